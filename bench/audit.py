@@ -1,12 +1,14 @@
-"""Times `rocwheel repair`, `edit` and `audit` beside the tools people use for it today, in one run on the same files.
+"""Times `rocwheel repair`, `edit` and `audit` beside the tools people use for it today, in one run
+on the same files.
 
-In: the built binary, a folder of Debian 13's ROCm .deb files, a wheel to change the version of, a folder of wheels that belong
-together, a Python environment with the peers. Out: a table on stdout and the same as JSON in a file. Every figure is the median
-of several runs with the files in the page cache; peak RSS is the kernel's ru_maxrss of the largest process. MB/s are bytes of
-the input (for repair: of the libraries that are bundled) by seconds; the ratio is to the row that is named.
+In: the built binary, a folder of Debian 13's ROCm .deb files, a wheel to change the version of, a
+folder of wheels that belong together, a Python environment with the peers. Out: a table on stdout
+and the same as JSON in a file. Every figure is the median of several runs with the files in the
+page cache; peak RSS is the kernel's ru_maxrss of the largest process. MB/s are bytes of the input
+(for repair: of the libraries that are bundled) by seconds; the ratio is to the row that is named.
 
-The wheel to repair has one extension module, linked against Debian's rocBLAS: the closure that is bundled is one library of
-450 MB and what it needs.
+The wheel to repair has one extension module, linked against Debian's rocBLAS: the closure that is
+bundled is one library of 450 MB and what it needs.
 """
 
 from __future__ import annotations
@@ -48,7 +50,8 @@ class Benchmark:
             self.settings.json.write_text(json.dumps(self.results, indent=2) + "\n")
 
     def timed(self, name: str, make: callable, read: int, base: Measured | None = None) -> Measured:
-        """Runs what `make` gives: a command, a folder for its output that is emptied first, an environment."""
+        """Runs what `make` gives: a command, a folder for its output that is emptied first, an
+        environment."""
         runs = []
         output = self.work / "output"
         for _ in range(self.settings.runs):

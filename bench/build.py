@@ -1,8 +1,8 @@
 """Times what `rocwheel build` adds to jobs, and the planning of thousands of cells.
 
-In: the built binary. Out: a table on stdout and the same as JSON in a file. A job's step copies a wheel that was made
-before. What its environment and its step take, as the job's own record says, is subtracted: the milliseconds are
-rocwheel's own, with the audit and without it. Figures are medians.
+In: the built binary. Out: a table on stdout and the same as JSON in a file. A job's step copies a
+wheel that was made before. What its environment and its step take, as the job's own record says, is
+subtracted: the milliseconds are rocwheel's own, with the audit and without it. Figures are medians.
 """
 
 from __future__ import annotations
@@ -124,7 +124,8 @@ class Benchmark:
             self.show(f"{count} {name}: once more", median(again), count)
 
     def others(self, out: Path, count: int) -> float:
-        """Seconds in which jobs waited for other programs: Python, uv and the steps of the recipe."""
+        """Seconds in which jobs waited for other programs: Python, uv and the steps of the
+        recipe."""
         records = [json.loads(path.read_text()) for path in (out / ".rocwheel/jobs").glob("*/state.json")]
         assert len(records) == count
         return sum(record["done"]["environment"] + record["done"]["wheel"] for record in records)

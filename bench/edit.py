@@ -1,6 +1,8 @@
-"""Times `rocwheel edit` of a wheel beside `cp` of the same file, in turns: bench/edit.py --rocwheel BINARY WHEEL…
+"""Times `rocwheel edit` of a wheel beside `cp` of the same file, in turns: bench/edit.py --rocwheel
+BINARY WHEEL…
 
-With `--peer` also `wheel tags` of the Python package `wheel`, once for each wheel: it packs everything again.
+With `--peer` also `wheel tags` of the Python package `wheel`, once for each wheel: it packs
+everything again.
 """
 
 from __future__ import annotations

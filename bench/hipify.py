@@ -1,9 +1,10 @@
 """Times `rocwheel source hipify` beside the original on the same trees in the same run.
 
-In: the built binary and the folder of scripts/fetch-sources. Out: a table on stdout and the same as JSON in a file. Every run
-is on a fresh copy of the tree with its files in the page cache, ours and the original's in turn; figures are medians. The two
-results are compared byte for byte before anything is printed. Peak memory is the kernel's ru_maxrss. MB/s are bytes of the
-sources that were looked at.
+In: the built binary and the folder of scripts/fetch-sources. Out: a table on stdout and the same as
+JSON in a file. Every run is on a fresh copy of the tree with its files in the page cache, ours and
+the original's in turn; figures are medians. The two results are compared byte for byte before
+anything is printed. Peak memory is the kernel's ru_maxrss. MB/s are bytes of the sources that were
+looked at.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""Times `rocwheel artifact import` and `rocwheel package` on a whole Debian release's ROCm, beside what no program can beat.
+"""Times `rocwheel artifact import` and `rocwheel package` on a whole Debian release's ROCm, beside
+what no program can beat.
 
-In: the built binary, the built floor program, a folder of .deb files. Out: a table on stdout and the same as JSON in a file.
-Every figure is the median of several runs with the files in the page cache; peak RSS is the kernel's ru_maxrss, which counts
-mapped pages. The floor is measured in the same run: for the import, the packages unpacked by dpkg-deb on all cores; for the
-packages, one read of all artifact bytes, one deflate on all cores and one write, one after the other.
+In: the built binary, the built floor program, a folder of .deb files. Out: a table on stdout and
+the same as JSON in a file. Every figure is the median of several runs with the files in the page
+cache; peak RSS is the kernel's ru_maxrss, which counts mapped pages. The floor is measured in the
+same run: for the import, the packages unpacked by dpkg-deb on all cores; for the packages, one read
+of all artifact bytes, one deflate on all cores and one write, one after the other.
 """
 
 from __future__ import annotations
@@ -88,7 +90,8 @@ class Benchmark:
         self.settings.json.write_text(json.dumps(self.results, indent=2) + "\n")
 
     def unpack_floor(self) -> Measured:
-        """Every package unpacked to one file by dpkg-deb, the largest first, as many at a time as there are cores."""
+        """Every package unpacked to one file by dpkg-deb, the largest first, as many at a time as
+        there are cores."""
         scratch = self.work / "unpacked"
         scratch.mkdir()
 
@@ -140,7 +143,8 @@ class Benchmark:
         return median(runs)
 
     def peer(self) -> None:
-        """Today's tool on the same artifacts: a checkout of TheRock, with its Python requirements in $PYTHON."""
+        """Today's tool on the same artifacts: a checkout of TheRock, with its Python requirements
+        in $PYTHON."""
         python = os.environ.get("PYTHON", "python3")
         script = Path(self.settings.peer) / "build_tools/build_python_packages.py"
         if not script.is_file():
@@ -160,7 +164,8 @@ class Benchmark:
         print(f"its wheels: {wheels / MEGABYTE:.1f} MB")
 
     def peer_artifacts(self, destination: Path) -> None:
-        """The same files as hard links; the flag that asks for device wheels, and a profiler, without which the tool stops."""
+        """The same files as hard links; the flag that asks for device wheels, and a profiler,
+        without which the tool stops."""
         shutil.copytree(self.artifacts, destination, symlinks=True, copy_function=os.link)
         manifest = destination / "base_lib_generic/base/aux-overlay/stage/share/therock/therock_manifest.json"
         content = json.loads(manifest.read_text())

@@ -1,10 +1,13 @@
-"""Times `rocwheel split` on real ROCm wheels and on Debian 12's librocsparse, beside what no program can beat.
+"""Times `rocwheel split` on real ROCm wheels and on Debian 12's librocsparse, beside what no
+program can beat.
 
-In: the built binary, the built floor program, a folder of wheels, a folder of .deb files. Out: a table on stdout and the
-same as JSON in a file. Every figure is the median of several runs with the files in the page cache; peak RSS is the kernel's
-ru_maxrss, which counts mapped pages. MB/s are bytes of GPU code, decompressed, by seconds. The floor is measured in the same
-run: one read, one inflation of what holds GPU code, one zstd level 3 of the code objects, one deflate of the host parts and
-one write, one after the other. The check that split ends with is in the first row of each input and not in the second.
+In: the built binary, the built floor program, a folder of wheels, a folder of .deb files. Out: a
+table on stdout and the same as JSON in a file. Every figure is the median of several runs with the
+files in the page cache; peak RSS is the kernel's ru_maxrss, which counts mapped pages. MB/s are
+bytes of GPU code, decompressed, by seconds. The floor is measured in the same run: one read, one
+inflation of what holds GPU code, one zstd level 3 of the code objects, one deflate of the host
+parts and one write, one after the other. The check that split ends with is in the first row of each
+input and not in the second.
 """
 
 from __future__ import annotations
@@ -95,9 +98,11 @@ class Benchmark:
         return root
 
     def peer(self, name: str, path: Path, code: float) -> None:
-        """Today's splitter of artifacts: a checkout of rocm-kpack, with its Python requirements in $PYTHON.
+        """Today's splitter of artifacts: a checkout of rocm-kpack, with its Python requirements in
+        $PYTHON.
 
-        It knows no wheels, so it gets the unpacked members as an artifact: unpacking and packing are not in its time.
+        It knows no wheels, so it gets the unpacked members as an artifact: unpacking and packing
+        are not in its time.
         """
         artifact = path
         if path.is_file():

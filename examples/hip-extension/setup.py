@@ -1,6 +1,7 @@
 """Compiles the extension: kernels for every GPU target of HIP_TARGETS, host code for this machine.
 
-ROCM_HOME says where ROCm is, HIP_CLANG which clang compiles; without it, ROCm's own does, else one of PATH.
+ROCM_HOME says where ROCm is, HIP_CLANG which clang compiles; without it, ROCm's own does, else one
+of PATH.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""A real Slurm on this machine: munge, a controller and several nodes, on free ports and in a folder of its own."""
+"""A real Slurm on this machine: munge, a controller and several nodes, on free ports and in a
+folder of its own."""
 
 from __future__ import annotations
 
@@ -183,7 +184,8 @@ SlurmdLogFile={self.root}/slurmd-%n.log
             time.sleep(0.05)
 
     def processes_of(self, name: str) -> set[int]:
-        """What runs on a node: tasks, by their environment; the slurmstepd above each; and whatever they have started."""
+        """What runs on a node: tasks, by their environment; the slurmstepd above each; and whatever
+        they have started."""
         parents, tasks, steps = {}, set(), set()
         marks = {f"SLURM_CONF={self.root / 'slurm.conf'}".encode(), f"SLURMD_NODENAME={name}".encode()}
         for entry in Path("/proc").iterdir():

@@ -20,7 +20,8 @@ class Result:
 
 
 def run(*command: object, expect: int = 0, environment: dict[str, str] | None = None, **options) -> Result:
-    """Runs a program to its end, with `environment` laid over our own, and insists on its exit code."""
+    """Runs a program to its end, with `environment` laid over our own, and insists on its exit
+    code."""
     arguments = [os.fspath(part) if isinstance(part, os.PathLike) else str(part) for part in command]
     finished = subprocess.run(
         arguments,
@@ -50,7 +51,8 @@ def own_suite() -> str:
 
 
 def unprivileged() -> list[str]:
-    """The words before a command that make it run as a user without rights; none where we are such a user."""
+    """The words before a command that make it run as a user without rights; none where we are such
+    a user."""
     if os.geteuid() != 0:
         return []
     return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--"]
@@ -64,7 +66,8 @@ class Rocwheel:
         return run(self.binary, *arguments, **options)
 
     def start(self, *arguments: object, **options) -> subprocess.Popen[str]:
-        """Starts the program and returns at once, for tests that interrupt it or run two at a time."""
+        """Starts the program and returns at once, for tests that interrupt it or run two at a
+        time."""
         command = [self.binary, *map(str, arguments)]
         return subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options

@@ -1,6 +1,7 @@
 """Acceptance tests: the built binary on real ROCm packages of this machine's own Debian release.
 
-`--set runtime` (the default) takes the HIP runtime and rocRAND; `--set all` takes everything that scripts/fetch-rocm knows.
+`--set runtime` (the default) takes the HIP runtime and rocRAND; `--set all` takes everything that
+scripts/fetch-rocm knows.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """The trixie set is 600 MB of packages, the real wheels are 330 MB: they belong to the long run only."""
+    """The trixie set is 600 MB of packages, the real wheels are 330 MB: they belong to the long run
+    only."""
     is_long = collection_path.name == "trixie" or collection_path.name.endswith("_real.py")
     return True if is_long and config.getoption("--set") == "runtime" else None
 
@@ -70,7 +72,8 @@ def least_loaded(request: pytest.FixtureRequest) -> int:
 def environment(
     request: pytest.FixtureRequest, package_set: PackageSet, tmp_path_factory: pytest.TempPathFactory
 ) -> Environment:
-    """A fresh environment with the set installed by pip or by uv, from the local directory alone."""
+    """A fresh environment with the set installed by pip or by uv, from the local directory
+    alone."""
     fresh = Environment.create(tmp_path_factory.mktemp(request.param) / "venv", request.param)
     fresh.install(package_set.dist, "rocm[libraries,devel]", *package_set.device_packages)
     return fresh
@@ -83,7 +86,8 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> synthetic.Compiled:
 
 @pytest.fixture
 def artifacts(compiled: synthetic.Compiled, tmp_path: Path) -> Path:
-    """A small set of artifacts in TheRock's layout, made by code, that packages in well under a second."""
+    """A small set of artifacts in TheRock's layout, made by code, that packages in well under a
+    second."""
     return synthetic.write_artifacts(tmp_path / "artifacts", compiled)
 
 

@@ -1,4 +1,5 @@
-"""Docker and Podman of our own: each with its data in a folder, so that nothing of the machine's own is seen or changed."""
+"""Docker and Podman of our own: each with its data in a folder, so that nothing of the machine's
+own is seen or changed."""
 
 from __future__ import annotations
 
@@ -114,7 +115,8 @@ def docker(folder: Path) -> Iterator[Engine]:
 
 @contextmanager
 def podman(folder: Path) -> Iterator[Engine]:
-    """Podman with its own images. Limits are named, since what it asks for by itself may be more than the machine allows."""
+    """Podman with its own images. Limits are named, since what it asks for by itself may be more
+    than the machine allows."""
     needed("podman", "conmon", "runc")
     # It takes no path of more than 50 characters for what it runs.
     running = Path(tempfile.mkdtemp(prefix="rocwheel-podman-"))
@@ -135,7 +137,8 @@ def podman(folder: Path) -> Iterator[Engine]:
 
 @contextmanager
 def rootless_podman(home: Path) -> Iterator[Engine]:
-    """Podman of a user without rights and without numbers of other users: all files of an image are the user's."""
+    """Podman of a user without rights and without numbers of other users: all files of an image are
+    the user's."""
     needed("podman", "conmon", "runc", "setpriv")
     words = [
         *("podman", "--root", str(home / "data"), "--runroot", str(home / "run"), "--storage-driver", "overlay"),

@@ -22,7 +22,8 @@ class Environment:
 
     @staticmethod
     def create(prefix: Path, installer: str, interpreter: str | None = None) -> Environment:
-        """`installer` is pip or uv; the interpreter is the one that runs the tests unless another is named."""
+        """`installer` is pip or uv; the interpreter is the one that runs the tests unless another
+        is named."""
         interpreter = interpreter or os.path.realpath(sys.executable)
         if installer == "pip":
             run(interpreter, "-m", "venv", prefix)
@@ -40,7 +41,8 @@ class Environment:
         return site
 
     def install(self, dist: Path, *requirements: str) -> Result:
-        """Installs from `dist` alone: no index, and no wheel that an earlier build left in a cache."""
+        """Installs from `dist` alone: no index, and no wheel that an earlier build left in a
+        cache."""
         source = ["--no-index", "--find-links", dist]
         if self.installer == "pip":
             return run(self.python, "-m", "pip", "install", "--no-cache-dir", *source, *requirements)

@@ -1,4 +1,5 @@
-"""Wheels with GPU code: one made here, of every oddity that real ones have, and those that PyPI has."""
+"""Wheels with GPU code: one made here, of every oddity that real ones have, and those that PyPI
+has."""
 
 from __future__ import annotations
 
@@ -77,7 +78,8 @@ class Compiled:
         return self.folder / name
 
     def load(self, library: Path) -> str:
-        """What the runtime saw when the library was loaded; its function has to give the right answer."""
+        """What the runtime saw when the library was loaded; its function has to give the right
+        answer."""
         return run(self.folder / "load", library, environment={"LD_LIBRARY_PATH": str(self.folder)}).stdout
 
 
@@ -86,7 +88,8 @@ def record_hash(content: bytes) -> str:
 
 
 def members(compiled: Compiled) -> dict[str, bytes]:
-    """Code in a package, beside it as auditwheel puts it, twice under one name, at the top, and below the prefix."""
+    """Code in a package, beside it as auditwheel puts it, twice under one name, at the top, and
+    below the prefix."""
     wide, narrow = ((compiled.folder / name).read_bytes() for name in ("wide.so", "narrow.so"))
     return {
         "demo/__init__.py": b"",
@@ -163,7 +166,8 @@ class Read:
         return content[begin : begin + entry.compress_size]
 
     def check_record(self) -> None:
-        """Every member is in RECORD with the hash that installers want (wheel specification, "The RECORD file")."""
+        """Every member is in RECORD with the hash that installers want (wheel specification, "The
+        RECORD file")."""
         rows = {row[0]: row[1:] for row in csv.reader(io.StringIO(self.text("RECORD")))}
         names = [name for name in self.archive.namelist() if not name.endswith("/")]
         assert set(rows) == set(names) and len(names) == len(set(names))

@@ -1,6 +1,8 @@
-"""Runs the original on trees: build_amd.py of a PyTorch tree, and hipify as an extension's setup.py calls it.
+"""Runs the original on trees: build_amd.py of a PyTorch tree, and hipify as an extension's setup.py
+calls it.
 
-Run as a program, it is the second: hipify_original.py PACKAGE TREE [SOURCES...], where PACKAGE is a folder torch/utils/hipify.
+Run as a program, it is the second: hipify_original.py PACKAGE TREE [SOURCES...], where PACKAGE is a
+folder torch/utils/hipify.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The packages in a Debian root that has no ROCm, so that nothing of the machine can stand in for what they lack."""
+"""The packages in a Debian root that has no ROCm, so that nothing of the machine can stand in for
+what they lack."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ HERE = Path(__file__).resolve().parent
 
 
 def install_in_root(suite: str, installer: str, packages: PackageSet) -> dict:
-    """Installs the set with pip or uv, runs `rocm-sdk test`, uninstalls it, and returns what loading.py found."""
+    """Installs the set with pip or uv, runs `rocm-sdk test`, uninstalls it, and returns what
+    loading.py found."""
     program = TOOLS / "uv" if installer == "uv" else installer
     shared = ["--share", packages.dist, "--share", HERE, "--share", TOOLS]
     script = ["bash", HERE / "in_root.bash", program, packages.dist, HERE, *packages.device_packages]

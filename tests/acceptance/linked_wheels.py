@@ -1,4 +1,5 @@
-"""Wheels whose extension module is linked to libraries outside of it, compiled by gcc in a second."""
+"""Wheels whose extension module is linked to libraries outside of it, compiled by gcc in a
+second."""
 
 from __future__ import annotations
 
@@ -69,7 +70,8 @@ def gcc(output: Path, source: str, *flags: object) -> Path:
 def library(
     folder: Path, name: str, function: str, body: str, *flags: object, version: str = "1.2", soname: str | None = None
 ) -> Path:
-    """`libNAME.so.VERSION` with its usual links, with one function that returns what `body` says."""
+    """`libNAME.so.VERSION` with its usual links, with one function that returns what `body`
+    says."""
     major = version.split(".")[0]
     soname = soname or f"lib{name}.so.{major}"
     file = gcc(folder / f"lib{name}.so.{version}", f"{body}\n", f"-Wl,-soname,{soname}", *flags)

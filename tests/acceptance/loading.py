@@ -1,11 +1,14 @@
-"""Loads every library of an installed set, each in a process of its own, and looks at where the loader took what from.
+"""Loads every library of an installed set, each in a process of its own, and looks at where the
+loader took what from.
 
-Runs on the environment's own interpreter, with the standard library alone, also in a root that has nothing else. Prints JSON:
+Runs on the environment's own interpreter, with the standard library alone, also in a root that has
+nothing else. Prints JSON:
 
-    {"loaded": 35, "skipped": {"PATH": "reason"}, "unlisted": [], "failed": {"PATH": "message"}, "outside": {"PATH": []}}
+    {"loaded": 35, "skipped": {"PATH": "reason"}, "unlisted": [], "failed": {"PATH": "message"},
+    "outside": {"PATH": []}}
 
-`outside` lists objects that came neither from the environment nor from the system libraries that every manylinux
-platform has: with a system ROCm in place, a library can load and still be broken.
+`outside` lists objects that came neither from the environment nor from the system libraries that
+every manylinux platform has: with a system ROCm in place, a library can load and still be broken.
 """
 
 from __future__ import annotations
@@ -46,7 +49,8 @@ def load(library: Path) -> tuple[list[str], str | None]:
 
 
 def is_system(mapped: str) -> bool:
-    """The kernel shows what a link points at: libstdc++.so.6.0.30 for libstdc++.so.6. Files that are no library do not count."""
+    """The kernel shows what a link points at: libstdc++.so.6.0.30 for libstdc++.so.6. Files that
+    are no library do not count."""
     name = Path(mapped).name
     return ".so" not in name or any(name == known or name.startswith(f"{known}.") for known in SYSTEM)
 
@@ -91,7 +95,8 @@ def main() -> int:
 
 
 def contents(site: Path) -> list[dict]:
-    """What the installed packages say that they hold; the device packages' kernels are no libraries and say nothing."""
+    """What the installed packages say that they hold; the device packages' kernels are no libraries
+    and say nothing."""
     return [json.loads(path.read_text()) for path in sorted(site.glob("rocm*/_contents.json"))]
 
 

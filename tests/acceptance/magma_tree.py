@@ -1,6 +1,7 @@
-"""A source tree with MAGMA's make interface: its targets, its make.inc, its generator, kernels that are compiled, a part in
-Fortran, and a library that is linked with hipBLAS. As in MAGMA, the Makefile adds GPU targets of its own to those of make.inc.
-MAGMA itself is in no registry of packages."""
+"""A source tree with MAGMA's make interface: its targets, its make.inc, its generator, kernels that
+are compiled, a part in Fortran, and a library that is linked with hipBLAS. As in MAGMA, the
+Makefile adds GPU targets of its own to those of make.inc. MAGMA itself is in no registry of
+packages."""
 
 from __future__ import annotations
 

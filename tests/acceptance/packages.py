@@ -39,7 +39,8 @@ class PackageSet:
 
     @cached_property
     def device_packages(self) -> list[str]:
-        """The device wheels' requirement names, `rocm-sdk-device-gfx90a` and so on; none in shape fat."""
+        """The device wheels' requirement names, `rocm-sdk-device-gfx90a` and so on; none in shape
+        fat."""
         names = {wheel.name.partition("-")[0] for wheel in self.wheels}
         return sorted(name.replace("_", "-") for name in names if name.startswith("rocm_sdk_device_"))
 
@@ -66,7 +67,8 @@ def fetch_wheels(directory: Path, *requirements: str) -> Path:
 
 
 def listed_wheel(directory: Path, name: str) -> Path:
-    """The wheel of a distribution, in the version of the list in scripts/fetch-wheels: other tests bring others."""
+    """The wheel of a distribution, in the version of the list in scripts/fetch-wheels: other tests
+    bring others."""
     script = (Path(__file__).resolve().parents[2] / "scripts/fetch-wheels").read_text()
     version = re.search(rf"^    {name.replace('_', '-')}==(\S+)$", script, re.MULTILINE)[1]
     (wheel,) = fetch_wheels(directory).glob(f"{name}-{version}-*.whl")

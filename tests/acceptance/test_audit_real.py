@@ -1,6 +1,8 @@
-"""`rocwheel audit` on every ROCm wheel of PyPI that the tests know, 330 MB, and on three that everybody has. Part of `--set all`.
+"""`rocwheel audit` on every ROCm wheel of PyPI that the tests know, 330 MB, and on three that
+everybody has. Part of `--set all`.
 
-What the snapshots say of numpy, scipy and torch is judged in popular-wheels.toml, finding by finding.
+What the snapshots say of numpy, scipy and torch is judged in popular-wheels.toml, finding by
+finding.
 """
 
 from __future__ import annotations

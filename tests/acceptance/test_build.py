@@ -1,4 +1,5 @@
-"""Real builds from recipes: flash-attn's sdist of PyPI, and a build against the ROCm packages that this project makes."""
+"""Real builds from recipes: flash-attn's sdist of PyPI, and a build against the ROCm packages that
+this project makes."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ def with_uv() -> dict[str, str]:
 
 
 def test_flash_attn_with_triton(rocwheel: Rocwheel, sdist: Path, tmp_path: Path) -> None:
-    """One wheel for every Python, without torch and ROCm, the same each time and with only what belongs into it."""
+    """One wheel for every Python, without torch and ROCm, the same each time and with only what
+    belongs into it."""
     name = "flash_attn-2.8.3+rocm7.2torch2.9triton-py3-none-any.whl"
     options = ["build", "flash-attn", "--backend", "triton", "--rocm", "7.2", "--torch", "2.9"]
     rocwheel.run(*options, "--source", "2.8.3", "--output", tmp_path / "one", environment=with_uv())
@@ -49,7 +51,8 @@ def test_flash_attn_with_triton(rocwheel: Rocwheel, sdist: Path, tmp_path: Path)
 
 
 def test_the_composable_kernel_backend_counts_first(rocwheel: Rocwheel, sdist: Path, tmp_path: Path) -> None:
-    """How much there is to compile is known before anything is; then it fails here, because hipcc is not there."""
+    """How much there is to compile is known before anything is; then it fails here, because hipcc
+    is not there."""
     prefix = tmp_path / "rocm"
     (prefix / "bin").mkdir(parents=True)
     (prefix / ".info").mkdir()
@@ -116,7 +119,8 @@ class Guarded(SimpleHTTPRequestHandler):
 
 @pytest.fixture(params=["directory", "find-links", "index"])
 def sdk(request: pytest.FixtureRequest, package_set: PackageSet, tmp_path: Path) -> Iterator[str]:
-    """Where ROCm's packages are: in a folder, and behind links on a page and in an index that are not for everybody."""
+    """Where ROCm's packages are: in a folder, and behind links on a page and in an index that are
+    not for everybody."""
     if request.param == "directory":
         yield f"directory={package_set.dist}"
         return
@@ -139,7 +143,8 @@ def sdk(request: pytest.FixtureRequest, package_set: PackageSet, tmp_path: Path)
 def test_rocm_packages_are_installed_for_a_build(
     rocwheel: Rocwheel, package_set: PackageSet, sdk: str, installer: str, tmp_path: Path
 ) -> None:
-    """The packages that `rocwheel package` made are what a build is made against, and passwords stay where they are needed."""
+    """The packages that `rocwheel package` made are what a build is made against, and passwords
+    stay where they are needed."""
     (tmp_path / "recipes").mkdir()
     (tmp_path / "recipes/asks.toml").write_text(RECIPE)
     (tmp_path / "source").mkdir()

@@ -1,4 +1,5 @@
-"""`rocwheel build all` on repositories made here: checkout by pins, conversion, builds in order, smoke tests."""
+"""`rocwheel build all` on repositories made here: checkout by pins, conversion, builds in order,
+smoke tests."""
 
 from __future__ import annotations
 
@@ -167,7 +168,8 @@ def test_one_command_from_git_to_smoke_tests(rocwheel: Rocwheel, world: Path, tm
 
 
 def test_what_torch_pins_is_built_without_torch(rocwheel: Rocwheel, world: Path, tmp_path: Path) -> None:
-    """For the commit of triton it is enough to have torch's own files: no history, no submodules, no conversion."""
+    """For the commit of triton it is enough to have torch's own files: no history, no submodules,
+    no conversion."""
     command = ["build", "triton", "--line", "2.9", *options(world, tmp_path / "out")]
     planned = rocwheel.run(*command, "--dry-run").stderr
     assert "would check out torch: release/2.9 of" in planned and "pytorch-pins" in planned, planned
@@ -219,7 +221,8 @@ def test_sources_that_cannot_be_had_are_said_before_anything_is_built(
 
 @pytest.fixture(scope="module")
 def rocm_packages(rocwheel: Rocwheel, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """ROCm as Python packages, with the system libraries that TheRock brings; of the libraries that torch opens, three."""
+    """ROCm as Python packages, with the system libraries that TheRock brings; of the libraries that
+    torch opens, three."""
     folder = tmp_path_factory.mktemp("rocm")
     therock.kpack(folder / "artifacts")
     name = "librocm_sysdeps_liblzma.so.5"
@@ -337,7 +340,8 @@ setup(name="rocm", version="7.1.0", py_modules=["rocm_family"], extras_require={
 
 @pytest.mark.parametrize("installer", ["uv", "pip"])
 def test_rocm_is_built_anew_for_each_environment(rocwheel: Rocwheel, installer: str, tmp_path: Path) -> None:
-    """What a cache has of the package `rocm` was made for another GPU, and stays there for whoever uses it."""
+    """What a cache has of the package `rocm` was made for another GPU, and stays there for whoever
+    uses it."""
     (tmp_path / "dist").mkdir()
     with tarfile.open(tmp_path / "dist/rocm-7.1.0.tar.gz", "w:gz") as archive:
         for name, text in (("setup.py", SELECTOR), ("PKG-INFO", "Metadata-Version: 2.1\nName: rocm\nVersion: 7.1.0\n")):

@@ -1,4 +1,5 @@
-"""Builds of many cells: as a plan on this machine, killed and continued, and on a real Slurm of three nodes."""
+"""Builds of many cells: as a plan on this machine, killed and continued, and on a real Slurm of
+three nodes."""
 
 from __future__ import annotations
 
@@ -54,7 +55,8 @@ def wheels(output: Path) -> set[str]:
 
 
 def test_a_killed_matrix_goes_on(rocwheel: Rocwheel, tmp_path: Path) -> None:
-    """SIGKILL in the middle: what is built stays as it is, the rest is built, and what fails does not hold up the others."""
+    """SIGKILL in the middle: what is built stays as it is, the rest is built, and what fails does
+    not hold up the others."""
     failing = {("7.2", "2.9")}
     small_frameworks.write(tmp_path, ROCM, failing, seconds=0.5)
     command = small_frameworks.options(tmp_path, ROCM, TORCH[:2])
@@ -85,8 +87,8 @@ def test_a_killed_matrix_goes_on(rocwheel: Rocwheel, tmp_path: Path) -> None:
 
 
 def test_twelve_cells_on_slurm(rocwheel: Rocwheel, tmp_path: Path) -> None:
-    """Two kinds, the second cell by cell after the first, in four arrays, as Slurm takes five tasks in one. What fails keeps back
-    only what waits for it.
+    """Two kinds, the second cell by cell after the first, in four arrays, as Slurm takes five tasks
+    in one. What fails keeps back only what waits for it.
     """
     failing = {("7.2", "2.10")}
     small_frameworks.write(tmp_path, ROCM, failing)
@@ -127,7 +129,8 @@ def test_twelve_cells_on_slurm(rocwheel: Rocwheel, tmp_path: Path) -> None:
 
 
 def test_the_workflow_is_one_that_github_takes(rocwheel: Rocwheel, tmp_path: Path) -> None:
-    """The reusable workflow, and one that calls it, as actionlint and shellcheck see them, and the matrices it gets."""
+    """The reusable workflow, and one that calls it, as actionlint and shellcheck see them, and the
+    matrices it gets."""
     workflows = tmp_path / ".github/workflows"
     workflows.mkdir(parents=True)
     (tmp_path / ".git").mkdir()
@@ -169,7 +172,8 @@ def test_the_workflow_is_one_that_github_takes(rocwheel: Rocwheel, tmp_path: Pat
 
 
 def test_the_steps_of_the_workflow(rocwheel: Rocwheel, tmp_path: Path) -> None:
-    """What a job types: cells that need ROCm in a container, others on the machine, and rocwheel from its own repository."""
+    """What a job types: cells that need ROCm in a container, others on the machine, and rocwheel
+    from its own repository."""
     workflow = rocwheel.run("matrix", "--format", "workflow").stdout
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/rocwheel").write_text('#!/bin/sh\necho "$@"\n')

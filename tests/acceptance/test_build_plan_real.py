@@ -1,4 +1,5 @@
-"""A matrix of sixty cells on a real Slurm of three nodes, one of which loses its power on the way."""
+"""A matrix of sixty cells on a real Slurm of three nodes, one of which loses its power on the
+way."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ FAILING = {("6.3", "2.9"), ("7.2", "2.11")}
 
 
 def test_sixty_cells_with_a_node_killed(rocwheel: Rocwheel, tmp_path: Path) -> None:
-    """Every cell is built but those that fail by design; only the killed node's cells start twice; nothing is built twice."""
+    """Every cell is built but those that fail by design; only the killed node's cells start twice;
+    nothing is built twice."""
     small_frameworks.write(tmp_path, ROCM, FAILING, seconds=2)
     command = small_frameworks.options(tmp_path, ROCM, TORCH)
     with Cluster(tmp_path / "cluster") as cluster:

@@ -1,9 +1,10 @@
 """`rocwheel compat build_python_packages` against what today's script makes of the same artifacts.
 
-`snapshots/therock-*.json` hold what ROCm/TheRock's build_python_packages.py (commit 89553ce3746e) made of the artifacts of
-therock.py, those for Windows under a Python that says it runs there: names, files, links of the devel tree, search paths,
-requirements, scripts and generated lines. Each difference has to be a deviation that is listed here with its reason, and each
-deviation has to occur.
+`snapshots/therock-*.json` hold what ROCm/TheRock's build_python_packages.py (commit 89553ce3746e)
+made of the artifacts of therock.py, those for Windows under a Python that says it runs there:
+names, files, links of the devel tree, search paths, requirements, scripts and generated lines. Each
+difference has to be a deviation that is listed here with its reason, and each deviation has to
+occur.
 """
 
 from __future__ import annotations

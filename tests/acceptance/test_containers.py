@@ -1,4 +1,5 @@
-"""Builds in containers of real engines, which these tests start themselves with one small image each."""
+"""Builds in containers of real engines, which these tests start themselves with one small image
+each."""
 
 from __future__ import annotations
 
@@ -165,7 +166,8 @@ def test_flash_attn_is_built_without_a_network(
 def test_the_cells_of_a_plan_share_a_container(
     rocwheel: Rocwheel, engine: Engine, sdist: Path, wheels: Path, tmp_path: Path
 ) -> None:
-    """Two torches, one image: the container starts once, and each cell has its state as elsewhere."""
+    """Two torches, one image: the container starts once, and each cell has its state as
+    elsewhere."""
     surroundings = {**engine.environment, **offline(wheels)}
     options = [*FLASH[:-1], "2.9,2.10", "--source", sdist, *engine.arguments(IMAGE), "--output", tmp_path / "out", "-v"]
     said = rocwheel.run(*options, environment=surroundings)
@@ -203,7 +205,8 @@ def test_what_an_image_lacks_is_said(rocwheel: Rocwheel, engine: Engine, sdist: 
 
 
 def test_jobs_of_an_image_run_in_one_container(rocwheel: Rocwheel, engine: Engine, tmp_path: Path) -> None:
-    """A job file is for its image, and is run elsewhere only by somebody who says that this is one."""
+    """A job file is for its image, and is run elsewhere only by somebody who says that this is
+    one."""
     ours = recipes(tmp_path)
     surroundings = {**engine.environment, "WAITS": "0"}
     options = ["build", "waits", "waits-too", *ours, *engine.arguments(IMAGE), "--output", tmp_path / "out", "-v"]
@@ -221,8 +224,9 @@ def test_jobs_of_an_image_run_in_one_container(rocwheel: Rocwheel, engine: Engin
 
 
 def test_a_recipe_is_built_in_its_own_image(rocwheel: Rocwheel, engine: Engine, tmp_path: Path) -> None:
-    """No option says so: the image is the table's, DOCKER_CMD names the engine, a package that the image
-    lacks is installed once, by root, and the image's variables say the GPU targets and where MKL is.
+    """No option says so: the image is the table's, DOCKER_CMD names the engine, a package that the
+    image lacks is installed once, by root, and the image's variables say the GPU targets and where
+    MKL is.
     """
     image = "rocwheel/greets:rocm6.3"
     script = "mkdir -p /opt/rocm/bin /opt/rocm/.info && echo 6.3.1-5 >/opt/rocm/.info/version"
@@ -263,7 +267,8 @@ def test_a_recipe_is_built_in_its_own_image(rocwheel: Rocwheel, engine: Engine, 
 
 
 def test_a_container_ends_with_the_work(rocwheel: Rocwheel, engine: Engine, tmp_path: Path) -> None:
-    """A limit, Ctrl-C, the death of the program and the death of the container: nothing runs on, and the next run goes on."""
+    """A limit, Ctrl-C, the death of the program and the death of the container: nothing runs on,
+    and the next run goes on."""
     one = ["build", "waits", *recipes(tmp_path)[:2], "--source", tmp_path / "sources", *engine.arguments(IMAGE)]
     options = [*one, "--output", tmp_path / "out"]
     slow = {**engine.environment, "WAITS": "600"}
@@ -314,7 +319,8 @@ def test_a_container_ends_with_the_work(rocwheel: Rocwheel, engine: Engine, tmp_
 def test_tasks_of_slurm_run_in_containers(
     rocwheel: Rocwheel, engine: Engine, sdist: Path, wheels: Path, built_here: bytes, tmp_path: Path
 ) -> None:
-    """Each cell of a plan in a container on its node; what is cancelled leaves no container behind."""
+    """Each cell of a plan in a container on its node; what is cancelled leaves no container
+    behind."""
     in_containers = ["--executor", "slurm", "--task-executor", *engine.arguments(IMAGE)[1:]]
     with Cluster(tmp_path / "cluster", nodes=2) as cluster:
         surroundings = {**cluster.environment, **engine.environment}
@@ -339,7 +345,8 @@ def test_tasks_of_slurm_run_in_containers(
 def test_an_image_with_a_tag_for_the_cell_brings_its_options(
     rocwheel: Rocwheel, engine: Engine, tmp_path: Path
 ) -> None:
-    """`--image rocm/pytorch` is the tag for ROCm and torch, and its containers have the table's options."""
+    """`--image rocm/pytorch` is the tag for ROCm and torch, and its containers have the table's
+    options."""
     name = "rocm/pytorch:rocm7.1.1_ubuntu24.04_py3.12_pytorch_release_2.9.1"
     engine.run("tag", IMAGE, name)
     ours = recipes(tmp_path)
@@ -370,7 +377,8 @@ def home() -> Iterator[Path]:
 
 
 def built_as_nobody(public: Path, home: Path, engine: Engine) -> str:
-    """Who a step is in a container that a user without rights starts; what it writes is that user's."""
+    """Who a step is in a container that a user without rights starts; what it writes is that
+    user's."""
     ours = recipes(home)
     run("chown", "--recursive", NOBODY, *home.iterdir())
     options = [*("build", "waits", *ours[:2], "--source", home / "sources"), *engine.arguments(IMAGE)]
@@ -388,7 +396,8 @@ def test_files_belong_to_who_asked(public: Path, home: Path, engine: Engine) -> 
 
 
 def test_podman_without_rights(public: Path, home: Path) -> None:
-    """A user who is nobody starts a Podman of their own: inside, the user is root, and only there."""
+    """A user who is nobody starts a Podman of their own: inside, the user is root, and only
+    there."""
     with engines.rootless_podman(home) as engine:
         assert engine.run("info", "--format", "{{.Host.Security.Rootless}}", cwd=home).stdout.strip() == "true"
         engine.import_root(engines.root(own_suite()), IMAGE)

@@ -1,5 +1,6 @@
-"""Frameworks compiled in containers: Debian's own sources of torchvision and torchaudio against its CPU torch, and MAGMA's
-recipe with Debian's hipcc. With them the wheel of flash-attn, beside the torch and triton of Debian."""
+"""Frameworks compiled in containers: Debian's own sources of torchvision and torchaudio against its
+CPU torch, and MAGMA's recipe with Debian's hipcc. With them the wheel of flash-attn, beside the
+torch and triton of Debian."""
 
 from __future__ import annotations
 
@@ -77,8 +78,9 @@ def test_an_extension_of_torch_is_compiled(
     version: str,
     needs: list[str],
 ) -> None:
-    """The backend `cpu` of the recipe, against the torch of the image. A build that is stopped goes on, and its compiler cache is
-    kept for other builds, of which each is given nothing but the cache.
+    """The backend `cpu` of the recipe, against the torch of the image. A build that is stopped goes
+    on, and its compiler cache is kept for other builds, of which each is given nothing but the
+    cache.
     """
     cache = tmp_path / "cache"
     surroundings = {
@@ -119,7 +121,8 @@ def test_an_extension_of_torch_is_compiled(
 
 
 def test_flash_attn_beside_torch(rocwheel: Rocwheel, engine: Engine, torch: str, sdist: Path, tmp_path: Path) -> None:
-    """The wheel's Triton backend is imported beside the image's torch and a triton, which it needs as it is imported."""
+    """The wheel's Triton backend is imported beside the image's torch and a triton, which it needs
+    as it is imported."""
     rocwheel.run(
         *("build", "flash-attn", "--backend", "triton", "--rocm", "6.1", "--torch", "2.6", "--source", sdist),
         *("--output", tmp_path, "--network", "host", *engine.arguments(torch)),
@@ -147,7 +150,8 @@ def magma_checkout(folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def image_for_magma(engine: Engine) -> str:
-    """Debian's hipcc under the name of the image that PyTorch builds MAGMA in, with its variables and without Fortran."""
+    """Debian's hipcc under the name of the image that PyTorch builds MAGMA in, with its variables
+    and without Fortran."""
     engine.import_root(engines.root("trixie", *FOR_HIP), HIP)
     script = "ln -s /usr /opt/rocm && mkdir /usr/.info && echo 6.3.0-1 >/usr/.info/version"
     variables = {
@@ -161,8 +165,9 @@ def image_for_magma(engine: Engine) -> str:
 
 
 def test_magma_becomes_a_tarball(rocwheel: Rocwheel, engine: Engine, image_for_magma: str, tmp_path: Path) -> None:
-    """The document's own line: `DOCKER_CMD=… rocwheel build magma-rocm63`. Fortran is installed into the image, kernels are
-    generated, compiled for the image's GPU targets and no others, linked with hipBLAS, and packed as PyTorch's script does.
+    """The document's own line: `DOCKER_CMD=… rocwheel build magma-rocm63`. Fortran is installed
+    into the image, kernels are generated, compiled for the image's GPU targets and no others,
+    linked with hipBLAS, and packed as PyTorch's script does.
     """
     revision = magma_checkout(tmp_path / "magma")
     # This engine has no network but the machine's, and the disk may be smaller than the whole MAGMA
@@ -188,7 +193,8 @@ def test_magma_becomes_a_tarball(rocwheel: Rocwheel, engine: Engine, image_for_m
 
 @pytest.mark.usefixtures("image_for_magma")
 def test_other_gpu_targets_of_magma_are_found(rocwheel: Rocwheel, engine: Engine, tmp_path: Path) -> None:
-    """With a recipe that lets MAGMA's Makefile add its own targets, the check of the library fails."""
+    """With a recipe that lets MAGMA's Makefile add its own targets, the check of the library
+    fails."""
     magma_checkout(tmp_path / "magma")
     recipe = (REPOSITORY / "recipes/magma.toml").read_text()
     step = re.search(r'\[\[step\]\]\nname = "only-these-targets"\n.*\n', recipe)[0]

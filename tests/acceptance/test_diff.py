@@ -1,4 +1,5 @@
-"""What `rocwheel diff` says of two builds of one ROCm, as somebody who moves from one tool or version to another asks it."""
+"""What `rocwheel diff` says of two builds of one ROCm, as somebody who moves from one tool or
+version to another asks it."""
 
 from __future__ import annotations
 
@@ -57,7 +58,8 @@ def test_a_new_version_changes_what_names_it(
 
 
 def test_a_library_that_others_edited(rocwheel: Rocwheel, package_set: PackageSet, tmp_path: Path) -> None:
-    """patchelf's work on a real library: the search path is another one, and the code is where it was."""
+    """patchelf's work on a real library: the search path is another one, and the code is where it
+    was."""
     library = tmp_path / "old" / "libamdhip64.so"
     library.parent.mkdir()
     with zipfile.ZipFile(package_set.wheel("rocm_sdk_core")) as wheel:

@@ -1,8 +1,8 @@
-"""The command lines of `data/documents.toml`: what other documents print, with a script's name after `rocwheel compat`, and the
-same in rocwheel's own words. Both run, and both do the same.
+"""The command lines of `data/documents.toml`: what other documents print, with a script's name
+after `rocwheel compat`, and the same in rocwheel's own words. Both run, and both do the same.
 
-The repositories are small ones that are made here; the addresses of the documents lead to them by git's own settings. The
-index with ROCm's packages is a folder on a port of this machine.
+The repositories are small ones that are made here; the addresses of the documents lead to them by
+git's own settings. The index with ROCm's packages is a folder on a port of this machine.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ class Place:
         return run("bash", "-euc", line, cwd=self.folder, expect=expect, environment=self.environment)
 
     def said(self, line: str) -> str:
-        """What a command line prints, without the line that names the command behind it, and wherever it runs."""
+        """What a command line prints, without the line that names the command behind it, and
+        wherever it runs."""
         result = self.shell(line)
         lines = [text for text in f"{result.stdout}\n{result.stderr}".splitlines() if not text.startswith("runs `")]
         return "\n".join(lines).replace(str(self.folder), "FOLDER")
@@ -90,7 +91,8 @@ def template(
     hip: Path,  # noqa: F811
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
-    """The folder that each command gets a copy of; `trees` are the checkouts of those that need some."""
+    """The folder that each command gets a copy of; `trees` are the checkouts of those that need
+    some."""
     template = tmp_path_factory.mktemp("template")
     origins = world / "origins"
     for branch in ("main", "nightly"):
@@ -182,7 +184,8 @@ def test_the_command_and_ours_do_the_same(
 def test_the_quickstart_ends_with_a_torch_that_can_be_imported(
     rocwheel: Rocwheel, template: Path, index: str, tmp_path: Path
 ) -> None:
-    """The lines of TheRock's quickstart for Linux one after the other, the scripts' names after `rocwheel compat`."""
+    """The lines of TheRock's quickstart for Linux one after the other, the scripts' names after
+    `rocwheel compat`."""
     (checkout,) = (command for command in COMMANDS if "\npython pytorch_audio_repo.py checkout\n" in command["theirs"])
     (build,) = (command for command in COMMANDS if "--output-dir $HOME/tmp/pyout" in command["theirs"])
     there = place(template, tmp_path / "here", rocwheel, index, checkout)
@@ -229,7 +232,7 @@ def test_what_the_script_of_wheels_would_take_from_elsewhere_is_asked_for(
     script = ["compat", "build_prod_wheels", "build", "--output-dir", tmp_path / "out", "--dry-run"]
     for more, code, words in (
         (["--install-rocm"], 2, "there are no sources to build in `.`"),
-        (["--root-checkout-dir", template / "trees"], 2, "nobody says where the packages of ROCm come from"),
+        (["--root-checkout-dir", template / "trees"], 2, "the place of ROCm's packages is not given"),
         (["--root-checkout-dir", template / "trees", "--build-apex"], 2, "`--apex-dir` names their folder"),
         (["--pytorch-dir", tmp_path / "no", "--install-rocm"], 2, "there are no sources of torch at"),
         (["--use-ccache", "--use-sccache", "--install-rocm"], 2, "cannot be used with"),

@@ -1,4 +1,5 @@
-"""`rocwheel edit`: what comes out installs with pip and uv, says what `wheel tags` would say, and nothing half-done is left."""
+"""`rocwheel edit`: what comes out installs with pip and uv, says what `wheel tags` would say, and
+nothing half-done is left."""
 
 from __future__ import annotations
 
@@ -54,7 +55,8 @@ def write_wheel(folder: Path, name: str, version: str, requires: tuple[str, ...]
 
 @pytest.mark.parametrize("installer", ["pip", "uv"])
 def test_promoted_set_installs(rocwheel: Rocwheel, tmp_path: Path, installer: str) -> None:
-    """A set goes from one version to another: its wheels require each other at the new one, and say it when imported."""
+    """A set goes from one version to another: its wheels require each other at the new one, and say
+    it when imported."""
     source, output = tmp_path / "in", tmp_path / "out"
     source.mkdir()
     old, new = "7.0.0rc1", "7.0.0+amd.1"
@@ -110,7 +112,8 @@ def test_tags_as_wheel_has_them(rocwheel: Rocwheel, tmp_path: Path, words: list[
 
 
 def test_source_distribution(rocwheel: Rocwheel, tmp_path: Path) -> None:
-    """Python's tarfile and twine accept it under its new name, and every file in it is there with its mode."""
+    """Python's tarfile and twine accept it under its new name, and every file in it is there with
+    its mode."""
     path = tmp_path / "small-1.0.tar.gz"
     information = "Metadata-Version: 2.1\nName: small\nVersion: 1.0\nDescription-Content-Type: text/plain\n\nSmall.\n"
     setup = 'from setuptools import setup\nsetup(name="small", version="1.0")\n'
@@ -132,7 +135,8 @@ def test_source_distribution(rocwheel: Rocwheel, tmp_path: Path) -> None:
 
 
 def test_full_disk(rocwheel: Rocwheel, tmp_path: Path) -> None:
-    """A file system of 2 MiB, in a mount namespace of its own: the error names the output, and nothing is left."""
+    """A file system of 2 MiB, in a mount namespace of its own: the error names the output, and
+    nothing is left."""
     disk = tmp_path / "disk"
     disk.mkdir()
     source = write_wheel(tmp_path, "large", "1.0", noise=os.urandom(4 << 20))
@@ -152,7 +156,8 @@ def test_full_disk(rocwheel: Rocwheel, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("where", [["--output", "out"], ["--in-place"]], ids=["output", "in-place"])
 def test_interrupted(rocwheel: Rocwheel, tmp_path: Path, where: list[str]) -> None:
-    """Ctrl-C while a large member is compressed: the input is as it was, and nothing stands beside it."""
+    """Ctrl-C while a large member is compressed: the input is as it was, and nothing stands beside
+    it."""
     (tmp_path / "out").mkdir()
     source = write_wheel(tmp_path, "large", "1.0", noise=b"")
     info = "large-1.0.dist-info"

@@ -1,4 +1,5 @@
-"""`rocwheel edit` on real wheels: what comes out is installed by pip and by uv, and imported. Part of `--set all`."""
+"""`rocwheel edit` on real wheels: what comes out is installed by pip and by uv, and imported. Part
+of `--set all`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""flash-attn's wheels are imported before they leave: the real Triton backend, and a compiled extension of the real name."""
+"""flash-attn's wheels are imported before they leave: the real Triton backend, and a compiled
+extension of the real name."""
 
 from __future__ import annotations
 
@@ -83,7 +84,8 @@ def index(prefix: Path, tmp_path: Path) -> Iterator[str]:
 
 
 def sources(folder: Path, module: str = "flash_attn_2_cuda", needed: str = "hip_answer") -> Path:
-    """What flash-attn's tree has, as far as its recipe looks at it, with an extension of a few lines."""
+    """What flash-attn's tree has, as far as its recipe looks at it, with an extension of a few
+    lines."""
     generator = folder / "csrc/composable_kernel/example/ck_tile/01_fmha/generate.py"
     generator.parent.mkdir(parents=True)
     generator.write_text(GENERATE)
@@ -110,7 +112,8 @@ def log(output: Path, stage: str) -> str:
 
 
 def test_a_compiled_wheel_is_imported_beside_torch(rocwheel: Rocwheel, index: str, tmp_path: Path) -> None:
-    """It is repaired: its tag says what its symbols allow, and ROCm comes with torch, not as a requirement."""
+    """It is repaired: its tag says what its symbols allow, and ROCm comes with torch, not as a
+    requirement."""
     sources(tmp_path / "source")
     build_ck(rocwheel, tmp_path, index)
     (wheel,) = (tmp_path / "out").glob("*.whl")

@@ -1,4 +1,5 @@
-"""docs/framework-authors.md: its blocks are run one after the other, as somebody would who follows the page."""
+"""docs/framework-authors.md: its blocks are run one after the other, as somebody would who follows
+the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The example of a HIP extension: one command compiles, repairs, splits, installs and calls it, on ROCm packages of ours."""
+"""The example of a HIP extension: one command compiles, repairs, splits, installs and calls it, on
+ROCm packages of ours."""
 
 from __future__ import annotations
 
@@ -74,7 +75,8 @@ def test_every_file_says_where_it_comes_from(built: Path, package_set: PackageSe
 
 
 def test_pages_are_made_of_what_is_there(rocwheel: Rocwheel, built: Path, tmp_path: Path) -> None:
-    """Release notes, packages, coverage and checksums; a second run changes nothing, and changed wheels are noticed."""
+    """Release notes, packages, coverage and checksums; a second run changes nothing, and changed
+    wheels are noticed."""
     (tmp_path / "README.md").write_text(
         "# Mine\n<!-- rocwheel coverage: begin -->\n<!-- rocwheel coverage: end -->\nrest\n"
     )

@@ -1,4 +1,5 @@
-"""`rocwheel source hipify` beside the original on a part of PyTorch's sources; test_hipify_real.py takes all of them."""
+"""`rocwheel source hipify` beside the original on a part of PyTorch's sources; test_hipify_real.py
+takes all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`rocwheel source hipify` beside the original, on PyTorch, torchvision and torchaudio. Part of `--set all`."""
+"""`rocwheel source hipify` beside the original, on PyTorch, torchvision and torchaudio. Part of
+`--set all`."""
 
 from __future__ import annotations
 

@@ -12,7 +12,8 @@ from trees import snapshot
 
 
 def identities(dist: Path) -> dict[str, tuple[int, int]]:
-    """Inode and time of change of every file: both change when a file is written anew, even with the same bytes."""
+    """Inode and time of change of every file: both change when a file is written anew, even with
+    the same bytes."""
     return {path.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in dist.iterdir()}
 
 

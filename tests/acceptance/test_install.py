@@ -1,4 +1,5 @@
-"""The packages installed by pip and by uv: they load from the environment alone, answer, and leave nothing behind."""
+"""The packages installed by pip and by uv: they load from the environment alone, answer, and leave
+nothing behind."""
 
 from __future__ import annotations
 

@@ -70,7 +70,8 @@ def test_import_interrupted(rocwheel: Rocwheel, package_set: PackageSet, tmp_pat
 
 
 def test_flattening_interrupted(rocwheel: Rocwheel, tmp_path: Path) -> None:
-    """One file that takes a while to copy, as real libraries do: Ctrl-C does not wait for its end."""
+    """One file that takes a while to copy, as real libraries do: Ctrl-C does not wait for its
+    end."""
     artifact = write_artifact(tmp_path / "in", "blas_lib_generic", "stage", {"lib/small.txt": "x\n"})
     with open(artifact / "stage/lib/large.bin", "wb") as large:
         large.truncate(16 << 30)
@@ -84,7 +85,8 @@ def test_flattening_interrupted(rocwheel: Rocwheel, tmp_path: Path) -> None:
 
 
 def test_killed_run_is_mended_by_the_next(rocwheel: Rocwheel, package_set: PackageSet, tmp_path: Path) -> None:
-    """SIGKILL gives no chance to clean up: the next run must not mistake what it left for a finished wheel."""
+    """SIGKILL gives no chance to clean up: the next run must not mistake what it left for a
+    finished wheel."""
     output = tmp_path / "output"
     process = rocwheel.start("package", "--artifacts", package_set.artifacts, "--output", output)
     wait_until_writing(process, output, 4 << 20)
@@ -164,7 +166,8 @@ def test_edit_interrupted(rocwheel: Rocwheel, package_set: PackageSet, tmp_path:
 def test_what_a_killed_edit_leaves_goes_with_the_next(
     rocwheel: Rocwheel, package_set: PackageSet, tmp_path: Path
 ) -> None:
-    """SIGKILL gives no chance to clean up: no more than empty folders stay, and only until the next run."""
+    """SIGKILL gives no chance to clean up: no more than empty folders stay, and only until the next
+    run."""
     output = tmp_path / "output"
     command = packing_again(package_set, output)
     process = rocwheel.start(*command)

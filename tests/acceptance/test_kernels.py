@@ -1,4 +1,5 @@
-"""`rocwheel kernels` on real ROCm: what it says is what LLVM's and GNU's tools say of the same code."""
+"""`rocwheel kernels` on real ROCm: what it says is what LLVM's and GNU's tools say of the same
+code."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def small_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def library(debs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Debian's librocrand: code object versions of its time, one file with a bundle for seven targets or more."""
+    """Debian's librocrand: code object versions of its time, one file with a bundle for seven
+    targets or more."""
     (package,) = [deb for deb in debs if deb.name.startswith("librocrand1_")]
     directory = tmp_path_factory.mktemp("rocrand")
     run("dpkg-deb", "-x", package, directory)
@@ -38,7 +40,8 @@ def library(debs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def code_objects(library: Path, directory: Path) -> list[tuple[str, Path]]:
-    """The code objects of a library's plain bundles, taken apart by other means than ours: (bundle id, file)."""
+    """The code objects of a library's plain bundles, taken apart by other means than ours: (bundle
+    id, file)."""
     section = directory / "section"
     run("objcopy", "--output-target=binary", "--only-section=.hip_fatbin", library, directory / "section")
     data = section.read_bytes()
@@ -84,7 +87,8 @@ def test_a_real_library_says_what_readelf_says(rocwheel: Rocwheel, library: Path
 
 
 def test_the_document_of_a_small_wheel_is_kept(rocwheel: Rocwheel, small_wheel: Path) -> None:
-    """A change of the document is a change of what others rely on: only with a new field, or a new schema."""
+    """A change of the document is a change of what others rely on: only with a new field, or a new
+    schema."""
     document = rocwheel.run("kernels", "--json", small_wheel.name, cwd=small_wheel.parent).stdout
     kept = HERE / "snapshots/kernels-gafime.json"
     if os.environ.get("ROCWHEEL_UPDATE_SNAPSHOTS"):

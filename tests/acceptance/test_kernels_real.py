@@ -1,4 +1,5 @@
-"""`rocwheel kernels` on large real wheels, 330 MB of them: every bundle is found, in bounded memory. Part of `--set all`."""
+"""`rocwheel kernels` on large real wheels, 330 MB of them: every bundle is found, in bounded
+memory. Part of `--set all`."""
 
 from __future__ import annotations
 

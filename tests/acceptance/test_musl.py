@@ -1,4 +1,5 @@
-"""`rocwheel audit` on wheels for musllinux says of every file what musl's own loader says: Debian's package `musl`."""
+"""`rocwheel audit` on wheels for musllinux says of every file what musl's own loader says: Debian's
+package `musl`."""
 
 from __future__ import annotations
 
@@ -70,7 +71,8 @@ CASES: dict[str, tuple[bool, list[Library]]] = {
 
 
 def build(library: Library, root: Path) -> None:
-    """Links against stand-ins for what it needs, so that nothing but the names is taken from them."""
+    """Links against stand-ins for what it needs, so that nothing but the names is taken from
+    them."""
     stubs = root / "stubs"
     stubs.mkdir(exist_ok=True)
     for name in library.needs:

@@ -101,7 +101,8 @@ def policies() -> list[dict]:
 
 
 def needed_versions(content: BinaryIO) -> dict[str, set[str]]:
-    """Version prefix → versions, for example GLIBC → {2.2.5, 2.36}, of one ELF file; empty for anything else."""
+    """Version prefix → versions, for example GLIBC → {2.2.5, 2.36}, of one ELF file; empty for
+    anything else."""
     needed: dict[str, set[str]] = {}
     try:
         elf = ELFFile(content)
@@ -120,7 +121,8 @@ def needed_versions(content: BinaryIO) -> dict[str, set[str]]:
 
 
 def lowest_policy(site: Path) -> str:
-    """The oldest manylinux platform that has every symbol version that the files below a directory need."""
+    """The oldest manylinux platform that has every symbol version that the files below a directory
+    need."""
     needed: dict[str, set[str]] = {}
     for path in site.rglob("*"):
         if path.is_file() and not path.is_symlink():

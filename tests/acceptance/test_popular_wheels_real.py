@@ -1,9 +1,9 @@
-"""`rocwheel audit` on 87 wheels of PyPI that many people use, 16 of them for Windows, 3 for musl: every
-finding was looked at, and is in the table as true or false.
+"""`rocwheel audit` on 87 wheels of PyPI that many people use, 16 of them for Windows, 3 for musl:
+every finding was looked at, and is in the table as true or false.
 
-The table is popular-wheels.toml: for each wheel its findings, how much they weigh, and what was found with readelf,
-llvm-readobj and unzip. A finding that is not in it, weighs something else or is gone, fails. Part of `--set all`; 2 GB are
-downloaded once.
+The table is popular-wheels.toml: for each wheel its findings, how much they weigh, and what was
+found with readelf, llvm-readobj and unzip. A finding that is not in it, weighs something else or is
+gone, fails. Part of `--set all`; 2 GB are downloaded once.
 """
 
 from __future__ import annotations

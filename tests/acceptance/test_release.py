@@ -12,7 +12,8 @@ EMBEDDING = re.compile(r'include_(?:str|bytes)!\(\s*(?:concat!\(\s*)?"(\.\./[^"]
 
 
 def test_what_the_crates_embed_is_in_the_source_archive() -> None:
-    """maturin packs crates by their folders. What they take from elsewhere, pyproject.toml has to name."""
+    """maturin packs crates by their folders. What they take from elsewhere, pyproject.toml has to
+    name."""
     settings = (REPOSITORY / "pyproject.toml").read_text()
     included = re.findall(r'\{ path = "(\w+)/\*\*/\*", format = "sdist" \}', settings)
     elsewhere = set()

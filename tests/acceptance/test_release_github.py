@@ -1,4 +1,5 @@
-"""`rocwheel release github` with the real `gh`, against a server on this machine that answers as GitHub does."""
+"""`rocwheel release github` with the real `gh`, against a server on this machine that answers as
+GitHub does."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from linked_wheels import write_wheel
 
 
 class GitHub(ThreadingHTTPServer):
-    """One repository with its releases. gh reaches it as a proxy: for the host github.localhost it speaks plain HTTP."""
+    """One repository with its releases. gh reaches it as a proxy: for the host github.localhost it
+    speaks plain HTTP."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Answers)
@@ -241,7 +243,8 @@ def test_a_release_gets_what_it_lacks(rocwheel: Rocwheel, github: GitHub, tmp_pa
 
 
 def test_the_workflow_releases_what_a_tag_has_built(rocwheel: Rocwheel, github: GitHub, tmp_path: Path) -> None:
-    """The steps of its last job: the release gets the wheels with notes, and the default branch gets the pages."""
+    """The steps of its last job: the release gets the wheels with notes, and the default branch
+    gets the pages."""
     assert shutil.which("gh"), "gh is not there: scripts/setup installs it"
     workflow = rocwheel.run("matrix", "--format", "workflow").stdout
     tree, remote = tmp_path / "tree", tmp_path / "remote.git"

@@ -1,4 +1,5 @@
-"""The tool's own wheel and source archive: built twice, installed from both, and run on an old system."""
+"""The tool's own wheel and source archive: built twice, installed from both, and run on an old
+system."""
 
 from __future__ import annotations
 

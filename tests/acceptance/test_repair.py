@@ -1,4 +1,5 @@
-"""`rocwheel repair`: wheels of gcc's libraries, loaded for real in fresh environments, and auditwheel beside us."""
+"""`rocwheel repair`: wheels of gcc's libraries, loaded for real in fresh environments, and
+auditwheel beside us."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ from linked_wheels import (
 
 @pytest.fixture(scope="module")
 def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """libouter needs libinner, which has versions, through an absolute path; both as distributions lay them out."""
+    """libouter needs libinner, which has versions, through an absolute path; both as distributions
+    lay them out."""
     folder = tmp_path_factory.mktemp("libraries")
     script = folder / "inner.map"
     script.write_text("INNER_1.0 { global: inner; local: *; };\n")
@@ -42,7 +44,8 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def linked(libraries: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wheel with an extension module that needs libouter, and has the path of the build in itself."""
+    """A wheel with an extension module that needs libouter, and has the path of the build in
+    itself."""
     folder = tmp_path_factory.mktemp("linked")
     built = extension(
         folder, "outer", f"-L{libraries}", "-Wl,--no-as-needed", "-louter", "-lm", "-Wl,-rpath,/build/lib:$ORIGIN"
@@ -200,7 +203,8 @@ def test_needed_names_with_a_path_and_equal_names(rocwheel: Rocwheel, tmp_path: 
 
 @pytest.fixture(scope="module")
 def rocm(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tree with a HIP runtime that answers 42, needs a library in a folder of its own, and has data and headers."""
+    """A tree with a HIP runtime that answers 42, needs a library in a folder of its own, and has
+    data and headers."""
     folder = tmp_path_factory.mktemp("rocm")
     (folder / ".info").mkdir()
     (folder / ".info/version").write_text("7.1.0-66\n")
@@ -247,7 +251,8 @@ def hip(rocm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def rocm_wheels(rocm: Path, folder: Path) -> None:
-    """`rocm-sdk-core` and `rocm` as small wheels: what the repaired wheel requires, and the call of its module."""
+    """`rocm-sdk-core` and `rocm` as small wheels: what the repaired wheel requires, and the call of
+    its module."""
     core = {"_rocm_sdk_core/__init__.py": b""}
     for file in sorted((rocm / "lib").rglob("*.so*")):
         soname = Dynamic.of(file).soname
@@ -296,7 +301,8 @@ def test_rocm_stays_in_its_own_wheels(rocwheel: Rocwheel, rocm: Path, hip: Path,
 
 
 def test_wheels_beside_say_where_their_libraries_are(rocwheel: Rocwheel, rocm: Path, hip: Path, tmp_path: Path) -> None:
-    """Another layout and another version than the table's; and a library that the table does not know."""
+    """Another layout and another version than the table's; and a library that the table does not
+    know."""
     runtime = (rocm / "lib/libamdhip64.so.7").read_bytes()
     beside = write_wheel(tmp_path, {"_other/lib/libamdhip64.so.7": runtime}, name="rocm_sdk_core", version="7.2.0")
     wheel = repaired(rocwheel, hip, tmp_path / "out", "--with", beside)

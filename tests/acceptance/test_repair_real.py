@@ -66,7 +66,8 @@ def test_the_floor_of_every_file_is_auditwheels(rocwheel: Rocwheel, wheels: list
 
 
 def test_a_repaired_wheel_loads_in_a_clean_debian(rocwheel: Rocwheel, tmp_path: Path) -> None:
-    """Debian 13 without anything of this machine: the libraries come from the wheel, the rest is on the policy's list."""
+    """Debian 13 without anything of this machine: the libraries come from the wheel, the rest is on
+    the policy's list."""
     inner = library(tmp_path / "lib", "inner", "inner", "int inner(void) { return 40; }")
     outer = "extern int inner(void); int outer(void) { return inner() + 2; }"
     library(tmp_path / "lib", "outer", "outer", outer, inner)
@@ -121,7 +122,8 @@ def test_a_library_of_llvms_size_takes_little_memory(rocwheel: Rocwheel, tmp_pat
 
 
 def the_python_of(root: str, script: str, *shared: Path) -> list[str]:
-    """What a script says in a clean Debian root, where `$UV` is uv and a fresh environment is in /tmp/venv."""
+    """What a script says in a clean Debian root, where `$UV` is uv and a fresh environment is in
+    /tmp/venv."""
     begin = f"set -e\nUV={TOOLS}/uv\npython3 -m venv --without-pip /tmp/venv\n"
     folders = [word for folder in (*shared, TOOLS) for word in ("--share", folder)]
     return run(SCRIPTS / "in-root", root, *folders, "--", "bash", "-c", begin + script).stdout.splitlines()
@@ -131,7 +133,8 @@ def the_python_of(root: str, script: str, *shared: Path) -> list[str]:
 def test_a_wheel_for_rocm_finds_the_real_one(
     rocwheel: Rocwheel, package_set: PackageSet, tmp_path: Path, installer: str
 ) -> None:
-    """Linked against Debian's HIP runtime, with the build machine's path in it, and installed beside the packages of it."""
+    """Linked against Debian's HIP runtime, with the build machine's path in it, and installed
+    beside the packages of it."""
     core = unpack(package_set.wheel("rocm_sdk_core"), tmp_path / "core")
     (runtime,) = (core / "_rocm_sdk_core/lib").glob("libamdhip64.so.*")
     # Without a GPU it answers 100, no device, or 101, which is no device either.
@@ -165,7 +168,7 @@ def test_an_executable_stack_goes_and_newer_systems_load_the_wheel(rocwheel: Roc
     members = {"demo/__init__.py": INIT.encode(), "demo/_ext.so": module.read_bytes()}
     wheel = write_wheel(tmp_path, members, python="py3-none")
     said = rocwheel.run("repair", wheel, "-o", tmp_path / "out", "--lib-path", tmp_path / "lib").stdout
-    assert said.count("asks for no executable stack any more") == 2
+    assert said.count("no longer asks for an executable stack") == 2
     load = "import demo; print(demo.answer())"
     for folder, expected in ((tmp_path, "cannot enable executable stack"), (tmp_path / "out", "42")):
         (wheel,) = folder.glob("*.whl")

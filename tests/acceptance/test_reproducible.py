@@ -1,4 +1,5 @@
-"""Same input, same bytes: whatever directory, clock, umask, locale, user, order and number of threads."""
+"""Same input, same bytes: whatever directory, clock, umask, locale, user, order and number of
+threads."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ STRANGE = {"TZ": "Pacific/Kiritimati", "LC_ALL": "C", "LANG": "tr_TR.UTF-8"}
 
 
 def copy_in_reverse(source: Path, target: Path) -> None:
-    """A copy whose directory entries were made in reverse order, with other times: what a file system lists changes with both."""
+    """A copy whose directory entries were made in reverse order, with other times: what a file
+    system lists changes with both."""
     target.mkdir(mode=0o755)
     for entry in sorted(source.iterdir(), reverse=True):
         copied = target / entry.name
@@ -30,7 +32,8 @@ def copy_in_reverse(source: Path, target: Path) -> None:
 
 
 def test_artifacts_from_the_same_packages(rocwheel: Rocwheel, package_set: PackageSet, tmp_path: Path) -> None:
-    """Real packages, named in another order, under another name of directory, one thread, another umask."""
+    """Real packages, named in another order, under another name of directory, one thread, another
+    umask."""
     moved = tmp_path / "elsewhere"
     moved.mkdir()
     debs = [Path(shutil.copyfile(deb, moved / deb.name)) for deb in reversed(package_set.debs)]
@@ -42,7 +45,8 @@ def test_artifacts_from_the_same_packages(rocwheel: Rocwheel, package_set: Packa
 
 
 def without_modes(root: Path) -> dict[str, object]:
-    """Directories' bits follow the umask, as everywhere; a file's executable bit and content must not change."""
+    """Directories' bits follow the umask, as everywhere; a file's executable bit and content must
+    not change."""
     return dict(normalised(root))
 
 
@@ -66,7 +70,8 @@ def test_wheels_from_the_same_artifacts(rocwheel: Rocwheel, package_set: Package
 
 
 def test_wheels_by_another_user(public: Path, artifacts: Path, rocwheel: Rocwheel, tmp_path: Path) -> None:
-    """A small set, once by us and once by a user without rights, from the same files under another name."""
+    """A small set, once by us and once by a user without rights, from the same files under another
+    name."""
     rocwheel.package(artifacts, tmp_path / "ours", "--jobs", 4)
     theirs = public / "artifacts"
     copy_in_reverse(artifacts, theirs)

@@ -1,4 +1,5 @@
-"""The two forms of the selector, and sets of which a part is missing, as pip and uv install them."""
+"""The two forms of the selector, and sets of which a part is missing, as pip and uv install
+them."""
 
 from __future__ import annotations
 
@@ -113,7 +114,8 @@ def test_what_is_whole_is_shipped_and_nothing_else_promised(
 def test_a_library_that_needs_what_is_not_there_goes_with_its_devices(
     rocwheel: Rocwheel, artifacts: Path, tmp_path: Path
 ) -> None:
-    """Without the runtime's artifact the libraries would not load, and without core there is no set."""
+    """Without the runtime's artifact the libraries would not load, and without core there is no
+    set."""
     shutil.rmtree(artifacts / "core-hip_lib_generic")
     said = rocwheel.package(artifacts, tmp_path / "out", "--drop-incomplete", expect=3)
     assert "warning: `rocm-sdk-libraries` is not made: `libamdhip64.so.7` is needed by" in said.stderr
@@ -122,7 +124,8 @@ def test_a_library_that_needs_what_is_not_there_goes_with_its_devices(
 
 
 def test_packages_of_several_families_say_how_one_is_installed(rocwheel: Rocwheel, tmp_path: Path) -> None:
-    """The selectors of two families are in folders of their own, where `--find-links=…/dist` does not look."""
+    """The selectors of two families are in folders of their own, where `--find-links=…/dist` does
+    not look."""
     artifacts = tmp_path / "artifacts"
     artifacts.mkdir()
     therock.legacy(artifacts)

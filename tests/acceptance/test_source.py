@@ -1,4 +1,5 @@
-"""`rocwheel source` without rights, into a pipe that closes, in a narrow terminal, and with flags that are nearly right."""
+"""`rocwheel source` without rights, into a pipe that closes, in a narrow terminal, and with flags
+that are nearly right."""
 
 from __future__ import annotations
 

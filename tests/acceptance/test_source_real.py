@@ -1,4 +1,5 @@
-"""`rocwheel source checkout` of flash-attention's sdist and Debian's tarball of PyTorch. Part of `--set all`."""
+"""`rocwheel source checkout` of flash-attention's sdist and Debian's tarball of PyTorch. Part of
+`--set all`."""
 
 from __future__ import annotations
 
@@ -75,7 +76,8 @@ def test_a_patch_survives_a_checkout_from_scratch(
 
 
 def test_torch_is_converted_as_by_the_command_alone(rocwheel: Rocwheel, tmp_path: Path) -> None:
-    """The committed tree is the archive's, converted by `rocwheel source hipify`; test_hipify_real knows the original."""
+    """The committed tree is the archive's, converted by `rocwheel source hipify`; test_hipify_real
+    knows the original."""
     subprocess.run([SCRIPTS / "fetch-sources", tmp_path / "given"], check=True)
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "rocwheel"
     archive = Path(os.environ.get("ROCWHEEL_CACHE", cache)) / "sources" / PYTORCH

@@ -1,7 +1,9 @@
-"""Real ROCm split by GPU target, packaged and installed. The judge is written here from the description of the formats,
-without any of the Rust code: what the runtime would find for every wrapper and target is what the original holds.
+"""Real ROCm split by GPU target, packaged and installed. The judge is written here from the
+description of the formats, without any of the Rust code: what the runtime would find for every
+wrapper and target is what the original holds.
 
-Debian's HIP runtime cannot read archives, so this is a test of formats, and the set is made with --force.
+Debian's HIP runtime cannot read archives, so this is a test of formats, and the set is made with
+--force.
 """
 
 from __future__ import annotations
@@ -114,7 +116,8 @@ def code_object(path: Path, key: str, target: str) -> bytes | None:
 
 
 def find(host: Host, wrapper: Wrapper, target: str) -> bytes | None:
-    """What the loader finds: the search path from the real place of the library, for every compatible target."""
+    """What the loader finds: the search path from the real place of the library, for every
+    compatible target."""
     marker = host.marker(wrapper.pointer)
     for search in marker["kpack_search_paths"]:
         for name in (target, target.split(":")[0]):
@@ -229,7 +232,8 @@ def overlaid(parts: list[Path], folder: Path) -> Path:
 
 
 def check_all_found(before: Path, after: Path, targets: set[str]) -> None:
-    """Every code object for these targets is found for the library; code for others is not there."""
+    """Every code object for these targets is found for the library; code for others is not
+    there."""
     old_host, new_host = Host(before), Host(after)
     checked = 0
     for old, new in zip(old_host.wrappers, new_host.wrappers, strict=True):

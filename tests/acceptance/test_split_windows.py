@@ -1,4 +1,5 @@
-"""A wheel for Windows with libraries that clang and lld made: split, installed for Windows, and put together again.
+"""A wheel for Windows with libraries that clang and lld made: split, installed for Windows, and put
+together again.
 
 Nothing here runs on Windows. The judge reads the libraries by the description of PE files.
 """

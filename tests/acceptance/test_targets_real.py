@@ -1,5 +1,5 @@
-"""`llvm` of data/targets.toml, asked of compilers: the clangs that PyPI's ziglang has. The release in Debian is asked in
-test_build_all.py."""
+"""`llvm` of data/targets.toml, asked of compilers: the clangs that PyPI's ziglang has. The release
+in Debian is asked in test_build_all.py."""
 
 from __future__ import annotations
 

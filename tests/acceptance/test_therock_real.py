@@ -1,5 +1,6 @@
-"""TheRock's own tests of installed packages (`rocm_sdk.tests`) on packages of ours: with our Python in them, and with that of
-TheRock's templates (`--python-templates`). The templates are those of a checkout (scripts/fetch-therock). Part of `--set all`."""
+"""TheRock's own tests of installed packages (`rocm_sdk.tests`) on packages of ours: with our Python
+in them, and with that of TheRock's templates (`--python-templates`). The templates are those of a
+checkout (scripts/fetch-therock). Part of `--set all`."""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ def test_their_tests_pass_on_a_split_set(rocwheel: Rocwheel, templates: Path, py
 
 
 def test_the_compiler_of_the_devel_tree_is_its_own(rocwheel: Rocwheel, templates: Path, tmp_path: Path) -> None:
-    """The driver in `bin` starts the program beside it in the tree, which has the headers, and not that of core."""
+    """The driver in `bin` starts the program beside it in the tree, which has the headers, and not
+    that of core."""
     artifacts = tmp_path / "artifacts"
     artifacts.mkdir()
     therock.full(artifacts, libraries(templates))

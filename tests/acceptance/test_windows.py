@@ -1,4 +1,5 @@
-"""Builds for Windows and Linux, packaged together on Linux and installed for Windows by pip and uv. Nothing runs on Windows."""
+"""Builds for Windows and Linux, packaged together on Linux and installed for Windows by pip and uv.
+Nothing runs on Windows."""
 
 from __future__ import annotations
 
@@ -183,9 +184,9 @@ def test_trees_of_both_systems_are_told_apart(rocwheel: Rocwheel, builds: dict[s
     assert "required arguments" in refused(code=2)
     missing = tmp_path / "missing"
     assert str(missing) in refused("--artifacts", linux, "--windows-artifacts", missing)
-    assert "lie inside one another" in refused("--artifacts", linux, "--windows-artifacts", tmp_path)
+    assert "are inside one another" in refused("--artifacts", linux, "--windows-artifacts", tmp_path)
     said = refused("--windows-artifacts", windows, "--platform-tag", "manylinux_2_28_x86_64", code=2)
-    assert "`manylinux_2_28_x86_64` is no platform tag for Windows" in said
+    assert "`manylinux_2_28_x86_64` is not a platform tag for Windows" in said
     assert not (tmp_path / "out").exists()
 
 

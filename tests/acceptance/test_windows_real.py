@@ -1,5 +1,5 @@
-"""Libraries and programs for Windows that others have built for ROCm, in packages of ours: what they import, and that nothing
-in them changes. LLVM reads the import tables beside us."""
+"""Libraries and programs for Windows that others have built for ROCm, in packages of ours: what
+they import, and that nothing in them changes. LLVM reads the import tables beside us."""
 
 from __future__ import annotations
 

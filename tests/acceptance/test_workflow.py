@@ -1,5 +1,6 @@
-"""The generated workflow, job by job as GitHub would run it: the shell of its steps with the real rocwheel, and wheels
-that go from one job to the next as artifacts do. The frameworks are stand-ins made in test_build_all.py."""
+"""The generated workflow, job by job as GitHub would run it: the shell of its steps with the real
+rocwheel, and wheels that go from one job to the next as artifacts do. The frameworks are stand-ins
+made in test_build_all.py."""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ def test_wheels_go_from_triton_to_torch_to_torchvision(
 
     def build(job: dict, given: dict[str, Path], expect: int = 0) -> Result:
         place = tmp_path / job["name"]
-        # `pattern` of actions/download-artifact; v4 gives one that is alone a folder too, others may not.
+        # `pattern` of actions/download-artifact; v4 gives one that is alone a folder too, others
+        # may not.
         pattern = re.escape(job.get("pattern", "")).replace(r"\{", "(").replace(r"\}", ")").replace(",", "|")
         names = [name for name in given if re.fullmatch(pattern, name)]
         for name in names:
@@ -143,7 +145,8 @@ def test_the_cells_of_a_matrix_are_built_for_two_versions_of_torch(
     world: Path,  # noqa: F811
     tmp_path: Path,
 ) -> None:
-    """`build torch torchvision --matrix` for real: each torch from its own branch, each torchvision with its own torch."""
+    """`build torch torchvision --matrix` for real: each torch from its own branch, each torchvision
+    with its own torch."""
     vision, torch = world / "origins/vision", world / "origins/pytorch"
     (vision / "version.txt").write_text("0.26.0\n")
     git(vision, "commit", "--quiet", "--all", "--message", "for 2.11")

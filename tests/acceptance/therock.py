@@ -1,5 +1,6 @@
-"""Artifacts as a TheRock build leaves them, with what is hard about them: chains of SONAMEs, links to programs and scripts, links
-into other artifacts, variants of targets, profilers. Everything is made here by code."""
+"""Artifacts as a TheRock build leaves them, with what is hard about them: chains of SONAMEs, links
+to programs and scripts, links into other artifacts, variants of targets, profilers. Everything is
+made here by code."""
 
 from __future__ import annotations
 
@@ -57,7 +58,8 @@ class Build:
         source.unlink()
 
     def windows_file(self, artifact: str, path: str, needs: tuple[str, ...] = ()) -> Path:
-        """A DLL or a program for Windows, by its name, which imports a function of each library in `needs`."""
+        """A DLL or a program for Windows, by its name, which imports a function of each library in
+        `needs`."""
         place = self.place(artifact, path)
         with tempfile.TemporaryDirectory() as folder:
             imports = []
@@ -201,7 +203,8 @@ DRIVERS = ("amdclang", "amdclang++", "amdclang-cl", "amdclang-cpp", "amdflang", 
 
 @dataclass(frozen=True)
 class Library:
-    """A library as TheRock's own tests ask for it: the package that has it, where, and by which pattern."""
+    """A library as TheRock's own tests ask for it: the package that has it, where, and by which
+    pattern."""
 
     package: str
     folder: str
@@ -213,7 +216,8 @@ class Library:
 
 
 def full(root: Path, libraries: list[Library]) -> None:
-    """A build with KPACK_SPLIT_ARTIFACTS in which TheRock's own tests of installed packages find all that they ask for."""
+    """A build with KPACK_SPLIT_ARTIFACTS in which TheRock's own tests of installed packages find
+    all that they ask for."""
     kpack(root)
     build = Build(root)
     for library in libraries:

@@ -17,7 +17,8 @@ def digest_file(path: Path) -> str:
 
 
 def snapshot(root: Path) -> dict[str, tuple]:
-    """Relative path → kind, permission bits and content (files), target (links) or nothing (directories)."""
+    """Relative path → kind, permission bits and content (files), target (links) or nothing
+    (directories)."""
     found = {}
     for directory, names, files in os.walk(root):
         for name in names + files:

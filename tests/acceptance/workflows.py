@@ -17,7 +17,8 @@ def job(workflow: str, name: str) -> str:
 
 
 def run_step(workflow: str, place: tuple[str, str], environment: dict[str, str], cwd: Path, expect: int = 0) -> Result:
-    """Runs the shell of a step, which `place` names by job and title; what `env` of the step has is given."""
+    """Runs the shell of a step, which `place` names by job and title; what `env` of the step has is
+    given."""
     name, title = place
     text = job(workflow, name)
     step = text[text.index(f"- name: {title}\n") :].split("\n      - ")[0]

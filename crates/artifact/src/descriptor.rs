@@ -54,7 +54,7 @@ pub enum Error {
         expected: &'static str,
     },
     /// Components that wait for each other, or for one that is not there.
-    #[error("the descriptor `{path}` has components that extend each other in a circle or one that is not there: {}", .components.join(", "))]
+    #[error("the descriptor `{path}` has components that extend each other in a circle, or one that does not exist: {}", .components.join(", "))]
     Circular {
         /// The descriptor.
         path: PathBuf,

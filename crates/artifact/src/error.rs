@@ -112,7 +112,7 @@ pub enum Error {
         target: String,
     },
     /// The same artifact exists twice.
-    #[error("artifact `{artifact}` is there twice: `{first}` and `{second}`")]
+    #[error("artifact `{artifact}` is given twice: `{first}` and `{second}`")]
     DuplicateArtifact {
         /// The artifact.
         artifact: String,
@@ -208,7 +208,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// An output that would change or remove an input.
-    #[error("the output `{output}` and the input `{input}` lie inside one another")]
+    #[error("the output `{output}` and the input `{input}` are inside one another")]
     OutputOverlapsInput {
         /// The output.
         output: PathBuf,
@@ -222,7 +222,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// The output is a link to nothing.
-    #[error("the output `{path}` is a link to `{target}`, which is not there")]
+    #[error("the output `{path}` is a link to `{target}`, which does not exist")]
     DanglingOutput {
         /// The link.
         path: PathBuf,
@@ -324,7 +324,7 @@ impl Hint for Error {
                 "correct artifact_manifest.txt: one relative directory per line, none inside another"
             }
             Self::DuplicateArtifact { .. } => "keep one of the two and move the other away",
-            Self::Conflict { .. } => "leave one of the two artifacts out, or remove the file from one of them",
+            Self::Conflict { .. } => "omit one of the two artifacts, or remove the file from one of them",
             Self::DamagedArchive { .. } | Self::DigestMismatch { .. } => {
                 "fetch the archive again; it is incomplete or was changed after its digest was taken"
             }

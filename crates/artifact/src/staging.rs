@@ -51,7 +51,7 @@ pub enum Error {
         free: u64,
     },
     /// The output is a link to nothing.
-    #[error("the output `{path}` is a link to `{target}`, which is not there")]
+    #[error("the output `{path}` is a link to `{target}`, which does not exist")]
     Dangling {
         /// The link.
         path: PathBuf,
@@ -216,7 +216,7 @@ mod tests {
         let (link, real) = (directory.path().join("link"), directory.path().join("real"));
         std::os::unix::fs::symlink("real", &link).unwrap();
         let error = Staging::new(&link, MAKER).err().unwrap();
-        assert!(error.to_string().ends_with("is a link to `real`, which is not there"), "{error}");
+        assert!(error.to_string().ends_with("is a link to `real`, which does not exist"), "{error}");
         fs_err::create_dir(&real).unwrap();
         for _ in 0..2 {
             let staging = Staging::new(&link, MAKER).unwrap();

@@ -188,7 +188,7 @@ fn check_artifact(artifact: &Artifact, targets: &TargetTable, findings: &mut Fin
     let label = artifact.name.to_string();
     let family = &artifact.name.target_family;
     if !artifact.name.is_generic() && targets.members(family).is_empty() && !targets.is_known(family) {
-        let message = format!("`{family}` is no GPU target or family of the table; it is kept as it is");
+        let message = format!("`{family}` is no GPU target or family of the table; it is kept unchanged");
         findings.add(Severity::Note, &label, None, message);
     }
     if artifact.size().0 == 0 {

@@ -1,7 +1,7 @@
 //! The codes of the findings.
 //!
-//! Made of `data/findings.toml`; `INSTA_UPDATE=always cargo test --package rocwheel-audit generated`
-//! writes it anew.
+//! Generated from `data/findings.toml`:
+//! `INSTA_UPDATE=always cargo test --package rocwheel-audit` writes it anew.
 
 /// The code of a finding. A code is never given another meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -7,8 +7,11 @@
 
 use crate::finding::{Code, Explanation, TABLE, parse};
 
-const REMARK: &str = "//! Made of `data/findings.toml`; `INSTA_UPDATE=always cargo test --package rocwheel-audit generated`\n\
-                      //! writes it anew.\n";
+/// The head of a generated file.
+const REMARK: &str = concat!(
+    "//! Generated from `data/findings.toml`:\n",
+    "//! `INSTA_UPDATE=always cargo test --package rocwheel-audit` writes it anew.\n",
+);
 
 /// `LibraryNotFound` for `library-not-found`.
 fn variant(explanation: &Explanation) -> String {
@@ -37,8 +40,8 @@ fn codes(table: &[Explanation]) -> String {
          #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]\n\
          pub enum Code {{\n{variants}}}\n\nimpl Code {{\n    /// All codes, by number.\n    \
          pub const ALL: [Code; {count}] = [\n{all}    ];\n\n    \
-         /// The code as users write it, `RW012`.\n    pub fn text(self) -> &'static str {{\n        \
-         match self {{\n{texts}        }}\n    }}\n}}\n"
+         /// The code as users write it, `RW012`.\n    \
+         pub fn text(self) -> &'static str {{\n        match self {{\n{texts}        }}\n    }}\n}}\n"
     )
 }
 
@@ -48,7 +51,9 @@ fn checks(table: &[Explanation]) -> String {
     let modules = lines(table, |row| format!("mod {};\n", module(row)));
     let rows = lines(table, |row| format!("    {}::CHECK,\n", module(row)));
     format!(
-        "//! The checks: a file for each code, whose name carries the code.\n//!\n{REMARK}\n{modules}\n\
+        "//! The checks: a file for each code, whose name carries the code.\n//!\n{REMARK}\n\
+         #![allow(clippy::unnecessary_wraps, reason = \"a check is a function that may fail\")]\n\n\
+         {modules}\n\
          use crate::check::Check;\n\n/// Every check, in the order of the codes.\n\
          pub(crate) const CHECKS: [Check; {count}] = [\n{rows}];\n"
     )
@@ -57,9 +62,9 @@ fn checks(table: &[Explanation]) -> String {
 /// `docs/findings.md`.
 fn documentation(table: &[Explanation]) -> String {
     let mut text = String::from(
-        "# What `rocwheel audit` finds\n\nMade of `data/findings.toml`; `rocwheel audit --explain CODE` prints the same. \
-         The severity is the usual one: a finding weighs less where its text says so.\n\n| code | name | severity | |\n\
-         | --- | --- | --- | --- |\n",
+        "# The findings of `rocwheel audit`\n\n```\nrocwheel audit --explain RW012    # one of them\n\
+         rocwheel audit --explain all\n```\n\nGenerated from `data/findings.toml`. The severity is the usual one; \
+         the text says when a finding weighs less.\n\n| code | name | severity | |\n| --- | --- | --- | --- |\n",
     );
     for Explanation { code, name, severity, title, .. } in table {
         let anchor = format!("{}-{name}", code.to_lowercase());
@@ -112,8 +117,8 @@ fn every_code_has_a_check_in_a_file_of_its_name() {
     assert_eq!(files, named);
 }
 
-/// The way of a contributor: a row in `data/findings.toml`. What else is not a check or a test of it
-/// is made.
+/// What a contributor does: a row in `data/findings.toml`, a check and its test. The rest is
+/// generated.
 #[test]
 fn a_new_row_is_a_new_code_everywhere() {
     let row = "[[finding]]\ncode = \"RW030\"\nname = \"new-thing\"\nseverity = \"note\"\n\

@@ -112,7 +112,8 @@ pub struct Unclear {
 }
 
 impl PreloadList {
-    /// The files in the order in which they are loaded, for [`rocwheel_loader::simulation::Scenario::preloaded`].
+    /// The files in the order in which they are loaded, for
+    /// [`rocwheel_loader::simulation::Scenario::preloaded`].
     pub fn files(&self) -> Vec<String> {
         let file = |library: &Preloaded| match &library.found {
             Resolved::File(path) => Some(path.clone()),

@@ -263,7 +263,7 @@ fn what_nobody_has_recorded_is_there_and_not_judged() {
     for said in [
         "`empty-1.0.dist-info` has no METADATA and was passed over",
         "`~ld-1.0.dist-info` is of no distribution and was passed over",
-        "`user` is installed twice, as `user-0.9.dist-info` and `user-1.0.dist-info`: the newer one was looked at",
+        "`user` is installed twice, as `user-0.9.dist-info` and `user-1.0.dist-info`: the newer one was used",
         "`loose-2.0.dist-info` has no RECORD: its files were told by their names",
     ] {
         assert!(notes.contains(said), "{said}\n{notes}");
@@ -297,7 +297,7 @@ fn an_editable_installation_has_its_files_elsewhere() {
         report.findings.iter().map(|found| format!("{} {}", found.code, found.severity.name())).collect();
     assert_eq!(severities, ["RW001 warning"], "{:?}", report.findings);
     let note =
-        "`project` is an editable installation of `file:///src/project`: its files are there, and were not looked at";
+        "`project` is an editable installation of `file:///src/project`: its files are there and were not checked";
     assert!(report.notes.iter().any(|said| said == note), "{:?}", report.notes);
 }
 

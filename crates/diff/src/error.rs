@@ -67,7 +67,7 @@ pub enum Error {
         reason: String,
     },
     /// `--fail-on` names something that is no change.
-    #[error("`{rule}` is no change that can be failed on")]
+    #[error("`{rule}` is not a change that `--fail-on` knows")]
     Rule {
         /// The text.
         rule: String,
@@ -75,7 +75,7 @@ pub enum Error {
         nearest: Option<&'static str>,
     },
     /// A limit of growth is not a percentage or a number of bytes.
-    #[error("`{text}` is no limit of growth")]
+    #[error("`{text}` is not a limit for growth")]
     Growth {
         /// The text.
         text: String,
@@ -98,7 +98,7 @@ impl Hint for Error {
             ),
             Self::Rule { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`?")),
             Self::Rule { nearest: None, .. } => {
-                Some("`rocwheel diff --explain` lists the changes; `any` stands for all of them".to_owned())
+                Some("`rocwheel diff --explain` lists the changes; `any` means all of them".to_owned())
             }
             Self::Growth { .. } => Some("it looks like `5%`, `20MB` or `0`".to_owned()),
             _ => None,

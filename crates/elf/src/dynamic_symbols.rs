@@ -499,7 +499,7 @@ impl Names<'_> {
             if let Some(length) = inside.and_then(|bytes| bytes.iter().position(|&byte| byte == 0)) {
                 self.spent += length as u64;
                 if self.spent > self.strings.size.saturating_mul(SHARING_LIMIT) {
-                    return Err(Error::malformed(STRINGS, "its strings lie in each other more than a linker does it"));
+                    return Err(Error::malformed(STRINGS, "its strings overlap more than a linker makes them"));
                 }
                 let at = (index - self.start) as usize;
                 return Ok(&self.bytes[at..at + length]);

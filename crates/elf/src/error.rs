@@ -140,7 +140,7 @@ impl Hint for Error {
         match self {
             Self::Truncated { .. } => Some("fetch or build the file again: a part of it is missing".to_owned()),
             Self::Machine { machine: 224, .. } => {
-                Some("this is GPU code (a code object), which has no search path: leave it out of the edit".to_owned())
+                Some("this is GPU code (a code object), which has no search path: exclude it from the edit".to_owned())
             }
             _ => None,
         }

@@ -128,7 +128,7 @@ impl<'a> Layout<'a> {
     fn first_address(&self) -> Result<u64, Error> {
         let first = self.old.segments.iter().find(|segment| segment.is_load());
         let base = first.and_then(|first| first.address.checked_sub(first.offset));
-        base.ok_or_else(|| Error::malformed("program header table", "the first segment lies below its file offset"))
+        base.ok_or_else(|| Error::malformed("program header table", "the first segment is below its file offset"))
     }
 
     pub(crate) fn move_block(&mut self, block: &Block, cursor: &mut Cursor) {

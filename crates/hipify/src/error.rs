@@ -34,7 +34,7 @@ pub enum Problem {
     #[error("no `(` after `>>>`")]
     NoCall,
     /// The original does not see it, often because of `\\"` in a string before it.
-    #[error("a kernel launch that would be left as it is")]
+    #[error("a kernel launch that would not be converted")]
     LostLaunch,
 }
 
@@ -115,7 +115,7 @@ pub enum Error {
         wanted_by: &'static str,
     },
     /// Something would be written outside of the tree.
-    #[error("`{0}` is a link that leaves the tree, or lies behind one: nothing is written there")]
+    #[error("`{0}` is a link that leaves the tree, or is behind one: nothing is written there")]
     Outside(String),
     /// Two sources with one result.
     #[error("`{first}` and `{second}` would both become `{output}`")]
@@ -139,7 +139,7 @@ pub enum Error {
     #[error("`{0}` exists already")]
     OutputExists(String),
     /// The output folder is inside of the tree.
-    #[error("`{0}` lies in the tree that is to be copied")]
+    #[error("`{0}` is in the tree that is to be copied")]
     OutputInside(String),
     /// A run that was killed has left the tree half converted.
     #[error("a conversion of `{0}` was killed before it was complete")]
@@ -204,21 +204,21 @@ impl Hint for Error {
                 "tables and settings are read as Python literals, nothing is run; `--tables` takes others"
             }
             Self::NoList { .. } => "`--mode extension` converts a tree without PyTorch's settings",
-            Self::Missing { .. } => "is a submodule not checked out? `--fix-defects` goes on without it",
-            Self::Name(_) => "rename it, or leave it out with `--ignore`",
-            Self::NotAFile(_) | Self::Overwrites { .. } | Self::SameOutput { .. } => "leave it out with `--ignore`",
-            Self::Outside(_) => "replace the link by what it names, or leave it out with `--ignore`",
+            Self::Missing { .. } => "is a submodule not checked out? `--fix-defects` continues without it",
+            Self::Name(_) => "rename it, or skip it with `--ignore`",
+            Self::NotAFile(_) | Self::Overwrites { .. } | Self::SameOutput { .. } => "skip it with `--ignore`",
+            Self::Outside(_) => "replace the link by what it names, or skip it with `--ignore`",
             Self::OutputExists(_) => "choose a new folder, or convert in place",
             Self::OutputInside(_) => "choose a folder beside it",
-            Self::Unfinished(_) => "`--recover` takes it back, and so does converting in place again before it begins",
+            Self::Unfinished(_) => "`--recover` undoes it, and so does the next conversion in place",
             Self::Locked(_) => "wait until it has ended",
             Self::ChangedSince { .. } => {
                 "nothing was touched: keep what you need of these files, remove them, and take it back with `--recover`"
             }
             Self::Journal { .. } => {
-                "take the tree from where it came, or remove the file when you know that the tree is whole"
+                "take the tree from where it came, or remove the file if you know that the tree is complete"
             }
-            Self::Defects(_) => "correct the sources, or let `--fix-defects` do what was probably meant",
+            Self::Defects(_) => "correct the sources, or convert them with `--fix-defects`",
             Self::Io(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 "nothing was converted; `--output` writes into another folder"
             }

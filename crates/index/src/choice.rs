@@ -387,7 +387,7 @@ impl Project {
         versions.dedup();
         let python = &request.target.python;
         match (versions.len(), self.others) {
-            (0, 0) if self.answers.is_empty() => "no wheel of it is there".to_owned(),
+            (0, 0) if self.answers.is_empty() => "it has no wheel".to_owned(),
             (0, 0) => self.answers.iter().cloned().collect::<Vec<_>>().join(", "),
             (0, others) => format!("none of its {others} wheels is for Python {python} on this system"),
             (1..=5, _) => format!("there is {}", versions.join(", ")),

@@ -144,7 +144,7 @@ impl Hint for Error {
             Self::Status { status: 401, .. } => {
                 Some("put the name and password into the address: `https://name:password@host/simple/`".to_owned())
             }
-            Self::Hash { .. } => Some("try again; if it stays so, the index or the file was changed".to_owned()),
+            Self::Hash { .. } => Some("try again; if it happens again, the index or the file has changed".to_owned()),
             Self::Conflict { .. } | Self::Unsettled { .. } => {
                 Some("put the wheels that belong together into a folder, and name it with `--with`".to_owned())
             }

@@ -30,15 +30,15 @@ impl Tool {
     /// What an error says of a file that the tool could not parse.
     pub(crate) fn complaint(self) -> &'static str {
         match self {
-            Tool::Pip => "pip reads too, is no configuration file",
-            Tool::Uv => "uv reads too, is none of its configuration files",
+            Tool::Pip => "pip reads too, is not a configuration file",
+            Tool::Uv => "uv reads too, is not one of its configuration files",
         }
     }
 
     pub(crate) fn hint(self) -> &'static str {
         match self {
-            Tool::Pip => "`PIP_CONFIG_FILE=/dev/null` leaves such files out; or name the index itself with `--with`",
-            Tool::Uv => "`UV_NO_CONFIG=1` leaves such files out; or name the index itself with `--with`",
+            Tool::Pip => "`PIP_CONFIG_FILE=/dev/null` ignores such files; or name the index itself with `--with`",
+            Tool::Uv => "`UV_NO_CONFIG=1` ignores such files; or name the index itself with `--with`",
         }
     }
 }
@@ -260,7 +260,7 @@ mod tests {
         for wrong in ["index-url = 1\n", "[[index]]\nname = 'x'\n", "x\n"] {
             let error = uv_places(&[], &[("uv.toml", wrong)], pip).unwrap_err().to_string();
             assert!(
-                error.starts_with("`uv.toml`, which uv reads too, is none of its configuration files: "),
+                error.starts_with("`uv.toml`, which uv reads too, is not one of its configuration files: "),
                 "{error}"
             );
         }

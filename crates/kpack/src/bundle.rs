@@ -270,7 +270,7 @@ fn check_places(entries: &[Entry], table_end: u64, bundle: u64) -> Result<(), Er
     for entry in in_order(entries) {
         let id = entry.id.escape_debug();
         if entry.offset < table_end {
-            return Err(malformed(bundle, format!("its entry `{id}` lies in the table of entries")));
+            return Err(malformed(bundle, format!("its entry `{id}` overlaps the table of entries")));
         }
         let overlaps = |other: &&Entry| !same_bytes(other, entry) && entry.offset < other.offset + other.size;
         if let Some(other) = before.filter(overlaps) {

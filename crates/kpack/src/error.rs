@@ -189,7 +189,7 @@ impl Hint for Error {
             Self::Unsupported { .. } => Some("the file was made by a newer compiler than this program knows".into()),
             Self::Elf(error) => error.hint(),
             Self::Rocm(error) => error.hint(),
-            Self::Damaged { .. } => Some("get the archive again, or make it anew from the original".into()),
+            Self::Damaged { .. } => Some("get the archive again, or make it again from the original".into()),
             Self::UnsupportedArchive { .. } => {
                 Some("the archive was made by a newer tool than this program knows".into())
             }

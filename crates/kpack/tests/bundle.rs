@@ -411,7 +411,7 @@ fn entries_in_the_table_or_in_each_other_are_refused_and_shared_ones_are_not() {
         bundle[second..second + 8].copy_from_slice(&offset.to_le_bytes());
         all(&[bundle])
     };
-    assert!(with(8).unwrap_err().to_string().contains("lies in the table of entries"));
+    assert!(with(8).unwrap_err().to_string().contains("overlaps the table of entries"));
     assert!(with(8200).unwrap_err().to_string().contains("overlap"));
     assert!(with(u64::MAX - 50).unwrap_err().to_string().contains("reaches beyond"));
     bundle.truncate(8192 + 100);

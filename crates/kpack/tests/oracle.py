@@ -1,4 +1,5 @@
-"""Reads and writes kpack archives and markers with MessagePack's own package and the zstd program, for the tests.
+"""Reads and writes kpack archives and markers with MessagePack's own package and the zstd program,
+for the tests.
 
 Written from the description of the format, without any knowledge of the Rust code.
 """

@@ -15,7 +15,7 @@ pub enum Error {
     #[error(transparent)]
     Interrupted(#[from] rocwheel_report::Interrupted),
     /// Nothing to look at.
-    #[error("there is no wheel to look at")]
+    #[error("there is no wheel to audit")]
     NoWheels,
     /// A folder that holds no installed packages.
     #[error("`{}` has neither wheels nor installed packages, which would have `.dist-info` folders", path.display())]
@@ -88,7 +88,7 @@ impl Hint for Error {
         match self {
             Self::Wheel(error) => error.hint(),
             Self::SameDistribution { .. } => {
-                Some("look at them one by one, each with the wheels it is to be installed with".to_owned())
+                Some("audit them one by one, each with the wheels that are installed with it".to_owned())
             }
             Self::NoWheels => {
                 Some("name at least one `.whl` file, or a folder of installed packages that has some".to_owned())
@@ -96,7 +96,7 @@ impl Hint for Error {
             Self::NotPackages { .. } => {
                 Some("name an environment, its `site-packages` folder, or a folder that has wheels".to_owned())
             }
-            Self::SeveralFolders { .. } => Some("name the folder that is meant".to_owned()),
+            Self::SeveralFolders { .. } => Some("name one of the folders".to_owned()),
             _ => None,
         }
     }

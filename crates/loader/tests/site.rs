@@ -122,9 +122,9 @@ fn files_of_two_wheels_clash() {
 fn what_pip_refuses_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let error = |wheels: &[(PathBuf, Role)]| open(wheels, folder.path()).err().unwrap();
-    assert_eq!(error(&[]).to_string(), "there is no wheel to look at");
+    assert_eq!(error(&[]).to_string(), "there is no wheel to audit");
     for (name, file, why) in [
-        ("lost", "lost-1.0.data/file", "it lies in the `.data` folder itself, and has to lie in a folder of it"),
+        ("lost", "lost-1.0.data/file", "it is in the `.data` folder itself, and has to be in a folder of it"),
         (
             "odd",
             "odd-1.0.data/share/x",

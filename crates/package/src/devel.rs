@@ -53,7 +53,7 @@ impl DevelTree {
                 (_, Some(target)) => DevelEntry::Symlink { target },
                 (EntryKind::Symlink { target }, None) => {
                     if leaves_tree(path, target, &links) {
-                        tree.note(path, &format!("left out: the link to `{target}` leaves the tree"));
+                        tree.note(path, &format!("skipped: the link to `{target}` leaves the tree"));
                         continue;
                     }
                     if input.world.resolve(path).is_none() {

@@ -70,7 +70,7 @@ pub enum Error {
         reason: String,
     },
     /// A platform tag for packages that are not made.
-    #[error("`{tag}` is no platform tag for {system}, which these artifacts are for")]
+    #[error("`{tag}` is not a platform tag for {system}, which these artifacts are for")]
     PlatformTag {
         /// The tag.
         tag: String,
@@ -258,7 +258,7 @@ impl Ways {
             ways.push("accept it with `rocwheel package --allow-unresolved LIB`");
         }
         if self.drop {
-            ways.push("ship the packages that are whole with `rocwheel package --drop-incomplete`");
+            ways.push("ship the complete packages with `rocwheel package --drop-incomplete`");
         }
         let last = ways.pop().unwrap_or_default();
         format!("{}, or {last}", ways.join(", "))
@@ -321,16 +321,16 @@ impl Hint for Error {
                  from a build for {}",
                 system.other()
             )),
-            Error::PlatformTag { .. } => Some("leave --platform-tag out: the right one is found".into()),
+            Error::PlatformTag { .. } => Some("remove --platform-tag: rocwheel finds the right one".into()),
             Error::Shapes { .. } => Some("split those that are not split, or name one shape for both with --shape".into()),
             Error::Versions { .. } => Some("take both from one build, or say with --version what the packages are".into()),
             Error::Version { .. } => Some("give one such as `7.1.0` or `7.1.0a20261121` with --version".into()),
             Error::Name { .. } | Error::WindowsPath { .. } => Some("rename the file in the artifact, or remove it".into()),
             Error::ManifestVersion { .. } => Some(
-                "give the packages' version with --version, or mend `rocm_package_version` in therock_manifest.json"
+                "set the packages' version with --version, or correct `rocm_package_version` in therock_manifest.json"
                     .into(),
             ),
-            Error::SameName { .. } => Some("package them in two runs, each with a --targets of its own".into()),
+            Error::SameName { .. } => Some("package them in two runs with different --targets".into()),
             Error::MissingTargets { present, .. } if present.is_empty() => {
                 Some("no artifact is for a target: fetch the missing ones, or ask for no target".into())
             }
@@ -343,8 +343,8 @@ impl Hint for Error {
             Error::VersionForm { canonical, .. } => Some(format!("give it as `--version {canonical}`")),
             Error::Suffix { .. } => Some("use letters, digits and `_`".into()),
             Error::Incomplete { ways, .. } => Some(ways.hint()),
-            Error::Unclaimed { .. } => Some("leave --strict out to package the rest".into()),
-            Error::Shape { .. } => Some("leave --shape out to take the one the artifacts are made for".into()),
+            Error::Unclaimed { .. } => Some("remove --strict to package the rest".into()),
+            Error::Shape { .. } => Some("remove --shape to use the one that the artifacts are made for".into()),
             Error::KpackUnsupported { .. } => Some(
                 "package the libraries with their code inside (--shape fat from unsplit artifacts), or --force".into(),
             ),

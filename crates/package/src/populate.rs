@@ -178,7 +178,7 @@ impl Population {
     pub fn fill_verbatim(&mut self, input: &Input<'_>, selected: &BTreeSet<&str>) {
         for &path in selected {
             let Some(resolved) = input.world.resolve(path) else {
-                self.note(path, "left out: a link that leads nowhere in these artifacts");
+                self.note(path, "skipped: a link that leads nowhere in these artifacts");
                 continue;
             };
             if let Some(node) = input.world.get(&resolved)
@@ -207,7 +207,7 @@ impl Population {
             .or_else(|| self.files.get(&canonical)?.path().cloned());
         match provider {
             Some(provider) if provider == node.source => {}
-            Some(_) => self.note(path, &format!("left out: another file has its SONAME `{soname}`")),
+            Some(_) => self.note(path, &format!("skipped: another file has its SONAME `{soname}`")),
             None => {
                 // C3: today's tool drops such a library. The loader asks for the SONAME, so that is
                 // the name it gets.
@@ -219,7 +219,7 @@ impl Population {
 
     fn link(&mut self, input: &Input<'_>, selected: &BTreeSet<&str>, path: &str, target: &str) {
         let Some(resolved) = input.world.resolve(path) else {
-            self.note(path, &format!("left out: the link to `{target}` leads nowhere in these artifacts"));
+            self.note(path, &format!("skipped: the link to `{target}` leads nowhere in these artifacts"));
             return;
         };
         let Some(node) = input.world.get(&resolved).filter(|node| matches!(node.kind, EntryKind::File { .. })) else {
@@ -246,7 +246,7 @@ impl Population {
         }
         if nature.runs() {
             if !selected.contains(resolved.as_str()) {
-                self.note(path, &format!("left out: `{resolved}` behind the link is in another distribution"));
+                self.note(path, &format!("skipped: `{resolved}` behind the link is in another distribution"));
                 return;
             }
             let source = Source::Stub { target: target.to_owned() };

@@ -210,7 +210,7 @@ fn read_texts(folder: &Path, place: &str) -> Result<Texts, String> {
             continue;
         }
         let relative = entry.path().strip_prefix(&root).unwrap_or(entry.path()).to_string_lossy().into_owned();
-        let text = read_text(entry.path())?.ok_or_else(|| format!("`{place}/{relative}` is not there"))?;
+        let text = read_text(entry.path())?.ok_or_else(|| format!("`{place}/{relative}` does not exist"))?;
         texts.insert(relative, text);
     }
     Ok(texts)

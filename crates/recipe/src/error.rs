@@ -291,7 +291,7 @@ impl Hint for Error {
                 }
             }
             Error::Refused { wheel, .. } => {
-                format!("`rocwheel audit {wheel}` shows all; `--no-audit` takes the wheel as it is")
+                format!("`rocwheel audit {wheel}` shows all; `--no-audit` accepts the wheel")
             }
             Error::Locked { .. } => "wait until it has ended".into(),
             Error::Io(_) | Error::Interrupted(_) => return None,

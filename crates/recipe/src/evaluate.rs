@@ -218,7 +218,7 @@ impl Evaluator<'_> {
         }
         if name != "torch" || cell.torch.is_none() {
             return Err(Error::request_with(
-                format!("{} needs {name}, and nobody says which", recipe.name),
+                format!("{} needs {name}, which is not given", recipe.name),
                 format!(
                     "build both (`rocwheel build {name} {}`), give the wheel with `--with`, or say which is to be installed \
                      (`--torch 2.9.1`)",

@@ -223,8 +223,8 @@ mod tests {
             names.dedup();
             names
         };
-        // The Triton backend of flash-attn is for any Python, and built against nothing; there is no
-        // triton for Windows, so torch comes first there.
+        // The Triton backend of flash-attn is for any Python, and built against nothing; there is
+        // no triton for Windows, so torch comes first there.
         assert_eq!(jobs.stages.len(), 3);
         assert_eq!(names(0), ["torch", "triton", "flash-attn"]);
         assert_eq!(names(1), ["torchvision", "torch", "torchaudio"]);

@@ -80,7 +80,7 @@ fn ask(
     let said = finished.tail(3).join("; ");
     Err(Error::Source {
         reason: format!("git cannot look at the checkout `{}`: {said}", folder.display()),
-        hint: Some(format!("`git -C {} status` should say what is wrong", folder.display())),
+        hint: Some(format!("`git -C {} status` shows the problem", folder.display())),
     })
 }
 

@@ -299,7 +299,7 @@ impl<'a> Planner<'a> {
             if let Some(other) = names.insert(name, cell) {
                 return Err(Error::request_with(
                     format!("{} and {} would make the same file", other.title, cell.title),
-                    "leave `--version-suffix` out, so that versions say what they were built against, or build them into two folders",
+                    "remove `--version-suffix`, so that versions say what they were built against, or build them into two folders",
                 ));
             }
         }

@@ -102,8 +102,13 @@ impl Machine {
         match self.disk {
             Some(disk) if (disk as f64) < needed => Err(Error::Preflight {
                 job: recipe.title(),
-                reason: format!("{:.1} GB are free where it is built, and it takes about {} GB", disk as f64 / GB, recipe.cost.disk),
-                hint: "free some, name a folder on another disk with `--work`, or leave the check out with `--no-preflight`".into(),
+                reason: format!(
+                    "{:.1} GB are free where it is built, and it takes about {} GB",
+                    disk as f64 / GB,
+                    recipe.cost.disk
+                ),
+                hint: "free some, name a folder on another disk with `--work`, or skip the check with `--no-preflight`"
+                    .into(),
             }),
             _ => Ok(()),
         }

@@ -157,7 +157,7 @@ impl Statement {
         }
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         if !statement.subject.iter().any(|subject| subject.name.as_deref() == Some(&*name)) {
-            return Err(Error::malformed(&shown, format!("it says nothing of `{name}`")));
+            return Err(Error::malformed(&shown, format!("it does not mention `{name}`")));
         }
         Ok(Some(statement))
     }
@@ -228,7 +228,7 @@ mod tests {
             (Some("00"), vec!["7.2"], vec!["gfx942"])
         );
         for (text, words) in [
-            (statement("other.whl").json().unwrap(), "says nothing of `x-1-py3-none-any.whl`"),
+            (statement("other.whl").json().unwrap(), "does not mention `x-1-py3-none-any.whl`"),
             ("{".into(), "no provenance"),
             (
                 statement("x-1-py3-none-any.whl").json().unwrap().replace("slsa.dev", "example.org"),

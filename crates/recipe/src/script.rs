@@ -90,12 +90,12 @@ fn header(recipe: &Evaluated) -> Vec<String> {
     let python = match (cell.python, recipe.python) {
         (Some(python), _) => format!("Python {python}"),
         (None, Pythons::Any) => "any Python".to_owned(),
-        (None, Pythons::Each) => "the Python that is there".to_owned(),
+        (None, Pythons::Each) => "the installed Python".to_owned(),
     };
     let rocm = match (&cell.rocm, recipe.sdk) {
         (Some(rocm), true) => format!("ROCm {rocm}"),
         (Some(rocm), false) => format!("no ROCm (named for {rocm})"),
-        (None, true) => "the ROCm that is there".to_owned(),
+        (None, true) => "the installed ROCm".to_owned(),
         (None, false) => "no ROCm".to_owned(),
     };
     let mut lines = vec![

@@ -198,7 +198,7 @@ fn what_nobody_said_is_asked_for() {
             "triton torch",
         ),
         ("torch", Cell { label: Some("a+b".into()), ..linux() }, "cannot be the local part", "PEP 440"),
-        ("torch", Cell { rocm: Some("seven".into()), ..linux() }, "`seven` is no version of ROCm", ""),
+        ("torch", Cell { rocm: Some("seven".into()), ..linux() }, "`seven` is not a version of ROCm", ""),
         ("torchvision", linux(), "torchvision needs torch", "rocwheel build torch torchvision"),
     ];
     for (recipe, cell, words, hint) in cases {

@@ -46,7 +46,7 @@ impl Finder {
             Ok(real) => real,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 if path.is_symlink() {
-                    refused.insert(format!("`{}` is a link to a file that is not there", path.display()));
+                    refused.insert(format!("`{}` is a link to a missing file", path.display()));
                 }
                 return None;
             }
@@ -168,7 +168,7 @@ mod tests {
         }
         let refused: Vec<&String> = refused.iter().collect();
         assert_eq!(refused.len(), 3);
-        assert!(refused[0].ends_with("libgone.so` is a link to a file that is not there"), "{refused:?}");
+        assert!(refused[0].ends_with("libgone.so` is a link to a missing file"), "{refused:?}");
         assert!(
             refused[1].ends_with("libscript.so` is no ELF file: a static library or a linker script"),
             "{refused:?}"

@@ -62,7 +62,7 @@ pub enum Error {
         library: String,
     },
     /// The wheel is for another system than the repair.
-    #[error("`{}` is {what}, which this repair is not made for", wheel.display())]
+    #[error("`{}` is {what}, which `rocwheel repair` does not support", wheel.display())]
     Foreign {
         /// The wheel.
         wheel: PathBuf,
@@ -84,7 +84,7 @@ pub enum Error {
         floor: Option<String>,
     },
     /// A tag that is no manylinux tag of this machine.
-    #[error("`{tag}` is no manylinux tag that is known")]
+    #[error("`{tag}` is not a known manylinux tag")]
     UnknownTag {
         /// As given.
         tag: String,
@@ -92,7 +92,7 @@ pub enum Error {
         known: Vec<String>,
     },
     /// A glob that cannot be understood.
-    #[error("`{glob}` is no glob")]
+    #[error("`{glob}` is not a glob")]
     Glob {
         /// As given.
         glob: String,
@@ -118,7 +118,7 @@ pub enum Error {
         hint: String,
     },
     /// The folder of a ROCm tree is none.
-    #[error("`{}` is no ROCm tree: {reason}", path.display())]
+    #[error("`{}` is not a ROCm tree: {reason}", path.display())]
     Tree {
         /// The folder.
         path: PathBuf,
@@ -217,7 +217,7 @@ impl Hint for Error {
             }
             Error::UnknownTag { known, .. } => Some(format!("known are {}", known.join(", "))),
             Error::RocmVersion { .. } => {
-                Some("say it with `--rocm-version`, which becomes the requirement `rocm[libraries]==VERSION`".to_owned())
+                Some("give it with `--rocm-version`, which becomes the requirement `rocm[libraries]==VERSION`".to_owned())
             }
             Error::Package { hint, .. } => Some(hint.clone()),
             Error::Tree { .. } => {
@@ -226,9 +226,9 @@ impl Hint for Error {
             Error::Exists { .. } => {
                 Some("repair the wheel as it was built; an earlier repair left the file there".to_owned())
             }
-            Error::Strip { .. } => Some("install binutils, or leave `--strip` out".to_owned()),
+            Error::Strip { .. } => Some("install binutils, or remove `--strip`".to_owned()),
             Error::Budget { .. } => {
-                Some("leave libraries out with `--exclude` or `--mode rocm`, remove symbols with `--strip`, or raise `--size-budget`".to_owned())
+                Some("exclude libraries with `--exclude` or `--mode rocm`, remove symbols with `--strip`, or raise `--size-budget`".to_owned())
             }
             _ => None,
         }

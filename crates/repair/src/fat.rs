@@ -265,7 +265,7 @@ fn version(root: &Path, request: &Request) -> Result<String, Error> {
     }
     Err(Error::Tree {
         path: root.to_owned(),
-        reason: "its version is not written in `.info/version`; say it with `--rocm-version`".to_owned(),
+        reason: "its version is not written in `.info/version`; give it with `--rocm-version`".to_owned(),
     })
 }
 

@@ -264,7 +264,7 @@ impl Draft<'_> {
     fn notes(&self, tags: &Tags) -> Vec<String> {
         let mut notes: Vec<String> = self.resolution.warnings.iter().cloned().collect();
         for (member, machine) in &self.inventory.foreign {
-            notes.push(format!("`{member}` is for another machine ({machine}) and stays as it is"));
+            notes.push(format!("`{member}` is for another machine ({machine}) and is not changed"));
         }
         for untrue in &tags.untrue {
             notes.push(format!("`{untrue}` does not hold: {}", tags.reasons.first().map_or("", String::as_str)));

@@ -21,13 +21,13 @@ Exit codes:
   0    done
   1    a check failed or the input is bad
   2    wrong usage
-  3    done, with something missing that was allowed to be missing; stopped at a time limit
+  3    done, but something is missing that you allowed to be missing; or stopped at a time limit
   4    temporary trouble (a lock, the network): try again
-  70   a defect of rocwheel itself
+  70   a bug in rocwheel
   130  interrupted
 
 Environment:
-  SOURCE_DATE_EPOCH  time stamp of what is written, in seconds since 1970 (default: 1980-01-01)
+  SOURCE_DATE_EPOCH  time stamp of all written files, in seconds since 1970 (default: 1980-01-01)
   NO_COLOR           no colour on the terminal
   GITHUB_ACTIONS     `true`: annotations and groups in the log, a summary and outputs of the step";
 
@@ -56,27 +56,26 @@ pub(crate) struct GlobalArguments {
     /// Print the result as JSON on stdout
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Neither progress nor notes; warnings and errors stay
+    /// Print only warnings and errors
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
-    /// Say more: once for what each stage took, twice also for the settings
+    /// Print more: once for the time of each stage, twice also for the settings
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub(crate) verbose: u8,
     /// When to use colour
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: Color,
-    /// Threads to work with, and compilers that `build` runs at once [default: the cores this
+    /// Number of threads, and of compilers that `build` runs at once [default: the cores this
     /// process may use]
     #[arg(short, long, global = true, value_name = "N", value_parser = threads)]
     pub(crate) jobs: Option<u16>,
-    /// No progress bars and lines
+    /// Print no progress
     #[arg(long, global = true)]
     pub(crate) no_progress: bool,
-    /// The file of options [default: the nearest `rocwheel.toml` from the working directory
-    /// upwards]
+    /// File with options [default: the nearest `rocwheel.toml` from the working directory upwards]
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "no_config")]
     config: Option<PathBuf>,
-    /// Use no file of options
+    /// Use no file with options
     #[arg(long, global = true)]
     no_config: bool,
 }
@@ -105,7 +104,7 @@ pub(crate) enum Color {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Work with ROCm build outputs: import, list, archive, flatten, verify
+    /// Import, list, archive, flatten and verify ROCm build outputs
     #[command(subcommand)]
     Artifact(ArtifactCommand),
     Package(Box<package::Arguments>),
@@ -116,15 +115,15 @@ pub(crate) enum Command {
     Audit(Box<audit::Arguments>),
     Repair(Box<repair::Arguments>),
     Edit(Box<edit::Arguments>),
-    /// Work with the sources of GPU frameworks: check out, convert, patch, write down
+    /// Check out, convert, patch and record the sources of GPU frameworks
     #[command(subcommand)]
     Source(SourceCommand),
     Build(Box<build::Arguments>),
-    /// Work with recipes: how frameworks are built
+    /// List, show, check and create build recipes
     #[command(subcommand)]
     Recipe(recipe::RecipeCommand),
     Matrix(matrix::Arguments),
-    /// Release what was built: pages about it, and its files on GitHub
+    /// Write release notes and pages, and upload a release to GitHub
     #[command(subcommand)]
     Release(release::ReleaseCommand),
     Diff(diff::Arguments),

@@ -125,7 +125,7 @@ pub(crate) fn indexes() -> anyhow::Result<Places> {
         Ok(files)
     };
     if let Some(named) = named_by_uv().filter(|named| !named.is_file()) {
-        return Err(Usage::new(format!("UV_CONFIG_FILE is `{}`, which is no file", named.display()))
+        return Err(Usage::new(format!("UV_CONFIG_FILE is `{}`, which is not a file", named.display()))
             .hint("name a file in the format of uv.toml, or unset the variable")
             .into());
     }
@@ -211,7 +211,7 @@ pub(crate) fn first_of(names: &[&str]) -> Option<String> {
 pub(crate) fn max_jobs() -> Result<Option<u16>, Usage> {
     let Some(text) = first_of(&["MAX_JOBS"]) else { return Ok(None) };
     match text.parse() {
-        Ok(0) | Err(_) => Err(Usage::new(format!("MAX_JOBS is `{text}`, which is no number of jobs"))),
+        Ok(0) | Err(_) => Err(Usage::new(format!("MAX_JOBS is `{text}`, which is not a number of jobs"))),
         Ok(jobs) => Ok(Some(jobs)),
     }
 }

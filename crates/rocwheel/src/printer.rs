@@ -226,7 +226,7 @@ impl Printer {
     /// Outputs of the GitHub step that this command is, for the steps after it; nothing elsewhere.
     pub(crate) fn outputs(&self, outputs: &[(&str, &str)]) -> anyhow::Result<()> {
         for name in github::step().set_outputs(outputs)? {
-            self.warn(format!("the output `{name}` is larger than the 1 MiB that GitHub takes, and is left out"));
+            self.warn(format!("the output `{name}` is larger than the 1 MiB that GitHub takes, and is skipped"));
         }
         Ok(())
     }

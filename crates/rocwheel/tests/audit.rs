@@ -127,7 +127,7 @@ fn folders_are_no_wheels_and_no_library_path_is_made_up() {
     );
     let ran = context.run(["audit", "x-1-py3-none-any.whl", "--library-path", "gone"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(ran.stderr.contains("error: `gone` is no directory\nhint: `--library-path` names"), "{ran:?}");
+    assert!(ran.stderr.contains("error: `gone` is not a directory\nhint: `--library-path` names"), "{ran:?}");
 }
 
 #[test]

@@ -283,7 +283,7 @@ mod fileset {
         wrong(&["lib"], 2, "component `lib` has no directory");
         wrong(&["lib", "out/x_lib_generic", "libs", "out/y"], 2, "has no component `libs`");
         wrong(&["lib", "out/x", "run", "out/x"], 2, "are both to be written to `out/x`");
-        wrong(&["lib", "src"], 1, "lie inside one another");
+        wrong(&["lib", "src"], 1, "are inside one another");
         context.write("src/b/stage/lib/liba.so.1", "other");
         context.write("artifact.toml", "[components.lib.\"a/stage\"]\n[components.lib.\"b/stage\"]\n");
         wrong(&["lib", "out/x_lib_generic"], 1, "`lib/liba.so.1` is in the basedirs `a/stage` and `b/stage`");

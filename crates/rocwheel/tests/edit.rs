@@ -50,7 +50,7 @@ fn changes_are_said_and_made() {
     assert!(context.path("out/pkg-2.0-py3-none-any.whl").is_file() && context.path(NAME).is_file());
     let again = context.run(words.iter().chain(&["--output", "out"]));
     assert_eq!(again.code, Some(0), "{again:?}");
-    assert!(again.stdout.contains("out/pkg-2.0-py3-none-any.whl: unchanged, it is there already\n"), "{again:?}");
+    assert!(again.stdout.contains("out/pkg-2.0-py3-none-any.whl: unchanged, it exists already\n"), "{again:?}");
     let other = context.run(words.iter().chain(&["--requires", "numpy", "--output", "out"]));
     assert_eq!(other.code, Some(1), "{other:?}");
     let refused = "error: the output `out/pkg-2.0-py3-none-any.whl` exists\nhint: replace it with `--force`";

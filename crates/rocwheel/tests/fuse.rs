@@ -161,7 +161,7 @@ fn an_archive_that_is_left_out_or_of_no_use_is_an_error() {
     // Of a directory, the others are said and left.
     let ran = fuse(&["s/.kpack", "other/.kpack"], &[]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.stderr.contains(&format!("`{stranger}` holds no code for what is put together")), "{ran:?}");
+    assert!(ran.stderr.contains(&format!("`{stranger}` has no code for the files that are joined")), "{ran:?}");
     assert_eq!(kernels(&context, "y.so"), kernels(&context, "l.so"));
 }
 

@@ -90,7 +90,7 @@ fn a_checkout_a_manifest_and_a_checkout_of_it() {
         ["source", "checkout", "torchvision", "--origin", "vision", "--root", "again", "--locked", "--ref", &moved];
     let ran = context.run(arguments);
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("hint: leave `--locked` out to move it"), "{ran:?}");
+    assert!(ran.stderr.contains("hint: remove `--locked` to move it"), "{ran:?}");
     let ran =
         context.run(["source", "checkout", "--manifest", "m.json", "--root", "again", "--expected-ref", "nightly"]);
     assert!(ran.stderr.contains("names no branch for torch, not `nightly`"), "{ran:?}");
@@ -111,8 +111,8 @@ fn wrong_usage_and_wrong_input_are_told_apart() {
         (&["checkout", "torch", "--ref=--upload-pack=x"], 2, "cannot be the ref of torch"),
         (&["checkout", "torch", "--locked"], 2, "`nightly` of torch may move"),
         (&["checkout", "torch", "--no-hipify", "--no-commit-hipify"], 2, "--no-commit-hipify"),
-        (&["checkout", "torch", "--archive", "https://host/x.tar.gz"], 2, "nobody says what its SHA-256 has to be"),
-        (&["checkout", "torch", "--archive", "text.tar.gz", "--sha256", "12"], 2, "`12` is no SHA-256"),
+        (&["checkout", "torch", "--archive", "https://host/x.tar.gz"], 2, "its SHA-256 is not given"),
+        (&["checkout", "torch", "--archive", "text.tar.gz", "--sha256", "12"], 2, "`12` is not a SHA-256"),
         (&["checkout", "torch", "--archive", "missing.tar.gz"], 2, "there is no archive `missing.tar.gz`"),
         (&["checkout", "flash-attention", "--archive", "1.0"], 2, "these releases are known: 2.6.3, "),
         (&["checkout", "torch", "--archive", "text.tar.gz"], 1, "could not take the source archive"),
@@ -121,7 +121,7 @@ fn wrong_usage_and_wrong_input_are_told_apart() {
         (
             &["checkout", "torchvision", "--root", "trees", "--origin", "vision"],
             1,
-            "is there and is not a git repository",
+            "exists and is not a git repository",
         ),
         (
             &["checkout", "torchaudio", "--root", "x", "--origin", "audio", "--ref", "nigthly"],

@@ -106,7 +106,7 @@ fn wrong_usage_and_bad_input() {
         (&["split", "in", "-o", "out", "--targets", "radeon"], 2, "unknown GPU target or family `radeon`"),
         (&["split", "in", "-o", "out", "--targets", "gfx1201", "--force"], 1, "there is no GPU code for gfx1201"),
         (&["split", "in", "-o", "out"], 1, "hint: add the artifact `core-kpack`, or split all the same with `--force`"),
-        (&["split", "in", "-o", "in/out", "--force"], 1, "lie inside one another"),
+        (&["split", "in", "-o", "in/out", "--force"], 1, "are inside one another"),
         (&["split", "empty", "-o", "out"], 1, "there is no artifact"),
         (&["split", "missing", "-o", "out"], 1, "missing"),
         (&["split", "--verify-only", "in"], 2, "--verify-only"),
@@ -154,8 +154,8 @@ fn a_library_becomes_a_file_and_archives_beside_it() {
         (&["split", library, "-o", "new", "--force"], "`--force` is for artifacts"),
         (&["split", library, "-o", "new", "--split-databases", "rocblas"], "`--split-databases` is for artifacts"),
         (&["split", library, "-o", "new", "--device-prefix", "x"], "`--device-prefix` is for wheels"),
-        (&["split", library, library, "-o", "new"], "`librocrand.so.1` is there twice"),
-        (&["split", library, "-o", "in/rand_lib_gfx9X-all/rand/stage/lib"], "lie inside one another"),
+        (&["split", library, library, "-o", "new"], "`librocrand.so.1` is given twice"),
+        (&["split", library, "-o", "in/rand_lib_gfx9X-all/rand/stage/lib"], "are inside one another"),
     ] {
         let ran = context.run(arguments);
         assert_ne!(ran.code, Some(0), "{arguments:?}");

@@ -82,13 +82,13 @@ fn unpack_into(path: &Path, file: fs_err::File, folder: &Path, reporter: &dyn Re
         }
         let name = entry.path().map_err(failed)?.into_owned();
         let Some(name) = plain(&name) else {
-            return Err(wrong(format!("`{}` would lie outside of it", name.display())));
+            return Err(wrong(format!("`{}` would be outside it", name.display())));
         };
         if name.as_os_str().is_empty() {
             continue;
         }
         if name.components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git")) {
-            return Err(wrong(format!("it brings a repository of its own: `{}`", name.display())));
+            return Err(wrong(format!("it contains a repository: `{}`", name.display())));
         }
         unpacked.newest = unpacked.newest.max(entry.header().mtime().unwrap_or(0));
         let place = folder.join(&name);
@@ -276,12 +276,12 @@ mod tests {
     #[test]
     fn what_would_lie_elsewhere_is_refused() {
         for (entries, words) in [
-            (vec![("../x", EntryType::Regular, "")], "`../x` would lie outside"),
-            (vec![("/x", EntryType::Regular, "")], "would lie outside"),
+            (vec![("../x", EntryType::Regular, "")], "`../x` would be outside"),
+            (vec![("/x", EntryType::Regular, "")], "would be outside"),
             (vec![("a/l", EntryType::Symlink, "../../x")], "leads out of it"),
             (vec![("a/l", EntryType::Symlink, "/etc/passwd")], "leads out of it"),
             (vec![("a/l", EntryType::Link, "/etc/passwd")], "which is no earlier file"),
-            (vec![("a/.git/config", EntryType::Regular, "")], "a repository of its own"),
+            (vec![("a/.git/config", EntryType::Regular, "")], "it contains a repository"),
             (vec![("a", EntryType::Fifo, "")], "neither a file"),
             (vec![("a/", EntryType::Directory, "")], "has no files"),
             (vec![("a/x", EntryType::Regular, "1"), ("a/x", EntryType::Regular, "2")], "exists"),

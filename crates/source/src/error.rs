@@ -86,7 +86,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// A pin file says nothing of a project that it has to name.
-    #[error("`{}` says nothing of `{project}`", path.display())]
+    #[error("`{}` does not mention `{project}`", path.display())]
     NotPinned {
         /// The file.
         path: PathBuf,
@@ -94,7 +94,7 @@ pub enum Error {
         project: String,
     },
     /// A folder that is neither empty nor a git repository.
-    #[error("`{}` is there and is not a git repository", path.display())]
+    #[error("`{}` exists and is not a git repository", path.display())]
     NotGit {
         /// The folder.
         path: PathBuf,
@@ -283,7 +283,7 @@ impl Hint for Error {
                 }
             }
             Error::NoRef { nearest, .. } => format!("did you mean `{}`?", nearest.join("`, `")),
-            Error::Moved { .. } => "leave `--locked` out to move it".into(),
+            Error::Moved { .. } => "remove `--locked` to move it".into(),
             Error::MayMove { .. } => "with `--locked`, name commits in full, or give a manifest".into(),
             Error::Archive { .. } => "a `.tar.gz`, `.tar.xz`, `.tar.bz2`, `.tar.zst` or `.tar` with sources is needed".into(),
             Error::Checksum { .. } => "it is damaged or another file; fetch it again, or correct `--sha256`".into(),

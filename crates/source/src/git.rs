@@ -414,19 +414,19 @@ impl Hint for Failure {
     fn hint(&self) -> Option<String> {
         let is_submodule = self.command.starts_with("git submodule");
         Some(match self.cause()? {
-            Cause::Space => "free some space and run it again: it goes on where it stopped".to_owned(),
+            Cause::Space => "free some space and run it again: it continues where it stopped".to_owned(),
             Cause::Owner => {
                 format!("if you trust it: `git config --global --add safe.directory {}`", self.directory.display())
             }
-            Cause::Lock => "another git works there, or one was killed: when none does, remove the lock file that is named and run it again".to_owned(),
+            Cause::Lock => "another git is working there, or one was killed: if none is, remove the named lock file and run it again".to_owned(),
             Cause::LocalSubmodule => "submodules on this machine are taken only when the project itself is: see `protocol.file.allow` in git's manual".to_owned(),
             Cause::Credentials => "it never asks: set up a credential helper or an SSH agent for that address, or name another with `--origin`; a repository that is \
                  gone looks the same on many servers"
                 .to_owned(),
             Cause::Gone if is_submodule => "an address in .gitmodules leads nowhere: if the submodule has moved, `git config --global url.NEW.insteadOf OLD` leads there".to_owned(),
             Cause::Gone => "the origin is gone or never was: name the right one with `--origin`".to_owned(),
-            Cause::Damaged => "the repository at the other end is damaged: tell whoever keeps it, or name another with `--origin`".to_owned(),
-            Cause::Network => "the network failed: run it again, and it goes on where it stopped".to_owned(),
+            Cause::Damaged => "the repository at the other end is damaged: tell its owner, or name another with `--origin`".to_owned(),
+            Cause::Network => "the network failed: run it again, and it continues where it stopped".to_owned(),
         })
     }
 

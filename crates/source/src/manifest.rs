@@ -179,7 +179,7 @@ fn entry(
         repository.git.at(directory).args(["config", "--local", "remote.origin.url"]).answer(repository.reporter)?;
     let Some(origin) = origin.filter(|_| state.archive.is_none()) else {
         let reason = format!("`{}` comes from no repository, so a manifest cannot say where from", directory.display());
-        return Err(Error::Request { reason, hint: Some("leave the project out".into()) });
+        return Err(Error::Request { reason, hint: Some("remove the project".into()) });
     };
     let origin = without_secret(&origin);
     let repo = origin.strip_suffix(".git").unwrap_or(&origin).to_owned();

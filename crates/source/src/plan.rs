@@ -260,7 +260,7 @@ impl Planner<'_> {
                     "the patch set of {} has patches for converted sources, which are not committed",
                     project.name
                 ),
-                hint: Some("patches apply to commits only: leave `--no-commit-hipify` out".into()),
+                hint: Some("patches apply to commits only: remove `--no-commit-hipify`".into()),
             });
         }
         if is_converted {
@@ -312,7 +312,7 @@ impl Planner<'_> {
             });
         }
         let (origin, name) = default.ok_or_else(|| Error::Request {
-            reason: format!("nobody says which commit of {} is meant", project.name),
+            reason: format!("the commit of {} is not given", project.name),
             hint: Some(format!("name it with `--ref {}=REF`", project.name)),
         })?;
         Ok(Reference::Named { origin, name, pinned: false, branch: None })
@@ -492,7 +492,7 @@ impl Checkout {
                 Reference::Archive(archive) => {
                     let checked = if archive.sha256.is_some() { ", its SHA-256 checked" } else { "" };
                     vec![
-                        text("git init --initial-branch=main  # unless it is there"),
+                        text("git init --initial-branch=main  # unless it exists"),
                         format!("git commit-tree  # of the files of {}{checked}", archive.path.display()),
                     ]
                 }
@@ -513,7 +513,7 @@ impl Checkout {
                     let name = if name.starts_with("# ") { name } else { quoted(&name) };
                     let origin = if origin.starts_with("# ") { origin } else { quoted(&origin) };
                     vec![
-                        text("git init --initial-branch=main  # unless it is there"),
+                        text("git init --initial-branch=main  # unless it exists"),
                         format!("git remote add origin {origin}"),
                         format!("{} {name}", git(&fetch)),
                     ]

@@ -162,7 +162,7 @@ impl Table {
                 .iter()
                 .any(|other| other.name == project.name || other.directory == project.directory)
             {
-                return Err(wrong(format!("project `{}` or its directory is there twice", project.name)));
+                return Err(wrong(format!("project `{}` or its directory is listed twice", project.name)));
             }
             if !project.origins.contains_key(&project.origin) {
                 return Err(wrong(format!("project `{}` has no origin `{}`", project.name, project.origin)));

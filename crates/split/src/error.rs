@@ -46,7 +46,7 @@ pub enum Error {
         source: io::Error,
     },
     /// Two files have the same path.
-    #[error("`{key}` is there twice")]
+    #[error("`{key}` is given twice")]
     DuplicateFile {
         /// The path.
         key: String,
@@ -241,7 +241,7 @@ pub enum Error {
         name: String,
     },
     /// The output lies in an input.
-    #[error("the output `{}` lies in the input `{}`", output.display(), input.display())]
+    #[error("the output `{}` is in the input `{}`", output.display(), input.display())]
     Inside {
         /// The output.
         output: PathBuf,
@@ -394,9 +394,9 @@ impl Hint for Error {
                     .to_owned(),
             ),
             Self::UnusedArchive { .. } => {
-                Some("`rocwheel kernels` shows what it holds; leave it out, or give the file that it is for".to_owned())
+                Some("`rocwheel kernels` shows what it holds; remove it, or give the file that it is for".to_owned())
             }
-            Self::Contradiction { .. } => Some("get the file again, or build it anew".to_owned()),
+            Self::Contradiction { .. } => Some("get the file again, or build it again".to_owned()),
             Self::UnknownDatabase { known, .. } => Some(format!("known are {known}")),
             Self::RuntimeWithoutArchives { .. } => {
                 Some("add the artifact `core-kpack`, or split all the same with `--force`".to_owned())
@@ -421,7 +421,7 @@ impl Hint for Error {
                 "split the wheels one by one into different folders, or give each its own `--device-prefix`".to_owned(),
             ),
             Self::OverlayRoot { .. } => {
-                Some("give a package of the wheel, for example `torch/`, or leave `--overlay-root` out".to_owned())
+                Some("give a package of the wheel, for example `torch/`, or remove `--overlay-root`".to_owned())
             }
             Self::ExtraExists { .. } => Some("the wheel looks like one that was split before".to_owned()),
             Self::Label { .. } => Some("use lower case letters, digits, `_` and `.`, for example `amd`".to_owned()),

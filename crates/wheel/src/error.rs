@@ -223,7 +223,7 @@ impl Hint for Error {
             Error::Exists { .. } => Some("replace it with `--force`, or choose another output folder".to_owned()),
             Error::NotAWheel { .. } => Some("give wheels and source distributions to separate commands".to_owned()),
             Error::SizeChanged { .. } => {
-                Some("wait until nothing writes to the input any more, then run the command again".to_owned())
+                Some("wait until no program writes to the input, then run the command again".to_owned())
             }
             Error::Malformed { reason, .. } if reason.starts_with("it is cut off") || reason.ends_with("is empty") => {
                 Some("download or build it again".to_owned())

@@ -269,7 +269,7 @@ fn check(wheel: &Wheel, rewrite: &Rewrite) -> Result<(), Error> {
     for name in rewrite.drop.iter().chain(rewrite.replace.keys()) {
         let listed = wheel.member(name).ok_or_else(|| member_error(wheel, name, "does not exist"))?;
         if *name == wheel.record_name() {
-            return Err(member_error(wheel, name, "is always written anew"));
+            return Err(member_error(wheel, name, "is always rewritten"));
         }
         if rewrite.replace.contains_key(name) {
             if rewrite.drop.contains(name) {

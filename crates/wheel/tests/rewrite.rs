@@ -252,8 +252,8 @@ fn changes_that_cannot_be_are_named_and_leave_nothing() {
     assert_fails(&input, &drop("pkg/none"), "member `pkg/none` of");
     assert_fails(&input, &put("pkg/none"), "does not exist");
     assert_fails(&input, &drop("pkg-1.0.dist-info/METADATA"), "cannot be dropped");
-    assert_fails(&input, &drop("pkg-1.0.dist-info/RECORD"), "is always written anew");
-    assert_fails(&input, &put("pkg-1.0.dist-info/RECORD"), "is always written anew");
+    assert_fails(&input, &drop("pkg-1.0.dist-info/RECORD"), "is always rewritten");
+    assert_fails(&input, &put("pkg-1.0.dist-info/RECORD"), "is always rewritten");
     assert_fails(&input, &put("pkg/"), "is a folder");
     assert_fails(&input, &add("pkg/lib.so"), "two members are named `pkg/lib.so`");
     assert_fails(&input, &add("pkg/lib.so/x"), "`pkg/lib.so` cannot be used: it is also the folder");

@@ -1,4 +1,5 @@
-"""Debian trixie's ROCm, with rocBLAS's kernels for each GPU in device wheels, on trixie's own Python 3.13."""
+"""Debian trixie's ROCm, with rocBLAS's kernels for each GPU in device wheels, on trixie's own
+Python 3.13."""
 
 from __future__ import annotations
 

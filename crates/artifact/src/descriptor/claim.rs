@@ -242,7 +242,7 @@ mod tests {
     fn circles_and_missing_components_are_named() {
         let folder = tree(&[]);
         let error = claims(&folder, "[components.lib]\nextends = \"odd\"\n[components.odd]\nextends = [\"lib\"]\n");
-        assert!(error.unwrap_err().to_string().ends_with("that is not there: lib, odd, run, dbg, dev, doc, test"));
+        assert!(error.unwrap_err().to_string().ends_with("that does not exist: lib, odd, run, dbg, dev, doc, test"));
         let descriptor = Descriptor::parse("", Path::new("artifact.toml"), "blas").unwrap();
         let claims = descriptor.claim(folder.path(), &Silent).unwrap();
         let error = descriptor.component(&claims, "libs").unwrap_err();

@@ -107,7 +107,7 @@ fn everything_that_is_wrong_is_listed_at_once() {
             "Warning test_run_generic lib/libx2.so: named like files of the component `lib`: 1, first `lib/libx2.so`".into(),
             "Note cut_lib_generic -: the archive has no sidecar to check it against".into(),
             "Note none_doc_generic -: the artifact holds no file".into(),
-            "Note odd_bits_gfx803 -: `gfx803` is no GPU target or family of the table; it is kept as it is".into(),
+            "Note odd_bits_gfx803 -: `gfx803` is no GPU target or family of the table; it is kept unchanged".into(),
             "Note one_lib_generic lib/same.so: provided with the same contents by `one_lib_generic` (basedir `a`) and by \
              `one_lib_generic` (basedir `b`)"
                 .into(),

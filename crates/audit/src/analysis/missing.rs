@@ -1,6 +1,8 @@
-//! Input: what the loader answered. Output: libraries that are missing, each as a finding whose code
-//! says why. One question has many answers: the library may be nowhere (RW001, on Windows RW029),
-//! outside (RW002), of a package that METADATA does not require (RW012), left out of a preload list
+//! Input: what the loader answered. Output: libraries that are missing, each as a finding whose
+//! code says why.
+//!
+//! One question has many answers: the library may be nowhere (RW001, on Windows RW029), outside
+//! (RW002), of a package that METADATA does not require (RW012), left out of a preload list
 //! (RW019), loaded by name (RW022), of a requirement that was not given (RW025) or for another
 //! machine (RW026). The checks of these codes take those that are theirs.
 
@@ -154,7 +156,7 @@ pub(crate) fn owned(context: &Context<'_>, wheel: usize, (owner, library): (&Own
             };
             if let Some(there) = given.iter().find(is_holder) {
                 let code = if windows::is_for(installed) { Code::DllNotFound } else { Code::LibraryNotFound };
-                return Verdict::new(code, format!(" of {}; `{there}` is there and does not have it", owner.name));
+                return Verdict::new(code, format!(" of {}; `{there}` is in the set and does not have it", owner.name));
             }
             let unknown = requirements.unknown(context);
             let message = format!(" of {}, and METADATA requires nothing that brings it", owner.name);
@@ -256,7 +258,7 @@ fn in_the_set(context: &Context<'_>, wheel: usize, (name, is_plugin): (&str, boo
             let message = format!(" of {}, which `{other}` should bring; it was not given", library.name);
             return Some(Verdict::new(Code::NotGiven, message));
         }
-        let message = format!(", which is there as `{shown}`, where no search path leads");
+        let message = format!(", which exists as `{shown}`, where no search path leads");
         if let Some(file) = context.loader_file(wheel, path) {
             let message =
                 format!("{message}; `{}` loads it by its path, as far as can be read", context.site.shown(file));

@@ -14,7 +14,7 @@ pub(crate) fn notes(context: &Context<'_>) -> Vec<String> {
     for (wheel, installed) in context.audited() {
         if let Some(source) = installed.installed().and_then(Installed::editable) {
             notes.push(format!(
-                "`{}` is an editable installation of `{source}`: its files are there, and were not looked at",
+                "`{}` is an editable installation of `{source}`: its files are there and were not checked",
                 installed.name
             ));
         } else if !installed.is_complete() {
@@ -38,7 +38,7 @@ pub(crate) fn notes(context: &Context<'_>) -> Vec<String> {
         let what = if windows { Some("Windows") } else { others.first().copied() };
         if let Some(what) = what.filter(|_| context.native(wheel).next().is_none()) {
             notes.push(format!(
-                "the files of `{}` are for {what}: what they load was not looked at, only that of x86-64 Linux and of wheels for `win_amd64` is known",
+                "the files of `{}` are for {what}: what they load was not checked: only x86-64 Linux and wheels for `win_amd64` are supported",
                 installed.file_name()
             ));
         }

@@ -168,7 +168,7 @@ impl Search<'_, '_> {
             .weighing(Severity::Note),
             Some(Provider::Debug) => Verdict::new(
                 Code::DllNotFound,
-                ", which is for debugging: it comes with Visual Studio, and nobody may pass it on",
+                ", which is for debugging: it comes with Visual Studio and may not be distributed",
             ),
             _ => match (Owners::embedded().of(library), files.by_wheel.keys().next()) {
                 // A wheel of the product itself lacks a part of it that nobody else is known to
@@ -215,7 +215,7 @@ impl Search<'_, '_> {
             return None;
         }
         let shown = context.site.shown(file);
-        let message = format!(", which is there as `{shown}`, and nothing names that folder to Windows");
+        let message = format!(", which exists as `{shown}`, and no code registers that folder with Windows");
         Some(Verdict::new(Code::DllNotFound, message).weighing(Severity::Warning))
     }
 

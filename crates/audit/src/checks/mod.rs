@@ -1,7 +1,9 @@
 //! The checks: a file for each code, whose name carries the code.
 //!
-//! Made of `data/findings.toml`; `INSTA_UPDATE=always cargo test --package rocwheel-audit generated`
-//! writes it anew.
+//! Generated from `data/findings.toml`:
+//! `INSTA_UPDATE=always cargo test --package rocwheel-audit` writes it anew.
+
+#![allow(clippy::unnecessary_wraps, reason = "a check is a function that may fail")]
 
 mod rw001_library_not_found;
 mod rw002_library_outside;

@@ -45,7 +45,7 @@ fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> 
         for (fault, (entries, paths)) in groups {
             let list = listed(entries.iter().copied());
             let message = match fault {
-                Fault::Home => format!("the search path leads to the home directory of whoever built it: {list}"),
+                Fault::Home => format!("the search path leads to the home directory of the user who built it: {list}"),
                 Fault::Builder => format!("the search path leads to a folder of the machine that built it: {list}"),
                 Fault::Absolute => {
                     format!("the search path is absolute, and what it finds there wins over the set: {list}")

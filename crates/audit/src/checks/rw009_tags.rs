@@ -87,7 +87,7 @@ fn wheel_version(installed: &Distribution) -> Option<Finding> {
                 Some(0 | 1) => return None,
                 Some(_) => format!("WHEEL says `Wheel-Version: {text}`, and pip takes no wheel above version 1"),
                 None => {
-                    format!("WHEEL says `Wheel-Version: {text}`, which is no version, and pip refuses such a wheel")
+                    format!("WHEEL says `Wheel-Version: {text}`, which is not a version, and pip refuses such a wheel")
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! RW010: an extension module is not for the Python of the tags, or that Python does not find it.
 //!
-//! What counts is the name of the module, and on Windows the library of Python that it is linked to.
+//! The name of the module decides, and on Windows the library of Python that it is linked to.
 
 mod stable_abi;
 

@@ -36,7 +36,7 @@ fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> 
 fn mismatches(installed: &Distribution, problems: &[Problem], findings: &mut Vec<Finding>) {
     let missing = match installed.wheel() {
         Some(_) => "RECORD lists files that are not in the wheel",
-        None => "RECORD lists files that are not there any more",
+        None => "RECORD lists files that no longer exist",
     };
     // What is true of many files is one finding.
     let mut groups: BTreeMap<(&str, &str), Vec<&String>> = BTreeMap::new();

@@ -71,7 +71,7 @@ fn wrong_start(context: &Context<'_>, path: &str) -> Option<&'static str> {
     if is_script {
         None
     } else if is_link {
-        Some("it holds the name of another file: a link that was packed as text")
+        Some("it contains the name of another file: a link that was packed as text")
     } else {
         Some("it is text")
     }

@@ -67,7 +67,7 @@ fn what_is_given_and_lacks_a_library_does_not_bring_it() {
     let report = bench.audit(&[extension.clone(), torch], &Options::default());
     let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
     assert_eq!((finding.code.text(), finding.severity.name()), ("RW001", "error"));
-    assert_eq!(finding.message, "needs `libc10_hip.so` of PyTorch; `torch` is there and does not have it");
+    assert_eq!(finding.message, "needs `libc10_hip.so` of PyTorch; `torch` is in the set and does not have it");
     assert_eq!(bench.found(&[extension]), ["RW025 note"]);
     // Another part of ROCm is there than the one that has it.
     let sdk = |name: &str| pack(name, "py3-none-manylinux_2_34_x86_64").with("rocm_sdk_x/__init__.py", "").beside();
@@ -81,7 +81,9 @@ fn what_is_given_and_lacks_a_library_does_not_bring_it() {
     let report = bench.audit(&[both, sdk("rocm_sdk_core-7.1"), sdk("rocm_sdk_libraries-7.1")], &Options::default());
     let broken = report.findings.iter().find(|finding| finding.code.text() == "RW001");
     assert!(
-        broken.is_some_and(|finding| finding.message.ends_with("`rocm-sdk-libraries` is there and does not have it")),
+        broken.is_some_and(|finding| finding
+            .message
+            .ends_with("`rocm-sdk-libraries` is in the set and does not have it")),
         "{report:?}"
     );
 }

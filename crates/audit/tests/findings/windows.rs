@@ -40,7 +40,7 @@ fn rw029_dlls_that_windows_does_not_find() {
     let elsewhere = || wheel().with("demo.libs/other.dll", &other);
     let report = audit(&bench, &[elsewhere()]);
     assert_eq!(said(&report), ["RW029 warning"]);
-    assert!(report.findings[0].message.contains("nothing names that folder to Windows"), "{report:?}");
+    assert!(report.findings[0].message.contains("no code registers that folder with Windows"), "{report:?}");
     assert_eq!(bench.found(&[elsewhere().with("demo/__init__.py", HOOK)]), NONE);
     // So it is with what comes along; a plug-in is loaded into a process that has the library.
     let between = wheel().with("demo/other.dll", bench.dll(&["last.dll"])).with("demo.libs/last.dll", &other);
@@ -187,7 +187,10 @@ fn what_is_given_and_lacks_a_dll_does_not_bring_it() {
     let wheel = windows().with("demo/_m.pyd", &module).with("demo/a.py", HOOK).requiring("torch");
     let report = audit(&bench, &[wheel.clone(), torch()]);
     assert_eq!(said(&report), ["RW029 error"]);
-    assert_eq!(report.findings[0].message, "needs `c10_hip.dll` of PyTorch; `torch` is there and does not have it");
+    assert_eq!(
+        report.findings[0].message,
+        "needs `c10_hip.dll` of PyTorch; `torch` is in the set and does not have it"
+    );
     assert_eq!(bench.found(&[wheel]), ["RW025 note"]);
 }
 

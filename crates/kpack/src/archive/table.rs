@@ -111,7 +111,7 @@ impl Fields {
 fn once<T>(field: &mut Option<T>, name: &str, value: T) -> Result<(), String> {
     match field.replace(value) {
         None => Ok(()),
-        Some(_) => Err(format!("`{name}` is there twice")),
+        Some(_) => Err(format!("`{name}` is listed twice")),
     }
 }
 

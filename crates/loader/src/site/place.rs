@@ -57,7 +57,7 @@ impl Destination<'_> {
         };
         let fail = |why| Error::Unplaceable { wheel: self.path.to_owned(), member: member.to_owned(), why };
         let Some((key, path)) = rest.split_once('/') else {
-            return Err(fail("it lies in the `.data` folder itself, and has to lie in a folder of it"));
+            return Err(fail("it is in the `.data` folder itself, and has to be in a folder of it"));
         };
         Ok(Some(match key {
             "purelib" | "platlib" => (format!("{packages}/{path}"), false),

@@ -62,7 +62,7 @@ pub(super) fn problems(sets: &[Set], found: &[Problem]) -> Vec<Problem> {
             for (path, soname) in &population.aliases {
                 let canonical = crate::tree::join(crate::tree::parent(path), soname);
                 if !population.files.contains_key(&canonical) {
-                    let line = format!("`{path}` is known to the loader as `{soname}`, which is not there");
+                    let line = format!("`{path}` is known to the loader as `{soname}`, which does not exist");
                     problems.push(Problem::of(population, set.family.as_deref(), line));
                 }
             }

@@ -230,7 +230,7 @@ impl Container {
                 reason: format!(
                     "the system in the image `{image}` is too old for this program, which needs glibc {version}"
                 ),
-                hint: Some("take a newer image, or the program as it is released, which needs glibc 2.17".into()),
+                hint: Some("use a newer image, or a released rocwheel, which needs only glibc 2.17".into()),
             };
         }
         if finished.lines().any(|line| line.contains(PROGRAM) && line.contains("not found")) {
@@ -261,7 +261,7 @@ impl Container {
         let said = if error.is_empty() { finished.tail(3) } else { error.to_vec() };
         let said = if said.is_empty() { String::new() } else { format!(": {}", said.join("; ")) };
         if is_over || finished.ended == Ended::Code(KILL) {
-            let hint = "somebody or the system ended it, out of memory maybe (`--jobs` takes fewer compilers); the same command goes on";
+            let hint = "a user or the system ended it, perhaps for lack of memory (`--jobs` runs fewer compilers); the same command continues";
             return Error::Engine {
                 reason: format!("the container of `{image}` has ended while it built{said}"),
                 hint: Some(hint.into()),

@@ -161,8 +161,8 @@ impl Images {
             return Ok(row.name.clone());
         };
         let Some(rocm) = of_rocm else {
-            let reason = format!("nobody says which ROCm {} is built for, which decides the image", wanted.recipe);
-            return Err(Error::request_with(reason, "say it with `--rocm`, or name the image with `--image`"));
+            let reason = format!("the ROCm that {} is built for is not known, and it decides the image", wanted.recipe);
+            return Err(Error::request_with(reason, "give it with `--rocm`, or name the image with `--image`"));
         };
         if !versions.contain(&rocm, &self.path)? {
             return Err(Error::Unknown {

@@ -144,7 +144,7 @@ impl<'a> Names<'a> {
                     if name.starts_with("rocm") { "the version of ROCm" } else { "the local part of its version" };
                 Err(Error::request_with(
                     format!("{recipe} with the backend {backend} needs to know {what}"),
-                    format!("say it with `{flag}`"),
+                    format!("give it with `{flag}`"),
                 ))
             }
         }
@@ -157,9 +157,9 @@ impl<'a> Names<'a> {
             // ROCm would be asked for next: ask for both at once.
             let is_next = self.cell.rocm.is_none() && (self.cell.torch_index.is_none() || !self.sdk);
             let hint = if is_next {
-                "say it with `--torch`, and for which ROCm with `--rocm`, for example `--torch 2.9 --rocm 6.4`"
+                "give it with `--torch`, and for which ROCm with `--rocm`, for example `--torch 2.9 --rocm 6.4`"
             } else {
-                "say it with `--torch`, for example `--torch 2.9.1`"
+                "give it with `--torch`, for example `--torch 2.9.1`"
             };
             Error::request_with(reason, hint)
         };

@@ -123,7 +123,7 @@ pub(super) fn features(recipe: &Recipe, cell: &Cell, targets: &Targets) -> Resul
             (None, None) if targets.chosen_by == ChosenBy::Rocm => {
                 return Err(Error::request_with(
                     format!(
-                        "whether {} gets `{}` depends on the GPU targets, and nobody says them",
+                        "whether {} gets `{}` depends on the GPU targets, which are not known",
                         recipe.name, feature.name
                     ),
                     format!(
@@ -175,7 +175,7 @@ pub(super) fn cell(recipe: &Recipe, cell: &Cell, backend: &str, targets: &Target
         if let Some(value) = value
             && value.parse::<pep440_rs::Version>().is_err()
         {
-            return Err(Error::request(format!("`{value}` is no version of {what}")));
+            return Err(Error::request(format!("`{value}` is not a version of {what}")));
         }
     }
     Ok(cell)

@@ -21,7 +21,7 @@ impl Context<'_> {
     pub(super) fn step(&self, step: &Step, log: &mut Log) -> Result<Option<Ended>, Error> {
         for provided in &step.provided {
             if !self.holds(provided)? {
-                log.say("(left out: its condition does not hold)")?;
+                log.say("(skipped: its condition does not hold)")?;
                 return Ok(None);
             }
         }
@@ -99,7 +99,7 @@ impl Context<'_> {
         let path = PathBuf::from(self.text(&file.path)?);
         let text = self.text(&file.text)?;
         if fs_err::read(&path).is_ok_and(|there| there == text.as_bytes()) {
-            return log.say(&format!("({} is as it is to be)", path.display()));
+            return log.say(&format!("({} is up to date)", path.display()));
         }
         log.say(&format!("(writing {})\n{text}", path.display()))?;
         put(&path, text.as_bytes())

@@ -33,7 +33,7 @@ impl Context<'_> {
             let reason =
                 format!("`{}` has {size} bytes, and at least {} were expected", relative.display(), output.smallest);
             return Err(
-                self.wrong(reason, Some("so small a file was made of too little: look at the log of the step `wheel`"))
+                self.wrong(reason, Some("the file is too small to be complete: look at the log of the step `wheel`"))
             );
         }
         folder.set_outputs(vec![Made {
@@ -85,7 +85,7 @@ impl Context<'_> {
         let canonical = rocwheel_wheel::canonical_name(&name.distribution);
         if !names.clone().any(|known| rocwheel_wheel::canonical_name(known) == canonical) {
             let names: Vec<&str> = names.map(String::as_str).collect();
-            return Err(self.wrong(format!("`{name}` is no wheel of {}", names.join(" or ")), None));
+            return Err(self.wrong(format!("`{name}` is not a wheel of {}", names.join(" or ")), None));
         }
         if let Some(version) = &recipe.version {
             let wanted = self.text(version)?;
@@ -117,7 +117,7 @@ impl Context<'_> {
         let is_inside =
             relative.is_relative() && relative.components().all(|part| matches!(part, std::path::Component::Normal(_)));
         if !is_inside {
-            return Err(self.wrong(format!("`{}` would lie outside of the outputs", relative.display()), None));
+            return Err(self.wrong(format!("`{}` would be outside the outputs", relative.display()), None));
         }
         if let Some(missing) = tarball.holds.iter().find(|file| !from.join(file).is_file()) {
             return Err(self.wrong(format!("`{missing}` was not made"), None));
@@ -137,7 +137,7 @@ impl Context<'_> {
             if place.exists() && self.place.existing == Existing::Refuse {
                 let there = rocwheel_source::sha256(&place, &rocwheel_report::Silent)?;
                 if there != made.sha256 && !is_ours(&self.place.work, &made.path, &there) {
-                    let reason = format!("`{}` is there, has other content and is no earlier result", place.display());
+                    let reason = format!("`{}` exists, has other contents and is no earlier result", place.display());
                     return Err(self.wrong(reason, Some("`--overwrite` replaces it")));
                 }
             }

@@ -196,7 +196,7 @@ impl Context<'_> {
         let found = places.iter().find_map(|folders| process::find("sccache", folders));
         let found = found.map(|path| path.to_string_lossy().into_owned());
         found.ok_or_else(|| {
-            no_fact("tool.sccache", "there is no sccache", Some("install sccache, or leave `--compiler-cache` out"))
+            no_fact("tool.sccache", "there is no sccache", Some("install sccache, or remove `--compiler-cache`"))
         })
     }
 

@@ -232,7 +232,7 @@ impl Table {
         let of_torch = table.torch.iter().flat_map(|torch| torch.python.iter().chain(&torch.free_threaded));
         for text in pythons.chain(of_torch) {
             if text.parse::<PythonVersion>().is_err() {
-                return wrong(format!("`{text}` is no version of Python"));
+                return wrong(format!("`{text}` is not a version of Python"));
             }
         }
         for exclusion in &table.exclude {

@@ -75,7 +75,7 @@ pub fn look(folders: &[PathBuf], rocm: &[String], reporter: &dyn Reporter) -> Re
             }
         }
     }
-    reporter.begin("Reading what is there", Some(paths.len() as u64), Unit::Items);
+    reporter.begin("Reading existing files", Some(paths.len() as u64), Unit::Items);
     let mut found: BTreeMap<String, Asset> = BTreeMap::new();
     let mut read = || -> Result<(), Error> {
         for path in &paths {

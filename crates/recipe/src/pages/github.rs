@@ -338,7 +338,7 @@ fn failed(words: &[String], said: &[String]) -> Error {
     let said = if said.is_empty() { "nothing".to_owned() } else { said.join("; ") };
     Error::Source {
         reason: format!("`{typed}` failed: {said}"),
-        hint: Some("`gh auth status` says who is logged in; the same command goes on where it stopped".into()),
+        hint: Some("`gh auth status` says who is logged in; the same command continues".into()),
     }
 }
 
@@ -436,7 +436,7 @@ mod tests {
         assert_eq!(
             typed(&plan),
             ["gh release upload v1 out/SHA256SUMS out/b.whl --clobber --repo owner/name"],
-            "somebody may have written the notes of a release that is there"
+            "a person may have written the notes of an existing release"
         );
         let noted = Wanted { replaces_notes: true, ..wanted(Existing::Refuse) };
         let plan = gh().plan(&noted, files(), Some(&all)).unwrap();

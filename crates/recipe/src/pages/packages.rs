@@ -66,7 +66,8 @@ impl Packages {
                 line: Some(at + 1),
                 reason: "it is no row of the table of packages".into(),
                 hint: Some(
-                    "what stands there would be lost: mend the row, or move the page away and begin a new one".into(),
+                    "the contents of that row would be lost: correct it, or move the page away and start a new one"
+                        .into(),
                 ),
             })?;
             files.insert(package.name.clone(), package);

@@ -234,7 +234,7 @@ impl PlanFolder {
                 path: path.to_string_lossy().into_owned(),
                 line: Some(error.line()),
                 reason: error.to_string(),
-                hint: Some("remove it: what is built stays, and is found by the next run".into()),
+                hint: Some("remove it: built files stay, and the next run finds them".into()),
             }),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 Ok(Record { schema: SCHEMA, attempts: Vec::new() })

@@ -58,7 +58,7 @@ impl Recipe {
             return wrong("it says no `version`, nor that the wheel does (`version-from-wheel`)".into());
         }
         if let Some(name) = self.image_packages.wrong_name() {
-            return wrong(format!("`image-packages` names `{name}`, which is no name of a package"));
+            return wrong(format!("`image-packages` names `{name}`, which is not a name of a package"));
         }
         for step in self.steps.iter().chain(&self.finish) {
             step.check(path)?;

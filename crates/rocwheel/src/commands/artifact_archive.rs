@@ -18,7 +18,7 @@ const WRITTEN: [Column; 4] = [("Archive", Left), ("Files", Right), ("Raw", Right
 
 /// Pack artifact directories into reproducible archives
 ///
-/// Each archive gets a sidecar that `sha256sum -c` understands. The same files make the same bytes,
+/// Each archive gets a checksum file for `sha256sum -c`. The same files give the same bytes,
 /// whatever the machine, the user, the time and the number of threads.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {

@@ -13,10 +13,10 @@ use crate::commands::artifact_inputs::{self, Forms};
 use crate::failure::Usage;
 use crate::printer::{self, Format, Printer};
 
-/// Lay artifacts over each other into one installable tree
+/// Combine artifacts into one installable tree
 ///
-/// One path with two contents is an error that names both owners. The tree is made beside the
-/// output and moved there when it is complete.
+/// One path with two contents is an error that names both artifacts. The tree is made beside the
+/// output and appears when it is complete.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Artifacts (directories or archives), or directories that hold artifacts
@@ -28,10 +28,10 @@ pub(crate) struct Arguments {
     /// Take only these components: lib, run, dbg, dev, doc, test
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     components: Vec<String>,
-    /// Of the artifacts for GPUs, take only these targets or families
+    /// Of artifacts for GPUs, take only these targets or families
     #[arg(long, value_name = "LIST")]
     targets: Option<String>,
-    /// Replace the output whatever it holds
+    /// Replace the output, whatever is in it
     #[arg(long)]
     force: bool,
     /// Do all checks and count, and write nothing
@@ -98,7 +98,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     let mut inputs = artifact_inputs::expand(&settings.inputs, Forms::All, printer)?;
     inputs.retain(|path| settings.wants(path));
     if inputs.is_empty() {
-        return Err(Usage::new("no artifact is left").hint("leave `--components` or `--targets` out").into());
+        return Err(Usage::new("no artifact is left").hint("remove `--components` or `--targets`").into());
     }
     let run = match settings.mode {
         Mode::Execute => Run::Execute,

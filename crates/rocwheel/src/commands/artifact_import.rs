@@ -17,11 +17,11 @@ const LINKS_SHOWN: usize = 10;
 
 const COLUMNS: [Column; 4] = [("Artifact", Left), ("Files", Right), ("Links", Right), ("Size", Right)];
 
-/// Make artifacts of .deb packages, an installed ROCm or a release tarball
+/// Turn .deb packages, an installed ROCm or a release tarball into artifacts
 ///
-/// Everything in the input lands in an artifact or is listed with the reason. Libraries that are
-/// neither ROCm's nor on every Linux are taken in under names of their own, with their licences;
-/// one that is missing is an error.
+/// Every input file goes into an artifact or is listed with the reason. Libraries that are neither
+/// ROCm's nor on every Linux are included under new names, with their licences; a missing one is an
+/// error.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("source").required(true).args(["deb", "prefix", "tarball"]))]
 pub(crate) struct Arguments {
@@ -40,12 +40,11 @@ pub(crate) struct Arguments {
     /// Version of the set [default: the HIP runtime's]
     #[arg(long, value_name = "VERSION")]
     version: Option<String>,
-    /// Library that may be missing, with `*` for anything; can be given several times and is
-    /// recorded
+    /// Library that may be missing, with `*` for anything; may be repeated, and is recorded
     #[arg(long, value_name = "LIB")]
     allow_unresolved: Vec<String>,
-    /// Leave the names of system libraries as they are; they lose to libraries of that name that
-    /// are loaded already
+    /// Keep the names of system libraries; a library of the same name that is already loaded is
+    /// then used instead
     #[arg(long)]
     keep_sonames: bool,
     /// Do everything in a temporary directory, print the result and keep nothing
@@ -107,7 +106,7 @@ fn show_lost_links(report: &ImportReport, printer: &Printer) {
     let (shown, total) = (if printer.has_details() { usize::MAX } else { LINKS_SHOWN }, lost.clone().count());
     for (skipped, target) in lost.take(shown) {
         let (path, source, reason) = (&skipped.path, &skipped.source, &skipped.reason);
-        printer.warn(format!("left out the link `{path}` of {source} to `{target}`: {reason}"));
+        printer.warn(format!("skipped the link `{path}` of {source} to `{target}`: {reason}"));
     }
     if total > shown {
         printer.warn(format!("and {} more such links; `--json` lists all", total - shown));
@@ -126,7 +125,7 @@ fn show(report: &ImportReport, mode: Mode, printer: &Printer) -> anyhow::Result<
     }
     show_lost_links(report, printer);
     for skipped in report.skipped.iter().filter(|skipped| skipped.target.is_none()) {
-        printer.detail(format!("left out {} of {}: {}", skipped.path, skipped.source, skipped.reason));
+        printer.detail(format!("skipped {} of {}: {}", skipped.path, skipped.source, skipped.reason));
     }
     for path in &report.unknown {
         printer.warn(format!("no rule claims `{path}`: it is in the artifact `base`"));
@@ -147,7 +146,7 @@ fn show(report: &ImportReport, mode: Mode, printer: &Printer) -> anyhow::Result<
     let bytes = report.artifacts.iter().map(|artifact| artifact.bytes).sum();
     let number = |length: usize, one, many| printer::count(length as u64, one, many);
     printer.note(format!(
-        "ROCm {}{}: {} of {}, code for {}; {} taken in, {} of {} left out",
+        "ROCm {}{}: {} of {}, code for {}; {} included, {} of {} skipped",
         report.version,
         if mode == Mode::DryRun { " would become" } else { "" },
         number(report.artifacts.len(), "artifact", "artifacts"),

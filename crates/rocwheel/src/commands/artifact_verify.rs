@@ -10,7 +10,7 @@ use rocwheel_rocm::TargetTable;
 use crate::environment;
 use crate::printer::{self, Format, Printer};
 
-/// Check names, manifests, digests, links and that no path is in two places
+/// Check names, manifests, digests, links, and that no path is in two places
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Directory of artifacts, exploded or in archives

@@ -29,70 +29,68 @@ use crate::printer::{Format, Printer};
 /// is `./index`.
 const INDEX: &str = "index";
 
-/// Say whether wheels will load, wherever their tags promise it
+/// Check whether wheels will load on every system their tags promise
 ///
-/// Places the wheels as pip would, without installing or running anything, and asks for every
-/// program and library what the dynamic loader would find. It works on wheels of any project,
-/// without configuration and without ROCm. Each finding has a code; `--explain` says what it means
-/// and what to do.
+/// Lays the wheels out as pip would, without installing or running anything, and works out for
+/// every program and library what the dynamic loader would find. It takes wheels of any project,
+/// and needs neither configuration nor ROCm. Each finding has a code; `--explain` prints what it
+/// means and what to do.
 ///
-/// A virtual environment, or its site-packages folder, is looked at as it is, whatever installed
-/// it.
+/// A virtual environment, or its site-packages folder, is checked as installed, by whatever tool.
 ///
-/// The exit code is 1 when there is an error.
+/// The exit code is 1 if there is an error.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Wheels that are installed together, a folder of them, or one of installed packages; source
     /// distributions are skipped
     #[arg(required_unless_present = "explain", value_name = "WHEEL|DIR")]
     wheels: Vec<PathBuf>,
-    /// Where the wheels are that the others require: wheels, folders of wheels or of installed
-    /// packages, or addresses of package indexes; `index` stands for those that pip and uv ask
-    /// here, by their variables, pip.conf and uv.toml
+    /// Where to find the wheels that the others require: wheels, folders of wheels or of installed
+    /// packages, or addresses of package indexes; `index` means the indexes that pip and uv use
+    /// here, from their variables, pip.conf and uv.toml
     #[arg(long, value_name = "WHEEL|DIR|URL|index")]
     with: Vec<String>,
-    /// Refuse to ask an index
+    /// Never contact an index
     #[arg(long)]
     offline: bool,
     /// Python of the environment, for example 3.12, 3.13t or cp312 [default: the newest that the
     /// tags of all wheels allow]
     #[arg(long, value_name = "VERSION")]
     python: Option<PythonVersion>,
-    /// Say what changes where LD_LIBRARY_PATH holds this, such as the libraries of an installed
-    /// ROCm; may be repeated
+    /// Report what changes if LD_LIBRARY_PATH has this folder, such as the libraries of an
+    /// installed ROCm; may be repeated
     #[arg(long, value_name = "DIR")]
     library_path: Vec<PathBuf>,
     /// The oldest glibc that the wheels have to work with, for example 2.28 or manylinux_2_28
     /// [default: what their tags promise]
     #[arg(long, value_name = "VERSION", value_parser = release)]
     glibc: Option<Release>,
-    /// Show who needs a library, as a tree, in place of findings
+    /// Show which files need a library, as a tree, instead of findings
     #[arg(long, value_name = "LIBRARY", conflicts_with_all = ["sarif", "explain"])]
     why: Option<String>,
     /// Print what a code means and what to do about it: RW012, its name, or `all`
     #[arg(long, value_name = "CODE", conflicts_with_all = ["wheels", "sarif"])]
     explain: Option<String>,
-    /// Findings to ignore, separated by commas: codes or names; with a pattern of files only in
-    /// those: RW003:lib*.so
+    /// Findings to ignore, separated by commas: codes or names; RW003:lib*.so ignores a code only
+    /// in files that match the pattern
     #[arg(long, value_name = "CODES", value_delimiter = ',')]
     ignore: Vec<String>,
-    /// Write fixed wheels into the folder that `--output` names, and report what is left; the
-    /// wheels stay as they are
+    /// Write fixed wheels to the folder of `--output`, and report what is left; the input is not
+    /// changed
     #[arg(long, requires = "output", conflicts_with_all = ["why", "explain"])]
     fix: bool,
     /// Folder for the wheels of `--fix`
     #[arg(short, long, value_name = "DIR", requires = "fix")]
     output: Option<PathBuf>,
-    /// What makes the exit code 1
+    /// Findings for which the exit code is 1
     #[arg(long, value_enum, default_value = "error", value_name = "SEVERITY")]
     fail_on: FailOn,
     #[command(flatten)]
     depth: Depth,
-    /// Write the findings to FILE, `-` for stdout, as a SARIF 2.1.0 log too
+    /// Also write the findings to FILE (`-` for stdout), as a SARIF 2.1.0 log
     #[arg(long, value_name = "FILE")]
     sarif: Option<OutputOption>,
-    /// Directory for what must be unpacked to be read [default: the system's directory for
-    /// temporary files]
+    /// Directory for unpacked files [default: the system's directory for temporary files]
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
 }
@@ -100,14 +98,14 @@ pub(crate) struct Arguments {
 /// How far the questions go.
 #[derive(Debug, Args)]
 struct Depth {
-    /// Do not unpack everything: neither is it compared with the hashes of RECORD, nor searched for
-    /// names of libraries that are loaded at run time
+    /// Do not unpack everything: skip the hashes of RECORD, and names of libraries that are loaded
+    /// at run time
     #[arg(long)]
     no_hashes: bool,
-    /// Read all GPU code too, and check that it is what it says
+    /// Also read all GPU code, and check that it is for the GPUs it claims
     #[arg(long)]
     gpu_code: bool,
-    /// Check the length of paths for Windows, also where no tag is for Windows
+    /// Check the length of paths for Windows, also if no tag is for Windows
     #[arg(long)]
     windows_paths: bool,
 }
@@ -126,15 +124,15 @@ fn release(text: &str) -> Result<Release, String> {
     let numbers = text.strip_prefix("manylinux_").map(|rest| rest.splitn(3, '_').take(2).collect::<Vec<_>>().join("."));
     let version = numbers.unwrap_or_else(|| text.strip_prefix("glibc").unwrap_or(text).to_owned());
     Release::try_from(version)
-        .map_err(|_| format!("`{text}` is no version of glibc; write it as 2.28 or manylinux_2_28"))
+        .map_err(|_| format!("`{text}` is not a version of glibc; write it as 2.28 or manylinux_2_28"))
 }
 
-/// What makes the exit code 1.
+/// Findings for which the exit code is 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum FailOn {
-    /// An error
+    /// Errors only
     Error,
-    /// A warning too
+    /// Warnings and errors
     Warning,
 }
 
@@ -212,7 +210,7 @@ impl TryFrom<Arguments> for Settings {
 fn library_path(given: &[PathBuf]) -> Result<Option<SetLibraryPath>, Usage> {
     let absolute = |path: &PathBuf| match std::path::absolute(path) {
         Ok(absolute) if path.is_dir() => Ok(absolute.to_string_lossy().into_owned()),
-        _ => Err(Usage::new(format!("`{}` is no directory", path.display()))
+        _ => Err(Usage::new(format!("`{}` is not a directory", path.display()))
             .hint("`--library-path` names a directory of this machine: /opt/rocm/lib")),
     };
     if given.is_empty() {
@@ -423,7 +421,7 @@ fn python(
         (Some(python), Some(found)) if python != found && folder.is_some_and(PackageFolder::is_of_environment) => {
             let folder = folder.map(|folder| folder.path().display().to_string()).unwrap_or_default();
             Err(Usage::new(format!("`{folder}` is of Python {found}, and `--python` says {python}"))
-                .hint("leave `--python` out"))
+                .hint("remove `--python`"))
         }
         (Some(python), _) | (None, Some(python)) => Ok(python),
         (None, None) => Ok(PythonVersion::newest_of(wheels)),
@@ -479,7 +477,7 @@ fn gather(
     let gathered = index::gather(&request, printer.reporter())?;
     for unmet in &gathered.unmet {
         let index::Unmet { requirer, requirement, reason } = unmet;
-        printer.note(format!("note: `{requirer}` requires `{requirement}`, and none is there: {reason}"));
+        printer.note(format!("note: `{requirer}` requires `{requirement}`, which was not found: {reason}"));
     }
     Ok(gathered.wheels)
 }

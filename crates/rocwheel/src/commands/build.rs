@@ -54,13 +54,12 @@ const WHERE: &str = "Where it runs";
 /// Build frameworks from recipes: wheels of torch, torchvision, torchaudio, triton, apex and
 /// flash-attn, and MAGMA
 ///
-/// Each is a job with a folder, a fresh Python environment and a clean set of variables of its own.
-/// What is done is not done again: a build that was stopped goes on, and one that is finished is
-/// left as it is. What comes out is installed and tried, audited, and moved to its place in one
-/// step.
+/// Each build is a job with its own folder, a fresh Python environment and a clean set of
+/// variables. Finished steps are not repeated: an interrupted build continues, and a finished one
+/// is not run again. The result is installed, tried and audited before it appears.
 ///
-/// `rocwheel recipe` prints the recipes. `all` is triton, torch, torchaudio and
-/// torchvision; `all apex` has apex too.
+/// `rocwheel recipe list` prints the recipes. `all` is triton, torch, torchaudio and torchvision;
+/// `all apex` has apex too.
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -68,21 +67,20 @@ pub(crate) struct Arguments {
     /// which only installs the Python packages of ROCm into the environment of `--into`
     #[arg(value_name = "RECIPE", required_unless_present_any = ["job", "plan", "status", "cancel", "logs"])]
     names: Vec<String>,
-    /// Run a job that `--write-job` has written
+    /// Run a job that `--write-job` wrote
     #[arg(long, value_name = "FILE", conflicts_with_all = ["names", "CellArguments", "Sources", "Sdk", "After", "write_job"])]
     job: Option<PathBuf>,
-    /// Folder for what is built
+    /// Folder for the results
     #[arg(short, long, value_name = "DIR", default_value = "output")]
     output: PathBuf,
-    /// Python environment of yours to install the finished wheels into, with what they require;
-    /// with --develop, the environment that the sources are installed into
+    /// Your Python environment, into which the finished wheels and their requirements are
+    /// installed; with --develop, the sources
     #[arg(long, value_name = "VENV", conflicts_with_all = ["write_job", "plan", "status", "cancel", "logs"])]
     into: Option<PathBuf>,
-    /// Folder for what is needed meanwhile; a short path makes short commands [default:
-    /// .rocwheel/jobs in the output]
+    /// Folder for jobs; a short path makes short commands [default: .rocwheel/jobs in the output]
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
-    /// Write the job as TOML, or as JSON to a name that ends so, and build nothing
+    /// Write the job as TOML (or JSON, for a name that ends with .json), and build nothing
     #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
     write_job: Option<OutputOption>,
     /// Print what would be done and build nothing
@@ -103,31 +101,31 @@ pub(crate) struct Arguments {
     /// Try wheels for any Python on these too, separated by commas
     #[arg(long, help_heading = RESULT, value_name = "VERSIONS", value_delimiter = ',')]
     try_on: Vec<PythonVersion>,
-    /// Run this step again, those before it that are not done, and none after it
+    /// Run this step again, unfinished steps before it, and none after it
     #[arg(long, help_heading = STEPS, value_name = "STEP", conflicts_with = "from")]
     only: Option<String>,
-    /// Run again from this step, or from this recipe, on
+    /// Run this step, or this recipe, and all later ones again
     #[arg(long, help_heading = STEPS, value_name = "STEP")]
     from: Option<String>,
-    /// Stop after this long (330m, 5h30m) with exit code 3; the same command goes on
+    /// Stop after this long (330m, 5h30m) with exit code 3; the same command continues
     #[arg(long, help_heading = STEPS, value_name = "TIME", value_parser = time)]
     time_limit: Option<Duration>,
-    /// The interpreter to build with
+    /// Interpreter to build with
     #[arg(long, help_heading = WHERE, value_name = "PROGRAM")]
     interpreter: Option<PathBuf>,
-    /// Install with Python's own pip, also where uv is
+    /// Install with Python's own pip, even if uv is installed
     #[arg(long, help_heading = WHERE)]
     no_uv: bool,
-    /// Keep the environment and the copies of sources when a job is done
+    /// Keep the environment and the copies of sources of a finished job
     #[arg(long, help_heading = STEPS)]
     keep: bool,
-    /// Replace files of the same name that are no earlier results
+    /// Replace files of the same name that are not earlier results
     #[arg(long, help_heading = RESULT)]
     overwrite: bool,
-    /// Do not audit what was built
+    /// Do not audit the result
     #[arg(long, help_heading = RESULT)]
     no_audit: bool,
-    /// Do not check the disk beforehand
+    /// Do not check the disk space first
     #[arg(long, help_heading = STEPS)]
     no_preflight: bool,
     /// Compilers at a time, from the global option.
@@ -429,7 +427,7 @@ impl Run<'_> {
             let name = &named.recipe;
             let entry = recipes.wishes.book.get(name)?;
             if let Some(before) = entry.recipe.after.iter().find(|before| failed.contains(*before)) {
-                self.printer.warn(format!("{name} is left out: {before} was not built"));
+                self.printer.warn(format!("{name} is skipped: {before} was not built"));
                 failed.insert(name.clone());
                 continue;
             }

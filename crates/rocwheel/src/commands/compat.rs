@@ -23,11 +23,11 @@ use translation::Translation;
 use crate::commands::{rocm_version, split_wheel};
 use crate::printer::{Format, Printer};
 
-/// Scripts of ROCm's build tools under their own names, with their own flags
+/// Run scripts of ROCm's build tools under their own names, with their own flags
 ///
-/// Without a name the scripts are listed. An empty value counts as a flag that was not given, lists
-/// may be separated by `;` or `,`. Flags that this program has no use for are taken and named in a
-/// note; what is different is in docs/deviations.md.
+/// Without a name, lists the scripts. An empty value counts as a flag that was not given; lists may
+/// be separated by `;` or `,`. Flags without an effect are accepted and named in a note.
+/// docs/deviations.md lists the differences.
 #[derive(Debug, Args)]
 #[command(subcommand_value_name = "SCRIPT", subcommand_help_heading = "Scripts")]
 pub(crate) struct Arguments {

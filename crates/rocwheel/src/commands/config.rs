@@ -12,10 +12,10 @@ use crate::environment;
 use crate::failure::Usage;
 use crate::printer::{Format, Printer};
 
-/// Look at the configuration: what it says, where from, and what it may say
+/// Show the configuration, its origin, and its schema
 ///
-/// `rocwheel.toml` in the working directory, or the nearest folder above it that has one, gives
-/// options to every run. The command line and the environment come first.
+/// `rocwheel.toml` in the working directory, or in the nearest folder above it, sets options for
+/// every run. The command line and the environment win over it.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Show what is set; with a command, every option of it
+    /// Show what is set; with a command, all its options
     ///
     /// The whole file is checked: names, types and values.
     Show {

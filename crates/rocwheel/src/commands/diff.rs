@@ -24,38 +24,38 @@ const SYMBOL_SHOWN: usize = 40;
 /// So many files of a folder that are new, lost or moved are shown one by one.
 const SHOWN: usize = 8;
 
-/// What changed between two wheels, source distributions, archives or folders of them
+/// Show what changed between two wheels, source distributions, archives or folders of them
 ///
-/// Files with the same bytes are counted, files that mean the same are told apart from them:
-/// METADATA in another order, an archive with other time stamps, a library whose code, data and
-/// symbols are the same. Of all others it is said what differs: needed libraries, names, search
-/// paths, symbols, versions of glibc, code, GPU code by target, requirements, tags, sizes.
+/// Separates identical files, files that differ but mean the same (METADATA in another order, an
+/// archive with other time stamps, a library with the same code, data and symbols), and real
+/// changes: needed libraries, names, search paths, symbols, versions of glibc, code, GPU code by
+/// target, requirements, tags, sizes.
 ///
-/// The exit code is 1 when something changed that `--fail-on` names and `--accept` does not.
+/// The exit code is 1 if there is a change that `--fail-on` names and `--accept` does not.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// What there was: a wheel, a source distribution, an archive, any file, or a folder
+    /// Before: a wheel, a source distribution, an archive, any file, or a folder
     #[arg(value_name = "OLD", required_unless_present = "explain")]
     old: Option<PathBuf>,
-    /// What there is now
+    /// After: the same kind of thing
     #[arg(value_name = "NEW", required_unless_present = "explain")]
     new: Option<PathBuf>,
-    /// A file of deviations that are accepted, each with its reason; every other change is a
-    /// failure unless `--fail-on` says which ones are
+    /// File with accepted deviations and their reasons; every other change is a failure unless
+    /// `--fail-on` names the failures
     #[arg(long, value_name = "FILE")]
     accept: Option<PathBuf>,
     /// Changes that are failures, separated by commas: names as `--explain` lists them, `any`,
     /// `growth=5%`, `growth=20MB`
     #[arg(long, value_name = "LIST")]
     fail_on: Option<String>,
-    /// Write a new file of deviations for what is not accepted yet; it can be used when somebody
-    /// wrote the reasons into it
+    /// Write a new file of deviations for the changes that are not accepted yet; write the reasons
+    /// into it before you use it
     #[arg(long, value_name = "FILE")]
     write_deviations: Option<OutputOption>,
-    /// Show every file that is new, lost or moved, and what means the same
+    /// Show every file that is new, lost, moved or the same in meaning
     #[arg(long)]
     all: bool,
-    /// List the changes there are, with what they mean
+    /// List the kinds of changes and their meanings
     #[arg(long, conflicts_with_all = ["old", "new", "accept", "fail_on", "write_deviations", "all"])]
     explain: bool,
     /// Directory for large temporary files; cleaned up afterwards [default: the system's directory
@@ -135,7 +135,10 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     let failures = comparison.fail_on.failures(&report);
     if let Some(file) = &comparison.write_deviations {
         file.write(&report.as_deviations())?;
-        printer.note(format!("`{}` lists what is not accepted yet: write the reasons", file.path().display()));
+        printer.note(format!(
+            "`{}` lists the changes that are not accepted yet: write the reasons into it",
+            file.path().display()
+        ));
     }
     if printer.format() == Format::Json {
         printer.json(&Document { report: &report, deviations: &deviations, failures })?;
@@ -145,7 +148,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     for unused in deviations.iter().filter(|accepted| accepted.count == 0) {
         let Accepted { deviation, .. } = unused;
         printer.warn(format!(
-            "nothing is `{}` in `{}` of `{}` any more: the deviation can go ({})",
+            "there is no longer a `{}` in `{}` of `{}`: remove the deviation ({})",
             deviation.change, deviation.path, deviation.package, deviation.reason
         ));
     }

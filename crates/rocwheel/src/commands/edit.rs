@@ -30,9 +30,9 @@ const SHOWN_OF_LINE: usize = 120;
 
 /// Change version, tags, requirements and more of finished wheels and source distributions
 ///
-/// What is not changed keeps its packed bytes, so this takes about as long as a copy of the file.
-/// Everything that hangs together follows: file name, .dist-info and .data folders, METADATA, WHEEL
-/// and RECORD. Done again it changes nothing.
+/// Everything else keeps its packed bytes, so an edit takes about as long as a copy of the file.
+/// File name, .dist-info and .data folders, METADATA, WHEEL and RECORD stay consistent. Repeating
+/// an edit changes nothing.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Wheels and source distributions (.tar.gz)
@@ -41,15 +41,15 @@ pub(crate) struct Arguments {
     /// Directory for the results
     #[arg(short, long, value_name = "DIR", required_unless_present_any = ["in_place", "dry_run"])]
     output: Option<PathBuf>,
-    /// Replace the inputs, each when its result is complete; an input whose name changes goes
+    /// Replace each input when its result is complete; an input whose name changes is removed
     #[arg(long, conflicts_with = "output")]
     in_place: bool,
-    /// Replace files that have the name of a result
+    /// Replace existing files with the name of a result
     #[arg(long)]
     force: bool,
     #[command(flatten)]
     last_look: LastLookArguments,
-    /// Say what would be changed, and write nothing
+    /// Print what would change, and write nothing
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -65,22 +65,22 @@ pub(crate) struct Arguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Name and version")]
 struct VersionArguments {
-    /// Another version, in the canonical form of PEP 440
+    /// Set the version, in the canonical form of PEP 440
     #[arg(long, value_name = "VERSION", conflicts_with_all = ["local_version", "no_local"])]
     version: Option<String>,
-    /// The same version with this behind its `+`
+    /// Set the part of the version behind `+`
     #[arg(long, value_name = "LOCAL", conflicts_with = "no_local")]
     local_version: Option<String>,
-    /// The same version without a `+` and what is behind it
+    /// Remove the `+` of the version and what follows
     #[arg(long)]
     no_local: bool,
-    /// Another name of the distribution; the packages in it keep theirs
+    /// Set the name of the distribution; the packages in it keep theirs
     #[arg(long, value_name = "NAME")]
     rename: Option<String>,
-    /// Replace the old version by the new one in the members that match this too
+    /// Also replace the old version in the members that match
     #[arg(long, value_name = "GLOB")]
     also_in: Vec<String>,
-    /// Requirements `==OLD` on distributions of the same release become `==NEW`
+    /// Change requirements `==OLD` on distributions of the same release to `==NEW`
     #[arg(long)]
     pin_siblings: bool,
 }
@@ -97,7 +97,7 @@ struct TagArguments {
     /// Platforms: manylinux_2_28_x86_64
     #[arg(long, value_name = "TAGS", allow_hyphen_values = true)]
     platform_tag: Option<String>,
-    /// Build tag, which begins with a digit; an empty one removes it
+    /// Set the build tag, which begins with a digit; an empty one removes it
     #[arg(long, value_name = "BUILD")]
     build: Option<String>,
 }
@@ -105,22 +105,22 @@ struct TagArguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Requirements and metadata")]
 struct MetadataArguments {
-    /// One more requirement (PEP 508)
+    /// Add a requirement (PEP 508)
     #[arg(long, value_name = "REQUIREMENT")]
     requires: Vec<String>,
-    /// No requirement on this distribution
+    /// Remove the requirements on this distribution
     #[arg(long, value_name = "NAME")]
     remove_requires: Vec<String>,
-    /// In place of what is required of the same distribution; markers stay unless this has one
+    /// Replace the requirements on the same distribution; markers stay unless this has one
     #[arg(long, value_name = "REQUIREMENT")]
     replace_requires: Vec<String>,
-    /// One more extra, or one more requirement of it
+    /// Add an extra, or a requirement to an extra
     #[arg(long, value_name = "NAME[:REQUIREMENT]")]
     add_extra: Vec<String>,
-    /// No such extra, and nothing that only it requires
+    /// Remove an extra, and what only it requires
     #[arg(long, value_name = "NAME")]
     remove_extra: Vec<String>,
-    /// Another value of a field of METADATA; += adds one more, and nothing behind the = removes it
+    /// Set a field of METADATA; += adds one more value, and nothing behind the = removes the field
     #[arg(long, value_name = "FIELD=VALUE")]
     metadata: Vec<String>,
 }
@@ -128,21 +128,19 @@ struct MetadataArguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Members; a GLOB without a slash means file names in any folder")]
 struct MemberArguments {
-    /// Search path of libraries and programs, entries separated by colons:
-    /// '*.so=$ORIGIN:$ORIGIN/../lib'
+    /// Set the search path of libraries and programs, with colons: '*.so=$ORIGIN:$ORIGIN/../lib'
     #[arg(long, value_name = "GLOB=PATHS")]
     rpath: Vec<String>,
-    /// No search path in these libraries and programs
+    /// Remove the search path of these libraries and programs
     #[arg(long, value_name = "GLOB")]
     remove_rpath: Vec<String>,
-    /// No absolute entries in the search paths of libraries and programs; the others stay
+    /// Remove absolute entries from the search paths of libraries and programs
     #[arg(long)]
     drop_absolute_rpath: bool,
-    /// Leave members out
+    /// Remove members
     #[arg(long, value_name = "GLOB")]
     drop: Vec<String>,
-    /// Write RECORD anew where it lacks hashes or does not list the files; every other edit does
-    /// that too
+    /// Rewrite RECORD if it lacks hashes or files; every other edit does that too
     #[arg(long)]
     record: bool,
     /// Directory for large temporary files; cleaned up afterwards [default: the output's]
@@ -389,14 +387,14 @@ fn show(plan: &Plan, written: Option<&Edited>, printer: &Printer) -> anyhow::Res
     let input = plan.input.display();
     match (plan.changes_anything(), written) {
         (true, Some(written)) if written.unchanged => {
-            printer.line(format!("{input} -> {}: unchanged, it is there already", written.path.display()))?;
+            printer.line(format!("{input} -> {}: unchanged, it exists already", written.path.display()))?;
         }
         (true, Some(written)) => {
             printer.line(format!("{input} -> {}, {}", written.path.display(), printer::bytes(written.size)))?;
         }
         (true, None) => printer.line(format!("{input} -> {} (not written)", plan.output))?,
         (false, Some(written)) if written.path != plan.input => {
-            printer.line(format!("{input}: nothing to change, copied as it is to {}", written.path.display()))?;
+            printer.line(format!("{input}: nothing to change, copied to {}", written.path.display()))?;
         }
         (false, _) => printer.line(format!("{input}: nothing to change"))?,
     }

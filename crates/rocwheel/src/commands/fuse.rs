@@ -30,23 +30,23 @@ const FILES: [Column; 4] = [("File", Left), ("Bundles", Right), ("Code objects",
 /// As many differences are printed as a person reads.
 const SHOWN: usize = 20;
 
-/// Put GPU code back: host parts and .kpack archives become files that hold both
+/// Put GPU code back: join host parts and .kpack archives
 ///
 /// The inputs are a library or program and its archives; artifacts `…_generic` and `…_<target>`;
-/// installed trees; or a host wheel and its device wheels. They may have been split by this program
-/// or by AMD's tools. Without archives beside them, libraries are looked at where their markers
+/// installed trees; or a host wheel and its device wheels. They may have been split by rocwheel or
+/// by AMD's tools. If no archives are given, they are looked for where the markers of the libraries
 /// lead.
 ///
-/// Several builds of the same thing for different GPUs become one that has the code of all, whether
-/// their code is inside or in archives. What is not GPU code has to be the same in all of them.
+/// Several builds of the same thing for different GPUs become one with the code of all, whether
+/// their code is inside or in archives. Everything but GPU code has to be the same in all of them.
 ///
-/// Every code object is compared with where it came from before the output appears.
+/// Every code object is compared with its source before the output is written.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Files, archives, artifacts, directories or wheels
     #[arg(required = true, value_name = "PATH")]
     inputs: Vec<PathBuf>,
-    /// The file to write for files, otherwise a directory: missing, empty, or made by this command
+    /// For files, the file to write; otherwise a directory: missing, empty, or made by this command
     #[arg(short, long, value_name = "PATH", required_unless_present = "dry_run")]
     output: Option<PathBuf>,
     /// Compress the code of each library and program (CCOB, zstd)
@@ -58,7 +58,7 @@ pub(crate) struct Arguments {
     /// Level of zstd: 1 is quick, 19 is small
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(i32).range(1..=22), requires = "compress")]
     level: i32,
-    /// Let a bundle be empty for which no archive has code
+    /// Allow an empty bundle if no archive has code for it
     #[arg(long)]
     allow_empty: bool,
     /// Last part of the names of the artifacts that are written
@@ -231,7 +231,7 @@ impl Job<'_> {
             if self.settings.inputs.contains(archive) {
                 return Err(Error::UnusedArchive { archive: archive.clone() });
             }
-            self.printer.note(format!("`{}` holds no code for what is put together", archive.display()));
+            self.printer.note(format!("`{}` has no code for the files that are joined", archive.display()));
         }
         Ok(())
     }
@@ -413,7 +413,7 @@ impl Job<'_> {
             kept.for_each(|archive| self.printer.note(format!("`{archive}` stays: no file here asks for all of it")));
         }
         for line in removed {
-            self.printer.detail(format!("METADATA does not say `{line}` any more"));
+            self.printer.detail(format!("METADATA no longer has `{line}`"));
         }
         let (code_objects, code) = sum(plans);
         self.printer.note(format!(

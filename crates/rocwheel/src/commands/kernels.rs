@@ -26,19 +26,19 @@ use tally::Tally;
 ///
 /// A path may be a program or library (ELF or PE), a code object, an offload bundle, a .kpack
 /// archive, a wheel, ZIP file or tar archive with any of these in it, or a folder. Its contents
-/// decide, not its name; nothing is changed or left behind.
+/// decide, not its name. Nothing is changed.
 ///
-/// Every code object is checked: what its bundle says it is for must be what its own ELF header
-/// says. Anything that is wrong or cannot be read is a warning and makes the exit code 1.
+/// Every code object is checked: its bundle and its own ELF header have to name the same GPU.
+/// Anything wrong or unreadable is a warning, and the exit code is then 1.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Files or folders
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// What a row of the table is
+    /// What each row of the table shows
     #[arg(long, value_enum, default_value = "target", value_name = "WHAT")]
     by: By,
-    /// Only code for these GPU targets or families, separated by commas
+    /// Show only code for these GPU targets or families, separated by commas
     #[arg(long, value_name = "LIST")]
     targets: Option<String>,
     /// Fail unless there is code for exactly these GPU targets or families, separated by commas
@@ -47,12 +47,12 @@ pub(crate) struct Arguments {
     /// Draw the sizes by file and target into this SVG file
     #[arg(long, value_name = "FILE")]
     plot: Option<OutputOption>,
-    /// Directory for what must be unpacked to be read [default: the system's temporary directory]
+    /// Directory for unpacked files [default: the system's temporary directory]
     #[arg(long, value_name = "DIRECTORY")]
     scratch: Option<PathBuf>,
 }
 
-/// What a row of the table is.
+/// What each row of the table shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum By {
     /// A GPU target
@@ -86,7 +86,7 @@ impl TryFrom<Arguments> for Settings {
         if let Some(path) = plot.as_ref().map(OutputFile::path).filter(|path| !path.exists())
             && path.extension().is_none_or(|extension| !extension.eq_ignore_ascii_case("svg"))
         {
-            let usage = Usage::new(format!("`{}` is no name for a picture in SVG", path.display()));
+            let usage = Usage::new(format!("`{}` is not a name for an SVG file", path.display()));
             return Err(usage.hint("let it end in `.svg`").into());
         }
         Ok(Self { paths: arguments.paths, by: arguments.by, targets, expected, plot, scratch })

@@ -16,7 +16,7 @@ use crate::printer::{self, Format, Printer};
 /// What every command that writes wheels has.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct LastLookArguments {
-    /// Do not audit what was written before it is moved into place
+    /// Do not audit the result before it is written
     #[arg(long)]
     no_audit: bool,
 }
@@ -52,9 +52,7 @@ impl Hint for Refused {
             _ => "`-v` shows warnings and notes too, ",
         };
         let code = self.verdict.new_errors.first().map_or("RW001", |finding| finding.code.text());
-        Some(format!(
-            "`rocwheel audit --explain {code}` says what it means, {more}and `--no-audit` writes it all the same"
-        ))
+        Some(format!("`rocwheel audit --explain {code}` explains it, {more}and `--no-audit` writes the result anyway"))
     }
 
     fn exit(&self) -> Exit {

@@ -29,11 +29,11 @@ const COLUMNS: [Column; 9] = [
     ("", Left),
 ];
 
-/// Show what there is to build, what of it is there, and what is missing
+/// Compare existing wheels with everything that could be built
 ///
-/// The axes, what belongs together and what is not built are a table (`--print-table`). With
-/// --wheels, the wheels in folders are compared with it by their names, in every spelling that is
-/// in use; a name that can mean two versions of ROCm is said to.
+/// A table has the axes, what belongs together and what is not built (`--print-table`). With
+/// --wheels, the wheels in folders are compared with it by their names, in every spelling in use; a
+/// name that can mean two versions of ROCm is reported.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Recipes [default: all of the table]
@@ -54,19 +54,19 @@ pub(crate) struct Arguments {
     /// Pythons, separated by commas; 3.13t is the free-threaded one
     #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
     python: Vec<PythonVersion>,
-    /// Systems that are built for, separated by commas
+    /// Systems to build for, separated by commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "linux")]
     platform: Vec<Platform>,
-    /// Folder with wheels that are there; may be repeated
+    /// Folder with existing wheels; may be repeated
     #[arg(long, value_name = "DIR")]
     wheels: Vec<PathBuf>,
-    /// Only what is missing
+    /// Show only what is missing
     #[arg(long)]
     missing_only: bool,
-    /// What is not built too, with the reason
+    /// Also show what is not built, with the reason
     #[arg(long, conflicts_with = "missing_only")]
     excluded: bool,
-    /// In which form [default: grid, and table with --missing-only or --excluded]
+    /// Output format [default: grid, and table with --missing-only or --excluded]
     #[arg(long, value_enum, value_name = "FORMAT")]
     format: Option<Format>,
     #[command(flatten)]
@@ -75,10 +75,10 @@ pub(crate) struct Arguments {
     /// `[torch-index]` replaces the table
     #[arg(long, value_name = "FILE")]
     table: Option<PathBuf>,
-    /// Print one of the tables that come with this program, to begin one of your own with
+    /// Print one of the built-in tables, to start yours from
     #[arg(long, value_enum, value_name = "TABLE", num_args = 0..=1, default_missing_value = "frameworks", conflicts_with = "format")]
     print_table: Option<TableName>,
-    /// Folder with recipes of your own
+    /// Folder with your recipes
     #[arg(long, value_name = "DIR")]
     recipe_folder: Option<PathBuf>,
 }
@@ -153,7 +153,7 @@ impl TryFrom<Arguments> for Settings {
         }
         if arguments.format == Some(Format::Slurm) && arguments.platform.contains(&Platform::Windows) {
             let message = "the script for Slurm builds on Linux, for Linux";
-            return Err(Usage::new(message).hint("leave `--platform` out; `--format json` lists cells of both").into());
+            return Err(Usage::new(message).hint("remove `--platform`; `--format json` lists cells of both").into());
         }
         let jobs = JobChoices::new(arguments.jobs, &book)?;
         if jobs.are_given() && !matches!(arguments.format, Some(Format::Github | Format::ReleaseWorkflow)) {
@@ -209,7 +209,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     }
     if settings.format == Format::ReleaseWorkflow {
         if settings.wanted.recipes.is_empty() {
-            let usage = Usage::new("`--format release-workflow` builds what is named, and no recipe is");
+            let usage = Usage::new("`--format release-workflow` builds the recipes that are named, and none is");
             return Err(usage.hint("name some: `rocwheel matrix flash-attn --format release-workflow`").into());
         }
         // What the table does not have is said now, and not by GitHub.
@@ -224,11 +224,11 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     let matrix = matrix::make(&settings.table, &settings.book, &settings.wanted, &wheels)?;
     for name in &settings.wanted.recipes {
         if !matrix.rows.iter().any(|row| row.point.recipe == *name) {
-            printer.note(format!("{name}: the table has no cell of it for what was asked"));
+            printer.note(format!("{name}: the table has no such cell of it"));
         }
     }
     for unclear in &matrix.unclear {
-        printer.warn(format!("`{}` counts for nothing: {}", unclear.file, unclear.reason));
+        printer.warn(format!("`{}` is not counted: {}", unclear.file, unclear.reason));
     }
     let is_shown = |row: &&Row| match row.status {
         Status::Missing => true,
@@ -307,9 +307,9 @@ fn grids(matrix: &Matrix, rows: &[&Row], settings: &Settings, printer: &Printer)
         printer.line("")?;
     }
     let signs = if settings.wheels.is_empty() {
-        "• can be built, – cannot; `--wheels DIR` shows what is there"
+        "• can be built, – cannot; `--wheels DIR` shows existing wheels"
     } else {
-        "✓ is there, ✗ is missing, – cannot be built"
+        "✓ exists, ✗ is missing, – cannot be built"
     };
     printer.note(signs);
     summary(matrix, settings, printer);

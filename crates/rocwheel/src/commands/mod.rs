@@ -121,6 +121,6 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> anyhow::Resul
 fn without_json(command: &str, printer: &Printer) -> Result<(), Usage> {
     match printer.format() {
         Format::Text => Ok(()),
-        Format::Json => Err(Usage::new(format!("`rocwheel {command}` has no JSON form")).hint("leave `--json` out")),
+        Format::Json => Err(Usage::new(format!("`rocwheel {command}` has no JSON form")).hint("remove `--json`")),
     }
 }

@@ -26,10 +26,10 @@ const PLANNED: [Column; 3] = [("Package", Left), ("Files", Right), ("Raw", Right
 const WRITTEN: [Column; 5] =
     [("Package", Left), ("Files", Right), ("Raw", Right), ("Compressed", Right), ("Time", Right)];
 
-/// Make the Python packages: artifacts in, wheels and the selector out
+/// Turn ROCm artifacts into Python packages: wheels and the selector
 ///
-/// The packages come to lie in OUTPUT/dist, all together when the last one is complete. A second
-/// run rewrites only what has changed.
+/// The packages appear in OUTPUT/dist together, when the last one is complete. A second run
+/// rewrites only packages whose content changed.
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct Arguments {
@@ -39,14 +39,14 @@ pub(crate) struct Arguments {
     /// Directory of artifacts for Windows: packages for both systems, with one selector
     /// (experimental)
     ///
-    /// Without --artifacts only those for Windows are made. Their platform is win_amd64, nothing in
-    /// their files is changed, and nothing of them has run: they are made on Linux.
+    /// Without --artifacts, only packages for Windows are made. Their platform is win_amd64, and
+    /// their files are not changed. They are made on Linux and have not been run on Windows.
     #[arg(long, value_name = "DIR")]
     windows_artifacts: Option<PathBuf>,
     /// Directory to write to: missing, empty, or made by this command
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// How GPU code is distributed over wheels [default: as the artifacts' manifest says]
+    /// How GPU code is divided among wheels [default: the artifacts' manifest decides]
     #[arg(long)]
     shape: Option<ShapeArgument>,
     /// Version of the packages [default: the manifest's]
@@ -55,13 +55,13 @@ pub(crate) struct Arguments {
     /// Append this to the names of the import packages
     #[arg(long, value_name = "SUFFIX", default_value = "", hide_default_value = true)]
     version_suffix: String,
-    /// GPU targets or families to package and to insist on [default: those there are]
+    /// GPU targets or families to package; each has to exist [default: all of the artifacts]
     #[arg(long, value_name = "LIST")]
     targets: Option<String>,
-    /// The same for Linux alone; what the selector offers there, where another run packages it
+    /// `--targets` for Linux only, or what the selector offers there if another run packages it
     #[arg(long, value_name = "LIST", conflicts_with = "targets")]
     linux_amdgpu_families: Option<String>,
-    /// The same for Windows alone; what the selector offers there, where another run packages it
+    /// `--targets` for Windows only, or what the selector offers there if another run packages it
     #[arg(long, value_name = "LIST")]
     windows_amdgpu_families: Option<String>,
     /// Write only these: core, libraries, device, devel, profiler, meta
@@ -74,7 +74,7 @@ pub(crate) struct Arguments {
     /// symbols allow; win_amd64]
     #[arg(long, value_name = "TAG")]
     platform_tag: Option<String>,
-    /// Fail when there are artifacts or files that no rule claims
+    /// Fail if there are artifacts or files that no rule claims
     #[arg(long)]
     strict: bool,
     /// Package device code that the HIP runtime of the set cannot load
@@ -82,21 +82,21 @@ pub(crate) struct Arguments {
     force: bool,
     #[command(flatten)]
     last_look: LastLookArguments,
-    /// Leave out the packages that would not be whole, with what needs them, and promise the rest:
-    /// exit code 3
+    /// Skip packages with missing files, and every extra that refers to them; the exit code is then
+    /// 3
     #[arg(long)]
     drop_incomplete: bool,
-    /// Library that may be missing, with `*` for anything; can be given several times
+    /// Library that may be missing, with `*` for anything; may be repeated
     #[arg(long, value_name = "LIB")]
     allow_unresolved: Vec<String>,
-    /// What the selector is; `both` puts the wheel in OUTPUT/dist-wheel
+    /// Form of the selector; `both` puts the wheel into OUTPUT/dist-wheel
     #[arg(long, value_name = "FORM", default_value = "sdist")]
     selector: SelectorArgument,
-    /// Take the Python inside the packages from a folder of TheRock's templates, which is read and
+    /// Take the Python inside the packages from a folder of TheRock's templates, which are read and
     /// never run
     #[arg(long, value_name = "DIR")]
     python_templates: Option<PathBuf>,
-    /// Remove packages of another version that an earlier run has left in OUTPUT
+    /// Remove packages of another version that an earlier run left in OUTPUT
     #[arg(long)]
     replace: bool,
     /// Print the plan and write nothing
@@ -120,11 +120,11 @@ enum ShapeArgument {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum SelectorArgument {
-    /// A source distribution, which chooses for the machine that installs it
+    /// A source distribution, which detects the GPU while it is installed
     Sdist,
-    /// A wheel, which is the same everywhere and has an extra for each GPU target
+    /// A wheel, which detects nothing and has an extra for each GPU target
     Wheel,
-    /// Each in a folder of its own
+    /// Both, in separate folders
     Both,
 }
 
@@ -505,7 +505,7 @@ fn show_remarks(plan: &Plan, request: &Request, printer: &Printer) {
     }
     let files = |left_out: &LeftOut| printer::count(left_out.files as u64, "file", "files");
     if plan.systems.contains_key(&System::Windows) {
-        printer.note("the packages for Windows are experimental: nothing of them has run");
+        printer.note("the packages for Windows are experimental: they have not been run on Windows");
     }
     for missing in &plan.unknown_libraries {
         let needed_by = missing.needed_by.first().map(String::as_str).unwrap_or_default();
@@ -518,7 +518,7 @@ fn show_remarks(plan: &Plan, request: &Request, printer: &Printer) {
         printer.warn(format!("no rule claims `{}` ({}): {}", left_out.what, files(left_out), left_out.reason));
     }
     for left_out in &plan.left_out {
-        printer.note(format!("left out `{}` ({}): {}", left_out.what, files(left_out), left_out.reason));
+        printer.note(format!("skipped `{}` ({}): {}", left_out.what, files(left_out), left_out.reason));
     }
     for dropped in &plan.dropped_search_paths {
         printer.detail(format!("dropped the search path `{}` of `{}`", dropped.entry, dropped.file));

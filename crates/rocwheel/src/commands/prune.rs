@@ -19,12 +19,12 @@ use crate::environment;
 use crate::failure::Usage;
 use crate::printer::{self, Format, Printer};
 
-/// Keep the GPU code for some targets and remove the rest
+/// Keep the GPU code for some targets, remove the rest
 ///
 /// Works on libraries and programs (ELF, PE), offload bundles, kpack archives, wheels, and
-/// directories of all of these. What is written is read again and compared with the original: the
-/// code that stays is byte for byte what it was, and nothing else has changed. The exit code is 1
-/// when a target of the list was nowhere found.
+/// directories of all of these. The result is read again and compared with the original: the kept
+/// code is byte for byte the same, and nothing else has changed. The exit code is 1 if a target of
+/// the list was not found anywhere.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Files with GPU code, wheels or directories
@@ -37,11 +37,11 @@ pub(crate) struct Arguments {
     /// Directory for the results, which keep their names
     #[arg(short, long, value_name = "DIR", required_unless_present_any = ["in_place", "dry_run"])]
     output: Option<PathBuf>,
-    /// Replace the inputs, each when its result is complete and checked
+    /// Replace each input when its result is complete and checked
     #[arg(long, conflicts_with = "output")]
     in_place: bool,
     /// Compress bundles that are not compressed, in the form that clang 17 to 19 write (v2) or that
-    /// of ROCm 7 (v3); wheels do not become smaller by that, what they install does [default: v2]
+    /// of ROCm 7 (v3); installed files become smaller by that, wheels do not [default: v2]
     #[arg(long, value_name = "FORM", num_args = 0..=1, require_equals = true, default_missing_value = "v2")]
     compress: Option<CompressedForm>,
     /// How hard to compress, also bundles that were compressed before, 1 to 22
@@ -52,8 +52,8 @@ pub(crate) struct Arguments {
     allow_empty: bool,
     #[command(flatten)]
     last_look: LastLookArguments,
-    /// Say what would stay and go and how much that saves, and write nothing; sizes of compressed
-    /// code are estimated
+    /// Print what would be kept and removed and how much that saves, and write nothing; sizes of
+    /// compressed code are estimates
     #[arg(long)]
     dry_run: bool,
     /// Directory for large temporary files; cleaned up afterwards [default: the system's directory
@@ -96,7 +96,7 @@ impl TryFrom<Arguments> for Settings {
             (None, true) => Destination::InPlace,
             // A dry run needs no place; nothing can be in the way of a new folder.
             (None, false) if arguments.dry_run => Destination::InPlace,
-            _ => return Err(Usage::new("there is no place for the result").hint("name one with `--output`").into()),
+            _ => return Err(Usage::new("no output is given").hint("name one with `--output`").into()),
         };
         let compress = arguments.compress.map(|form| match form {
             CompressedForm::V2 => Compress::V2,

@@ -31,15 +31,15 @@ pub(crate) enum RecipeCommand {
 /// List the recipes
 #[derive(Debug, Args)]
 pub(crate) struct ListArguments {
-    /// Folder with recipes of your own
+    /// Folder with your recipes
     #[arg(long, value_name = "DIR")]
     recipes: Option<PathBuf>,
 }
 
-/// Print what a recipe comes to: environment and steps for one combination
+/// Print a recipe for one combination: environment and steps
 ///
-/// For Linux as a shell script, for Windows as a batch file. `${…}` stands for what is known only
-/// when it runs. With --json, the recipe as evaluated, as it is in job files.
+/// For Linux it is a shell script, for Windows a batch file. `${…}` is a value that is known only
+/// when it runs. With --json, it is the evaluated recipe, as in job files.
 #[derive(Debug, Args)]
 pub(crate) struct ShowArguments {
     /// The recipe
@@ -57,7 +57,7 @@ pub(crate) struct ShowArguments {
     /// (an installed one)
     #[arg(long, value_name = "KIND", default_value = "packages", value_parser = sdk_kind)]
     rocm_sdk: SdkKind,
-    /// Print the recipe as it is written
+    /// Print the recipe unevaluated
     #[arg(long)]
     source: bool,
     #[command(flatten)]
@@ -70,7 +70,7 @@ fn sdk_kind(text: &str) -> Result<SdkKind, String> {
     kind.ok_or_else(|| "it is `packages` or `prefix`".to_owned())
 }
 
-/// Check recipes: names, conditions and every combination they can be built in
+/// Check recipes: names, conditions and every combination
 #[derive(Debug, Args)]
 pub(crate) struct CheckArguments {
     /// Recipes: files, folders of them, or names of ours [default: all of ours]
@@ -78,12 +78,12 @@ pub(crate) struct CheckArguments {
     recipes: Vec<String>,
 }
 
-/// Write a recipe to begin with
+/// Write a recipe to start from
 #[derive(Debug, Args)]
 pub(crate) struct NewArguments {
-    /// Its name, which is that of the wheel too
+    /// Name of the recipe and of the wheel
     name: String,
-    /// Folder to write it to
+    /// Folder for the recipe
     #[arg(long, value_name = "DIR", default_value = "recipes")]
     output: PathBuf,
 }
@@ -151,7 +151,7 @@ impl TryFrom<RecipeCommand> for Settings {
                 let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
                 let is_name = arguments.name.starts_with(|first: char| first.is_ascii_alphanumeric());
                 if !is_name || !arguments.name.chars().all(is_plain) {
-                    let usage = Usage::new(format!("`{}` is no name of a recipe", arguments.name));
+                    let usage = Usage::new(format!("`{}` is not a name for a recipe", arguments.name));
                     return Err(usage.hint("letters, digits, `-`, `_` and `.` make one").into());
                 }
                 let path = arguments.output.join(format!("{}.toml", arguments.name));
@@ -273,7 +273,7 @@ fn check(book: &Book, names: &[String], printer: &Printer) -> anyhow::Result<()>
 
 fn new(name: &str, path: &Path, printer: &Printer) -> anyhow::Result<()> {
     if path.exists() {
-        let usage = Usage::new(format!("`{}` is there already", path.display()));
+        let usage = Usage::new(format!("`{}` exists already", path.display()));
         return Err(usage.hint("choose another name, or remove it first").into());
     }
     let text = TEMPLATE.replace("NAME", name).replace("DISTRIBUTION", &rocwheel_wheel::file_name_part(name));

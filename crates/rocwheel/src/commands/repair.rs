@@ -20,14 +20,14 @@ use crate::environment;
 use crate::failure::Usage;
 use crate::printer::{self, Format, Printer};
 
-/// Make wheels load wherever their tags say
+/// Make wheels load on every system their tags promise
 ///
-/// Three ways: `graft` copies the libraries that a wheel needs from this machine into it, under
-/// names with a hash; `rocm` does the same but leaves ROCm and PyTorch in their own wheels, to
-/// which search paths lead; `fat` puts a whole ROCm into the wheel. Libraries that the manylinux
-/// policy promises, and those of drivers, always stay out. The tag is the lowest that the symbols
-/// of all files allow, a bill of materials says where the libraries come from, and what does not
-/// change is copied as it is.
+/// There are three modes. `graft` copies the libraries that a wheel needs from this machine into
+/// it, under names with a hash. `rocm` does the same, but leaves ROCm and PyTorch in their own
+/// wheels, to which search paths lead. `fat` puts a whole ROCm into the wheel. Libraries that the
+/// manylinux policy promises, and those of drivers, are never copied. The tag is the lowest that
+/// the symbols of all files allow. A bill of materials lists where the libraries come from.
+/// Everything else is copied unchanged.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Wheels
@@ -36,48 +36,48 @@ pub(crate) struct Arguments {
     /// Directory for the results
     #[arg(short, long, value_name = "DIR", default_value = "wheelhouse")]
     output: PathBuf,
-    /// Which way [default: rocm for wheels that need ROCm or PyTorch, else graft]
+    /// The mode [default: rocm for wheels that need ROCm or PyTorch, else graft]
     #[arg(long, value_name = "WAY")]
     mode: Option<WayArgument>,
-    /// How a wheel finds ROCm in the wheels beside it, for the mode rocm
+    /// How a wheel finds ROCm in other wheels, for the mode rocm
     #[arg(long, value_name = "HOW", default_value = "rpath")]
     resolve: ResolveArgument,
-    /// The version of ROCm that the wheel was built for, 7.2.4 or 7.2.*: becomes a requirement, or
-    /// the local version of a fat wheel
+    /// Version of ROCm that the wheel was built for, 7.2.4 or 7.2.*; becomes a requirement, or the
+    /// local version of a fat wheel
     #[arg(long, value_name = "VERSION")]
     rocm_version: Option<String>,
-    /// The ROCm that goes into a fat wheel: an installed prefix, or flattened artifacts
+    /// ROCm for a fat wheel: an installed prefix, or flattened artifacts
     #[arg(long, value_name = "DIR", required_if_eq("mode", "fat"))]
     rocm: Option<PathBuf>,
-    /// The package of the wheel that ROCm goes into [default: the one with most of the binaries]
+    /// Package of the wheel that ROCm is copied into [default: the one with most of the binaries]
     #[arg(long, value_name = "NAME", requires = "rocm")]
     package: Option<String>,
-    /// A directory to look for libraries in, before those of the system; may be repeated
+    /// Directory to look for libraries in, before those of the system; may be repeated
     #[arg(long, value_name = "DIR")]
     lib_path: Vec<PathBuf>,
-    /// A wheel, or a directory of wheels, that will be installed beside: what it has stays out; may
-    /// be repeated
+    /// A wheel, or a directory of wheels, that will be installed too: its libraries are not copied;
+    /// may be repeated
     #[arg(long, value_name = "WHEEL")]
     with: Vec<PathBuf>,
-    /// Libraries to leave out, as globs of names: libfoo.so also means libfoo.so.1; may be repeated
+    /// Libraries that are not copied, as globs of names: libfoo.so also means libfoo.so.1; may be
+    /// repeated
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
-    /// The platform tag; a lower one that the files deserve is added [default: the lowest that is
-    /// true]
+    /// Platform tag; a lower one is added if the files allow it [default: the lowest that is true]
     #[arg(long, value_name = "TAG")]
     plat: Option<String>,
-    /// No lower tag than that of `--plat`
+    /// Add no lower tag than that of `--plat`
     #[arg(long, requires = "plat")]
     only_plat: bool,
     /// Remove symbol tables and debug sections with `strip` of binutils, on temporary copies
     #[arg(long)]
     strip: bool,
-    /// Fail, with a tree of what is large, when a result has more bytes than this: 500MB, 1.5GiB
+    /// Fail if a result is larger than this (500MB, 1.5GiB), and print a tree of what is large
     #[arg(long, value_name = "SIZE", value_parser = size)]
     size_budget: Option<u64>,
     #[command(flatten)]
     last_look: LastLookArguments,
-    /// Say what would be done, and write nothing
+    /// Print what would be done, and write nothing
     #[arg(long)]
     dry_run: bool,
     /// Directory for large temporary files; cleaned up afterwards [default: beside the output]
@@ -126,7 +126,7 @@ impl TryFrom<Arguments> for Settings {
             return Err(Usage::new("`--rocm` is for fat wheels").hint("add `--mode fat`").into());
         }
         if arguments.resolve != ResolveArgument::Rpath && !matches!(arguments.mode, None | Some(WayArgument::Rocm)) {
-            return Err(Usage::new("`--resolve` is for the mode rocm").hint("leave it out").into());
+            return Err(Usage::new("`--resolve` is for the mode rocm").hint("remove it").into());
         }
         let is_range = arguments.rocm_version.as_ref().is_some_and(|version| version.ends_with(".*"));
         if is_range && (arguments.resolve != ResolveArgument::Rpath || arguments.mode == Some(WayArgument::Fat)) {
@@ -283,7 +283,7 @@ fn show(repaired: &Repaired, printer: &Printer) -> anyhow::Result<()> {
             printer::bytes(tree.size)
         ))?;
         for (reason, paths) in &tree.left_out {
-            printer.detail(format!("left out, {reason}: {}", paths.join(", ")));
+            printer.detail(format!("skipped, {reason}: {}", paths.join(", ")));
         }
     }
     for (entries, members) in edited(plan, |edit| Some(&edit.dropped)) {
@@ -298,7 +298,7 @@ fn show(repaired: &Repaired, printer: &Printer) -> anyhow::Result<()> {
     let files = plan.edits.iter().map(|edit| (&edit.member, &edit.edit));
     let grafts = plan.grafted.iter().map(|graft| (&graft.member, &graft.edit));
     for (member, _) in files.chain(grafts).filter(|(_, edit)| edit.stack) {
-        printer.line(format!("{member}: asks for no executable stack any more, which nothing in it needs"))?;
+        printer.line(format!("{member}: no longer asks for an executable stack, which nothing in it needs"))?;
     }
     for edit in &plan.edits {
         if let Some(moved) = &edit.moved_to {
@@ -312,7 +312,7 @@ fn show(repaired: &Repaired, printer: &Printer) -> anyhow::Result<()> {
         printer.line(match (&requirement.before, &requirement.after) {
             (Some(before), Some(after)) => format!("requirement {before} → {after}"),
             (None, Some(after)) => format!("requirement {after}"),
-            (before, None) => format!("no requirement {} any more", before.as_deref().unwrap_or_default()),
+            (before, None) => format!("requirement {} removed", before.as_deref().unwrap_or_default()),
         })?;
     }
     if let Some(Change { before, after }) = &plan.version {

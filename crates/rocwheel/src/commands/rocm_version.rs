@@ -16,7 +16,7 @@ use crate::printer::{Format, Printer};
 /// File of TheRock's sources that holds the base version.
 const VERSION_FILE: &str = "version.json";
 
-/// Work out the version of ROCm packages, or which of two versions pip prefers.
+/// Compute the version of ROCm packages, or find which of two versions pip prefers
 ///
 /// Prints the version of the wheels, the Debian packages and the RPM packages. In a GitHub step it
 /// also writes them to the step's outputs as `rocm_package_version`, `rocm_deb_package_version` and
@@ -24,10 +24,10 @@ const VERSION_FILE: &str = "version.json";
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("form").required(true).args(["release_type", "custom_version_suffix", "compare"]))]
 pub(crate) struct Arguments {
-    /// What the build is made for
+    /// Purpose of the build
     #[arg(long, value_name = "TYPE")]
     release_type: Option<ReleaseTypeArgument>,
-    /// Append this to the base version instead, as it is
+    /// Append this to the base version instead, unchanged
     #[arg(long, value_name = "SUFFIX", allow_hyphen_values = true)]
     custom_version_suffix: Option<String>,
     /// Number of the release candidate, for release type prerelease
@@ -45,10 +45,10 @@ pub(crate) struct Arguments {
     /// Day of the build as YYYYMMDD [default: today, in this machine's time zone]
     #[arg(long, value_name = "DATE")]
     date: Option<String>,
-    /// Which repetition of the day's build this is, counted from 1: makes `.postN` of it
+    /// Number of the day's repeated build, from 1: appends `.postN`
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     rerun: u32,
-    /// Say instead which of two versions pip prefers, and why
+    /// Print which of two versions pip prefers, and why
     #[arg(long, num_args = 2, value_names = ["VERSION", "OTHER"])]
     #[arg(conflicts_with_all = [
         "prerelease_version", "override_base_version", "override_git_sha", "version_json", "date", "rerun",

@@ -36,17 +36,16 @@ const CHECKED: [Column; 6] = [
 /// As many differences are printed as a person reads.
 const SHOWN: usize = 20;
 
-/// Take GPU code out of artifacts, wheels or libraries: a part for all GPUs, and one for each GPU
-/// target
+/// Divide artifacts, wheels or libraries into a part for all GPUs and a part for each GPU target
 ///
-/// Libraries keep their host code; their GPU code goes into .kpack archives that the HIP runtime
-/// reads, and kernel databases go along. The result is checked against the input, code object by
-/// code object, before it takes the place of the output. `--verify-only` does that for two
-/// directories, two files, two sets of artifacts, or a wheel and the directory of its parts.
+/// Libraries keep their host code. Their GPU code goes into .kpack archives that the HIP runtime
+/// reads, and kernel databases are divided too. The result is compared with the input, code object
+/// by code object, before it is written. `--verify-only` only compares: two directories, two files,
+/// two sets of artifacts, or a wheel and the directory of its parts.
 ///
-/// A wheel becomes a host wheel of the same name, whose extras `device-<target>` ask for device
-/// wheels. A library or program becomes a file of the same name and the directory `.kpack` beside
-/// it.
+/// A wheel becomes a host wheel of the same name and device wheels, which its extras
+/// `device-<target>` require. A library or program becomes a file of the same name and the
+/// directory `.kpack` beside it.
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct Arguments {
@@ -54,13 +53,14 @@ pub(crate) struct Arguments {
     /// and programs
     #[arg(value_name = "PATH", required_unless_present = "verify_only")]
     pub(super) inputs: Vec<PathBuf>,
-    /// Directory to write to: missing, empty, or made by this command; for wheels any but their own
+    /// Directory to write to: missing, empty, or made by this command; for wheels, any directory
+    /// but theirs
     #[arg(short, long, value_name = "DIR", required_unless_present_any = ["verify_only", "dry_run"])]
     pub(super) output: Option<PathBuf>,
     /// Keep only the code for these targets or families [default: all]
     #[arg(long, value_name = "LIST")]
     pub(super) targets: Option<String>,
-    /// Take only these kernel databases apart: rocblas, miopen, … or none [default: all]
+    /// Divide only these kernel databases: rocblas, miopen, … or none [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(super) split_databases: Option<Vec<String>>,
     /// How code objects are stored in archives
@@ -75,7 +75,7 @@ pub(crate) struct Arguments {
     /// Split a set whose HIP runtime cannot read archives
     #[arg(long)]
     pub(super) force: bool,
-    /// Check the result before it takes the place of the output; this is the default
+    /// Check the result before it is written; this is the default
     #[arg(long, overrides_with = "no_verify")]
     verify: bool,
     /// Do not check the result
@@ -184,7 +184,7 @@ pub(super) fn selected(list: &str) -> anyhow::Result<Vec<String>> {
         .collect();
     let targets = TargetTable::embedded().expand_with(list, &unknown)?;
     if targets.is_empty() {
-        return Err(Usage::new("`--targets` names no target").hint("leave it out to keep all").into());
+        return Err(Usage::new("`--targets` names no target").hint("remove it to keep all").into());
     }
     Ok(targets)
 }
@@ -234,7 +234,7 @@ fn split(
         show_report(report, printer)?;
     }
     if exit == Exit::Failed {
-        printer.warn("nothing was written: the result would not be what the input is");
+        printer.warn("nothing was written: the result would differ from the input");
         return Ok(exit);
     }
     let rows = outcome
@@ -287,21 +287,21 @@ fn code(plan: &TreePlan) -> (u64, u64) {
 /// What stays as it is, and what is left out.
 fn show_remarks(plan: &TreePlan, printer: &Printer) {
     for left in plan.groups.iter().flat_map(|group| &group.plan.left_alone) {
-        printer.note(format!("`{}` stays as it is: {}", left.key, left.reason));
+        printer.note(format!("`{}` is not changed: {}", left.key, left.reason));
     }
     for note in &plan.notes {
         printer.note(note);
     }
     note_unknown(plan.groups.iter().flat_map(|group| &group.plan.targets), printer);
     for dropped in &plan.dropped {
-        printer.detail(format!("left out `{dropped}`, which is for another target"));
+        printer.detail(format!("skipped `{dropped}`, which is for another target"));
     }
     if !plan.dropped.is_empty() {
         let files = printer::count(plan.dropped.len() as u64, "file", "files");
-        printer.note(format!("left out {files} of kernel databases for other targets"));
+        printer.note(format!("skipped {files} of kernel databases for other targets"));
     }
     if plan.groups.iter().all(|group| group.sources.is_empty()) {
-        printer.note("there is no GPU code to take out: the artifacts stay as they are");
+        printer.note("there is no GPU code to take out: the artifacts are not changed");
     }
 }
 

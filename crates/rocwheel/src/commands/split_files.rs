@@ -45,7 +45,7 @@ impl TryFrom<split::Arguments> for Settings {
         {
             if given {
                 return Err(Usage::new(format!("`{flag}` is for artifacts"))
-                    .hint("leave it out for libraries and programs")
+                    .hint("remove it for libraries and programs")
                     .into());
             }
         }
@@ -99,7 +99,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         split::show_report(report, printer)?;
     }
     if exit == Exit::Failed {
-        printer.warn("nothing was written: the result would not be what the input is");
+        printer.warn("nothing was written: the result would differ from the input");
         return Ok(exit);
     }
     let hosts = outcome.files.iter().map(|file| vec![file.name.clone(), printer::bytes(file.size)]);

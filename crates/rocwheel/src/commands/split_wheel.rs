@@ -26,8 +26,8 @@ const WRITTEN: [Column; 4] = [("Wheel", Left), ("Files", Right), ("Raw", Right),
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Options for wheels")]
 pub(crate) struct WheelArguments {
-    /// Begins the names of device wheels: amd-torch-device [default: the wheel's own name and
-    /// -device]
+    /// Beginning of the names of device wheels, for example amd-torch-device [default: the wheel's
+    /// name and -device]
     #[arg(long, value_name = "NAME")]
     pub(crate) device_prefix: Option<String>,
     /// A requirement of every device wheel; @GFXARCH@ stands for its target
@@ -40,11 +40,11 @@ pub(crate) struct WheelArguments {
     /// code]
     #[arg(long, value_name = "DIR")]
     pub(crate) overlay_root: Option<String>,
-    /// Take only the kernel databases of this kind of wheel apart
+    /// Divide only the kernel databases of this kind of wheel
     #[arg(long, value_name = "TYPE", conflicts_with = "split_databases")]
     pub(crate) wheel_type: Option<WheelType>,
-    /// Write the host also as a wheel variant with this label; experimental: PEP 825 and 850 are
-    /// drafts
+    /// Also write the host wheel as a wheel variant with this label; experimental: PEP 825 and 850
+    /// are drafts
     #[arg(long, value_name = "LABEL")]
     pub(crate) variant: Option<String>,
     #[command(flatten)]
@@ -64,7 +64,7 @@ impl WheelArguments {
             ("--no-audit", self.last_look.choice() == LastLook::Skip),
         ];
         match given.iter().find(|(_, given)| *given) {
-            Some((flag, _)) => Err(Usage::new(format!("`{flag}` is for wheels")).hint("leave it out for artifacts")),
+            Some((flag, _)) => Err(Usage::new(format!("`{flag}` is for wheels")).hint("remove it for artifacts")),
             None => Ok(()),
         }
     }
@@ -101,11 +101,11 @@ impl TryFrom<split::Arguments> for Settings {
     fn try_from(arguments: split::Arguments) -> anyhow::Result<Self> {
         if let Some(other) = arguments.inputs.iter().find(|path| !is_wheel(path)) {
             let message =
-                format!("`{}` is no wheel, and wheels and artifacts cannot be split together", other.display());
+                format!("`{}` is not a wheel, and wheels and artifacts cannot be split together", other.display());
             return Err(Usage::new(message).hint("run the command twice").into());
         }
         if arguments.force {
-            return Err(Usage::new("`--force` is for artifacts").hint("leave it out for wheels").into());
+            return Err(Usage::new("`--force` is for artifacts").hint("remove it for wheels").into());
         }
         let packing = arguments.packing();
         let mode = Mode::new(arguments.dry_run);
@@ -292,7 +292,7 @@ fn remarks(plan: &Plan, printer: &Printer) {
             0 => String::new(),
             files => format!(" and {} of kernel databases", printer::count(files, "file", "files")),
         };
-        printer.note(format!("left out of `{}`: code for {}{files}", plan.host, names.join(", ")));
+        printer.note(format!("removed from `{}`: code for {}{files}", plan.host, names.join(", ")));
     }
 }
 

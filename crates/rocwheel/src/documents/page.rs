@@ -53,13 +53,13 @@ const HEAD: &str = "\
 
 <!-- Made from data/documents.toml: `INSTA_UPDATE=always cargo test --package rocwheel documents` writes this page. -->
 
-Five documents tell how ROCm and the frameworks for it are built and packaged with scripts. This page has every command line of
-theirs beside the one of rocwheel that does the same. Tests run both, and compare what they plan or make.
+Five documents describe how to build and package ROCm and its frameworks with scripts. This page has
+each of their command lines beside rocwheel's. Tests run both, and compare what they plan or make.
 
-The scripts' own words work too: `rocwheel compat` takes the name of a script with its options. It prints the command line of
-rocwheel behind it and runs that; options of `rocwheel build` can be added behind `--`. What is different is in
-[deviations.md](deviations.md). A word of a document that is typed at another command of rocwheel is answered with ours: see
-[Words](#words).
+The scripts' own names work too: `rocwheel compat` takes the name of a script with its options. It
+prints rocwheel's command line and runs it; options of `rocwheel build` can be added behind `--`.
+[deviations.md](deviations.md) lists the differences. If you type a word of these documents at another
+command of rocwheel, the answer names ours: see [Words](#words).
 
 ";
 

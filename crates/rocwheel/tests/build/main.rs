@@ -466,7 +466,7 @@ fn wrong_usage_is_told_with_what_helps() {
     let base = ["--output", "out", "--no-uv"];
     for (arguments, words) in [
         (&["build", "trch"][..], "hint: did you mean `torch`?"),
-        (&["build", "flash-attn"], "hint: say it with `--torch`"),
+        (&["build", "flash-attn"], "hint: give it with `--torch`"),
         (&["build", "torch", "--gpu-targets", "gfx9999"], "unknown GPU target or family `gfx9999`"),
         (&["build", "torch", "--feature", "flash=maybe"], "a feature is `on` or `off`"),
         (&["build", "torch", "--time-limit", "soon"], "write it as `90s`"),
@@ -475,7 +475,7 @@ fn wrong_usage_is_told_with_what_helps() {
             &["build", "flash-attn", "--backend", "triton", "--torch", "2.9", "--rocm", "7.2", "--repair", "rocm"],
             "is built without ROCm",
         ),
-        (&["build", "magma-rocm63", "--rocm", "7.1"], "leave `--rocm` out, or write `magma --rocm 7.1`"),
+        (&["build", "magma-rocm63", "--rocm", "7.1"], "remove `--rocm`, or write `magma --rocm 7.1`"),
         (&["build", "torch", "--torch", "2.99", "--dry-run"], "there is no version line `2.99`"),
         (
             &["build", "flash-attn", "--backend", "triton", "--torch", "2.9", "--rocm", "7.2", "--source", "2.6.3"],

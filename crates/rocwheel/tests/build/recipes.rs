@@ -62,7 +62,7 @@ fn recipes_are_listed_shown_checked_and_begun() {
     let ran = context.run(["recipe", "show", "flash-attn"]);
     assert!(ran.stderr.contains("for example `--torch 2.9 --rocm 6.4`"), "{ran:?}");
     let ran = context.run(["recipe", "new", "my-extension"]);
-    assert!(ran.code == Some(2) && ran.stderr.contains("is there already"), "{ran:?}");
+    assert!(ran.code == Some(2) && ran.stderr.contains("exists already"), "{ran:?}");
     assert_eq!(context.run(["recipe", "new", "../x"]).code, Some(2));
     let ran = context.run(["recipe", "show", "tiny", "--recipes", "recipes", "--rocm", "7.2"]);
     assert_snapshot!("recipe_show", ran.snapshot());

@@ -100,7 +100,7 @@ fn a_connection_that_breaks_is_taken_up_where_it_broke() {
             server.behave(Behaviour::Cut { repository: repository.to_owned(), after: 100_000 });
             let error = world.run(&request).unwrap_err();
             assert_eq!(error.exit(), Exit::TryAgain, "{error}: {:?}", std::error::Error::source(&error));
-            assert!(error.hint().unwrap().contains("it goes on where it stopped"), "{:?}", error.hint());
+            assert!(error.hint().unwrap().contains("it continues where it stopped"), "{:?}", error.hint());
         };
         broken("super");
         assert!(!place.exists(), "nothing arrived");

@@ -40,7 +40,7 @@ pub(crate) fn check(plan: &Plan, view: &View, reporter: &dyn Reporter) -> Result
 
 fn check_binary(binary: &Binary, view: &View, reporter: &dyn Reporter) -> Result<(), Error> {
     let wrong = |why: String| Error::NotFused { path: binary.path.clone(), why };
-    let content = view.file(&binary.path).ok_or_else(|| wrong("it is not there".to_owned()))?;
+    let content = view.file(&binary.path).ok_or_else(|| wrong("it does not exist".to_owned()))?;
     let read = |source| Error::Read { key: binary.path.clone(), source };
     let reader = content.open().map_err(read)?;
     let fat = FatBinary::read(&reader, content.size()).map_err(|error| wrong(with_causes(&error)))?;

@@ -148,7 +148,7 @@ fn compare_hosts(
     let found = if first.fat.format == rocwheel_kpack::Format::Elf { shapes(first, other)? } else { Vec::new() };
     if found.is_empty() {
         notes.push(format!(
-            "`{}`: the host code of {} and {} lies at different addresses; that of {} is taken",
+            "`{}`: the host code of {} and {} is at different addresses; that of {} is used",
             first.path, first.build, other.build, first.build
         ));
     }

@@ -160,7 +160,7 @@ pub fn open(paths: &[PathBuf], scratch: &Path) -> Result<Wheels, Error> {
                 if is_archive(&path) || is_database {
                     insert(&mut view, path, &device.wheel, member, scratch)?;
                 } else if Path::new(&member.name).extension().is_none_or(|extension| extension != "py") {
-                    notes.push(format!("left out `{}` of `{}`", member.name, show(device)));
+                    notes.push(format!("skipped `{}` of `{}`", member.name, show(device)));
                 }
             }
         }

@@ -216,7 +216,7 @@ impl Pruner<'_> {
             Ok(reached) => reached,
             Err(reason) => {
                 // Code in archives goes with the archives.
-                verdict.note = (reason != plan::Reason::AlreadySplit).then(|| format!("left as it is: {reason}"));
+                verdict.note = (reason != plan::Reason::AlreadySplit).then(|| format!("not changed: {reason}"));
                 return Ok(());
             }
         };

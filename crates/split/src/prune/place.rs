@@ -38,7 +38,7 @@ fn name(path: &Path) -> Result<String, Error> {
         Some(_) => path.to_owned(),
         None => fs_err::canonicalize(path)?,
     };
-    let unsuitable = || Error::Unsuitable { path: path.to_owned(), reason: "it has no name of its own".to_owned() };
+    let unsuitable = || Error::Unsuitable { path: path.to_owned(), reason: "it has no file name".to_owned() };
     Ok(absolute.file_name().ok_or_else(unsuitable)?.to_string_lossy().into_owned())
 }
 

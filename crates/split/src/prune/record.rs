@@ -48,7 +48,7 @@ impl Records<'_> {
             Ok(mended) => mended,
             Err(reason) => {
                 let path = self.root.join(path);
-                reporter.warn(&format!("`{}` stays as it is: it is no RECORD: {reason}", path.display()));
+                reporter.warn(&format!("`{}` is not changed: it is no RECORD: {reason}", path.display()));
                 return Ok(None);
             }
         };
@@ -119,7 +119,7 @@ pub(super) fn warn_outside(output: &Path, pruned: &Pruned, reporter: &dyn Report
             if count > 0 {
                 let files = if count == 1 { "a file that is" } else { "files that are" };
                 reporter.warn(&format!(
-                    "`{}` lists {files} different now; prune `{}` instead, and it is mended too",
+                    "`{}` lists {files} different now; prune `{}` instead, and it is corrected too",
                     record.display(),
                     folder.display()
                 ));

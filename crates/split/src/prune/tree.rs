@@ -263,8 +263,7 @@ impl<'a> Tree<'a> {
         }
         let mut verdict = self.pruner.judge(relative, &content)?;
         if verdict.kind == Kind::CodeObject && !verdict.kept.iter().any(|kept| self.pruner.options.keep.takes(kept)) {
-            verdict.note =
-                Some("left as it is: no rule says that it is one of several for different targets".to_owned());
+            verdict.note = Some("not changed: no rule says that it is one of several for different targets".to_owned());
         }
         let listed = verdict.listed(relative, before);
         if let Some(staged) = &staged {
@@ -303,7 +302,7 @@ impl<'a> Tree<'a> {
         };
         let keep = &self.pruner.options.keep;
         if name.is_generic() || keep.takes_family(&name.target_family, self.pruner.table) {
-            verdict.note = Some("left as it is: unpack the archive to prune what is in it".to_owned());
+            verdict.note = Some("not changed: unpack the archive to prune what is in it".to_owned());
             return Some(verdict);
         }
         verdict.dropped.insert(name.target_family);
@@ -409,7 +408,7 @@ fn wheel_variant(path: &Path) -> Option<Verdict> {
         fate: Fate::Stays,
         kept: BTreeSet::new(),
         dropped: BTreeSet::new(),
-        note: Some("left as it is: a wheel variant; split the wheel again with `--targets` and `--variant`".to_owned()),
+        note: Some("not changed: a wheel variant; split the wheel again with `--targets` and `--variant`".to_owned()),
     })
 }
 

@@ -155,7 +155,7 @@ fn segments(before: &Side<'_>, after: &Side<'_>) -> Vec<String> {
             found.push(format!("its segment at {:#x} reaches behind the end of the file", load.address));
         }
         if load.address < end {
-            found.push(format!("its segment at {:#x} lies in another, or they are not in order", load.address));
+            found.push(format!("its segment at {:#x} is inside another, or they are not in order", load.address));
         }
         end = end.max(load.address.saturating_add(load.memory_size));
     }

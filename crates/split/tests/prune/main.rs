@@ -315,7 +315,7 @@ fn what_cannot_be_pruned_is_named() {
     fails("x.kpack", &output, "/x.kpack`: not a kpack archive");
     fails("bad-1.0-py3-none-any.whl", &output, "it is not a ZIP archive");
     fails("none", &output, "/none`");
-    fails("folder", &path("folder/out"), "lies in the input");
+    fails("folder", &path("folder/out"), "is in the input");
     assert_eq!(fs_err::read_dir(&output).map_or(0, Iterator::count), 0);
     let options = Options {
         keep: Keep::parse("gfx942", &TargetTable::embedded()).expect("keep"),

@@ -165,7 +165,7 @@ fn equal_names_in_different_directories_stay_apart() {
     let report = split.report(&Selection::ALL);
     assert_eq!(report.code().0, 4 + 4);
     let error = plan(&[("stage/x.so", fixture::plain()), ("stage/x.so", fixture::twin())]).unwrap_err();
-    assert_eq!(error.to_string(), "`stage/x.so` is there twice");
+    assert_eq!(error.to_string(), "`stage/x.so` is given twice");
 }
 
 fn plan(files: &[(&str, Vec<u8>)]) -> Result<rocwheel_split::Plan, Error> {

@@ -310,12 +310,12 @@ fn outputs_of_others_and_in_inputs_are_refused() {
     let plan = tree::plan(&catalog, &request(), &Silent).unwrap();
     let inside = tree.input("blas_lib_gfx9X-all").join("out");
     let error = tree::execute(&plan, &catalog, &request(), &inside, &Silent).unwrap_err();
-    assert!(error.to_string().contains("lie inside one another"), "{error}");
+    assert!(error.to_string().contains("are inside one another"), "{error}");
     assert!(!inside.exists());
     // An output of ours that holds an input would go with it.
     fs_err::write(tree.inputs().join(".rocwheel-split"), "").unwrap();
     let error = tree::execute(&plan, &catalog, &request(), &tree.inputs(), &Silent).unwrap_err();
-    assert!(error.to_string().contains("lie inside one another"), "{error}");
+    assert!(error.to_string().contains("are inside one another"), "{error}");
 }
 
 /// Interrupts after some progress.

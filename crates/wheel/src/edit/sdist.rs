@@ -269,7 +269,7 @@ fn also_in(
             continue;
         }
         let Some(text) = sdist.texts.get(member).and_then(|bytes| std::str::from_utf8(bytes).ok()) else {
-            found.notes.push(format!("`{member}` is left as it is: it is too large, or not UTF-8 text"));
+            found.notes.push(format!("`{member}` is not changed: it is too large, or not UTF-8 text"));
             continue;
         };
         match replaced(text, &identity.version, &identity.new_version) {

@@ -230,11 +230,11 @@ fn texts(
             continue;
         }
         if member.size > scan::LARGEST_REWRITTEN {
-            notes.push(format!("`{}` is left as it is: it is too large for a text", member.name));
+            notes.push(format!("`{}` is not changed: it is too large for a text", member.name));
             continue;
         }
         let Ok(text) = String::from_utf8(wheel.bytes(&member.name)?) else {
-            notes.push(format!("`{}` is left as it is: it is not UTF-8 text", member.name));
+            notes.push(format!("`{}` is not changed: it is not UTF-8 text", member.name));
             continue;
         };
         match replaced(&text, &identity.version, &identity.new_version) {
@@ -349,7 +349,7 @@ fn search_path(
         Ok(patch) => patch,
         // GPU code, objects and debug files are no mistake of the pattern.
         Err(error @ (rocwheel_elf::Error::Machine { .. } | rocwheel_elf::Error::NotLinked { .. })) => {
-            notes.push(format!("`{member}` is left as it is: {error}"));
+            notes.push(format!("`{member}` is not changed: {error}"));
             return Ok(None);
         }
         Err(error) => return Err(fail(error)),

@@ -56,7 +56,7 @@ pub(super) fn report(report: &Report, remedies: &Remedies, printer: &Printer) ->
         parts.join(", ")
     ))?;
     if !report.findings.is_empty() {
-        printer.note("`rocwheel audit --explain CODE` says what a finding means");
+        printer.note("`rocwheel audit --explain CODE` explains a finding");
     }
     Ok(())
 }

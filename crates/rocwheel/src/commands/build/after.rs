@@ -10,12 +10,12 @@ use crate::failure::Usage;
 #[derive(Debug, Clone, Copy, Args)]
 #[command(next_help_heading = "The result")]
 pub(crate) struct After {
-    /// Make the wheel load on other machines, as the modes of `rocwheel repair` do [default: as the
-    /// recipe says, else none]
+    /// Make the wheel load on other machines, with a mode of `rocwheel repair` [default: the recipe
+    /// decides, else none]
     #[arg(long, value_name = "WAY", value_parser = PossibleValuesParser::new(Repair::NAMES).try_map(|name| name.parse::<Repair>()))]
     repair: Option<Repair>,
-    /// Put the code for each GPU target into a wheel of its own, as `rocwheel split` does [default:
-    /// as the recipe says, else off, and one wheel has all of it]
+    /// Put the code for each GPU target into a separate wheel, as `rocwheel split` does [default:
+    /// the recipe decides, else off: one wheel has all of it]
     #[arg(long, value_name = "on|off", value_parser = PossibleValuesParser::new(Switch::NAMES).try_map(|name| name.parse::<Switch>()))]
     split: Option<Switch>,
 }

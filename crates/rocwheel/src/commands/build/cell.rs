@@ -22,14 +22,14 @@ use crate::failure::Usage;
 #[command(next_help_heading = "What is built")]
 pub(crate) struct CellArguments {
     /// Pythons of the wheels, separated by commas, for example 3.12 or 3.13t [default: the
-    /// `python3` that is there]
+    /// `python3` of this machine]
     #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
     python: Vec<PythonVersion>,
     /// Versions of ROCm, separated by commas, for example 7.2 [default: DESIRED_ROCM, else that of
-    /// the ROCm that is there]
+    /// the installed ROCm]
     #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
     rocm: Vec<String>,
-    /// Versions of torch that is built against, separated by commas, for example 2.9.1
+    /// Versions of torch to build against, separated by commas, for example 2.9.1
     #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
     torch: Vec<String>,
     /// Index with that torch [default: PyTorch's for the version of ROCm]
@@ -39,19 +39,19 @@ pub(crate) struct CellArguments {
     /// [default: the recipe's first]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     backend: Vec<String>,
-    /// GPU targets and families, separated by `;` or `,`; once more for a second set, which is
+    /// GPU targets and families, separated by `;` or `,`; repeat it for a second set, which is
     /// built separately [default: PYTORCH_ROCM_ARCH or GPU_ARCHS, else what this machine has, else
     /// the recipe's]
     #[arg(long, value_name = "LIST")]
     gpu_targets: Vec<String>,
-    /// What it is for: ci, dev, dev-bkc, nightly, nightly-bkc, prerelease; versions of dev builds
-    /// name the commit
+    /// What the build is for: ci, dev, dev-bkc, nightly, nightly-bkc, prerelease; versions of dev
+    /// builds name the commit
     #[arg(long, value_name = "TYPE", default_value = "nightly")]
     release_type: Release,
-    /// Local part of the version [default: as the ROCm that is there says]
+    /// Local part of the version [default: from the installed ROCm]
     #[arg(long, value_name = "TEXT")]
     version_suffix: Option<String>,
-    /// How the name of the wheel says ROCm where the recipe makes the local part: dotted
+    /// How the name of the wheel spells ROCm if the recipe sets the local part: dotted
     /// (rocm6.2torch2.5) or compact (rocm62torch2.5); both count as the same wheel
     #[arg(long, value_name = "STYLE", default_value = "dotted", conflicts_with = "version_suffix")]
     label_style: LabelStyle,
@@ -62,7 +62,7 @@ pub(crate) struct CellArguments {
     /// Number of the build
     #[arg(long, value_name = "N", default_value_t = 1)]
     build_number: u32,
-    /// What compilers are called through: none, ccache, sccache, sccache-no-wrap
+    /// Compiler cache: none, ccache, sccache, sccache-no-wrap
     #[arg(long, value_name = "NAME", default_value = "none")]
     compiler_cache: CompilerCache,
     /// Switch a feature of the recipe, such as flash-attention of torch
@@ -71,13 +71,13 @@ pub(crate) struct CellArguments {
     /// Remove what earlier builds left in the tree first
     #[arg(long)]
     clean: bool,
-    /// Install the sources in place into an environment, in place of making a wheel
+    /// Install the sources in place into an environment instead of making a wheel
     #[arg(long)]
     develop: bool,
-    /// Let the build see the packages of the interpreter itself
+    /// Let the build see the packages of the interpreter
     #[arg(long)]
     system_packages: bool,
-    /// Folder with recipes of your own; one of the same name replaces ours
+    /// Folder with your recipes; one of the same name replaces ours
     #[arg(long, value_name = "DIR")]
     recipes: Option<PathBuf>,
     /// Rows for the table of versions, in the form that `rocwheel matrix --print-table` prints; a
@@ -277,7 +277,7 @@ impl Wishes {
             && let Some(other) = self.rocm.iter().find(|asked| !named.iter().all(|named| named.rocm.contains(asked)))
         {
             let usage = Usage::new(format!("`{}` is for another ROCm than `--rocm {other}`", names.join(" ")));
-            let hint = format!("leave `--rocm` out, or write `{} --rocm {other}`", named[0].recipe);
+            let hint = format!("remove `--rocm`, or write `{} --rocm {other}`", named[0].recipe);
             return Err(usage.hint(hint).into());
         }
         Ok(named)
@@ -372,7 +372,7 @@ fn check_compact(rocm: &str, table: &Table) -> Result<(), Usage> {
         return Ok(());
     }
     let usage = Usage::new(format!("`rocm{digits}` can mean ROCm {}", candidates.join(" or ")));
-    Err(usage.hint("leave `--label-style compact` out: the name then has the dot"))
+    Err(usage.hint("remove `--label-style compact`: the name then has the dot"))
 }
 
 /// GPU targets of a list, sorted.

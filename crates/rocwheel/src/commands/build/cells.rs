@@ -94,7 +94,7 @@ impl<'a> Runner<'a> {
             Ok(job) => job,
             Err(before) => {
                 let error = format!("{before} was not built");
-                self.printer.warn(format!("{} is left out: {error}", cell.title));
+                self.printer.warn(format!("{} is skipped: {error}", cell.title));
                 taken.end(End { error: Some(error), ..end(Ended::LeftOut, Exit::Failed) })?;
                 return Ok(Exit::Failed);
             }

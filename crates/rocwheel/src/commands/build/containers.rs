@@ -23,8 +23,8 @@ use crate::progress::Display;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Where it runs")]
 pub(crate) struct ContainerArguments {
-    /// Where jobs run: here, docker, podman or slurm [default: in containers where DOCKER_CMD names
-    /// an engine, and for recipes that are built in one, such as magma; else here]
+    /// Where jobs run: here, docker, podman or slurm [default: in containers if DOCKER_CMD names an
+    /// engine, and for recipes that are built in one, such as magma; else here]
     #[arg(long, value_name = "NAME")]
     executor: Option<Executor>,
     /// With --executor slurm: where a task builds: here, docker or podman [default: as for
@@ -35,16 +35,16 @@ pub(crate) struct ContainerArguments {
     /// [default: the one that the table of images has for the recipe and ROCm]
     #[arg(long, value_name = "NAME")]
     image: Option<String>,
-    /// Whether images are fetched: never, missing (one that is not here) or always [default:
-    /// missing, and never for one that --image names]
+    /// Whether to fetch images: never, missing or always [default: missing, and never for one that
+    /// --image names]
     #[arg(long, value_name = "WHEN")]
     pull: Option<Pull>,
-    /// Rows that come before those of the table of images, in the form that
-    /// `rocwheel matrix --print-table images` prints
+    /// Rows to use before those of the table of images, in the form that `rocwheel matrix
+    /// --print-table images` prints
     #[arg(long, value_name = "FILE")]
     images: Option<PathBuf>,
-    /// The engine's program, with options of its own: `podman --runtime runc` [default: DOCKER_CMD,
-    /// else the executor's name, else docker or podman, whichever is installed]
+    /// Program of the engine, with its options: `podman --runtime runc` [default: DOCKER_CMD, else
+    /// the executor's name, else the installed one of docker and podman]
     #[arg(long, value_name = "COMMAND")]
     engine: Option<String>,
     /// Option of the engine's `run` in one word, such as --ulimit=nofile=4096:4096
@@ -54,7 +54,7 @@ pub(crate) struct ContainerArguments {
     /// else the engine's own]
     #[arg(long, value_name = "NAME")]
     network: Option<String>,
-    /// Run a job here that is for an image, because this is a container of it
+    /// Run a job here that is for an image, because this is a container of that image
     #[arg(long, conflicts_with = "image", requires = "job")]
     inside: bool,
 }
@@ -403,7 +403,9 @@ impl Ground {
         if !found.has_rocm {
             let usage =
                 Usage::new(format!("there is no ROCm at `{}` in the image `{}`", path.display(), self.image.name));
-            return Err(usage.hint("`--rocm-sdk prefix=DIR` says where it is there, `index=URL` installs one").into());
+            return Err(usage
+                .hint("`--rocm-sdk prefix=DIR` names its folder in the image, `index=URL` installs one")
+                .into());
         }
         let Some(version) = found.rocm.clone().or_else(|| version.map(str::to_owned)) else {
             let usage = Usage::new(format!(
@@ -411,7 +413,7 @@ impl Ground {
                 path.display(),
                 self.image.name
             ));
-            return Err(usage.hint("say it with `--rocm`").into());
+            return Err(usage.hint("give it with `--rocm`").into());
         };
         Ok(Some(Rocm::Prefix { path: path.clone(), version }))
     }

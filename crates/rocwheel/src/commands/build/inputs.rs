@@ -15,7 +15,7 @@ use crate::failure::Usage;
 
 /// Where ROCm is, and what else is installed before.
 #[derive(Clone, Args)]
-#[command(next_help_heading = "ROCm and what else is installed before")]
+#[command(next_help_heading = "ROCm and other packages to build against")]
 pub(crate) struct Sdk {
     /// ROCm to build against: Python packages of an index (`index` or `index=URL`), of a page or
     /// folder with links (`find-links=…`), of a folder (`directory=DIR`), or an installed one
@@ -23,7 +23,7 @@ pub(crate) struct Sdk {
     /// /opt/rocm-VERSION]
     #[arg(long, value_name = "KIND[=PLACE]")]
     rocm_sdk: Option<String>,
-    /// Which ROCm packages: a specifier with its operator
+    /// Version of the ROCm packages: a specifier with its operator
     #[arg(long, value_name = "SPECIFIER", default_value = ">1.0")]
     rocm_sdk_version: String,
     /// More extras of the package rocm, separated by commas, such as device-gfx942
@@ -32,7 +32,7 @@ pub(crate) struct Sdk {
     /// Take no pre-releases of ROCm
     #[arg(long)]
     no_pre: bool,
-    /// Wheels to install before, such as a torch that was built elsewhere
+    /// Wheels to install first, such as a torch that was built elsewhere
     #[arg(long, value_name = "WHEEL")]
     with: Vec<PathBuf>,
 }
@@ -68,9 +68,9 @@ impl Sdk {
     pub(crate) fn rocm(&self, version: Option<&str>, surroundings: &BTreeMap<String, String>) -> anyhow::Result<Rocm> {
         let Some(text) = &self.rocm_sdk else {
             let Some(path) = found(surroundings) else {
-                let usage = Usage::new("nobody says which ROCm is to be built against, and none is at /opt/rocm");
+                let usage = Usage::new("the ROCm to build against is not given, and there is none at /opt/rocm");
                 return Err(usage
-                    .hint("say it: `--rocm-sdk index=URL`, `find-links=…`, `directory=DIR` or `prefix=DIR`")
+                    .hint("name it: `--rocm-sdk index=URL`, `find-links=…`, `directory=DIR` or `prefix=DIR`")
                     .into());
             };
             return prefix(&path, version);
@@ -217,7 +217,7 @@ fn families_of_packages(folder: &Path) -> anyhow::Result<Vec<String>> {
 fn prefix(path: &Path, version: Option<&str>) -> anyhow::Result<Rocm> {
     let path = std::path::absolute(path)?;
     if !path.join("bin").is_dir() {
-        let usage = Usage::new(format!("`{}` is no installed ROCm: it has no folder `bin`", path.display()));
+        let usage = Usage::new(format!("`{}` is not an installed ROCm: it has no folder `bin`", path.display()));
         return Err(usage.hint("`--rocm-sdk prefix=DIR` names one").into());
     }
     let file = path.join(".info/version");
@@ -226,7 +226,7 @@ fn prefix(path: &Path, version: Option<&str>) -> anyhow::Result<Rocm> {
         return Ok(Rocm::Prefix { path, version });
     }
     let usage = Usage::new(format!("`{}` does not say its version in .info/version", path.display()));
-    Err(usage.hint("say it with `--rocm`").into())
+    Err(usage.hint("give it with `--rocm`").into())
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ fn check_recipes(recipes: &Recipes, settings: &Settings) -> anyhow::Result<()> {
     }
     if recipes.wishes.is_in_place() && recipes.use_containers()? {
         let usage = Usage::new("`--develop` in a container leaves nothing that works outside of it");
-        return Err(usage.hint("leave out `--develop`, or say `--executor here`").into());
+        return Err(usage.hint("remove `--develop`, or add `--executor here`").into());
     }
     Ok(())
 }

@@ -28,22 +28,22 @@ pub(crate) struct PlanArguments {
     /// Every ROCm, torch, Python and backend of the table that options do not name
     #[arg(long)]
     matrix: bool,
-    /// Leave out what wheels in the output are already, by their names
+    /// Skip cells whose wheel is in the output already, by its name
     #[arg(long)]
     missing_only: bool,
-    /// With --dry-run: list the cells that the table excludes too, with the reasons
+    /// With --dry-run: also list the cells that the table excludes, with the reasons
     #[arg(long, requires = "dry_run")]
     excluded: bool,
-    /// Write the plan of all cells, a folder, and build nothing
+    /// Write the plan of all cells (a folder), and build nothing
     #[arg(long, value_name = "DIR", conflicts_with_all = ["write_job", "dry_run"])]
     write_plan: Option<PathBuf>,
-    /// Run a plan that is there
+    /// Run an existing plan
     #[arg(long, value_name = "DIR", conflicts_with_all = ["names", "job", "output", "work", "CellArguments", "Sources", "Sdk"])]
     plan: Option<PathBuf>,
-    /// Of a plan, only these cells, by title or number
+    /// Only these cells of the plan, by title or number
     #[arg(long = "cell", value_name = "CELL")]
     cells: Vec<String>,
-    /// Show what became of the cells of a plan; DIR is its folder, or that of the outputs (also
+    /// Show the state of the cells of a plan; DIR is its folder, or that of the outputs (also
     /// `rocwheel build status DIR`)
     #[arg(long, value_name = "DIR", conflicts_with_all = ["names", "job", "plan"])]
     status: Option<PathBuf>,
@@ -58,7 +58,7 @@ pub(crate) struct PlanArguments {
     #[arg(long)]
     wait: bool,
     /// With --executor slurm: an option of sbatch, such as --partition=long; may be repeated, and
-    /// wins over what the recipe asks for
+    /// wins over the recipe
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     sbatch_option: Vec<String>,
 }
@@ -390,7 +390,7 @@ pub(super) fn same_rocm(rocm: &Rocm, cell: &Cell) -> Result<(), Usage> {
         return Ok(());
     }
     let usage = Usage::new(format!("`{}` is ROCm {version}, and {wanted} is to be built against", path.display()));
-    Err(usage.hint("`{rocm}` in `--rocm-sdk prefix=/opt/rocm-{rocm}` stands for the version of each cell"))
+    Err(usage.hint("`{rocm}` in `--rocm-sdk prefix=/opt/rocm-{rocm}` is the version of each cell"))
 }
 
 /// `{rocm}` and `{torch}` in places, which stand for the versions of a cell.

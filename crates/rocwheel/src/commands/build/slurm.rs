@@ -190,7 +190,7 @@ fn wait(folder: &PlanFolder, settings: &Settings, printer: &Printer) -> anyhow::
     };
     printer.reporter().end();
     if let Err(Error::Interrupted(_)) = ended {
-        printer.note(format!("the tasks go on; `rocwheel build cancel {}` ends them", folder.path().display()));
+        printer.note(format!("the tasks continue; `rocwheel build cancel {}` ends them", folder.path().display()));
     }
     ended?;
     let queue = ask(folder, settings, printer);
@@ -211,7 +211,7 @@ fn cancel(folder: &PlanFolder, settings: &Settings, printer: &Printer) -> anyhow
         printer.json(&serde_json::json!({ "plan": folder.path(), "cancelled": count, "jobs": jobs }))?;
     } else if count == 0 {
         let running = folder.look()?.iter().filter(|seen| seen.state == State::Running).count();
-        printer.note("nothing of the plan is with Slurm");
+        printer.note("no task of the plan is with Slurm");
         if running > 0 {
             let cells = printer::count(running as u64, "cell runs", "cells run");
             printer.note(format!("{cells} without Slurm: stop that `rocwheel build` where it was started"));

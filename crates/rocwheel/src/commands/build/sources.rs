@@ -27,15 +27,15 @@ use crate::printer::Printer;
 #[command(next_help_heading = "Sources")]
 pub(crate) struct Sources {
     /// Sources of a recipe: a checkout, a folder, an archive, or the version of a release [default:
-    /// its folder below the source root, which is checked out when it is not there]
+    /// its folder below the source root, which is checked out if missing]
     #[arg(long, value_name = "[RECIPE=]PATH|VERSION")]
     source: Vec<String>,
     /// Versions of the framework, separated by commas: releases, or a version line of torch
     /// [default: with --matrix, those of the table]
     #[arg(long = "framework-version", value_name = "VERSIONS", value_delimiter = ',', conflicts_with_all = ["source", "line", "reference"])]
     versions: Vec<String>,
-    /// Folder below which the trees are, or are checked out [default: the working directory for
-    /// those that are there, else `sources` in the work folder]
+    /// Folder of the trees, existing or to be checked out [default: the working directory for
+    /// existing trees, else `sources` in the work folder]
     #[arg(long, value_name = "DIR")]
     source_root: Option<PathBuf>,
     /// Version line of what is checked out: nightly or 2.7 to 2.14 [default: that of --torch, else
@@ -52,7 +52,7 @@ pub(crate) struct Sources {
     /// `rocwheel matrix --print-table sources` prints
     #[arg(long, value_name = "FILE")]
     source_table: Option<PathBuf>,
-    /// Check nothing out: sources that are not there are an error
+    /// Check nothing out: missing sources are an error
     #[arg(long, conflicts_with_all = ["line", "reference", "origin"])]
     no_checkout: bool,
     /// Folders that this run has looked after already.
@@ -423,7 +423,7 @@ impl Sources {
         if self.no_checkout {
             let (project, folder) = (&needed[0].wanted.project, needed[0].folder.display());
             let usage = Usage::new(format!("there are no sources of {project} at `{folder}`"));
-            return Err(usage.hint("leave `--no-checkout` out, or say with `--source` where they are").into());
+            return Err(usage.hint("remove `--no-checkout`, or name them with `--source`").into());
         }
         let root = self.source_root.clone().unwrap_or_else(|| place.work.join("sources").join(&line));
         let wanted = needed.into_iter().map(|needed| needed.wanted).collect();
@@ -526,7 +526,7 @@ impl Sources {
             Kind::Path(path) => path,
             Kind::Archive(known) => {
                 let cache = environment::cache()
-                    .ok_or_else(|| Usage::new("there is no place for downloads").hint("set `ROCWHEEL_CACHE`"))?;
+                    .ok_or_else(|| Usage::new("there is no folder for downloads").hint("set `ROCWHEEL_CACHE`"))?;
                 download::archive(&known.url, &known.sha256, &cache, reporter)?
             }
             Kind::Checkout(tag) => {

@@ -68,7 +68,7 @@ fn row<'a>(seen: &'a Seen<'a>, queued: Option<&Queued>) -> Row<'a> {
         State::Lost => {
             let said = queued.filter(|queued| !queued.is_active()).map(|queued| format!("Slurm says {}", queued.state));
             row.error =
-                Some(said.unwrap_or_else(|| "it was killed, or its machine failed; the next run goes on".into()));
+                Some(said.unwrap_or_else(|| "it was killed, or its machine failed; the next run continues".into()));
         }
         State::Waiting => {
             row.error =
@@ -158,7 +158,7 @@ pub(super) fn table(
     let counts: Vec<String> = counts.iter().map(|(state, count)| format!("{count} {state}")).collect();
     printer.note(format!("{}: {}", printer::count(rows.len() as u64, "cell", "cells"), counts.join(", ")));
     if rows.iter().any(|row| ["lost", "stopped", "interrupted"].contains(&row.state.as_str())) {
-        printer.note("the same command goes on where it stopped");
+        printer.note("the same command continues");
     }
     Ok(())
 }

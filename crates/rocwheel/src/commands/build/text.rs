@@ -112,7 +112,7 @@ pub(super) fn conclude(ran: &[Ran], place: &Place, printer: &Printer) -> anyhow:
     });
     printer.table(&COLUMNS, rows)?;
     if ran.iter().any(|ran| matches!(ran.outcome, Some(Outcome::Stopped { .. }))) {
-        printer.note("stopped at the time limit; the same command goes on where it stopped");
+        printer.note("stopped at the time limit; the same command continues");
     }
     Ok(())
 }

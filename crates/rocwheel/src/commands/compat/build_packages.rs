@@ -22,7 +22,7 @@ pub(super) struct Arguments {
     /// Folder of artifacts
     #[arg(long, value_name = "DIR")]
     artifact_dir: PathBuf,
-    /// Folder to write to: missing, empty, or made by this program
+    /// Folder to write to: missing, empty, or made by rocwheel
     #[arg(long, value_name = "DIR")]
     dest_dir: PathBuf,
     /// Write the packages, as is the default
@@ -47,15 +47,15 @@ pub(super) struct Arguments {
     /// Compress the wheels, as is the default
     #[arg(long, overrides_with = "no_wheel_compression")]
     wheel_compression: bool,
-    /// Store the files in the wheels as they are
+    /// Store the files in the wheels uncompressed
     #[arg(long)]
     no_wheel_compression: bool,
-    /// GPU families to package for Linux and to insist on, separated by `;` or `,` [default: those
-    /// there are]
+    /// GPU families to package for Linux, separated by `;` or `,`; each has to exist [default: all
+    /// of the artifacts]
     #[arg(long, value_name = "LIST")]
     linux_amdgpu_families: Option<String>,
-    /// The same for Windows. Artifacts are for one of the two; what is listed for the other is only
-    /// offered
+    /// The same for Windows. Artifacts are for one of the two systems; families of the other one
+    /// are only offered
     #[arg(long, value_name = "LIST")]
     windows_amdgpu_families: Option<String>,
     #[command(flatten)]

@@ -21,7 +21,7 @@ pub(super) struct Arguments {
     /// version
     #[arg(long, value_name = "DIR")]
     output_path: Option<PathBuf>,
-    /// Say what would be done, and write nothing
+    /// Print what would be done, and write nothing
     #[arg(long)]
     dry_run: bool,
     /// More options, of `rocwheel repair`

@@ -28,13 +28,13 @@ pub(super) enum Arguments {
     List(Files),
     /// Copy matching files
     Copy(CopyArguments),
-    /// Divide a build tree into the components of an artifact, as a descriptor says
+    /// Divide a build tree into the components of an artifact, by its descriptor
     Artifact(ArtifactArguments),
     /// Pack an artifact
     ArtifactArchive(ArchiveArguments),
-    /// Lay artifacts over each other, and over what is in the output
+    /// Combine artifacts, also with the contents of the output
     ArtifactFlatten(FlattenArguments),
-    /// The same for all artifacts whose names begin so
+    /// The same for all artifacts whose names begin with the prefix
     ArtifactFlattenSplit(FlattenSplitArguments),
 }
 
@@ -239,7 +239,7 @@ impl ArchiveArguments {
         };
         if wanted != named {
             return Err(Usage::new(format!("`{}` does not end in `{}`", output.display(), wanted.suffix()))
-                .hint("readers know the format by the name: leave `--compression-type` out, or change the name")
+                .hint("readers know the format by the name: remove `--compression-type`, or change the name")
                 .into());
         }
         let options = WriteOptions {
@@ -258,7 +258,7 @@ impl ArchiveArguments {
 /// Runs one of the tool's commands.
 pub(super) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
     if printer.format() == printer::Format::Json {
-        return Err(Usage::new("`rocwheel compat fileset_tool` has no JSON form").hint("leave `--json` out").into());
+        return Err(Usage::new("`rocwheel compat fileset_tool` has no JSON form").hint("remove `--json`").into());
     }
     match settings {
         Settings::List { directories, predicate } => {
@@ -393,7 +393,7 @@ fn beginning_with(prefixes: &[String], parent: &Path, printer: &Printer) -> anyh
         let reason = match ArtifactName::parse_archive(&name) {
             Some((name, _)) if parent.join(name.to_string()).join(MANIFEST).is_file() => continue,
             Some(_) => "it is an archive",
-            None if !path.is_dir() => "it is no directory",
+            None if !path.is_dir() => "it is not a directory",
             None if path.join(MANIFEST).is_file() => "its name does not have three fields",
             None => "it has no artifact_manifest.txt",
         };

@@ -83,7 +83,7 @@ pub(crate) fn explain(error: &clap::Error, mut arguments: impl Iterator<Item = S
         let is_known = FLAGS.iter().any(|(_, name, _)| *name == script);
         return (is_known && arguments.any(|argument| argument == "compat")).then(|| {
             Usage::new(format!("`rocwheel compat` does not cover the script `{script}`"))
-                .hint("go on with today's script; `rocwheel compat` lists those that it covers")
+                .hint("continue with today's script; `rocwheel compat` lists those that it covers")
         });
     }
     if error.kind() != ErrorKind::UnknownArgument || !arguments.any(|argument| argument == "compat") {
@@ -94,7 +94,7 @@ pub(crate) fn explain(error: &clap::Error, mut arguments: impl Iterator<Item = S
     let (_, script, meaning) =
         FLAGS.iter().find(|(name, ..)| *name == flag || positive(flag).as_deref() == Some(*name))?;
     let usage = Usage::new(format!("this script has no `{flag}`, neither today nor here"));
-    Some(usage.hint(format!("`{flag}` is of `{script}`: {meaning}; leave it out")))
+    Some(usage.hint(format!("`{flag}` is of `{script}`: {meaning}; remove it")))
 }
 
 /// `--x` of `--no-x`.
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(
             with("--run-id=5").unwrap(),
             "this script has no `--run-id`, neither today nor here | `--run-id` is of `fetch_artifacts`: the run whose \
-             artifacts are fetched; leave it out"
+             artifacts are fetched; remove it"
         );
         assert!(with("--no-delete-after-extract").unwrap().contains("removes archives"));
         assert!(with("--dest-dir").unwrap().contains("`--dest-dir` is of `build_python_packages`"));

@@ -13,10 +13,10 @@ use crate::failure::Usage;
 /// `rocm_rpm_package_version`.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// What the build is made for: ci, dev, dev-bkc, nightly, nightly-bkc, prerelease or release
+    /// Purpose of the build: ci, dev, dev-bkc, nightly, nightly-bkc, prerelease or release
     #[arg(long, value_name = "TYPE")]
     release_type: Option<String>,
-    /// Append this to the base version instead, as it is
+    /// Append this to the base version instead, unchanged
     #[arg(long, value_name = "SUFFIX", allow_hyphen_values = true)]
     custom_version_suffix: Option<String>,
     /// Number of the release candidate, for release type prerelease

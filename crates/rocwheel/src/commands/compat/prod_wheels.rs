@@ -12,7 +12,7 @@ use crate::failure::Usage;
 
 /// build_prod_wheels: wheels of torch, torchaudio, torchvision, triton and apex
 ///
-/// The script works in the active Python environment; so do these, where one is active.
+/// Like the script, these work in the active Python environment, if there is one.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     #[command(subcommand)]
@@ -28,7 +28,7 @@ pub(super) struct Arguments {
 enum Action {
     /// Install the packages of ROCm into the active environment
     InstallRocm,
-    /// Build the wheels of the trees that are there
+    /// Build the wheels of the existing trees
     Build(Box<BuildArguments>),
 }
 
@@ -316,7 +316,7 @@ impl BuildArguments {
                 line.option("--rocm-sdk-version", Some(&rocm.rocm_sdk_version).filter(|text| !is_default(text)));
                 return Ok(());
             }
-            let usage = Usage::new("nobody says where the packages of ROCm come from");
+            let usage = Usage::new("the place of ROCm's packages is not given");
             let hint = "name it: `--index-url URL` or `--find-links PLACE`; each job installs them into an environment \
                         of its own. For an installed ROCm, use `rocwheel build … --rocm-sdk prefix=DIR`";
             return Err(usage.hint(hint).into());

@@ -75,13 +75,13 @@ struct CheckoutArguments {
     tree: TreeArguments,
     #[command(flatten)]
     patches: PatchArguments,
-    /// Only so many commits of history
+    /// Fetch only this many commits of history
     #[arg(long, value_name = "N")]
     depth: Option<u32>,
     /// Check out submodules, as is the default
     #[arg(long, overrides_with = "no_submodules")]
     submodules: bool,
-    /// Leave submodules out
+    /// Skip submodules
     #[arg(long)]
     no_submodules: bool,
     /// Convert CUDA sources, as is the default for all but apex
@@ -177,7 +177,7 @@ impl TreeArguments {
         }
         if project == "triton" && action == "hipify" {
             let usage = Usage::new("the script for triton has no `hipify`: triton has no CUDA sources");
-            return Err(usage.hint("leave it out"));
+            return Err(usage.hint("remove it"));
         }
         Ok(())
     }
@@ -244,5 +244,5 @@ impl PatchArguments {
 }
 
 fn not_of(project: &str, option: &str) -> Usage {
-    Usage::new(format!("the script for {project} has no `{option}`")).hint("leave it out")
+    Usage::new(format!("the script for {project} has no `{option}`")).hint("remove it")
 }

@@ -35,16 +35,16 @@ pub(super) struct Arguments {
     /// Name and component of the artifact: `blas_lib`
     #[arg(long, value_name = "NAME", required_unless_present = "batch_artifact_parent_dir")]
     artifact_prefix: Option<String>,
-    /// Kernel databases to take apart [default: none]
+    /// Kernel databases to divide [default: none]
     #[arg(long, value_name = "NAME", num_args = 1..)]
     split_databases: Vec<String>,
     /// Keep only the code for these targets
     #[arg(long, value_name = "TARGET", num_args = 1..)]
     gpu_targets: Option<Vec<String>>,
-    /// Without effect: temporary files lie beside the output
+    /// Without effect: temporary files are beside the output
     #[arg(long, value_name = "DIR")]
     tmp_dir: Option<PathBuf>,
-    /// Without effect: bundles are read by this program itself
+    /// Without effect: rocwheel reads bundles itself
     #[arg(long, value_name = "PATH")]
     clang_offload_bundler: Option<PathBuf>,
 }
@@ -123,7 +123,7 @@ pub(super) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
         for difference in outcome.verification.iter().flat_map(|report| &report.differences) {
             printer.warn(difference.to_string());
         }
-        printer.warn("nothing was written: the result would not be what the input is");
+        printer.warn("nothing was written: the result would differ from the input");
         return Ok(Exit::Failed);
     }
     for artifact in &outcome.artifacts {

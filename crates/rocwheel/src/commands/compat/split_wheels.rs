@@ -22,10 +22,10 @@ pub(super) struct Arguments {
     /// Folder to write the wheels to
     #[arg(long, value_name = "DIR")]
     output_dir: PathBuf,
-    /// Begins the names of device wheels
+    /// Beginning of the names of device wheels
     #[arg(long, value_name = "NAME")]
     device_package_prefix: String,
-    /// Folder in the wheel that .kpack goes to
+    /// Folder in the wheel for .kpack
     #[arg(long, value_name = "DIR")]
     overlay_root: String,
     /// Requirements of every device wheel; @GFXARCH@ stands for its target
@@ -37,7 +37,7 @@ pub(super) struct Arguments {
     /// The kernel databases of a kind of wheel
     #[arg(long, value_name = "TYPE")]
     wheel_type: Option<WheelType>,
-    /// Kernel databases to take apart, instead of those of the kind
+    /// Kernel databases to divide, instead of those of the kind
     #[arg(long, value_name = "NAME", num_args = 0..)]
     databases: Option<Vec<String>>,
     /// How code objects are stored
@@ -49,13 +49,13 @@ pub(super) struct Arguments {
     /// Folder for temporary files
     #[arg(long, value_name = "DIR")]
     tmp_dir: Option<PathBuf>,
-    /// Write the host wheel also as a wheel variant
+    /// Also write the host wheel as a wheel variant
     #[arg(long)]
     generate_variant_wheel: bool,
     /// Label of the variant
     #[arg(long, value_name = "LABEL", default_value = "variant")]
     variant_label: String,
-    /// Without effect: bundles are read by this program itself
+    /// Without effect: rocwheel reads bundles itself
     #[arg(long, value_name = "PATH")]
     clang_offload_bundler: Option<PathBuf>,
 }

@@ -21,8 +21,8 @@ pub(super) struct JobArguments {
     /// matrix-STAGE-PART; in one stage each is built by itself
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=16))]
     stages: u16,
-    /// Into how many matrices the cells of a stage may be divided, as outputs matrix-1, matrix-2 and
-    /// so on; one has 256 cells at most
+    /// Into how many matrices the cells of a stage may be divided, as outputs matrix-1, matrix-2
+    /// and so on; one has 256 cells at most
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     parts: u16,
     /// GPU targets and families, separated by `;` or `,`, that cells are built for; once more for a

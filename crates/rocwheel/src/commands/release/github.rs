@@ -13,11 +13,11 @@ use crate::environment;
 use crate::failure::Usage;
 use crate::printer::{self, Format, Printer};
 
-/// Give a release on GitHub the files that were built, with their provenance and checksums
+/// Upload built files, with their provenance and checksums, to a release on GitHub
 ///
-/// GitHub's own program `gh` does it, with its login. Without `--upload` the plan is printed,
-/// compared with the existing release if `gh` is logged in. A missing release is created; existing
-/// files stay, and a file of the same name with other content is an error.
+/// Uses GitHub's own program `gh`, with its login. Without `--upload` it only prints the plan,
+/// compared with the existing release if `gh` is logged in. A missing release is created. Existing
+/// files stay, and a file of the same name with other contents is an error.
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -29,20 +29,20 @@ pub(crate) struct Arguments {
     /// Repository: OWNER/NAME [default: that of the working directory]
     #[arg(long, value_name = "OWNER/NAME", value_parser = repository)]
     repo: Option<String>,
-    /// Title of a release that is made [default: its tag]
+    /// Title of a new release [default: its tag]
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
-    /// File with the notes, also for a release that is there [default: one that is made gets those
-    /// of `rocwheel release pages`, one that is there keeps its own]
+    /// File with the notes, also for an existing release [default: a new release gets those of
+    /// `rocwheel release pages`, an existing one keeps its own]
     #[arg(long, value_name = "FILE")]
     notes: Option<PathBuf>,
-    /// Make it a draft
+    /// Make the release a draft
     #[arg(long)]
     draft: bool,
-    /// Mark it as not final
+    /// Mark the release as a prerelease
     #[arg(long)]
     prerelease: bool,
-    /// Replace files of the same name that have another content
+    /// Replace files of the same name that have other contents
     #[arg(long)]
     clobber: bool,
     /// Do it

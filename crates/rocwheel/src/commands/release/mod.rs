@@ -20,7 +20,7 @@ pub(crate) enum ReleaseCommand {
 /// What is released.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Built {
-    /// Folder with what was built, such as the output of `rocwheel build`; may be repeated
+    /// Folder with built files, such as the output of `rocwheel build`; may be repeated
     #[arg(long, value_name = "DIR", required = true)]
     wheels: Vec<PathBuf>,
     /// Another table of versions, in the form that `rocwheel matrix --print-table` prints

@@ -20,12 +20,12 @@ use crate::printer::{self, Column, Format, Printer};
 
 const COLUMNS: [Column; 2] = [("File", Left), ("Status", Left)];
 
-/// Write release notes, a page of all packages, coverage and checksums of what was built
+/// Write release notes, a page of all packages, coverage and checksums
 ///
-/// Made are release-notes.md, packages.md, coverage.md and SHA256SUMS. packages.md is read again
-/// before it is written: files of older releases stay on it, and each release is there once. A
-/// second run changes nothing. What wheels are is read from their names, in every spelling that is
-/// in use, and from the provenance beside them.
+/// Writes release-notes.md, packages.md, coverage.md and SHA256SUMS. packages.md is read before it
+/// is written: files of older releases stay in it, and each release is in it once. A second run
+/// changes nothing. Wheels are recognised by their names, in every spelling in use, and by the
+/// provenance beside them.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -33,27 +33,27 @@ pub(crate) struct Arguments {
     /// Folder for the pages [default: the first folder of `--wheels`]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// What the release is called
+    /// Name of the release
     #[arg(long, value_name = "TAG", default_value = "latest")]
     tag: String,
     /// Repository on GitHub whose release has the files: OWNER/NAME
     #[arg(long, value_name = "OWNER/NAME", conflicts_with = "url", value_parser = repository)]
     repo: Option<String>,
-    /// Address below which the files are to be had [default: beside the page]
+    /// Address of the folder of the files [default: beside the page]
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// A page of yours that gets the coverage, between the marks
-    /// `<!-- rocwheel coverage: begin -->` and `… end -->`
+    /// Your page that gets the coverage, between the marks `<!-- rocwheel coverage: begin -->` and
+    /// `… end -->`
     #[arg(long, value_name = "FILE")]
     readme: Option<OutputOption>,
-    /// A page of yours that gets the notes below `## History`, in place of an older section of the
-    /// same tag
+    /// Your page that gets the notes below `## History`, in place of an older section of the same
+    /// tag
     #[arg(long, value_name = "FILE")]
     history: Option<OutputOption>,
-    /// Folder with recipes of your own
+    /// Folder with your recipes
     #[arg(long, value_name = "DIR")]
     recipes: Option<PathBuf>,
-    /// Say what would change, and write nothing
+    /// Print what would change, and write nothing
     #[arg(long)]
     dry_run: bool,
 }
@@ -93,7 +93,7 @@ impl TryFrom<Arguments> for Settings {
             (Some(name), _) => format!("https://github.com/{name}/releases/download/{}/", arguments.tag),
             (None, Some(url)) => {
                 if url.contains([' ', ')', '|']) || !url.contains("://") {
-                    return Err(Usage::new(format!("`{url}` is no address")).into());
+                    return Err(Usage::new(format!("`{url}` is not an address")).into());
                 }
                 format!("{}/", url.trim_end_matches('/'))
             }
@@ -200,7 +200,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
     }
     let matrix = matrix::make(&table, &settings.book, &Wanted::default(), &packages.names())?;
     for unclear in &matrix.unclear {
-        printer.warn(format!("`{}` counts for nothing: {}", unclear.file, unclear.reason));
+        printer.warn(format!("`{}` is not counted: {}", unclear.file, unclear.reason));
     }
     let coverage = page::coverage(&matrix);
     let notes = page::notes(&assets, &settings.book)?;

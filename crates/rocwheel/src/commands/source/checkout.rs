@@ -30,13 +30,12 @@ const COLUMNS: [Column; 7] = [
     ("Directory", Left),
 ];
 
-/// Check out the sources of frameworks, at the commits that belong together
+/// Check out the sources of frameworks at the commits that belong together
 ///
 /// Each tree gets the tag THEROCK_UPSTREAM_DIFFBASE; converted sources are committed under
-/// THEROCK_HIPIFY_DIFFBASE. Where torch's tree pins another project, that commit is taken. What
-/// anybody has changed in a tree is never overwritten, and a run that was interrupted is completed
-/// by the next one. git gets none of the machine's settings but those for reaching repositories,
-/// and never asks anything.
+/// THEROCK_HIPIFY_DIFFBASE. If torch's tree pins another project, that commit is used. Your changes
+/// in a tree are never overwritten, and an interrupted run is completed by the next one. git sees
+/// only those settings of the machine that say how to reach repositories, and never asks anything.
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -48,7 +47,7 @@ pub(crate) struct Arguments {
     /// it
     #[arg(long, value_name = "LINE")]
     line: Option<String>,
-    /// Folder below which the trees lie
+    /// Folder of the trees
     #[arg(long, value_name = "DIR", default_value = ".")]
     root: PathBuf,
     /// Another folder for a project
@@ -73,23 +72,22 @@ pub(crate) struct Arguments {
     /// The branch that the manifest has to name for torch
     #[arg(long, value_name = "REF", requires = "manifest")]
     expected_ref: Option<String>,
-    /// Nothing moves: only commits are taken, and a tree that is there has to be at its commit
-    /// already
+    /// Move nothing: accept only commits, and existing trees only at their commit
     #[arg(long)]
     locked: bool,
-    /// Only so many commits of history
+    /// Fetch only this many commits of history
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     depth: Option<u32>,
-    /// Leave submodules out
+    /// Skip submodules
     #[arg(long)]
     no_submodules: bool,
     /// Convert no CUDA sources, and write no build_env.json
     #[arg(long)]
     no_hipify: bool,
-    /// Leave what was converted uncommitted, so that versions name the upstream commit
+    /// Do not commit converted sources, so that versions name the upstream commit
     #[arg(long, conflicts_with = "no_hipify")]
     no_commit_hipify: bool,
-    /// Do what was probably meant where the original conversion hangs, crashes or loses launches
+    /// Convert correctly where the original hangs, crashes or loses launches
     #[arg(long, conflicts_with = "no_hipify")]
     fix_defects: bool,
     /// torch's tree, for pins [default: its folder below the root]
@@ -250,7 +248,7 @@ fn wanted(
         let archive =
             archives.of(project).map(|text| archive(text, digests.of(project), project, table)).transpose()?;
         if archive.is_none() && digests.of(project).is_some() {
-            return Err(Usage::new(format!("`--sha256` is there for {}, and no `--archive`", project.name)).into());
+            return Err(Usage::new(format!("`--sha256` is given for {}, and no `--archive`", project.name)).into());
         }
         if let Some((_, Some(address))) = &archive {
             downloads.push((wanted.len(), address.clone()));
@@ -280,7 +278,7 @@ fn archive(
     if let Some(digest) = &digest
         && (digest.len() != 64 || !digest.bytes().all(|byte| byte.is_ascii_hexdigit()))
     {
-        return Err(Usage::new(format!("`{digest}` is no SHA-256 of 64 hexadecimal digits")).into());
+        return Err(Usage::new(format!("`{digest}` is not a SHA-256 of 64 hexadecimal digits")).into());
     }
     if let Some(known) = table.archive(&project.name, text) {
         let archive = Archive { path: PathBuf::from(&known.url), sha256: Some(digest.unwrap_or(known.sha256.clone())) };
@@ -288,7 +286,7 @@ fn archive(
     }
     if text.starts_with("https://") || text.starts_with("http://") {
         let Some(digest) = digest else {
-            let usage = Usage::new(format!("`{text}` is to be fetched, and nobody says what its SHA-256 has to be"));
+            let usage = Usage::new(format!("`{text}` is to be fetched, and its SHA-256 is not given"));
             return Err(usage.hint("give it with `--sha256`; an index page has it behind `#sha256=`").into());
         };
         return Ok((Archive { path: PathBuf::from(text), sha256: Some(digest) }, Some(text.to_owned())));
@@ -328,7 +326,7 @@ struct Done<'a> {
 /// Makes the checkouts, or says how.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<Exit> {
     for key in &settings.unknown {
-        printer.warn(format!("the manifest's `{key}` is not known here and left out"));
+        printer.warn(format!("the manifest's `{key}` is not known here and is skipped"));
     }
     if settings.mode == Mode::DryRun {
         return show(&Plan::new(&settings.request, &settings.table)?, printer);
@@ -339,7 +337,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> anyhow::Result<
             let digest = archive.sha256.clone().unwrap_or_default();
             let cache = environment::cache();
             let cache =
-                cache.ok_or_else(|| Usage::new("there is no place for downloads").hint("set `ROCWHEEL_CACHE`"))?;
+                cache.ok_or_else(|| Usage::new("there is no folder for downloads").hint("set `ROCWHEEL_CACHE`"))?;
             archive.path = download::archive(address, &digest, &cache, printer.reporter())?;
         }
     }

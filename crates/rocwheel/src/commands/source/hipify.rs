@@ -19,63 +19,62 @@ use crate::printer::{self, Format, Printer};
 /// 2.10, 2.x from 2.11. PyTorch is converted with the settings of its own
 /// tools/amd_build/build_amd.py, any other tree as torch.utils.cpp_extension converts an extension.
 /// No Python is run, and nothing is written before everything is converted. Where the original
-/// hangs, crashes or loses a kernel launch the place is named.
+/// hangs, crashes or loses a kernel launch, file and line are reported.
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The source tree
     #[arg(value_name = "TREE")]
     tree: PathBuf,
-    /// Write the whole tree, converted, into this new folder and leave TREE as it is
+    /// Write the whole converted tree to this new folder, and do not change TREE
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Whom to follow [default: pytorch where TREE has tools/amd_build/build_amd.py]
+    /// Which original to follow [default: pytorch if TREE has tools/amd_build/build_amd.py]
     #[arg(long, value_name = "MODE")]
     mode: Option<Follow>,
     /// Tables to use instead of the tree's: cuda_to_hip_mappings.py, its folder, or the folder of
     /// an installed torch
     #[arg(long, value_name = "PATH")]
     tables: Option<PathBuf>,
-    /// What becomes of `kernel<<<…>>>(…)`; `auto` is what the original does
+    /// How to convert `kernel<<<…>>>(…)`; `auto` does what the original does
     #[arg(long, value_name = "HOW", default_value = "auto")]
     launches: LaunchesArgument,
-    /// Convert only this file and what it includes, as an extension's setup.py does; can be
+    /// Convert only this file and what it includes, as an extension's setup.py does; may be
     /// repeated (extension)
     #[arg(long, value_name = "FILE")]
     source: Vec<PathBuf>,
-    /// Folder in which includes are looked for and headers converted; can be repeated (extension)
+    /// Folder in which includes are looked for and headers converted; may be repeated (extension)
     #[arg(long, value_name = "DIR")]
     include_dir: Vec<PathBuf>,
-    /// Convert only what matches, relative to TREE; `*` matches slashes too; can be repeated
+    /// Convert only files that match, relative to TREE; `*` matches slashes too; may be repeated
     /// (extension) [default: *]
     #[arg(long, value_name = "PATTERN")]
     include: Vec<String>,
-    /// Leave out what matches; can be repeated
+    /// Skip files that match; may be repeated
     #[arg(long, value_name = "PATTERN")]
     ignore: Vec<String>,
-    /// Another folder to convert; can be repeated (pytorch)
+    /// Another folder to convert; may be repeated (pytorch)
     #[arg(long, value_name = "DIR")]
     extra_include_dir: Vec<String>,
-    /// Leave out what is converted in place; version 2 of the original takes no notice (pytorch)
+    /// Skip files that are converted in place; version 2 of the original ignores this (pytorch)
     #[arg(long)]
     out_of_place_only: bool,
-    /// Do what was probably meant where the original hangs, crashes, loses launches or converts
-    /// twice
+    /// Convert correctly where the original hangs, crashes, loses launches or converts twice
     #[arg(long)]
     fix_defects: bool,
-    /// Write nothing; the exit code is 1 when something would change
+    /// Write nothing; the exit code is 1 if something would change
     #[arg(long)]
     check: bool,
     /// Write nothing; print what would change
     #[arg(long)]
     diff: bool,
-    /// Look for names of CUDA that are left, and print them (always done for `--json`)
+    /// Print CUDA names that are left (always done for `--json`)
     #[arg(long)]
     unmapped: bool,
-    /// Say what would be written, and write nothing
+    /// Print what would be written, and write nothing
     #[arg(long)]
     dry_run: bool,
-    /// Only take back what a conversion in place that was killed has left, and convert nothing
+    /// Only undo what a killed conversion in place left, and convert nothing
     #[arg(long, conflicts_with_all = ["output", "check", "diff", "dry_run"])]
     recover: bool,
 }
@@ -96,7 +95,7 @@ enum LaunchesArgument {
     Auto,
     /// `hipLaunchKernelGGL(…)`
     Convert,
-    /// They stay: clang understands them
+    /// Keep them: clang understands them
     Keep,
 }
 
@@ -175,7 +174,7 @@ fn within(tree: &Path, path: &Path) -> anyhow::Result<String> {
             std::iter::repeat_n(Path::new(".."), up).collect::<PathBuf>().join(rest)
         }
         _ => {
-            return Err(Usage::new(format!("`{}` is not there", path.display()))
+            return Err(Usage::new(format!("there is no `{}`", path.display()))
                 .hint("paths are relative to TREE")
                 .into());
         }
@@ -234,9 +233,7 @@ fn said(tree: &Path, recovered: Recovered) -> Option<String> {
     let tree = tree.display();
     match recovered {
         Recovered::Nothing => None,
-        Recovered::TakenBack => {
-            Some(format!("a conversion of `{tree}` was killed; what it had written was taken back"))
-        }
+        Recovered::TakenBack => Some(format!("a conversion of `{tree}` was killed; what it wrote was undone")),
         Recovered::Completed => Some(format!("a conversion of `{tree}` was killed when it had written everything")),
     }
 }
@@ -328,7 +325,7 @@ fn print(plan: &Plan, settings: &Settings, printer: &Printer) -> anyhow::Result<
     for file in &plan.files {
         for trouble in &file.left {
             let (path, line) = (&file.source, trouble.line);
-            printer.warn(format!("`{path}`, line {line}: {}; it is left as it is", trouble.problem));
+            printer.warn(format!("`{path}`, line {line}: {}; it is not converted", trouble.problem));
         }
         let output = file.output.as_deref().unwrap_or(&file.source);
         match file.status {

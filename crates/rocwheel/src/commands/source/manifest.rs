@@ -16,16 +16,16 @@ use crate::failure::Usage;
 use crate::output_file::{FileKind, OutputFile, OutputOption};
 use crate::printer::{Format, Printer};
 
-/// Write down which commits are checked out (schema 1)
+/// Record which commits are checked out (schema 1)
 ///
 /// The manifest names repository, upstream commit, branch and version of each project, as TheRock's
-/// scripts write and read it. `rocwheel source checkout --manifest` makes the same trees of it.
+/// scripts write and read it. `rocwheel source checkout --manifest` makes the same trees from it.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The projects [default: those that are checked out]
     #[arg(value_name = "PROJECT")]
     projects: Vec<String>,
-    /// Folder below which the trees lie
+    /// Folder of the trees
     #[arg(long, value_name = "DIR", default_value = ".")]
     root: PathBuf,
     /// Another folder for a project
@@ -34,10 +34,10 @@ pub(crate) struct Arguments {
     /// Version of ROCm; decides what follows the versions of the projects (`+rocm7.14.0`)
     #[arg(long, value_name = "VERSION")]
     rocm_version: Option<String>,
-    /// What follows the versions of the projects
+    /// Text behind the versions of the projects
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     version_suffix: Option<String>,
-    /// Commit of TheRock, for an entry of its own
+    /// Commit of TheRock, for a separate entry
     #[arg(long, value_name = "COMMIT", requires = "rocm_version")]
     therock_commit: Option<String>,
     /// Repository of TheRock

@@ -16,8 +16,8 @@ const COLUMNS: [Column; 4] = [("Project", Left), ("Set", Left), ("Repository", L
 
 /// Save, apply and list patches of framework sources
 ///
-/// A set is a folder PATCHES/PROJECT/SET with PROJECT/base, PROJECT/hipified and the same for each
-/// submodule: what goes on top of the upstream commit, and what on top of the converted sources.
+/// A set is a folder PATCHES/PROJECT/SET with PROJECT/base (patches on the upstream commit),
+/// PROJECT/hipified (patches on the converted sources), and the same for each submodule.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]

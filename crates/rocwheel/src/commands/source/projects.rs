@@ -74,7 +74,7 @@ impl<'a> ByProject<'a> {
                 },
             };
             if seen.contains(&of) {
-                return Err(Usage::new(format!("`{}` is there twice for {of}", self.option)));
+                return Err(Usage::new(format!("`{}` is given twice for {of}", self.option)));
             }
             seen.push(of);
         }
