@@ -84,6 +84,25 @@ def test_flattening_interrupted(rocwheel: Rocwheel, tmp_path: Path) -> None:
     assert files(tmp_path / "out") == set(), "half a tree is left"
 
 
+def test_one_signal_that_comes_twice_is_one(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """`timeout` and `uv run` send it to the program, then to its group. Only what comes later is a
+    person who will not wait."""
+    artifact = write_artifact(tmp_path / "in", "blas_lib_generic", "stage", {"lib/small.txt": "x\n"})
+    with open(artifact / "stage/lib/large.bin", "wb") as large:
+        large.truncate(16 << 30)
+    for round_ in range(3):
+        (tmp_path / f"out-{round_}").mkdir()
+        process = rocwheel.start("artifact", "flatten", tmp_path / "in", "--output", tmp_path / f"out-{round_}/tree")
+        wait_until_writing(process, tmp_path / f"out-{round_}", 1 << 20)
+        for _ in range(3):
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.003)
+        _, stderr = process.communicate(timeout=10)
+        assert process.returncode == INTERRUPTED, stderr
+        assert "interrupted" in stderr
+        assert files(tmp_path / f"out-{round_}") == set(), "half a tree is left"
+
+
 def test_killed_run_is_mended_by_the_next(rocwheel: Rocwheel, package_set: PackageSet, tmp_path: Path) -> None:
     """SIGKILL gives no chance to clean up: the next run must not mistake what it left for a
     finished wheel."""

@@ -83,9 +83,9 @@ impl Progress {
         progress
     }
 
-    /// Asks the work to stop; answers whether it had been asked before.
-    pub(crate) fn interrupt(&self) -> bool {
-        self.interrupted.swap(true, Ordering::SeqCst)
+    /// Asks the work to stop.
+    pub(crate) fn interrupt(&self) {
+        self.interrupted.store(true, Ordering::SeqCst);
     }
 
     /// Ends the drawing and clears the bar.
