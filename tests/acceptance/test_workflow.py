@@ -140,6 +140,21 @@ def test_the_plan_of_a_workflow_refuses_what_would_fail_at_its_end(
         assert words in said.stderr, said
 
 
+def test_a_release_loses_no_wheel_of_two_with_one_name(rocwheel: Rocwheel, workflow: str, tmp_path: Path) -> None:
+    """Two jobs may make wheels of one name (triton for two versions of torch): each comes in a
+    folder of its own, and the upload stops before it takes either."""
+    assert "merge-multiple" not in workflow
+    dist = tmp_path / "dist"
+    name = "triton-3.5.0-cp312-cp312-linux_x86_64.whl"
+    for job, text in (("wheel-triton-torch2.9", "one"), ("wheel-triton-torch2.10", "another")):
+        (dist / job).mkdir(parents=True)
+        (dist / job / name).write_text(text)
+    environment = {"RUNNER_TEMP": str(tmp_path), "TAG": "v1", "REPOSITORY": "owner/name", "GH_TOKEN": "none"}
+    environment |= {"GITHUB_OUTPUT": str(tmp_path / "outputs"), "PATH": f"{rocwheel.binary.parent}:{with_uv()['PATH']}"}
+    said = run_step(workflow, ("release", "Upload to the release"), environment, tmp_path, expect=2)
+    assert "have one name and different contents" in said.stderr, said
+
+
 def test_the_cells_of_a_matrix_are_built_for_two_versions_of_torch(
     rocwheel: Rocwheel,
     world: Path,  # noqa: F811

@@ -11,8 +11,8 @@ use crate::error::Error;
 use crate::matrix::{Label, RocmLabel};
 use crate::provenance::{SUFFIX, Statement};
 
-/// How deep tarballs lie below the outputs (`linux-64/…`).
-const DEPTH: usize = 2;
+/// How deep tarballs lie below a folder with the outputs of several jobs (`JOB/linux-64/…`).
+const DEPTH: usize = 3;
 
 /// A file that can be released.
 #[derive(Debug, Clone, PartialEq)]
@@ -235,5 +235,24 @@ mod tests {
         }
         let device = "x_device_gfx942-1-py3-none-any.whl".parse().unwrap();
         assert_eq!(Facts::of(&device, None, &known).targets, ["gfx942"]);
+    }
+
+    #[test]
+    fn outputs_of_several_jobs_are_read_together_and_may_not_contradict_each_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+            fs_err::write(path, text).unwrap();
+        };
+        write("one/triton-3.5.0-cp312-cp312-linux_x86_64.whl", "a wheel");
+        write("another/linux-64/magma-rocm63-2.9.0-1.tar.bz2", "a tarball");
+        let look = || look(&[folder.path().to_owned()], &[], &rocwheel_report::Silent);
+        let names: Vec<String> = look().unwrap().into_iter().map(|asset| asset.name).collect();
+        assert_eq!(names, ["magma-rocm63-2.9.0-1.tar.bz2", "triton-3.5.0-cp312-cp312-linux_x86_64.whl"]);
+        write("another/triton-3.5.0-cp312-cp312-linux_x86_64.whl", "a wheel");
+        assert_eq!(look().unwrap().len(), 2, "the same file twice is one");
+        write("another/triton-3.5.0-cp312-cp312-linux_x86_64.whl", "another wheel");
+        assert!(look().unwrap_err().to_string().contains("have one name and different contents"));
     }
 }
