@@ -1,4 +1,4 @@
-//! The systems that packages are for.
+//! The operating systems that packages are for.
 
 use std::fmt;
 
@@ -14,12 +14,12 @@ use crate::inspect::{Nature, Natures};
 pub enum System {
     /// Linux with glibc.
     Linux,
-    /// Windows. Experimental: packages for it are made on Linux, and nothing of them has run.
+    /// Windows. Experimental: packages for it are made on Linux, and none of them has been run.
     Windows,
 }
 
 impl System {
-    /// The other one.
+    /// Returns the other system.
     #[must_use]
     pub fn other(self) -> System {
         match self {
@@ -28,7 +28,7 @@ impl System {
         }
     }
 
-    /// What Python's `sys.platform` says there, and markers ask for (PEP 508).
+    /// Returns the value of Python's `sys.platform`, which markers compare with (PEP 508).
     pub fn sys_platform(self) -> &'static str {
         match self {
             System::Linux => "linux",
@@ -36,7 +36,7 @@ impl System {
         }
     }
 
-    /// The system of a platform tag; `None` for `any`.
+    /// Returns the system of a platform tag; `None` for `any`.
     pub fn of_tag(tag: &str) -> Option<System> {
         match tag {
             "any" => None,
@@ -45,8 +45,9 @@ impl System {
         }
     }
 
-    /// The system that the programs and libraries of artifacts are for; Linux where there are none.
-    /// A tree for Linux may hold programs for Windows: Python's packages bring launchers.
+    /// Returns the system that the programs and libraries of artifacts are for; Linux if there are
+    /// none. A tree for Linux may hold programs for Windows, because some Python packages contain
+    /// launchers.
     pub(crate) fn of_files(artifacts: &[Artifact], natures: &Natures) -> System {
         let any = |wanted: fn(&Nature) -> bool| {
             artifacts.iter().any(|artifact| {
@@ -59,13 +60,13 @@ impl System {
         if !is_linux && any(|nature| matches!(nature, Nature::Windows(_))) { System::Windows } else { System::Linux }
     }
 
-    /// Whether a file can only be there by mistake: no program of this system starts it or loads
-    /// it.
+    /// `true` if a file can only be in the artifacts by mistake: no program of this system starts
+    /// or loads it.
     pub(crate) fn is_foreign(self, path: &str, nature: &Nature) -> bool {
         match self {
             System::Windows => nature.elf().is_some(),
-            // Where ROCm has programs, and on Windows its libraries; elsewhere they are data of
-            // somebody.
+            // Only folders called `bin`, where ROCm has its programs and on Windows its libraries,
+            // are checked; in other folders such files are data.
             System::Linux => {
                 let in_bin = path.split('/').rev().skip(1).any(|folder| folder == "bin");
                 let name = file_name(path).to_ascii_lowercase();
