@@ -1,9 +1,10 @@
-//! Input: artifacts, wheels or files with GPU code. Output: the same without it, and `.kpack`
-//! archives that hold it, by GPU target; and the proof that the runtime finds there what it found
-//! before.
+//! Input: artifacts, wheels or files with GPU code. Output: the same files without GPU code,
+//! `.kpack` archives that hold the code by GPU target, and a check that the runtime finds in them
+//! what it found before.
 //!
-//! [`plan`] decides from entry tables alone, [`execute`] walks the plan, [`verify`] reads the
-//! result afresh. [`prune`] takes out the code for some targets only and needs no archives.
+//! [`plan`] decides from entry tables alone, [`execute`] carries out the plan, and [`verify`] reads
+//! the result again from the start. [`prune`] removes the code for some targets only and needs no
+//! archives.
 
 mod code;
 mod copy;
