@@ -1,6 +1,6 @@
 //! Input: the descriptor of an artifact (`artifact-*.toml`) and the root of a build tree. Output:
-//! which component gets which file, and from that artifact directories (rocm-python-packages spec
-//! 1.4).
+//! the component that gets each file, and artifact directories with these files
+//! (rocm-python-packages spec 1.4).
 
 mod claim;
 mod parse;

@@ -27,7 +27,7 @@ pub struct Listing {
 /// One artifact of a [`Listing`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Listed {
-    /// Its full name.
+    /// The parsed name.
     pub artifact: ArtifactName,
     /// The first field of the name.
     pub name: String,

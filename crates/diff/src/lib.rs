@@ -1,6 +1,6 @@
 //! Input: two wheels, source distributions, archives or folders, or two folders of such. Output: a
-//! [`Report`] of all differences, file by file, which distinguishes equal bytes from equal meaning;
-//! and a verdict whether these differences were expected.
+//! [`Report`] of all differences, file by file, which distinguishes equal bytes from equal meaning,
+//! and a verdict on the differences that were not expected.
 //!
 //! ```text
 //! path → side (packages, their entries) → pair (which belongs to which) → compare (bytes, then what they mean) → Report

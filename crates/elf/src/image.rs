@@ -101,14 +101,12 @@ impl SectionHeader {
     }
 }
 
-/// An entry of the dynamic section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DynamicEntry {
     pub(crate) tag: i64,
     pub(crate) value: u64,
 }
 
-/// The dynamic section.
 #[derive(Debug, Clone)]
 pub(crate) struct Dynamic {
     pub(crate) offset: u64,

@@ -71,7 +71,7 @@ pub struct Wrapper {
     pub offset: u64,
     /// Virtual address; in PE files relative to the image's base.
     pub address: u64,
-    /// Tells if the code is in the file or in archives.
+    /// The first word: the code is in the file or in archives.
     pub magic: Magic,
     /// The target of the pointer once the file is loaded.
     pub points: Points,

@@ -259,7 +259,7 @@ fn a_table_that_lies_is_an_error_that_says_where() {
     let ordinal = |value| with("ordinal", &[value]);
     has(changed(&ordinal(5), &ordinal(6)), "is number 6 of 6 code objects");
     has(changed(&ordinal(5), &ordinal(0xff)), "`ordinal` is not a whole number");
-    // 1004 = 0x03ec
+    // The size is 1004 = 0x03ec.
     has(
         changed(&with("original_size", &[0xcd, 3, 0xec]), &with("original_size", &[0xcd, 3, 0xed])),
         "should have 1005 bytes, but 1004 are stored",

@@ -13,7 +13,7 @@ use crate::{Error, Logical};
 
 const EMBEDDED: &str = include_str!("../../../data/tools.toml");
 
-/// A command that shows if a tool works.
+/// A command that proves that a tool works.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Probe {
@@ -87,7 +87,7 @@ pub struct PackagedTool {
     pub function: String,
     /// `true` if the copy in the expanded development tree is preferred.
     pub devel: bool,
-    /// The command that shows if the tool works.
+    /// The command that proves that the tool works.
     pub probe: Probe,
     /// Other names that the function may have in foreign templates.
     #[serde(skip)]

@@ -134,7 +134,7 @@ impl Prepared {
         groups.iter().filter(|(_, paths)| paths.iter().any(is_new)).map(of_group).collect()
     }
 
-    /// Moves the packages to their destinations, all together. `look` tells if they were audited.
+    /// Moves the packages to their destinations, all together. `look` records if they were audited.
     ///
     /// # Errors
     /// Files that cannot be moved or removed.

@@ -108,8 +108,8 @@ pub struct Request {
     pub version: Option<String>,
     /// Suffix of the import packages (`--version-suffix` of TheRock's current scripts).
     pub nonce: String,
-    /// Targets and families to package on both systems; a missing one is an error. Empty packages
-    /// all existing ones.
+    /// Targets and families to package on both systems; a missing one is an error, unless
+    /// incomplete packages may be skipped. Empty packages all existing ones.
     pub targets: Vec<String>,
     /// Targets for Linux alone, instead of `targets`. A run without artifacts for Linux offers them
     /// in the selector: another run packages them.

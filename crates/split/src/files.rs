@@ -33,7 +33,7 @@ pub struct Request {
     pub names: TargetNames,
     /// Storage of code objects in archives.
     pub packing: Packing,
-    /// Tells if the result is checked before it replaces the output.
+    /// `Full` checks the result before it replaces the output.
     pub verification: Verification,
 }
 

@@ -2,9 +2,9 @@
 //! `.kpack` archives that hold the code by GPU target, and a check that the runtime finds in them
 //! what it found before.
 //!
-//! [`plan`] decides from entry tables alone, [`execute`] carries out the plan, and [`verify`] reads
-//! the result again from the start. [`prune`] removes the code for some targets only and needs no
-//! archives.
+//! [`plan`] decides from entry tables alone, [`execute`] carries out the plan, and [`verify`]
+//! checks the result without using the plan. [`prune`] removes the code for some targets only and
+//! needs no archives.
 
 mod code;
 mod copy;

@@ -56,8 +56,8 @@ pub struct Options {
     pub selection: Selection,
     /// The part of archive names that depends on targets.
     pub names: TargetNames,
-    /// Tells if checksums of compressed bundles are compared. If the files come from an archive
-    /// with checksums, this would be a second check.
+    /// `Compare` checks compressed bundles against their checksums. For files from an archive that
+    /// has checksums itself, this would be a second check.
     pub checksum: Checksum,
 }
 

@@ -59,6 +59,6 @@ pub struct Request {
     pub level: rocwheel_wheel::Level,
     /// Time stamp of every member, in seconds since 1970.
     pub epoch: u64,
-    /// Tells if the written wheels are compared with the input before they are moved to the output.
+    /// `Full` compares the written wheels with the input before they are moved to the output.
     pub verification: Verification,
 }

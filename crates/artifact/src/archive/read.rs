@@ -124,7 +124,7 @@ fn read_manifest<R: Read>(
     Ok((Checker { basedirs, seen: HashMap::new() }, bytes))
 }
 
-/// The members read so far, which decide if the next one is safe.
+/// The members read so far, by which the next one is judged.
 struct Checker {
     basedirs: Vec<String>,
     seen: HashMap<String, EntryKind>,

@@ -70,7 +70,7 @@ pub struct ImportOptions {
     pub allow_unresolved: Vec<String>,
     /// Treatment of the SONAMEs of libraries from outside ROCm.
     pub sonames: Sonames,
-    /// The version of the set; if `None`, the version of `rocm-core` or of the HIP runtime is used.
+    /// The version of the set; `None` determines it from the input.
     pub version: Option<String>,
 }
 

@@ -20,7 +20,7 @@ pub struct Limits {
     pub uncompressed: u64,
     /// Largest size of a code object in bytes; each is in memory as a whole.
     pub code_object: u64,
-    /// Tells if the content of a compressed bundle must match its checksum.
+    /// `Compare` checks the content of a compressed bundle against its checksum.
     pub checksum: Checksum,
 }
 

@@ -28,7 +28,7 @@ pub struct Replacement {
 /// The new value of a wrapper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NewWrapper {
-    /// The first word, which tells if the code is in the file.
+    /// The first word: the code is in the file or in archives.
     pub magic: Magic,
     /// The new target, in bytes from the start of the new content.
     pub pointer: u64,

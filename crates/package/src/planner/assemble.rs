@@ -28,7 +28,7 @@ fn libraries(elf: &rocwheel_elf::Elf) -> Vec<LibraryNeeds> {
 }
 
 impl Planner<'_> {
-    /// Adds the wheels of the sets; `folders` tells if each family has a separate folder.
+    /// Adds the wheels of the sets to the plan, in the folders that `folders` selects.
     pub(super) fn add_wheels(
         &self,
         plan: &mut Plan,

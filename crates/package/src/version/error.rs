@@ -59,7 +59,7 @@ pub enum Error {
     NotCanonical {
         /// The version.
         value: String,
-        /// The canonical form.
+        /// The version in canonical form.
         canonical: String,
     },
     /// `version.json` is not JSON, lacks a field, or has a field of the wrong type.

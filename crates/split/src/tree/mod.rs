@@ -49,7 +49,7 @@ pub struct Request {
     pub packing: Packing,
     /// Treatment of a set whose HIP runtime cannot read archives.
     pub unsupported: Unsupported,
-    /// Tells if the result is checked before it replaces the output.
+    /// `Full` checks the result before it replaces the output.
     pub verification: Verification,
 }
 

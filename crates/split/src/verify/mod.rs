@@ -1,11 +1,11 @@
 //! Input: an installation before its GPU code was moved to archives, and after. Output: a
 //! [`Report`] of everything that differs.
 //!
-//! Both sides are read from the start, by the rules of the runtime, without knowledge of the
-//! splitter's plan. For every wrapper and every GPU that may use it, the runtime must find the same
-//! code object, byte for byte, as before. No archive that the runtime can reach may lack one (it
-//! then gives up on all GPUs). Host code, exports, needed libraries and versions must be unchanged.
-//! Host files may hold no leftovers, and archives may hold nothing that did not exist before.
+//! Both sides are read again, by the rules of the runtime and without knowledge of the splitter's
+//! plan. For every wrapper and every GPU that may use it, the runtime must find the same code
+//! object, byte for byte, as before. No archive that the runtime can reach may lack one (it then
+//! gives up on all GPUs). Host code, exports, needed libraries and versions must be unchanged. Host
+//! files may hold no leftovers, and archives may hold nothing that did not exist before.
 
 mod code;
 mod contradiction;
@@ -53,7 +53,7 @@ enum Looked {
     Other,
 }
 
-/// Tells if the result of a split is checked before it replaces the output.
+/// The check of a split's result before it replaces the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Verification {
     /// It is checked; a result with differences is removed.
@@ -70,7 +70,7 @@ pub struct Checks<'a> {
     pub selection: &'a Selection,
     /// The files whose code the archives may hold.
     pub archives: Holdings,
-    /// Tells if checksums of compressed bundles of the original are compared again.
+    /// `Compare` checks compressed bundles of the original against their checksums again.
     pub checksum: Checksum,
 }
 

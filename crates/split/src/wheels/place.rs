@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The folder that an installer puts a member in (wheel specification, "The .data directory").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Scheme {
-    /// site-packages.
+    /// The folder `site-packages`.
     Site,
     /// The prefix of the environment.
     Data,
