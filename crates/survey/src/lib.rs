@@ -1,11 +1,10 @@
 //! Input: paths of files and folders of any kind. Output: every piece of GPU code in them, file by
 //! file: its target, size, kernels and position, and the problems with it.
 //!
-//! What a file is, its first bytes decide, never its name. Host programs and libraries, code
-//! objects, offload bundles and `.kpack` archives are read where they are, in folders, in wheels
-//! and other ZIP files, and in tar archives. Files are opened one after the other; their bundles
-
-//! are read in parallel and handed over in order.
+//! The first bytes of a file determine its type, never its name. Host programs and libraries, code
+//! objects, offload bundles and `.kpack` archives are read in folders, in wheels and other ZIP
+//! files, and in tar archives. Files are opened one after the other; their bundles are read in
+//! parallel and handed over in order.
 
 mod examine;
 mod open;
