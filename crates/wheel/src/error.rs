@@ -1,4 +1,4 @@
-//! Everything that can go wrong while names, wheels and source distributions are made or read.
+//! The errors of making and reading names, wheels and source distributions.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,25 +8,25 @@ use rocwheel_report::{Exit, Hint};
 use crate::TagPart;
 use crate::read::Fault;
 
-/// What went wrong; the message says what was attempted, the source says why it failed.
+/// Errors of this crate. The message names the attempted action, the source gives the reason.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The output folder does not take a temporary file.
+    /// No temporary file could be created in the output folder.
     #[error("cannot create a file in `{}`", directory.display())]
     Create {
         /// The output folder.
         directory: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The output could not be written: disk full, quota, file too large.
     #[error("cannot write `{}`{}", path.display(), during(member.as_deref()))]
     Write {
-        /// The file that was to come into being.
+        /// The file that was being written.
         path: PathBuf,
-        /// The member that was being written, if it was one.
+        /// The member that was being written; `None` outside of members.
         member: Option<String>,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The finished temporary file could not be moved to its name.
@@ -34,7 +34,7 @@ pub enum Error {
     Persist {
         /// The final name.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The content of a member could not be read.
@@ -42,30 +42,30 @@ pub enum Error {
     Read {
         /// The member that was to be written.
         member: String,
-        /// The file its content comes from, where it is one.
+        /// The file that contains the content; `None` if it is not in one file.
         origin: Option<PathBuf>,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// A content has fewer or more bytes than it said: somebody writes to the input while it is
-    /// read.
+    /// A content has fewer or more bytes than announced, because another process changes the input
+    /// while it is read.
     #[error("the content of member `{member}`{} changed while it was read: {expected} bytes were announced", from(origin.as_ref()))]
     SizeChanged {
         /// The member that was being written.
         member: String,
-        /// The file its content comes from, where it is one.
+        /// The file that contains the content; `None` if it is not in one file.
         origin: Option<PathBuf>,
         /// Bytes that [`rocwheel_content::Content::size`] announced.
         expected: u64,
-        /// How it showed.
+        /// The error that revealed it.
         source: io::Error,
     },
-    /// A member name that must not be in an archive.
+    /// A member name that is not allowed in an archive.
     #[error("member name `{name}` cannot be used: {reason}")]
     MemberName {
         /// The name.
         name: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: &'static str,
     },
     /// Two members have the same name.
@@ -81,17 +81,17 @@ pub enum Error {
         what: &'static str,
         /// The text.
         value: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// A part of a tag that no installer knows.
     #[error("no installer knows the {} `{text}`", part.noun())]
     UnknownTag {
-        /// Which part.
+        /// The kind of part.
         part: TagPart,
         /// As it was written.
         text: String,
-        /// What was probably meant.
+        /// The tag that the user probably meant; `None` if there is no suggestion.
         meant: Option<String>,
     },
     /// A metadata field whose value would break the file.
@@ -101,10 +101,10 @@ pub enum Error {
         field: String,
         /// The value.
         value: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: &'static str,
     },
-    /// The result cannot be put in its place.
+    /// The result cannot be moved to its destination.
     #[error(transparent)]
     Output(#[from] rocwheel_output::Error),
     /// The user stopped the work.
@@ -115,15 +115,15 @@ pub enum Error {
     Open {
         /// The wheel.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// A wheel can be opened but breaks the wheel specification.
+    /// A wheel can be opened but violates the wheel specification.
     #[error("wheel `{}` is malformed: {reason}", path.display())]
     Malformed {
         /// The wheel.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// A member of a wheel cannot be unpacked.
@@ -133,20 +133,20 @@ pub enum Error {
         path: PathBuf,
         /// The member.
         member: String,
-        /// Why.
+        /// The cause.
         source: Fault,
     },
-    /// A wheel has no such file, or it cannot be changed in the way that was asked for.
+    /// A wheel lacks this file, or the file cannot be changed as requested.
     #[error("member `{member}` of `{}` {reason}", path.display())]
     Member {
         /// The wheel.
         path: PathBuf,
         /// The member.
         member: String,
-        /// What is the matter, so that a sentence comes of it.
+        /// The problem, as the end of a sentence that begins with the member.
         reason: &'static str,
     },
-    /// The output is the input.
+    /// The output and the input are the same file.
     #[error("`{}` would be replaced while it is read", path.display())]
     SameFile {
         /// The file.
@@ -157,23 +157,23 @@ pub enum Error {
     OpenSdist {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// A source distribution can be read but breaks the specification.
+    /// A source distribution can be read but violates the specification.
     #[error("source distribution `{}` is malformed: {reason}", path.display())]
     MalformedSdist {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// A source distribution is to be edited as only a wheel can be.
+    /// An edit of a source distribution that only a wheel supports.
     #[error("`{}` is a source distribution and does not have {what}", path.display())]
     NotAWheel {
         /// The file.
         path: PathBuf,
-        /// What it does not have.
+        /// The thing that only a wheel has.
         what: &'static str,
     },
     /// A library in a wheel cannot be edited.
@@ -183,19 +183,19 @@ pub enum Error {
         path: PathBuf,
         /// The library.
         member: String,
-        /// Why.
+        /// The cause.
         source: Box<rocwheel_elf::Error>,
     },
-    /// Something has the name of the output.
+    /// A file with the name of the output exists.
     #[error("the output `{}` exists", path.display())]
     Exists {
         /// The file.
         path: PathBuf,
     },
-    /// A policy table that is not in the expected form.
+    /// A policy table whose format is not the expected one.
     #[error("cannot understand the manylinux policy table")]
     PolicyTable {
-        /// Why.
+        /// The cause.
         source: Box<toml::de::Error>,
     },
 }
