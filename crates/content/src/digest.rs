@@ -10,7 +10,7 @@ use std::path::Path;
 use positioned_io::ReadAt;
 use ring::digest::{Context, SHA256, SHA384, SHA512};
 
-/// A SHA-256.
+/// A SHA-256 hash, 32 bytes.
 pub type Digest = [u8; 32];
 
 /// Number of bytes that are hashed at a time.
@@ -65,12 +65,12 @@ impl HashAlgorithm {
 pub struct Hasher(Context);
 
 impl Hasher {
-    /// Begins a hash.
+    /// Starts a hash of no bytes.
     pub fn new(algorithm: HashAlgorithm) -> Hasher {
         Hasher(Context::new(algorithm.ring()))
     }
 
-    /// Adds bytes.
+    /// Adds bytes at the end.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
@@ -125,17 +125,17 @@ impl Default for Sha256 {
 }
 
 impl Sha256 {
-    /// Begins a hash.
+    /// Starts a hash of no bytes.
     pub fn new() -> Sha256 {
         Sha256(Hasher::new(HashAlgorithm::Sha256))
     }
 
-    /// Adds bytes.
+    /// Adds bytes at the end.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// The hash.
+    /// The hash of all bytes so far.
     pub fn finish(self) -> Digest {
         let mut digest = Digest::default();
         digest.copy_from_slice(self.0.0.finish().as_ref());

@@ -98,10 +98,10 @@ impl Content for Vec<u8> {
     }
 }
 
-/// A whole file.
+/// A whole file as a content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileContent {
-    /// Its path.
+    /// Path of the file.
     pub path: PathBuf,
     /// Its size in bytes when it was listed; if the size differs when the file is read, reading
     /// fails.

@@ -13,7 +13,7 @@ pub const FILE: &str = "tools/amd_build/build_amd.py";
 /// The files that PyTorch converts, and how.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BuildAmd {
-    /// Patterns of files.
+    /// Patterns of files to convert, relative to the tree.
     pub includes: Vec<String>,
     /// Patterns of files that are skipped.
     pub ignores: Vec<String>,

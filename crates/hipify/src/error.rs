@@ -82,7 +82,7 @@ pub enum Error {
     /// Python code other than literals.
     #[error("`{path}`, line {line}: {message}")]
     NotLiteral {
-        /// The Python file.
+        /// Path of the Python file.
         path: String,
         /// Line, from 1.
         line: usize,
@@ -92,7 +92,7 @@ pub enum Error {
     /// PyTorch's own settings lack a required list.
     #[error("`{path}` has no list `{name}`")]
     NoList {
-        /// The Python file.
+        /// Path of the Python file.
         path: String,
         /// The name of the list.
         name: &'static str,
@@ -120,9 +120,9 @@ pub enum Error {
     /// Two sources have the same result path.
     #[error("`{first}` and `{second}` would both become `{output}`")]
     SameOutput {
-        /// A source.
+        /// Path of a source, relative to the tree.
         first: String,
-        /// Another one.
+        /// Path of the other source, relative to the tree.
         second: String,
         /// The path of both results.
         output: String,
@@ -150,7 +150,7 @@ pub enum Error {
     /// The files that a killed run wrote cannot be undone.
     #[error("a conversion of `{tree}` was killed, and of what it wrote `{}` changed since", changed.join("`, `"))]
     ChangedSince {
-        /// The tree.
+        /// Path of the tree.
         tree: String,
         /// Paths relative to the tree of the files that have changed since.
         changed: Vec<String>,
@@ -158,7 +158,7 @@ pub enum Error {
     /// The journal of a killed run cannot be read.
     #[error("could not understand `{path}`, which a conversion that was killed left: {reason}")]
     Journal {
-        /// The journal.
+        /// Path of the journal.
         path: String,
         /// The reason, for example a JSON error.
         reason: String,

@@ -20,15 +20,15 @@ pub enum Error {
     /// A folder without installed packages.
     #[error("`{}` has neither wheels nor installed packages, which would have `.dist-info` folders", path.display())]
     NotPackages {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
     },
     /// A virtual environment whose packages are in two folders.
     #[error("`{}` has packages in several folders: {}", environment.display(), paths(folders))]
     SeveralFolders {
-        /// The environment.
+        /// Path of the environment.
         environment: PathBuf,
-        /// The folders.
+        /// Its folders of packages.
         folders: Vec<PathBuf>,
     },
     /// A file or folder of an environment cannot be read.
@@ -36,7 +36,7 @@ pub enum Error {
     Read {
         /// The file or folder.
         path: PathBuf,
-        /// The cause.
+        /// The underlying I/O error.
         source: std::io::Error,
     },
     /// RECORD of an installed distribution cannot be parsed.
@@ -44,7 +44,7 @@ pub enum Error {
     Record {
         /// The `.dist-info` folder.
         info: String,
-        /// The reason.
+        /// The reason, printed after a colon.
         reason: String,
     },
     /// Two distributions with the same name were given, but an environment has only one.
@@ -54,18 +54,18 @@ pub enum Error {
         name: String,
         /// The wheel that was given first.
         first: PathBuf,
-        /// The other one.
+        /// The wheel that was given second.
         second: PathBuf,
     },
     /// A member of the `.data` folder that has no installation path. Installers refuse the wheel
     /// because of it.
     #[error("member `{member}` of `{}` cannot be installed: {why}", wheel.display())]
     Unplaceable {
-        /// The wheel.
+        /// Path of the wheel.
         wheel: PathBuf,
-        /// The member.
+        /// Name of the member, a path in the wheel.
         member: String,
-        /// The reason.
+        /// The reason, printed after a colon.
         why: &'static str,
     },
     /// The environment has no file at this path.
@@ -77,9 +77,9 @@ pub enum Error {
     /// A file of the system that the set will run on cannot be read.
     #[error("could not read the libraries of the system in `{}`", directory.display())]
     System {
-        /// The system's root.
+        /// Root directory of the system.
         directory: PathBuf,
-        /// The cause.
+        /// The underlying I/O error.
         source: std::io::Error,
     },
 }

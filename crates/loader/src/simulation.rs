@@ -95,7 +95,7 @@ pub struct Trace {
 pub struct ByName {
     /// The file of the environment that contains the name.
     pub by: String,
-    /// The name.
+    /// The name in the data.
     pub name: String,
     /// The file of the environment with that name.
     pub path: String,

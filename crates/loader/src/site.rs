@@ -85,7 +85,7 @@ pub struct Script {
 /// A path at which several distributions have a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Clash {
-    /// The path.
+    /// The path, relative to the prefix.
     pub path: String,
     /// Indices into [`Site::distributions`]; the last one has overwritten the others.
     pub wheels: Vec<usize>,

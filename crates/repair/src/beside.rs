@@ -19,7 +19,6 @@ use crate::{Error, paths};
 pub(crate) struct Held {
     /// The canonical name of the distribution.
     pub(crate) distribution: String,
-    /// Its version.
     pub(crate) version: String,
     /// The folder, relative to site-packages.
     pub(crate) directory: String,

@@ -26,7 +26,7 @@ pub enum Error {
     /// A file of the wheel, or one that will be added, cannot be parsed or edited.
     #[error("could not read or edit `{file}` for `{}`", wheel.display())]
     Binary {
-        /// The wheel.
+        /// Path of the wheel.
         wheel: PathBuf,
         /// The member or the file.
         file: String,
@@ -38,15 +38,15 @@ pub enum Error {
     File {
         /// The attempted action, as an infinitive.
         action: &'static str,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The cause.
+        /// The underlying I/O error.
         source: io::Error,
     },
     /// Libraries that files of the wheel need were not found.
     #[error("`{}` needs libraries that were not found:{}", wheel.display(), list(missing))]
     Missing {
-        /// The wheel.
+        /// Path of the wheel.
         wheel: PathBuf,
         /// The missing libraries, sorted by name.
         missing: Vec<Missing>,
@@ -54,9 +54,9 @@ pub enum Error {
     /// A binary is installed where no search path can refer to the libraries.
     #[error("`{member}` of `{}` needs `{library}`, but it is installed outside of site-packages, from where no search path can lead there", wheel.display())]
     Unreachable {
-        /// The wheel.
+        /// Path of the wheel.
         wheel: PathBuf,
-        /// The binary.
+        /// The member that is a binary.
         member: String,
         /// The library.
         library: String,
@@ -64,17 +64,17 @@ pub enum Error {
     /// The wheel is for a system that cannot be repaired.
     #[error("`{}` is {what}, which `rocwheel repair` does not support", wheel.display())]
     Foreign {
-        /// The wheel.
+        /// Path of the wheel.
         wheel: PathBuf,
         /// A description of the wheel.
         what: String,
-        /// The solution.
+        /// The hint that is printed below the error.
         hint: &'static str,
     },
     /// No manylinux policy guarantees the needs of the binaries, or the requested one does not.
     #[error("`{}` cannot be tagged {wanted}:{}", wheel.display(), first(reasons))]
     Tag {
-        /// The wheel.
+        /// Path of the wheel.
         wheel: PathBuf,
         /// The requested tag, or a description of any tag.
         wanted: String,
@@ -102,43 +102,43 @@ pub enum Error {
     /// The version of ROCm is required but unknown.
     #[error("`{}` needs ROCm's libraries, and which version it was built for is not known", wheel.display())]
     RocmVersion {
-        /// The wheel.
+        /// Path of the wheel.
         wheel: PathBuf,
     },
     /// No module can be made to run first when a package is imported.
     #[error("`{}` cannot load libraries when `{package}` is imported: {reason}", wheel.display())]
     Package {
-        /// The wheel.
+        /// Path of the wheel.
         wheel: PathBuf,
-        /// The package.
+        /// Name of the import package.
         package: String,
-        /// The reason.
+        /// The reason, printed after a colon.
         reason: String,
-        /// The solution.
+        /// The hint that is printed below the error.
         hint: String,
     },
     /// The given folder is not a ROCm tree.
     #[error("`{}` is not a ROCm tree: {reason}", path.display())]
     Tree {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// The reason.
+        /// The reason, printed after a colon.
         reason: String,
     },
     /// A file that would be added has the name of an existing member.
     #[error("`{member}` is in `{}` already, with another content", wheel.display())]
     Exists {
-        /// The wheel.
+        /// Path of the wheel.
         wheel: PathBuf,
-        /// The member.
+        /// Name of the member, a path in the wheel.
         member: String,
     },
     /// The program that removes symbols failed.
     #[error("`strip` failed for `{file}`{}", said(message))]
     Strip {
-        /// The file.
+        /// Name of the member, a path in the wheel.
         file: String,
-        /// What it printed.
+        /// The output of `strip`.
         message: String,
     },
     /// The result is larger than allowed.

@@ -20,7 +20,7 @@ use crate::{Error, Prepared, Request, budget, strip};
 /// The result of a plan.
 #[derive(Debug, Clone, Serialize)]
 pub struct Outcome {
-    /// The repaired wheel.
+    /// Path of the repaired wheel.
     pub path: PathBuf,
     /// Its size in bytes.
     pub size: u64,

@@ -24,7 +24,7 @@ pub enum Mode {
 /// All changes to one wheel.
 #[derive(Debug, Clone, Serialize)]
 pub struct Plan {
-    /// The wheel.
+    /// Path of the wheel.
     pub input: PathBuf,
     /// File name of the result.
     pub output: String,
@@ -38,11 +38,11 @@ pub struct Plan {
     pub kept_out: Vec<KeptOut>,
     /// Members that are added or whose text changes, without the grafted libraries.
     pub texts: Vec<Text>,
-    /// Requirements that change.
+    /// Requirements of METADATA that change.
     pub requirements: Vec<Requirement>,
     /// Files of a ROCm tree that are added.
     pub tree: Option<Tree>,
-    /// Platform tags.
+    /// The platform tags.
     pub tags: Tags,
     /// The old and the new version; `None` if the version does not change.
     pub version: Option<Change>,
@@ -174,7 +174,7 @@ pub enum Reason {
 pub struct KeptOut {
     /// The name in NEEDED.
     pub library: String,
-    /// The reason.
+    /// The reason why it is not copied.
     pub reason: Reason,
     /// The distribution that contains it.
     pub distribution: Option<String>,
@@ -187,7 +187,7 @@ pub struct KeptOut {
 /// A text that is written: a new member, or a new text of an existing one.
 #[derive(Debug, Clone, Serialize)]
 pub struct Text {
-    /// The member.
+    /// Name of the member, a path in the wheel.
     pub member: String,
     /// The purpose of the text.
     pub purpose: String,
@@ -196,7 +196,7 @@ pub struct Text {
     /// `true` if the member is executable.
     #[serde(skip)]
     pub executable: bool,
-    /// The whole text.
+    /// The whole text, in bytes.
     #[serde(skip)]
     pub bytes: Vec<u8>,
 }

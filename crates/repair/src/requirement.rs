@@ -93,7 +93,6 @@ pub(crate) fn drop_rocm(metadata: &Headers) -> Vec<Requirement> {
     .collect()
 }
 
-/// Applies the changes.
 pub(crate) fn apply(metadata: &mut Headers, changes: &[Requirement]) -> Result<(), rocwheel_wheel::Error> {
     for change in changes {
         match (&change.before, &change.after) {

@@ -13,7 +13,7 @@ pub enum Error {
     /// A text that is not a GPU target.
     #[error("`{target}` is no GPU target: {reason}")]
     Target {
-        /// The text.
+        /// The text that was parsed.
         target: String,
         /// The reason, without a full stop.
         reason: String,
@@ -45,7 +45,7 @@ pub enum Error {
     /// A file that is not TOML.
     #[error("could not read the tables in `{file}`")]
     Syntax {
-        /// The file.
+        /// Name of the file, for the message.
         file: String,
         /// The position and the reason.
         source: Box<toml::de::Error>,
@@ -53,47 +53,47 @@ pub enum Error {
     /// A table that does not exist.
     #[error("`{file}` has `{table}`, which is the name of no table")]
     UnknownTable {
-        /// The file.
+        /// Name of the file, for the message.
         file: String,
-        /// As written.
+        /// The name in the file.
         table: String,
     },
     /// A table that is not a list of rows.
     #[error("`{table}` in `{file}` is not a list of rows")]
     NoRows {
-        /// The file.
+        /// Name of the file, for the message.
         file: String,
-        /// The table.
+        /// Name of the table: `library`.
         table: String,
     },
     /// A row without its key field.
     #[error("a row of `{table}` in `{file}` has no `{key}`")]
     NoKey {
-        /// The file.
+        /// Name of the file, for the message.
         file: String,
-        /// The table.
+        /// Name of the table: `library`.
         table: String,
-        /// The field.
+        /// Name of the key field.
         key: &'static str,
     },
     /// A file with two rows that have the same key.
     #[error("`{file}` has two rows `{row}` in `{table}`")]
     TwiceInTable {
-        /// The file.
+        /// Name of the file, for the message.
         file: String,
-        /// The table.
+        /// Name of the table: `library`.
         table: String,
-        /// The key.
+        /// Key of the row.
         row: String,
     },
     /// A row with an unknown field, or without a required one.
     #[error("could not understand the row `{row}` of `{table}` in `{file}`")]
     BadRow {
-        /// The file.
+        /// Name of the file, for the message.
         file: String,
-        /// The table.
+        /// Name of the table: `library`.
         table: String,
-        /// The key.
+        /// Key of the row.
         row: String,
         /// The field and the reason.
         source: Box<toml::de::Error>,
@@ -101,7 +101,7 @@ pub enum Error {
     /// A row that refers to another row that does not exist.
     #[error("the row `{row}` of `{table}` has the {field} `{name}`, which is no row")]
     NoSuchRow {
-        /// The table.
+        /// Name of the table: `library`.
         table: &'static str,
         /// The key of the row.
         row: String,
@@ -113,7 +113,7 @@ pub enum Error {
     /// A folder that is not a checkout of TheRock.
     #[error("`{folder}` is not a checkout of TheRock")]
     NoCheckout {
-        /// The folder.
+        /// Path of the folder.
         folder: PathBuf,
         /// The error of reading one of the checkout's files.
         source: std::io::Error,
@@ -121,7 +121,7 @@ pub enum Error {
     /// A file of a checkout whose format has changed.
     #[error("found no {what} in `{file}`")]
     NotUnderstood {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
         /// The content that is missing.
         what: &'static str,

@@ -10,7 +10,7 @@ use crate::error::Error;
 
 use crate::target::{base_target, compare, sort};
 
-/// One GPU target.
+/// A GPU target that AMD's releases are built for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Target {
     /// The LLVM name, for example `gfx942`.

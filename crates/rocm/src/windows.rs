@@ -19,7 +19,7 @@ pub enum Provider {
     Python,
     /// Visual Studio's redistributable package.
     Runtime,
-    /// A driver.
+    /// A driver, in no package.
     Driver,
     /// Visual Studio only: the DLL is for debugging and must not be redistributed.
     Debug,

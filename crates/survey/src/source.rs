@@ -48,7 +48,6 @@ pub(crate) enum Pause {
     Tar(Tarball),
 }
 
-/// A tar archive.
 pub(crate) struct Tarball {
     location: Location,
     size: u64,

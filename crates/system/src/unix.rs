@@ -22,7 +22,7 @@ pub struct FileIdentity {
 /// Seconds and nanoseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timestamp {
-    /// Seconds.
+    /// Whole seconds; negative before 1970.
     pub seconds: i64,
     /// Nanoseconds of the second.
     pub nanoseconds: i64,

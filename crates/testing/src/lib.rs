@@ -27,9 +27,9 @@ pub struct TestContext {
 pub struct Ran {
     /// The exit code; `None` if a signal ended the process.
     pub code: Option<i32>,
-    /// Filtered stdout.
+    /// Standard output, filtered so that it is the same on every machine.
     pub stdout: String,
-    /// Filtered stderr.
+    /// Standard error, filtered likewise.
     pub stderr: String,
 }
 

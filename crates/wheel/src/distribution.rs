@@ -18,7 +18,7 @@ pub struct Member {
     pub name: String,
     /// `true` for mode 0755, `false` for 0644.
     pub executable: bool,
-    /// The bytes.
+    /// The contents of the file.
     pub content: Box<dyn Content>,
 }
 
@@ -147,7 +147,7 @@ impl Default for WriteOptions {
     }
 }
 
-/// A finished file.
+/// The result of writing an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
     /// Path of the file.

@@ -14,9 +14,9 @@ pub enum Error {
     /// No temporary file could be created in the output folder.
     #[error("cannot create a file in `{}`", directory.display())]
     Create {
-        /// The output folder.
+        /// Path of the output folder.
         directory: PathBuf,
-        /// The cause.
+        /// The underlying I/O error.
         source: io::Error,
     },
     /// The output could not be written: disk full, quota, file too large.
@@ -26,15 +26,15 @@ pub enum Error {
         path: PathBuf,
         /// The member that was being written; `None` outside of members.
         member: Option<String>,
-        /// The cause.
+        /// The underlying I/O error.
         source: io::Error,
     },
     /// The finished temporary file could not be moved to its name.
     #[error("cannot move the finished file to `{}`", path.display())]
     Persist {
-        /// The final name.
+        /// The final path.
         path: PathBuf,
-        /// The cause.
+        /// The underlying I/O error.
         source: io::Error,
     },
     /// The content of a member could not be read.
@@ -44,7 +44,7 @@ pub enum Error {
         member: String,
         /// The file that contains the content; `None` if it is not in one file.
         origin: Option<PathBuf>,
-        /// The cause.
+        /// The underlying I/O error.
         source: io::Error,
     },
     /// A content has fewer or more bytes than announced, because another process changes the input
@@ -63,25 +63,25 @@ pub enum Error {
     /// A member name that is not allowed in an archive.
     #[error("member name `{name}` cannot be used: {reason}")]
     MemberName {
-        /// The name.
+        /// The name as it was given.
         name: String,
-        /// The reason.
+        /// The reason, printed after a colon.
         reason: &'static str,
     },
     /// Two members have the same name.
     #[error("two members are named `{name}`")]
     DuplicateMember {
-        /// The name.
+        /// The name as it was given.
         name: String,
     },
     /// A name, version, tag or file name that the packaging specifications do not allow.
     #[error("`{value}` is not a valid {what}: {reason}")]
     Name {
-        /// What it was meant to be: "wheel file name", "version", …
+        /// The kind of text, as in the message: "wheel file name", "version", …
         what: &'static str,
-        /// The text.
+        /// The text that was checked.
         value: String,
-        /// The reason.
+        /// The reason, printed after a colon.
         reason: String,
     },
     /// A part of a tag that no installer knows.
@@ -89,7 +89,7 @@ pub enum Error {
     UnknownTag {
         /// The kind of part.
         part: TagPart,
-        /// As it was written.
+        /// The part as it was written.
         text: String,
         /// The tag that the user probably meant; `None` if there is no suggestion.
         meant: Option<String>,
@@ -99,9 +99,9 @@ pub enum Error {
     Metadata {
         /// Field name as it is written to METADATA.
         field: String,
-        /// The value.
+        /// The value that does not fit.
         value: String,
-        /// The reason.
+        /// The reason, printed after a colon.
         reason: &'static str,
     },
     /// The result cannot be moved to its destination.
@@ -113,25 +113,25 @@ pub enum Error {
     /// A wheel cannot be opened or one of its members cannot be unpacked.
     #[error("cannot read wheel `{}`", path.display())]
     Open {
-        /// The wheel.
+        /// Path of the wheel.
         path: PathBuf,
-        /// The cause.
+        /// The underlying I/O error.
         source: io::Error,
     },
     /// A wheel can be opened but violates the wheel specification.
     #[error("wheel `{}` is malformed: {reason}", path.display())]
     Malformed {
-        /// The wheel.
+        /// Path of the wheel.
         path: PathBuf,
-        /// The reason.
+        /// The reason, printed after a colon.
         reason: String,
     },
     /// A member of a wheel cannot be unpacked.
     #[error("cannot unpack member `{member}` of `{}`", path.display())]
     Unpack {
-        /// The wheel.
+        /// Path of the wheel.
         path: PathBuf,
-        /// The member.
+        /// Name of the member, a path in the wheel.
         member: String,
         /// The cause.
         source: Fault,
@@ -139,9 +139,9 @@ pub enum Error {
     /// A wheel lacks this file, or the file cannot be changed as requested.
     #[error("member `{member}` of `{}` {reason}", path.display())]
     Member {
-        /// The wheel.
+        /// Path of the wheel.
         path: PathBuf,
-        /// The member.
+        /// Name of the member, a path in the wheel.
         member: String,
         /// The problem, as the end of a sentence that begins with the member.
         reason: &'static str,
@@ -149,29 +149,29 @@ pub enum Error {
     /// The output and the input are the same file.
     #[error("`{}` would be replaced while it is read", path.display())]
     SameFile {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
     /// A source distribution cannot be read.
     #[error("cannot read source distribution `{}`", path.display())]
     OpenSdist {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The cause.
+        /// The underlying I/O error.
         source: io::Error,
     },
     /// A source distribution can be read but violates the specification.
     #[error("source distribution `{}` is malformed: {reason}", path.display())]
     MalformedSdist {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The reason.
+        /// The reason, printed after a colon.
         reason: String,
     },
     /// An edit of a source distribution that only a wheel supports.
     #[error("`{}` is a source distribution and does not have {what}", path.display())]
     NotAWheel {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The thing that only a wheel has.
         what: &'static str,
@@ -179,7 +179,7 @@ pub enum Error {
     /// A library in a wheel cannot be edited.
     #[error("cannot change the search path of member `{member}` of `{}`", path.display())]
     Elf {
-        /// The wheel.
+        /// Path of the wheel.
         path: PathBuf,
         /// The library.
         member: String,
@@ -189,7 +189,7 @@ pub enum Error {
     /// A file with the name of the output exists.
     #[error("the output `{}` exists", path.display())]
     Exists {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
     /// A policy table whose format is not the expected one.

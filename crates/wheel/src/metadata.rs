@@ -41,7 +41,7 @@ pub struct Metadata {
 pub struct Description {
     /// MIME type: `text/markdown`, `text/x-rst`, `text/plain`.
     pub content_type: String,
-    /// The description.
+    /// The description in the markup of `content_type`.
     pub text: String,
 }
 

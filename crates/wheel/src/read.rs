@@ -75,7 +75,7 @@ pub struct Listed {
     pub executable: bool,
     /// The type of the member.
     pub kind: Kind,
-    /// The permission bits.
+    /// The permission bits of Unix; usual ones if the archive has none.
     pub mode: u32,
     pub(crate) crc32: u32,
     /// The number of the compression method in the ZIP file.

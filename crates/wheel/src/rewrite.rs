@@ -37,9 +37,9 @@ pub struct Rewrite {
     pub replace: BTreeMap<String, Box<dyn Content>>,
     /// New members. One may have the name of a removed member.
     pub add: Vec<Member>,
-    /// New METADATA; see [`Headers`].
+    /// New text of METADATA; see [`Headers`].
     pub metadata: Option<String>,
-    /// New WHEEL.
+    /// New text of WHEEL.
     pub wheel: Option<String>,
     /// New file name. If it changes the distribution or the version, the `.dist-info` and `.data`
     /// folders are renamed, and METADATA must agree.

@@ -71,7 +71,7 @@ impl TarBuilder {
         self.pending.extend(header);
     }
 
-    /// Ends the archive.
+    /// Ends the archive and returns it as a content.
     pub fn finish(mut self) -> Tar {
         self.pending.extend_from_slice(&END);
         self.parts.push(Box::new(self.pending));
@@ -145,7 +145,7 @@ impl TarBuilder {
     }
 }
 
-/// A finished archive.
+/// A finished tar archive.
 pub struct Tar(Concat);
 
 impl Content for Tar {

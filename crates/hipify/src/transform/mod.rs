@@ -53,7 +53,7 @@ pub struct Worded<'a> {
 /// A text after all steps, without the breadcrumb.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Finished<'a> {
-    /// The text.
+    /// The converted text.
     pub text: Cow<'a, str>,
     /// Number of kernel launches that were converted.
     pub launches: u64,

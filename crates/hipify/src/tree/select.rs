@@ -24,7 +24,7 @@ const LOOKED_INTO: &str = "third_party/nvfuser";
 /// in a pattern also matches slashes, as in Python's `fnmatch`.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
-    /// Patterns of files.
+    /// Patterns of files to convert.
     pub includes: Vec<String>,
     /// Patterns of files that are skipped.
     pub ignores: Vec<String>,

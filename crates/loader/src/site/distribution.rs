@@ -20,7 +20,7 @@ pub struct Distribution {
     pub path: PathBuf,
     /// Canonical name (PEP 503): from the file name of a wheel, from METADATA of an installed one.
     pub name: String,
-    /// METADATA.
+    /// The headers of METADATA.
     pub metadata: Headers,
     /// The headers of the file WHEEL; empty if an installer left none.
     pub wheel_file: Headers,

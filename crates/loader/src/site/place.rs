@@ -9,7 +9,7 @@ use rocwheel_wheel::read::Wheel;
 
 use crate::Error;
 
-/// The environment.
+/// The environment that wheels are installed into, without its files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     /// Its version of Python.

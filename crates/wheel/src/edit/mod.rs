@@ -45,7 +45,7 @@ pub use version::VersionEdit;
 pub struct Edit {
     /// New name of the distribution; the packages in it keep their names.
     pub name: Option<String>,
-    /// New version.
+    /// Change of the version.
     pub version: Option<VersionEdit>,
     /// Change of the interpreters in the tags.
     pub python_tags: Option<TagEdit>,
@@ -53,7 +53,7 @@ pub struct Edit {
     pub abi_tags: Option<TagEdit>,
     /// Change of the platforms in the tags.
     pub platform_tags: Option<TagEdit>,
-    /// New build tag.
+    /// Change of the build tag.
     pub build: Option<BuildEdit>,
     /// Changes of the requirements, applied in order.
     pub requirements: Vec<RequirementEdit>,
@@ -120,7 +120,7 @@ pub enum Pins {
 pub struct SearchPathEdit {
     /// The files to change.
     pub files: Pattern,
-    /// The change.
+    /// The new entries.
     pub entries: Entries,
 }
 

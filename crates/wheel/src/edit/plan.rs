@@ -23,9 +23,9 @@ pub struct Plan {
     pub size: u64,
     /// Name of the distribution in the new metadata.
     pub distribution: String,
-    /// Version before.
+    /// The version in the input.
     pub old_version: String,
-    /// Version after.
+    /// The version in the result.
     pub version: String,
     /// Name of the file that is written.
     pub output: String,
@@ -87,9 +87,7 @@ pub struct Leftover {
 
 /// The data for the execution.
 pub(super) enum Steps {
-    /// For a wheel.
     Wheel(WheelSteps),
-    /// For a source distribution.
     Sdist(SdistSteps),
 }
 
