@@ -44,7 +44,7 @@ impl Place {
 
 /// A binary for a supported machine.
 pub(crate) struct Binary {
-    /// The member, which a file of the tree becomes too.
+    /// The member of the wheel, or the one that a file of the tree will become.
     pub(crate) member: String,
     pub(crate) place: Place,
     pub(crate) elf: Elf,

@@ -7,7 +7,8 @@ pub(crate) use rocwheel_content::archive_path::{file_name as name, normal, paren
 /// `lib/python3.12/site-packages`.
 const PREFIX: usize = 3;
 
-/// The path of `path`, which is relative to `folder`, relative to site-packages.
+/// Resolves `path`, which is relative to `folder`. The folder and the result are relative to
+/// site-packages.
 pub(crate) fn join(folder: &str, path: &str) -> String {
     normal(&format!("{folder}/{path}"))
 }

@@ -106,9 +106,9 @@ pub fn with_causes(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// The known name that the user probably meant: the one with the fewest edits from `typed`, if they
-/// are at most a third of its letters. Case is ignored. Among equally near names the first one
-/// wins.
+/// The known name that the user probably meant: the one with the fewest edits from `typed`. More
+/// edits than a third of its letters are too many, but one is always allowed. Case is ignored.
+/// Among equally near names the first one wins.
 pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let typed = typed.to_lowercase();
     let distance = |name: &str| strsim::damerau_levenshtein(&typed, &name.to_lowercase());

@@ -312,8 +312,8 @@ pub(super) fn shrinks(workshop: &Workshop, source: &Source<'_>) -> Result<bool, 
         reader.read_exact_at(probe * step, &mut window).map_err(fail)?;
         let pack = |compressor: &mut Compressor| compressor.deflate_compress(&window, &mut output).ok();
         let length = workshop.with_compressor(0, pack);
-        // Now and then noise shrinks a little after its code tables are counted; a window that
-        // shrinks by 2 % is not noise.
+        // Huffman codes sometimes make noise a little smaller; a window that shrinks by 2 % is not
+        // noise.
         if matches!(length, Some(Some(length)) if length < PROBE - PROBE / 50) {
             return Ok(true);
         }

@@ -443,7 +443,7 @@ ALL_LIBRARIES: dict[str, LibraryEntry] = {
     for library in (
         LibraryEntry("amdhip64", "core", "libamdhip64.so*", "amdhip64*.dll"),
         LibraryEntry("hipfile", "core", "libhipfile.so*"),
-        # The 0 excludes hiprtc-builtins.
+        # The 0 keeps hiprtc-builtins out.
         LibraryEntry("hiprtc", "core", "libhiprtc.so*", "hiprtc0*.dll"),
         LibraryEntry("hiprtc-builtins", "core", "libhiprtc-builtins.so*", "hiprtc-builtins*.dll", optional=True),
         LibraryEntry("roctx64", "core", "libroctx64.so*"),

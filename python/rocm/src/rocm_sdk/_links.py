@@ -1,7 +1,7 @@
 """Links from the devel tree to the files of other packages: hard links, symbolic links or copies.
 
 * A hard link is the file itself under a second name. It is not possible between file systems, to
-  files of other users (`fs.protected_hardlinks`), or beyond a number for each file. Image layers
+  files of other users (`fs.protected_hardlinks`), or beyond a maximum number of names. Image layers
   store each name as a separate file.
 * A symbolic link needs no space and stays one file everywhere. pip leaves one behind if its target
   was removed earlier. So it is also added to the RECORD of the package of its target, and is
