@@ -1,12 +1,12 @@
 //! Input: members (bytes at random access, [`Content`](rocwheel_content::Content)) and metadata.
-//! Output: reproducible `.whl` and sdist files; and back: what a wheel holds and whether its RECORD
-//! is true.
+//! Output: reproducible `.whl` and sdist files. The reverse direction reads the contents of a wheel
+//! and verifies its RECORD.
 //!
-//! Nothing here knows ROCm. [`write_wheel`] and [`write_sdist`] are the doors; [`tar`] lays a tar
-//! archive over contents without copying them, [`manylinux`] finds the platform tag a set of files
-//! honestly deserves, and [`read`] opens finished wheels, and [`rewrite`] makes another wheel of
-//! one without unpacking what stays as it is; [`Headers`] changes the texts of METADATA and WHEEL.
-//! [`edit`] is the door for changes of finished files as people ask for them: another version,
+//! This crate knows nothing about ROCm. [`write_wheel`] and [`write_sdist`] write packages. [`tar`]
+//! makes a tar archive from contents without copying them; [`manylinux`] finds the lowest platform
+//! tag that fits a set of files. [`read`] opens finished wheels, [`rewrite`] makes a new wheel from
+//! one without unpacking members that stay unchanged, and [`Headers`] changes the texts of METADATA
+//! and WHEEL. [`edit`] makes the changes of finished files that users ask for: another version,
 //! other tags, other requirements.
 
 mod archive;

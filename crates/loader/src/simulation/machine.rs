@@ -1,5 +1,4 @@
-//! Input: a [`System`]. Output: which libraries the machine has, and for a real one what they need
-//! themselves.
+//! Input: a [`System`]. Output: the libraries of the machine and, for a real machine, their needs.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -13,10 +12,10 @@ use super::files::{Verdict, judge};
 use crate::Error;
 use crate::facts::Object;
 
-/// The built-in directories of Debian and its children, then those of the others.
+/// The built-in directories of Debian and its derivatives, followed by those of other systems.
 const BUILT_IN: [&str; 6] =
     ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"];
-/// Includes in includes; `ld.so.conf` has one level.
+/// Maximum depth of nested includes; `ld.so.conf` has one level.
 const DEEPEST_INCLUDE: usize = 8;
 
 /// A machine whose files can be read.
@@ -24,18 +23,18 @@ const DEEPEST_INCLUDE: usize = 8;
 pub struct Root {
     /// Its root directory: `/`.
     pub directory: PathBuf,
-    /// Where its loader looks at last, in order, absolute in that root.
+    /// The directories that its loader searches last, in order, absolute in that root.
     pub directories: Vec<String>,
-    /// What `$LIB` stands for: `lib64`, or `lib/x86_64-linux-gnu` on Debian.
+    /// The value of `$LIB`: `lib64`, or `lib/x86_64-linux-gnu` on Debian.
     pub library_folder: String,
 }
 
 impl Root {
-    /// Reads which directories the loader of the system in `directory` searches: those of
+    /// Reads the directories that the loader of the system in `directory` searches: those of
     /// `etc/ld.so.conf`, then the built-in ones.
     ///
     /// # Errors
-    /// [`Error::System`] when `etc/ld.so.conf` is there and cannot be read.
+    /// [`Error::System`] if `etc/ld.so.conf` exists but cannot be read.
     pub fn read(directory: &Path) -> Result<Root, Error> {
         let fail = |source| Error::System { directory: directory.to_owned(), source };
         let mut directories = Vec::new();
@@ -59,7 +58,7 @@ fn read_configuration(root: &Path, file: &Path, found: &mut Vec<String>, depth: 
     };
     for line in text.lines().map(|line| line.split('#').next().unwrap_or_default().trim()) {
         if let Some(pattern) = line.strip_prefix("include").map(str::trim) {
-            // ldconfig takes any glob; distributions write one that names a folder and `*.conf`.
+            // ldconfig supports any glob; distributions use only a folder with `*.conf`.
             let pattern = root.join(pattern.trim_start_matches('/'));
             let Some(folder) = pattern.parent().filter(|_| depth < DEEPEST_INCLUDE) else { continue };
             let folder = if folder.is_absolute() { folder.to_owned() } else { root.join("etc").join(folder) };
@@ -78,15 +77,15 @@ fn read_configuration(root: &Path, file: &Path, found: &mut Vec<String>, depth: 
 
 /// A library of a real machine.
 pub(super) struct Real {
-    /// As the loader finds it.
+    /// The path at which the loader finds it.
     pub(super) path: String,
-    /// The file itself, behind all links.
+    /// The file itself, with all links resolved.
     pub(super) file: PathBuf,
     pub(super) object: Object,
     pub(super) paths: std::sync::OnceLock<super::SearchPaths>,
 }
 
-/// Answers what the machine has.
+/// The libraries of the machine.
 pub(super) enum Machine<'a> {
     Policy {
         glibc: Option<&'a Release>,
@@ -98,12 +97,12 @@ pub(super) enum Machine<'a> {
     Root {
         root: &'a Root,
         processor: u8,
-        /// By path; `None` where there is nothing that the loader takes.
+        /// Libraries by path; the error is the reason why the loader does not use the path.
         known: Mutex<HashMap<String, Result<Arc<Real>, NotTaken>>>,
     },
 }
 
-/// Why a path of the machine is not taken.
+/// The reason why the loader does not use a path of the machine.
 #[derive(Clone)]
 pub(super) enum NotTaken {
     Absent,
@@ -138,7 +137,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// What `$LIB` stands for. Systems differ; most of those that manylinux stands for have
+    /// The value of `$LIB`. It differs between systems; most systems of manylinux policies have
     /// `lib64`.
     pub(super) fn library_folder(&self) -> &str {
         match self {
@@ -147,7 +146,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Whether a policy or a driver promises the library.
+    /// `true` if a policy or a driver guarantees the library.
     pub(super) fn promises(&self, name: &str) -> bool {
         let policies = Policies::built_in();
         match self {
@@ -160,17 +159,17 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Whether its loader is musl's.
+    /// `true` if its loader is musl's.
     pub(super) fn is_musl(&self) -> bool {
         matches!(self, Machine::Musl { .. })
     }
 
-    /// Whether files outside of the environment can be looked at.
+    /// `true` if files outside the environment can be read.
     pub(super) fn is_real(&self) -> bool {
         matches!(self, Machine::Root { .. })
     }
 
-    /// The directories that are searched at last.
+    /// The directories that are searched last.
     pub(super) fn directories(&self) -> &[String] {
         match self {
             Machine::Policy { .. } | Machine::Musl { .. } => &[],
@@ -178,8 +177,8 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Looks for a library in a directory of a real machine and in its folders for better
-    /// processors, best first.
+    /// Searches for a library in a directory of a real machine, first in its folders for better
+    /// processors, the best one first.
     pub(super) fn find_in(&self, directory: &str, name: &str) -> Result<Arc<Real>, NotTaken> {
         let Machine::Root { processor, .. } = self else { return Err(NotTaken::Absent) };
         let directory = directory.trim_end_matches('/');

@@ -1,10 +1,9 @@
-//! Input: what is not as RECORD has it. Output: the same without what an expanded devel tree
-//! explains.
+//! Input: the contradictions to RECORD. Output: those that an expanded devel tree does not explain.
 //!
-//! `rocm-sdk init` unpacks the tar file of `rocm-sdk-devel` into `_rocm_sdk_devel`, enters every
-//! file in RECORD before it makes it, without a hash, and removes the tar file. Links of the tree
-//! are rows of the packages that they lead to as well. Ours lists what it made in `.expanded.json`;
-//! that of ROCm's own build leaves no list.
+//! `rocm-sdk init` unpacks the tar file of `rocm-sdk-devel` into `_rocm_sdk_devel`. It adds every
+//! file to RECORD, without a hash, before it creates the file, and then removes the tar file. Links
+//! of the tree are also rows of the packages that they refer to. Our program lists what it created
+//! in `.expanded.json`; that of ROCm's own build leaves no list.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,23 +11,23 @@ use std::path::Path;
 use rocwheel_wheel::read::Problem;
 use serde::Deserialize;
 
-/// How the names of the tree's folder and of the package that brings it begin. Builds may append a
-/// suffix.
+/// Prefix of the names of the tree's folder and of the package that contains it. Builds may append
+/// a suffix.
 const TREE: &str = "_rocm_sdk_devel";
 const PACKAGE: &str = "rocm_sdk_devel";
 const ARCHIVES: [&str; 2] = ["_devel.tar", "_devel.tar.xz"];
 /// Files that exist only while a process writes the list or replaces a link.
 const TEMPORARY: [&str; 2] = [".expanded.json.tmp", ".new_link.tmp"];
-/// As what a link is listed that waits for a package that is not installed.
+/// The kind, in the list, of a link that waits for a package that is not installed.
 const WAITING: &str = "waiting";
 
-/// The part of `.expanded.json` that says which rows may be without a file.
+/// The part of `.expanded.json` that determines the rows that may lack a file.
 #[derive(Debug, Default, Deserialize)]
 struct List {
-    /// Text and kind by path.
+    /// Path → text and kind of a link.
     #[serde(default)]
     links: std::collections::BTreeMap<String, (String, String)>,
-    /// Files of device packages, which those take with them.
+    /// Files of device packages, which are removed together with their package.
     #[serde(default)]
     devices: std::collections::BTreeMap<String, String>,
 }
@@ -54,13 +53,13 @@ pub(super) fn unexplained(folder: &Path, problems: Vec<Problem>) -> Vec<Problem>
     problems.into_iter().filter(|problem| !is_explained(problem)).collect()
 }
 
-/// Whether a row is of a file in an expanded tree.
+/// `true` if a row is for a file in an expanded tree.
 pub fn is_in_tree(row: &str) -> bool {
     row.starts_with(TREE) && row.contains('/')
 }
 
-/// Rows that need no file: the tar files of expanded trees, links that wait, and files that device
-/// packages took with them.
+/// Rows that need no file: the tar files of expanded trees, links that wait, and files that were
+/// removed together with a device package.
 fn without_file(folder: &Path) -> BTreeSet<String> {
     let names = super::installed::names(folder).unwrap_or_default();
     let trees: Vec<&String> =
@@ -71,7 +70,7 @@ fn without_file(folder: &Path) -> BTreeSet<String> {
     }
     for tree in trees {
         let text = fs_err::read(folder.join(tree).join(".expanded.json")).unwrap_or_default();
-        // A list that is damaged explains nothing.
+        // A damaged list explains nothing.
         let list: List = serde_json::from_slice(&text).unwrap_or_default();
         let waiting = list.links.into_iter().filter(|(_, (_, kind))| kind == WAITING).map(|(path, _)| path);
         rows.extend(waiting.chain(list.devices.into_keys()).map(|path| format!("{tree}/{path}")));

@@ -1,11 +1,12 @@
-//! Input: a glob of the command line. Output: which members of an archive it means.
+//! Input: a glob of the command line. Output: a test for members of an archive.
 
 use globset::{GlobBuilder, GlobMatcher};
 
 use crate::Error;
 
-/// A glob over the paths of members. Without a slash it is matched against file names in any
-/// folder, with one against whole paths, where `*` and `?` stay within a folder and `**` does not.
+/// A glob over the paths of members. Without a slash it is matched against the file names in all
+/// folders. With a slash it is matched against whole paths; `*` and `?` then do not match a slash,
+/// `**` does.
 #[derive(Debug, Clone)]
 pub struct Pattern {
     text: String,
@@ -13,7 +14,7 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// Reads a glob. Errors say what is wrong with it.
+    /// Parses a glob. The error describes the problem.
     pub fn parse(text: &str) -> Result<Pattern, Error> {
         let fail = |reason: String| Error::Name { what: "pattern", value: text.to_owned(), reason };
         if text.is_empty() {
@@ -25,12 +26,12 @@ impl Pattern {
         Ok(Pattern { text: text.to_owned(), matcher })
     }
 
-    /// As it was written.
+    /// The glob as the user wrote it.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether it means the member at `path`.
+    /// `true` if the pattern matches the member at `path`.
     pub fn matches(&self, path: &str) -> bool {
         self.matcher.is_match(path)
     }

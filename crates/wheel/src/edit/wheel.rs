@@ -55,7 +55,7 @@ pub(super) fn plan(
         changes.extend(renewed(wheel)?);
     }
     if !changes.is_empty() {
-        // What there is to complain about is said before something is written.
+        // A problem of RECORD is reported before anything is written.
         wheel.record()?;
         let signed = signatures(wheel);
         notes.extend(signed.iter().map(|member| format!("`{member}` is dropped: it signs the RECORD that was")));
@@ -78,7 +78,7 @@ pub(super) fn plan(
     })
 }
 
-/// What is wrong with the rows of RECORD, where writing it anew mends that.
+/// Finds the problems in the rows of RECORD that rewriting it fixes.
 fn renewed(wheel: &Wheel) -> Result<Option<Change>, Error> {
     let problems = wheel.verify_rows()?;
     let count = |test: fn(&Problem) -> bool| problems.iter().filter(|problem| test(problem)).count();
@@ -93,7 +93,7 @@ fn renewed(wheel: &Wheel) -> Result<Option<Change>, Error> {
     Ok(Some(Change::new("RECORD", Some(&before), Some("a row with a hash for each file"))))
 }
 
-/// A wheel whose names contradict each other is not edited, unless the edit settles it.
+/// Refuses a wheel whose names contradict each other, unless the edit resolves that.
 fn check_identity(wheel: &Wheel, identity: &Identity, request: &Request<'_>) -> Result<(), Error> {
     let is_renamed = request.edit.name.is_some();
     let has_version = matches!(request.edit.version, Some(VersionEdit::Set(_)));
@@ -144,7 +144,7 @@ fn new_name(old: &WheelName, identity: &Identity, request: &Request<'_>) -> Resu
     Ok(name)
 }
 
-/// Makes WHEEL say the tags and the build of the file name, where the edit is about them.
+/// Writes the tags and the build tag of the file name into WHEEL, if the edit changes them.
 fn apply_tags(headers: &mut Headers, name: &WheelName, request: &Request<'_>) -> Result<(), Error> {
     let edit = request.edit;
     if [&edit.python_tags, &edit.abi_tags, &edit.platform_tags].iter().any(|edit| edit.is_some()) {
@@ -164,7 +164,7 @@ fn apply_tags(headers: &mut Headers, name: &WheelName, request: &Request<'_>) ->
     Ok(())
 }
 
-/// The new text, if it is another one.
+/// The new text; `None` if it did not change.
 pub(super) fn changed_text(file: &str, before: &Headers, after: &Headers, changes: &mut Vec<Change>) -> Option<String> {
     let text = after.to_string();
     if text == before.to_string() {
@@ -172,7 +172,7 @@ pub(super) fn changed_text(file: &str, before: &Headers, after: &Headers, change
     }
     let found = metadata::changes(file, before, after);
     if found.is_empty() {
-        // The same values, once less or in another order.
+        // The values are the same, but one is repeated less often or the order differs.
         changes.push(Change::new(file, Some("as it was"), Some("written anew")));
     }
     changes.extend(found);
@@ -183,7 +183,7 @@ fn files(wheel: &Wheel) -> impl Iterator<Item = &Listed> {
     wheel.members().iter().filter(|member| member.kind == Kind::File)
 }
 
-/// Files of `.dist-info` that this module writes itself.
+/// `true` for files of `.dist-info` that this module rewrites.
 fn is_own(wheel: &Wheel, member: &str) -> bool {
     member
         .strip_prefix(wheel.info())
@@ -210,7 +210,7 @@ fn dropped(wheel: &Wheel, request: &Request<'_>, notes: &mut Vec<String>) -> Res
     Ok(drop)
 }
 
-/// Members with the new version in place of the old one, and how often.
+/// Members in which the new version replaces the old one, with the number of replacements.
 fn texts(
     wheel: &Wheel,
     identity: &Identity,
@@ -247,7 +247,7 @@ fn texts(
     Ok(texts)
 }
 
-/// Where members still say the old version, when there is a new one.
+/// The lines of members that still contain the old version, if there is a new one.
 fn leftovers(
     wheel: &Wheel,
     identity: &Identity,
@@ -281,7 +281,7 @@ fn leftovers(
     Ok(found)
 }
 
-/// What changes in libraries and programs whose search path becomes another one.
+/// The patches of libraries and programs whose search path changes.
 fn libraries(
     wheel: &Wheel,
     request: &Request<'_>,
@@ -309,14 +309,14 @@ fn libraries(
     Ok(libraries)
 }
 
-/// The patch of one file, and its search path.
+/// The patch of one file, with its old and new search path.
 struct SearchPathChange {
     patch: Patch,
     before: Option<String>,
     after: String,
 }
 
-/// What changes in one file; `None` when nothing does, or it cannot have a search path.
+/// The change in one file; `None` if nothing changes, or if it cannot have a search path.
 fn search_path(
     wheel: &Wheel,
     member: &str,
@@ -341,13 +341,14 @@ fn search_path(
     let after = entries.join(":");
     let change = rocwheel_elf::Edit {
         search_path: Some(SearchPath::Set(entries)),
-        // How the loader reads it, before or after LD_LIBRARY_PATH, is not what this edit is about.
+        // This edit does not change if the loader reads the search path before or after
+        // LD_LIBRARY_PATH.
         search_path_tag: if elf.runpath.is_some() { SearchPathTag::Runpath } else { SearchPathTag::Rpath },
         ..rocwheel_elf::Edit::default()
     };
     let patch = match change.plan(&reader) {
         Ok(patch) => patch,
-        // GPU code, objects and debug files are no mistake of the pattern.
+        // A pattern may match GPU code, objects and debug files too; that is not a mistake.
         Err(error @ (rocwheel_elf::Error::Machine { .. } | rocwheel_elf::Error::NotLinked { .. })) => {
             notes.push(format!("`{member}` is not changed: {error}"));
             return Ok(None);

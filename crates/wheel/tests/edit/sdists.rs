@@ -7,7 +7,8 @@ use rocwheel_wheel::edit::*;
 use crate::forge::python;
 use crate::*;
 
-/// A source distribution as setuptools makes it; `more` is Python that may add members to `tar`.
+/// A source distribution like those of setuptools. `more` is Python code that may add members to
+/// `tar`.
 fn sdist(folder: &Path, more: &str) -> PathBuf {
     let script = format!(
         r#"
@@ -39,7 +40,7 @@ tar.close()
     path
 }
 
-/// Names, kinds, modes, owners, dates and hashes of the members.
+/// Names, types, modes, owners, dates and hashes of the members.
 fn members(path: &Path) -> String {
     python(
         "import hashlib, sys, tarfile\n\
