@@ -3,11 +3,13 @@
 //! lines or silence.
 
 mod failure;
+mod text;
 
 use std::fmt;
 use std::io::{self, Read};
 
 pub use failure::{Context, Failure};
+pub use text::{escape_controls, one_line};
 
 /// Receives progress and answers whether the work should go on. Implementations are called from
 /// many threads.

@@ -10,7 +10,7 @@ use super::{Engine, Kind, Root};
 use crate::cell::{CompilerCache, Mode};
 use crate::error::Error;
 use crate::evaluated::{Action, Provided};
-use crate::execute::Place;
+use crate::execute::JobPlace;
 use crate::executor::Image;
 use crate::inputs;
 use crate::job::{Job, Rocm, Source};
@@ -50,7 +50,7 @@ impl Needs {
     ///
     /// # Errors
     /// Folders that cannot be made.
-    pub fn of(job: &Job, place: &Place) -> Result<Needs, Error> {
+    pub fn of(job: &Job, place: &JobPlace) -> Result<Needs, Error> {
         let mut needs = Needs::default();
         for folder in [&place.output, &place.work] {
             needs.writes(folder)?;

@@ -13,7 +13,7 @@ use crate::evaluated::Pythons;
 use crate::execute::actions::matching;
 use crate::execute::context::Context;
 use crate::execute::folder::{Folder, Made, is_ours};
-use crate::execute::{Existing, LastLook, Listener, tarball};
+use crate::execute::{ExistingOutput, LastLook, Listener, tarball};
 use crate::job::Rocm;
 use crate::recipe::Tarball;
 
@@ -134,7 +134,7 @@ impl Context<'_> {
         }
         for made in &outputs {
             let (staged, place) = (self.folder.join("made").join(&made.path), self.place.output.join(&made.path));
-            if place.exists() && self.place.existing == Existing::Refuse {
+            if place.exists() && self.place.existing == ExistingOutput::Refuse {
                 let there = rocwheel_source::sha256(&place, &rocwheel_report::Silent)?;
                 if there != made.sha256 && !is_ours(&self.place.work, &made.path, &there) {
                     let reason = format!("`{}` exists, has other contents and is no earlier result", place.display());

@@ -8,13 +8,13 @@ use rocwheel_hipify::{Defects, Launches};
 use rocwheel_report::{Exit, Reporter};
 use rocwheel_source::manifest::Manifest;
 use rocwheel_source::{
-    Archive, Checkout, Conversion, Hipify, Movement, Outcome, Plan, Project, Related, Request, Status, Submodules,
-    Table, TritonPin, Wanted,
+    Archive, Checkout, Conversion, Hipify, Movement, Outcome, PerProject, Plan, Project, Related, Request, Status,
+    Submodules, Table, TritonPin, Wanted, local_origin,
 };
 use serde::Serialize;
 
 use super::download;
-use super::projects::{self, ByProject};
+use super::projects;
 use crate::commands::Mode;
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};
@@ -39,8 +39,8 @@ const COLUMNS: [Column; 7] = [
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// torch, torchaudio, torchvision, triton, apex, flash-attention, magma [default with
-    /// --manifest: all that it has]
+    /// Projects of the table of sources, such as torch (`rocwheel matrix --print-table sources`)
+    /// [default with --manifest: all that it has]
     #[arg(value_name = "PROJECT", required_unless_present = "manifest")]
     projects: Vec<String>,
     /// Version line: nightly or 2.7 to 2.14; decides torch's origin and branch, and what belongs to
@@ -233,18 +233,19 @@ fn wanted(
     chosen: &[&Project],
     downloads: &mut Vec<(usize, String)>,
 ) -> Result<Vec<Wanted>> {
-    let directories = ByProject::new("--directory", &arguments.directory, table);
-    let references = ByProject::new("--ref", &arguments.reference, table);
-    let origins = ByProject::new("--origin", &arguments.origin, table);
-    let archives = ByProject::new("--archive", &arguments.archive, table);
-    let digests = ByProject::new("--sha256", &arguments.sha256, table);
+    let directories = PerProject::new("--directory", &arguments.directory, table);
+    let references = PerProject::new("--ref", &arguments.reference, table);
+    let origins = PerProject::new("--origin", &arguments.origin, table);
+    let archives = PerProject::new("--archive", &arguments.archive, table);
+    let digests = PerProject::new("--sha256", &arguments.sha256, table);
     for values in [&directories, &references, &origins, &archives, &digests] {
         values.check(chosen)?;
     }
+    let working = environment::directory()?;
     let mut wanted = Vec::new();
     for project in chosen {
         let directory = directories.of(project).map(|path| projects::absolute(Path::new(path))).transpose()?;
-        let origin = origins.of(project).map(|origin| projects::local(project, origin)).transpose()?;
+        let origin = origins.of(project).map(|origin| local_origin(project, origin, &working));
         let archive =
             archives.of(project).map(|text| archive(text, digests.of(project), project, table)).transpose()?;
         if archive.is_none() && digests.of(project).is_some() {

@@ -11,10 +11,11 @@ use rocwheel_source::manifest::{self, Entry, Manifest, Sources};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::projects::{self, ByProject};
+use super::projects;
 use crate::failure::{Failure, Result, Usage};
 use crate::output_file::{FileKind, OutputFile, OutputOption};
 use crate::printer::{Format, Printer};
+use rocwheel_source::PerProject;
 
 /// Record which commits are checked out (schema 1)
 ///
@@ -78,7 +79,7 @@ impl TryFrom<Arguments> for Settings {
     fn try_from(arguments: Arguments) -> Result<Self> {
         let table = projects::table(arguments.table.as_deref())?;
         let root = projects::absolute(&arguments.root)?;
-        let directories = ByProject::new("--directory", &arguments.directory, &table);
+        let directories = PerProject::new("--directory", &arguments.directory, &table);
         let place = |project: &rocwheel_source::Project| match directories.of(project) {
             Some(path) => projects::absolute(Path::new(path)),
             None => Ok(root.join(&project.directory)),
