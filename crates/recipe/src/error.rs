@@ -100,6 +100,9 @@ pub enum Error {
     /// The GPU code of a wheel that was made cannot be split off.
     #[error(transparent)]
     Split(#[from] rocwheel_split::Error),
+    /// A result cannot be moved to its place.
+    #[error(transparent)]
+    Publish(#[from] rocwheel_output::Error),
     /// The audit of what was made did not come to an end.
     #[error(transparent)]
     Audit(#[from] rocwheel_audit::Error),
@@ -290,6 +293,7 @@ impl Hint for Error {
             }
             Error::Repair(error) => return error.hint(),
             Error::Split(error) => return error.hint(),
+            Error::Publish(error) => return error.hint(),
             Error::Audit(error) => return error.hint(),
             Error::PythonVersion(error) => return error.hint(),
             Error::NoPython { version, found } => {
@@ -335,6 +339,7 @@ impl Hint for Error {
             Error::Wheel(error) => error.exit(),
             Error::Repair(error) => error.exit(),
             Error::Split(error) => error.exit(),
+            Error::Publish(error) => error.exit(),
             Error::Audit(error) => error.exit(),
             Error::PythonVersion(error) => error.exit(),
             _ => Exit::Failed,

@@ -9,7 +9,7 @@ use std::fmt;
 use std::io::{self, Read};
 
 pub use failure::{Context, Failure};
-pub use text::{escape_controls, one_line};
+pub use text::{escape_controls, one_line, shell_word, shell_word_with};
 
 /// Receives progress and answers whether the work should go on. Implementations are called from
 /// many threads.

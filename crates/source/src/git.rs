@@ -16,7 +16,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use rocwheel_report::{Exit, Hint, Interrupted, Reporter};
+use rocwheel_report::{Exit, Hint, Interrupted, Reporter, shell_word};
 use rocwheel_system::{RunningGroup, start_in_group};
 
 use crate::error::Error;
@@ -423,19 +423,9 @@ fn shown(arguments: &[OsString]) -> String {
     let mut text = "git".to_owned();
     for argument in arguments {
         text.push(' ');
-        text.push_str(&quoted(&without_secret(&argument.to_string_lossy())));
+        text.push_str(&shell_word(&without_secret(&argument.to_string_lossy())));
     }
     text
-}
-
-/// A word as a shell takes it.
-pub fn quoted(word: &str) -> String {
-    let plain = |character: char| character.is_ascii_alphanumeric() || "-_./:=@%+,^{}~".contains(character);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }
 
 /// An address without what stands before `@`, unless that is only a name.

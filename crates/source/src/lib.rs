@@ -26,7 +26,7 @@ use rocwheel_report::Reporter;
 pub use archive::{Unpacked, sha256, unpack};
 pub use checkout::{Convert, Outcome, Status};
 pub use error::Error;
-pub use git::{Git, GitFailure, quoted, without_secret};
+pub use git::{Git, GitFailure, without_secret};
 pub use hipified::Hipify;
 pub use per_project::{PerProject, absolute, local_origin};
 pub use pins::is_commit;

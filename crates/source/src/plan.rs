@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use rocwheel_report::shell_word;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::git::{quoted, without_secret};
+use crate::git::without_secret;
 use crate::manifest::Entry;
 use crate::patches::{self, PatchGroup, Stage};
 use crate::pins::{self, Torch};
@@ -483,7 +484,7 @@ impl Checkout {
 
     fn typed(&self, step: &Step) -> Vec<String> {
         let git = |arguments: &[String]| {
-            format!("git {}", arguments.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "))
+            format!("git {}", arguments.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" "))
         };
         let text = str::to_owned;
         match step {
@@ -510,8 +511,8 @@ impl Checkout {
                     };
                     let mut fetch = fetch(*depth, *jobs, "");
                     fetch.pop();
-                    let name = if name.starts_with("# ") { name } else { quoted(&name) };
-                    let origin = if origin.starts_with("# ") { origin } else { quoted(&origin) };
+                    let name = if name.starts_with("# ") { name } else { shell_word(&name) };
+                    let origin = if origin.starts_with("# ") { origin } else { shell_word(&origin) };
                     vec![
                         text("git init --initial-branch=main  # unless it exists"),
                         format!("git remote add origin {origin}"),
@@ -533,9 +534,10 @@ impl Checkout {
                 let repository = if group.repository.is_empty() {
                     String::new()
                 } else {
-                    format!(" -C {}", quoted(&group.repository))
+                    format!(" -C {}", shell_word(&group.repository))
                 };
-                let files: Vec<String> = group.files.iter().map(|file| quoted(&file.display().to_string())).collect();
+                let files: Vec<String> =
+                    group.files.iter().map(|file| shell_word(&file.display().to_string())).collect();
                 vec![format!("git{repository} am {} {}", patches::am_options(&group.files).join(" "), files.join(" "))]
             }
             Step::BuildEnvironment { values, if_pinned } => {
@@ -548,7 +550,7 @@ impl Checkout {
             Step::Hipify => vec![text("rocwheel source hipify .  # when it has tools/amd_build/build_amd.py")],
             Step::Commit => vec![
                 text("git add --all  # here and in submodules, where something has changed"),
-                format!("git commit --no-verify --no-gpg-sign --message {}", quoted(HIPIFY_MESSAGE)),
+                format!("git commit --no-verify --no-gpg-sign --message {}", shell_word(HIPIFY_MESSAGE)),
                 format!("git tag --force --no-sign {HIPIFY}"),
             ],
         }

@@ -155,7 +155,7 @@ fn show(plan: &Plan, upload: bool, printer: &Printer) -> Result<()> {
     }
     let shown: &[_] = if upload { &[] } else { &plan.commands };
     for words in shown {
-        let words: Vec<_> = words.iter().map(|word| rocwheel_audit::word(word)).collect();
+        let words: Vec<_> = words.iter().map(|word| rocwheel_report::shell_word(word)).collect();
         printer.line(words.join(" "))?;
     }
     let bytes = plan.uploads.iter().map(|file| file.size).sum();
