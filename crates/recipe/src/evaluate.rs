@@ -11,8 +11,8 @@ use crate::condition::Facts;
 use crate::error::Error;
 use crate::evaluated::{Action, Check, Estimate, Evaluated, More, Provided, Pythons, Sources, Step, Variables};
 use crate::recipe::{
-    self, Arguments, Contains, Copy, Cost, Environment, MachineRequirement, OneOrMany, Recipe, Replace, StepAction,
-    Tarball, Text, When,
+    self, Arguments, Contains, Copy, Cost, EnvironmentBlock, MachineRequirement, OneOrMany, Recipe, Replace,
+    StepAction, Tarball, Text, When,
 };
 use names::Names;
 pub(crate) use names::join_targets;
@@ -163,7 +163,7 @@ impl Evaluator<'_> {
         recipe: &'b Recipe,
         book: &'b Book,
         sdk: bool,
-    ) -> impl Iterator<Item = (&'b [Environment], &'b [recipe::Step], &'b [recipe::Step])> {
+    ) -> impl Iterator<Item = (&'b [EnvironmentBlock], &'b [recipe::RecipeStep], &'b [recipe::RecipeStep])> {
         let layers = recipe.layers.iter().filter_map(|name| book.layer(name)).filter(move |layer| sdk || !layer.sdk);
         let layers = layers.map(|layer| (&layer.environment[..], &layer.steps[..], &layer.finish[..]));
         layers.chain([(&recipe.environment[..], &recipe.steps[..], &recipe.finish[..])])
@@ -234,7 +234,7 @@ impl Evaluator<'_> {
         }))
     }
 
-    fn apply(&self, written: &[recipe::Step], steps: &mut Vec<Step>) -> Result<(), Error> {
+    fn apply(&self, written: &[recipe::RecipeStep], steps: &mut Vec<Step>) -> Result<(), Error> {
         for step in written {
             if !self.facts.hold(&step.when)? {
                 // Names that do not exist are an error wherever they stand.
@@ -248,7 +248,7 @@ impl Evaluator<'_> {
         Ok(())
     }
 
-    fn step(&self, step: &recipe::Step) -> Result<Step, Error> {
+    fn step(&self, step: &recipe::RecipeStep) -> Result<Step, Error> {
         let mut provided = Vec::new();
         if let Some(path) = &step.exists {
             provided.push(Provided::Exists(self.text(path)?));

@@ -84,14 +84,14 @@ pub enum Rocm {
         /// Address.
         url: Option<String>,
         /// What is installed.
-        packages: Packages,
+        packages: RocmPackages,
     },
     /// Python packages of a page or folder with links.
     FindLinks {
         /// Address or absolute path.
         links: String,
         /// What is installed.
-        packages: Packages,
+        packages: RocmPackages,
     },
     /// A ROCm that is there.
     Prefix {
@@ -125,7 +125,7 @@ impl fmt::Debug for Rocm {
 /// Which of ROCm's Python packages are installed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Packages {
+pub struct RocmPackages {
     /// Specifier with its operator (`>1.0`, `==7.10.0`).
     pub specifier: String,
     /// Extras besides libraries and devel.
@@ -134,7 +134,7 @@ pub struct Packages {
     pub pre: bool,
 }
 
-impl Packages {
+impl RocmPackages {
     /// The requirement for pip.
     pub(crate) fn requirement(&self) -> String {
         let extras = ["libraries", "devel"].into_iter().chain(self.extras.iter().map(String::as_str));

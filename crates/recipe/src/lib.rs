@@ -45,6 +45,6 @@ pub use cell::{
 pub use error::{Error, StepFailure};
 pub use evaluate::{check, evaluate};
 pub use evaluated::{Action, Evaluated, Pythons};
-pub use job::{InputWheel, Job, Packages, Rocm, Source};
+pub use job::{InputWheel, Job, Rocm, RocmPackages, Source};
 pub use python::PythonInterpreter;
 pub use surroundings::Surroundings;

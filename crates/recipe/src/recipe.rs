@@ -81,7 +81,7 @@ pub struct Recipe {
     pub targets: Vec<TargetRule>,
     /// What can be switched on and off.
     #[serde(default, rename = "feature")]
-    pub features: Vec<Feature>,
+    pub features: Vec<RecipeFeature>,
     /// The version of the result; the first that applies.
     #[serde(default, rename = "version")]
     pub versions: Vec<VersionRule>,
@@ -89,13 +89,13 @@ pub struct Recipe {
     pub version_file: Option<SourceVersionFile>,
     /// Variables, in order.
     #[serde(default)]
-    pub environment: Vec<Environment>,
+    pub environment: Vec<EnvironmentBlock>,
     /// What is done, in order.
     #[serde(default, rename = "step")]
-    pub steps: Vec<Step>,
+    pub steps: Vec<RecipeStep>,
     /// What is done at the end, also after a failure.
     #[serde(default, rename = "finish")]
-    pub finish: Vec<Step>,
+    pub finish: Vec<RecipeStep>,
     /// Requirements that the machine has to meet.
     #[serde(default, rename = "require")]
     pub requirements: Vec<MachineRequirement>,
@@ -103,7 +103,7 @@ pub struct Recipe {
     pub output: Output,
     /// What has to work afterwards.
     #[serde(default, rename = "check")]
-    pub checks: Vec<Check>,
+    pub checks: Vec<RecipeCheck>,
     /// Variables that the result needs where it is used.
     #[serde(default)]
     pub run_time: Vec<RunTime>,
@@ -111,7 +111,7 @@ pub struct Recipe {
     #[serde(default, rename = "cost")]
     pub costs: Vec<CostRule>,
     /// How many files will be compiled.
-    pub estimate: Option<Estimate>,
+    pub estimate: Option<CostEstimate>,
 }
 
 /// Environment and steps that several recipes have in common.
@@ -125,13 +125,13 @@ pub struct Layer {
     pub sdk: bool,
     /// As in a recipe.
     #[serde(default)]
-    pub environment: Vec<Environment>,
+    pub environment: Vec<EnvironmentBlock>,
     /// As in a recipe.
     #[serde(default, rename = "step")]
-    pub steps: Vec<Step>,
+    pub steps: Vec<RecipeStep>,
     /// As in a recipe.
     #[serde(default, rename = "finish")]
-    pub finish: Vec<Step>,
+    pub finish: Vec<RecipeStep>,
 }
 
 /// Where a recipe works.
@@ -193,7 +193,7 @@ pub struct TargetRule {
 /// Something that can be switched.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Feature {
+pub struct RecipeFeature {
     /// Its name in conditions.
     pub name: String,
     /// On by itself when one of the GPU targets is one of these (`gfx11*`).
@@ -205,7 +205,7 @@ pub struct Feature {
     pub needs_on: Vec<Platform>,
 }
 
-impl Feature {
+impl RecipeFeature {
     /// The recipe that it needs and that is not built before in the same run.
     pub fn lacks(&self, cell: &Cell) -> Option<&str> {
         let needed = self.needs.as_ref().filter(|_| self.needs_on.contains(&cell.platform))?;
@@ -237,7 +237,7 @@ pub struct SourceVersionFile {
 /// Variables that belong together.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
-pub struct Environment {
+pub struct EnvironmentBlock {
     /// When.
     pub when: When,
     /// Only if this path is there when the job runs.
@@ -263,7 +263,7 @@ pub struct Environment {
 /// One thing to do.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "reading::StepFields")]
-pub struct Step {
+pub struct RecipeStep {
     /// Its name in messages, logs and `--only`.
     pub name: String,
     /// When the step is part of a build.
@@ -448,7 +448,7 @@ pub struct Tarball {
 /// Something that has to work when the wheel is installed.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Check {
+pub struct RecipeCheck {
     /// What users call it.
     pub name: String,
     /// When.
@@ -545,7 +545,7 @@ impl Default for Cost {
 /// How to find out beforehand how many files will be compiled.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Estimate {
+pub struct CostEstimate {
     /// When.
     #[serde(default)]
     pub when: When,

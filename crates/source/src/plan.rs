@@ -13,7 +13,7 @@ use crate::manifest::Entry;
 use crate::patches::{self, PatchGroup, Stage};
 use crate::pins::{self, Torch};
 use crate::repository::{HIPIFY, UPSTREAM};
-use crate::request::{Archive, Conversion, Movement, Related, Request, Submodules, TritonPin, Wanted};
+use crate::request::{Archive, Movement, Related, Request, Submodules, TreeConversion, TritonPin, WantedCheckout};
 use crate::table::{Line, LocalChange, Project, Table};
 
 /// Message of the commit of converted sources, as TheRock's scripts write it.
@@ -162,7 +162,7 @@ impl Plan {
     pub fn new(request: &Request, table: &Table) -> Result<Plan, Error> {
         let line = request.line.as_deref().map(|name| table.line(name)).transpose()?;
         let planner = Planner { request, table, line, torch: torch_directory(request, table)? };
-        let mut chosen: Vec<(usize, &Wanted)> = Vec::new();
+        let mut chosen: Vec<(usize, &WantedCheckout)> = Vec::new();
         for wanted in &request.projects {
             let project = table.project(&wanted.project)?;
             let at = table.projects.iter().position(|other| other.name == project.name).unwrap_or_default();
@@ -224,7 +224,7 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    fn checkout(&self, project: &Project, wanted: &Wanted, with_torch: bool) -> Result<Checkout, Error> {
+    fn checkout(&self, project: &Project, wanted: &WantedCheckout, with_torch: bool) -> Result<Checkout, Error> {
         let request = self.request;
         let directory = wanted.directory.clone().unwrap_or_else(|| request.root.join(&project.directory));
         let reference = self.reference(project, wanted)?;
@@ -236,7 +236,7 @@ impl Planner<'_> {
             return Err(Error::MayMove { project: project.name.clone(), reference: name.clone() });
         }
         let jobs = request.jobs.or(project.jobs);
-        let is_converted = request.conversion != Conversion::Skip && !wanted.only_pins;
+        let is_converted = request.conversion != TreeConversion::Skip && !wanted.only_pins;
         let changes = if is_converted { project.local_change } else { LocalChange::None };
         let Patches { base, hipified, warning } = self.patches(project, &reference)?;
         let depth = if wanted.only_pins { Some(1) } else { request.depth };
@@ -252,10 +252,10 @@ impl Planner<'_> {
                 steps.push(self.build_environment(wanted, &reference)?);
             }
         }
-        if changes != LocalChange::None && request.conversion == Conversion::Commit {
+        if changes != LocalChange::None && request.conversion == TreeConversion::Commit {
             steps.push(Step::Commit);
         }
-        if request.conversion == Conversion::Keep && changes != LocalChange::None && !hipified.is_empty() {
+        if request.conversion == TreeConversion::Keep && changes != LocalChange::None && !hipified.is_empty() {
             return Err(Error::Request {
                 reason: format!(
                     "the patch set of {} has patches for converted sources, which are not committed",
@@ -271,7 +271,7 @@ impl Planner<'_> {
     }
 
     /// What a user names comes before what torch pins, and that before the project's own default.
-    fn reference(&self, project: &Project, wanted: &Wanted) -> Result<Reference, Error> {
+    fn reference(&self, project: &Project, wanted: &WantedCheckout) -> Result<Reference, Error> {
         if let Some(archive) = &wanted.archive {
             if wanted.reference.is_some() || wanted.origin.is_some() {
                 return Err(contradiction(format!(
@@ -342,7 +342,7 @@ impl Planner<'_> {
         Ok(Patches { base, hipified, warning: None })
     }
 
-    fn build_environment(&self, wanted: &Wanted, reference: &Reference) -> Result<Step, Error> {
+    fn build_environment(&self, wanted: &WantedCheckout, reference: &Reference) -> Result<Step, Error> {
         let name = self.request.triton_rules.as_deref().or(self.line.map(|line| line.triton_rules.as_str()));
         let rules = match name {
             None => self.table.triton_rules.first(),

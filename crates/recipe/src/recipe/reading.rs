@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use super::{Arguments, Copy, Layer, Recipe, Replace, Step, StepAction, Text, When};
+use super::{Arguments, Copy, Layer, Recipe, RecipeStep, Replace, StepAction, Text, When};
 use crate::error::Error;
 use rocwheel_report::suggestion;
 
@@ -112,7 +112,7 @@ impl Layer {
     }
 }
 
-impl Step {
+impl RecipeStep {
     fn check(&self, path: &str) -> Result<(), Error> {
         let pattern = match &self.action {
             StepAction::Run { expect, .. } => expect.as_ref(),
@@ -153,12 +153,12 @@ pub(super) struct StepFields {
 /// The keys of actions.
 const ACTIONS: &str = "run, install, uninstall, write, append, copy, remove, replace, script";
 
-impl TryFrom<StepFields> for Step {
+impl TryFrom<StepFields> for RecipeStep {
     type Error = String;
 
     /// # Errors
     /// A step without an action, with several, or with keys that belong to another action.
-    fn try_from(mut fields: StepFields) -> Result<Step, String> {
+    fn try_from(mut fields: StepFields) -> Result<RecipeStep, String> {
         let name = fields.name.take().ok_or("missing field `name`")?;
         let wrong = |reason: &str| format!("step `{name}` {reason}");
         let timeout = match fields.timeout.take() {
@@ -169,7 +169,7 @@ impl TryFrom<StepFields> for Step {
         };
         let action = fields.action().map_err(|reason| wrong(&reason))?;
         let StepFields { when, exists, lacks, if_variable, directory, set, may_fail, .. } = fields;
-        Ok(Step { name, when, exists, lacks, if_variable, directory, timeout, set, may_fail, action })
+        Ok(RecipeStep { name, when, exists, lacks, if_variable, directory, timeout, set, may_fail, action })
     }
 }
 

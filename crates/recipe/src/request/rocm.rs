@@ -11,7 +11,7 @@ use rocwheel_wheel::WheelName;
 
 use crate::cell::SdkKind;
 use crate::error::Error;
-use crate::job::{InputWheel, Packages, Rocm};
+use crate::job::{InputWheel, Rocm, RocmPackages};
 
 /// Where ROCm is, and the wheels to install before a build, as options name them.
 #[derive(Clone)]
@@ -67,7 +67,8 @@ impl RocmChoice {
             return prefix(&path, version);
         };
         let (kind, place) = text.split_once('=').map_or((text.as_str(), None), |(kind, place)| (kind, Some(place)));
-        let packages = Packages { specifier: self.specifier.clone(), extras: self.extras.clone(), pre: !self.no_pre };
+        let packages =
+            RocmPackages { specifier: self.specifier.clone(), extras: self.extras.clone(), pre: !self.no_pre };
         let needed = || {
             Error::request_with(
                 format!("`--rocm-sdk {kind}` needs a place"),

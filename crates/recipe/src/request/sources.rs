@@ -10,8 +10,8 @@ use std::rc::Rc;
 use regex::Regex;
 use rocwheel_report::Reporter;
 use rocwheel_source::{
-    Conversion, Git, Hipify, KnownArchive, PerProject, Plan, Project, Request, Submodules, Table, Wanted, absolute,
-    local_origin,
+    Git, Hipify, KnownArchive, PerProject, Plan, Project, Request, Submodules, Table, TreeConversion, WantedCheckout,
+    absolute, local_origin,
 };
 use serde::Serialize;
 
@@ -79,7 +79,7 @@ enum Kind {
 
 /// A checkout that a build needs.
 struct Needed {
-    wanted: Wanted,
+    wanted: WantedCheckout,
     folder: PathBuf,
 }
 
@@ -428,7 +428,14 @@ impl SourceChoice {
                 let directory = Some(folder.clone());
                 let project = project.name.clone();
                 let submodules = self.leaves_submodules(recipe, cell).then_some(Submodules::Leave);
-                let wanted = Wanted { project, directory, origin, reference: named, submodules, ..Wanted::default() };
+                let wanted = WantedCheckout {
+                    project,
+                    directory,
+                    origin,
+                    reference: named,
+                    submodules,
+                    ..WantedCheckout::default()
+                };
                 needed.push(Needed { wanted, folder });
             }
         }
@@ -455,7 +462,7 @@ impl SourceChoice {
         request.torch = torch;
         // Versions of such builds name the commit, which is to be upstream's.
         if matches!(cell.release, Release::Dev | Release::DevBkc) {
-            request.conversion = Conversion::Keep;
+            request.conversion = TreeConversion::Keep;
         }
         Ok(Some((request, table)))
     }
@@ -482,7 +489,8 @@ impl SourceChoice {
             return Ok(None);
         }
         let folder = root.join(format!("{}-pins", torch.directory));
-        let wanted = Wanted { directory: Some(folder.clone()), only_pins: true, ..Wanted::of(&torch.name) };
+        let wanted =
+            WantedCheckout { directory: Some(folder.clone()), only_pins: true, ..WantedCheckout::of(&torch.name) };
         Ok(Some(Needed { wanted, folder }))
     }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use comfy_table::CellAlignment::Left;
-use rocwheel_recipe::recipe::{Feature, Recipe};
+use rocwheel_recipe::recipe::{Recipe, RecipeFeature};
 use rocwheel_recipe::request::BuildRequest;
 use rocwheel_recipe::{Author, Book, Cell, Evaluated, Platform, SdkKind, Switch, evaluate, script};
 use rocwheel_report::Exit;
@@ -248,7 +248,8 @@ fn undecided(recipe: &Recipe, cell: &Cell) -> Vec<String> {
     if !cell.targets.is_empty() || !recipe.targets.is_empty() {
         return Vec::new();
     }
-    let is_open = |feature: &&Feature| !cell.features.contains_key(&feature.name) && feature.lacks(cell).is_none();
+    let is_open =
+        |feature: &&RecipeFeature| !cell.features.contains_key(&feature.name) && feature.lacks(cell).is_none();
     let features = recipe.features.iter().filter(is_open);
     features.map(|feature| feature.name.clone()).collect()
 }

@@ -48,7 +48,7 @@ pub struct PrunedFile {
     /// Its path in the input; empty when it is the input.
     pub path: String,
     /// What was done.
-    pub action: Action,
+    pub action: PruneAction,
     /// Bytes before. In wheels these are bytes before packing.
     pub before: u64,
     /// Bytes after.
@@ -67,7 +67,7 @@ pub struct PrunedFile {
 /// What was done to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Action {
+pub enum PruneAction {
     /// Nothing.
     Kept,
     /// Code for other targets was taken out, or plain bundles were compressed.
@@ -82,10 +82,10 @@ impl Pruned {
         let all = |targets: fn(&PrunedFile) -> &Vec<String>| {
             sorted(self.files.iter().flat_map(|file| targets(file).clone()).collect::<BTreeSet<String>>())
         };
-        let changed = self.files.iter().any(|file| file.action != Action::Kept);
+        let changed = self.files.iter().any(|file| file.action != PruneAction::Kept);
         PrunedFile {
             path: path.to_owned(),
-            action: if changed { Action::Changed } else { Action::Kept },
+            action: if changed { PruneAction::Changed } else { PruneAction::Kept },
             before: self.before,
             after: self.after,
             estimated: self.estimated,
@@ -107,7 +107,7 @@ impl Outcome {
     /// All targets that code was kept for.
     pub fn kept(&self) -> BTreeSet<String> {
         let files = self.inputs.iter().flat_map(|input| &input.files);
-        files.filter(|file| file.action != Action::Dropped).flat_map(|file| file.kept.iter().cloned()).collect()
+        files.filter(|file| file.action != PruneAction::Dropped).flat_map(|file| file.kept.iter().cloned()).collect()
     }
 
     /// All targets that code was removed for, in numeric order.

@@ -11,7 +11,7 @@ use rocwheel_wheel::read::{Kind as MemberKind, MemberContent, Wheel};
 
 use super::code::{Fate, Kind, Pruner, looks_like};
 use super::outcome::sorted;
-use super::{Action, Empty, Error, Pruned, PrunedFile, check, extras};
+use super::{Empty, Error, PruneAction, Pruned, PrunedFile, check, extras};
 use crate::verify::contradiction;
 
 /// Members of wheels up to this size are unpacked when they are read, larger ones once.
@@ -93,7 +93,7 @@ impl<'a> WheelFile<'a> {
         self.pruned.others -= 1;
         self.pruned.files.push(PrunedFile {
             path: name,
-            action: if extras.metadata.is_some() { Action::Changed } else { Action::Kept },
+            action: if extras.metadata.is_some() { PruneAction::Changed } else { PruneAction::Kept },
             before,
             after,
             estimated: false,
@@ -115,19 +115,19 @@ impl<'a> WheelFile<'a> {
 
     /// Whether the result is another wheel. That of a dry run has no new members.
     fn changes(&self) -> bool {
-        self.pruned.files.iter().any(|file| file.action != Action::Kept)
+        self.pruned.files.iter().any(|file| file.action != PruneAction::Kept)
     }
 
     /// Whether everything in it that has to do with GPU code is for other targets, as in a device
     /// wheel.
     pub(super) fn is_for_others(&self) -> bool {
-        !self.pruned.files.is_empty() && self.pruned.files.iter().all(|file| file.action == Action::Dropped)
+        !self.pruned.files.is_empty() && self.pruned.files.iter().all(|file| file.action == PruneAction::Dropped)
     }
 
     /// The wheel as a file of a directory that it goes from.
     pub(super) fn dropped(&self, path: &str) -> PrunedFile {
         let note = Some("a wheel for other targets".to_owned());
-        PrunedFile { action: Action::Dropped, after: 0, estimated: false, note, ..self.pruned.as_file(path) }
+        PrunedFile { action: PruneAction::Dropped, after: 0, estimated: false, note, ..self.pruned.as_file(path) }
     }
 
     /// Errors when no code would be left that was there, unless that is allowed.

@@ -49,7 +49,7 @@ pub struct Request {
     /// How code objects are stored.
     pub packing: Packing,
     /// What to do with a set whose HIP runtime cannot read archives.
-    pub unsupported: Unsupported,
+    pub unsupported: OldRuntime,
     /// Whether the result is checked before it takes the place of the output.
     pub verification: Verification,
 }
@@ -93,7 +93,7 @@ impl DatabaseChoice {
 /// What to do with a set whose HIP runtime cannot read archives: it would load, and have no
 /// kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Unsupported {
+pub enum OldRuntime {
     /// An error.
     #[default]
     Refuse,
@@ -208,7 +208,7 @@ fn units(catalog: &Catalog, members: &[usize], destinations: &[Vec<Destination>]
 }
 
 /// A runtime that cannot read archives loads a split library silently and then has no kernels.
-fn check_runtime(catalog: &Catalog, unsupported: Unsupported) -> Result<(), Error> {
+fn check_runtime(catalog: &Catalog, unsupported: OldRuntime) -> Result<(), Error> {
     let named = |start: &str| {
         let mut entries =
             catalog.artifacts.iter().flat_map(|artifact| artifact.entries.iter().map(move |entry| (artifact, entry)));
@@ -218,7 +218,7 @@ fn check_runtime(catalog: &Catalog, unsupported: Unsupported) -> Result<(), Erro
         entries.find(|(_, entry)| starts(entry)).map(|(artifact, entry)| artifact.path(entry))
     };
     match (named("libamdhip64.so"), named("librocm_kpack.so")) {
-        (Some(runtime), None) if unsupported == Unsupported::Refuse => Err(Error::RuntimeWithoutArchives { runtime }),
+        (Some(runtime), None) if unsupported == OldRuntime::Refuse => Err(Error::RuntimeWithoutArchives { runtime }),
         _ => Ok(()),
     }
 }

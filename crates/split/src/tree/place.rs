@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{ARCHIVES, GENERIC, Request, Units};
 use crate::error::Error;
 use crate::group;
-use crate::plan::{Plan, PlannedArchive};
+use crate::plan::{Plan, PlannedKpack};
 
 /// Where an entry of an artifact goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -240,7 +240,7 @@ impl<'a> Sorter<'a> {
 }
 
 /// The artifact that an archive goes to.
-pub(super) fn archive_artifact(name: &ArtifactName, archive: &PlannedArchive) -> ArtifactName {
+pub(super) fn archive_artifact(name: &ArtifactName, archive: &PlannedKpack) -> ArtifactName {
     ArtifactName { target_family: archive.family.clone(), ..name.clone() }
 }
 

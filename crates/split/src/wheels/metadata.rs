@@ -17,7 +17,7 @@ pub const TARGET_PLACEHOLDER: &str = "@GFXARCH@";
 
 /// An extra of the host wheel and the distributions it asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Extra {
+pub struct DeviceExtra {
     /// `device-gfx942`, or `device-all`.
     pub name: String,
     /// The target it is for; `None` for the extra that asks for all.
@@ -29,7 +29,7 @@ pub struct Extra {
 /// The extras of a host wheel for the packages `keys`: one for each target, one for each generic
 /// target and those that can run its code, and `device-all`. Families have none of their own: their
 /// packages come with each of their targets.
-pub(super) fn extras(prefix: &str, keys: &BTreeSet<String>, wanted: &dyn Fn(&str) -> bool) -> Vec<Extra> {
+pub(super) fn extras(prefix: &str, keys: &BTreeSet<String>, wanted: &dyn Fn(&str) -> bool) -> Vec<DeviceExtra> {
     let families = DevicePackages::embedded();
     let mut targets: BTreeSet<&str> = BTreeSet::new();
     for key in keys {
@@ -44,9 +44,9 @@ pub(super) fn extras(prefix: &str, keys: &BTreeSet<String>, wanted: &dyn Fn(&str
     }
     let mut targets: Vec<&str> = targets.into_iter().collect();
     targets.sort_by(|left, right| families.compare(left, right));
-    let mut extras: Vec<Extra> = targets
+    let mut extras: Vec<DeviceExtra> = targets
         .into_iter()
-        .map(|target| Extra {
+        .map(|target| DeviceExtra {
             name: device_packages::extra(target),
             target: Some(target.to_owned()),
             distributions: distributions(prefix, families.chain(target).iter().filter(|key| keys.contains(*key))),
@@ -55,7 +55,7 @@ pub(super) fn extras(prefix: &str, keys: &BTreeSet<String>, wanted: &dyn Fn(&str
     let mut all: Vec<&String> = keys.iter().collect();
     all.sort_by(|left, right| families.compare(left, right));
     let distributions = distributions(prefix, all.into_iter());
-    extras.push(Extra { name: "device-all".to_owned(), target: None, distributions });
+    extras.push(DeviceExtra { name: "device-all".to_owned(), target: None, distributions });
     extras
 }
 
@@ -74,7 +74,7 @@ pub(super) enum Markers {
 
 /// The headers that METADATA of the host wheel gets: name and value.
 pub(super) fn host_lines(
-    extras: &[Extra],
+    extras: &[DeviceExtra],
     version: &str,
     requires: &[String],
     markers: Markers,

@@ -8,8 +8,8 @@ use rocwheel_hipify::{Defects, Launches};
 use rocwheel_report::{Exit, Reporter};
 use rocwheel_source::manifest::Manifest;
 use rocwheel_source::{
-    Archive, Checkout, Conversion, Hipify, Movement, Outcome, PerProject, Plan, Project, Related, Request, Status,
-    Submodules, Table, TritonPin, Wanted, local_origin,
+    Archive, Checkout, CheckoutStatus, Hipify, Movement, Outcome, PerProject, Plan, Project, Related, Request,
+    Submodules, Table, TreeConversion, TritonPin, WantedCheckout, local_origin,
 };
 use serde::Serialize;
 
@@ -152,9 +152,9 @@ impl TryFrom<Arguments> for Settings {
         let mut downloads = Vec::new();
         let wanted = wanted(&arguments, manifest.as_ref(), &table, &chosen, &mut downloads)?;
         let conversion = match (arguments.no_hipify, arguments.no_commit_hipify) {
-            (true, _) => Conversion::Skip,
-            (false, true) => Conversion::Keep,
-            (false, false) => Conversion::Commit,
+            (true, _) => TreeConversion::Skip,
+            (false, true) => TreeConversion::Keep,
+            (false, false) => TreeConversion::Commit,
         };
         let rules = arguments.triton_rules.map(|rules| match rules {
             TritonRules::New => "new".to_owned(),
@@ -232,7 +232,7 @@ fn wanted(
     table: &Table,
     chosen: &[&Project],
     downloads: &mut Vec<(usize, String)>,
-) -> Result<Vec<Wanted>> {
+) -> Result<Vec<WantedCheckout>> {
     let directories = PerProject::new("--directory", &arguments.directory, table);
     let references = PerProject::new("--ref", &arguments.reference, table);
     let origins = PerProject::new("--origin", &arguments.origin, table);
@@ -254,7 +254,7 @@ fn wanted(
         if let Some((_, Some(address))) = &archive {
             downloads.push((wanted.len(), address.clone()));
         }
-        wanted.push(Wanted {
+        wanted.push(WantedCheckout {
             project: project.name.clone(),
             directory,
             origin,
@@ -350,9 +350,9 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     }
     let rows = outcomes.iter().map(|outcome| {
         let status = match outcome.status {
-            Status::New => "new",
-            Status::Changed => "changed",
-            Status::Unchanged => "unchanged",
+            CheckoutStatus::New => "new",
+            CheckoutStatus::Changed => "changed",
+            CheckoutStatus::Unchanged => "unchanged",
         };
         vec![
             outcome.project.clone(),

@@ -7,7 +7,7 @@ use clap::Args;
 use rocwheel_report::Context;
 use rocwheel_report::Exit;
 use rocwheel_source::Table;
-use rocwheel_source::manifest::{self, Entry, Manifest, Sources};
+use rocwheel_source::manifest::{self, Entry, Manifest, ManifestSources};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -67,7 +67,7 @@ pub(crate) struct Arguments {
 /// What the command works with.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    sources: Sources,
+    sources: ManifestSources,
     table: Table,
     output: Option<OutputFile>,
     folder: Option<PathBuf>,
@@ -111,7 +111,7 @@ impl TryFrom<Arguments> for Settings {
             version: arguments.rocm_version,
         });
         let suffix = arguments.version_suffix.or(derived).unwrap_or_default();
-        let sources = Sources { checkouts, suffix, therock };
+        let sources = ManifestSources { checkouts, suffix, therock };
         let output = arguments.output.map(|file| file.check("--output", FileKind::Manifest, &[])).transpose()?;
         Ok(Self { sources, table, output, folder: arguments.manifest_directory })
     }
