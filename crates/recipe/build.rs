@@ -24,7 +24,8 @@ fn constant(name: &str, shown: &str, folder: &Path) -> io::Result<String> {
     let mut text = format!("const {name}: &[(&str, &str)] = &[\n");
     for path in &files {
         let file = path.file_name().unwrap_or_default().to_string_lossy();
-        writeln!(text, "    ({:?}, include_str!({path:?})),", format!("{shown}/{file}")).map_err(io::Error::other)?;
+        let (entry, source) = (format!("{shown}/{file}"), path.to_string_lossy());
+        writeln!(text, "    ({entry:?}, include_str!({source:?})),").map_err(io::Error::other)?;
     }
     text.push_str("];\n");
     Ok(text)

@@ -254,6 +254,7 @@ impl Table {
 
 impl Project {
     /// The same under the name that a recipe has for it.
+    #[must_use]
     pub fn named(self, name: &str) -> Project {
         let directory = if self.directory.is_empty() { name.to_owned() } else { self.directory };
         Project { name: name.to_owned(), directory, ..self }
