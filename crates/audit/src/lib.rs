@@ -18,4 +18,4 @@ pub mod written;
 
 pub use checks::{Extra, Options, Scope, SetLibraryPath, audit};
 pub use error::Error;
-pub use fix::{Fix, Remedies, WheelRemedy, word};
+pub use fix::{Fix, Remedies, WheelRemedy};

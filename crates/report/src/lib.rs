@@ -3,11 +3,13 @@
 //! bars, lines or silence.
 
 mod failure;
+mod text;
 
 use std::fmt;
 use std::io::{self, Read};
 
 pub use failure::{Context, Failure};
+pub use text::{escape_controls, one_line, shell_word, shell_word_with};
 
 /// Receives progress and tells whether to continue. Implementations are called from many threads.
 pub trait Reporter: Send + Sync {

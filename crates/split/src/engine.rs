@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use crate::code::{self, Piece, Source};
 use crate::error::Error;
-use crate::plan::{Plan, PlannedArchive, PlannedBinary, Unit, is_kept};
+use crate::plan::{Plan, PlannedBinary, PlannedKpack, Unit, is_kept};
 
 /// Alignment of markers in bytes.
 const MARKER_ALIGNMENT: usize = 16;
@@ -96,7 +96,7 @@ pub fn execute(
     plan: &Plan,
     units: &[Unit],
     packing: Packing,
-    place: &(dyn Fn(&PlannedArchive) -> PathBuf + Sync),
+    place: &(dyn Fn(&PlannedKpack) -> PathBuf + Sync),
     reporter: &dyn Reporter,
 ) -> Result<Done, Error> {
     reporter.begin("Moving GPU code to archives", Some(plan.code().1), Counted::Bytes);
@@ -116,7 +116,7 @@ fn write_archives(
     plan: &Plan,
     units: &[Unit],
     packing: Packing,
-    place: &(dyn Fn(&PlannedArchive) -> PathBuf + Sync),
+    place: &(dyn Fn(&PlannedKpack) -> PathBuf + Sync),
     reporter: &dyn Reporter,
 ) -> Result<Vec<WrittenArchive>, Error> {
     let mut written = Vec::new();

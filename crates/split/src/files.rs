@@ -39,7 +39,7 @@ pub struct Request {
 
 /// The work of [`execute`] for one file.
 #[derive(Serialize)]
-pub struct PlannedFile {
+pub struct FileSplit {
     /// Path of the input file.
     pub input: PathBuf,
     /// File name, which stays the same in the output.
@@ -89,7 +89,7 @@ impl Outcome {
 /// # Errors
 /// Files that cannot be read, that have the same name, or whose GPU code cannot be split off; a
 /// selection that matches no target.
-pub fn plan(paths: &[PathBuf], request: &Request, reporter: &dyn Reporter) -> Result<Vec<PlannedFile>, Error> {
+pub fn plan(paths: &[PathBuf], request: &Request, reporter: &dyn Reporter) -> Result<Vec<FileSplit>, Error> {
     let (mut names, mut groups) = (BTreeSet::new(), BTreeSet::new());
     let mut planned = Vec::with_capacity(paths.len());
     for path in paths {
@@ -110,7 +110,7 @@ pub fn plan(paths: &[PathBuf], request: &Request, reporter: &dyn Reporter) -> Re
             let reason = plan.left_alone.first().map(|left| left.reason);
             return Err(Error::NothingToSplit { path: path.clone(), reason });
         }
-        planned.push(PlannedFile { input: path.clone(), name, plan, units });
+        planned.push(FileSplit { input: path.clone(), name, plan, units });
     }
     Ok(planned)
 }
@@ -130,7 +130,7 @@ fn stem(name: &str) -> &str {
 /// or written. Differences that the check finds are not an error: they are in
 /// [`Outcome::verification`], and then nothing is written.
 pub fn execute(
-    plan: &[PlannedFile],
+    plan: &[FileSplit],
     request: &Request,
     output: &Path,
     reporter: &dyn Reporter,
@@ -141,7 +141,7 @@ pub fn execute(
     let mut outcome =
         Outcome { files: vec![], archives: vec![], section_bytes: 0, archive_bytes: 0, verification: None };
     for file in plan {
-        let place = |archive: &crate::PlannedArchive| staging.root().join(ARCHIVES).join(&archive.name);
+        let place = |archive: &crate::PlannedKpack| staging.root().join(ARCHIVES).join(&archive.name);
         let done = engine::execute(&file.plan, &file.units, request.packing, &place, reporter)?;
         outcome.section_bytes += file.plan.binaries.iter().map(|binary| binary.section).sum::<u64>();
         for mut archive in done.archives {

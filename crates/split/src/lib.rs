@@ -22,5 +22,5 @@ pub mod wheels;
 pub use engine::{Done, Host, Packing, WrittenArchive, execute};
 pub use error::Error;
 pub use group::{Selection, TargetNames, TargetSet};
-pub use plan::{LeftAlone, Options, Plan, PlannedArchive, PlannedBinary, PlannedBundle, Reason, Unit, plan};
+pub use plan::{LeftAlone, Options, Plan, PlannedBinary, PlannedBundle, PlannedKpack, Reason, Unit, plan};
 pub use verify::verify;

@@ -71,7 +71,7 @@ pub struct Plan {
     /// The files to be changed, sorted by key.
     pub binaries: Vec<PlannedBinary>,
     /// The archives, in the order of the sets, then by target.
-    pub archives: Vec<PlannedArchive>,
+    pub archives: Vec<PlannedKpack>,
     /// Files with GPU code that stay unchanged, sorted by key.
     pub left_alone: Vec<LeftAlone>,
     /// All targets of the changed files, selected or not, in numeric order.
@@ -116,7 +116,7 @@ pub struct PlannedBundle {
 
 /// An archive that will be written.
 #[derive(Debug, Clone, Serialize)]
-pub struct PlannedArchive {
+pub struct PlannedKpack {
     /// File name of the archive.
     pub name: String,
     /// Index into [`Plan::sets`].
@@ -131,7 +131,7 @@ pub struct PlannedArchive {
     pub bytes: u64,
 }
 
-impl PlannedArchive {
+impl PlannedKpack {
     /// Returns the base target that all targets of the archive are variants of.
     pub fn base_target(&self) -> &str {
         target::base_target(&self.family)
@@ -323,14 +323,14 @@ pub(crate) fn is_kept(entry: &rocwheel_kpack::Entry, selection: &Selection) -> b
 }
 
 /// Creates the archives of all sets, from the bundles that were assigned to them.
-fn archives(plan: &Plan, names: TargetNames) -> Vec<PlannedArchive> {
-    let mut archives: Vec<PlannedArchive> = Vec::new();
+fn archives(plan: &Plan, names: TargetNames) -> Vec<PlannedKpack> {
+    let mut archives: Vec<PlannedKpack> = Vec::new();
     let mut places: BTreeMap<(usize, &str), usize> = BTreeMap::new();
     for (set_index, set) in plan.sets.iter().enumerate() {
         for target in set.targets.iter().filter(|target| plan.selection.takes(target)) {
             let family = names.in_file_name(target);
             let place = *places.entry((set_index, family)).or_insert_with(|| {
-                archives.push(PlannedArchive {
+                archives.push(PlannedKpack {
                     name: set.archive_name(target, names),
                     set: set_index,
                     family: family.to_owned(),

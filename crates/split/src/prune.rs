@@ -27,7 +27,7 @@ use rocwheel_wheel::WriteOptions;
 
 use crate::error::Error;
 pub use keep::Keep;
-pub use outcome::{Action, Outcome, Pruned, PrunedFile};
+pub use outcome::{Outcome, PruneAction, Pruned, PrunedFile};
 
 /// Default zstd level. Of jax_rocm7_pjrt's 29.5 MB for 27 targets, two targets take 7.1 MB at level
 /// 3, 5.6 MB at 9, in the same time, and 5.0 MB at 19, in three times as long.

@@ -27,9 +27,9 @@ use crate::verify::Verification;
 use crate::{Packing, TargetNames};
 
 pub use check::verify_parts;
-pub use execute::{Growth, Kind, Outcome, Output, execute, prepare};
-pub use metadata::{Extra, TARGET_PLACEHOLDER};
-pub use planner::{Device, DeviceFile, Dropped, Kept, Plan, plan};
+pub use execute::{Kind, Outcome, Output, SizeGrowth, execute, prepare};
+pub use metadata::{DeviceExtra, TARGET_PLACEHOLDER};
+pub use planner::{Device, DeviceFile, DroppedTarget, Plan, UnsplitFile, plan};
 
 /// Settings for a split of wheels.
 #[derive(Debug, Clone)]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_audit::written::{Set, Verdict};
@@ -366,22 +367,10 @@ fn whose(members: &[&str]) -> String {
     }
 }
 
-/// Reads a size: bytes, or a number with kB, MB, GB, KiB, MiB or GiB.
+/// Reads a size: bytes, or a number with a unit of 1000 (MB) or 1024 (MiB).
 fn size(text: &str) -> Result<u64, String> {
-    let digits = text.find(|next: char| !next.is_ascii_digit() && next != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let factor = match unit.trim().to_ascii_lowercase().as_str() {
-        "" | "b" => 1.0,
-        "k" | "kb" => 1e3,
-        "m" | "mb" => 1e6,
-        "g" | "gb" => 1e9,
-        "kib" => 1024.0,
-        "mib" => 1024.0 * 1024.0,
-        "gib" => 1024.0 * 1024.0 * 1024.0,
-        _ => return Err(format!("`{unit}` is no unit: kB, MB, GB, KiB, MiB and GiB are")),
-    };
-    let number: f64 = number.parse().map_err(|_| "a size begins with a number".to_owned())?;
-    Ok((number * factor).round() as u64)
+    let size = text.parse::<ByteSize>();
+    size.map(|size| size.as_u64()).map_err(|_| format!("`{text}` is no size: write it as 500MB or 1.5GiB"))
 }
 
 #[cfg(test)]
@@ -390,9 +379,14 @@ mod tests {
 
     #[test]
     fn sizes_have_units() {
-        for (text, bytes) in
-            [("100", 100), ("500MB", 500_000_000), ("1.5GiB", 1_610_612_736), ("2 kB", 2000), ("1GB", 1_000_000_000)]
-        {
+        for (text, bytes) in [
+            ("100", 100),
+            ("500MB", 500_000_000),
+            ("1.5GiB", 1_610_612_736),
+            ("2 kB", 2000),
+            ("1GB", 1_000_000_000),
+            ("2t", 2_000_000_000_000),
+        ] {
             assert_eq!(size(text), Ok(bytes), "{text}");
         }
         for wrong in ["", "MB", "5 parsecs", "1.2.3MB", "-1"] {

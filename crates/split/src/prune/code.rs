@@ -21,7 +21,7 @@ use rocwheel_rocm::{Databases, TargetTable};
 
 use super::forecast::{self, Amount, Forecast};
 use super::outcome::sorted;
-use super::{Action, Empty, Error, Options, PrunedFile, Run};
+use super::{Empty, Error, Options, PruneAction, PrunedFile, Run};
 use crate::plan;
 
 /// The kind of GPU code in a file.
@@ -69,10 +69,10 @@ impl Verdict {
     /// Returns the record of the file at `path`, which has `before` bytes, for the outcome.
     pub(super) fn listed(&self, path: &str, before: u64) -> PrunedFile {
         let (action, after, estimated) = match &self.fate {
-            Fate::Stays => (Action::Kept, before, false),
-            Fate::Changes(content) => (Action::Changed, content.size(), false),
-            Fate::WouldChange(forecast) => (Action::Changed, forecast.size, forecast.is_estimate),
-            Fate::Goes => (Action::Dropped, 0, false),
+            Fate::Stays => (PruneAction::Kept, before, false),
+            Fate::Changes(content) => (PruneAction::Changed, content.size(), false),
+            Fate::WouldChange(forecast) => (PruneAction::Changed, forecast.size, forecast.is_estimate),
+            Fate::Goes => (PruneAction::Dropped, 0, false),
         };
         PrunedFile {
             path: path.to_owned(),

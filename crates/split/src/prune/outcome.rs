@@ -50,7 +50,7 @@ pub struct PrunedFile {
     /// Path of the file in the input; empty if it is the input.
     pub path: String,
     /// The change.
-    pub action: Action,
+    pub action: PruneAction,
     /// Bytes before; for members of wheels the uncompressed size.
     pub before: u64,
     /// Bytes after.
@@ -69,7 +69,7 @@ pub struct PrunedFile {
 /// The change to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Action {
+pub enum PruneAction {
     /// The file stays unchanged.
     Kept,
     /// Code for other targets was removed, or plain bundles were compressed.
@@ -84,10 +84,10 @@ impl Pruned {
         let all = |targets: fn(&PrunedFile) -> &Vec<String>| {
             sorted(self.files.iter().flat_map(|file| targets(file).clone()).collect::<BTreeSet<String>>())
         };
-        let changed = self.files.iter().any(|file| file.action != Action::Kept);
+        let changed = self.files.iter().any(|file| file.action != PruneAction::Kept);
         PrunedFile {
             path: path.to_owned(),
-            action: if changed { Action::Changed } else { Action::Kept },
+            action: if changed { PruneAction::Changed } else { PruneAction::Kept },
             before: self.before,
             after: self.after,
             estimated: self.estimated,
@@ -109,7 +109,7 @@ impl Outcome {
     /// Returns all targets whose code was kept.
     pub fn kept(&self) -> BTreeSet<String> {
         let files = self.inputs.iter().flat_map(|input| &input.files);
-        files.filter(|file| file.action != Action::Dropped).flat_map(|file| file.kept.iter().cloned()).collect()
+        files.filter(|file| file.action != PruneAction::Dropped).flat_map(|file| file.kept.iter().cloned()).collect()
     }
 
     /// Returns all targets whose code was removed, in numeric order.

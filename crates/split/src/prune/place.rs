@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rocwheel_output::{Staged, StagedFile, StagingFolder};
 use rocwheel_wheel::WheelName;
 
-use super::{Action, Destination, Error, Options, Pruned, Run};
+use super::{Destination, Error, Options, PruneAction, Pruned, Run};
 
 /// Checks that no output overwrites another output or lies in an input.
 pub(super) fn check(paths: &[PathBuf], destination: &Destination) -> Result<(), Error> {
@@ -116,8 +116,8 @@ impl Place {
         let at = |root: &Path, path: &str| if path.is_empty() { root.to_owned() } else { root.join(path) };
         let file = |path: &str| StagedFile { staged: at(&result, path), place: at(&self.output, path) };
         let files = pruned.files.iter().map(|pruned| (pruned.action, file(&pruned.path))).collect::<Vec<_>>();
-        let is_changed_wheel = |(action, file): &&(Action, StagedFile)| {
-            *action == Action::Changed && WheelName::is_wheel(&file.place) && file.staged.is_file()
+        let is_changed_wheel = |(action, file): &&(PruneAction, StagedFile)| {
+            *action == PruneAction::Changed && WheelName::is_wheel(&file.place) && file.staged.is_file()
         };
         let mut shown: Vec<StagedFile> = files.iter().filter(is_changed_wheel).map(|(_, file)| file.clone()).collect();
         if WheelName::is_wheel(&self.output) {
@@ -133,9 +133,9 @@ impl Place {
             };
         }
         Ok(files.into_iter().fold(staged, |staged, (action, file)| match action {
-            Action::Kept => staged,
-            Action::Changed => staged.with_moved(file),
-            Action::Dropped => staged.with_removed(file.place, Some(self.output.clone())),
+            PruneAction::Kept => staged,
+            PruneAction::Changed => staged.with_moved(file),
+            PruneAction::Dropped => staged.with_removed(file.place, Some(self.output.clone())),
         }))
     }
 }

@@ -11,7 +11,7 @@ use rocwheel_report::Reporter;
 use rocwheel_wheel::{Row, RowEdit, edit_rows, parse_rows};
 
 use super::place::Place;
-use super::{Action, Error, Pruned, PrunedFile};
+use super::{Error, PruneAction, Pruned, PrunedFile};
 
 /// `true` if a path of a tree is the RECORD of an installed distribution.
 pub(super) fn is_record(path: &str) -> bool {
@@ -66,7 +66,7 @@ impl Records<'_> {
         let note = if count == 1 { format!("{rows} different") } else { format!("{count} {rows} different") };
         Ok(Some(PrunedFile {
             path: path.to_owned(),
-            action: Action::Changed,
+            action: PruneAction::Changed,
             before,
             after,
             estimated: false,
@@ -80,14 +80,14 @@ impl Records<'_> {
         // Rows are relative to the folder that holds `.dist-info`.
         let Some(path) = link_target(parent(record), &row.path) else { return Ok(RowEdit::Keep) };
         let is_it = |file: &&PrunedFile| match file.action {
-            Action::Kept => false,
-            Action::Changed => file.path == path,
-            Action::Dropped => {
+            PruneAction::Kept => false,
+            PruneAction::Changed => file.path == path,
+            PruneAction::Dropped => {
                 path.strip_prefix(&file.path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
             }
         };
         let Some(file) = self.files.iter().find(is_it) else { return Ok(RowEdit::Keep) };
-        if file.action == Action::Dropped {
+        if file.action == PruneAction::Dropped {
             return Ok(RowEdit::Drop);
         }
         let digest = match self.place.staged(&path) {
@@ -101,10 +101,11 @@ impl Records<'_> {
 /// Warns about RECORD files above `output` that list files which changed below it: they are outside
 /// the directory to be pruned.
 pub(super) fn warn_outside(output: &Path, pruned: &Pruned, reporter: &dyn Reporter) {
-    let changed = pruned.files.iter().filter(|file| file.action != Action::Kept).map(|file| match file.path.as_str() {
-        "" => output.to_owned(),
-        path => output.join(path),
-    });
+    let changed =
+        pruned.files.iter().filter(|file| file.action != PruneAction::Kept).map(|file| match file.path.as_str() {
+            "" => output.to_owned(),
+            path => output.join(path),
+        });
     let changed: BTreeSet<_> = changed.collect();
     if changed.is_empty() {
         return;

@@ -19,7 +19,7 @@ use super::outcome::sorted;
 use super::place::Place;
 use super::record::{self, Records};
 use super::wheel_file::WheelFile;
-use super::{Action, Error, Pruned, PrunedFile, check};
+use super::{Error, PruneAction, Pruned, PrunedFile, check};
 use crate::verify::contradiction;
 
 /// A directory with this file is an artifact.
@@ -213,7 +213,7 @@ impl<'a> Tree<'a> {
         self.dropped.insert(relative.to_owned());
         self.pruned.files.push(PrunedFile {
             path: relative.to_owned(),
-            action: Action::Dropped,
+            action: PruneAction::Dropped,
             before: size,
             after: 0,
             kept: Vec::new(),
@@ -282,7 +282,7 @@ impl<'a> Tree<'a> {
     fn add(&mut self, file: PrunedFile) {
         self.pruned.after += file.after;
         self.pruned.estimated |= file.estimated;
-        let paths = if file.action == Action::Dropped { &mut self.dropped } else { &mut self.expected };
+        let paths = if file.action == PruneAction::Dropped { &mut self.dropped } else { &mut self.expected };
         paths.insert(file.path.clone());
         self.pruned.files.push(file);
     }
@@ -326,7 +326,7 @@ impl<'a> Tree<'a> {
                 self.dropped.insert(link.clone());
                 self.pruned.files.push(PrunedFile {
                     path: link,
-                    action: Action::Dropped,
+                    action: PruneAction::Dropped,
                     before: 0,
                     after: 0,
                     kept: Vec::new(),

@@ -11,7 +11,7 @@ use rocwheel_wheel::read::{Kind as MemberKind, MemberContent, Wheel};
 
 use super::code::{Fate, Kind, Pruner, looks_like};
 use super::outcome::sorted;
-use super::{Action, Empty, Error, Pruned, PrunedFile, check, extras};
+use super::{Empty, Error, PruneAction, Pruned, PrunedFile, check, extras};
 use crate::verify::contradiction;
 
 /// Members of up to this many bytes are unpacked each time they are read, larger ones only once.
@@ -93,7 +93,7 @@ impl<'a> WheelFile<'a> {
         self.pruned.others -= 1;
         self.pruned.files.push(PrunedFile {
             path: name,
-            action: if extras.metadata.is_some() { Action::Changed } else { Action::Kept },
+            action: if extras.metadata.is_some() { PruneAction::Changed } else { PruneAction::Kept },
             before,
             after,
             estimated: false,
@@ -115,18 +115,18 @@ impl<'a> WheelFile<'a> {
 
     /// `true` if the result differs from the input. In a dry run the new members are not known.
     fn changes(&self) -> bool {
-        self.pruned.files.iter().any(|file| file.action != Action::Kept)
+        self.pruned.files.iter().any(|file| file.action != PruneAction::Kept)
     }
 
     /// `true` if all its files with GPU code are for other targets, as in a device wheel.
     pub(super) fn is_for_others(&self) -> bool {
-        !self.pruned.files.is_empty() && self.pruned.files.iter().all(|file| file.action == Action::Dropped)
+        !self.pruned.files.is_empty() && self.pruned.files.iter().all(|file| file.action == PruneAction::Dropped)
     }
 
     /// Returns the record of the wheel as a file that is removed from a directory.
     pub(super) fn dropped(&self, path: &str) -> PrunedFile {
         let note = Some("a wheel for other targets".to_owned());
-        PrunedFile { action: Action::Dropped, after: 0, estimated: false, note, ..self.pruned.as_file(path) }
+        PrunedFile { action: PruneAction::Dropped, after: 0, estimated: false, note, ..self.pruned.as_file(path) }
     }
 
     /// Fails if the wheel had code and none would be left, unless that is allowed.

@@ -48,7 +48,7 @@ pub struct Request {
     /// Storage of code objects in archives.
     pub packing: Packing,
     /// Treatment of a set whose HIP runtime cannot read archives.
-    pub unsupported: Unsupported,
+    pub unsupported: OldRuntime,
     /// `Full` checks the result before it replaces the output.
     pub verification: Verification,
 }
@@ -91,7 +91,7 @@ impl DatabaseChoice {
 
 /// Treatment of a set whose HIP runtime cannot read archives: it would load and have no kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Unsupported {
+pub enum OldRuntime {
     /// Fail.
     #[default]
     Refuse,
@@ -207,7 +207,7 @@ fn units(catalog: &Catalog, members: &[usize], destinations: &[Vec<Destination>]
 
 /// Refuses a set whose runtime cannot read archives: it loads a split library silently and then
 /// finds no kernels.
-fn check_runtime(catalog: &Catalog, unsupported: Unsupported) -> Result<(), Error> {
+fn check_runtime(catalog: &Catalog, unsupported: OldRuntime) -> Result<(), Error> {
     let named = |start: &str| {
         let mut entries =
             catalog.artifacts.iter().flat_map(|artifact| artifact.entries.iter().map(move |entry| (artifact, entry)));
@@ -217,7 +217,7 @@ fn check_runtime(catalog: &Catalog, unsupported: Unsupported) -> Result<(), Erro
         entries.find(|(_, entry)| starts(entry)).map(|(artifact, entry)| artifact.path(entry))
     };
     match (named("libamdhip64.so"), named("librocm_kpack.so")) {
-        (Some(runtime), None) if unsupported == Unsupported::Refuse => Err(Error::RuntimeWithoutArchives { runtime }),
+        (Some(runtime), None) if unsupported == OldRuntime::Refuse => Err(Error::RuntimeWithoutArchives { runtime }),
         _ => Ok(()),
     }
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{ARCHIVES, GENERIC, Request, Units};
 use crate::error::Error;
 use crate::group;
-use crate::plan::{Plan, PlannedArchive};
+use crate::plan::{Plan, PlannedKpack};
 
 /// The destination of an entry of an artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -240,7 +240,7 @@ impl<'a> Sorter<'a> {
 }
 
 /// Returns the name of the artifact that an archive is written to.
-pub(super) fn archive_artifact(name: &ArtifactName, archive: &PlannedArchive) -> ArtifactName {
+pub(super) fn archive_artifact(name: &ArtifactName, archive: &PlannedKpack) -> ArtifactName {
     ArtifactName { target_family: archive.family.clone(), ..name.clone() }
 }
 

@@ -119,7 +119,7 @@ impl Writer<'_> {
             Outcome { artifacts: vec![], section_bytes: 0, archive_bytes: 0, grown: vec![], verification: None };
         let mut hosts: Vec<Vec<Host>> = Vec::new();
         for group in &self.plan.groups {
-            let place = |archive: &crate::plan::PlannedArchive| self.archive_path(group, archive);
+            let place = |archive: &crate::plan::PlannedKpack| self.archive_path(group, archive);
             let done = engine::execute(&group.plan, &group.units, request.packing, &place, self.reporter)?;
             let before: u64 = group.plan.binaries.iter().map(|binary| binary.section).sum();
             let after: u64 = done.archives.iter().map(|archive| archive.size).sum();
@@ -141,7 +141,7 @@ impl Writer<'_> {
     }
 
     /// Returns the path of an archive of a group, which the plan's artifacts list by name.
-    fn archive_path(&self, group: &super::PlannedGroup, archive: &crate::plan::PlannedArchive) -> PathBuf {
+    fn archive_path(&self, group: &super::PlannedGroup, archive: &crate::plan::PlannedKpack) -> PathBuf {
         let artifact = archive_artifact(&group.sources[0], archive);
         let planned = self.plan.artifacts.iter().find(|planned| planned.name == artifact);
         let mut paths = planned.iter().flat_map(|planned| &planned.archives);

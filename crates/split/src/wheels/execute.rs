@@ -57,7 +57,7 @@ pub struct Output {
 /// makes use of that. Archives, which are compressed one code object at a time, cannot (kpack
 /// specification 8, B20).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Growth {
+pub struct SizeGrowth {
     /// Bytes of the compressed bundles in the input.
     pub before: u64,
     /// Bytes of all archives.
@@ -72,7 +72,7 @@ pub struct Outcome {
     /// The host wheel, the variant, then the device wheels in the order of the plan.
     pub wheels: Vec<Output>,
     /// Set if compressed GPU code takes more space than before.
-    pub growth: Option<Growth>,
+    pub growth: Option<SizeGrowth>,
     /// Result of the comparison with the input; `None` if it was skipped.
     pub verification: Option<Report>,
 }
@@ -197,13 +197,13 @@ impl Job<'_> {
         Ok(parts.wheel.check_members(copied, self.reporter)?)
     }
 
-    fn write(&self) -> Result<(Vec<StagedWheel>, Option<Growth>), Error> {
+    fn write(&self) -> Result<(Vec<StagedWheel>, Option<SizeGrowth>), Error> {
         let parts = &self.plan.parts;
         self.check_copies()?;
         let mut done: Vec<Done> = Vec::new();
         for (index, (zone, code)) in parts.zones.iter().zip(&self.plan.code).enumerate() {
             let folder = self.folder(&format!("archives{index}"));
-            let place = |archive: &crate::PlannedArchive| folder.join(&archive.name);
+            let place = |archive: &crate::PlannedKpack| folder.join(&archive.name);
             let made = crate::execute(code, &zone.units, self.request.packing, &place, self.reporter);
             done.push(made.map_err(|source| code_error(&parts.wheel, source))?);
         }
@@ -329,7 +329,7 @@ fn summary(plan: &Plan, device: &Device) -> String {
 /// Returns the description of a device wheel, which an index displays.
 fn description(plan: &Plan, device: &Device) -> String {
     let host = &plan.distribution;
-    let asks = |extra: &&super::Extra| extra.distributions.contains(&device.distribution);
+    let asks = |extra: &&super::DeviceExtra| extra.distributions.contains(&device.distribution);
     let extra = plan.extras.iter().find(asks).map_or("device-all", |extra| extra.name.as_str());
     format!(
         "The part of {host} {} that runs on AMD GPUs of the kind {}. It is of no use alone; `pip install \"{host}[{extra}]\"` \
@@ -365,7 +365,7 @@ fn tuple(values: &[&str]) -> String {
 }
 
 /// Sums up code that was compressed in the input.
-fn growth(plan: &Plan, done: &[Done]) -> Option<Growth> {
+fn growth(plan: &Plan, done: &[Done]) -> Option<SizeGrowth> {
     let compressed = plan.code.iter().flat_map(|code| &code.binaries).any(|binary| {
         let mut bundles = binary.bundles.iter().filter(|bundle| bundle.code_objects > 0);
         bundles.any(|bundle| bundle.compressed)
@@ -377,7 +377,7 @@ fn growth(plan: &Plan, done: &[Done]) -> Option<Growth> {
         archives.map(|(plan, archive)| done[plan].archives[archive].size).sum()
     };
     let largest = plan.devices.iter().map(of_device).max().unwrap_or_default();
-    (compressed && after > before).then_some(Growth { before, after, largest })
+    (compressed && after > before).then_some(SizeGrowth { before, after, largest })
 }
 
 /// Discards warnings: every device wheel is made from the same input, whose oddities were reported

@@ -16,7 +16,7 @@ pub const TARGET_PLACEHOLDER: &str = "@GFXARCH@";
 
 /// An extra of the host wheel and the distributions it requires.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Extra {
+pub struct DeviceExtra {
     /// `device-gfx942`, or `device-all`.
     pub name: String,
     /// The target of the extra; `None` for `device-all`.
@@ -28,7 +28,7 @@ pub struct Extra {
 /// Returns the extras of a host wheel for the packages `keys`: one for each target, one for each
 /// generic target and each target that can run its code, and `device-all`. Families have no extras:
 /// the extras of their targets require their packages too.
-pub(super) fn extras(prefix: &str, keys: &BTreeSet<String>, wanted: &dyn Fn(&str) -> bool) -> Vec<Extra> {
+pub(super) fn extras(prefix: &str, keys: &BTreeSet<String>, wanted: &dyn Fn(&str) -> bool) -> Vec<DeviceExtra> {
     let families = DevicePackages::embedded();
     let mut targets: BTreeSet<&str> = BTreeSet::new();
     for key in keys {
@@ -43,9 +43,9 @@ pub(super) fn extras(prefix: &str, keys: &BTreeSet<String>, wanted: &dyn Fn(&str
     }
     let mut targets: Vec<&str> = targets.into_iter().collect();
     targets.sort_by(|left, right| families.compare(left, right));
-    let mut extras: Vec<Extra> = targets
+    let mut extras: Vec<DeviceExtra> = targets
         .into_iter()
-        .map(|target| Extra {
+        .map(|target| DeviceExtra {
             name: device_packages::extra(target),
             target: Some(target.to_owned()),
             distributions: distributions(prefix, families.chain(target).iter().filter(|key| keys.contains(*key))),
@@ -54,7 +54,7 @@ pub(super) fn extras(prefix: &str, keys: &BTreeSet<String>, wanted: &dyn Fn(&str
     let mut all: Vec<&String> = keys.iter().collect();
     all.sort_by(|left, right| families.compare(left, right));
     let distributions = distributions(prefix, all.into_iter());
-    extras.push(Extra { name: "device-all".to_owned(), target: None, distributions });
+    extras.push(DeviceExtra { name: "device-all".to_owned(), target: None, distributions });
     extras
 }
 
@@ -74,7 +74,7 @@ pub(super) enum Markers {
 
 /// Returns the headers to add to METADATA of the host wheel: name and value.
 pub(super) fn host_lines(
-    extras: &[Extra],
+    extras: &[DeviceExtra],
     version: &str,
     requires: &[String],
     markers: Markers,

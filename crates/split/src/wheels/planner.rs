@@ -14,7 +14,7 @@ use rocwheel_wheel::read::Wheel;
 use rocwheel_wheel::{Headers, WheelName};
 use serde::Serialize;
 
-use super::metadata::{self, Extra, Markers};
+use super::metadata::{self, DeviceExtra, Markers};
 use super::place::{self, Folders, Scheme};
 use super::survey::{self, Binary, DatabaseFile, Survey, code_error};
 use super::{Error, Request, check, variant};
@@ -46,16 +46,16 @@ pub struct Plan {
     /// Requirements that are added to the host wheel.
     pub requires: Vec<String>,
     /// Extras that are added to the host wheel.
-    pub extras: Vec<Extra>,
+    pub extras: Vec<DeviceExtra>,
     /// Device wheels: targets in numeric order, then generic targets, sub-families and families.
     pub devices: Vec<Device>,
     /// The plans for GPU code in libraries: for files in site-packages, and for files below the
     /// prefix.
     pub code: Vec<crate::Plan>,
     /// Targets that are not kept, with the files that are removed.
-    pub dropped: Vec<Dropped>,
+    pub dropped: Vec<DroppedTarget>,
     /// Files with GPU code that stay unchanged.
-    pub kept: Vec<Kept>,
+    pub kept: Vec<UnsplitFile>,
     #[serde(skip)]
     pub(super) parts: Parts,
 }
@@ -126,7 +126,7 @@ pub struct DeviceFile {
 
 /// A target that is not kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Dropped {
+pub struct DroppedTarget {
     /// Name of the target in bundles or databases.
     pub target: String,
     /// Number of files of kernel databases that are removed.
@@ -135,7 +135,7 @@ pub struct Dropped {
 
 /// A file with GPU code that stays unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Kept {
+pub struct UnsplitFile {
     /// Name of the member.
     pub member: String,
     /// The reason, for the report.
@@ -171,7 +171,7 @@ pub fn plan(path: &Path, request: &Request, reporter: &dyn Reporter) -> Result<P
         let options = Options { group, selection, names: request.names, checksum: Checksum::Skip };
         let plan = crate::plan::plan_any(&zone.units, &options, reporter);
         let plan = plan.map_err(|source| code_error(&wheel, source))?;
-        kept.extend(plan.left_alone.iter().map(|left| (left.key.clone(), left.reason)).map(Kept::from));
+        kept.extend(plan.left_alone.iter().map(|left| (left.key.clone(), left.reason)).map(UnsplitFile::from));
         code.push(plan);
     }
     let (databases, dropped) = databases(survey.databases, &selection, &code);
@@ -221,9 +221,9 @@ pub fn plan(path: &Path, request: &Request, reporter: &dyn Reporter) -> Result<P
     })
 }
 
-impl From<(String, Reason)> for Kept {
-    fn from((member, reason): (String, Reason)) -> Kept {
-        Kept { member, reason: reason.to_string() }
+impl From<(String, Reason)> for UnsplitFile {
+    fn from((member, reason): (String, Reason)) -> UnsplitFile {
+        UnsplitFile { member, reason: reason.to_string() }
     }
 }
 
@@ -348,7 +348,7 @@ fn root(
 
 /// Groups files with GPU code by the folder of their archives, and lists those that have to stay
 /// unchanged.
-fn zones(binaries: &[Binary], root: &str, group: &str) -> (Vec<Zone>, Vec<Kept>) {
+fn zones(binaries: &[Binary], root: &str, group: &str) -> (Vec<Zone>, Vec<UnsplitFile>) {
     let folders = [(Scheme::Site, format!("{root}/{ARCHIVES}")), (Scheme::Data, format!("share/{group}/{ARCHIVES}"))];
     let zones = folders.into_iter().map(|(scheme, archives)| {
         let of_zone = binaries.iter().filter(|binary| binary.place.scheme == scheme);
@@ -358,7 +358,7 @@ fn zones(binaries: &[Binary], root: &str, group: &str) -> (Vec<Zone>, Vec<Kept>)
         });
         Zone { scheme, units: units.collect(), archives: archives.clone() }
     });
-    let kept = binaries.iter().filter(|binary| binary.place.scheme == Scheme::Elsewhere).map(|binary| Kept {
+    let kept = binaries.iter().filter(|binary| binary.place.scheme == Scheme::Elsewhere).map(|binary| UnsplitFile {
         member: binary.member.clone(),
         reason: "installers put it where no fixed path leads to archives".to_owned(),
     });
@@ -371,7 +371,7 @@ fn databases(
     files: Vec<DatabaseFile>,
     selection: &Selection,
     code: &[crate::Plan],
-) -> (Vec<(Option<String>, DatabaseFile)>, Vec<Dropped>) {
+) -> (Vec<(Option<String>, DatabaseFile)>, Vec<DroppedTarget>) {
     let mut dropped: BTreeMap<String, u64> = BTreeMap::new();
     let in_code = code.iter().flat_map(|plan| &plan.targets).filter(|target| !selection.takes(target));
     dropped.extend(in_code.map(|target| (target.clone(), 0)));
@@ -383,8 +383,8 @@ fn databases(
         }
         planned.push((wanted.then(|| DevicePackages::embedded().key(&file.target)), file));
     }
-    let mut dropped: Vec<Dropped> =
-        dropped.into_iter().map(|(target, database_files)| Dropped { target, database_files }).collect();
+    let mut dropped: Vec<DroppedTarget> =
+        dropped.into_iter().map(|(target, database_files)| DroppedTarget { target, database_files }).collect();
     dropped.sort_by(|left, right| target::compare(&left.target, &right.target));
     (planned, dropped)
 }
@@ -457,7 +457,7 @@ fn devices(
     Ok(devices)
 }
 
-fn check_extras(wheel: &Wheel, headers: &Headers, extras: &[Extra]) -> Result<(), Error> {
+fn check_extras(wheel: &Wheel, headers: &Headers, extras: &[DeviceExtra]) -> Result<(), Error> {
     let there = headers.all("Provides-Extra");
     let there: BTreeSet<String> = there.iter().map(|extra| rocwheel_wheel::canonical_name(extra)).collect();
     match extras.iter().find(|extra| there.contains(&extra.name)) {

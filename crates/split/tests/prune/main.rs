@@ -12,7 +12,7 @@ use rocwheel_kpack::{Archive, ArchiveWriter, Blob, FatBinary, Scheme};
 use rocwheel_report::Silent;
 use rocwheel_rocm::TargetTable;
 use rocwheel_split::Error;
-use rocwheel_split::prune::{Action, Compress, Destination, Empty, Keep, Options, Outcome, Run, prune};
+use rocwheel_split::prune::{Compress, Destination, Empty, Keep, Options, Outcome, PruneAction, Run, prune};
 use rocwheel_system::symlink;
 use rocwheel_testing::gpu::{Gpu, Link, Unit};
 use rocwheel_wheel::read::Wheel;
@@ -109,7 +109,7 @@ fn check_library(gpu: &Gpu, file: &Path, is_library: bool) {
     let wanted = ["gfx90a:xnack+", "gfx90a:xnack-", "gfx942"];
     assert!(code(&result) == expected(file, &wanted));
     let entry = &outcome.inputs[0].files[0];
-    assert_eq!(entry.action, Action::Changed);
+    assert_eq!(entry.action, PruneAction::Changed);
     assert_eq!(entry.kept, wanted);
     assert_eq!(entry.dropped, ["gfx1030", "gfx1100"]);
     let size = fs_err::metadata(&result).expect("result").len();
@@ -125,7 +125,7 @@ fn check_library(gpu: &Gpu, file: &Path, is_library: bool) {
     // Pruning again changes nothing.
     let again = gpu.path("again");
     let outcome = Call::keep("gfx942,gfx90a").run(&result, &again).expect("prune");
-    assert_eq!(outcome.inputs[0].files[0].action, Action::Kept);
+    assert_eq!(outcome.inputs[0].files[0].action, PruneAction::Kept);
     assert!(fs_err::read(again.join(name)).expect("copy") == fs_err::read(&result).expect("result"));
     gpu.run("strip", &[result.to_str().expect("UTF-8")]);
     assert_eq!(lines(&gpu.load(&result, is_library).expect("loads after strip")), lines(&said));
@@ -282,7 +282,7 @@ fn archives_keep_the_wanted_targets() {
     let file = folder.path().join("group_gfx90a.kpack");
     archive(&file, &["gfx90a:xnack+", "gfx90a:xnack-"]);
     let outcome = Call::keep("gfx90a:xnack+").run(&file, &folder.path().join("out")).expect("prune");
-    assert_eq!((outcome.inputs[0].verified, outcome.inputs[0].files[0].action), (3, Action::Changed));
+    assert_eq!((outcome.inputs[0].verified, outcome.inputs[0].files[0].action), (3, PruneAction::Changed));
     let bytes = fs_err::read(folder.path().join("out/group_gfx90a.kpack")).expect("read");
     let result = Archive::open(&bytes, bytes.len() as u64).expect("archive");
     assert_eq!((result.group.as_str(), result.targets.join(" ").as_str()), ("group", "gfx90a:xnack+"));

@@ -166,7 +166,7 @@ fn dry_runs_tell_sizes_without_the_work() {
     let plain = build(&gpu, &[], &["-shared"]);
     let (expected, actual) = (dry(&plain, Call::keep("gfx942")), real(&plain, Call::keep("gfx942"), "plain"));
     assert_eq!((expected.after, expected.estimated), (actual.after, false));
-    let shown = |outcome: &Outcome| -> Vec<(Action, Vec<String>, Vec<String>)> {
+    let shown = |outcome: &Outcome| -> Vec<(PruneAction, Vec<String>, Vec<String>)> {
         let files = outcome.inputs.iter().flat_map(|input| &input.files);
         files.map(|file| (file.action, file.kept.clone(), file.dropped.clone())).collect()
     };
@@ -297,7 +297,7 @@ fn extras_of_host_wheels_follow() {
     let wanted =
         ["fat-1.0-py3-none-manylinux_2_28_x86_64.whl", "fat_device_gfx942-1.0-py3-none-manylinux_2_28_x86_64.whl"];
     assert_eq!(names, wanted);
-    let gone = outcome.inputs[0].files.iter().find(|file| file.action == Action::Dropped).expect("dropped");
+    let gone = outcome.inputs[0].files.iter().find(|file| file.action == PruneAction::Dropped).expect("dropped");
     assert_eq!(gone.note.as_deref(), Some("a wheel for other targets"));
     let pruned = Wheel::open(&output.join("dist").join(wanted[0])).expect("open");
     assert_eq!(pruned.verify().expect("verify"), []);

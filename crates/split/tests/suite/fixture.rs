@@ -86,7 +86,7 @@ pub fn split(files: &[(&str, Vec<u8>)], settings: &Settings) -> Split {
     let options = Options { group: "test_lib".into(), selection, names, checksum: Checksum::Compare };
     let plan = rocwheel_split::plan(&units, &options, &Silent).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let place = |archive: &rocwheel_split::PlannedArchive| folder.path().join(&archive.name);
+    let place = |archive: &rocwheel_split::PlannedKpack| folder.path().join(&archive.name);
     let Done { hosts, archives } = rocwheel_split::execute(&plan, &units, settings.packing, &place, &Silent).unwrap();
     let mut after: BTreeMap<String, Vec<u8>> =
         files.iter().map(|(path, bytes)| ((*path).to_owned(), bytes.clone())).collect();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rocwheel_artifact::{Catalog, Manifest};
 use rocwheel_report::{Hint as _, Reporter, Silent, Unit};
-use rocwheel_split::tree::{self, DatabaseChoice, Outcome, Request, TreePlan, Unsupported};
+use rocwheel_split::tree::{self, DatabaseChoice, OldRuntime, Outcome, Request, TreePlan};
 use rocwheel_split::verify::Verification;
 use rocwheel_split::{Error, Packing, Selection, TargetNames};
 use rocwheel_system::symlink;
@@ -129,7 +129,7 @@ fn request() -> Request {
         databases: DatabaseChoice::All,
         names: TargetNames::Base,
         packing: Packing::default(),
-        unsupported: Unsupported::Refuse,
+        unsupported: OldRuntime::Refuse,
         verification: Verification::Full,
     }
 }
@@ -252,7 +252,7 @@ fn a_runtime_that_cannot_read_archives_is_refused() {
     assert!(matches!(&error, Error::RuntimeWithoutArchives { runtime } if runtime.ends_with("lib/libamdhip64.so.5")));
     assert!(error.hint().unwrap().contains("--force"));
     assert!(!tree.output().exists());
-    tree.split(&Request { unsupported: Unsupported::Allow, ..request() }).unwrap();
+    tree.split(&Request { unsupported: OldRuntime::Allow, ..request() }).unwrap();
     tree.file("core-kpack_lib_generic", "core/stage", "lib/librocm_kpack.so.1", b"x");
     tree.split(&request()).unwrap();
 }

@@ -4,82 +4,76 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
 use rocwheel_artifact::manifest::{DIST_INFO_FILE, DistInfo};
-use rocwheel_recipe::{Input, Packages, Rocm, SdkKind};
 use rocwheel_report::Reporter;
 use rocwheel_rocm::TargetTable;
 use rocwheel_wheel::WheelName;
 
-use crate::failure::{Result, Usage};
+use crate::cell::SdkKind;
+use crate::error::Error;
+use crate::job::{InputWheel, Rocm, RocmPackages};
 
-/// Where ROCm is, and what else is installed before.
-#[derive(Clone, Args)]
-#[command(next_help_heading = "ROCm and other packages to build against")]
-pub(crate) struct Sdk {
-    /// ROCm to build against: Python packages of an index (`index` or `index=URL`), of a page or
-    /// folder with links (`find-links=…`), of a folder (`directory=DIR`), or an installed one
-    /// (`prefix=DIR`) [default: ROCM_PATH or ROCM_HOME, else /opt/rocm or the newest
-    /// /opt/rocm-VERSION]
-    #[arg(long, value_name = "KIND[=PLACE]")]
-    rocm_sdk: Option<String>,
-    /// Version of the ROCm packages: a specifier with its operator
-    #[arg(long, value_name = "SPECIFIER", default_value = ">1.0")]
-    rocm_sdk_version: String,
-    /// More extras of the package rocm, separated by commas, such as device-gfx942
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    rocm_extras: Vec<String>,
-    /// Take no pre-releases of ROCm
-    #[arg(long)]
-    no_pre: bool,
-    /// Wheels to install first, such as a torch that was built elsewhere
-    #[arg(long, value_name = "WHEEL")]
-    with: Vec<PathBuf>,
+/// Where ROCm is, and the wheels to install before a build, as options name them.
+#[derive(Clone)]
+pub struct RocmChoice {
+    /// `KIND[=PLACE]`, such as `prefix=/opt/rocm` or `index=URL`; `None`: the installed ROCm.
+    pub place: Option<String>,
+    /// Versions of ROCm's packages that may be installed, such as `>1.0` (PEP 440).
+    pub specifier: String,
+    /// More extras of the package `rocm`.
+    pub extras: Vec<String>,
+    /// `true`: no pre-releases of ROCm's packages.
+    pub no_pre: bool,
+    /// Wheels to install first, such as a torch that was built elsewhere.
+    pub with: Vec<PathBuf>,
 }
 
 /// The address of an index may hold a secret, which is not shown.
-impl fmt::Debug for Sdk {
+impl fmt::Debug for RocmChoice {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Sdk { rocm_sdk, rocm_sdk_version, rocm_extras, no_pre, with } = self;
-        let shown = rocm_sdk.as_deref().map(|text| match text.split_once('=') {
+        let RocmChoice { place, specifier, extras, no_pre, with } = self;
+        let shown = place.as_deref().map(|text| match text.split_once('=') {
             Some((kind, place)) => format!("{kind}={}", rocwheel_source::without_secret(place)),
             None => text.to_owned(),
         });
-        let mut fields = formatter.debug_struct("Sdk");
-        fields.field("rocm_sdk", &shown).field("rocm_sdk_version", rocm_sdk_version).field("rocm_extras", rocm_extras);
+        let mut fields = formatter.debug_struct("RocmChoice");
+        fields.field("place", &shown).field("specifier", specifier).field("extras", extras);
         fields.field("no_pre", no_pre).field("with", with).finish()
     }
 }
 
-impl Sdk {
+impl RocmChoice {
     /// How ROCm comes to the builds: an installed one, unless packages are named.
-    pub(crate) fn kind(&self) -> SdkKind {
-        let is_prefix = self.rocm_sdk.as_deref().is_none_or(|text| text.split('=').next() == Some("prefix"));
+    pub fn kind(&self) -> SdkKind {
+        let is_prefix = self.place.as_deref().is_none_or(|text| text.split('=').next() == Some("prefix"));
         if is_prefix { SdkKind::Prefix } else { SdkKind::Packages }
     }
 
     /// With what stands for the versions of a cell put in.
-    pub(crate) fn filled(&self, fill: &dyn Fn(&str) -> Result<String, Usage>) -> Result<Sdk, Usage> {
-        let rocm_sdk = self.rocm_sdk.as_deref().map(fill).transpose()?;
-        Ok(Sdk { rocm_sdk, rocm_sdk_version: fill(&self.rocm_sdk_version)?, ..self.clone() })
+    pub fn filled(&self, fill: &dyn Fn(&str) -> Result<String, Error>) -> Result<RocmChoice, Error> {
+        let place = self.place.as_deref().map(fill).transpose()?;
+        Ok(RocmChoice { place, specifier: fill(&self.specifier)?, ..self.clone() })
     }
 
     /// The ROCm that recipes are built against.
-    pub(crate) fn rocm(&self, version: Option<&str>, surroundings: &BTreeMap<String, String>) -> Result<Rocm> {
-        let Some(text) = &self.rocm_sdk else {
+    pub fn rocm(&self, version: Option<&str>, surroundings: &BTreeMap<String, String>) -> Result<Rocm, Error> {
+        let Some(text) = &self.place else {
             let Some(path) = found(surroundings) else {
-                let usage = Usage::new("the ROCm to build against is not given, and there is none at /opt/rocm");
-                return Err(usage
-                    .hint("name it: `--rocm-sdk index=URL`, `find-links=…`, `directory=DIR` or `prefix=DIR`")
-                    .into());
+                return Err(Error::request_with(
+                    "the ROCm to build against is not given, and there is none at /opt/rocm",
+                    "name it: `--rocm-sdk index=URL`, `find-links=…`, `directory=DIR` or `prefix=DIR`",
+                ));
             };
             return prefix(&path, version);
         };
         let (kind, place) = text.split_once('=').map_or((text.as_str(), None), |(kind, place)| (kind, Some(place)));
         let packages =
-            Packages { specifier: self.rocm_sdk_version.clone(), extras: self.rocm_extras.clone(), pre: !self.no_pre };
+            RocmPackages { specifier: self.specifier.clone(), extras: self.extras.clone(), pre: !self.no_pre };
         let needed = || {
-            Usage::new(format!("`--rocm-sdk {kind}` needs a place")).hint(format!("write `--rocm-sdk {kind}=PLACE`"))
+            Error::request_with(
+                format!("`--rocm-sdk {kind}` needs a place"),
+                format!("write `--rocm-sdk {kind}=PLACE`"),
+            )
         };
         match (kind, place.filter(|place| !place.is_empty())) {
             ("index", url) => Ok(Rocm::Index { url: url.map(str::to_owned), packages }),
@@ -95,18 +89,16 @@ impl Sdk {
             ("directory", Some(folder)) => {
                 let path = std::path::absolute(folder)?;
                 if !path.is_dir() {
-                    return Err(Usage::new(format!("there is no folder `{folder}` with packages of ROCm")).into());
+                    return Err(Error::request(format!("there is no folder `{folder}` with packages of ROCm")));
                 }
                 Ok(Rocm::FindLinks { links: path.to_string_lossy().into_owned(), packages })
             }
             ("prefix", Some(path)) => prefix(Path::new(path), version),
             ("find-links" | "directory" | "prefix", None) => Err(needed().into()),
-            _ => {
-                let usage = Usage::new(format!("`--rocm-sdk {text}` is nothing that is known"));
-                Err(usage
-                    .hint("it is `index`, `index=URL`, `find-links=PLACE`, `directory=DIR` or `prefix=DIR`")
-                    .into())
-            }
+            _ => Err(Error::request_with(
+                format!("`--rocm-sdk {text}` is nothing that is known"),
+                "it is `index`, `index=URL`, `find-links=PLACE`, `directory=DIR` or `prefix=DIR`",
+            )),
         }
     }
 
@@ -116,8 +108,8 @@ impl Sdk {
     ///
     /// # Errors
     /// A folder that cannot be read, and a file of TheRock's that is damaged.
-    pub(crate) fn targets(&self, surroundings: &BTreeMap<String, String>, is_here: bool) -> Result<Vec<String>> {
-        let (kind, place) = match self.rocm_sdk.as_deref() {
+    pub fn targets(&self, surroundings: &BTreeMap<String, String>, is_here: bool) -> Result<Vec<String>, Error> {
+        let (kind, place) = match self.place.as_deref() {
             None => ("prefix", found(surroundings).map(|path| path.to_string_lossy().into_owned())),
             Some(text) => {
                 let (kind, place) = text.split_once('=').unwrap_or((text, ""));
@@ -147,26 +139,26 @@ impl Sdk {
 
     /// Where an installed ROCm is in a container; `None`: it comes as packages. Variables of this
     /// machine say nothing about that.
-    pub(crate) fn prefix_inside(&self) -> Option<PathBuf> {
-        match self.rocm_sdk.as_deref() {
+    pub fn prefix_inside(&self) -> Option<PathBuf> {
+        match self.place.as_deref() {
             None => Some(PathBuf::from("/opt/rocm")),
             Some(text) => text.strip_prefix("prefix=").filter(|path| !path.is_empty()).map(PathBuf::from),
         }
     }
 
     /// Distributions of the wheels that are given.
-    pub(crate) fn given(&self) -> BTreeSet<String> {
+    pub fn given(&self) -> BTreeSet<String> {
         let name = |path: &PathBuf| Some(path.file_name()?.to_str()?.parse::<WheelName>().ok()?.distribution);
         self.with.iter().filter_map(name).collect()
     }
 
     /// The wheels that are given, looked at.
-    pub(crate) fn inputs(&self, reporter: &dyn Reporter) -> Result<Vec<Input>> {
+    pub fn inputs(&self, reporter: &dyn Reporter) -> Result<Vec<InputWheel>, Error> {
         let look = |path: &PathBuf| {
             if path.file_name().and_then(|name| name.to_str()).is_none_or(|name| name.parse::<WheelName>().is_err()) {
-                return Err(Usage::new(format!("`{}` is not the name of a wheel", path.display())).into());
+                return Err(Error::request(format!("`{}` is not the name of a wheel", path.display())));
             }
-            Ok(Input::at(path, reporter)?)
+            Ok(InputWheel::at(path, reporter)?)
         };
         self.with.iter().map(look).collect()
     }
@@ -197,7 +189,7 @@ fn installed_in(folder: &Path) -> Option<PathBuf> {
 
 /// The families and targets in the names of ROCm's packages: `rocm_sdk_libraries_gfx110x_all-…`,
 /// `rocm_sdk_device_gfx942-…`.
-fn families_of_packages(folder: &Path) -> Result<Vec<String>> {
+fn families_of_packages(folder: &Path) -> Result<Vec<String>, Error> {
     let mut families = Vec::new();
     for entry in fs_err::read_dir(folder)? {
         let name = entry?.file_name().to_string_lossy().into_owned();
@@ -210,30 +202,34 @@ fn families_of_packages(folder: &Path) -> Result<Vec<String>> {
 }
 
 /// An installed ROCm, and what it says it is.
-fn prefix(path: &Path, version: Option<&str>) -> Result<Rocm> {
+fn prefix(path: &Path, version: Option<&str>) -> Result<Rocm, Error> {
     let path = std::path::absolute(path)?;
     if !path.join("bin").is_dir() {
-        let usage = Usage::new(format!("`{}` is not an installed ROCm: it has no folder `bin`", path.display()));
-        return Err(usage.hint("`--rocm-sdk prefix=DIR` names one").into());
+        return Err(Error::request_with(
+            format!("`{}` is not an installed ROCm: it has no folder `bin`", path.display()),
+            "`--rocm-sdk prefix=DIR` names one",
+        ));
     }
     let file = path.join(".info/version");
     let said = fs_err::read_to_string(&file).ok().map(|text| text.trim().split('-').next().unwrap_or("").to_owned());
     if let Some(version) = said.filter(|said| !said.is_empty()).or_else(|| version.map(str::to_owned)) {
         return Ok(Rocm::Prefix { path, version });
     }
-    let usage = Usage::new(format!("`{}` does not say its version in .info/version", path.display()));
-    Err(usage.hint("give it with `--rocm`").into())
+    Err(Error::request_with(
+        format!("`{}` does not say its version in .info/version", path.display()),
+        "give it with `--rocm`",
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn sdk(text: Option<&str>) -> Sdk {
-        Sdk {
-            rocm_sdk: text.map(str::to_owned),
-            rocm_sdk_version: ">1.0".into(),
-            rocm_extras: Vec::new(),
+    fn sdk(text: Option<&str>) -> RocmChoice {
+        RocmChoice {
+            place: text.map(str::to_owned),
+            specifier: ">1.0".into(),
+            extras: Vec::new(),
             no_pre: false,
             with: Vec::new(),
         }
