@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::{Serialize, Serializer};
 
 pub use self::block::{Remedies, WheelRemedy};
-use crate::checks::Context;
+use crate::analysis::Context;
 use crate::finding::Finding;
 use rocwheel_loader::site::Distribution;
 

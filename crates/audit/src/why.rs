@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::checks::file_name;
+use crate::analysis::file_name;
 use rocwheel_loader::facts::Facts;
 use rocwheel_loader::simulation::{Loader, Scenario, is_of_system};
 use rocwheel_loader::site::Site;

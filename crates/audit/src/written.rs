@@ -13,8 +13,9 @@ use rocwheel_report::Reporter;
 use serde::Serialize;
 
 use crate::Error;
-use crate::checks::{Options, Scope, audit};
+use crate::audit::audit_facts;
 use crate::finding::{Code, Finding, Severity};
+use crate::options::{Options, Scope};
 use crate::report::{Counts, Report};
 use rocwheel_index::requirement::{Platform, Target};
 use rocwheel_index::{self as index, Source};
@@ -166,7 +167,7 @@ fn look(
         Scope::Files => known.of(&site, reporter)?,
         Scope::Names => Facts::default(),
     };
-    let report = audit(&site, &facts, &Options { scope: set.scope, ..Options::default() }, reporter)?;
+    let report = audit_facts(&site, &facts, &Options { scope: set.scope, ..Options::default() }, reporter)?;
     Ok((report, facts))
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rocwheel_audit::report::Report;
-use rocwheel_audit::{Extra, Fix, Options, audit};
+use rocwheel_audit::{Extra, Fix, Options, audit_facts};
 use rocwheel_loader::facts::Facts;
 use rocwheel_loader::site::{PackageFolder, Place, Role, Site};
 use rocwheel_report::{Hint, Silent};
@@ -94,7 +94,7 @@ impl Environment {
         let mut facts = Facts::read(&site, &Silent).unwrap();
         facts.find_loads(&site, &Silent).unwrap();
         let options = Options { extras: BTreeSet::from([Extra::Hashes]), ..Options::default() };
-        audit(&site, &facts, &options, &Silent).unwrap()
+        audit_facts(&site, &facts, &options, &Silent).unwrap()
     }
 
     fn audit_installed(&self) -> Report {

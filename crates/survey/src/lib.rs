@@ -5,7 +5,6 @@
 //! What a file is, its first bytes decide, never its name. Host programs and libraries, code
 //! objects, offload bundles and `.kpack` archives are read where they are, in folders, in wheels
 //! and other ZIP files, and in tar archives. Files are opened one after the other; their bundles
-
 //! are read in parallel and handed over in order.
 
 mod examine;
@@ -180,7 +179,7 @@ pub struct Found {
     /// The SHA-256 of the bytes, if it was asked for.
     pub digest: Option<Digest>,
     /// What the bytes are.
-    pub code: Code,
+    pub code: CodeFormat,
     /// The code object version, 2 to 6.
     pub version: Option<u8>,
     /// Where the kernels come from.
@@ -193,7 +192,7 @@ pub struct Found {
 
 /// What the bytes of an entry are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Code {
+pub enum CodeFormat {
     /// Code for one target.
     Elf,
     /// LLVM bitcode, from which a device linker makes code.
@@ -204,7 +203,7 @@ pub enum Code {
     Unknown,
 }
 
-impl Code {
+impl CodeFormat {
     /// A word for listings.
     pub fn name(self) -> &'static str {
         match self {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use super::LARGEST;
 use super::python::{Import, Module};
-use crate::checks::file_name;
+use crate::analysis::file_name;
 use rocwheel_loader::facts::Facts;
 use rocwheel_loader::site::Site;
 

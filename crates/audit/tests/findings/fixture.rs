@@ -7,7 +7,7 @@ use std::process::Command;
 use rocwheel_audit::finding::Severity;
 use rocwheel_audit::report::Report;
 use rocwheel_audit::why::Why;
-use rocwheel_audit::{Options, audit};
+use rocwheel_audit::{Options, audit_facts};
 use rocwheel_loader::facts::Facts;
 use rocwheel_loader::site::{Place, Role, Site};
 use rocwheel_report::Silent;
@@ -182,7 +182,7 @@ impl Bench {
 
     /// Audits the wheels together.
     pub fn audit(&self, packs: &[Pack], options: &Options) -> Report {
-        self.open(packs, |site, facts| audit(site, facts, options, &Silent).unwrap())
+        self.open(packs, |site, facts| audit_facts(site, facts, options, &Silent).unwrap())
     }
 
     /// Who pulls a library in.

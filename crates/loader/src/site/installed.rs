@@ -5,7 +5,6 @@
 //! What pip and uv write is in "Recording installed projects" of the packaging specifications: a
 //! `.dist-info` folder for each distribution, with METADATA, RECORD and, for what came from
 //! somewhere else than an index, `direct_url.json` (PEP 610). A folder `.egg-info` of older tools
-
 //! has PKG-INFO and no RECORD.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,6 +29,14 @@ use crate::Error;
 const IN_MEMORY: u64 = 64 << 20;
 /// Bytes that are read at a time.
 const WINDOW: usize = 1 << 18;
+
+/// What a `.dist-info` or `.egg-info` folder holds.
+enum InfoFolder {
+    /// A distribution.
+    Distribution(Box<Distribution>),
+    /// Nothing that an installer would take for a distribution; the note says why.
+    Skipped(String),
+}
 
 /// A folder of installed packages.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -210,14 +217,15 @@ impl PackageFolder {
     pub(super) fn read(&self, place: &Place, role: Role) -> Result<Found, Error> {
         let names = names(&self.path).map_err(read_error(&self.path))?;
         let infos: Vec<&String> = names.iter().filter(|name| is_info(name)).collect();
-        let opened: Vec<Result<Distribution, String>> =
+        let opened: Vec<InfoFolder> =
             infos.par_iter().map(|info| self.distribution(info, place, role)).collect::<Result<_, Error>>()?;
         let mut notes = Vec::new();
         let mut distributions: BTreeMap<String, Distribution> = BTreeMap::new();
         for opened in opened {
             match opened {
-                Err(note) => notes.push(note),
-                Ok(distribution) => {
+                InfoFolder::Skipped(note) => notes.push(note),
+                InfoFolder::Distribution(distribution) => {
+                    let distribution = *distribution;
                     let name = distribution.name.clone();
                     let Some(other) = distributions.remove(&name) else {
                         distributions.insert(name, distribution);
@@ -239,8 +247,8 @@ impl PackageFolder {
         Ok(Found { distributions, notes })
     }
 
-    /// Reads one distribution; or a note on why it is none.
-    fn distribution(&self, info: &str, place: &Place, role: Role) -> Result<Result<Distribution, String>, Error> {
+    /// Reads one `.dist-info` or `.egg-info` folder.
+    fn distribution(&self, info: &str, place: &Place, role: Role) -> Result<InfoFolder, Error> {
         let path = self.path.join(info);
         let (metadata, wheel_file) = if info.ends_with(".dist-info") {
             (path.join("METADATA"), path.join("WHEEL"))
@@ -248,12 +256,14 @@ impl PackageFolder {
             (if path.is_dir() { path.join("PKG-INFO") } else { path.clone() }, PathBuf::new())
         };
         let Some(metadata) = text(&metadata)? else {
-            return Ok(Err(format!("`{info}` has no METADATA and was passed over, as installers do")));
+            return Ok(InfoFolder::Skipped(format!("`{info}` has no METADATA and was passed over, as installers do")));
         };
         let metadata = Headers::parse(&metadata);
         // pip renames to `~name` what it is about to remove.
         let Some(name) = metadata.get("Name").filter(|_| !info.starts_with('~')) else {
-            return Ok(Err(format!("`{info}` is of no distribution and was passed over, as installers do")));
+            return Ok(InfoFolder::Skipped(format!(
+                "`{info}` is of no distribution and was passed over, as installers do"
+            )));
         };
         let direct =
             text(&path.join("direct_url.json"))?.and_then(|text| serde_json::from_str::<DirectUrl>(&text).ok());
@@ -273,14 +283,14 @@ impl PackageFolder {
             files.extend(self.file(&row.path, place).map(|file| (row.path.clone(), file)));
         }
         installed.files = files;
-        Ok(Ok(Distribution {
+        Ok(InfoFolder::Distribution(Box::new(Distribution {
             name: rocwheel_wheel::canonical_name(&name),
             wheel_file: Headers::parse(&text(&wheel_file)?.unwrap_or_default()),
             metadata,
             role,
             form: Form::Installed(installed),
             path,
-        }))
+        })))
     }
 
     /// The file of a row of RECORD, where there is one in the environment.

@@ -276,28 +276,16 @@ fn look(look: &Look, printer: &Printer) -> Result<Exit> {
 
 /// Audits wheels without printing.
 fn examine(look: &Look, wheels: &[PathBuf], scratch: &Path, printer: &Printer) -> Result<Report> {
-    let (site, facts) = read(look, wheels, scratch, printer)?;
-    Ok(rocwheel_audit::audit(&site, &facts, &look.options, printer.reporter())?)
-}
-
-fn read(look: &Look, wheels: &[PathBuf], scratch: &Path, printer: &Printer) -> Result<(Site, Facts)> {
     let site = open(look, wheels, scratch, printer)?;
-    let mut facts = Facts::read(&site, printer.reporter())?;
-    // The names are in data that would otherwise stay packed.
-    if look.options.extras.contains(&Extra::Hashes) {
-        facts.find_loads(&site, printer.reporter())?;
-    }
-    if site.distributions.iter().any(|distribution| distribution.installed().is_some()) {
-        printer.detail("of what is installed, neither the names of wheels nor their sizes are known");
-    }
-    Ok((site, facts))
+    Ok(rocwheel_audit::audit(&site, &look.options, printer.reporter())?)
 }
 
 /// Audits wheels and prints the report.
 fn report_on(look: &Look, wheels: &[PathBuf], printer: &Printer) -> Result<Exit> {
     let scratch = environment::scratch_below(&look.scratch)?;
     if let Some(library) = &look.why {
-        let (site, facts) = read(look, wheels, scratch.path(), printer)?;
+        let site = open(look, wheels, scratch.path(), printer)?;
+        let facts = rocwheel_audit::read_facts(&site, &look.options, printer.reporter())?;
         return why(&site, &facts, library, printer);
     }
     let mut report = examine(look, wheels, scratch.path(), printer)?;
@@ -369,7 +357,11 @@ fn open(look: &Look, audited: &[PathBuf], scratch: &Path, printer: &Printer) -> 
         wheels.extend(new.map(|path| (path, Role::Beside)));
     }
     let place = folder.map_or_else(|| Place::new(python, "/environment"), |folder| folder.place(python));
-    Ok(Site::open(&wheels, &place, scratch, printer.reporter())?)
+    let site = Site::open(&wheels, &place, scratch, printer.reporter())?;
+    if site.distributions.iter().any(|distribution| distribution.installed().is_some()) {
+        printer.detail("of what is installed, neither the names of wheels nor their sizes are known");
+    }
+    Ok(site)
 }
 
 /// The paths to audit: a folder without installed packages stands for its wheels, and source

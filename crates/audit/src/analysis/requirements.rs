@@ -1,17 +1,11 @@
-//! Input: what the wheels of a set require. Output: which of them bring what, and requirements that
-//! nothing needs (RW013).
+//! Input: what the wheels of a set require. Output: which of them bring which libraries.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rocwheel_rocm::owners::{Owner, Owners};
-
 use super::Context;
-use crate::Error;
-use crate::declared::{self, Declared, System};
-use crate::finding::{Code, Finding};
-use crate::fix;
+use crate::declared::{Declared, System};
 use rocwheel_index::requirement::{Requirement, Target};
-use rocwheel_loader::simulation::Where;
+use rocwheel_rocm::owners::{Owner, Owners};
 
 /// What one wheel requires, as canonical names.
 #[derive(Debug, Default)]
@@ -122,65 +116,4 @@ impl Requirements {
         let unknown = names.filter(|name| !self.is_known(context, name) && !Owners::embedded().is_plain(name));
         unknown.map(str::to_owned).collect()
     }
-}
-
-/// Requirements that the set does not meet, and those that no installer can read (RW012).
-pub(super) fn unmet(context: &Context<'_>, findings: &mut Vec<Finding>) {
-    for (wheel, installed) in context.audited() {
-        for invalid in &context.declared.wheels[wheel].invalid {
-            let text = shortened(&invalid.text);
-            let message = format!("requires `{text}`, which pip and uv cannot read: {}", invalid.reason);
-            let finding = Finding::new(Code::MissingRequirement, &*invalid.text, message);
-            findings.push(finding.of(installed.file_name()));
-        }
-    }
-    for unmet in context.declared.unmet() {
-        // What was not given at all is said where a file needs it.
-        let (true, Some(other)) = (context.is_audited(unmet.wheel), unmet.other) else { continue };
-        let text = &unmet.requirement.text;
-        let message = format!("requires `{text}`, and the set has version {}", context.declared.versions[other]);
-        let wheel = context.site.distributions[unmet.wheel].file_name();
-        findings.push(Finding::new(Code::MissingRequirement, unmet.requirement.name.clone(), message).of(wheel));
-    }
-}
-
-/// A requirement as a message has it: one that cannot be read may have any length.
-fn shortened(text: &str) -> String {
-    const LONGEST: usize = 120;
-    let mut shortened: String = text.chars().take(LONGEST).collect();
-    if shortened.len() < text.len() {
-        shortened.push('…');
-    }
-    shortened
-}
-
-/// Requirements that nothing needs (RW013).
-pub(super) fn unneeded(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
-    for (wheel, installed) in context.audited() {
-        context.reporter.check()?;
-        if !installed.is_complete() {
-            continue;
-        }
-        let loads = loads(context, wheel);
-        for requirement in declared::unneeded(context.site, &context.declared, wheel, &loads)? {
-            let name = &requirement.name;
-            let message = format!("requires `{name}`, and no file loads a library of it or names a module of it");
-            let finding = Finding::new(Code::UnneededRequirement, name.clone(), message).of(installed.file_name());
-            findings.push(finding.fixed_by(fix::unrequire(installed, name)));
-        }
-    }
-    Ok(())
-}
-
-/// The wheels that the files of a wheel load libraries of.
-fn loads(context: &Context<'_>, wheel: usize) -> BTreeSet<usize> {
-    let rooted = || context.rooted.iter().filter(|rooted| rooted.wheel == wheel);
-    let owners = rooted().flat_map(|rooted| &rooted.trace.loaded).filter_map(|loaded| match &loaded.place {
-        Where::Site(path) => context.owner(path),
-        Where::System(_) => None,
-    });
-    let by_name = rooted().flat_map(|rooted| &rooted.trace.by_name).flat_map(|loaded| &loaded.brings);
-    let imported = context.imported.iter().filter(|imported| imported.wheel == wheel);
-    let on_windows = imported.flat_map(|imported| imported.files.by_wheel.keys().copied());
-    owners.chain(by_name.filter_map(|path| context.owner(path))).chain(on_windows).collect()
 }

@@ -1,27 +1,30 @@
-//! Input: the audited files, and what `LD_LIBRARY_PATH` holds on a machine that can be read, such
-//! as an installed ROCm. Output: libraries that come from there rather than from where the wheels
-//! have them (RW028).
+//! RW028: a library of `LD_LIBRARY_PATH` takes the place of the one that a wheel has.
 //!
+//! The directories are those of a machine that can be read, such as an installed ROCm.
 //! `LD_LIBRARY_PATH` stands behind DT_RPATH and before DT_RUNPATH, so one wheel is immune and the
-
 //! next is not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
+use rocwheel_loader::simulation::{Loader, Rule, Scenario, System, Trace, Where};
 use rocwheel_rocm::owners::{Owner, Owners};
 
-use super::{Context, file_name};
 use crate::Error;
+use crate::analysis::{Context, file_name};
+use crate::check::Check;
 use crate::finding::{Code, Finding, Severity};
 use crate::fix;
-use rocwheel_loader::simulation::{Loader, Rule, Scenario, System, Trace, Where};
+use crate::options::Scope;
+
+/// The check.
+pub const CHECK: Check = Check { code: Code::LibraryPath, scope: Scope::Files, run };
 
 /// The wheel, a library, where it comes from now, and where it came from without: a file of the
 /// set, the system, or nowhere.
 type Taken = (usize, String, String, Option<Where>);
 
-pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
+fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
     let Some(searched) = &context.options.library_path else { return Ok(()) };
     let mut taken: BTreeMap<Taken, BTreeSet<&str>> = BTreeMap::new();
     for (wheel, _) in context.audited() {
