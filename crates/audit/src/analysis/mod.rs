@@ -3,6 +3,7 @@
 //! what is required of whom, what the system would have to be.
 
 pub(crate) mod cpu;
+pub(crate) mod expanded;
 pub(crate) mod floor;
 pub(crate) mod machine;
 pub(crate) mod missing;

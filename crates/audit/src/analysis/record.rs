@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use rocwheel_loader::site::{Role, Site};
+use rocwheel_loader::site::{Distribution, Role, Site};
 use rocwheel_report::Reporter;
 use rocwheel_wheel::read::Problem;
 
+use super::expanded;
 use crate::Error;
 use crate::options::{Extra, Options};
 
@@ -39,9 +40,17 @@ pub(crate) fn read(
                 error @ (rocwheel_loader::Error::Wheel(rocwheel_wheel::Error::Malformed { .. })
                 | rocwheel_loader::Error::Record { .. }),
             )) => RecordState::Malformed(error.to_string()),
-            Some(problems) => RecordState::Compared(problems?),
+            Some(problems) => RecordState::Compared(unexplained(distribution, problems?)),
         };
         states.insert(number, state);
     }
     Ok(states)
+}
+
+/// The problems without those that `rocm-sdk init` makes where a distribution is installed.
+fn unexplained(distribution: &Distribution, problems: Vec<Problem>) -> Vec<Problem> {
+    match distribution.path.parent().filter(|_| distribution.installed().is_some()) {
+        Some(folder) => expanded::unexplained(folder, problems),
+        None => problems,
+    }
 }

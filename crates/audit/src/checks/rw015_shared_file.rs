@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use rocwheel_loader::site::is_in_tree;
-
 use crate::Error;
+use crate::analysis::expanded::is_in_tree;
 use crate::analysis::{Context, file_name};
 use crate::check::Check;
 use crate::finding::{Code, Finding, Severity};

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use rocwheel_loader::site::{Distribution, is_in_tree};
+use rocwheel_loader::site::Distribution;
 use rocwheel_wheel::read::Problem;
 
 use crate::Error;
 use crate::analysis::Context;
+use crate::analysis::expanded::is_in_tree;
 use crate::analysis::record::RecordState;
 use crate::check::Check;
 use crate::finding::{Code, Finding};

@@ -493,7 +493,7 @@ impl Installed {
         problems.par_extend(compared.flat_map_iter(|row| self.compare(row, hashes)));
         problems.sort();
         problems.dedup();
-        Some(Ok(super::expanded::unexplained(&self.folder, problems)))
+        Some(Ok(problems))
     }
 
     fn compare(&self, row: &Row, hashes: bool) -> Vec<Problem> {

@@ -1,5 +1,5 @@
-//! Input: what is not as RECORD has it. Output: the same without what an expanded devel tree
-//! explains.
+//! Input: what is not as the RECORD of an installed distribution has it. Output: the same without
+//! what an expanded devel tree explains.
 //!
 //! `rocm-sdk init` unpacks the tar file of `rocm-sdk-devel` into `_rocm_sdk_devel`, enters every
 //! file in RECORD before it makes it, without a hash, and removes the tar file. Links of the tree
@@ -34,7 +34,7 @@ struct List {
 }
 
 /// The problems that no expanded tree in `folder` explains.
-pub(super) fn unexplained(folder: &Path, problems: Vec<Problem>) -> Vec<Problem> {
+pub(crate) fn unexplained(folder: &Path, problems: Vec<Problem>) -> Vec<Problem> {
     let concerns = |problem: &Problem| match problem {
         Problem::Missing(name) | Problem::NoHash(name) => name.starts_with(TREE) || name.starts_with(PACKAGE),
         _ => false,
@@ -55,14 +55,14 @@ pub(super) fn unexplained(folder: &Path, problems: Vec<Problem>) -> Vec<Problem>
 }
 
 /// Whether a row is of a file in an expanded tree.
-pub fn is_in_tree(row: &str) -> bool {
+pub(crate) fn is_in_tree(row: &str) -> bool {
     row.starts_with(TREE) && row.contains('/')
 }
 
 /// Rows that need no file: the tar files of expanded trees, links that wait, and files that device
 /// packages took with them.
 fn without_file(folder: &Path) -> BTreeSet<String> {
-    let names = super::installed::names(folder).unwrap_or_default();
+    let names = names(folder);
     let trees: Vec<&String> =
         names.iter().filter(|name| name.starts_with(TREE) && folder.join(name).join("__init__.py").is_file()).collect();
     let mut rows = BTreeSet::new();
@@ -77,4 +77,10 @@ fn without_file(folder: &Path) -> BTreeSet<String> {
         rows.extend(waiting.chain(list.devices.into_keys()).map(|path| format!("{tree}/{path}")));
     }
     rows
+}
+
+/// The names in a folder; none if it cannot be read.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs_err::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
