@@ -35,10 +35,10 @@ use crate::Error;
 use crate::analysis::{{Context, file_name}};
 use crate::check::Check;
 use crate::finding::{{Code, Finding}};
-use crate::options::Scope;
+use crate::options::AuditScope;
 
 /// The check.
-pub const CHECK: Check = Check {{ code: Code::UnwantedFile, scope: Scope::Names, run }};
+pub const CHECK: Check = Check {{ code: Code::UnwantedFile, scope: AuditScope::Names, run }};
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {{
     for (wheel, _) in context.audited() {{

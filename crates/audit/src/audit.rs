@@ -4,17 +4,17 @@
 
 use std::collections::BTreeMap;
 
-use rocwheel_loader::facts::Facts;
+use rocwheel_loader::facts::SiteFacts;
 use rocwheel_loader::site::{Distribution, Form, Role, Site};
 use rocwheel_report::Reporter;
-use rocwheel_wheel::edit::Pattern;
+use rocwheel_wheel::edit::MemberPattern;
 
 use crate::Error;
 use crate::analysis::{Context, cpu, file_name, floor, notes, traces};
 use crate::checks::CHECKS;
 use crate::finding::{Code, Finding};
-use crate::options::{Extra, Options, Scope};
-use crate::report::{Counts, Environment, Report, WheelSummary};
+use crate::options::{AuditScope, ExtraCheck, Options};
+use crate::report::{AuditedEnvironment, FindingCounts, Report, WheelSummary};
 
 /// Reads what the files of an environment say, as far as the options ask for it, and runs every
 /// check.
@@ -29,13 +29,13 @@ pub fn audit(site: &Site, options: &Options, reporter: &dyn Reporter) -> Result<
 ///
 /// # Errors
 /// [`Error::Interrupted`].
-pub fn read_facts(site: &Site, options: &Options, reporter: &dyn Reporter) -> Result<Facts, Error> {
-    if options.scope == Scope::Names {
-        return Ok(Facts::default());
+pub fn read_facts(site: &Site, options: &Options, reporter: &dyn Reporter) -> Result<SiteFacts, Error> {
+    if options.scope == AuditScope::Names {
+        return Ok(SiteFacts::default());
     }
-    let mut facts = Facts::read(site, reporter)?;
+    let mut facts = SiteFacts::read(site, reporter)?;
     // The names are in data that stays packed unless it is compared with its hashes.
-    if options.extras.contains(&Extra::Hashes) {
+    if options.extras.contains(&ExtraCheck::Hashes) {
         facts.find_loads(site, reporter)?;
     }
     Ok(facts)
@@ -45,10 +45,15 @@ pub fn read_facts(site: &Site, options: &Options, reporter: &dyn Reporter) -> Re
 ///
 /// # Errors
 /// [`Error::Interrupted`], and [`Error::Loader`] when a wheel cannot be read any more.
-pub fn audit_facts(site: &Site, facts: &Facts, options: &Options, reporter: &dyn Reporter) -> Result<Report, Error> {
+pub fn audit_facts(
+    site: &Site,
+    facts: &SiteFacts,
+    options: &Options,
+    reporter: &dyn Reporter,
+) -> Result<Report, Error> {
     let context = Context::new(site, facts, options, reporter)?;
     let mut findings = Vec::new();
-    for check in CHECKS.iter().filter(|check| options.scope == Scope::Files || check.scope == Scope::Names) {
+    for check in CHECKS.iter().filter(|check| options.scope == AuditScope::Files || check.scope == AuditScope::Names) {
         let before = findings.len();
         (check.run)(&context, &mut findings)?;
         debug_assert!(findings[before..].iter().all(|finding: &Finding| finding.code == check.code), "{}", check.code);
@@ -65,13 +70,13 @@ pub fn audit_facts(site: &Site, facts: &Facts, options: &Options, reporter: &dyn
     crate::fix::say_versions(&context, &mut findings);
     findings.dedup();
     Ok(Report {
-        environment: Environment {
+        environment: AuditedEnvironment {
             python: site.place.python.to_string(),
             glibc: options.glibc.as_ref().map(ToString::to_string),
             library_path: options.library_path.as_ref().map(|set| set.directories.clone()).unwrap_or_default(),
         },
         wheels: summaries(&context),
-        counts: Counts::of(&findings),
+        counts: FindingCounts::of(&findings),
         findings,
         ignored,
         scenarios: traces::summaries(&context),
@@ -81,7 +86,7 @@ pub fn audit_facts(site: &Site, facts: &Facts, options: &Options, reporter: &dyn
 }
 
 /// `true` if every file of a finding matches a pattern that ignores its code.
-fn is_ignored(finding: &Finding, ignored: &[(Code, Pattern)]) -> bool {
+fn is_ignored(finding: &Finding, ignored: &[(Code, MemberPattern)]) -> bool {
     let matches = |file: &String| {
         ignored.iter().filter(|(code, _)| *code == finding.code).any(|(_, pattern)| {
             pattern.matches(file) || !pattern.text().contains('/') && pattern.matches(file_name(file))

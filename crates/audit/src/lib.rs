@@ -26,4 +26,4 @@ pub mod written;
 pub use audit::{audit, audit_facts, read_facts};
 pub use error::Error;
 pub use fix::{Fix, Remedies, WheelRemedy, word};
-pub use options::{Extra, Options, Scope, SetLibraryPath};
+pub use options::{AuditScope, ExtraCheck, Options, SetLibraryPath};

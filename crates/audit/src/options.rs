@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use rocwheel_loader::simulation::Root;
-use rocwheel_wheel::edit::Pattern;
+use rocwheel_wheel::edit::MemberPattern;
 use rocwheel_wheel::manylinux::Release;
 use serde::Serialize;
 
@@ -16,14 +16,14 @@ pub struct Options {
     /// asked for.
     pub glibc: Option<Release>,
     /// What else is looked at.
-    pub extras: BTreeSet<Extra>,
+    pub extras: BTreeSet<ExtraCheck>,
     /// Findings that nobody wants to see.
     pub ignore: BTreeSet<Code>,
     /// Findings to ignore when every file they name matches the pattern. A pattern without a slash
     /// is compared with the file name only.
-    pub ignore_in: Vec<(Code, Pattern)>,
+    pub ignore_in: Vec<(Code, MemberPattern)>,
     /// How much is looked at.
-    pub scope: Scope,
+    pub scope: AuditScope,
     /// A machine on which `LD_LIBRARY_PATH` is set; what would be different there is looked at too.
     pub library_path: Option<SetLibraryPath>,
 }
@@ -40,18 +40,18 @@ pub struct SetLibraryPath {
 /// How much of the wheels is looked at.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Scope {
+pub enum AuditScope {
     /// Everything.
     #[default]
     Files,
     /// Names, requirements on each other and RECORD, for wheels whose files and requirements are
-    /// known to be as before: [`Facts`] may be empty.
+    /// known to be as before: [`SiteFacts`] may be empty.
     Names,
 }
 
 /// What is looked at only when asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Extra {
+pub enum ExtraCheck {
     /// Whether the hashes of RECORD are those of the files, which means to unpack all of them.
     Hashes,
     /// Whether all GPU code is what it says, which means to read it.

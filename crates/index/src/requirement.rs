@@ -1,5 +1,5 @@
 //! Input: METADATA of a wheel. Output: what it requires of others ([`Requirements`]), for a Python
-//! on a system ([`Target`]).
+//! on a system ([`InstallTarget`]).
 //!
 //! Requirements are those of the dependency specifiers specification (PEP 508), versions those of
 //! PEP 440.
@@ -15,7 +15,7 @@ use url::Url;
 
 /// What an environment is made for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct InstallTarget {
     /// Its Python. Markers that ask for more see the last release of that version.
     pub python: PythonVersion,
     /// Its system, on x86-64.
@@ -59,13 +59,13 @@ fn is_for_windows(platforms: &[String]) -> bool {
     !platforms.is_empty() && platforms.iter().all(|tag| tag.starts_with("win"))
 }
 
-impl Target {
+impl InstallTarget {
     /// What the requirements of a wheel with these platform tags are for: a wheel for Windows goes
     /// nowhere else, whatever it stands beside.
     #[must_use]
-    pub fn of_wheel(&self, platforms: &[String]) -> Target {
+    pub fn of_wheel(&self, platforms: &[String]) -> InstallTarget {
         let platform = if is_for_windows(platforms) { Platform::Windows } else { self.platform };
-        Target { platform, ..self.clone() }
+        InstallTarget { platform, ..self.clone() }
     }
 
     /// The version that `Requires-Python` and `python_full_version` are compared to. Nobody knows
@@ -129,7 +129,7 @@ impl Requirement {
 
     /// Whether it holds for a target and for one of these extras of the wheel that declares it, or
     /// without extras.
-    pub fn applies(&self, target: &Target, extras: &BTreeSet<String>) -> bool {
+    pub fn applies(&self, target: &InstallTarget, extras: &BTreeSet<String>) -> bool {
         self.applies_in(&target.environment(), extras)
     }
 
@@ -215,8 +215,8 @@ impl Requirements {
 mod tests {
     use super::*;
 
-    fn target(python: &str, platform: Platform) -> Target {
-        Target { python: python.parse().unwrap(), platform }
+    fn target(python: &str, platform: Platform) -> InstallTarget {
+        InstallTarget { python: python.parse().unwrap(), platform }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use rocwheel_wheel::{Tag, WheelName};
 
-use crate::requirement::{Platform, Target};
+use crate::requirement::{InstallTarget, Platform};
 
 /// The oldest glibc that a manylinux tag names (PEP 600).
 const OLDEST: u16 = 5;
@@ -20,11 +20,11 @@ const ANY: u32 = 1 << 20;
 pub(crate) struct Rank(u32, u32);
 
 /// The best rank of the tags of a wheel; `None` when an installer refuses it.
-pub(crate) fn rank(target: &Target, name: &WheelName) -> Option<Rank> {
+pub(crate) fn rank(target: &InstallTarget, name: &WheelName) -> Option<Rank> {
     name.tags().iter().filter_map(|tag| rank_of(target, tag)).min()
 }
 
-fn rank_of(target: &Target, tag: &Tag) -> Option<Rank> {
+fn rank_of(target: &InstallTarget, tag: &Tag) -> Option<Rank> {
     let platform = platform(target.platform, &tag.platform)?;
     let python = &target.python;
     let interpreter = format!("cp{}{}", python.major, python.minor);
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     fn order(python: &str, platform: Platform, tags: &[&str]) -> Vec<Option<Rank>> {
-        let target = Target { python: python.parse().unwrap(), platform };
+        let target = InstallTarget { python: python.parse().unwrap(), platform };
         tags.iter().map(|tag| rank(&target, &format!("a-1-{tag}.whl").parse().unwrap())).collect()
     }
 

@@ -1,5 +1,5 @@
-//! Input: a [`Site`]. Output: [`Facts`], what the headers of every ELF and PE file in it say. Each
-//! file is opened once, in parallel, and no more of it is unpacked than its headers need.
+//! Input: a [`Site`]. Output: [`SiteFacts`], what the headers of every ELF and PE file in it say.
+//! Each file is opened once, in parallel, and no more of it is unpacked than its headers need.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,13 +24,13 @@ const SMALLEST: u64 = 52;
 
 /// What the ELF and PE files of an environment say, by path.
 #[derive(Debug, Default)]
-pub struct Facts {
+pub struct SiteFacts {
     /// ELF files, whatever they are for.
     pub objects: BTreeMap<String, Object>,
     /// Programs and libraries for Windows; `None` for those of 32 bits, of which nothing is read.
-    pub windows: BTreeMap<String, Option<WindowsFile>>,
+    pub windows: BTreeMap<String, Option<WindowsObject>>,
     /// Files that begin as ELF or PE files do and cannot be read as such.
-    pub unreadable: BTreeMap<String, Unreadable>,
+    pub unreadable: BTreeMap<String, UnreadableFile>,
 }
 
 /// An ELF file.
@@ -46,13 +46,13 @@ pub struct Object {
     /// Bytes.
     pub size: u64,
     /// Names of libraries in the data of a file that calls `dlopen`, without those it is linked to
-    /// and its own; `None` while nobody has looked ([`Facts::find_loads`]).
+    /// and its own; `None` while nobody has looked ([`SiteFacts::find_loads`]).
     pub loads: Option<BTreeSet<String>>,
 }
 
 /// A program or library for 64-bit Windows.
 #[derive(Debug)]
-pub struct WindowsFile {
+pub struct WindowsObject {
     /// Its headers.
     pub pe: Pe,
     /// The DLLs that it asks for, or why that cannot be read.
@@ -61,7 +61,7 @@ pub struct WindowsFile {
     pub size: u64,
 }
 
-impl WindowsFile {
+impl WindowsObject {
     /// Whether Windows on x86-64 loads it.
     pub fn is_native(&self) -> bool {
         self.pe.machine == PE_X86_64
@@ -94,7 +94,7 @@ pub enum Purpose {
 
 /// Why a file that begins like an ELF or PE file is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unreadable {
+pub struct UnreadableFile {
     /// What it looks like: "ELF" or "PE".
     pub format: &'static str,
     /// What is wrong with it, with all causes.
@@ -156,26 +156,26 @@ impl Purpose {
 
 enum Found {
     Object(Box<Object>),
-    Windows(Option<Box<WindowsFile>>),
-    Unreadable(Unreadable),
+    Windows(Option<Box<WindowsObject>>),
+    Unreadable(UnreadableFile),
     Data,
 }
 
-impl Facts {
+impl SiteFacts {
     /// Reads the headers of every file.
     ///
     /// # Errors
-    /// [`Error::Interrupted`]. A file that cannot be read is in [`Facts::unreadable`].
-    pub fn read(site: &Site, reporter: &dyn Reporter) -> Result<Facts, Error> {
-        Facts::default().of(site, reporter)
+    /// [`Error::Interrupted`]. A file that cannot be read is in [`SiteFacts::unreadable`].
+    pub fn read(site: &Site, reporter: &dyn Reporter) -> Result<SiteFacts, Error> {
+        SiteFacts::default().of(site, reporter)
     }
 
-    /// As [`Facts::read`], where what the same paths say of another environment holds for this one
-    /// too.
+    /// As [`SiteFacts::read`], where what the same paths say of another environment holds for this
+    /// one too.
     ///
     /// # Errors
-    /// As [`Facts::read`].
-    pub fn of(mut self, site: &Site, reporter: &dyn Reporter) -> Result<Facts, Error> {
+    /// As [`SiteFacts::read`].
+    pub fn of(mut self, site: &Site, reporter: &dyn Reporter) -> Result<SiteFacts, Error> {
         self.objects.retain(|path, _| site.files.contains_key(path));
         self.windows.retain(|path, _| site.files.contains_key(path));
         self.unreadable.retain(|path, _| site.files.contains_key(path));
@@ -227,7 +227,7 @@ impl Facts {
     }
 
     /// Programs and libraries for Windows on x86-64, by path.
-    pub fn native_of_windows(&self) -> impl Iterator<Item = (&String, &WindowsFile)> {
+    pub fn native_of_windows(&self) -> impl Iterator<Item = (&String, &WindowsObject)> {
         let files = self.windows.iter().filter_map(|(path, file)| Some((path, file.as_ref()?)));
         files.filter(|(_, file)| file.is_native())
     }
@@ -266,9 +266,9 @@ fn look(site: &Site, path: &str) -> Found {
         let Some(pe) = Pe::read(reader).map_err(|error| with_causes(&error))? else { return Ok(Found::Windows(None)) };
         places.want(&pe.import_places());
         let imports = pe.imports(reader).map_err(|error| with_causes(&error));
-        Ok(Found::Windows(Some(Box::new(WindowsFile { pe, imports, size: placed.size }))))
+        Ok(Found::Windows(Some(Box::new(WindowsObject { pe, imports, size: placed.size }))))
     };
-    read().unwrap_or_else(|reason| Found::Unreadable(Unreadable { format, reason }))
+    read().unwrap_or_else(|reason| Found::Unreadable(UnreadableFile { format, reason }))
 }
 
 /// The names of libraries in the data of a file that are neither its own nor of those it is linked

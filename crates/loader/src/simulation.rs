@@ -1,10 +1,10 @@
-//! Input: a [`Site`], its [`Facts`] and files to load. Output: a [`Trace`], what glibc's dynamic
-//! loader would load for them, from where, by which rule, and what it would not find.
+//! Input: a [`Site`], its [`SiteFacts`] and files to load. Output: a [`Trace`], what glibc's
+//! dynamic loader would load for them, from where, by which rule, and what it would not find.
 //!
 //! The rules are those of ld.so(8) and of glibc's `elf/dl-load.c` and `elf/dl-deps.c` since 2.33;
-//! [`Rule`] names them. Left out is what no wheel has been seen to use: DT_AUXILIARY and DT_FILTER,
-//! `LD_PRELOAD`, auditing libraries and the subfolders by platform (`tls`, `haswell`) that glibc
-//! searched up to 2.36.
+//! [`SearchRule`] names them. Left out is what no wheel has been seen to use: DT_AUXILIARY and
+//! DT_FILTER, `LD_PRELOAD`, auditing libraries and the subfolders by platform (`tls`, `haswell`)
+//! that glibc searched up to 2.36.
 
 mod files;
 mod machine;
@@ -16,7 +16,7 @@ use std::sync::{LazyLock, OnceLock};
 
 use rocwheel_wheel::manylinux::Release;
 
-use crate::facts::Facts;
+use crate::facts::SiteFacts;
 use crate::site::Site;
 use files::Candidate;
 use machine::Machine;
@@ -26,7 +26,7 @@ use search::{SearchPath, SearchPaths};
 
 /// The machine around the environment.
 #[derive(Debug, Clone)]
-pub enum System {
+pub enum HostSystem {
     /// Any machine of a manylinux policy: it has the libraries that the policy promises and those
     /// of drivers and displays, and nothing else. What they need themselves is taken for granted.
     Policy {
@@ -47,7 +47,7 @@ pub struct Scenario {
     /// What people call it.
     pub name: String,
     /// The machine.
-    pub system: System,
+    pub system: HostSystem,
     /// `LD_LIBRARY_PATH`: absolute directories, or relative to the environment's prefix.
     pub library_path: Vec<String>,
     /// Files of the environment that are loaded first, in this order: preload lists.
@@ -66,7 +66,7 @@ impl Scenario {
     pub fn python(glibc: Option<Release>) -> Scenario {
         Scenario {
             name: "python".to_owned(),
-            system: System::Policy { glibc },
+            system: HostSystem::Policy { glibc },
             library_path: Vec::new(),
             preloaded: Vec::new(),
             process: PYTHON.iter().map(|name| (*name).to_owned()).collect(),
@@ -114,10 +114,10 @@ pub struct Loaded {
     /// Who needed it first: an index into [`Trace::loaded`]; `None` for files that were asked for.
     pub needed_by: Option<usize>,
     /// Why it was found there.
-    pub by: Rule,
+    pub by: SearchRule,
     /// What it needs, in its order: the index of what was taken and why it was taken, `None` for
     /// what is missing.
-    pub needs: Vec<Option<(usize, Rule)>>,
+    pub needs: Vec<Option<(usize, SearchRule)>>,
 }
 
 /// Where a library is.
@@ -131,7 +131,7 @@ pub enum Where {
 
 /// The rule by which a library was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Rule {
+pub enum SearchRule {
     /// It was asked for.
     Asked,
     /// It is in the process already, under this name, as this SONAME or as the same file.
@@ -198,7 +198,7 @@ impl Trace {
 /// may ask at once.
 pub struct Loader<'a> {
     site: &'a Site,
-    facts: &'a Facts,
+    facts: &'a SiteFacts,
     scenario: &'a Scenario,
     machine: Machine<'a>,
     /// Components of the environment's absolute path.
@@ -214,7 +214,7 @@ pub struct Loader<'a> {
 
 impl<'a> Loader<'a> {
     /// Prepares the scenario.
-    pub fn new(site: &'a Site, facts: &'a Facts, scenario: &'a Scenario) -> Loader<'a> {
+    pub fn new(site: &'a Site, facts: &'a SiteFacts, scenario: &'a Scenario) -> Loader<'a> {
         let mut names: HashMap<&str, Vec<Candidate>> = HashMap::new();
         for path in site.files.keys() {
             let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
@@ -294,11 +294,11 @@ impl<'a> Loader<'a> {
 
 /// Whether any machine of a policy, or one with drivers and a display, has a library.
 pub fn is_of_system(library: &str) -> bool {
-    static MACHINE: LazyLock<Machine<'static>> = LazyLock::new(|| Machine::new(&System::Policy { glibc: None }, 1));
+    static MACHINE: LazyLock<Machine<'static>> = LazyLock::new(|| Machine::new(&HostSystem::Policy { glibc: None }, 1));
     MACHINE.promises(library)
 }
 
 /// [`Loader::load`] for those who ask once.
-pub fn load(site: &Site, facts: &Facts, roots: &[String], scenario: &Scenario) -> Trace {
+pub fn load(site: &Site, facts: &SiteFacts, roots: &[String], scenario: &Scenario) -> Trace {
     Loader::new(site, facts, scenario).load(roots)
 }

@@ -1,4 +1,5 @@
-//! Input: a [`Prepared`] plan and a folder. Output: the repaired wheel, complete or not at all.
+//! Input: a [`PreparedRepair`] plan and a folder. Output: the repaired wheel, complete or not at
+//! all.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,7 +16,7 @@ use rocwheel_wheel::{Member, Rewrite, WheelName};
 use serde::Serialize;
 
 use crate::plan::{Edit, Plan};
-use crate::{Error, Prepared, Request, budget, strip};
+use crate::{Error, PreparedRepair, Request, budget, strip};
 
 /// What came of a plan.
 #[derive(Debug, Clone, Serialize)]
@@ -58,7 +59,7 @@ impl Content for Edited {
     }
 }
 
-impl Prepared {
+impl PreparedRepair {
     /// Carries the plan out: the wheel appears in `output`, a folder that is made where there is
     /// none, when it is complete and not larger than allowed. The input is not changed.
     ///
@@ -68,10 +69,11 @@ impl Prepared {
         Ok(self.write(output, request, reporter)?.commit()?)
     }
 
-    /// As [`Prepared::execute`], but for the last step, so that the wheel can be looked at before.
+    /// As [`PreparedRepair::execute`], but for the last step, so that the wheel can be looked at
+    /// before.
     ///
     /// # Errors
-    /// As [`Prepared::execute`].
+    /// As [`PreparedRepair::execute`].
     pub fn write(&self, output: &Path, request: &Request, reporter: &dyn Reporter) -> Result<Staged<Outcome>, Error> {
         let target = output.join(&self.plan.output);
         if is_same(&self.plan.input, &target) {

@@ -5,8 +5,8 @@
 //! in the `rocm-sdk-*` wheels (rocm), or a whole ROCm comes in (fat). One plan serves all:
 //! `inventory` reads the binaries, `resolve` finds out where every needed library comes from,
 //! `edits` what is done to each file, `planner` decides texts, requirements and tags.
-//! [`Prepared::execute`] walks the plan: binaries are read through [`rocwheel_elf::Patched`], so
-//! nothing is copied to be edited, and members that stay are copied packed as they are.
+//! [`PreparedRepair::execute`] walks the plan: binaries are read through [`rocwheel_elf::Patched`],
+//! so nothing is copied to be edited, and members that stay are copied packed as they are.
 
 mod beside;
 mod budget;
@@ -40,7 +40,8 @@ pub use error::{Error, Missing};
 pub use execute::Outcome;
 use inventory::Inventory;
 pub use plan::{
-    Change, Edit, FileEdit, Graft, KeptOut, Mode, Package, Plan, Reason, Requirement, Tags, Text, Tree, TreeFile,
+    Edit, FileEdit, Graft, KeptOut, Mode, Package, Plan, Reason, Requirement, RocmTree, Tags, TreeFile, ValueChange,
+    WrittenText,
 };
 pub use planner::plan;
 
@@ -112,7 +113,7 @@ pub enum RocmFrom {
 }
 
 /// A plan and what carrying it out needs.
-pub struct Prepared {
+pub struct PreparedRepair {
     /// What will be done.
     pub plan: Plan,
     wheel: Arc<Wheel>,

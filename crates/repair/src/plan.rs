@@ -37,15 +37,15 @@ pub struct Plan {
     /// Libraries that are needed and left out.
     pub kept_out: Vec<KeptOut>,
     /// Members that are added or get another text, without the grafted libraries.
-    pub texts: Vec<Text>,
+    pub texts: Vec<WrittenText>,
     /// Requirements that change.
     pub requirements: Vec<Requirement>,
     /// Files of a ROCm tree that come in.
-    pub tree: Option<Tree>,
+    pub tree: Option<RocmTree>,
     /// Platform tags.
     pub tags: Tags,
     /// Versions before and after, when the version changes.
-    pub version: Option<Change>,
+    pub version: Option<ValueChange>,
     /// Whether symbol tables and debug sections are removed from grafted and changed binaries.
     pub strip: bool,
     /// What a reader should know, in sentences.
@@ -68,7 +68,7 @@ impl Plan {
 
 /// A value before and after.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Change {
+pub struct ValueChange {
     /// As it is.
     pub before: String,
     /// As it will be.
@@ -185,7 +185,7 @@ pub struct KeptOut {
 
 /// A text that is written: a new member, or another text of one that is there.
 #[derive(Debug, Clone, Serialize)]
-pub struct Text {
+pub struct WrittenText {
     /// The member.
     pub member: String,
     /// What it is for.
@@ -211,7 +211,7 @@ pub struct Requirement {
 
 /// A ROCm tree that comes into the wheel.
 #[derive(Debug, Clone, Serialize)]
-pub struct Tree {
+pub struct RocmTree {
     /// The tree's folder on this machine.
     pub source: PathBuf,
     /// The folder it becomes, relative to site-packages.

@@ -42,5 +42,5 @@ pub use platform_tag::PlatformTag;
 pub use python_version::{InvalidPythonVersion, PythonVersion};
 pub use read::same_version;
 pub use record::{Row, RowEdit, edit_rows, hash_column, parse_rows};
-pub use rewrite::{Existing, Order, Rewrite, rewrite};
+pub use rewrite::{Existing, MemberOrder, Rewrite, rewrite};
 pub use sdist::{Sdist, write_sdist};

@@ -2,10 +2,10 @@
 //! keeps its packed bytes, so that this takes about as long as a copy of the file.
 //!
 //! By default the result is in the order of [`crate::write_wheel`], with sizes in the local headers
-//! and one date for all. With [`Order::Kept`] members stay where they are, and those that are not
-//! touched keep their headers too: what lies behind each other is copied at once, which the kernel
-//! does as fast as a copy of the file. Either way equal input gives equal bytes for any number of
-//! threads.
+//! and one date for all. With [`MemberOrder::Kept`] members stay where they are, and those that are
+//! not touched keep their headers too: what lies behind each other is copied at once, which the
+//! kernel does as fast as a copy of the file. Either way equal input gives equal bytes for any
+//! number of threads.
 //!
 //! A hash in RECORD is taken over when it is SHA-256, SHA-384 or SHA-512 in the form of the
 //! specification and the size beside it is the member's; the CRC of the archive is taken over too.
@@ -47,12 +47,12 @@ pub struct Rewrite {
     /// What happens when the output is the input itself.
     pub existing: Existing,
     /// The order of the members.
-    pub order: Order,
+    pub order: MemberOrder,
 }
 
 /// The order of the members of a changed wheel. RECORD is the last one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Order {
+pub enum MemberOrder {
     /// By their names, `.dist-info` behind the others, whatever the order was, and with headers of
     /// one form.
     #[default]
@@ -150,7 +150,7 @@ pub fn rewrite(
     let texts = Texts::new(wheel, rewrite)?;
     let names = Names::new(wheel, rewrite, &texts)?;
     check(wheel, rewrite)?;
-    let entries = if rewrite.order == Order::Kept { wheel.entries()? } else { None };
+    let entries = if rewrite.order == MemberOrder::Kept { wheel.entries()? } else { None };
     let items = items(wheel, rewrite, &texts, (&names, entries.as_ref()))?;
     let hashes = hashes(wheel, &items, reporter)?;
 
@@ -338,8 +338,8 @@ fn items<'a>(
         let key = |item: &Item<'_>| item.name.starts_with(&info);
         let by_name = || (key(one), one.name.as_bytes()).cmp(&(key(other), other.name.as_bytes()));
         match rewrite.order {
-            Order::Sorted => by_name(),
-            Order::Kept => one.place.cmp(&other.place).then_with(by_name),
+            MemberOrder::Sorted => by_name(),
+            MemberOrder::Kept => one.place.cmp(&other.place).then_with(by_name),
         }
     });
     for listed in items.iter().filter_map(Item::copied) {
@@ -407,7 +407,7 @@ fn hashes<'a>(
 struct Job<'a> {
     wheel: &'a Wheel,
     options: &'a WriteOptions,
-    order: Order,
+    order: MemberOrder,
     reporter: &'a dyn Reporter,
 }
 
@@ -420,7 +420,7 @@ impl Job<'_> {
         record_name: &str,
     ) -> Result<Written, Error> {
         let mut archive = Archive::create(path, *self.options)?;
-        if self.order == Order::Kept {
+        if self.order == MemberOrder::Kept {
             archive.set_comment(&self.wheel.comment);
         }
         let mut record = Record::default();
@@ -448,7 +448,7 @@ impl Job<'_> {
         let record = record.text(record_name).into_bytes();
         // Of hashes nothing gets smaller, and packing them well is a tenth of what an edit of
         // thousands of members takes.
-        if self.order == Order::Kept {
+        if self.order == MemberOrder::Kept {
             archive.set_level(self.options.level.min(Level::Fast));
         }
         // RECORD's bytes are not part of the announced progress.

@@ -49,7 +49,7 @@ pub(crate) fn needs(context: &Context<'_>, wheel: usize) -> Vec<FileNeeds> {
 }
 
 /// What a wheel needs of the system.
-pub(crate) fn floor(context: &Context<'_>, wheel: usize) -> Option<report::Floor> {
+pub(crate) fn floor(context: &Context<'_>, wheel: usize) -> Option<report::SystemFloor> {
     let needs = needs(context, wheel);
     if needs.is_empty() || context.is_for_musl(wheel) {
         return None;
@@ -66,7 +66,7 @@ pub(crate) fn floor(context: &Context<'_>, wheel: usize) -> Option<report::Floor
             *entry = number;
         }
     }
-    Some(report::Floor {
+    Some(report::SystemFloor {
         tag: floor.tag,
         newest: newest.into_iter().map(|(set, number)| (set, number.to_string())).collect(),
         reasons: floor.reasons.iter().map(ToString::to_string).collect(),

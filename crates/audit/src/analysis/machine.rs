@@ -1,7 +1,7 @@
 //! Input: the headers of a file. Output: the machine that it is for, as tags name it.
 
 use object::elf;
-use rocwheel_loader::facts::{Object, PE_ARM64, PE_X86_64, WindowsFile};
+use rocwheel_loader::facts::{Object, PE_ARM64, PE_X86_64, WindowsObject};
 
 /// The machine of an ELF file, as platform tags name it.
 pub(crate) fn machine_of(object: &Object) -> &'static str {
@@ -20,7 +20,7 @@ pub(crate) fn machine_of(object: &Object) -> &'static str {
 
 /// The platform tag of the files that are like this one for Windows; of 32 bits only that much is
 /// known.
-pub(crate) fn windows_machine(file: Option<&WindowsFile>) -> &'static str {
+pub(crate) fn windows_machine(file: Option<&WindowsObject>) -> &'static str {
     match file.map(|file| file.pe.machine) {
         None => "win32",
         Some(PE_X86_64) => "win_amd64",

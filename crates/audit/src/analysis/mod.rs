@@ -1,6 +1,6 @@
-//! Input: an environment ([`Site`]) and what its files say ([`Facts`]). Output: a [`Context`], what
-//! the checks judge from: what the loader answers for every file that a process could start from,
-//! what is required of whom, what the system would have to be.
+//! Input: an environment ([`Site`]) and what its files say ([`SiteFacts`]). Output: a [`Context`],
+//! what the checks judge from: what the loader answers for every file that a process could start
+//! from, what is required of whom, what the system would have to be.
 
 pub(crate) mod cpu;
 pub(crate) mod expanded;
@@ -17,8 +17,8 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 pub(crate) use rocwheel_content::archive_path::file_name;
-use rocwheel_index::requirement::{Platform, Target};
-use rocwheel_loader::facts::{Facts, Object, WindowsFile};
+use rocwheel_index::requirement::{InstallTarget, Platform};
+use rocwheel_loader::facts::{Object, SiteFacts, WindowsObject};
 use rocwheel_loader::site::{Distribution, Role, Site};
 use rocwheel_report::Reporter;
 use rocwheel_wheel::PlatformTag;
@@ -26,7 +26,7 @@ use rocwheel_wheel::PlatformTag;
 use crate::Error;
 use crate::declared::{Declared, System};
 use crate::finding::{Code, Finding};
-use crate::options::{Options, Scope};
+use crate::options::{AuditScope, Options};
 use crate::preload::at_import::{self, LoaderFile};
 use crate::preload::{PreloadList, Preloads};
 use record::RecordState;
@@ -37,7 +37,7 @@ use windows::Imported;
 /// What the checks share.
 pub(crate) struct Context<'a> {
     pub(crate) site: &'a Site,
-    pub(crate) facts: &'a Facts,
+    pub(crate) facts: &'a SiteFacts,
     pub(crate) options: &'a Options,
     pub(crate) reporter: &'a dyn Reporter,
     /// What the wheels declare of each other.
@@ -70,7 +70,7 @@ impl<'a> Context<'a> {
     /// [`Error::Interrupted`], and [`Error::Loader`] when a wheel cannot be read any more.
     pub(crate) fn new(
         site: &'a Site,
-        facts: &'a Facts,
+        facts: &'a SiteFacts,
         options: &'a Options,
         reporter: &'a dyn Reporter,
     ) -> Result<Context<'a>, Error> {
@@ -85,9 +85,9 @@ impl<'a> Context<'a> {
         });
         let platforms: Vec<Vec<String>> = site.distributions.iter().map(Distribution::platforms).collect();
         let platform = Platform::of(platforms.iter().map(Vec::as_slice), glibc);
-        let target = Target { python: site.place.python, platform };
+        let target = InstallTarget { python: site.place.python, platform };
         let declared = Declared::read(site, &target);
-        let required = |target: &Target| -> Vec<Requirements> {
+        let required = |target: &InstallTarget| -> Vec<Requirements> {
             let distributions = site.distributions.iter().zip(&platforms).enumerate();
             let of = |(wheel, (distribution, platforms)): (usize, (&Distribution, &Vec<String>))| {
                 Requirements::of(&distribution.name, &declared, wheel, &target.of_wheel(platforms))
@@ -96,7 +96,7 @@ impl<'a> Context<'a> {
         };
         let requirements = required(&target);
         let is_mixed = platform != Platform::Windows && site.distributions.iter().any(windows::is_for);
-        let on_windows = is_mixed.then(|| required(&Target { platform: Platform::Windows, ..target.clone() }));
+        let on_windows = is_mixed.then(|| required(&InstallTarget { platform: Platform::Windows, ..target.clone() }));
         let mut context = Context {
             site,
             facts,
@@ -106,8 +106,8 @@ impl<'a> Context<'a> {
             requirements,
             on_windows,
             preloads: match options.scope {
-                Scope::Files => Preloads::read(site),
-                Scope::Names => Preloads::default(),
+                AuditScope::Files => Preloads::read(site),
+                AuditScope::Names => Preloads::default(),
             },
             rooted: Vec::new(),
             imported: Vec::new(),
@@ -116,7 +116,7 @@ impl<'a> Context<'a> {
             paths,
             loader_files: site.distributions.iter().map(|_| OnceLock::new()).collect(),
         };
-        if options.scope == Scope::Files {
+        if options.scope == AuditScope::Files {
             context.rooted = traces::trace(&context)?;
             context.imported = windows::imported(&context);
         }
@@ -125,7 +125,7 @@ impl<'a> Context<'a> {
 
     /// Adds the missing libraries whose finding has a code ([`missing`]).
     pub(crate) fn missing_libraries(&self, code: Code, findings: &mut Vec<Finding>) {
-        if self.options.scope == Scope::Files {
+        if self.options.scope == AuditScope::Files {
             let missing = self.missing.get_or_init(|| missing::find(self));
             findings.extend(missing.iter().filter(|finding| finding.code == code).cloned());
         }
@@ -159,7 +159,7 @@ impl<'a> Context<'a> {
 
     /// Programs and libraries of a wheel for 64-bit Windows that it is asked for; of other wheels
     /// none.
-    pub(crate) fn windows_files(&self, wheel: usize) -> impl Iterator<Item = (&'a str, &'a WindowsFile)> {
+    pub(crate) fn windows_files(&self, wheel: usize) -> impl Iterator<Item = (&'a str, &'a WindowsObject)> {
         let facts = self.facts;
         let paths = if windows::is_for(&self.site.distributions[wheel]) { &self.paths[wheel][..] } else { &[] };
         let files = paths.iter().filter_map(move |path| Some((*path, facts.windows.get(*path)?.as_ref()?)));

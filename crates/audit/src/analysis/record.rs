@@ -8,7 +8,7 @@ use rocwheel_wheel::read::Problem;
 
 use super::expanded;
 use crate::Error;
-use crate::options::{Extra, Options};
+use crate::options::{ExtraCheck, Options};
 
 /// What a RECORD is worth.
 pub(crate) enum RecordState {
@@ -16,7 +16,7 @@ pub(crate) enum RecordState {
     Absent,
     /// It cannot be parsed, and why.
     Malformed(String),
-    /// It was compared with the files: with their bytes if [`Extra::Hashes`] was asked for.
+    /// It was compared with the files: with their bytes if [`ExtraCheck::Hashes`] was asked for.
     Compared(Vec<Problem>),
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn read(
     let audited = site.distributions.iter().enumerate().filter(|(_, distribution)| distribution.role == Role::Audited);
     for (number, distribution) in audited {
         reporter.check()?;
-        let state = match distribution.problems(options.extras.contains(&Extra::Hashes)) {
+        let state = match distribution.problems(options.extras.contains(&ExtraCheck::Hashes)) {
             None => RecordState::Absent,
             Some(Err(
                 error @ (rocwheel_loader::Error::Wheel(rocwheel_wheel::Error::Malformed { .. })

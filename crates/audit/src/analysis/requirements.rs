@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Context;
 use crate::declared::{Declared, System};
-use rocwheel_index::requirement::{Requirement, Target};
+use rocwheel_index::requirement::{InstallTarget, Requirement};
 use rocwheel_rocm::owners::{Owner, Owners};
 
 /// What one wheel requires, as canonical names.
@@ -34,7 +34,7 @@ pub(crate) enum Brought {
 
 impl Requirements {
     /// What a wheel of this canonical name requires in an environment.
-    pub(crate) fn of(name: &str, declared: &Declared, wheel: usize, target: &Target) -> Requirements {
+    pub(crate) fn of(name: &str, declared: &Declared, wheel: usize, target: &InstallTarget) -> Requirements {
         let asked = |requirement: &&Requirement| requirement.applies(target, &declared.extras[wheel]);
         let plain =
             declared.wheels[wheel].all.iter().filter(asked).map(|requirement| requirement.name.clone()).collect();

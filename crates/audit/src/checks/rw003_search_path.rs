@@ -8,10 +8,10 @@ use crate::check::Check;
 use crate::finding::{Code, Finding};
 use crate::fix;
 use crate::fix::Fix;
-use crate::options::Scope;
+use crate::options::AuditScope;
 
 /// The check.
-pub const CHECK: Check = Check { code: Code::SearchPath, scope: Scope::Files, run };
+pub const CHECK: Check = Check { code: Code::SearchPath, scope: AuditScope::Files, run };
 
 /// What is wrong with an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

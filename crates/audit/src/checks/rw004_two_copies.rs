@@ -8,10 +8,10 @@ use crate::Error;
 use crate::analysis::{Context, file_name};
 use crate::check::Check;
 use crate::finding::{Code, Finding};
-use crate::options::Scope;
+use crate::options::AuditScope;
 
 /// The check.
-pub const CHECK: Check = Check { code: Code::TwoCopies, scope: Scope::Files, run };
+pub const CHECK: Check = Check { code: Code::TwoCopies, scope: AuditScope::Files, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
     copies(context, findings);

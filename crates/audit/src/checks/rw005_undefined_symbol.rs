@@ -18,10 +18,10 @@ use crate::analysis::traces::{RootKind, Rooted, has_module_tag};
 use crate::analysis::{Context, file_name, listed, not_given};
 use crate::check::Check;
 use crate::finding::{Code, Finding, Severity};
-use crate::options::Scope;
+use crate::options::AuditScope;
 
 /// The check.
-pub const CHECK: Check = Check { code: Code::UndefinedSymbol, scope: Scope::Files, run };
+pub const CHECK: Check = Check { code: Code::UndefinedSymbol, scope: AuditScope::Files, run };
 
 /// Libraries of the system that give all their symbols versions, so that what is needed of them
 /// without a version is not theirs.

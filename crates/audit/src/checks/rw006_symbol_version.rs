@@ -8,10 +8,10 @@ use crate::Error;
 use crate::analysis::{Context, listed};
 use crate::check::Check;
 use crate::finding::{Code, Finding, Severity};
-use crate::options::Scope;
+use crate::options::AuditScope;
 
 /// The check.
-pub const CHECK: Check = Check { code: Code::SymbolVersion, scope: Scope::Files, run };
+pub const CHECK: Check = Check { code: Code::SymbolVersion, scope: AuditScope::Files, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
     versions(context, findings);

@@ -12,10 +12,10 @@ use crate::analysis::{Context, listed, platform_tags};
 use crate::check::Check;
 use crate::finding::{Code, Finding};
 use crate::fix;
-use crate::options::Scope;
+use crate::options::AuditScope;
 
 /// The check.
-pub const CHECK: Check = Check { code: Code::TooNew, scope: Scope::Files, run };
+pub const CHECK: Check = Check { code: Code::TooNew, scope: AuditScope::Files, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
     for (wheel, _) in context.audited() {

@@ -7,10 +7,10 @@ use crate::analysis::Context;
 use crate::analysis::cpu::{folder_level, level, level_name};
 use crate::check::Check;
 use crate::finding::{Code, Finding, Severity};
-use crate::options::Scope;
+use crate::options::AuditScope;
 
 /// The check.
-pub const CHECK: Check = Check { code: Code::CpuLevel, scope: Scope::Files, run };
+pub const CHECK: Check = Check { code: Code::CpuLevel, scope: AuditScope::Files, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
     for (wheel, _) in context.audited() {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rocwheel_loader::facts::{Object, Purpose, WindowsFile};
+use rocwheel_loader::facts::{Object, Purpose, WindowsObject};
 use rocwheel_loader::site::Distribution;
 use rocwheel_wheel::{PlatformTag, Tag, TagPart, WheelName};
 
@@ -13,10 +13,10 @@ use crate::analysis::{Context, listed, platform_tags};
 use crate::check::Check;
 use crate::finding::{Code, Finding, Severity};
 use crate::fix;
-use crate::options::Scope;
+use crate::options::AuditScope;
 
 /// The check.
-pub const CHECK: Check = Check { code: Code::Tags, scope: Scope::Files, run };
+pub const CHECK: Check = Check { code: Code::Tags, scope: AuditScope::Files, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
     for (wheel, installed) in context.audited() {
@@ -125,7 +125,7 @@ fn any(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
         |object: &Object| matches!(object.purpose, Purpose::Native | Purpose::OtherMachine | Purpose::Static);
     let paths: Vec<(&str, &Object)> = context.objects(wheel).filter(|(_, object)| compiled(object)).collect();
     let names = context.paths(wheel);
-    let windows: Vec<(&str, Option<&WindowsFile>)> =
+    let windows: Vec<(&str, Option<&WindowsObject>)> =
         names.iter().filter_map(|path| Some((*path, context.facts.windows.get(*path)?.as_ref()))).collect();
     let is_macs = names.iter().any(|path| path.ends_with(".dylib") || path.contains("darwin"));
     let modules: Vec<&str> = if let Some((_, first)) = paths.first() {

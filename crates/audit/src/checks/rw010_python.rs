@@ -7,7 +7,7 @@ mod stable_abi;
 use std::collections::{BTreeMap, BTreeSet};
 
 use rocwheel_elf::{Lookup, NameHash};
-use rocwheel_loader::facts::{Object, WindowsFile};
+use rocwheel_loader::facts::{Object, WindowsObject};
 use rocwheel_loader::site::Distribution;
 use rocwheel_rocm::windows;
 use rocwheel_wheel::PythonVersion;
@@ -17,17 +17,17 @@ use crate::analysis::traces::has_module_tag;
 use crate::analysis::{Context, file_name};
 use crate::check::Check;
 use crate::finding::{Code, Finding};
-use crate::options::{Extra, Scope};
+use crate::options::{AuditScope, ExtraCheck};
 use crate::preload::at_import;
 
 /// The check.
-pub const CHECK: Check = Check { code: Code::Python, scope: Scope::Files, run };
+pub const CHECK: Check = Check { code: Code::Python, scope: AuditScope::Files, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
     for (wheel, installed) in context.audited() {
         modules(context, wheel, findings);
         without_function(context, wheel, findings);
-        if context.options.extras.contains(&Extra::Python) {
+        if context.options.extras.contains(&ExtraCheck::Python) {
             named(context, installed, findings);
         }
     }
@@ -145,7 +145,7 @@ fn promise(installed: &Distribution) -> Promise {
 
 /// For which Python a file for Windows is by the library of CPython that it is linked to. A library
 /// that the wheel brings itself is of an interpreter of its own.
-fn linked(own: &BTreeSet<String>, file: &WindowsFile) -> Suits {
+fn linked(own: &BTreeSet<String>, file: &WindowsObject) -> Suits {
     let is_own = |library: &str| own.contains(&library.to_ascii_lowercase());
     let python = file.needed().iter().find_map(|library| {
         let python = windows::interpreter(library).filter(|_| !is_own(library))?;

@@ -1,6 +1,6 @@
 //! RW011: name or version say that a wheel is a ROCm build, and its files do not.
 
-use rocwheel_loader::facts::{Object, Purpose, WindowsFile};
+use rocwheel_loader::facts::{Object, Purpose, WindowsObject};
 use rocwheel_loader::site::Distribution;
 use rocwheel_rocm::owners::{Owner, Owners};
 use rocwheel_survey::{CUDA, WINDOWS_CUDA};
@@ -9,10 +9,10 @@ use crate::Error;
 use crate::analysis::{Context, file_name};
 use crate::check::Check;
 use crate::finding::{Code, Finding, Severity};
-use crate::options::Scope;
+use crate::options::AuditScope;
 
 /// The check.
-pub const CHECK: Check = Check { code: Code::NotRocm, scope: Scope::Files, run };
+pub const CHECK: Check = Check { code: Code::NotRocm, scope: AuditScope::Files, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
     for (wheel, _) in context.audited() {
@@ -50,7 +50,7 @@ fn not_rocm(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     let installed = &context.site.distributions[wheel];
     let Some(said) = says_rocm(installed) else { return };
     let native: Vec<(&str, &Object)> = context.native(wheel).collect();
-    let windows: Vec<(&str, &WindowsFile)> = context.windows_files(wheel).collect();
+    let windows: Vec<(&str, &WindowsObject)> = context.windows_files(wheel).collect();
     if native.is_empty() && windows.is_empty() {
         return;
     }

@@ -10,10 +10,10 @@ use crate::check::Check;
 use crate::declared;
 use crate::finding::{Code, Finding};
 use crate::fix;
-use crate::options::Scope;
+use crate::options::AuditScope;
 
 /// The check.
-pub const CHECK: Check = Check { code: Code::UnneededRequirement, scope: Scope::Files, run };
+pub const CHECK: Check = Check { code: Code::UnneededRequirement, scope: AuditScope::Files, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
     for (wheel, installed) in context.audited() {

@@ -8,10 +8,10 @@ use crate::analysis::{Context, file_name};
 use crate::check::Check;
 use crate::finding::{Code, Finding, Severity};
 use crate::fix;
-use crate::options::Scope;
+use crate::options::AuditScope;
 
 /// The check.
-pub const CHECK: Check = Check { code: Code::SharedFile, scope: Scope::Names, run };
+pub const CHECK: Check = Check { code: Code::SharedFile, scope: AuditScope::Names, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
     clashes(context, findings);

@@ -12,10 +12,10 @@ use crate::analysis::record::RecordState;
 use crate::check::Check;
 use crate::finding::{Code, Finding};
 use crate::fix;
-use crate::options::Scope;
+use crate::options::AuditScope;
 
 /// The check.
-pub const CHECK: Check = Check { code: Code::Record, scope: Scope::Names, run };
+pub const CHECK: Check = Check { code: Code::Record, scope: AuditScope::Names, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
     for (wheel, installed) in context.audited() {

@@ -4,10 +4,10 @@ use crate::Error;
 use crate::analysis::{Context, file_name};
 use crate::check::Check;
 use crate::finding::{Code, Finding, Severity};
-use crate::options::{Extra, Scope};
+use crate::options::{AuditScope, ExtraCheck};
 
 /// The check.
-pub const CHECK: Check = Check { code: Code::PathLength, scope: Scope::Names, run };
+pub const CHECK: Check = Check { code: Code::PathLength, scope: AuditScope::Names, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
     for (wheel, _) in context.audited() {
@@ -47,7 +47,7 @@ fn paths(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     let installed = &context.site.distributions[wheel];
     let may_be_windows = |platform: &String| platform == "any" || platform.starts_with("win");
     let for_windows = installed.wheel().is_some() && installed.platforms().iter().any(may_be_windows)
-        || context.options.extras.contains(&Extra::WindowsPaths);
+        || context.options.extras.contains(&ExtraCheck::WindowsPaths);
     if for_windows {
         let lengths = context.paths(wheel).iter().map(|path| (on_windows(context, path).encode_utf16().count(), *path));
         if let Some((longest, path)) = lengths.max() {

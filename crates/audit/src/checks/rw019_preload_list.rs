@@ -11,11 +11,11 @@ use crate::analysis::{Context, file_name, listed};
 use crate::check::Check;
 use crate::finding::{Code, Finding, Severity};
 use crate::fix;
-use crate::options::Scope;
+use crate::options::AuditScope;
 use crate::preload::{PreloadList, Resolved};
 
 /// The check.
-pub const CHECK: Check = Check { code: Code::PreloadList, scope: Scope::Files, run };
+pub const CHECK: Check = Check { code: Code::PreloadList, scope: AuditScope::Files, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
     context.missing_libraries(Code::PreloadList, findings);

@@ -6,10 +6,10 @@ use crate::Error;
 use crate::analysis::Context;
 use crate::check::Check;
 use crate::finding::{Code, Finding, Severity};
-use crate::options::Scope;
+use crate::options::AuditScope;
 
 /// The check.
-pub const CHECK: Check = Check { code: Code::Size, scope: Scope::Names, run };
+pub const CHECK: Check = Check { code: Code::Size, scope: AuditScope::Names, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
     for (_, installed) in context.audited() {

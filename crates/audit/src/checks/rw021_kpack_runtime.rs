@@ -13,10 +13,10 @@ use crate::Error;
 use crate::analysis::{Context, file_name, listed};
 use crate::check::Check;
 use crate::finding::{Code, Finding, Severity};
-use crate::options::Scope;
+use crate::options::AuditScope;
 
 /// The check.
-pub const CHECK: Check = Check { code: Code::KpackRuntime, scope: Scope::Files, run };
+pub const CHECK: Check = Check { code: Code::KpackRuntime, scope: AuditScope::Files, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
     for (wheel, _) in context.audited() {

@@ -12,13 +12,13 @@ use crate::Error;
 use crate::analysis::Context;
 use crate::check::Check;
 use crate::finding::{Code, Finding};
-use crate::options::{Extra, Scope};
+use crate::options::{AuditScope, ExtraCheck};
 
 /// The check.
-pub const CHECK: Check = Check { code: Code::GpuCode, scope: Scope::Files, run };
+pub const CHECK: Check = Check { code: Code::GpuCode, scope: AuditScope::Files, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
-    if !context.options.extras.contains(&Extra::GpuCode) {
+    if !context.options.extras.contains(&ExtraCheck::GpuCode) {
         return Ok(());
     }
     for (wheel, installed) in context.audited() {

@@ -10,10 +10,10 @@ use crate::analysis::traces::has_module_tag;
 use crate::analysis::{Context, file_name, listed, platform_tags};
 use crate::check::Check;
 use crate::finding::{Code, Finding};
-use crate::options::Scope;
+use crate::options::AuditScope;
 
 /// The check.
-pub const CHECK: Check = Check { code: Code::Machine, scope: Scope::Files, run };
+pub const CHECK: Check = Check { code: Code::Machine, scope: AuditScope::Files, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
     context.missing_libraries(Code::Machine, findings);

@@ -8,10 +8,10 @@ use crate::analysis::Context;
 use crate::check::Check;
 use crate::finding::{Code, Finding};
 use crate::fix;
-use crate::options::Scope;
+use crate::options::AuditScope;
 
 /// The check.
-pub const CHECK: Check = Check { code: Code::ExecutableStack, scope: Scope::Files, run };
+pub const CHECK: Check = Check { code: Code::ExecutableStack, scope: AuditScope::Files, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
     for (wheel, _) in context.audited() {

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
-use rocwheel_loader::simulation::{Loader, Rule, Scenario, System, Trace, Where};
+use rocwheel_loader::simulation::{HostSystem, Loader, Scenario, SearchRule, Trace, Where};
 use rocwheel_rocm::owners::{Owner, Owners};
 
 use crate::Error;
@@ -15,10 +15,10 @@ use crate::analysis::{Context, file_name};
 use crate::check::Check;
 use crate::finding::{Code, Finding, Severity};
 use crate::fix;
-use crate::options::Scope;
+use crate::options::AuditScope;
 
 /// The check.
-pub const CHECK: Check = Check { code: Code::LibraryPath, scope: Scope::Files, run };
+pub const CHECK: Check = Check { code: Code::LibraryPath, scope: AuditScope::Files, run };
 
 /// The wheel, a library, where it comes from now, and where it came from without: a file of the
 /// set, the system, or nowhere.
@@ -34,7 +34,7 @@ fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> 
         let Some(first) = rooted.first() else { continue };
         let scenario = Scenario {
             name: "LD_LIBRARY_PATH".to_owned(),
-            system: System::Root(searched.machine.clone()),
+            system: HostSystem::Root(searched.machine.clone()),
             library_path: searched.directories.clone(),
             preloaded: first.preloaded.clone(),
             process: Vec::new(),
@@ -44,7 +44,9 @@ fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> 
         let traces: Vec<Trace> = rooted.par_iter().map(|rooted| loader.load(&[rooted.path.as_str()])).collect();
         for (rooted, trace) in rooted.into_iter().zip(&traces) {
             for loaded in &trace.loaded {
-                let (Rule::LibraryPath { .. }, Where::System(path)) = (&loaded.by, &loaded.place) else { continue };
+                let (SearchRule::LibraryPath { .. }, Where::System(path)) = (&loaded.by, &loaded.place) else {
+                    continue;
+                };
                 let is_same = |place: &Where| matches!(place, Where::Site(path) if file_name(path) == loaded.name);
                 let mut others = rooted.trace.loaded.iter();
                 let before = others.find(|other| other.name == loaded.name || is_same(&other.place));

@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use rocwheel_audit::finding::{Code, Severity};
 use rocwheel_audit::report::{Report, sarif};
-use rocwheel_audit::{Extra, Options, SetLibraryPath};
-use rocwheel_index::requirement::{Platform, Target};
+use rocwheel_audit::{ExtraCheck, Options, SetLibraryPath};
+use rocwheel_index::requirement::{InstallTarget, Platform};
 use rocwheel_index::{self as index, Fetch, Http, Request, Source, settings};
-use rocwheel_loader::facts::Facts;
+use rocwheel_loader::facts::SiteFacts;
 use rocwheel_loader::simulation::Root;
 use rocwheel_loader::site::{PackageFolder, Place, Role, Site};
 use rocwheel_report::Exit;
-use rocwheel_wheel::edit::Pattern;
+use rocwheel_wheel::edit::MemberPattern;
 use rocwheel_wheel::manylinux::{Policies, Release};
 use rocwheel_wheel::{PythonVersion, WheelName};
 
@@ -173,17 +173,17 @@ impl TryFrom<Arguments> for Settings {
         let (mut ignore, mut ignore_in) = (BTreeSet::new(), Vec::new());
         for text in arguments.ignore.iter().map(|text| text.trim()).filter(|text| !text.is_empty()) {
             if let Some((name, pattern)) = text.split_once(':') {
-                let pattern = Pattern::parse(pattern).map_err(|error| Usage::of(&error))?;
+                let pattern = MemberPattern::parse(pattern).map_err(|error| Usage::of(&error))?;
                 ignore_in.push((code(name)?, pattern));
             } else {
                 ignore.insert(code(text)?);
             }
         }
         let extras = [
-            (!arguments.depth.no_hashes, Extra::Hashes),
-            (arguments.depth.gpu_code, Extra::GpuCode),
-            (arguments.depth.windows_paths, Extra::WindowsPaths),
-            (arguments.python.is_some(), Extra::Python),
+            (!arguments.depth.no_hashes, ExtraCheck::Hashes),
+            (arguments.depth.gpu_code, ExtraCheck::GpuCode),
+            (arguments.depth.windows_paths, ExtraCheck::WindowsPaths),
+            (arguments.python.is_some(), ExtraCheck::Python),
         ];
         let extras = extras.into_iter().filter(|(wanted, _)| *wanted).map(|(_, extra)| extra).collect();
         let library_path = library_path(&arguments.library_path)?;
@@ -465,7 +465,7 @@ fn gather(
         Some((major.parse().ok()?, minor.parse().ok()?))
     });
     let Known { python, audited, offline } = *known;
-    let target = Target { python, platform: Platform::of_files(audited, glibc) };
+    let target = InstallTarget { python, platform: Platform::of_files(audited, glibc) };
     let cache = environment::cache().map_or_else(|| scratch.to_owned(), |cache| cache.join("audit"));
     let proxy = environment::proxy();
     let http = if offline {
@@ -486,7 +486,7 @@ fn gather(
 /// Libraries that a hint names.
 const SHOWN: usize = 8;
 
-fn why(site: &Site, facts: &Facts, library: &str, printer: &Printer) -> Result<Exit> {
+fn why(site: &Site, facts: &SiteFacts, library: &str, printer: &Printer) -> Result<Exit> {
     let Some(why) = rocwheel_audit::why::why(site, facts, library) else {
         let names = rocwheel_audit::why::names(facts);
         let usage = Usage::new(format!("no file of the wheels is `{library}` or needs it"));

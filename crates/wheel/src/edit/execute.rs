@@ -13,7 +13,7 @@ use super::plan::{Plan, Steps, WheelSteps};
 use super::sdist;
 use crate::output::Output;
 use crate::read::MemberContent;
-use crate::{Error, Existing, Order, Rewrite, WriteOptions, rewrite};
+use crate::{Error, Existing, MemberOrder, Rewrite, WriteOptions, rewrite};
 
 /// Bytes that are copied between two looks at whether the user wants to stop.
 const WINDOW: u64 = 16 << 20;
@@ -159,7 +159,7 @@ fn write_wheel(
         name: (steps.name != steps.wheel.name).then(|| steps.name.clone()),
         // Whether it may be the input is decided already.
         existing: Existing::Replace,
-        order: Order::Kept,
+        order: MemberOrder::Kept,
     };
     rewrite(&steps.wheel, &change, folder, options, reporter)
 }

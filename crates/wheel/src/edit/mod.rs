@@ -31,9 +31,9 @@ use crate::read::Wheel;
 use crate::{Error, Headers, names};
 pub use execute::{Destination, Edited, Place, execute, prepare};
 pub use metadata::FieldEdit;
-pub use pattern::Pattern;
+pub use pattern::MemberPattern;
 use plan::Identity;
-pub use plan::{Change, Form, Leftover, Plan};
+pub use plan::{FieldChange, Form, Leftover, Plan};
 pub use requirement::{Belongs, ExtraEdit, Requirement, RequirementEdit, belongs};
 use sdist_file::SdistFile;
 pub use sdist_file::sdist_metadata;
@@ -67,9 +67,9 @@ pub struct Edit {
     /// counts.
     pub search_paths: Vec<SearchPathEdit>,
     /// Members that go.
-    pub drop: Vec<Pattern>,
+    pub drop: Vec<MemberPattern>,
     /// Members in which the old version is replaced by the new one.
-    pub also_in: Vec<Pattern>,
+    pub also_in: Vec<MemberPattern>,
     /// What becomes of RECORD where nothing else changes.
     pub record: RecordEdit,
 }
@@ -120,7 +120,7 @@ pub enum Pins {
 #[derive(Debug, Clone)]
 pub struct SearchPathEdit {
     /// Which.
-    pub files: Pattern,
+    pub files: MemberPattern,
     /// What becomes of it.
     pub entries: Entries,
 }
@@ -144,17 +144,17 @@ impl SearchPathEdit {
         if entries.is_empty() {
             return Err(fail("there is no path behind the `=`"));
         }
-        Ok(SearchPathEdit { files: Pattern::parse(glob)?, entries: Entries::Set(entries) })
+        Ok(SearchPathEdit { files: MemberPattern::parse(glob)?, entries: Entries::Set(entries) })
     }
 
     /// No search path in these files.
     pub fn remove(glob: &str) -> Result<SearchPathEdit, Error> {
-        Ok(SearchPathEdit { files: Pattern::parse(glob)?, entries: Entries::Set(Vec::new()) })
+        Ok(SearchPathEdit { files: MemberPattern::parse(glob)?, entries: Entries::Set(Vec::new()) })
     }
 
     /// No absolute entries in any file.
     pub fn drop_absolute() -> Result<SearchPathEdit, Error> {
-        Ok(SearchPathEdit { files: Pattern::parse("*")?, entries: Entries::DropAbsolute })
+        Ok(SearchPathEdit { files: MemberPattern::parse("*")?, entries: Entries::DropAbsolute })
     }
 }
 
@@ -233,7 +233,12 @@ pub fn plan(paths: &[PathBuf], edit: &Edit, scratch: &Path, reporter: &dyn Repor
 
 /// Says of patterns that mean no member that it is so: nothing to do is no error, or an edit could
 /// not be repeated.
-fn unmatched<'a>(patterns: impl Iterator<Item = &'a Pattern>, members: &[&str], what: &str, notes: &mut Vec<String>) {
+fn unmatched<'a>(
+    patterns: impl Iterator<Item = &'a MemberPattern>,
+    members: &[&str],
+    what: &str,
+    notes: &mut Vec<String>,
+) {
     for pattern in patterns.filter(|pattern| !members.iter().any(|member| pattern.matches(member))) {
         notes.push(format!("nothing to {what}: no member matches `{}`", pattern.text()));
     }

@@ -10,7 +10,7 @@ use flate2::read::GzDecoder;
 use rocwheel_report::Reporter;
 use tar::EntryType;
 
-use super::{Pattern, scan};
+use super::{MemberPattern, scan};
 use crate::names::check_member_name;
 use crate::{Error, Headers};
 
@@ -60,7 +60,7 @@ impl SdistFile {
     /// Reads the archive at `path`. Errors when it is none, a member has a name that leaves its
     /// folder or comes twice, there is not exactly one folder at the top, and when it has what no
     /// source distribution needs: devices and the like.
-    pub(super) fn read(path: &Path, wanted: &[Pattern], reporter: &dyn Reporter) -> Result<SdistFile, Error> {
+    pub(super) fn read(path: &Path, wanted: &[MemberPattern], reporter: &dyn Reporter) -> Result<SdistFile, Error> {
         let open = |source| Error::OpenSdist { path: path.to_owned(), source };
         let size = fs_err::metadata(path).map_err(open)?.len();
         let mut sdist = SdistFile {
