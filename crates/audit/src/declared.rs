@@ -9,36 +9,11 @@ use std::str::FromStr;
 
 use pep440_rs::Version;
 use pep508_rs::MarkerEnvironment;
-use rocwheel_index::requirement::{InstallTarget, Platform, Requirement, Requirements};
+use rocwheel_index::requirement::{InstallTarget, Requirement, Requirements};
 use rocwheel_loader::site::Site;
+use rocwheel_wheel::Platform;
 
 pub use mentions::unneeded;
-
-/// The system that a wheel is looked at for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum System {
-    /// Linux, whatever its C library.
-    #[default]
-    Linux,
-    /// 64-bit Windows.
-    Windows,
-}
-
-impl System {
-    pub(crate) fn of(platform: Platform) -> System {
-        match platform {
-            Platform::Linux { .. } => System::Linux,
-            Platform::Windows => System::Windows,
-        }
-    }
-
-    /// Whether it installs a distribution with these platform tags. One without tags was installed
-    /// already.
-    pub(crate) fn takes(self, platforms: &[String]) -> bool {
-        let is_windows = |tag: &String| tag.starts_with("win");
-        platforms.is_empty() || platforms.iter().any(|tag| tag == "any" || is_windows(tag) == (self == System::Windows))
-    }
-}
 
 /// What the wheels of an environment declare of each other.
 #[derive(Debug, Clone)]
@@ -51,7 +26,7 @@ pub struct Declared {
     pub versions: Vec<Version>,
     index: BTreeMap<String, usize>,
     /// The platform tags of each wheel, and the system that they are for.
-    platforms: Vec<(Vec<String>, System)>,
+    platforms: Vec<(Vec<String>, Platform)>,
     environments: Vec<MarkerEnvironment>,
 }
 
@@ -95,7 +70,7 @@ impl Declared {
                 .distributions
                 .iter()
                 .zip(&targets)
-                .map(|(wheel, target)| (wheel.platforms(), System::of(target.platform)))
+                .map(|(wheel, target)| (wheel.platforms(), target.platform))
                 .collect(),
             environments: targets.iter().map(InstallTarget::environment).collect(),
         };

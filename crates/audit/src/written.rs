@@ -17,11 +17,11 @@ use crate::audit::audit_facts;
 use crate::finding::{Code, Finding, Severity};
 use crate::options::{AuditScope, Options};
 use crate::report::{FindingCounts, Report};
-use rocwheel_index::requirement::{InstallTarget, Platform};
+use rocwheel_index::requirement::InstallTarget;
 use rocwheel_index::{self as index, Source};
 use rocwheel_loader::facts::SiteFacts;
 use rocwheel_loader::site::{Place, Role, Site};
-use rocwheel_wheel::PythonVersion;
+use rocwheel_wheel::{Platform, PythonVersion};
 
 /// Wheels that are installed together.
 #[derive(Debug, Clone, Default)]
@@ -181,7 +181,7 @@ fn beside(
     let (folders, mut named): (Vec<PathBuf>, Vec<PathBuf>) = given.iter().cloned().partition(|path| path.is_dir());
     if !folders.is_empty() {
         let sources: Vec<Source> = folders.into_iter().map(Source::Folder).collect();
-        let target = InstallTarget { python, platform: Platform::of_files(wheels, None) };
+        let target = InstallTarget { python, platform: Platform::of_files(wheels), glibc: None };
         // Nothing is downloaded without something to fetch with.
         let request =
             index::Request { audited: wheels, sources: &sources, target: &target, cache: Path::new("."), fetch: None };

@@ -12,6 +12,7 @@ use rocwheel_artifact::{Catalog, EntryKind, Manifest};
 use rocwheel_report::{Reporter, Unit};
 use rocwheel_rocm::target::{self, base_target};
 use rocwheel_rocm::{DlopenTable, Pattern, TargetTable};
+use rocwheel_wheel::Platform;
 use rocwheel_wheel::manylinux;
 
 use crate::contents::Tools;
@@ -24,10 +25,9 @@ use crate::request::{Incompletes, LeftOut, Plan, Request, Shape, Unclaimed, Unsu
 use crate::rules::Rules;
 use crate::search_path::{Dropped, Missing, SearchPaths};
 use crate::select::Selection;
-use crate::system::System;
 use crate::templates::Templates;
 use crate::tree::Tree;
-use crate::{Error, Logical, dll_imports};
+use crate::{Error, Logical, dll_imports, system};
 use whole::Problem;
 
 /// Computes what `request` makes of `catalog`, which holds artifacts for one system.
@@ -49,8 +49,8 @@ pub fn plan(request: &Request, catalog: &Catalog, reporter: &dyn Reporter) -> Re
 /// As [`plan`], and when the two are not of one version and shape.
 pub fn plan_both(request: &Request, [linux, windows]: [&Catalog; 2], reporter: &dyn Reporter) -> Result<Plan, Error> {
     let windows_artifacts = request.windows_artifacts.as_ref().unwrap_or(&request.artifacts);
-    let linux = Place { artifacts: &request.artifacts, catalog: linux, system: Some(System::Linux) };
-    let windows = Place { artifacts: windows_artifacts, catalog: windows, system: Some(System::Windows) };
+    let linux = Place { artifacts: &request.artifacts, catalog: linux, system: Some(Platform::Linux) };
+    let windows = Place { artifacts: windows_artifacts, catalog: windows, system: Some(Platform::Windows) };
     systems::make(vec![Planner::new(request, linux, reporter)?, Planner::new(request, windows, reporter)?])
 }
 
@@ -61,7 +61,7 @@ struct Place<'a> {
     artifacts: &'a Path,
     catalog: &'a Catalog,
     /// What they are for; `None` looks at the files.
-    system: Option<System>,
+    system: Option<Platform>,
 }
 
 /// The shape the artifacts are made for: an import says so itself, a TheRock build by its flag.
@@ -139,7 +139,7 @@ struct Planner<'a> {
     /// The folder of `catalog`.
     artifacts: &'a Path,
     catalog: &'a Catalog,
-    system: System,
+    system: Platform,
     shape: Shape,
     rules: Rules,
     tools: Tools,
@@ -184,7 +184,7 @@ impl<'a> Planner<'a> {
             None => Templates::embedded(),
         };
         let natures = natures(catalog, reporter)?;
-        let system = system.unwrap_or_else(|| System::of_files(&catalog.artifacts, &natures));
+        let system = system.unwrap_or_else(|| system::of_files(&catalog.artifacts, &natures));
         let (wanted, absent) = targets(request.targets_on(system), request.incompletes, catalog, shape)?;
         let mut planner = Planner {
             request,
@@ -394,7 +394,7 @@ impl Planner<'_> {
             Logical::ALL[..5].iter().map(|logical| (*logical, self.platform_package(*logical, family))).collect();
         let provided =
             |library: &str| manylinux::Policies::built_in().provides(library) || self.is_allowed_to_miss(library);
-        if self.system == System::Windows {
+        if self.system == Platform::Windows {
             self.dll_imports(populations, family, &provided, findings);
             return;
         }

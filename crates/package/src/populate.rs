@@ -12,12 +12,12 @@ use std::path::PathBuf;
 use rocwheel_artifact::EntryKind;
 use rocwheel_content::archive_path::{file_name, join, parent};
 use rocwheel_rocm::Pattern;
+use rocwheel_wheel::Platform;
 use serde::Serialize;
 
 use crate::Logical;
 use crate::inspect::Natures;
 use crate::rules::Rule;
-use crate::system::System;
 use crate::tree::{Node, Tree};
 
 /// Where the bytes of a planned file come from.
@@ -121,7 +121,7 @@ pub struct Input<'a> {
     /// What each file is.
     pub natures: &'a Natures,
     /// The system that it is for.
-    pub system: System,
+    pub system: Platform,
 }
 
 impl Population {
@@ -228,7 +228,7 @@ impl Population {
             return; // A link to a directory: wheels cannot hold it; the devel tree does.
         };
         let nature = input.natures.of(&node.source);
-        if input.system == System::Windows {
+        if input.system == Platform::Windows {
             if nature.runs() {
                 self.note(
                     path,

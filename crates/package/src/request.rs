@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use rocwheel_wheel::Platform;
 use serde::Serialize;
 
 use crate::Logical;
@@ -13,7 +14,6 @@ use crate::devel::DevelEntry;
 use crate::dist_info::Promise;
 use crate::populate::{Note, PlannedFile};
 use crate::search_path::{Dropped, Missing};
-use crate::system::System;
 use crate::templates::Templates;
 
 /// How GPU code is distributed over wheels.
@@ -95,7 +95,7 @@ pub struct Request {
     /// Folder with artifact directories or archives.
     pub artifacts: PathBuf,
     /// What they are for; `None` takes what their files are for.
-    pub system: Option<System>,
+    pub system: Option<Platform>,
     /// Folder with the artifacts for Windows, where those for Linux and for Windows are packaged
     /// together ([`crate::plan_both`]).
     pub windows_artifacts: Option<PathBuf>,
@@ -141,16 +141,16 @@ pub struct Request {
 
 impl Request {
     /// What is asked for on a system.
-    pub(crate) fn targets_on(&self, system: System) -> &[String] {
+    pub(crate) fn targets_on(&self, system: Platform) -> &[String] {
         let own = self.only_on(system);
         if own.is_empty() { &self.targets } else { own }
     }
 
     /// What is asked for on this system alone.
-    pub(crate) fn only_on(&self, system: System) -> &[String] {
+    pub(crate) fn only_on(&self, system: Platform) -> &[String] {
         match system {
-            System::Linux => &self.linux_targets,
-            System::Windows => &self.windows_targets,
+            Platform::Linux => &self.linux_targets,
+            Platform::Windows => &self.windows_targets,
         }
     }
 
@@ -188,7 +188,7 @@ pub struct PlannedWheel {
     /// Which distribution.
     pub logical: Logical,
     /// Where it runs.
-    pub system: System,
+    pub system: Platform,
     /// Target or family.
     pub target: Option<String>,
     /// Folder below `dist/`, for sets with one selector for each family.
@@ -301,7 +301,7 @@ pub struct Plan {
     /// Base targets or families the set is for.
     pub targets: Vec<String>,
     /// Those of each system that is packaged.
-    pub systems: BTreeMap<System, Vec<String>>,
+    pub systems: BTreeMap<Platform, Vec<String>>,
     /// Wheels in the order in which they are written.
     pub wheels: Vec<PlannedWheel>,
     /// Selectors, written last.

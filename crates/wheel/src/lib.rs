@@ -19,6 +19,7 @@ pub mod manylinux;
 mod metadata;
 mod names;
 mod output;
+mod platform;
 mod platform_tag;
 mod python_version;
 pub mod read;
@@ -38,6 +39,7 @@ pub use names::{
     Tag, WheelName, canonical_name, case_collisions, check_member_name, check_name, check_requirement, check_version,
     file_name_part,
 };
+pub use platform::Platform;
 pub use platform_tag::PlatformTag;
 pub use python_version::{InvalidPythonVersion, PythonVersion};
 pub use read::same_version;

@@ -17,14 +17,14 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 pub(crate) use rocwheel_content::archive_path::file_name;
-use rocwheel_index::requirement::{InstallTarget, Platform};
+use rocwheel_index::requirement::InstallTarget;
 use rocwheel_loader::facts::{Object, SiteFacts, WindowsObject};
 use rocwheel_loader::site::{Distribution, Role, Site};
 use rocwheel_report::Reporter;
-use rocwheel_wheel::PlatformTag;
+use rocwheel_wheel::{Platform, PlatformTag};
 
 use crate::Error;
-use crate::declared::{Declared, System};
+use crate::declared::Declared;
 use crate::finding::{Code, Finding};
 use crate::options::{AuditScope, Options};
 use crate::preload::at_import::{self, LoaderFile};
@@ -84,8 +84,8 @@ impl<'a> Context<'a> {
             Some((major.parse().ok()?, minor.parse().ok()?))
         });
         let platforms: Vec<Vec<String>> = site.distributions.iter().map(Distribution::platforms).collect();
-        let platform = Platform::of(platforms.iter().map(Vec::as_slice), glibc);
-        let target = InstallTarget { python: site.place.python, platform };
+        let platform = Platform::of_wheels(platforms.iter().map(Vec::as_slice));
+        let target = InstallTarget { python: site.place.python, platform, glibc };
         let declared = Declared::read(site, &target);
         let required = |target: &InstallTarget| -> Vec<Requirements> {
             let distributions = site.distributions.iter().zip(&platforms).enumerate();
@@ -200,14 +200,14 @@ impl<'a> Context<'a> {
     }
 
     /// The wheel of this canonical name that a system installs.
-    pub(crate) fn named_on(&self, system: System, name: &str) -> Option<usize> {
-        let is_it = |wheel: &Distribution| wheel.name == name && system.takes(&wheel.platforms());
+    pub(crate) fn named_on(&self, platform: Platform, name: &str) -> Option<usize> {
+        let is_it = |wheel: &Distribution| wheel.name == name && platform.takes(&wheel.platforms());
         self.site.distributions.iter().position(is_it)
     }
 
     /// What a wheel requires on a system.
-    pub(crate) fn required_on(&self, system: System, wheel: usize) -> &Requirements {
-        let on_windows = self.on_windows.as_ref().filter(|_| system == System::Windows);
+    pub(crate) fn required_on(&self, platform: Platform, wheel: usize) -> &Requirements {
+        let on_windows = self.on_windows.as_ref().filter(|_| platform == Platform::Windows);
         &on_windows.unwrap_or(&self.requirements)[wheel]
     }
 

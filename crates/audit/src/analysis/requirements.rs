@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Context;
-use crate::declared::{Declared, System};
+use crate::declared::Declared;
 use rocwheel_index::requirement::{InstallTarget, Requirement};
 use rocwheel_rocm::owners::{Owner, Owners};
+use rocwheel_wheel::Platform;
 
 /// What one wheel requires, as canonical names.
 #[derive(Debug, Default)]
@@ -18,7 +19,7 @@ pub(crate) struct Requirements {
     /// library, whatever else is called so.
     devices: String,
     /// For which system markers were read.
-    system: System,
+    platform: Platform,
 }
 
 /// How a wheel comes by the libraries of an owner.
@@ -49,12 +50,12 @@ impl Requirements {
                 }
             }
         }
-        Requirements { plain, extras, devices: format!("{name}-device-"), system: System::of(target.platform) }
+        Requirements { plain, extras, devices: format!("{name}-device-"), platform: target.platform }
     }
 
     /// The wheel of this canonical name, if one of the set can stand beside this one.
     pub(crate) fn named(&self, context: &Context<'_>, name: &str) -> Option<usize> {
-        context.named_on(self.system, name)
+        context.named_on(self.platform, name)
     }
 
     /// Whether a required distribution was given with all its files: what it does not have then, it
@@ -72,7 +73,7 @@ impl Requirements {
         open.extend(self.extras.values().flatten().filter_map(|name| self.named(context, name)));
         while let Some(wheel) = open.pop() {
             if wheel != own && found.insert(wheel) {
-                let requirements = context.required_on(self.system, wheel);
+                let requirements = context.required_on(self.platform, wheel);
                 open.extend(requirements.plain.iter().filter_map(|name| self.named(context, name)));
             }
         }
@@ -86,7 +87,7 @@ impl Requirements {
         let mut seen = BTreeSet::new();
         while let Some(wheel) = open.pop() {
             if seen.insert(wheel) {
-                let required = context.required_on(self.system, wheel).plain.iter().map(String::as_str);
+                let required = context.required_on(self.platform, wheel).plain.iter().map(String::as_str);
                 open.extend(required.clone().filter_map(|name| self.named(context, name)));
                 names.extend(required);
             }

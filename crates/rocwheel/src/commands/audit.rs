@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use rocwheel_audit::finding::{Code, Severity};
 use rocwheel_audit::report::{Report, sarif};
 use rocwheel_audit::{ExtraCheck, Options, SetLibraryPath};
-use rocwheel_index::requirement::{InstallTarget, Platform};
+use rocwheel_index::requirement::InstallTarget;
 use rocwheel_index::{self as index, Fetch, Http, Request, Source, settings};
 use rocwheel_loader::facts::SiteFacts;
 use rocwheel_loader::simulation::Root;
@@ -18,7 +18,7 @@ use rocwheel_loader::site::{PackageFolder, Place, Role, Site};
 use rocwheel_report::Exit;
 use rocwheel_wheel::edit::MemberPattern;
 use rocwheel_wheel::manylinux::{Policies, Release};
-use rocwheel_wheel::{PythonVersion, WheelName};
+use rocwheel_wheel::{Platform, PythonVersion, WheelName};
 
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};
@@ -465,7 +465,7 @@ fn gather(
         Some((major.parse().ok()?, minor.parse().ok()?))
     });
     let Known { python, audited, offline } = *known;
-    let target = InstallTarget { python, platform: Platform::of_files(audited, glibc) };
+    let target = InstallTarget { python, platform: Platform::of_files(audited), glibc };
     let cache = environment::cache().map_or_else(|| scratch.to_owned(), |cache| cache.join("audit"));
     let proxy = environment::proxy();
     let http = if offline {
