@@ -12,7 +12,7 @@ use rocwheel_report::shell_word;
 use serde::{Serialize, Serializer};
 
 pub use self::block::{Remedies, WheelRemedy};
-use crate::checks::Context;
+use crate::analysis::Context;
 use crate::finding::Finding;
 use rocwheel_loader::site::Distribution;
 

@@ -6,16 +6,24 @@
 
 #![allow(clippy::case_sensitive_file_extension_comparisons, reason = "the loader and Python compare names as they are")]
 
+mod analysis;
+mod audit;
+mod check;
 mod checks;
+mod code;
 pub mod declared;
 mod error;
 pub mod finding;
 mod fix;
+#[cfg(test)]
+mod generated;
+mod options;
 pub mod preload;
 pub mod report;
 pub mod why;
 pub mod written;
 
-pub use checks::{Extra, Options, Scope, SetLibraryPath, audit};
+pub use audit::{audit, audit_facts, read_facts};
 pub use error::Error;
 pub use fix::{Fix, Remedies, WheelRemedy};
+pub use options::{AuditScope, ExtraCheck, Options, SetLibraryPath};

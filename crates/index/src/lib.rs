@@ -33,7 +33,7 @@ use url::Url;
 use choice::Chooser;
 pub use error::Error;
 pub use http::Http;
-use requirement::{Requirement, Requirements, Target};
+use requirement::{InstallTarget, Requirement, Requirements};
 
 /// Where wheels are looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,7 +92,7 @@ pub struct Request<'a> {
     /// Where others are looked for; what is in several is taken from the first.
     pub sources: &'a [Source],
     /// What the environment is for.
-    pub target: &'a Target,
+    pub target: &'a InstallTarget,
     /// A folder for downloads, which may be kept and shared.
     pub cache: &'a Path,
     /// How indexes are reached; without, they are refused.

@@ -6,7 +6,7 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use rocwheel_loader::facts::Facts;
+use rocwheel_loader::facts::SiteFacts;
 use rocwheel_loader::simulation::{Loader, Scenario};
 use rocwheel_loader::site::{Place, Role, Site};
 use rocwheel_report::Silent;
@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let place = Place::new("3.12".parse()?, "/environment");
     let site = Site::open(&wheels, &place, scratch.path(), &Silent)?;
     println!("{:.3} s: {} files, {} clashes", begin.elapsed().as_secs_f64(), site.files.len(), site.clashes.len());
-    let facts = Facts::read(&site, &Silent)?;
+    let facts = SiteFacts::read(&site, &Silent)?;
     println!(
         "{:.3} s: {} ELF, {} PE, {} unreadable",
         begin.elapsed().as_secs_f64(),

@@ -24,13 +24,13 @@ const SMALLEST: u64 = 52;
 
 /// The facts about the ELF and PE files of an environment, by path.
 #[derive(Debug, Default)]
-pub struct Facts {
+pub struct SiteFacts {
     /// ELF files for any purpose.
     pub objects: BTreeMap<String, Object>,
     /// Programs and libraries for Windows; `None` for 32-bit ones, which are not read.
-    pub windows: BTreeMap<String, Option<WindowsFile>>,
+    pub windows: BTreeMap<String, Option<WindowsObject>>,
     /// Files that begin like ELF or PE files but cannot be parsed.
-    pub unreadable: BTreeMap<String, Unreadable>,
+    pub unreadable: BTreeMap<String, UnreadableFile>,
 }
 
 /// An ELF file.
@@ -52,7 +52,7 @@ pub struct Object {
 
 /// A program or library for 64-bit Windows.
 #[derive(Debug)]
-pub struct WindowsFile {
+pub struct WindowsObject {
     /// Its headers.
     pub pe: Pe,
     /// The DLLs that it imports; the error is the reason why they cannot be read.
@@ -61,7 +61,7 @@ pub struct WindowsFile {
     pub size: u64,
 }
 
-impl WindowsFile {
+impl WindowsObject {
     /// `true` if Windows on x86-64 can load it.
     pub fn is_native(&self) -> bool {
         self.pe.machine == PE_X86_64
@@ -94,7 +94,7 @@ pub enum Purpose {
 
 /// The reason why a file that begins like an ELF or PE file is not one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unreadable {
+pub struct UnreadableFile {
     /// The format it begins like: "ELF" or "PE".
     pub format: &'static str,
     /// The error with all causes.
@@ -156,18 +156,18 @@ impl Purpose {
 
 enum Found {
     Object(Box<Object>),
-    Windows(Option<Box<WindowsFile>>),
-    Unreadable(Unreadable),
+    Windows(Option<Box<WindowsObject>>),
+    Unreadable(UnreadableFile),
     Data,
 }
 
-impl Facts {
+impl SiteFacts {
     /// Reads the headers of every file.
     ///
     /// # Errors
     /// [`Error::Interrupted`]. A file that cannot be read is added to [`Facts::unreadable`].
-    pub fn read(site: &Site, reporter: &dyn Reporter) -> Result<Facts, Error> {
-        Facts::default().of(site, reporter)
+    pub fn read(site: &Site, reporter: &dyn Reporter) -> Result<SiteFacts, Error> {
+        SiteFacts::default().of(site, reporter)
     }
 
     /// Like [`Facts::read`], but reuses these facts of another environment for files with the same
@@ -175,7 +175,7 @@ impl Facts {
     ///
     /// # Errors
     /// The errors of [`Facts::read`].
-    pub fn of(mut self, site: &Site, reporter: &dyn Reporter) -> Result<Facts, Error> {
+    pub fn of(mut self, site: &Site, reporter: &dyn Reporter) -> Result<SiteFacts, Error> {
         self.objects.retain(|path, _| site.files.contains_key(path));
         self.windows.retain(|path, _| site.files.contains_key(path));
         self.unreadable.retain(|path, _| site.files.contains_key(path));
@@ -227,7 +227,7 @@ impl Facts {
     }
 
     /// Programs and libraries for Windows on x86-64, by path.
-    pub fn native_of_windows(&self) -> impl Iterator<Item = (&String, &WindowsFile)> {
+    pub fn native_of_windows(&self) -> impl Iterator<Item = (&String, &WindowsObject)> {
         let files = self.windows.iter().filter_map(|(path, file)| Some((path, file.as_ref()?)));
         files.filter(|(_, file)| file.is_native())
     }
@@ -264,9 +264,9 @@ fn look(site: &Site, path: &str) -> Found {
         let Some(pe) = Pe::read(reader).map_err(|error| with_causes(&error))? else { return Ok(Found::Windows(None)) };
         places.want(&pe.import_places());
         let imports = pe.imports(reader).map_err(|error| with_causes(&error));
-        Ok(Found::Windows(Some(Box::new(WindowsFile { pe, imports, size: placed.size }))))
+        Ok(Found::Windows(Some(Box::new(WindowsObject { pe, imports, size: placed.size }))))
     };
-    read().unwrap_or_else(|reason| Found::Unreadable(Unreadable { format, reason }))
+    read().unwrap_or_else(|reason| Found::Unreadable(UnreadableFile { format, reason }))
 }
 
 /// The names of libraries in the data of a file, except its own and those of the libraries it is

@@ -16,7 +16,7 @@ use std::sync::{LazyLock, OnceLock};
 
 use rocwheel_wheel::manylinux::Release;
 
-use crate::facts::Facts;
+use crate::facts::SiteFacts;
 use crate::site::Site;
 use files::Candidate;
 use machine::Machine;
@@ -26,7 +26,7 @@ use search::{SearchPath, SearchPaths};
 
 /// The machine that the environment runs on.
 #[derive(Debug, Clone)]
-pub enum System {
+pub enum HostSystem {
     /// Any machine of a manylinux policy. It has exactly the libraries that the policy guarantees
     /// and those of drivers and displays. The needs of these libraries are assumed to be met.
     Policy {
@@ -47,7 +47,7 @@ pub struct Scenario {
     /// The name for reports.
     pub name: String,
     /// The machine.
-    pub system: System,
+    pub system: HostSystem,
     /// The entries of `LD_LIBRARY_PATH`: absolute directories, or relative to the environment's
     /// prefix.
     pub library_path: Vec<String>,
@@ -67,7 +67,7 @@ impl Scenario {
     pub fn python(glibc: Option<Release>) -> Scenario {
         Scenario {
             name: "python".to_owned(),
-            system: System::Policy { glibc },
+            system: HostSystem::Policy { glibc },
             library_path: Vec::new(),
             preloaded: Vec::new(),
             process: PYTHON.iter().map(|name| (*name).to_owned()).collect(),
@@ -117,10 +117,10 @@ pub struct Loaded {
     /// files.
     pub needed_by: Option<usize>,
     /// The rule by which it was found.
-    pub by: Rule,
+    pub by: SearchRule,
     /// For each library that it needs, in order: the index of the library that is used, and the
     /// rule; `None` if it is missing.
-    pub needs: Vec<Option<(usize, Rule)>>,
+    pub needs: Vec<Option<(usize, SearchRule)>>,
 }
 
 /// The position of a library.
@@ -134,7 +134,7 @@ pub enum Where {
 
 /// The rule by which a library was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Rule {
+pub enum SearchRule {
     /// The file was requested.
     Asked,
     /// It is already in the process: under this name, with this SONAME, or as the same file.
@@ -201,7 +201,7 @@ impl Trace {
 /// threads can use it at once.
 pub struct Loader<'a> {
     site: &'a Site,
-    facts: &'a Facts,
+    facts: &'a SiteFacts,
     scenario: &'a Scenario,
     machine: Machine<'a>,
     /// Components of the environment's absolute path.
@@ -217,7 +217,7 @@ pub struct Loader<'a> {
 
 impl<'a> Loader<'a> {
     /// Prepares a scenario.
-    pub fn new(site: &'a Site, facts: &'a Facts, scenario: &'a Scenario) -> Loader<'a> {
+    pub fn new(site: &'a Site, facts: &'a SiteFacts, scenario: &'a Scenario) -> Loader<'a> {
         let mut names: HashMap<&str, Vec<Candidate>> = HashMap::new();
         for path in site.files.keys() {
             let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
@@ -298,11 +298,11 @@ impl<'a> Loader<'a> {
 
 /// `true` if every machine of a policy, or one with drivers and a display, has a library.
 pub fn is_of_system(library: &str) -> bool {
-    static MACHINE: LazyLock<Machine<'static>> = LazyLock::new(|| Machine::new(&System::Policy { glibc: None }, 1));
+    static MACHINE: LazyLock<Machine<'static>> = LazyLock::new(|| Machine::new(&HostSystem::Policy { glibc: None }, 1));
     MACHINE.promises(library)
 }
 
 /// [`Loader::load`] for a single request.
-pub fn load(site: &Site, facts: &Facts, roots: &[String], scenario: &Scenario) -> Trace {
+pub fn load(site: &Site, facts: &SiteFacts, roots: &[String], scenario: &Scenario) -> Trace {
     Loader::new(site, facts, scenario).load(roots)
 }

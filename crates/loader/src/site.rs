@@ -7,7 +7,6 @@
 //! scheme for a virtual environment on Linux, where `purelib` and `platlib` are one folder.
 
 mod distribution;
-mod expanded;
 mod installed;
 mod place;
 
@@ -21,7 +20,6 @@ use rocwheel_wheel::read::Kind;
 
 use crate::Error;
 pub use distribution::{Distribution, Form};
-pub use expanded::is_in_tree;
 use installed::Found;
 pub use installed::{Installed, PackageFolder};
 pub use place::Place;

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use rocwheel_rocm::Pattern;
+use rocwheel_wheel::Platform;
 use serde::{Deserialize, Serialize};
 
 use crate::inspect::Natures;
 use crate::populate::Population;
-use crate::system::System;
 use crate::{Error, Logical};
 
 const EMBEDDED: &str = include_str!("../../../data/tools.toml");
@@ -51,7 +51,7 @@ struct ToolRow {
     requires: Vec<String>,
     /// The only system that has the tool; `None` for both.
     #[serde(default)]
-    system: Option<System>,
+    system: Option<Platform>,
     probe: Probe,
 }
 
@@ -125,10 +125,10 @@ impl Tools {
 
     /// Returns the tools of a distribution that has all files they need. On Windows, the file name
     /// of a program ends in `.exe` or `.bat`.
-    pub fn of(&self, population: &Population, system: System) -> Vec<PackagedTool> {
+    pub fn of(&self, population: &Population, system: Platform) -> Vec<PackagedTool> {
         let endings: &[&str] = match system {
-            System::Linux => &[""],
-            System::Windows => &[".exe", ".bat"],
+            Platform::Linux => &[""],
+            Platform::Windows => &[".exe", ".bat"],
         };
         let file = |row: &ToolRow| {
             let paths = endings.iter().map(|ending| format!("{}{ending}", row.path));
@@ -201,7 +201,7 @@ mod tests {
         population.files.insert("bin/rocm-smi".into(), PlannedFile::text(""));
         population.files.insert("bin/hipcc".into(), PlannedFile::text(""));
         let names = |population: &Population| {
-            tools.of(population, System::Linux).into_iter().map(|tool| tool.name).collect::<Vec<_>>()
+            tools.of(population, Platform::Linux).into_iter().map(|tool| tool.name).collect::<Vec<_>>()
         };
         assert_eq!(names(&population), ["hipcc"], "rocm-smi loads librocm_smi64, which is not there");
         population.files.insert("lib/librocm_smi64.so.1".into(), PlannedFile::text(""));
@@ -217,7 +217,7 @@ mod tests {
         {
             population.files.insert(path.into(), PlannedFile::text(""));
         }
-        let found = tools.of(&population, System::Windows);
+        let found = tools.of(&population, Platform::Windows);
         let paths: Vec<(&str, &str)> = found.iter().map(|tool| (tool.name.as_str(), tool.path.as_str())).collect();
         assert_eq!(
             paths,
@@ -228,7 +228,7 @@ mod tests {
                 ("hipInfo", "bin/hipInfo.exe"),
             ]
         );
-        let on_linux = tools.of(&population, System::Linux);
+        let on_linux = tools.of(&population, Platform::Linux);
         assert_eq!(on_linux.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["rocminfo"]);
     }
 

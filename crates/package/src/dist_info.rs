@@ -8,9 +8,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rocwheel_rocm::target::base_target;
+use rocwheel_wheel::Platform;
 
 use crate::Logical;
-use crate::system::System;
 
 /// The packages, targets and systems that a set offers to the user.
 #[derive(Debug, Clone)]
@@ -31,7 +31,7 @@ pub struct Promise {
     /// The distributions of the set.
     pub distributions: BTreeSet<Logical>,
     /// Distributions that only one of two systems has.
-    pub only_on: BTreeMap<Logical, System>,
+    pub only_on: BTreeMap<Logical, Platform>,
 }
 
 impl Promise {
@@ -130,14 +130,14 @@ impl Promise {
         Some(format!("sys_platform == \"{}\"", system.sys_platform()))
     }
 
-    fn system_of(&self, target: &str) -> Option<System> {
+    fn system_of(&self, target: &str) -> Option<Platform> {
         if self.linux_families.is_empty() || self.windows_families.is_empty() {
             return None;
         }
         let offered = |list: &[String]| list.iter().any(|family| base_target(family) == target);
         match (offered(&self.linux_families), offered(&self.windows_families)) {
-            (true, false) => Some(System::Linux),
-            (false, true) => Some(System::Windows),
+            (true, false) => Some(Platform::Linux),
+            (false, true) => Some(Platform::Windows),
             _ => None,
         }
     }
@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn what_one_system_lacks_is_marked() {
-        let promise = Promise { only_on: BTreeMap::from([(Logical::Profiler, System::Linux)]), ..promise() };
+        let promise = Promise { only_on: BTreeMap::from([(Logical::Profiler, Platform::Linux)]), ..promise() };
         let (_, requirements) = promise.extras().into_iter().find(|(extra, _)| extra == "profiler").unwrap();
         assert_eq!(
             requirements[0].requires_dist("profiler"),

@@ -4,11 +4,11 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use rocwheel_report::{Exit, Hint};
+use rocwheel_wheel::Platform;
 
 use crate::request::Shape;
 use crate::search_path::Missing;
 use crate::stub;
-use crate::system::System;
 
 /// Errors of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -57,7 +57,7 @@ pub enum Error {
     #[error("the artifacts for {system} in `{artifacts}` hold {} for {}: {}", files(paths.len()), system.other(), first(paths))]
     Foreign {
         /// The system that the artifacts are for.
-        system: System,
+        system: Platform,
         /// The folder of the artifacts.
         artifacts: PathBuf,
         /// The files, relative to that folder.
@@ -77,7 +77,7 @@ pub enum Error {
         /// The tag as given.
         tag: String,
         /// The system that the artifacts are for.
-        system: System,
+        system: Platform,
     },
     /// The artifacts for Linux and for Windows have different versions.
     #[error("the artifacts for Linux are of version {linux}, those for Windows of version {windows}")]

@@ -15,14 +15,13 @@ use rocwheel_elf::{Edit, Patch, Patched, SearchPath, StackFlag};
 use rocwheel_output::LastLook;
 use rocwheel_report::Reporter;
 use rocwheel_wheel::tar::TarBuilder;
-use rocwheel_wheel::{Distribution, EntryPoints, Member, Tag, WheelName, WriteOptions, Written};
+use rocwheel_wheel::{Distribution, EntryPoints, Member, Platform, Tag, WheelName, WriteOptions, Written};
 use serde::Serialize;
 
 use crate::devel::DevelEntry;
 use crate::populate::{PlannedFile, Source};
 use crate::request::{Plan, PlannedDevel, PlannedSelector, PlannedWheel, Request, SelectorForm};
 use crate::state::{Finished, OutputFolder, stamp};
-use crate::system::System;
 use crate::{Error, selector, stub};
 
 /// The folder of the packages, in the output folder.
@@ -84,7 +83,7 @@ pub struct Prepared {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Set {
     /// The system of the wheels.
-    pub system: System,
+    pub system: Platform,
     /// Current path and destination of each wheel.
     pub wheels: Vec<(PathBuf, PathBuf)>,
     /// Wheels for all families that are installed with the wheels of one family.
@@ -115,18 +114,18 @@ impl Prepared {
             moved.map_or_else(|| folder.path(path), |(_, staged, _)| staged.clone())
         };
         let wheels = self.packages.iter().map(|package| package.path.as_str()).filter(|path| WheelName::is_wheel(path));
-        let mut groups: BTreeMap<(&str, System), Vec<&str>> = BTreeMap::new();
+        let mut groups: BTreeMap<(&str, Platform), Vec<&str>> = BTreeMap::new();
         for path in wheels {
             let group = path.rsplit_once('/').map_or("", |(group, _)| group);
             for system in systems(path, &self.packages) {
                 groups.entry((group, system)).or_default().push(path);
             }
         }
-        let common = |system: System| -> Vec<PathBuf> {
+        let common = |system: Platform| -> Vec<PathBuf> {
             groups.get(&(DIST, system)).into_iter().flatten().map(|path| staged(path)).collect()
         };
         let is_new = |path: &&str| self.moved.iter().any(|(moved, ..)| moved == path) || !folder.was_looked_at(path);
-        let of_group = |((group, system), paths): (&(&str, System), &Vec<&str>)| Set {
+        let of_group = |((group, system), paths): (&(&str, Platform), &Vec<&str>)| Set {
             system: *system,
             wheels: paths.iter().map(|path| (staged(path), folder.path(path))).collect(),
             beside: if *group == DIST { Vec::new() } else { common(*system) },
@@ -157,16 +156,16 @@ impl Prepared {
 
 /// Returns the systems that a wheel is installed on: that of its tag, or for a wheel without one
 /// those of the other packages.
-fn systems(path: &str, packages: &[Package]) -> BTreeSet<System> {
+fn systems(path: &str, packages: &[Package]) -> BTreeSet<Platform> {
     let of = |path: &str| {
         let tag = path.strip_suffix(".whl")?.rsplit('-').next()?;
-        System::of_tag(tag)
+        Platform::of_tag(tag)
     };
     if let Some(system) = of(path) {
         return BTreeSet::from([system]);
     }
-    let all: BTreeSet<System> = packages.iter().filter_map(|package| of(&package.path)).collect();
-    if all.is_empty() { BTreeSet::from([System::Linux]) } else { all }
+    let all: BTreeSet<Platform> = packages.iter().filter_map(|package| of(&package.path)).collect();
+    if all.is_empty() { BTreeSet::from([Platform::Linux]) } else { all }
 }
 
 fn write(

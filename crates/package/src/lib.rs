@@ -38,4 +38,3 @@ pub use request::{
 pub use rules::Logical;
 pub use search_path::{Dropped, Missing};
 pub use state::OutputFolder;
-pub use system::System;

@@ -13,6 +13,7 @@ use rocwheel_artifact::{Catalog, EntryKind, Manifest};
 use rocwheel_report::{Reporter, Unit};
 use rocwheel_rocm::target::{self, base_target};
 use rocwheel_rocm::{DlopenTable, Pattern, TargetTable};
+use rocwheel_wheel::Platform;
 use rocwheel_wheel::manylinux;
 
 use crate::contents::Tools;
@@ -25,10 +26,9 @@ use crate::request::{Incompletes, LeftOut, Plan, Request, Shape, Unclaimed, Unsu
 use crate::rules::Rules;
 use crate::search_path::{Dropped, Missing, SearchPaths};
 use crate::select::Selection;
-use crate::system::System;
 use crate::templates::Templates;
 use crate::tree::Tree;
-use crate::{Error, Logical, dll_imports};
+use crate::{Error, Logical, dll_imports, system};
 use whole::Problem;
 
 /// Plans the packages that `request` makes of `catalog`, which holds artifacts for one system.
@@ -50,8 +50,8 @@ pub fn plan(request: &Request, catalog: &Catalog, reporter: &dyn Reporter) -> Re
 /// As for [`plan`], and if the two have different versions or shapes.
 pub fn plan_both(request: &Request, [linux, windows]: [&Catalog; 2], reporter: &dyn Reporter) -> Result<Plan, Error> {
     let windows_artifacts = request.windows_artifacts.as_ref().unwrap_or(&request.artifacts);
-    let linux = Place { artifacts: &request.artifacts, catalog: linux, system: Some(System::Linux) };
-    let windows = Place { artifacts: windows_artifacts, catalog: windows, system: Some(System::Windows) };
+    let linux = Place { artifacts: &request.artifacts, catalog: linux, system: Some(Platform::Linux) };
+    let windows = Place { artifacts: windows_artifacts, catalog: windows, system: Some(Platform::Windows) };
     systems::make(vec![Planner::new(request, linux, reporter)?, Planner::new(request, windows, reporter)?])
 }
 
@@ -62,7 +62,7 @@ struct Place<'a> {
     artifacts: &'a Path,
     catalog: &'a Catalog,
     /// The system that the artifacts are for; `None` determines it from the files.
-    system: Option<System>,
+    system: Option<Platform>,
 }
 
 /// Returns the shape of the artifacts: an import records it, a TheRock build sets a flag.
@@ -140,7 +140,7 @@ struct Planner<'a> {
     /// Path of the folder of `catalog`.
     artifacts: &'a Path,
     catalog: &'a Catalog,
-    system: System,
+    system: Platform,
     shape: Shape,
     rules: Rules,
     tools: Tools,
@@ -185,7 +185,7 @@ impl<'a> Planner<'a> {
             None => Templates::embedded(),
         };
         let natures = natures(catalog, reporter)?;
-        let system = system.unwrap_or_else(|| System::of_files(&catalog.artifacts, &natures));
+        let system = system.unwrap_or_else(|| system::of_files(&catalog.artifacts, &natures));
         let (wanted, absent) = targets(request.targets_on(system), request.incompletes, catalog, shape)?;
         let mut planner = Planner {
             request,
@@ -395,7 +395,7 @@ impl Planner<'_> {
             Logical::ALL[..5].iter().map(|logical| (*logical, self.platform_package(*logical, family))).collect();
         let provided =
             |library: &str| manylinux::Policies::built_in().provides(library) || self.is_allowed_to_miss(library);
-        if self.system == System::Windows {
+        if self.system == Platform::Windows {
             self.dll_imports(populations, family, &provided, findings);
             return;
         }

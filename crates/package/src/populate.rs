@@ -11,12 +11,12 @@ use std::path::PathBuf;
 use rocwheel_artifact::EntryKind;
 use rocwheel_content::archive_path::{file_name, join, parent};
 use rocwheel_rocm::Pattern;
+use rocwheel_wheel::Platform;
 use serde::Serialize;
 
 use crate::Logical;
 use crate::inspect::Natures;
 use crate::rules::Rule;
-use crate::system::System;
 use crate::tree::{Node, Tree};
 
 /// The source of the bytes of a planned file.
@@ -120,7 +120,7 @@ pub struct Input<'a> {
     /// The nature of each file.
     pub natures: &'a Natures,
     /// The system of the packages.
-    pub system: System,
+    pub system: Platform,
 }
 
 impl Population {
@@ -227,7 +227,7 @@ impl Population {
             return; // A link to a directory: wheels cannot hold it; the devel tree does.
         };
         let nature = input.natures.of(&node.source);
-        if input.system == System::Windows {
+        if input.system == Platform::Windows {
             if nature.runs() {
                 self.note(
                     path,

@@ -6,6 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use rocwheel_wheel::Platform;
 use serde::Serialize;
 
 use crate::Logical;
@@ -14,7 +15,6 @@ use crate::devel::DevelEntry;
 use crate::dist_info::Promise;
 use crate::populate::{Note, PlannedFile};
 use crate::search_path::{Dropped, Missing};
-use crate::system::System;
 use crate::templates::Templates;
 
 /// The distribution of GPU code over wheels.
@@ -96,7 +96,7 @@ pub struct Request {
     /// Folder with artifact directories or archives.
     pub artifacts: PathBuf,
     /// The system that the artifacts are for; `None` determines it from their files.
-    pub system: Option<System>,
+    pub system: Option<Platform>,
     /// Folder with the artifacts for Windows, if those for Linux and for Windows are packaged
     /// together ([`crate::plan_both`]).
     pub windows_artifacts: Option<PathBuf>,
@@ -141,16 +141,16 @@ pub struct Request {
 
 impl Request {
     /// Returns the requested targets for a system.
-    pub(crate) fn targets_on(&self, system: System) -> &[String] {
+    pub(crate) fn targets_on(&self, system: Platform) -> &[String] {
         let own = self.only_on(system);
         if own.is_empty() { &self.targets } else { own }
     }
 
     /// Returns the targets that are requested for this system alone.
-    pub(crate) fn only_on(&self, system: System) -> &[String] {
+    pub(crate) fn only_on(&self, system: Platform) -> &[String] {
         match system {
-            System::Linux => &self.linux_targets,
-            System::Windows => &self.windows_targets,
+            Platform::Linux => &self.linux_targets,
+            Platform::Windows => &self.windows_targets,
         }
     }
 
@@ -188,7 +188,7 @@ pub struct PlannedWheel {
     /// The distribution.
     pub logical: Logical,
     /// The system it runs on.
-    pub system: System,
+    pub system: Platform,
     /// Base target or family, if it has one.
     pub target: Option<String>,
     /// Folder below `dist/`, for sets with one selector for each family.
@@ -301,7 +301,7 @@ pub struct Plan {
     /// Base targets or families of the set.
     pub targets: Vec<String>,
     /// Base targets or families of each system.
-    pub systems: BTreeMap<System, Vec<String>>,
+    pub systems: BTreeMap<Platform, Vec<String>>,
     /// Wheels in the order in which they are written.
     pub wheels: Vec<PlannedWheel>,
     /// Selectors, which are written last.

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rocwheel_artifact::{Artifact, Catalog, EntryKind};
 use rocwheel_rocm::Predicate;
+use rocwheel_wheel::Platform;
 
 use crate::Logical;
 use crate::request::{LeftOut, Shape};
 use crate::rules::{Rule, Rules};
-use crate::system::System;
 use crate::tree::Tree;
 
 /// Assigns artifacts to distributions in one shape.
@@ -21,7 +21,7 @@ pub struct Selection<'a> {
     /// The distribution of GPU code over wheels.
     pub shape: Shape,
     /// The system that the artifacts are for.
-    pub system: System,
+    pub system: Platform,
     /// Base targets, or families in the per-family shape, that are packaged.
     pub targets: &'a [String],
 }
@@ -46,7 +46,7 @@ impl Selection<'_> {
         let own = || target.is_some_and(|target| target == artifact.name.base_target());
         let fits = match (logical, self.shape) {
             // AMD builds the profilers for Linux alone (spec 2.3).
-            (Logical::Profiler, _) if self.system == System::Windows => false,
+            (Logical::Profiler, _) if self.system == Platform::Windows => false,
             (Logical::Device, _) => !name.is_generic() && own(),
             (Logical::Libraries | Logical::Devel, Shape::Split) => name.is_generic(),
             (Logical::Libraries | Logical::Devel, Shape::PerFamily) => name.is_generic() || own(),
@@ -125,7 +125,7 @@ impl Selection<'_> {
                     Logical::ALL.into_iter().filter(|logical| self.takes_somehow(*logical, artifact)).collect();
                 if !takers.is_empty() {
                     self.leftover_files(artifact, &takers, &mut on_purpose);
-                } else if self.system == System::Windows && self.rules.of(Logical::Profiler).names(&name.name) {
+                } else if self.system == Platform::Windows && self.rules.of(Logical::Profiler).names(&name.name) {
                     on_purpose.push(row("there are profilers for Linux alone"));
                 } else if let Some(reason) = self.rules.left_out_component(&name.component) {
                     on_purpose.push(row(reason));

@@ -7,8 +7,9 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use rocwheel_package::{Error, Incompletes, Request, Shape, System};
+use rocwheel_package::{Error, Incompletes, Request, Shape};
 use rocwheel_report::Hint as _;
+use rocwheel_wheel::Platform;
 use support::{Build, members, tar_members, text};
 
 const VERSION: &str = "10.1.0a20260822";
@@ -55,7 +56,7 @@ fn wheel(build: &Build, start: &str, tag: &str) -> std::path::PathBuf {
 fn a_build_for_windows_is_known_by_its_files() {
     let build = windows();
     let (plan, _) = build.package(&build.request()).unwrap();
-    assert_eq!(plan.systems, BTreeMap::from([(System::Windows, vec!["gfx1100".to_owned()])]));
+    assert_eq!(plan.systems, BTreeMap::from([(Platform::Windows, vec!["gfx1100".to_owned()])]));
     assert_eq!(
         build.dist_names(),
         [
@@ -115,8 +116,8 @@ fn both_systems_have_one_selector() {
     let (linux, windows) = (linux(), windows());
     let (plan, outcome) = linux.package(&linux.request_with(&windows)).unwrap();
     let all = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-    assert_eq!(plan.systems[&System::Linux], all(&["gfx942", "gfx1100"]));
-    assert_eq!(plan.systems[&System::Windows], all(&["gfx1100"]));
+    assert_eq!(plan.systems[&Platform::Linux], all(&["gfx942", "gfx1100"]));
+    assert_eq!(plan.systems[&Platform::Windows], all(&["gfx1100"]));
     assert_eq!(plan.targets, all(&["gfx942", "gfx1100"]));
     assert_eq!(plan.selectors.len(), 1);
     let names: Vec<&str> = outcome.packages.iter().map(|package| package.path.as_str()).collect();
@@ -155,8 +156,8 @@ fn the_sets_of_two_systems_are_two() {
     let mut folder = rocwheel_package::OutputFolder::open(&request.output).unwrap();
     let prepared = rocwheel_package::prepare(&plan, &request, &mut folder, &rocwheel_report::Silent).unwrap();
     let sets = prepared.sets(&folder);
-    let counts: Vec<(System, usize)> = sets.iter().map(|set| (set.system, set.wheels.len())).collect();
-    assert_eq!(counts, [(System::Linux, 6), (System::Windows, 4)]);
+    let counts: Vec<(Platform, usize)> = sets.iter().map(|set| (set.system, set.wheels.len())).collect();
+    assert_eq!(counts, [(Platform::Linux, 6), (Platform::Windows, 4)]);
 }
 
 #[test]
@@ -179,7 +180,7 @@ fn what_is_asked_for_counts_where_it_is_asked_for() {
     assert!(matches!(&error, Error::MissingTargets { targets, .. } if targets == &["gfx1101", "gfx1102"]), "{error}");
     let dropped = Request { incompletes: Incompletes::Drop, ..fitting };
     let plan = linux.plan(&dropped).unwrap();
-    assert_eq!(plan.systems[&System::Windows], ["gfx1100"]);
+    assert_eq!(plan.systems[&Platform::Windows], ["gfx1100"]);
     let left: Vec<&str> = plan.incomplete.iter().map(|row| row.package.as_str()).collect();
     assert_eq!(left, ["rocm-sdk-device-gfx1101", "rocm-sdk-device-gfx1102"]);
     assert!(plan.incomplete[0].reasons[0].ends_with("for Windows"), "{:?}", plan.incomplete);
@@ -229,14 +230,14 @@ fn each_family_has_the_packages_of_both_systems() {
 fn files_of_the_other_system_are_refused_by_name() {
     let build = windows();
     build.library("blas_lib_generic", "lib/librocblas.so.5", Some("librocblas.so.5"), &[]);
-    let explicit = Request { system: Some(System::Windows), ..build.request() };
+    let explicit = Request { system: Some(Platform::Windows), ..build.request() };
     let error = build.plan(&explicit).unwrap_err();
-    let Error::Foreign { system: System::Windows, paths, .. } = &error else { panic!("{error}") };
+    let Error::Foreign { system: Platform::Windows, paths, .. } = &error else { panic!("{error}") };
     assert_eq!(paths, &["blas_lib_generic/blas/stage/lib/librocblas.so.5"]);
     assert!(error.hint().unwrap().contains("a build for Linux"), "{:?}", error.hint());
     // Judged by their files, these artifacts are for Linux, in which the added files are foreign.
     let error = build.plan(&build.request()).unwrap_err();
-    let Error::Foreign { system: System::Linux, .. } = &error else { panic!("{error}") };
+    let Error::Foreign { system: Platform::Linux, .. } = &error else { panic!("{error}") };
     let message = error.to_string();
     assert!(message.contains("6 files for Windows: `") && message.contains("bin/amd_comgr0701.dll`"), "{message}");
     assert!(message.ends_with(" and 3 more"), "{message}");

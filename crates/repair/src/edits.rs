@@ -12,7 +12,7 @@ use rocwheel_system::FileMetadata as _;
 use rocwheel_wheel::read::Wheel;
 
 use crate::inventory::{Binary, Inventory, Place};
-use crate::plan::{Edit, FileEdit, Graft, Mode, Package, Text};
+use crate::plan::{Edit, FileEdit, Graft, Mode, Package, WrittenText};
 use crate::resolve::{External, Need, Resolution, Target};
 use crate::{Error, Request, packages, paths};
 
@@ -76,7 +76,7 @@ impl<'a> Edits<'a> {
 
     /// The change of each binary of the wheel, in order and including empty changes, and the
     /// scripts that replace moved programs.
-    pub(crate) fn files(&self) -> Result<(Vec<FileEdit>, Vec<Text>), Error> {
+    pub(crate) fn files(&self) -> Result<(Vec<FileEdit>, Vec<WrittenText>), Error> {
         let binaries = self.inventory.binaries.iter().zip(&self.resolution.needs);
         let edits = binaries.map(|(binary, needs)| self.file(binary, needs)).collect::<Result<Vec<_>, Error>>()?;
         let moved = edits.iter().filter_map(|edit| Some(shim(&edit.member, edit.moved_to.as_ref()?)));
@@ -261,8 +261,8 @@ impl<'a> Edits<'a> {
 }
 
 /// The script that replaces a moved program.
-fn shim(member: &str, moved: &str) -> Text {
-    Text {
+fn shim(member: &str, moved: &str) -> WrittenText {
+    WrittenText {
         member: member.to_owned(),
         purpose: format!("starts `{moved}`"),
         replaces: true,

@@ -1,4 +1,5 @@
-//! Input: a [`Prepared`] plan and a folder. Output: the repaired wheel, complete or not at all.
+//! Input: a [`PreparedRepair`] plan and a folder. Output: the repaired wheel, complete or not at
+//! all.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,7 +16,7 @@ use rocwheel_wheel::{Member, Rewrite, WheelName};
 use serde::Serialize;
 
 use crate::plan::{Edit, Plan};
-use crate::{Error, Prepared, Request, budget, strip};
+use crate::{Error, PreparedRepair, Request, budget, strip};
 
 /// The result of a plan.
 #[derive(Debug, Clone, Serialize)]
@@ -58,7 +59,7 @@ impl Content for Edited {
     }
 }
 
-impl Prepared {
+impl PreparedRepair {
     /// Executes the plan: writes the wheel to the folder `output`, which is created if it is
     /// missing. The wheel gets its name when it is complete and not larger than allowed. The input
     /// does not change.

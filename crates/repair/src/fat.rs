@@ -17,7 +17,7 @@ use walkdir::WalkDir;
 
 use crate::directories::MACHINE;
 use crate::inventory::Inventory;
-use crate::plan::{Change, Text, Tree, TreeFile};
+use crate::plan::{RocmTree, TreeFile, ValueChange, WrittenText};
 use crate::{Error, Request, initialize, paths};
 
 const TABLE: &str = include_str!("../../../data/fat-wheels.toml");
@@ -29,9 +29,9 @@ type Exclusions = BTreeMap<String, Vec<String>>;
 
 /// The parts of a plan that only mode fat has.
 pub(crate) struct Fat {
-    pub(crate) tree: Tree,
-    pub(crate) texts: Vec<Text>,
-    pub(crate) version: Option<Change>,
+    pub(crate) tree: RocmTree,
+    pub(crate) texts: Vec<WrittenText>,
+    pub(crate) version: Option<ValueChange>,
 }
 
 /// A file of the tree that may be added.
@@ -100,7 +100,7 @@ pub(crate) fn plan(wheel: &Wheel, request: &Request, inventory: &mut Inventory) 
         texts.extend(initialize::Hook::dll_directory(FOLDER).texts(wheel, &package)?);
     }
     let size = files.iter().map(|file| file.size).sum();
-    let tree = Tree { source: root.clone(), folder, files, size, left_out };
+    let tree = RocmTree { source: root.clone(), folder, files, size, left_out };
     Ok(Fat { tree, texts, version: local_version(wheel, &version)? })
 }
 
@@ -266,7 +266,7 @@ fn version(root: &Path, request: &Request) -> Result<String, Error> {
 
 /// The wheel's version with ROCm's version as local version, or appended to an existing local
 /// version.
-fn local_version(wheel: &Wheel, rocm: &str) -> Result<Option<Change>, Error> {
+fn local_version(wheel: &Wheel, rocm: &str) -> Result<Option<ValueChange>, Error> {
     let before = wheel.name.version.clone();
     let rocm: String = rocm.chars().map(|next| if next.is_ascii_alphanumeric() { next } else { '.' }).collect();
     let label = format!("rocm{rocm}");
@@ -276,7 +276,7 @@ fn local_version(wheel: &Wheel, rocm: &str) -> Result<Option<Change>, Error> {
         None => format!("{before}+{label}"),
     };
     rocwheel_wheel::check_version(&after)?;
-    Ok(Some(Change { before, after }))
+    Ok(Some(ValueChange { before, after }))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use rocwheel_rocm::providers::{Kind, Provider, Providers};
 use rocwheel_wheel::read::Wheel;
 
 use crate::inventory::{Binary, Inventory};
-use crate::plan::Text;
+use crate::plan::WrittenText;
 use crate::{Error, paths, python_source};
 
 const INIT: &str = include_str!("../../../python/wheel-repair/_rocm_init.py");
@@ -73,7 +73,7 @@ impl Hook<'_> {
     }
 
     /// The texts to add or change in `package`.
-    pub(crate) fn texts(&self, wheel: &Wheel, package: &str) -> Result<Vec<Text>, Error> {
+    pub(crate) fn texts(&self, wheel: &Wheel, package: &str) -> Result<Vec<WrittenText>, Error> {
         let fail = |reason: String| Error::Package {
             wheel: wheel.path().to_owned(),
             package: package.to_owned(),
@@ -105,7 +105,7 @@ impl Hook<'_> {
 
 /// Replaces every `_rocm_init.py` of other builds by one that does nothing, because there are no
 /// other packages to load from.
-pub(crate) fn silenced(wheel: &Wheel) -> Result<Vec<Text>, Error> {
+pub(crate) fn silenced(wheel: &Wheel) -> Result<Vec<WrittenText>, Error> {
     let mut texts = Vec::new();
     for listed in wheel.members().iter().filter(|listed| paths::name(&listed.name) == "_rocm_init.py") {
         if wheel.bytes(&listed.name)? != INSIDE.as_bytes() {
@@ -120,8 +120,8 @@ pub(crate) fn silenced(wheel: &Wheel) -> Result<Vec<Text>, Error> {
     Ok(texts)
 }
 
-fn text(member: &str, purpose: &str, replaces: bool, bytes: Vec<u8>) -> Text {
-    Text { member: member.to_owned(), purpose: purpose.to_owned(), replaces, executable: false, bytes }
+fn text(member: &str, purpose: &str, replaces: bool, bytes: Vec<u8>) -> WrittenText {
+    WrittenText { member: member.to_owned(), purpose: purpose.to_owned(), replaces, executable: false, bytes }
 }
 
 #[cfg(test)]

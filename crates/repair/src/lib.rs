@@ -40,7 +40,8 @@ pub use error::{Error, Missing};
 pub use execute::Outcome;
 use inventory::Inventory;
 pub use plan::{
-    Change, Edit, FileEdit, Graft, KeptOut, Mode, Package, Plan, Reason, Requirement, Tags, Text, Tree, TreeFile,
+    Edit, FileEdit, Graft, KeptOut, Mode, Package, Plan, Reason, Requirement, RocmTree, Tags, TreeFile, ValueChange,
+    WrittenText,
 };
 pub use planner::plan;
 
@@ -112,7 +113,7 @@ pub enum RocmFrom {
 }
 
 /// A plan and the data for its execution.
-pub struct Prepared {
+pub struct PreparedRepair {
     /// The changes to make.
     pub plan: Plan,
     wheel: Arc<Wheel>,

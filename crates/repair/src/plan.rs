@@ -37,15 +37,15 @@ pub struct Plan {
     /// Libraries that are needed but not copied.
     pub kept_out: Vec<KeptOut>,
     /// Members that are added or whose text changes, without the grafted libraries.
-    pub texts: Vec<Text>,
+    pub texts: Vec<WrittenText>,
     /// Requirements of METADATA that change.
     pub requirements: Vec<Requirement>,
     /// Files of a ROCm tree that are added.
-    pub tree: Option<Tree>,
+    pub tree: Option<RocmTree>,
     /// The platform tags.
     pub tags: Tags,
     /// The old and the new version; `None` if the version does not change.
-    pub version: Option<Change>,
+    pub version: Option<ValueChange>,
     /// `true` if symbol tables and debug sections are removed from grafted and changed binaries.
     pub strip: bool,
     /// Sentences with remarks for the user.
@@ -68,7 +68,7 @@ impl Plan {
 
 /// The old and the new value of something.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Change {
+pub struct ValueChange {
     /// The old value.
     pub before: String,
     /// The new value.
@@ -186,7 +186,7 @@ pub struct KeptOut {
 
 /// A text that is written: a new member, or a new text of an existing one.
 #[derive(Debug, Clone, Serialize)]
-pub struct Text {
+pub struct WrittenText {
     /// Name of the member, a path in the wheel.
     pub member: String,
     /// The purpose of the text.
@@ -212,7 +212,7 @@ pub struct Requirement {
 
 /// A ROCm tree that is added to the wheel.
 #[derive(Debug, Clone, Serialize)]
-pub struct Tree {
+pub struct RocmTree {
     /// The tree's folder on this machine.
     pub source: PathBuf,
     /// Its folder in the wheel, relative to site-packages.

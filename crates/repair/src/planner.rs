@@ -11,17 +11,19 @@ use rocwheel_wheel::{Headers, WheelName};
 
 use crate::edits::{Edits, Read};
 use crate::inventory::{Binary, Inventory};
-use crate::plan::{Change, FileEdit, Graft, KeptOut, Mode, Plan, Reason, Requirement, Tags, Text, Tree};
+use crate::plan::{
+    FileEdit, Graft, KeptOut, Mode, Plan, Reason, Requirement, RocmTree, Tags, ValueChange, WrittenText,
+};
 use crate::resolve::{Families, Resolution, Rules, resolve};
 use crate::tags::{self, Judged, Wanted};
-use crate::{Error, Prepared, Request, RocmFrom, beside, exclude, fat, initialize, paths, requirement, sbom};
+use crate::{Error, PreparedRepair, Request, RocmFrom, beside, exclude, fat, initialize, paths, requirement, sbom};
 
 /// Plans the repair of the wheel at `path`. Writes only temporary files in the request's scratch
 /// folder.
 ///
 /// # Errors
 /// All variants of [`Error`] except those of writing.
-pub fn plan(path: &Path, request: &Request, reporter: &dyn Reporter) -> Result<Prepared, Error> {
+pub fn plan(path: &Path, request: &Request, reporter: &dyn Reporter) -> Result<PreparedRepair, Error> {
     let wheel = Arc::new(Wheel::open(path)?);
     check_system(&wheel, request)?;
     let wanted = Wanted::parse(request.platform.as_deref(), request.only_platform)?;
@@ -51,7 +53,7 @@ pub fn plan(path: &Path, request: &Request, reporter: &dyn Reporter) -> Result<P
     let version = request.rocm_version.clone().or_else(|| beside.rocm_version().map(str::to_owned));
     let draft = Draft { wheel: &wheel, version, request, inventory: &inventory, resolution: &resolution, mode };
     let (plan, metadata) = draft.finish(&wanted, fat, reporter)?;
-    Ok(Prepared { plan, wheel, inventory, metadata })
+    Ok(PreparedRepair { plan, wheel, inventory, metadata })
 }
 
 /// The default mode: rocm if libraries of ROCm or torch were left to other packages, else graft.
@@ -180,7 +182,7 @@ impl Draft<'_> {
         tags::tags(self.wheel, &judged, wanted)
     }
 
-    fn name(&self, tags: &Tags, version: Option<&Change>) -> WheelName {
+    fn name(&self, tags: &Tags, version: Option<&ValueChange>) -> WheelName {
         let mut name = self.wheel.name.clone();
         name.platforms.clone_from(&tags.after);
         if let Some(version) = version {
@@ -191,7 +193,7 @@ impl Draft<'_> {
 
     /// The additions of mode rocm: the requirement, and the modules that load ROCm's libraries
     /// first.
-    fn rocm(&self, metadata: &Headers) -> Result<(Vec<Requirement>, Vec<Text>), Error> {
+    fn rocm(&self, metadata: &Headers) -> Result<(Vec<Requirement>, Vec<WrittenText>), Error> {
         let left = self.resolution.left.iter().filter_map(|(library, left)| {
             let provider = left.provider.filter(|provider| provider.kind == Kind::Rocm)?;
             Some((library.as_str(), (provider, left.distribution.as_deref())))
@@ -243,7 +245,7 @@ impl Draft<'_> {
         .collect()
     }
 
-    fn bill(&self, name: &WheelName, grafted: &[Graft], tree: Option<&Tree>) -> Text {
+    fn bill(&self, name: &WheelName, grafted: &[Graft], tree: Option<&RocmTree>) -> WrittenText {
         let folder = format!("{}/sboms", self.wheel.info());
         let file = sbom::name(|file| self.wheel.member(&format!("{folder}/{file}")).is_some());
         let version = self.request.rocm_version.as_deref().unwrap_or("unknown");
@@ -254,7 +256,7 @@ impl Draft<'_> {
         } else {
             format!("{}.dist-info", name.stem())
         };
-        Text {
+        WrittenText {
             member: format!("{info}/sboms/{file}"),
             purpose: "says where the libraries come from (PEP 770)".to_owned(),
             replaces: false,

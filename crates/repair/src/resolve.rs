@@ -22,7 +22,7 @@ use crate::exclude::Excludes;
 use crate::inventory::{Binary, Origin};
 use crate::paths;
 use crate::plan::Reason;
-use rocwheel_loader::facts::{Facts, Object};
+use rocwheel_loader::facts::{Object, SiteFacts};
 use rocwheel_loader::simulation::{Led, Loader, Scenario};
 use rocwheel_loader::site::{self, Site};
 use rocwheel_wheel::PythonVersion;
@@ -159,7 +159,7 @@ fn reached(binaries: &[Binary]) -> Vec<BTreeMap<String, usize>> {
     // relative path leads to it from elsewhere.
     let place = site::Place::new(PythonVersion { major: 3, minor: 12, free_threaded: false }, "/environment");
     let packages = place.packages();
-    let (mut facts, mut numbers) = (Facts::default(), BTreeMap::new());
+    let (mut facts, mut numbers) = (SiteFacts::default(), BTreeMap::new());
     for (number, binary) in binaries.iter().enumerate() {
         let Some(site) = binary.site() else { continue };
         let path = format!("{packages}/{site}");

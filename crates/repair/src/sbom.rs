@@ -8,7 +8,7 @@ use rocwheel_wheel::WheelName;
 use serde_json::{Value, json};
 
 use crate::packages::{percent, read_copyright};
-use crate::plan::{Graft, Tree};
+use crate::plan::{Graft, RocmTree};
 
 /// The name of the file below `sboms/`; a second repair uses another name.
 pub(crate) fn name(taken: impl Fn(&str) -> bool) -> String {
@@ -22,7 +22,7 @@ pub(crate) fn name(taken: impl Fn(&str) -> bool) -> String {
 }
 
 /// The text of the bill of materials.
-pub(crate) fn text(wheel: &WheelName, grafts: &[Graft], tree: Option<(&Tree, &str)>) -> Vec<u8> {
+pub(crate) fn text(wheel: &WheelName, grafts: &[Graft], tree: Option<(&RocmTree, &str)>) -> Vec<u8> {
     let (name, version) = (wheel.distribution.as_str(), wheel.version.as_str());
     let reference = format!(
         "pkg:pypi/{}@{}?file_name={}",

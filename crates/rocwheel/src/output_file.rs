@@ -1,6 +1,5 @@
 //! Input: the path that an option names for a file to write. Output: that file, written as a whole,
 //! or the refusal to replace something else. An option without its value takes the next word of the
-
 //! command line, which is often the user's wheel.
 
 use std::ffi::OsString;

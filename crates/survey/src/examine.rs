@@ -12,7 +12,7 @@ use rocwheel_wheel::FileDigest;
 
 use crate::open::{ENTRIES, Shared, Window};
 use crate::source::Unit;
-use crate::{Code, Finding, Found, Kernels, Kind, Options, Subject};
+use crate::{CodeFormat, Finding, Found, Kernels, Kind, Options, Subject};
 
 /// The result of one unit of work.
 pub(crate) struct Part {
@@ -157,7 +157,7 @@ impl Examiner<'_> {
             }
         };
         let code = match &read {
-            Some(_) => Code::Elf,
+            Some(_) => CodeFormat::Elf,
             None => self.other_code(reader, &place)?,
         };
         let own_target = read.as_ref().map(|read| read.target.clone());
@@ -196,22 +196,22 @@ impl Examiner<'_> {
     }
 
     /// The kind of an entry that is not an AMDGPU ELF file.
-    fn other_code(&mut self, reader: &dyn ReadAt, place: &Place) -> Result<Code, Error> {
+    fn other_code(&mut self, reader: &dyn ReadAt, place: &Place) -> Result<CodeFormat, Error> {
         let mut start = [0; 4];
         let count = reader.read_at(0, &mut start).map_err(|source| Error::ReadCodeObject { offset: 0, source })?;
         Ok(match &start[..count] {
-            start if is_bitcode(start) => Code::Bitcode,
-            start if is_spirv(start) => Code::SpirV,
+            start if is_bitcode(start) => CodeFormat::Bitcode,
+            start if is_spirv(start) => CodeFormat::SpirV,
             // A broken ELF file has been reported already.
             [0x7f, b'E', b'L', b'F']
                 if self.findings.last().is_some_and(|last| last.message.starts_with(&place.name())) =>
             {
-                Code::Unknown
+                CodeFormat::Unknown
             }
             start => {
                 let message = format!("{} is no code object: it starts with `{}`", place.name(), start.escape_ascii());
                 self.findings.push(Finding::fault(Subject::Code, message));
-                Code::Unknown
+                CodeFormat::Unknown
             }
         })
     }

@@ -178,7 +178,7 @@ pub struct Found {
     /// The SHA-256 of the bytes; `None` if it was not requested.
     pub digest: Option<Digest>,
     /// The type of the bytes.
-    pub code: Code,
+    pub code: CodeFormat,
     /// The code object version, 2 to 6.
     pub version: Option<u8>,
     /// The source of the list of kernels.
@@ -191,7 +191,7 @@ pub struct Found {
 
 /// The type of an entry's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Code {
+pub enum CodeFormat {
     /// An ELF file with code for one target.
     Elf,
     /// LLVM bitcode, which a device linker compiles.
@@ -202,7 +202,7 @@ pub enum Code {
     Unknown,
 }
 
-impl Code {
+impl CodeFormat {
     /// The name in listings.
     pub fn name(self) -> &'static str {
         match self {

@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use rocwheel_kpack::bundle::{self, Form, Method, Part};
 use rocwheel_kpack::{ArchiveWriter, Blob, Error, FatBinary, Scheme};
 use rocwheel_report::{Reporter, Silent, Unit};
-use rocwheel_survey::{self as survey, Code, Kernels, Kind, Options, Subject, Surveyed, Weight};
+use rocwheel_survey::{self as survey, CodeFormat, Kernels, Kind, Options, Subject, Surveyed, Weight};
 use rocwheel_testing::gpu::{Gpu, Link, Unit as Source};
 use rocwheel_wheel::FileDigest;
 
@@ -94,7 +94,7 @@ fn assert_whole(file: &Surveyed) {
             let names: Vec<&str> = found.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
             assert_eq!((found.kernel_count, names), (1, vec!["_Z5scalePff"]));
             assert!(found.kernels[0].vgpr.is_some());
-            assert_eq!(found.code, Code::Elf);
+            assert_eq!(found.code, CodeFormat::Elf);
             (found.target.clone(), found.size)
         })
         .collect();
@@ -400,8 +400,8 @@ fn bitcode_is_code_and_nonsense_is_not() {
     ];
     write_bundle(&path, Form::Plain, &parts);
     let file = only(look(&[&path]));
-    let code: Vec<Code> = file.code_objects.iter().map(|found| found.code).collect();
-    assert_eq!(code, [Code::Bitcode, Code::SpirV, Code::Unknown, Code::Unknown]);
+    let code: Vec<CodeFormat> = file.code_objects.iter().map(|found| found.code).collect();
+    assert_eq!(code, [CodeFormat::Bitcode, CodeFormat::SpirV, CodeFormat::Unknown, CodeFormat::Unknown]);
     let expected = [
         (Subject::Code, "the code for `gfx942` in bundle 0 is no code object: it starts with `nons`"),
         (

@@ -19,6 +19,8 @@ pub mod manylinux;
 mod metadata;
 mod names;
 mod output;
+mod platform;
+mod platform_tag;
 mod python_version;
 pub mod read;
 mod record;
@@ -37,8 +39,10 @@ pub use names::{
     Tag, WheelName, canonical_name, case_collisions, check_member_name, check_name, check_requirement, check_version,
     file_name_part,
 };
+pub use platform::Platform;
+pub use platform_tag::PlatformTag;
 pub use python_version::{InvalidPythonVersion, PythonVersion};
 pub use read::same_version;
 pub use record::{Row, RowEdit, edit_rows, hash_column, parse_rows};
-pub use rewrite::{Existing, Order, Rewrite, rewrite};
+pub use rewrite::{Existing, MemberOrder, Rewrite, rewrite};
 pub use sdist::{Sdist, write_sdist};

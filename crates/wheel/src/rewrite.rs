@@ -47,12 +47,12 @@ pub struct Rewrite {
     /// The behaviour if the output is the input itself.
     pub existing: Existing,
     /// The order of the members.
-    pub order: Order,
+    pub order: MemberOrder,
 }
 
 /// The order of the members of a rewritten wheel. RECORD comes last.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Order {
+pub enum MemberOrder {
     /// Sorted by name with `.dist-info` last, regardless of the previous order, and with uniform
     /// headers.
     #[default]
@@ -149,7 +149,7 @@ pub fn rewrite(
     let texts = Texts::new(wheel, rewrite)?;
     let names = Names::new(wheel, rewrite, &texts)?;
     check(wheel, rewrite)?;
-    let entries = if rewrite.order == Order::Kept { wheel.entries()? } else { None };
+    let entries = if rewrite.order == MemberOrder::Kept { wheel.entries()? } else { None };
     let items = items(wheel, rewrite, &texts, (&names, entries.as_ref()))?;
     let hashes = hashes(wheel, &items, reporter)?;
 
@@ -337,8 +337,8 @@ fn items<'a>(
         let key = |item: &Item<'_>| item.name.starts_with(&info);
         let by_name = || (key(one), one.name.as_bytes()).cmp(&(key(other), other.name.as_bytes()));
         match rewrite.order {
-            Order::Sorted => by_name(),
-            Order::Kept => one.place.cmp(&other.place).then_with(by_name),
+            MemberOrder::Sorted => by_name(),
+            MemberOrder::Kept => one.place.cmp(&other.place).then_with(by_name),
         }
     });
     for listed in items.iter().filter_map(Item::copied) {
@@ -405,7 +405,7 @@ fn hashes<'a>(
 struct Job<'a> {
     wheel: &'a Wheel,
     options: &'a WriteOptions,
-    order: Order,
+    order: MemberOrder,
     reporter: &'a dyn Reporter,
 }
 
@@ -418,7 +418,7 @@ impl Job<'_> {
         record_name: &str,
     ) -> Result<Written, Error> {
         let mut archive = Archive::create(path, *self.options)?;
-        if self.order == Order::Kept {
+        if self.order == MemberOrder::Kept {
             archive.set_comment(&self.wheel.comment);
         }
         let mut record = Record::default();
@@ -446,7 +446,7 @@ impl Job<'_> {
         let record = record.text(record_name).into_bytes();
         // Hashes do not compress, and a high level for RECORD takes a tenth of the time of an edit
         // of thousands of members.
-        if self.order == Order::Kept {
+        if self.order == MemberOrder::Kept {
             archive.set_level(self.options.level.min(Level::Fast));
         }
         // The bytes of RECORD are not part of the announced progress.

@@ -14,7 +14,9 @@ use proptest::prelude::*;
 use rocwheel_content::Content;
 use rocwheel_report::{Reporter, Silent, Unit};
 use rocwheel_wheel::read::Wheel;
-use rocwheel_wheel::{Error, Existing, FileDigest, Headers, Member, Order, Rewrite, WriteOptions, Written, rewrite};
+use rocwheel_wheel::{
+    Error, Existing, FileDigest, Headers, Member, MemberOrder, Rewrite, WriteOptions, Written, rewrite,
+};
 
 /// A wheel with many peculiarities: data descriptors, folders, a link, hexadecimal, missing and
 /// wrong rows, signatures.
@@ -315,7 +317,7 @@ put(INFO + 'top_level.txt', b'pkg')";
         drop: ["pkg/a".to_owned()].into(),
         metadata: Some(metadata),
         add: vec![Member::new("pkg/aaa", b"new".to_vec())],
-        order: Order::Kept,
+        order: MemberOrder::Kept,
         ..Rewrite::default()
     };
     let options =
@@ -348,7 +350,7 @@ pkg-1.0.dist-info/RECORD 8 0o100644 2048 1980
     // position.
     let folders = [(); 2].map(|()| tempfile::tempdir().expect("folder"));
     let quirks = forge(folders[0].path(), QUIRKS);
-    let change = || Rewrite { order: Order::Kept, ..Rewrite::default() };
+    let change = || Rewrite { order: MemberOrder::Kept, ..Rewrite::default() };
     let path = write(&quirks, &change(), folders[1].path()).expect("rewrite").path;
     let names = |path: &Path| listing(path).lines().map(str::to_owned).collect::<Vec<_>>();
     let found = names(&path);

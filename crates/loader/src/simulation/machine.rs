@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rocwheel_wheel::manylinux::{Policies, Release};
 use serde::Deserialize;
 
-use super::System;
+use super::HostSystem;
 use super::files::{Verdict, judge};
 use crate::Error;
 use crate::facts::Object;
@@ -121,19 +121,19 @@ struct MuslLibraries {
 }
 
 impl<'a> Machine<'a> {
-    pub(super) fn new(system: &'a System, processor: u8) -> Machine<'a> {
+    pub(super) fn new(system: &'a HostSystem, processor: u8) -> Machine<'a> {
         match system {
-            System::Policy { glibc } => {
+            HostSystem::Policy { glibc } => {
                 let table: SystemLibraries = toml::from_str(include_str!("../../../../data/system-libraries.toml"))
                     .expect("a test parses the embedded table");
                 Machine::Policy { glibc: glibc.as_ref(), host: table.host }
             }
-            System::Musl => {
+            HostSystem::Musl => {
                 let table: MuslLibraries = toml::from_str(include_str!("../../../../data/musllinux.toml"))
                     .expect("a test parses the embedded table");
                 Machine::Musl { libraries: table.libraries }
             }
-            System::Root(root) => Machine::Root { root, processor, known: Mutex::default() },
+            HostSystem::Root(root) => Machine::Root { root, processor, known: Mutex::default() },
         }
     }
 
@@ -224,14 +224,14 @@ mod tests {
 
     #[test]
     fn a_policy_promises_what_its_systems_and_drivers_have() {
-        let system = System::Policy { glibc: None };
+        let system = HostSystem::Policy { glibc: None };
         let machine = Machine::new(&system, 1);
         for (name, has) in
             [("libc.so.6", true), ("libGL.so.1", true), ("libcuda.so.1", true), ("libamdhip64.so.7", false)]
         {
             assert_eq!(machine.promises(name), has, "{name}");
         }
-        let system = System::Policy { glibc: Some("2.17".to_owned().try_into().unwrap()) };
+        let system = HostSystem::Policy { glibc: Some("2.17".to_owned().try_into().unwrap()) };
         let machine = Machine::new(&system, 1);
         assert!(machine.promises("libexpat.so.1") && !machine.promises("libmvec.so.1"));
         assert!(matches!(machine.find_in("/lib", "libc.so.6"), Err(NotTaken::Absent)));
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn musl_promises_its_c_library_and_zlib() {
-        let machine = Machine::new(&System::Musl, 1);
+        let machine = Machine::new(&HostSystem::Musl, 1);
         for (name, has) in
             [("libc.musl-x86_64.so.1", true), ("libz.so.1", true), ("libc.so.6", false), ("libGL.so.1", false)]
         {

@@ -8,7 +8,7 @@ use rocwheel_system::FileIdentity;
 
 use super::files::{File, Location, Opened, from_machine};
 use super::search::{Hit, SHOWN, SearchPath, SearchPaths, expand};
-use super::{ByName, Led, Loaded, Loader, Missing, Rule, Trace, Where};
+use super::{ByName, Led, Loaded, Loader, Missing, SearchRule, Trace, Where};
 use crate::facts::Object;
 use crate::site::Site;
 
@@ -58,9 +58,9 @@ impl Identity {
 
 /// The result of a search.
 enum Searched<'a> {
-    Loaded(usize, Rule),
-    File(File<'a>, Rule),
-    System(Rule),
+    Loaded(usize, SearchRule),
+    File(File<'a>, SearchRule),
+    System(SearchRule),
     Missing { searched: Vec<String>, refused: Option<(String, String)>, skipped: Vec<String> },
 }
 
@@ -92,7 +92,7 @@ impl<'l, 'a> Process<'l, 'a> {
             return;
         }
         let name = self.loader.absolute(path);
-        let first = self.add(&name, file, None, Rule::Asked);
+        let first = self.add(&name, file, None, SearchRule::Asked);
         path.clone_into(&mut self.trace.loaded[first].name);
         self.complete(VecDeque::from([first]));
     }
@@ -145,14 +145,14 @@ impl<'l, 'a> Process<'l, 'a> {
     }
 
     /// Finds one library that `by` needs, and loads it if it is new.
-    fn need(&mut self, by: usize, written: &str) -> Option<(usize, Rule)> {
+    fn need(&mut self, by: usize, written: &str) -> Option<(usize, SearchRule)> {
         let name = expand(written, &self.origin(by), self.loader.machine.library_folder());
         match self.search(by, &name) {
             Searched::Loaded(index, rule) => Some((index, rule)),
             Searched::File(file, rule) => {
                 if let Some(index) = self.identities.get(&Identity::of(self.loader.site, &file)) {
                     self.names.entry(name).or_insert(*index);
-                    return Some((*index, Rule::AlreadyLoaded));
+                    return Some((*index, SearchRule::AlreadyLoaded));
                 }
                 Some((self.add(&name, file, Some(by), rule.clone()), rule))
             }
@@ -177,7 +177,7 @@ impl<'l, 'a> Process<'l, 'a> {
         }
     }
 
-    fn add(&mut self, name: &str, file: File<'a>, by: Option<usize>, rule: Rule) -> usize {
+    fn add(&mut self, name: &str, file: File<'a>, by: Option<usize>, rule: SearchRule) -> usize {
         let index = self.trace.loaded.len();
         let (place, path) = match &file {
             File::Site(path, _) => (Where::Site((*path).to_owned()), self.loader.absolute(path)),
@@ -220,12 +220,12 @@ impl<'l, 'a> Process<'l, 'a> {
 
     fn search(&self, by: usize, name: &str) -> Searched<'a> {
         if let Some(index) = self.names.get(name) {
-            return Searched::Loaded(*index, Rule::AlreadyLoaded);
+            return Searched::Loaded(*index, SearchRule::AlreadyLoaded);
         }
         if self.before.contains(name) {
             return match self.real_system(name) {
-                Some(Opened::File(file)) => Searched::File(file, Rule::AlreadyLoaded),
-                _ => Searched::System(Rule::AlreadyLoaded),
+                Some(Opened::File(file)) => Searched::File(file, SearchRule::AlreadyLoaded),
+                _ => Searched::System(SearchRule::AlreadyLoaded),
             };
         }
         if name.contains('/') {
@@ -263,7 +263,7 @@ impl<'l, 'a> Process<'l, 'a> {
             Location::Nowhere => Opened::Absent,
         };
         let (refused, skipped) = match opened {
-            Opened::File(file) => return Searched::File(file, Rule::Path),
+            Opened::File(file) => return Searched::File(file, SearchRule::Path),
             Opened::Refused(path, why) => (Some((path, why)), Vec::new()),
             Opened::Skipped(path) => (None, vec![path]),
             Opened::Absent => (None, Vec::new()),
@@ -312,26 +312,26 @@ impl<'a> Search<'_, '_, 'a> {
             while let Some(index) = owner.filter(|_| known || self.searched.len() < SHOWN) {
                 let hit = process.with_paths(index, |paths| self.in_path(paths.rpath.as_ref()));
                 if let Some(hit) = hit.flatten() {
-                    return Some(found(hit, |entry| Rule::Rpath { owner: index, entry }));
+                    return Some(found(hit, |entry| SearchRule::Rpath { owner: index, entry }));
                 }
                 owner = process.trace.loaded[index].needed_by;
             }
         }
         if let Some(hit) = self.in_path(Some(&process.loader.library_path)) {
-            return Some(found(hit, |entry| Rule::LibraryPath { entry }));
+            return Some(found(hit, |entry| SearchRule::LibraryPath { entry }));
         }
         let hit = process.with_paths(by, |paths| self.in_path(paths.runpath.as_ref()));
         if let Some(hit) = hit.flatten() {
-            return Some(found(hit, |entry| Rule::RunPath { entry }));
+            return Some(found(hit, |entry| SearchRule::RunPath { entry }));
         }
         if elf.is_some_and(|elf| elf.flags_1 & NO_DEFAULT_LIBRARIES != 0) {
             return None;
         }
         if process.loader.machine.promises(self.name) {
-            return Some(Searched::System(Rule::System));
+            return Some(Searched::System(SearchRule::System));
         }
         let opened = process.real_system(self.name)?;
-        Some(found(Hit { opened, entry: String::new() }, |_| Rule::System))
+        Some(found(Hit { opened, entry: String::new() }, |_| SearchRule::System))
     }
 
     /// Searches everywhere in the order of musl's loader (`load_library` in `ldso/dynlink.c`). The
@@ -342,10 +342,10 @@ impl<'a> Search<'_, '_, 'a> {
         let process = self.process;
         let is_promised = process.loader.machine.promises(self.name);
         if is_promised && self.name.starts_with(C_LIBRARY_OF_MUSL) {
-            return Some(Searched::System(Rule::System));
+            return Some(Searched::System(SearchRule::System));
         }
         if let Some(hit) = self.in_path(Some(&process.loader.library_path)) {
-            return Some(found(hit, |entry| Rule::LibraryPath { entry }));
+            return Some(found(hit, |entry| SearchRule::LibraryPath { entry }));
         }
         let mut owner = Some(by);
         while let Some(index) = owner {
@@ -353,11 +353,11 @@ impl<'a> Search<'_, '_, 'a> {
                 .with_paths(index, |paths| self.in_path(paths.runpath.as_ref().or(paths.rpath.as_ref())))
                 .flatten();
             if let Some(hit) = hit {
-                return Some(found(hit, |entry| Rule::Rpath { owner: index, entry }));
+                return Some(found(hit, |entry| SearchRule::Rpath { owner: index, entry }));
             }
             owner = process.trace.loaded[index].needed_by;
         }
-        is_promised.then_some(Searched::System(Rule::System))
+        is_promised.then_some(Searched::System(SearchRule::System))
     }
 
     fn in_path(&mut self, path: Option<&SearchPath>) -> Option<Hit<'a>> {
@@ -368,7 +368,7 @@ impl<'a> Search<'_, '_, 'a> {
     }
 }
 
-fn found(hit: Hit<'_>, rule: impl FnOnce(String) -> Rule) -> Searched<'_> {
+fn found(hit: Hit<'_>, rule: impl FnOnce(String) -> SearchRule) -> Searched<'_> {
     match hit.opened {
         Opened::File(file) => Searched::File(file, rule(hit.entry)),
         Opened::Refused(path, why) => {

@@ -30,6 +30,14 @@ const IN_MEMORY: u64 = 64 << 20;
 /// Number of bytes that are read at a time.
 const WINDOW: usize = 1 << 18;
 
+/// What a `.dist-info` or `.egg-info` folder holds.
+enum InfoFolder {
+    /// A distribution.
+    Distribution(Box<Distribution>),
+    /// Nothing that an installer would take for a distribution; the note says why.
+    Skipped(String),
+}
+
 /// A folder of installed packages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackageFolder {
@@ -209,14 +217,15 @@ impl PackageFolder {
     pub(super) fn read(&self, place: &Place, role: Role) -> Result<Found, Error> {
         let names = names(&self.path).map_err(read_error(&self.path))?;
         let infos: Vec<&String> = names.iter().filter(|name| is_info(name)).collect();
-        let opened: Vec<Result<Distribution, String>> =
+        let opened: Vec<InfoFolder> =
             infos.par_iter().map(|info| self.distribution(info, place, role)).collect::<Result<_, Error>>()?;
         let mut notes = Vec::new();
         let mut distributions: BTreeMap<String, Distribution> = BTreeMap::new();
         for opened in opened {
             match opened {
-                Err(note) => notes.push(note),
-                Ok(distribution) => {
+                InfoFolder::Skipped(note) => notes.push(note),
+                InfoFolder::Distribution(distribution) => {
+                    let distribution = *distribution;
                     let name = distribution.name.clone();
                     let Some(other) = distributions.remove(&name) else {
                         distributions.insert(name, distribution);
@@ -239,7 +248,7 @@ impl PackageFolder {
     }
 
     /// Reads one distribution. The inner error is a note on why it is not one.
-    fn distribution(&self, info: &str, place: &Place, role: Role) -> Result<Result<Distribution, String>, Error> {
+    fn distribution(&self, info: &str, place: &Place, role: Role) -> Result<InfoFolder, Error> {
         let path = self.path.join(info);
         let (metadata, wheel_file) = if info.ends_with(".dist-info") {
             (path.join("METADATA"), path.join("WHEEL"))
@@ -247,12 +256,14 @@ impl PackageFolder {
             (if path.is_dir() { path.join("PKG-INFO") } else { path.clone() }, PathBuf::new())
         };
         let Some(metadata) = text(&metadata)? else {
-            return Ok(Err(format!("`{info}` has no METADATA and was passed over, as installers do")));
+            return Ok(InfoFolder::Skipped(format!("`{info}` has no METADATA and was passed over, as installers do")));
         };
         let metadata = Headers::parse(&metadata);
         // pip renames a folder to `~name` before it removes it.
         let Some(name) = metadata.get("Name").filter(|_| !info.starts_with('~')) else {
-            return Ok(Err(format!("`{info}` is of no distribution and was passed over, as installers do")));
+            return Ok(InfoFolder::Skipped(format!(
+                "`{info}` is of no distribution and was passed over, as installers do"
+            )));
         };
         let direct =
             text(&path.join("direct_url.json"))?.and_then(|text| serde_json::from_str::<DirectUrl>(&text).ok());
@@ -272,14 +283,14 @@ impl PackageFolder {
             files.extend(self.file(&row.path, place).map(|file| (row.path.clone(), file)));
         }
         installed.files = files;
-        Ok(Ok(Distribution {
+        Ok(InfoFolder::Distribution(Box::new(Distribution {
             name: rocwheel_wheel::canonical_name(&name),
             wheel_file: Headers::parse(&text(&wheel_file)?.unwrap_or_default()),
             metadata,
             role,
             form: Form::Installed(installed),
             path,
-        }))
+        })))
     }
 
     /// The file of a row of RECORD; `None` if it does not exist.
@@ -483,7 +494,7 @@ impl Installed {
         problems.par_extend(compared.flat_map_iter(|row| self.compare(row, hashes)));
         problems.sort();
         problems.dedup();
-        Some(Ok(super::expanded::unexplained(&self.folder, problems)))
+        Some(Ok(problems))
     }
 
     fn compare(&self, row: &Row, hashes: bool) -> Vec<Problem> {

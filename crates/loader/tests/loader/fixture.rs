@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rocwheel_content::FileContent;
-use rocwheel_loader::facts::Facts;
-use rocwheel_loader::simulation::{Loader, Root, Scenario, System, Trace, Where};
+use rocwheel_loader::facts::SiteFacts;
+use rocwheel_loader::simulation::{HostSystem, Loader, Root, Scenario, Trace, Where};
 use rocwheel_loader::site::{Place, Role, Site};
 use rocwheel_report::Silent;
 use rocwheel_wheel::{Distribution, EntryPoints, Level, Member, Metadata, Tag, WriteOptions, write_wheel};
@@ -162,7 +162,7 @@ impl Environment {
     /// This machine, as a new process sees it.
     pub(crate) fn scenario() -> Scenario {
         Scenario {
-            system: System::Root(Root::read(Path::new("/")).unwrap()),
+            system: HostSystem::Root(Root::read(Path::new("/")).unwrap()),
             process: Vec::new(),
             processor: processor(),
             ..Scenario::python(None)
@@ -172,7 +172,7 @@ impl Environment {
     /// The simulated trace of a file.
     pub(crate) fn trace(&self, path: &str, scenario: &Scenario) -> Trace {
         let site = self.site();
-        let facts = Facts::read(&site, &Silent).unwrap();
+        let facts = SiteFacts::read(&site, &Silent).unwrap();
         Loader::new(&site, &facts, scenario).load(&[format!("{PACKAGES}/{path}")])
     }
 

@@ -9,8 +9,8 @@ mod python;
 mod real;
 
 use fixture::{Environment, Object, PACKAGES, library, listed, processor};
-use rocwheel_loader::facts::Facts;
-use rocwheel_loader::simulation::{Loader, Rule, Scenario, Where};
+use rocwheel_loader::facts::SiteFacts;
+use rocwheel_loader::simulation::{Loader, Scenario, SearchRule, Where};
 use rocwheel_report::Silent;
 
 #[test]
@@ -30,10 +30,10 @@ fn a_diamond_with_a_cycle_is_loaded_breadth_first() {
     let names: Vec<&str> = trace.loaded.iter().map(|loaded| loaded.name.as_str()).collect();
     assert_eq!(names[1..4], ["libleft.so.1", "libright.so.1", "libc.so.6"]);
     let bottom = trace.position(&format!("{PACKAGES}/d/lib/libbottom.so.1")).unwrap();
-    assert_eq!(trace.loaded[bottom].by, Rule::RunPath { entry: "$ORIGIN".to_owned() });
+    assert_eq!(trace.loaded[bottom].by, SearchRule::RunPath { entry: "$ORIGIN".to_owned() });
     assert_eq!(trace.chain(bottom), [0, 1, bottom]);
     // libright needs the first one again, by its SONAME.
-    assert_eq!(trace.loaded[2].needs[2], Some((0, Rule::AlreadyLoaded)));
+    assert_eq!(trace.loaded[2].needs[2], Some((0, SearchRule::AlreadyLoaded)));
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn rpath_is_inherited_and_runpath_is_not() {
     );
     let scenario = Environment::scenario();
     let old = environment.assert_as_listed("a/old.so", &scenario);
-    assert_eq!(old.loaded[3].by, Rule::Rpath { owner: 0, entry: "$ORIGIN/deep".to_owned() });
+    assert_eq!(old.loaded[3].by, SearchRule::Rpath { owner: 0, entry: "$ORIGIN/deep".to_owned() });
     let new = environment.assert_as_listed("b/new.so", &scenario);
     assert_eq!(new.missing[0].name, "libtwo-b.so");
     assert_eq!(new.missing[0].needed_by, 1);
@@ -70,7 +70,7 @@ fn rpath_is_inherited_and_runpath_is_not() {
     assert_eq!(mixed.missing.iter().map(|missing| &missing.name).collect::<Vec<_>>(), ["libhidden.so"]);
     assert_eq!(mixed.missing[0].searched, ["$ORIGIN/own"]);
     let hidden = mixed.position(&format!("{PACKAGES}/c/other/libhidden2.so")).unwrap();
-    assert_eq!(mixed.loaded[hidden].by, Rule::Rpath { owner: 0, entry: "$ORIGIN/other".to_owned() });
+    assert_eq!(mixed.loaded[hidden].by, SearchRule::Rpath { owner: 0, entry: "$ORIGIN/other".to_owned() });
 }
 
 #[test]
@@ -91,9 +91,9 @@ fn the_library_path_comes_between_rpath_and_runpath() {
     scenario.library_path = vec!["/nowhere/at/all".to_owned(), format!("{PACKAGES}/t/../poison/")];
     let entry = scenario.library_path[1].clone();
     let rule = |path| environment.assert_as_listed(path, &scenario).loaded[1].by.clone();
-    assert_eq!(rule("t/old.so"), Rule::Rpath { owner: 0, entry: "$ORIGIN/own".to_owned() });
-    assert_eq!(rule("t/new.so"), Rule::LibraryPath { entry: entry.clone() });
-    assert_eq!(rule("t/none.so"), Rule::LibraryPath { entry });
+    assert_eq!(rule("t/old.so"), SearchRule::Rpath { owner: 0, entry: "$ORIGIN/own".to_owned() });
+    assert_eq!(rule("t/new.so"), SearchRule::LibraryPath { entry: entry.clone() });
+    assert_eq!(rule("t/none.so"), SearchRule::LibraryPath { entry });
     assert_eq!(environment.trace("t/none.so", &scenario).missing[0].searched, scenario.library_path);
 }
 
@@ -124,12 +124,12 @@ fn names_sonames_and_paths_of_what_is_loaded_are_taken() {
     );
     let scenario = Environment::scenario();
     let top = environment.assert_as_listed("n/top.so", &scenario);
-    assert_eq!(top.loaded[2].needs, [Some((1, Rule::AlreadyLoaded))]);
+    assert_eq!(top.loaded[2].needs, [Some((1, SearchRule::AlreadyLoaded))]);
     environment.assert_as_listed("n/plain.so", &scenario);
     let slash = environment.trace("n/slash.so", &scenario);
-    assert_eq!(slash.loaded[0].needs[0], Some((1, Rule::Path)));
+    assert_eq!(slash.loaded[0].needs[0], Some((1, SearchRule::Path)));
     // The second request finds it under another name, as the same file.
-    assert_eq!(slash.loaded[0].needs[1], Some((1, Rule::AlreadyLoaded)));
+    assert_eq!(slash.loaded[0].needs[1], Some((1, SearchRule::AlreadyLoaded)));
     assert_eq!(slash.missing[0].name, "lib/libslash.so");
     let theirs = listed(&environment.prefix().join(PACKAGES).join("n/slash.so"), "").unwrap();
     let files =
@@ -269,7 +269,7 @@ fn needs_and_search_paths_without_end_are_answered() {
     let mut hostile = Environment::new();
     hostile.wheel("endless", &[library("e/libdeep.so", &["libdeep.so"])], &[("e/top.so", &bytes)]);
     let site = hostile.site();
-    let facts = Facts::read(&site, &Silent).unwrap();
+    let facts = SiteFacts::read(&site, &Silent).unwrap();
     let scenario = Scenario::python(None);
     let trace = Loader::new(&site, &facts, &scenario).load(&[format!("{PACKAGES}/e/top.so")]);
     assert_eq!(trace.missing.len(), names.len() + 2);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
 
-use rocwheel_loader::facts::Facts;
+use rocwheel_loader::facts::SiteFacts;
 use rocwheel_loader::simulation::{Loader, Scenario, Trace, Where};
 
 use crate::fixture::{Environment, PACKAGES, library, run};
@@ -90,7 +90,7 @@ fn extension_modules_and_preload_lists_come_out_as_in_python() {
         &[],
     );
     let site = environment.site();
-    let facts = Facts::read(&site, &rocwheel_report::Silent).unwrap();
+    let facts = SiteFacts::read(&site, &rocwheel_report::Silent).unwrap();
     let blas = "sdk/lib/libblas.so.1";
     for (preloaded, library_path, is_complete) in [
         (vec![], "", false),

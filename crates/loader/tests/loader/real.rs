@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rocwheel_loader::facts::Facts;
+use rocwheel_loader::facts::SiteFacts;
 use rocwheel_loader::simulation::{Loader, Where};
 use rocwheel_loader::site::{Place, Role, Site};
 use rocwheel_report::Silent;
@@ -35,7 +35,7 @@ for path in sys.argv[2:]:
     let place = Place::new("3.11".parse().unwrap(), prefix.to_str().unwrap());
     let wheels: Vec<_> = wheels.iter().map(|path| (path.clone(), Role::Audited)).collect();
     let site = Site::open(&wheels, &place, folder.path(), &Silent).unwrap();
-    let facts = Facts::read(&site, &Silent).unwrap();
+    let facts = SiteFacts::read(&site, &Silent).unwrap();
     assert!(facts.unreadable.is_empty(), "{:?}", facts.unreadable);
     let scenario = Environment::scenario();
     let loader = Loader::new(&site, &facts, &scenario);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rocwheel_artifact::portable;
 use rocwheel_rocm::target::base_target;
 use rocwheel_wheel::manylinux::{self, FileNeeds, LibraryNeeds};
-use rocwheel_wheel::{Tag, WheelName};
+use rocwheel_wheel::{Platform, Tag, WheelName};
 
 use super::systems::Folders;
 use super::{Planner, Set};
@@ -16,7 +16,6 @@ use crate::devel::{DevelEntry, device_links};
 use crate::dist_info::Promise;
 use crate::populate::{PlannedFile, Population};
 use crate::request::{Plan, PlannedDevel, PlannedSelector, PlannedWheel, SelectorForm};
-use crate::system::System;
 use crate::{Error, Logical, templates};
 
 fn libraries(elf: &rocwheel_elf::Elf) -> Vec<LibraryNeeds> {
@@ -71,14 +70,14 @@ impl Planner<'_> {
     /// Returns the platform tag and the file and symbol that determine it.
     fn platform(&self, needs: impl Iterator<Item = FileNeeds>) -> Result<(String, Option<String>), Error> {
         if let Some(tag) = &self.request.platform_tag {
-            if System::of_tag(tag).is_none_or(|system| system == self.system) {
+            if Platform::of_tag(tag).is_none_or(|system| system == self.system) {
                 return Ok((tag.clone(), None));
             }
             if self.request.windows_artifacts.is_none() {
                 return Err(Error::PlatformTag { tag: tag.clone(), system: self.system });
             }
         }
-        if self.system == System::Windows {
+        if self.system == Platform::Windows {
             return Ok((rocwheel_rocm::windows::PLATFORM.to_owned(), None));
         }
         let needs: Vec<FileNeeds> = needs.collect();
@@ -244,7 +243,7 @@ impl Planner<'_> {
         package: &str,
         paths: impl Iterator<Item = &'p String> + Clone,
     ) -> Result<(), Error> {
-        if self.system != System::Windows {
+        if self.system != Platform::Windows {
             return Ok(());
         }
         let refused = |path: &str, reason: String| Error::WindowsPath { path: format!("{package}/{path}"), reason };

@@ -4,10 +4,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rocwheel_wheel::Platform;
+
 use super::{Planner, Settled};
 use crate::dist_info::Promise;
 use crate::request::{LeftOut, Plan, PlannedWheel, Shape};
-use crate::system::System;
 use crate::{Error, Logical};
 
 /// The folder of packages that belong to a family: `dist/` itself, or a separate one for each
@@ -74,7 +75,7 @@ pub(super) fn make(planners: Vec<Planner<'_>>) -> Result<Plan, Error> {
 /// Refuses two packages with one name for one system and folder: an environment could have only one
 /// of them. Names are compared as installers do (PEP 503).
 fn check_names(plan: &Plan, halves: &[Half<'_>]) -> Result<(), Error> {
-    let mut seen: BTreeMap<(System, Option<&String>, String), &PlannedWheel> = BTreeMap::new();
+    let mut seen: BTreeMap<(Platform, Option<&String>, String), &PlannedWheel> = BTreeMap::new();
     for wheel in &plan.wheels {
         let key = (wheel.system, wheel.folder.as_ref(), rocwheel_wheel::canonical_name(&wheel.name));
         if let Some(other) = seen.insert(key, wheel) {
@@ -91,7 +92,7 @@ fn check_names(plan: &Plan, halves: &[Half<'_>]) -> Result<(), Error> {
 
 fn empty(halves: &[Half<'_>]) -> Plan {
     let first = &halves[0].planner;
-    let systems: BTreeMap<System, Vec<String>> =
+    let systems: BTreeMap<Platform, Vec<String>> =
         halves.iter().map(|half| (half.planner.system, half.planner.targets.clone())).collect();
     let mut targets: Vec<String> = systems.values().flatten().cloned().collect();
     rocwheel_rocm::target::sort(&mut targets);
@@ -116,7 +117,7 @@ fn empty(halves: &[Half<'_>]) -> Plan {
 fn tell(plan: &mut Plan, halves: Vec<Half<'_>>) {
     let both = halves.len() > 1;
     for Half { planner, settled } in halves {
-        let windows = both && planner.system == System::Windows;
+        let windows = both && planner.system == Platform::Windows;
         let name = |reason: &mut String| {
             if windows {
                 reason.push_str(", for Windows");
@@ -149,7 +150,7 @@ fn tell(plan: &mut Plan, halves: Vec<Half<'_>>) {
 }
 
 fn promise(halves: &[Half<'_>]) -> Promise {
-    let mut holders: BTreeMap<Logical, BTreeSet<System>> = BTreeMap::new();
+    let mut holders: BTreeMap<Logical, BTreeSet<Platform>> = BTreeMap::new();
     for half in halves {
         for set in &half.settled.sets {
             let devel = (!set.devel.entries.is_empty()).then_some(Logical::Devel);
@@ -164,12 +165,12 @@ fn promise(halves: &[Half<'_>]) -> Promise {
         Shape::Split => holders.contains_key(&Logical::Device),
         Shape::PerFamily => holders.contains_key(&Logical::Libraries),
     };
-    let on = |system: System| match halves.iter().find(|half| half.planner.system == system) {
+    let on = |system: Platform| match halves.iter().find(|half| half.planner.system == system) {
         _ if !per_target => Vec::new(),
         Some(half) => half.planner.targets.clone(),
         None => first.elsewhere.clone(),
     };
-    let (mut linux, mut windows) = (on(System::Linux), on(System::Windows));
+    let (mut linux, mut windows) = (on(Platform::Linux), on(Platform::Windows));
     let mut families: Vec<String> = linux.iter().chain(&windows).cloned().collect();
     rocwheel_rocm::target::sort(&mut families);
     // The lists distinguish the systems in markers, so both are needed if the other system has any
@@ -178,7 +179,7 @@ fn promise(halves: &[Half<'_>]) -> Promise {
         linux.clear();
         windows.clear();
     }
-    let only_on = |systems: &BTreeSet<System>| systems.first().copied().filter(|_| systems.len() < halves.len());
+    let only_on = |systems: &BTreeSet<Platform>| systems.first().copied().filter(|_| systems.len() < halves.len());
     Promise {
         version: first.version.clone(),
         nonce: first.request.nonce.clone(),

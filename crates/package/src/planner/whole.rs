@@ -8,6 +8,7 @@ use rocwheel_artifact::EntryKind;
 use rocwheel_content::archive_path::{file_name, join, parent};
 use rocwheel_kpack::{FatBinary, Magic};
 use rocwheel_rocm::target::base_target;
+use rocwheel_wheel::Platform;
 
 use super::{Planner, Set};
 use crate::error::Ways;
@@ -15,8 +16,7 @@ use crate::inspect::Nature;
 use crate::populate::Population;
 use crate::request::{Incomplete, Incompletes, Shape};
 use crate::search_path::Missing;
-use crate::system::System;
-use crate::{Error, Logical};
+use crate::{Error, Logical, system};
 
 /// Sections by which AMD's tool marks a library whose device code is in `.kpack` archives, in ELF
 /// and in PE (kpack spec 3).
@@ -153,7 +153,7 @@ impl Planner<'_> {
         let mut paths = Vec::new();
         for artifact in self.catalog.artifacts.iter().filter(|artifact| selection.packaged(artifact)) {
             for entry in artifact.entries.iter().filter(|entry| matches!(entry.kind, EntryKind::File { .. })) {
-                if self.system.is_foreign(&entry.path, self.natures.of(&artifact.path(entry))) {
+                if system::is_foreign(self.system, &entry.path, self.natures.of(&artifact.path(entry))) {
                     paths.push(format!("{}/{}/{}", artifact.name, artifact.basedirs[entry.basedir], entry.path));
                 }
             }
@@ -170,8 +170,8 @@ impl Planner<'_> {
     pub(super) fn check_kpack(&self, sets: &[Set]) -> Result<(), Error> {
         for set in sets {
             let runtime = match self.system {
-                System::Linux => "librocm_kpack.so",
-                System::Windows => "rocm_kpack",
+                Platform::Linux => "librocm_kpack.so",
+                Platform::Windows => "rocm_kpack",
             };
             let understood = set.world.iter().any(|(path, _)| file_name(path).starts_with(runtime));
             for population in set.populations.iter().filter(|_| !understood) {

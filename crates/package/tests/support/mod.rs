@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rocwheel_artifact::Catalog;
-use rocwheel_package::{Outcome, OutputFolder, Plan, Request, System};
+use rocwheel_package::{Outcome, OutputFolder, Plan, Request};
 use rocwheel_report::Silent;
 use rocwheel_system::symlink;
+use rocwheel_wheel::Platform;
 
 /// A folder of artifacts and a folder for packages.
 pub struct Build {
@@ -154,7 +155,7 @@ impl Build {
 
     /// Returns the request for both systems, with the artifacts of `windows`.
     pub fn request_with(&self, windows: &Build) -> Request {
-        Request { system: Some(System::Linux), windows_artifacts: Some(windows.artifacts()), ..self.request() }
+        Request { system: Some(Platform::Linux), windows_artifacts: Some(windows.artifacts()), ..self.request() }
     }
 
     pub fn request(&self) -> Request {

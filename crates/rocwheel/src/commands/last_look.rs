@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use clap::Args;
-use rocwheel_audit::Scope;
+use rocwheel_audit::AuditScope;
 use rocwheel_audit::finding::Finding;
 use rocwheel_audit::written::{self, Set, Verdict};
 pub(crate) use rocwheel_output::LastLook;
@@ -112,8 +112,8 @@ pub(crate) fn show<P: AsRef<Path>>(verdict: &Verdict, wheels: &[P], printer: &Pr
         return;
     }
     let what = match verdict.scope {
-        Scope::Files => "audited",
-        Scope::Names => "audited, names and RECORD",
+        AuditScope::Files => "audited",
+        AuditScope::Names => "audited, names and RECORD",
     };
     let counts = verdict.counts;
     let parts: Vec<String> = [(counts.warnings, "warning", "warnings"), (counts.notes, "note", "notes")]

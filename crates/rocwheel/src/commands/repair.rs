@@ -10,7 +10,7 @@ use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_audit::written::{Set, Verdict};
 use rocwheel_output::StagedFile;
 use rocwheel_repair::{
-    self as repair, Change, Edit, Mode as Way, Outcome, Plan, Prepared, Reason, Request, Resolve, RocmFrom,
+    self as repair, Edit, Mode as Way, Outcome, Plan, PreparedRepair, Reason, Request, Resolve, RocmFrom, ValueChange,
 };
 use rocwheel_report::Exit;
 use rocwheel_wheel::{FileDigest, Level, WriteOptions};
@@ -212,7 +212,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let request = Request { scratch: scratch.path().to_owned(), ..settings.request.clone() };
     let mut repaired: Vec<Repaired> = Vec::with_capacity(settings.wheels.len());
     for path in &settings.wheels {
-        let prepared: Prepared = repair::plan(path, &request, printer.reporter())?;
+        let prepared: PreparedRepair = repair::plan(path, &request, printer.reporter())?;
         if let Some(other) = repaired.iter().find(|other| other.plan.output == prepared.plan.output) {
             let (first, second) = (other.plan.input.display(), path.display());
             let message = format!("`{first}` and `{second}` would both be written to `{}`", prepared.plan.output);
@@ -319,7 +319,7 @@ fn show(repaired: &Repaired, printer: &Printer) -> Result<()> {
             (before, None) => format!("requirement {} removed", before.as_deref().unwrap_or_default()),
         })?;
     }
-    if let Some(Change { before, after }) = &plan.version {
+    if let Some(ValueChange { before, after }) = &plan.version {
         printer.line(format!("version {before} → {after}"))?;
     }
     if plan.tags.before != plan.tags.after {

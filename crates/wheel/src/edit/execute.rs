@@ -13,7 +13,7 @@ use super::plan::{Plan, Steps, WheelSteps};
 use super::sdist;
 use crate::output::Output;
 use crate::read::MemberContent;
-use crate::{Error, Existing, Order, Rewrite, WriteOptions, rewrite};
+use crate::{Error, Existing, MemberOrder, Rewrite, WriteOptions, rewrite};
 
 /// Number of bytes that are copied between two checks for an interruption.
 const WINDOW: u64 = 16 << 20;
@@ -160,7 +160,7 @@ fn write_wheel(
         name: (steps.name != steps.wheel.name).then(|| steps.name.clone()),
         // The caller has already checked that the output is not the input.
         existing: Existing::Replace,
-        order: Order::Kept,
+        order: MemberOrder::Kept,
     };
     rewrite(&steps.wheel, &change, folder, options, reporter)
 }

@@ -5,7 +5,7 @@ use std::cell::Cell;
 
 use super::requirement::{Belongs, belongs, followed, is_on, renamed};
 use super::version::is_same;
-use super::{Change, Edit, ExtraEdit, Identity, RequirementEdit, Siblings};
+use super::{Edit, ExtraEdit, FieldChange, Identity, RequirementEdit, Siblings};
 use crate::names::canonical_name;
 use crate::{Error, Headers};
 
@@ -194,7 +194,7 @@ fn apply_extra(headers: &mut Headers, edit: &ExtraEdit, notes: &mut Vec<String>)
 }
 
 /// The differences, field by field in the order of the old file.
-pub(super) fn changes(file: &str, before: &Headers, after: &Headers) -> Vec<Change> {
+pub(super) fn changes(file: &str, before: &Headers, after: &Headers) -> Vec<FieldChange> {
     let mut names: Vec<String> = Vec::new();
     for (name, _) in before.iter().chain(after.iter()) {
         if !names.iter().any(|known| known.eq_ignore_ascii_case(name)) {
@@ -210,14 +210,14 @@ pub(super) fn changes(file: &str, before: &Headers, after: &Headers) -> Vec<Chan
 
 /// The values that are in only one of the lists. If as many were removed as added, they are paired,
 /// and each pair is one change.
-pub(super) fn differences(subject: &str, before: &[String], after: &[String]) -> Vec<Change> {
+pub(super) fn differences(subject: &str, before: &[String], after: &[String]) -> Vec<FieldChange> {
     let gone: Vec<&String> = before.iter().filter(|value| !after.contains(value)).collect();
     let new: Vec<&String> = after.iter().filter(|value| !before.contains(value)).collect();
     if gone.len() == new.len() {
-        return gone.into_iter().zip(new).map(|(old, new)| Change::new(subject, Some(old), Some(new))).collect();
+        return gone.into_iter().zip(new).map(|(old, new)| FieldChange::new(subject, Some(old), Some(new))).collect();
     }
-    let gone = gone.into_iter().map(|value| Change::new(subject, Some(value), None));
-    gone.chain(new.into_iter().map(|value| Change::new(subject, None, Some(value)))).collect()
+    let gone = gone.into_iter().map(|value| FieldChange::new(subject, Some(value), None));
+    gone.chain(new.into_iter().map(|value| FieldChange::new(subject, None, Some(value)))).collect()
 }
 
 impl Siblings {

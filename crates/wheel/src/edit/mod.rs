@@ -31,9 +31,9 @@ use crate::read::Wheel;
 use crate::{Error, Headers, names};
 pub use execute::{Destination, Edited, Place, execute, prepare};
 pub use metadata::FieldEdit;
-pub use pattern::Pattern;
+pub use pattern::MemberPattern;
 use plan::Identity;
-pub use plan::{Change, Form, Leftover, Plan};
+pub use plan::{FieldChange, Form, Leftover, Plan};
 pub use requirement::{Belongs, ExtraEdit, Requirement, RequirementEdit, belongs};
 use sdist_file::SdistFile;
 pub use sdist_file::sdist_metadata;
@@ -66,9 +66,9 @@ pub struct Edit {
     /// New search paths of libraries and programs. If several apply to a file, the last one wins.
     pub search_paths: Vec<SearchPathEdit>,
     /// Members to remove.
-    pub drop: Vec<Pattern>,
+    pub drop: Vec<MemberPattern>,
     /// Members in which the new version replaces the old one.
-    pub also_in: Vec<Pattern>,
+    pub also_in: Vec<MemberPattern>,
     /// Treatment of RECORD if nothing else changes.
     pub record: RecordEdit,
 }
@@ -119,7 +119,7 @@ pub enum Pins {
 #[derive(Debug, Clone)]
 pub struct SearchPathEdit {
     /// The files to change.
-    pub files: Pattern,
+    pub files: MemberPattern,
     /// The new entries.
     pub entries: Entries,
 }
@@ -143,17 +143,17 @@ impl SearchPathEdit {
         if entries.is_empty() {
             return Err(fail("there is no path behind the `=`"));
         }
-        Ok(SearchPathEdit { files: Pattern::parse(glob)?, entries: Entries::Set(entries) })
+        Ok(SearchPathEdit { files: MemberPattern::parse(glob)?, entries: Entries::Set(entries) })
     }
 
     /// Removes the search path of these files.
     pub fn remove(glob: &str) -> Result<SearchPathEdit, Error> {
-        Ok(SearchPathEdit { files: Pattern::parse(glob)?, entries: Entries::Set(Vec::new()) })
+        Ok(SearchPathEdit { files: MemberPattern::parse(glob)?, entries: Entries::Set(Vec::new()) })
     }
 
     /// Removes the absolute entries of all files.
     pub fn drop_absolute() -> Result<SearchPathEdit, Error> {
-        Ok(SearchPathEdit { files: Pattern::parse("*")?, entries: Entries::DropAbsolute })
+        Ok(SearchPathEdit { files: MemberPattern::parse("*")?, entries: Entries::DropAbsolute })
     }
 }
 
@@ -232,7 +232,12 @@ pub fn plan(paths: &[PathBuf], edit: &Edit, scratch: &Path, reporter: &dyn Repor
 
 /// Reports patterns that match no member. They are not an error, because then an edit could not be
 /// repeated.
-fn unmatched<'a>(patterns: impl Iterator<Item = &'a Pattern>, members: &[&str], what: &str, notes: &mut Vec<String>) {
+fn unmatched<'a>(
+    patterns: impl Iterator<Item = &'a MemberPattern>,
+    members: &[&str],
+    what: &str,
+    notes: &mut Vec<String>,
+) {
     for pattern in patterns.filter(|pattern| !members.iter().any(|member| pattern.matches(member))) {
         notes.push(format!("nothing to {what}: no member matches `{}`", pattern.text()));
     }

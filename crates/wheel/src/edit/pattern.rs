@@ -8,14 +8,14 @@ use crate::Error;
 /// folders. With a slash it is matched against whole paths; `*` and `?` then do not match a slash,
 /// `**` does.
 #[derive(Debug, Clone)]
-pub struct Pattern {
+pub struct MemberPattern {
     text: String,
     matcher: GlobMatcher,
 }
 
-impl Pattern {
+impl MemberPattern {
     /// Parses a glob. The error describes the problem.
-    pub fn parse(text: &str) -> Result<Pattern, Error> {
+    pub fn parse(text: &str) -> Result<MemberPattern, Error> {
         let fail = |reason: String| Error::Name { what: "pattern", value: text.to_owned(), reason };
         if text.is_empty() {
             return Err(fail("it is empty".to_owned()));
@@ -23,7 +23,7 @@ impl Pattern {
         let whole = if text.contains('/') { text.to_owned() } else { format!("**/{text}") };
         let glob = GlobBuilder::new(&whole).literal_separator(true).build();
         let matcher = glob.map_err(|error| fail(error.kind().to_string()))?.compile_matcher();
-        Ok(Pattern { text: text.to_owned(), matcher })
+        Ok(MemberPattern { text: text.to_owned(), matcher })
     }
 
     /// The glob as the user wrote it.
@@ -43,11 +43,11 @@ mod tests {
 
     #[test]
     fn a_slash_makes_it_a_path() {
-        let matches = |pattern: &str, path: &str| Pattern::parse(pattern).unwrap().matches(path);
+        let matches = |pattern: &str, path: &str| MemberPattern::parse(pattern).unwrap().matches(path);
         assert!(matches("*.so", "a/b/c.so") && matches("*.so", "c.so"));
         assert!(matches("a/*.so", "a/c.so") && !matches("a/*.so", "a/b/c.so"));
         assert!(matches("a/**", "a/b/c.so") && matches("**/b/*", "a/b/c.so"));
         assert!(matches("version.py", "torch/version.py") && !matches("version.py", "torch/aversion.py"));
-        assert!(Pattern::parse("a[").is_err() && Pattern::parse("").is_err());
+        assert!(MemberPattern::parse("a[").is_err() && MemberPattern::parse("").is_err());
     }
 }

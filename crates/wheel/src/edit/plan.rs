@@ -30,7 +30,7 @@ pub struct Plan {
     /// Name of the file that is written.
     pub output: String,
     /// The differences; empty if the file is copied unchanged.
-    pub changes: Vec<Change>,
+    pub changes: Vec<FieldChange>,
     /// Lines of members that still contain the old version.
     pub leftovers: Vec<Leftover>,
     /// Remarks for the user.
@@ -58,7 +58,7 @@ pub enum Form {
 
 /// One difference.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Change {
+pub struct FieldChange {
     /// The thing that changes: a file and its field, a member, or the name of the file.
     pub subject: String,
     /// The old value; `None` for an added thing.
@@ -67,10 +67,10 @@ pub struct Change {
     pub after: Option<String>,
 }
 
-impl Change {
-    pub(super) fn new(subject: &str, before: Option<&str>, after: Option<&str>) -> Change {
+impl FieldChange {
+    pub(super) fn new(subject: &str, before: Option<&str>, after: Option<&str>) -> FieldChange {
         let own = |text: Option<&str>| text.map(str::to_owned);
-        Change { subject: subject.to_owned(), before: own(before), after: own(after) }
+        FieldChange { subject: subject.to_owned(), before: own(before), after: own(after) }
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rocwheel_report::{Reporter, Unit};
 
-use super::plan::{Change, Form, Plan, Steps};
+use super::plan::{FieldChange, Form, Plan, Steps};
 use super::sdist_file::{Kind, SdistFile, each};
 use super::version::{is_same, replaced};
 use super::wheel::changed_text;
@@ -73,11 +73,11 @@ pub(super) fn plan(
     let top = stem(&sdist.top, "the folder in it")?;
     let output = format!("{}.tar.gz", file.new);
     if output != file_name {
-        changes.push(Change::new("file name", Some(&file_name), Some(&output)));
+        changes.push(FieldChange::new("file name", Some(&file_name), Some(&output)));
     }
     let mut folders = Vec::new();
     if top.new != top.old {
-        changes.push(Change::new("folder", Some(&top.old), Some(&top.new)));
+        changes.push(FieldChange::new("folder", Some(&top.old), Some(&top.new)));
     }
     for egg in egg_infos(sdist, identity) {
         let new = format!(
@@ -86,7 +86,7 @@ pub(super) fn plan(
             file_name_part(&identity.new_name)
         );
         if canonical_name(&identity.name) != canonical_name(&identity.new_name) {
-            changes.push(Change::new("folder", Some(&egg), Some(new.trim_end_matches('/'))));
+            changes.push(FieldChange::new("folder", Some(&egg), Some(new.trim_end_matches('/'))));
             folders.push((format!("{}/{egg}/", top.old), format!("{}/{new}", top.new)));
         }
     }
@@ -101,7 +101,7 @@ pub(super) fn plan(
         &mut Found { changes: &mut changes, notes: &mut notes, texts: &mut texts },
     )?;
     let drop = dropped(sdist, request, &mut notes)?;
-    changes.extend(drop.iter().map(|member| Change::new("member", Some(member), None)));
+    changes.extend(drop.iter().map(|member| FieldChange::new("member", Some(member), None)));
     texts.retain(|member, _| !drop.contains(member));
     also_in(
         sdist,
@@ -176,7 +176,7 @@ fn egg_infos(sdist: &SdistFile, identity: &Identity) -> BTreeSet<String> {
 
 /// The lists to which planning adds its results.
 struct Found<'a> {
-    changes: &'a mut Vec<Change>,
+    changes: &'a mut Vec<FieldChange>,
     notes: &'a mut Vec<String>,
     texts: &'a mut BTreeMap<String, Vec<u8>>,
 }
@@ -215,7 +215,7 @@ fn apply_metadata(
                 let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
                 let differences = metadata::differences(&name, &lines(&before), &lines(&after));
                 if differences.is_empty() {
-                    found.changes.push(Change::new(&name, Some("as it was"), Some("written anew")));
+                    found.changes.push(FieldChange::new(&name, Some("as it was"), Some("written anew")));
                 }
                 found.changes.extend(differences);
                 found.texts.insert(name, after.into_bytes());
@@ -277,7 +277,7 @@ fn also_in(
             (text, count) => {
                 let times = if count > 1 { format!(", {count} times") } else { String::new() };
                 let subject = format!("`{member}`{times}");
-                found.changes.push(Change::new(&subject, Some(&identity.version), Some(&identity.new_version)));
+                found.changes.push(FieldChange::new(&subject, Some(&identity.version), Some(&identity.new_version)));
                 found.texts.insert(member.to_owned(), text.into_bytes());
             }
         }

@@ -9,7 +9,7 @@ use flate2::read::GzDecoder;
 use rocwheel_report::Reporter;
 use tar::EntryType;
 
-use super::{Pattern, scan};
+use super::{MemberPattern, scan};
 use crate::names::check_member_name;
 use crate::{Error, Headers};
 
@@ -60,7 +60,7 @@ impl SdistFile {
     /// Reads the archive at `path`. Fails if it is not an archive, if a member's name leaves its
     /// folder or occurs twice, if there is not exactly one top folder, and if it contains devices
     /// or other types that a source distribution does not need.
-    pub(super) fn read(path: &Path, wanted: &[Pattern], reporter: &dyn Reporter) -> Result<SdistFile, Error> {
+    pub(super) fn read(path: &Path, wanted: &[MemberPattern], reporter: &dyn Reporter) -> Result<SdistFile, Error> {
         let open = |source| Error::OpenSdist { path: path.to_owned(), source };
         let size = fs_err::metadata(path).map_err(open)?.len();
         let mut sdist = SdistFile {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use rocwheel_elf::{Elf, Outcome, Patch, SearchPath, SearchPathTag};
 
-use super::plan::{Change, Form, Leftover, Plan, Steps, WheelSteps};
+use super::plan::{FieldChange, Form, Leftover, Plan, Steps, WheelSteps};
 use super::version::{is_same, replaced};
 use super::{
     BuildEdit, Entries, Identity, RecordEdit, Request, SearchPathEdit, VersionEdit, metadata, scan, unmatched,
@@ -28,10 +28,10 @@ pub(super) fn plan(
     let output = name.to_string();
     let old_file_name = wheel.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
     if name != wheel.name {
-        changes.push(Change::new("file name", Some(&old_file_name), Some(&output)));
+        changes.push(FieldChange::new("file name", Some(&old_file_name), Some(&output)));
     }
     if let Some(info) = new_info(wheel, &name) {
-        changes.push(Change::new("folder", Some(wheel.info()), Some(&info)));
+        changes.push(FieldChange::new("folder", Some(wheel.info()), Some(&info)));
     }
 
     let mut new_headers = headers.clone();
@@ -43,11 +43,11 @@ pub(super) fn plan(
     let tags = changed_text("WHEEL", &old_tags, &new_tags, &mut changes);
 
     let drop = dropped(wheel, request, &mut notes)?;
-    changes.extend(drop.iter().map(|member| Change::new("member", Some(member), None)));
+    changes.extend(drop.iter().map(|member| FieldChange::new("member", Some(member), None)));
     let texts = texts(wheel, identity, request, &drop, &mut notes)?;
     for (member, (count, _)) in &texts {
         let what = format!("`{member}`{}", if *count > 1 { format!(", {count} times") } else { String::new() });
-        changes.push(Change::new(&what, Some(&identity.version), Some(&identity.new_version)));
+        changes.push(FieldChange::new(&what, Some(&identity.version), Some(&identity.new_version)));
     }
     let texts: BTreeMap<String, Vec<u8>> = texts.into_iter().map(|(member, (_, bytes))| (member, bytes)).collect();
     let libraries = libraries(wheel, request, &drop, &mut changes, &mut notes)?;
@@ -79,7 +79,7 @@ pub(super) fn plan(
 }
 
 /// Finds the problems in the rows of RECORD that rewriting it fixes.
-fn renewed(wheel: &Wheel) -> Result<Option<Change>, Error> {
+fn renewed(wheel: &Wheel) -> Result<Option<FieldChange>, Error> {
     let problems = wheel.verify_rows()?;
     let count = |test: fn(&Problem) -> bool| problems.iter().filter(|problem| test(problem)).count();
     let unhashed = count(|problem| matches!(problem, Problem::NoHash(_)));
@@ -90,7 +90,7 @@ fn renewed(wheel: &Wheel) -> Result<Option<Change>, Error> {
         (unhashed, 0) => format!("no usable hash for {unhashed} of its files"),
         (_, astray) => format!("{astray} rows too many or too few"),
     };
-    Ok(Some(Change::new("RECORD", Some(&before), Some("a row with a hash for each file"))))
+    Ok(Some(FieldChange::new("RECORD", Some(&before), Some("a row with a hash for each file"))))
 }
 
 /// Refuses a wheel whose names contradict each other, unless the edit resolves that.
@@ -165,7 +165,12 @@ fn apply_tags(headers: &mut Headers, name: &WheelName, request: &Request<'_>) ->
 }
 
 /// The new text; `None` if it did not change.
-pub(super) fn changed_text(file: &str, before: &Headers, after: &Headers, changes: &mut Vec<Change>) -> Option<String> {
+pub(super) fn changed_text(
+    file: &str,
+    before: &Headers,
+    after: &Headers,
+    changes: &mut Vec<FieldChange>,
+) -> Option<String> {
     let text = after.to_string();
     if text == before.to_string() {
         return None;
@@ -173,7 +178,7 @@ pub(super) fn changed_text(file: &str, before: &Headers, after: &Headers, change
     let found = metadata::changes(file, before, after);
     if found.is_empty() {
         // The values are the same, but one is repeated less often or the order differs.
-        changes.push(Change::new(file, Some("as it was"), Some("written anew")));
+        changes.push(FieldChange::new(file, Some("as it was"), Some("written anew")));
     }
     changes.extend(found);
     Some(text)
@@ -286,7 +291,7 @@ fn libraries(
     wheel: &Wheel,
     request: &Request<'_>,
     drop: &BTreeSet<String>,
-    changes: &mut Vec<Change>,
+    changes: &mut Vec<FieldChange>,
     notes: &mut Vec<String>,
 ) -> Result<BTreeMap<String, Patch>, Error> {
     let edits = &request.edit.search_paths;
@@ -302,7 +307,7 @@ fn libraries(
         if let Some(found) = search_path(wheel, member, edit, request, notes)? {
             let SearchPathChange { patch, before, after } = found;
             let after = (!after.is_empty()).then_some(after.as_str());
-            changes.push(Change::new(&format!("search path of `{member}`"), before.as_deref(), after));
+            changes.push(FieldChange::new(&format!("search path of `{member}`"), before.as_deref(), after));
             libraries.insert(member.to_owned(), patch);
         }
     }

@@ -12,7 +12,7 @@ use forge::{NAME, forge, listing, python};
 use proptest::prelude::*;
 use rocwheel_report::Silent;
 use rocwheel_wheel::edit::{
-    BuildEdit, Destination, Edit, Edited, ExtraEdit, FieldEdit, Pattern, Pins, Place, Plan, Requirement,
+    BuildEdit, Destination, Edit, Edited, ExtraEdit, FieldEdit, MemberPattern, Pins, Place, Plan, Requirement,
     RequirementEdit, SearchPathEdit, TagEdit, VersionEdit, execute, plan,
 };
 use rocwheel_wheel::read::Wheel;
@@ -108,7 +108,7 @@ fn everything_follows_the_version() {
     let before = fs_err::read(&input).expect("read");
     let edit = Edit {
         pins: Pins::Follow,
-        also_in: vec![Pattern::parse("version.py").expect("pattern")],
+        also_in: vec![MemberPattern::parse("version.py").expect("pattern")],
         ..set("2.0+rocm7.0")
     };
     let (plan, edited) = edited(&input, &edit, output.path()).expect("edit");
@@ -143,7 +143,7 @@ fn done_again_it_changes_nothing_and_back_it_is_as_before() {
         platform_tags: Some(TagEdit::parse(TagPart::Platform, "linux_x86_64").expect("tag")),
         build: Some(BuildEdit::parse("7").expect("build")),
         pins: Pins::Follow,
-        also_in: vec![Pattern::parse("version.py").expect("pattern")],
+        also_in: vec![MemberPattern::parse("version.py").expect("pattern")],
         requirements: vec![RequirementEdit::Add(Requirement::parse("rocm>=7").expect("requirement"))],
         ..set("2.0")
     };
@@ -244,7 +244,10 @@ fn members_go_and_search_paths_change() {
     let input = forge(folders[0].path(), &more);
     let edit = Edit {
         search_paths: vec![SearchPathEdit::parse("lib*.so=$ORIGIN:$ORIGIN/../core").expect("path")],
-        drop: vec![Pattern::parse("pkg/lib/liby*").expect("pattern"), Pattern::parse("none").expect("pattern")],
+        drop: vec![
+            MemberPattern::parse("pkg/lib/liby*").expect("pattern"),
+            MemberPattern::parse("none").expect("pattern"),
+        ],
         ..Edit::default()
     };
     let (plan, edited) = edited(&input, &edit, folders[1].path()).expect("edit");
@@ -397,7 +400,7 @@ fn bad_wheels_are_named_and_leave_nothing() {
 fn edits_that_cannot_be_are_named_and_leave_nothing() {
     let folder = folder();
     let input = wheel(&folder);
-    let drop = |pattern: &str| Edit { drop: vec![Pattern::parse(pattern).expect("pattern")], ..Edit::default() };
+    let drop = |pattern: &str| Edit { drop: vec![MemberPattern::parse(pattern).expect("pattern")], ..Edit::default() };
     assert_refused(&input, &drop("METADATA"), "cannot be dropped: no wheel is without it");
     assert_refused(&input, &drop("RECORD"), "cannot be dropped: no wheel is without it");
     let tags =

@@ -33,7 +33,7 @@ struct List {
 }
 
 /// The problems that no expanded tree in `folder` explains.
-pub(super) fn unexplained(folder: &Path, problems: Vec<Problem>) -> Vec<Problem> {
+pub(crate) fn unexplained(folder: &Path, problems: Vec<Problem>) -> Vec<Problem> {
     let concerns = |problem: &Problem| match problem {
         Problem::Missing(name) | Problem::NoHash(name) => name.starts_with(TREE) || name.starts_with(PACKAGE),
         _ => false,
@@ -54,14 +54,14 @@ pub(super) fn unexplained(folder: &Path, problems: Vec<Problem>) -> Vec<Problem>
 }
 
 /// `true` if a row is for a file in an expanded tree.
-pub fn is_in_tree(row: &str) -> bool {
+pub(crate) fn is_in_tree(row: &str) -> bool {
     row.starts_with(TREE) && row.contains('/')
 }
 
 /// Rows that need no file: the tar files of expanded trees, links that wait, and files that were
 /// removed together with a device package.
 fn without_file(folder: &Path) -> BTreeSet<String> {
-    let names = super::installed::names(folder).unwrap_or_default();
+    let names = names(folder);
     let trees: Vec<&String> =
         names.iter().filter(|name| name.starts_with(TREE) && folder.join(name).join("__init__.py").is_file()).collect();
     let mut rows = BTreeSet::new();
@@ -76,4 +76,10 @@ fn without_file(folder: &Path) -> BTreeSet<String> {
         rows.extend(waiting.chain(list.devices.into_keys()).map(|path| format!("{tree}/{path}")));
     }
     rows
+}
+
+/// The names in a folder; none if it cannot be read.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs_err::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }

@@ -1,11 +1,17 @@
-//! Input: the search paths of the audited files. Output: entries that lead out of the environment
-//! (RW003).
+//! RW003: an entry of the search path of an audited file leads out of the environment.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Context, listed};
+use crate::Error;
+use crate::analysis::{Context, file_name, listed};
+use crate::check::Check;
 use crate::finding::{Code, Finding};
-use crate::fix::{self, Fix};
+use crate::fix;
+use crate::fix::Fix;
+use crate::options::AuditScope;
+
+/// The check.
+pub const CHECK: Check = Check { code: Code::SearchPath, scope: AuditScope::Files, run };
 
 /// What is wrong with an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,7 +29,7 @@ enum Fault {
 }
 
 /// Looks at DT_RUNPATH where there is one, else DT_RPATH: the loader does not read the other one.
-pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
+fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
     for (wheel, _) in context.audited() {
         let mut groups: BTreeMap<Fault, (BTreeSet<&str>, BTreeSet<&str>)> = BTreeMap::new();
         for (path, object) in context.native(wheel) {
@@ -57,6 +63,7 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
             findings.push(context.finding((Code::SearchPath, wheel), subject, message, paths).fixed_by(mend));
         }
     }
+    Ok(())
 }
 
 /// The command that leaves only good entries in the search paths of some files.
@@ -83,7 +90,7 @@ fn mend(context: &Context<'_>, wheel: usize, paths: &BTreeSet<&str>) -> Option<F
     // Files without a search path shall not get one.
     let is_all = !others && kept.len() == 1 && (!lacking || kept.contains_key(&None));
     let files = kept.into_iter().flat_map(|(good, members)| {
-        let is_library = |member: &String| super::file_name(member).contains(".so");
+        let is_library = |member: &String| file_name(member).contains(".so");
         let patterns = if is_all && members.iter().all(is_library) { vec!["*.so*".to_owned()] } else { members };
         patterns.into_iter().map(move |pattern| (pattern, good.clone()))
     });

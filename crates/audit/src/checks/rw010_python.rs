@@ -1,19 +1,39 @@
-//! Input: the names of extension modules, the tags, and on Windows the library of Python that a
-//! module is linked to. Output: modules that the Python of the tags does not find or cannot load
-//! (RW010).
+//! RW010: an extension module is not for the Python of the tags, or that Python does not find it.
+//!
+//! The name of the module decides, and on Windows the library of Python that it is linked to.
+
+mod stable_abi;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rocwheel_elf::{Lookup, NameHash};
-use rocwheel_rocm::windows;
-
-use super::traces::has_module_tag;
-use super::{Context, Extra, file_name};
-use crate::finding::{Code, Finding};
-use crate::preload::at_import;
-use rocwheel_loader::facts::{Object, WindowsFile};
+use rocwheel_loader::facts::{Object, WindowsObject};
 use rocwheel_loader::site::Distribution;
+use rocwheel_rocm::windows;
 use rocwheel_wheel::PythonVersion;
+
+use crate::Error;
+use crate::analysis::traces::has_module_tag;
+use crate::analysis::{Context, file_name};
+use crate::check::Check;
+use crate::finding::{Code, Finding};
+use crate::options::{AuditScope, ExtraCheck};
+use crate::preload::at_import;
+
+/// The check.
+pub const CHECK: Check = Check { code: Code::Python, scope: AuditScope::Files, run };
+
+fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
+    for (wheel, installed) in context.audited() {
+        modules(context, wheel, findings);
+        without_function(context, wheel, findings);
+        if context.options.extras.contains(&ExtraCheck::Python) {
+            named(context, installed, findings);
+        }
+    }
+    stable_abi::check(context, findings);
+    Ok(())
+}
 
 /// For which Python a module is by its name (PEP 3149).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -123,19 +143,9 @@ fn promise(installed: &Distribution) -> Promise {
     Promise::Only(pythons.iter().map(with_abi).collect())
 }
 
-pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
-    for (wheel, installed) in context.audited() {
-        modules(context, wheel, findings);
-        without_function(context, wheel, findings);
-        if context.options.extras.contains(&Extra::Python) {
-            named(context, installed, findings);
-        }
-    }
-}
-
 /// For which Python a file for Windows is by the library of CPython that it is linked to. A library
 /// that the wheel brings itself is of an interpreter of its own.
-fn linked(own: &BTreeSet<String>, file: &WindowsFile) -> Suits {
+fn linked(own: &BTreeSet<String>, file: &WindowsObject) -> Suits {
     let is_own = |library: &str| own.contains(&library.to_ascii_lowercase());
     let python = file.needed().iter().find_map(|library| {
         let python = windows::interpreter(library).filter(|_| !is_own(library))?;

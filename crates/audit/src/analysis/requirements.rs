@@ -1,17 +1,12 @@
-//! Input: what the wheels of a set require. Output: which of them bring what, and requirements that
-//! nothing needs (RW013).
+//! Input: what the wheels of a set require. Output: which of them bring which libraries.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rocwheel_rocm::owners::{Owner, Owners};
-
 use super::Context;
-use crate::Error;
-use crate::declared::{self, Declared, System};
-use crate::finding::{Code, Finding};
-use crate::fix;
-use rocwheel_index::requirement::{Requirement, Target};
-use rocwheel_loader::simulation::Where;
+use crate::declared::Declared;
+use rocwheel_index::requirement::{InstallTarget, Requirement};
+use rocwheel_rocm::owners::{Owner, Owners};
+use rocwheel_wheel::Platform;
 
 /// What one wheel requires, as canonical names.
 #[derive(Debug, Default)]
@@ -24,7 +19,7 @@ pub(crate) struct Requirements {
     /// library, whatever else is called so.
     devices: String,
     /// For which system markers were read.
-    system: System,
+    platform: Platform,
 }
 
 /// How a wheel comes by the libraries of an owner.
@@ -40,7 +35,7 @@ pub(crate) enum Brought {
 
 impl Requirements {
     /// What a wheel of this canonical name requires in an environment.
-    pub(crate) fn of(name: &str, declared: &Declared, wheel: usize, target: &Target) -> Requirements {
+    pub(crate) fn of(name: &str, declared: &Declared, wheel: usize, target: &InstallTarget) -> Requirements {
         let asked = |requirement: &&Requirement| requirement.applies(target, &declared.extras[wheel]);
         let plain =
             declared.wheels[wheel].all.iter().filter(asked).map(|requirement| requirement.name.clone()).collect();
@@ -55,12 +50,12 @@ impl Requirements {
                 }
             }
         }
-        Requirements { plain, extras, devices: format!("{name}-device-"), system: System::of(target.platform) }
+        Requirements { plain, extras, devices: format!("{name}-device-"), platform: target.platform }
     }
 
     /// The wheel of this canonical name, if one of the set can stand beside this one.
     pub(crate) fn named(&self, context: &Context<'_>, name: &str) -> Option<usize> {
-        context.named_on(self.system, name)
+        context.named_on(self.platform, name)
     }
 
     /// Whether a required distribution was given with all its files: what it does not have then, it
@@ -78,7 +73,7 @@ impl Requirements {
         open.extend(self.extras.values().flatten().filter_map(|name| self.named(context, name)));
         while let Some(wheel) = open.pop() {
             if wheel != own && found.insert(wheel) {
-                let requirements = context.required_on(self.system, wheel);
+                let requirements = context.required_on(self.platform, wheel);
                 open.extend(requirements.plain.iter().filter_map(|name| self.named(context, name)));
             }
         }
@@ -92,7 +87,7 @@ impl Requirements {
         let mut seen = BTreeSet::new();
         while let Some(wheel) = open.pop() {
             if seen.insert(wheel) {
-                let required = context.required_on(self.system, wheel).plain.iter().map(String::as_str);
+                let required = context.required_on(self.platform, wheel).plain.iter().map(String::as_str);
                 open.extend(required.clone().filter_map(|name| self.named(context, name)));
                 names.extend(required);
             }
@@ -122,65 +117,4 @@ impl Requirements {
         let unknown = names.filter(|name| !self.is_known(context, name) && !Owners::embedded().is_plain(name));
         unknown.map(str::to_owned).collect()
     }
-}
-
-/// Requirements that the set does not meet, and those that no installer can read (RW012).
-pub(super) fn unmet(context: &Context<'_>, findings: &mut Vec<Finding>) {
-    for (wheel, installed) in context.audited() {
-        for invalid in &context.declared.wheels[wheel].invalid {
-            let text = shortened(&invalid.text);
-            let message = format!("requires `{text}`, which pip and uv cannot read: {}", invalid.reason);
-            let finding = Finding::new(Code::MissingRequirement, &*invalid.text, message);
-            findings.push(finding.of(installed.file_name()));
-        }
-    }
-    for unmet in context.declared.unmet() {
-        // What was not given at all is said where a file needs it.
-        let (true, Some(other)) = (context.is_audited(unmet.wheel), unmet.other) else { continue };
-        let text = &unmet.requirement.text;
-        let message = format!("requires `{text}`, and the set has version {}", context.declared.versions[other]);
-        let wheel = context.site.distributions[unmet.wheel].file_name();
-        findings.push(Finding::new(Code::MissingRequirement, unmet.requirement.name.clone(), message).of(wheel));
-    }
-}
-
-/// A requirement as a message has it: one that cannot be read may have any length.
-fn shortened(text: &str) -> String {
-    const LONGEST: usize = 120;
-    let mut shortened: String = text.chars().take(LONGEST).collect();
-    if shortened.len() < text.len() {
-        shortened.push('…');
-    }
-    shortened
-}
-
-/// Requirements that nothing needs (RW013).
-pub(super) fn unneeded(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
-    for (wheel, installed) in context.audited() {
-        context.reporter.check()?;
-        if !installed.is_complete() {
-            continue;
-        }
-        let loads = loads(context, wheel);
-        for requirement in declared::unneeded(context.site, &context.declared, wheel, &loads)? {
-            let name = &requirement.name;
-            let message = format!("requires `{name}`, and no file loads a library of it or names a module of it");
-            let finding = Finding::new(Code::UnneededRequirement, name.clone(), message).of(installed.file_name());
-            findings.push(finding.fixed_by(fix::unrequire(installed, name)));
-        }
-    }
-    Ok(())
-}
-
-/// The wheels that the files of a wheel load libraries of.
-fn loads(context: &Context<'_>, wheel: usize) -> BTreeSet<usize> {
-    let rooted = || context.rooted.iter().filter(|rooted| rooted.wheel == wheel);
-    let owners = rooted().flat_map(|rooted| &rooted.trace.loaded).filter_map(|loaded| match &loaded.place {
-        Where::Site(path) => context.owner(path),
-        Where::System(_) => None,
-    });
-    let by_name = rooted().flat_map(|rooted| &rooted.trace.by_name).flat_map(|loaded| &loaded.brings);
-    let imported = context.imported.iter().filter(|imported| imported.wheel == wheel);
-    let on_windows = imported.flat_map(|imported| imported.files.by_wheel.keys().copied());
-    owners.chain(by_name.filter_map(|path| context.owner(path))).chain(on_windows).collect()
 }

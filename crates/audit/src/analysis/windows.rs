@@ -1,6 +1,5 @@
 //! Input: the DLLs that the files of wheels for `win_amd64` import. Output: those that Windows does
-//! not find (RW029, RW012, RW025), and tables that cannot be read (RW023). For which Python a
-//! module is, is asked in [`super::python`].
+//! not find, and why (RW029, RW012, RW025).
 //!
 //! Windows looks for a DLL by its name alone, in which upper and lower case are one: among those
 //! that the process has loaded, in the folder of the file that Python loads, in folders that were
@@ -10,7 +9,6 @@
 //! libraries itself, for its own and those that it is linked to. Where the libraries of a plug-in
 //! are is asked only of files that Python imports and what those find beside them: others are
 //! loaded into a process that has much already. Imports that are delayed until they are used may be
-
 //! missing.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +18,7 @@ use regex::bytes::Regex;
 use rocwheel_rocm::owners::{Owner, Owners};
 use rocwheel_rocm::windows::{self, PLATFORM, Provider};
 
-use super::libraries::{Groups, Verdict, owned, say};
+use super::missing::{Groups, Verdict, owned, say};
 use super::requirements::Brought;
 use super::{Context, file_name, not_given};
 use crate::finding::{Code, Finding, Severity};
@@ -60,12 +58,12 @@ impl<'a> Imported<'a> {
 
 /// Whether Windows on x86-64 installs a wheel because it says so. What is for any platform holds
 /// files for all of them.
-pub(super) fn is_for(distribution: &Distribution) -> bool {
+pub(crate) fn is_for(distribution: &Distribution) -> bool {
     distribution.platforms().iter().any(|platform| platform == PLATFORM)
 }
 
 /// What the files of audited wheels for Windows ask for.
-pub(super) fn imported<'a>(context: &Context<'a>) -> Vec<Imported<'a>> {
+pub(crate) fn imported<'a>(context: &Context<'a>) -> Vec<Imported<'a>> {
     let mut names: BTreeMap<String, Named<'a>> = BTreeMap::new();
     for (path, _) in context.facts.native_of_windows() {
         let named = names.entry(file_name(path).to_ascii_lowercase()).or_default();
@@ -90,7 +88,8 @@ pub(super) fn imported<'a>(context: &Context<'a>) -> Vec<Imported<'a>> {
     imported
 }
 
-pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
+/// DLLs that Windows does not find.
+pub(crate) fn missing(context: &Context<'_>, findings: &mut Vec<Finding>) {
     let by_python = by_python(&context.imported);
     let mut search = Search { context, closures: BTreeMap::new(), does: BTreeMap::new(), by_python };
     let mut groups = Groups::new();
@@ -102,14 +101,6 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
         }
     }
     say(context, groups, findings);
-    for (wheel, _) in context.audited() {
-        for (path, file) in context.windows_files(wheel) {
-            if let Err(reason) = &file.imports {
-                let message = format!("the DLLs that it asks for cannot be read: {reason}");
-                findings.push(context.finding((Code::Unreadable, wheel), file_name(path), message, [path]));
-            }
-        }
-    }
 }
 
 /// Extension modules, and the files beside them that come with them.

@@ -1,27 +1,30 @@
-//! Input: the audited files, and what `LD_LIBRARY_PATH` holds on a machine that can be read, such
-//! as an installed ROCm. Output: libraries that come from there rather than from where the wheels
-//! have them (RW028).
+//! RW028: a library of `LD_LIBRARY_PATH` takes the place of the one that a wheel has.
 //!
+//! The directories are those of a machine that can be read, such as an installed ROCm.
 //! `LD_LIBRARY_PATH` stands behind DT_RPATH and before DT_RUNPATH, so one wheel is immune and the
-
 //! next is not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
+use rocwheel_loader::simulation::{HostSystem, Loader, Scenario, SearchRule, Trace, Where};
 use rocwheel_rocm::owners::{Owner, Owners};
 
-use super::{Context, file_name};
 use crate::Error;
+use crate::analysis::{Context, file_name};
+use crate::check::Check;
 use crate::finding::{Code, Finding, Severity};
 use crate::fix;
-use rocwheel_loader::simulation::{Loader, Rule, Scenario, System, Trace, Where};
+use crate::options::AuditScope;
+
+/// The check.
+pub const CHECK: Check = Check { code: Code::LibraryPath, scope: AuditScope::Files, run };
 
 /// The wheel, a library, where it comes from now, and where it came from without: a file of the
 /// set, the system, or nowhere.
 type Taken = (usize, String, String, Option<Where>);
 
-pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
+fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
     let Some(searched) = &context.options.library_path else { return Ok(()) };
     let mut taken: BTreeMap<Taken, BTreeSet<&str>> = BTreeMap::new();
     for (wheel, _) in context.audited() {
@@ -31,7 +34,7 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) -> Resul
         let Some(first) = rooted.first() else { continue };
         let scenario = Scenario {
             name: "LD_LIBRARY_PATH".to_owned(),
-            system: System::Root(searched.machine.clone()),
+            system: HostSystem::Root(searched.machine.clone()),
             library_path: searched.directories.clone(),
             preloaded: first.preloaded.clone(),
             process: Vec::new(),
@@ -41,7 +44,9 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) -> Resul
         let traces: Vec<Trace> = rooted.par_iter().map(|rooted| loader.load(&[rooted.path.as_str()])).collect();
         for (rooted, trace) in rooted.into_iter().zip(&traces) {
             for loaded in &trace.loaded {
-                let (Rule::LibraryPath { .. }, Where::System(path)) = (&loaded.by, &loaded.place) else { continue };
+                let (SearchRule::LibraryPath { .. }, Where::System(path)) = (&loaded.by, &loaded.place) else {
+                    continue;
+                };
                 let is_same = |place: &Where| matches!(place, Where::Site(path) if file_name(path) == loaded.name);
                 let mut others = rooted.trace.loaded.iter();
                 let before = others.find(|other| other.name == loaded.name || is_same(&other.place));

@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-const TABLE: &str = include_str!("../../../../data/system-symbols.txt");
+const TABLE: &str = include_str!("../../../../../data/system-symbols.txt");
 
 /// Whether glibc or libgcc_s has a function or variable of this name, or the Python interpreter has
 /// it.
-pub(super) fn has(name: &str) -> bool {
+pub(crate) fn has(name: &str) -> bool {
     static NAMES: LazyLock<BTreeSet<&str>> =
         LazyLock::new(|| TABLE.lines().filter(|line| !line.starts_with('#')).collect());
     NAMES.contains(name) || is_pythons(name)

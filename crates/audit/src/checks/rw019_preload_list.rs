@@ -1,17 +1,29 @@
-//! Input: preload lists, and what the loader answered with them. Output: lists that do not fit
-//! (RW019). What a list lacks shows as a library that is not found, and is said there.
+//! RW019: a preload list does not fit the set. What a list lacks shows as a library that is
+//! not found ([`crate::analysis::missing`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rocwheel_loader::simulation::Where;
 use rocwheel_rocm::dlopen::DlopenTable;
 
-use super::{Context, file_name, listed};
+use crate::Error;
+use crate::analysis::{Context, file_name, listed};
+use crate::check::Check;
 use crate::finding::{Code, Finding, Severity};
 use crate::fix;
+use crate::options::AuditScope;
 use crate::preload::{PreloadList, Resolved};
-use rocwheel_loader::simulation::Where;
 
-pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
+/// The check.
+pub const CHECK: Check = Check { code: Code::PreloadList, scope: AuditScope::Files, run };
+
+fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
+    context.missing_libraries(Code::PreloadList, findings);
+    lists(context, findings);
+    Ok(())
+}
+
+fn lists(context: &Context<'_>, findings: &mut Vec<Finding>) {
     for (wheel, installed) in context.audited() {
         let used = used(context, wheel);
         for list in context.lists(wheel) {

@@ -19,7 +19,7 @@ use crate::preload::PreloadList;
 use crate::preload::at_import::loaded_at_import;
 use crate::report::{LoadedByName, ScenarioSummary};
 use rocwheel_loader::facts::Object;
-use rocwheel_loader::simulation::{Loader, Scenario, System, Trace, Where, is_of_system};
+use rocwheel_loader::simulation::{HostSystem, Loader, Scenario, Trace, Where, is_of_system};
 
 /// A file that a process could start from, and what the loader answers.
 pub(crate) struct Rooted {
@@ -91,7 +91,7 @@ pub(crate) fn scenario(context: &Context<'_>, wheel: usize, preloaded: Vec<Strin
     let glibc = context.options.glibc.clone();
     Scenario {
         name: if preloaded.is_empty() { "alone" } else { "after what it requires" }.to_owned(),
-        system: if context.is_for_musl(wheel) { System::Musl } else { System::Policy { glibc } },
+        system: if context.is_for_musl(wheel) { HostSystem::Musl } else { HostSystem::Policy { glibc } },
         library_path: Vec::new(),
         preloaded,
         process: Vec::new(),

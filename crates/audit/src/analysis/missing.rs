@@ -1,12 +1,14 @@
-//! Input: what the loader answered. Output: libraries that are missing, and why (RW001, RW002,
-//! RW012, RW025, RW026), libraries of which there are two (RW004), and those that are loaded by
-//! name and are not there (RW022).
+//! Input: what the loader answered. Output: libraries that are missing, each as a finding whose
+//! code says why.
+//!
+//! One question has many answers: the library may be nowhere (RW001, on Windows RW029), outside
+//! (RW002), of a package that METADATA does not require (RW012), left out of a preload list
+//! (RW019), loaded by name (RW022), of a requirement that was not given (RW025) or for another
+//! machine (RW026). The checks of these codes take those that are theirs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rocwheel_rocm::dlopen::{DlopenTable, Load};
-use rocwheel_rocm::owners::{Owner, Owners};
-use rocwheel_rocm::providers::Providers;
 use rocwheel_wheel::manylinux::Policies;
 
 use super::requirements::Brought;
@@ -15,20 +17,16 @@ use super::{Context, file_name, listed, not_given, windows};
 use crate::finding::{Code, Finding, Severity};
 use crate::fix::{self, Fix};
 use rocwheel_loader::simulation::{Missing, Where};
-
-pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
-    missing(context, findings);
-    copies(context, findings);
-    loaded_by_name(context, findings);
-}
+use rocwheel_rocm::owners::{Owner, Owners};
+use rocwheel_rocm::providers::Providers;
 
 /// What is missing for one reason, by the number of the wheel: libraries, and the files that need
 /// one of them.
-pub(super) type Groups<'a> = BTreeMap<(usize, Verdict), (BTreeSet<&'a str>, BTreeSet<&'a str>)>;
+pub(crate) type Groups<'a> = BTreeMap<(usize, Verdict), (BTreeSet<&'a str>, BTreeSet<&'a str>)>;
 
 /// Why a library is missing, and what can be done.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Verdict {
+pub(crate) struct Verdict {
     code: Code,
     severity: Severity,
     /// What stands in front of "needs".
@@ -41,22 +39,31 @@ pub(super) struct Verdict {
 }
 
 impl Verdict {
-    pub(super) fn new(code: Code, behind: impl Into<String>) -> Verdict {
+    pub(crate) fn new(code: Code, behind: impl Into<String>) -> Verdict {
         let severity = code.explanation().severity;
         Verdict { code, severity, before: String::new(), behind: behind.into(), names: Vec::new(), fix: None }
     }
 
-    pub(super) fn weighing(self, severity: Severity) -> Verdict {
+    pub(crate) fn weighing(self, severity: Severity) -> Verdict {
         Verdict { severity, ..self }
     }
 
-    pub(super) fn naming<T: Into<String>>(self, names: impl IntoIterator<Item = T>) -> Verdict {
+    pub(crate) fn naming<T: Into<String>>(self, names: impl IntoIterator<Item = T>) -> Verdict {
         Verdict { names: names.into_iter().map(Into::into).collect(), ..self }
     }
 
-    pub(super) fn fixed_by(self, fix: Option<Fix>) -> Verdict {
+    pub(crate) fn fixed_by(self, fix: Option<Fix>) -> Verdict {
         Verdict { fix, ..self }
     }
+}
+
+/// All libraries that the audited files miss, on Linux and on Windows.
+pub(crate) fn find(context: &Context<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    missing(context, &mut findings);
+    windows::missing(context, &mut findings);
+    loaded_by_name(context, &mut findings);
+    findings
 }
 
 fn missing(context: &Context<'_>, findings: &mut Vec<Finding>) {
@@ -79,7 +86,7 @@ fn missing(context: &Context<'_>, findings: &mut Vec<Finding>) {
 }
 
 /// Libraries that are missing for one reason are one finding, with all files that need one of them.
-pub(super) fn say(context: &Context<'_>, groups: Groups<'_>, findings: &mut Vec<Finding>) {
+pub(crate) fn say(context: &Context<'_>, groups: Groups<'_>, findings: &mut Vec<Finding>) {
     for ((wheel, verdict), (names, files)) in groups {
         let message = format!("{}needs {}{}", verdict.before, listed(names.iter().copied()), verdict.behind);
         let subject = names.into_iter().collect::<Vec<_>>().join(", ");
@@ -117,7 +124,7 @@ fn judge(context: &Context<'_>, wheel: usize, (missing, is_plugin): (&Missing, b
 }
 
 /// Why a library of a known product is missing, which no file of the set has.
-pub(super) fn owned(context: &Context<'_>, wheel: usize, (owner, library): (&Owner, &str)) -> Verdict {
+pub(crate) fn owned(context: &Context<'_>, wheel: usize, (owner, library): (&Owner, &str)) -> Verdict {
     let installed = &context.site.distributions[wheel];
     let requirements = &context.requirements[wheel];
     // A search path is of no use on Windows.
@@ -356,57 +363,7 @@ fn leads_to_a_neighbour(context: &Context<'_>, wheel: usize, entry: &str) -> boo
     entry.contains("..") && !is_there && !is_own && !folder.ends_with(".libs")
 }
 
-/// RW004: which files a library's name stands for, as those who are linked to it find them.
-fn copies(context: &Context<'_>, findings: &mut Vec<Finding>) {
-    // Name → file → who gets it.
-    let mut taken: BTreeMap<&str, BTreeMap<&str, BTreeSet<&str>>> = BTreeMap::new();
-    for rooted in &context.rooted {
-        for loaded in &rooted.trace.loaded {
-            let Where::Site(user) = &loaded.place else { continue };
-            for (target, _) in loaded.needs.iter().flatten() {
-                let Where::Site(path) = &rooted.trace.loaded[*target].place else { continue };
-                let soname = context.facts.objects.get(path).and_then(|object| object.elf.soname.as_deref());
-                let name = soname.unwrap_or_else(|| file_name(path));
-                taken.entry(name).or_default().entry(path).or_default().insert(user);
-            }
-        }
-    }
-    for (name, files) in taken.into_iter().filter(|(_, files)| files.len() > 1) {
-        let mut contents = BTreeMap::new();
-        for (path, users) in &files {
-            contents.entry(content(context, path)).or_insert((*path, users));
-        }
-        let Some(wheel) = files.keys().filter_map(|path| context.owner(path)).find(|wheel| context.is_audited(*wheel))
-        else {
-            continue;
-        };
-        if contents.len() < 2 {
-            continue;
-        }
-        let said: Vec<String> = contents
-            .values()
-            .map(|(path, users)| {
-                let user = users.first().map_or("", |user| file_name(user));
-                format!("`{user}` is linked to `{}`", context.site.shown(path))
-            })
-            .collect();
-        let message = format!("{}; a process has only the first one for both", said.join(", "));
-        let own: Vec<&str> = files.keys().copied().filter(|path| context.owner(path) == Some(wheel)).collect();
-        let others = files.keys().filter(|path| context.owner(path) != Some(wheel));
-        let related: Vec<String> = others.map(|path| context.site.shown(path).to_owned()).collect();
-        let mut finding = context.finding((Code::TwoCopies, wheel), name, message, own);
-        finding.related.extend(related);
-        findings.push(finding);
-    }
-}
-
-/// What stands for the bytes of a file: size and checksum.
-fn content(context: &Context<'_>, path: &str) -> Option<(u64, u32)> {
-    let placed = context.site.files.get(path)?;
-    context.site.distributions[placed.wheel].checksum(&placed.member)
-}
-
-/// RW022: The tables say who does not work without whom.
+/// Libraries that are loaded by name: the tables say who does not work without whom.
 fn loaded_by_name(context: &Context<'_>, findings: &mut Vec<Finding>) {
     let table = DlopenTable::embedded();
     let mut names: BTreeSet<&str> = context.site.files.keys().map(|path| file_name(path)).collect();

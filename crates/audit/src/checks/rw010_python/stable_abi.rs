@@ -7,12 +7,12 @@ use std::sync::LazyLock;
 
 use rocwheel_elf::{Lookup, NameHash};
 
-use super::traces::Rooted;
-use super::{Context, listed};
+use crate::analysis::traces::Rooted;
+use crate::analysis::{Context, listed};
 use crate::finding::{Code, Finding, Severity};
 use rocwheel_loader::simulation::Where;
 
-const TABLE: &str = include_str!("../../../../data/stable-abi.txt");
+const TABLE: &str = include_str!("../../../../../data/stable-abi.txt");
 
 /// Symbols, each with the minor version of Python 3 that added it.
 static ADDED: LazyLock<BTreeMap<&str, u16>> = LazyLock::new(|| {

@@ -1,21 +1,27 @@
-//! Input: what the loader answered, and the symbols of what is loaded. Output: symbols that nobody
-//! defines (RW005) and versions of symbols that a library lacks (RW006).
+//! RW005: nothing that a file loads defines a symbol that it uses.
 //!
 //! A file is only judged when everything that it needs was found, and when the libraries of the
-//! system among it give all their symbols versions: otherwise nobody knows what they define. Python
-//! loads extension modules with all symbols bound at once and keeps their symbols from each other,
-//! so that what a module uses has to be in what it loads.
+//! system among it give all their symbols versions: otherwise nothing is known of what they define.
+//! Python loads extension modules with all symbols bound at once and keeps their symbols from each
+//! other, so what a module uses has to be in what it loads.
+
+mod system_symbols;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
 use rocwheel_elf::{DynamicSymbols, Lookup, NameHash};
-
-use super::traces::{RootKind, Rooted, has_module_tag};
-use super::{Context, file_name, listed, not_given, system_symbols};
-use crate::Error;
-use crate::finding::{Code, Finding, Severity};
 use rocwheel_loader::simulation::Where;
+
+use crate::Error;
+use crate::analysis::traces::{RootKind, Rooted, has_module_tag};
+use crate::analysis::{Context, file_name, listed, not_given};
+use crate::check::Check;
+use crate::finding::{Code, Finding, Severity};
+use crate::options::AuditScope;
+
+/// The check.
+pub const CHECK: Check = Check { code: Code::UndefinedSymbol, scope: AuditScope::Files, run };
 
 /// Libraries of the system that give all their symbols versions, so that what is needed of them
 /// without a version is not theirs.
@@ -35,50 +41,7 @@ const VERSIONED: [&str; 13] = [
     "ld-linux-x86-64.so.2",
 ];
 
-pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
-    versions(context, findings);
-    undefined(context, findings)
-}
-
-/// RW006.
-fn versions(context: &Context<'_>, findings: &mut Vec<Finding>) {
-    // (wheel, library, its path, has versions) → versions → files.
-    type Key<'a> = (usize, &'a str, &'a str, bool);
-    let mut lacking: BTreeMap<Key<'_>, (BTreeSet<&str>, BTreeSet<&str>)> = BTreeMap::new();
-    for rooted in &context.rooted {
-        for loaded in &rooted.trace.loaded {
-            let Where::Site(user) = &loaded.place else { continue };
-            let Some(wheel) = context.owner(user).filter(|wheel| context.is_audited(*wheel)) else { continue };
-            let Some(object) = context.facts.objects.get(user) else { continue };
-            for (name, needed) in object.elf.needed.iter().zip(&loaded.needs) {
-                let Some((target, _)) = needed else { continue };
-                let Where::Site(path) = &rooted.trace.loaded[*target].place else { continue };
-                let Some(library) = context.facts.objects.get(path) else { continue };
-                let defined = &library.elf.version_definitions;
-                let needs = object.elf.version_needs.iter().filter(|need| need.library == *name);
-                for version in needs.flat_map(|need| &need.versions).filter(|version| !defined.contains(version)) {
-                    let entry = lacking.entry((wheel, name, path, !defined.is_empty())).or_default();
-                    entry.0.insert(version);
-                    entry.1.insert(user);
-                }
-            }
-        }
-    }
-    for ((wheel, name, path, has_versions), (versions, files)) in lacking {
-        let shown = context.site.shown(path);
-        let list = listed(versions.iter().copied());
-        let message = if has_versions {
-            format!("needs {list} of `{name}`, and `{shown}` does not define it")
-        } else {
-            format!("needs {list} of `{name}`, and `{shown}` has no versions")
-        };
-        let finding = context.finding((Code::SymbolVersion, wheel), name, message, files).naming(versions);
-        findings.push(if has_versions { finding } else { finding.weighing(Severity::Warning) });
-    }
-}
-
-/// RW005.
-fn undefined(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
+fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
     let judged: Vec<&Rooted> = context.rooted.iter().filter(|rooted| is_known(rooted)).collect();
     let answers: Result<Vec<Vec<(&str, String)>>, Error> = judged
         .par_iter()
