@@ -18,7 +18,7 @@ pub use mentions::unneeded;
 /// What the wheels of an environment declare of each other.
 #[derive(Debug, Clone)]
 pub struct Declared {
-    /// One for each of [`Site::wheels`], in their order.
+    /// One for each of [`Site::distributions`], in their order.
     pub wheels: Vec<Requirements>,
     /// The extras of each wheel that others ask for.
     pub extras: Vec<BTreeSet<String>>,
@@ -42,12 +42,12 @@ pub enum Extras {
 /// A requirement that the environment does not meet.
 #[derive(Debug, Clone)]
 pub struct UnmetRequirement<'a> {
-    /// Index into [`Site::wheels`] of the wheel that declares it.
+    /// Index into [`Site::distributions`] of the wheel that declares it.
     pub wheel: usize,
     /// The requirement.
     pub requirement: &'a Requirement,
     /// The wheel of that name that is there with another version, as an index into
-    /// [`Site::wheels`].
+    /// [`Site::distributions`].
     pub other: Option<usize>,
 }
 

@@ -1,5 +1,5 @@
 //! Input: an environment ([`rocwheel_loader::site::Site`]) and what its files say
-//! ([`rocwheel_loader::facts::Facts`]). Output: what is the matter with it ([`audit()`]), as
+//! ([`rocwheel_loader::facts::SiteFacts`]). Output: what is the matter with it ([`audit()`]), as
 //! findings ([`finding`]) in a [`report`].
 //!
 //! Nothing is installed and nothing is run.

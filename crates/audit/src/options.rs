@@ -45,7 +45,7 @@ pub enum AuditScope {
     #[default]
     Files,
     /// Names, requirements on each other and RECORD, for wheels whose files and requirements are
-    /// known to be as before: [`SiteFacts`] may be empty.
+    /// known to be as before: [`SiteFacts`](rocwheel_loader::facts::SiteFacts) may be empty.
     Names,
 }
 

@@ -103,7 +103,7 @@ impl Verdict {
 /// members that are too large for memory.
 ///
 /// # Errors
-/// As [`Site::open`] and [`audit`].
+/// As [`Site::open`] and [`audit()`](crate::audit()).
 pub fn judge(set: &Set, scratch: &Path, reporter: &dyn Reporter) -> Result<Verdict, Error> {
     let wheels: Vec<PathBuf> = set.wheels.iter().map(|wheel| wheel.staged.clone()).collect();
     let before = |known: SiteFacts| {

@@ -1,5 +1,6 @@
-//! Input: a [`Site`]. Output: [`Facts`], the headers of every ELF and PE file in it. Files are read
-//! in parallel; each is opened once, and only as much of it is unpacked as the headers require.
+//! Input: a [`Site`]. Output: [`SiteFacts`], the headers of every ELF and PE file in it. Files are
+//! read in parallel; each is opened once, and only as much of it is unpacked as the headers
+//! require.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,7 +47,7 @@ pub struct Object {
     /// Size in bytes.
     pub size: u64,
     /// Names of libraries in the data of a file that calls `dlopen`, except its own and those of
-    /// the libraries it is linked to; `None` before [`Facts::find_loads`].
+    /// the libraries it is linked to; `None` before [`SiteFacts::find_loads`].
     pub loads: Option<BTreeSet<String>>,
 }
 
@@ -165,16 +166,16 @@ impl SiteFacts {
     /// Reads the headers of every file.
     ///
     /// # Errors
-    /// [`Error::Interrupted`]. A file that cannot be read is added to [`Facts::unreadable`].
+    /// [`Error::Interrupted`]. A file that cannot be read is added to [`SiteFacts::unreadable`].
     pub fn read(site: &Site, reporter: &dyn Reporter) -> Result<SiteFacts, Error> {
         SiteFacts::default().of(site, reporter)
     }
 
-    /// Like [`Facts::read`], but reuses these facts of another environment for files with the same
-    /// paths.
+    /// Like [`SiteFacts::read`], but reuses these facts of another environment for files with the
+    /// same paths.
     ///
     /// # Errors
-    /// The errors of [`Facts::read`].
+    /// The errors of [`SiteFacts::read`].
     pub fn of(mut self, site: &Site, reporter: &dyn Reporter) -> Result<SiteFacts, Error> {
         self.objects.retain(|path, _| site.files.contains_key(path));
         self.windows.retain(|path, _| site.files.contains_key(path));

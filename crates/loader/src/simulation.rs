@@ -1,8 +1,8 @@
-//! Input: a [`Site`], its [`Facts`] and files to load. Output: a [`Trace`]: the files that glibc's
-//! dynamic loader would load for them, with paths and rules, and those it would not find.
+//! Input: a [`Site`], its [`SiteFacts`] and files to load. Output: a [`Trace`]: the files that
+//! glibc's dynamic loader would load for them, with paths and rules, and those it would not find.
 //!
 //! The rules are those of ld.so(8) and of glibc's `elf/dl-load.c` and `elf/dl-deps.c` since 2.33;
-//! [`Rule`] names them. Features that no known wheel uses are not simulated: DT_AUXILIARY and
+//! [`SearchRule`] names them. Features that no known wheel uses are not simulated: DT_AUXILIARY and
 //! DT_FILTER, `LD_PRELOAD`, auditing libraries, and the platform subfolders (`tls`, `haswell`) that
 //! glibc searched up to 2.36.
 

@@ -70,11 +70,11 @@ impl PreparedRepair {
         Ok(self.write(output, request, reporter)?.commit()?)
     }
 
-    /// Like [`Prepared::execute`] without the last step, so the wheel can be checked before it is
-    /// moved.
+    /// Like [`PreparedRepair::execute`] without the last step, so the wheel can be checked before
+    /// it is moved.
     ///
     /// # Errors
-    /// The errors of [`Prepared::execute`].
+    /// The errors of [`PreparedRepair::execute`].
     pub fn write(&self, output: &Path, request: &Request, reporter: &dyn Reporter) -> Result<Staged<Outcome>, Error> {
         let target = output.join(&self.plan.output);
         if is_same(&self.plan.input, &target) {

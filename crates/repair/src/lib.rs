@@ -5,8 +5,9 @@
 //! found in the `rocm-sdk-*` wheels (rocm), or a whole ROCm is added (fat). One plan serves all:
 //! `inventory` reads the binaries, `resolve` determines the origin of every needed library, `edits`
 //! the changes of each file, and `planner` decides on texts, requirements and tags.
-//! [`Prepared::execute`] executes the plan. Binaries are read through [`rocwheel_elf::Patched`], so
-//! none is copied for editing, and members that do not change are copied in packed form.
+//! [`PreparedRepair::execute`] executes the plan. Binaries are read through
+//! [`rocwheel_elf::Patched`], so none is copied for editing, and members that do not change are
+//! copied in packed form.
 
 mod beside;
 mod budget;

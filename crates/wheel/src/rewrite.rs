@@ -2,9 +2,9 @@
 //! packed bytes, so this takes about as long as a copy of the file.
 //!
 //! By default the result has the order of [`crate::write_wheel`], with sizes in the local headers
-//! and one date for all members. With [`Order::Kept`] members keep their order, and those that do
-//! not change keep their headers too: adjacent ones are copied at once, which is as fast in the
-//! kernel as a copy of the file. Either way equal input gives equal bytes for any number of
+//! and one date for all members. With [`MemberOrder::Kept`] members keep their order, and those
+//! that do not change keep their headers too: adjacent ones are copied at once, which is as fast in
+//! the kernel as a copy of the file. Either way equal input gives equal bytes for any number of
 //! threads.
 //!
 //! A hash in RECORD is kept if it is SHA-256, SHA-384 or SHA-512 in the specified form and the

@@ -1,4 +1,5 @@
-//! Input: a [`System`]. Output: the libraries of the machine and, for a real machine, their needs.
+//! Input: a [`HostSystem`]. Output: the libraries of the machine and, for a real machine, their
+//! needs.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
