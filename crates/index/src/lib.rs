@@ -16,6 +16,7 @@ mod error;
 mod folder;
 mod http;
 mod page;
+pub mod pages;
 pub mod requirement;
 pub mod settings;
 mod store;
