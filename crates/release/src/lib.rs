@@ -6,6 +6,7 @@
 //! index as an installer does and reports what is wrong with it.
 
 pub mod build;
+pub mod check;
 mod error;
 mod facts;
 mod folder;
@@ -17,6 +18,7 @@ mod store;
 mod views;
 
 pub use build::{BuildOptions, Built, PageChange, PageFile, build};
+pub use check::{CheckOptions, Checked, FaultLevel, FolderSite, IndexFault, check};
 pub use error::Error;
 pub use folder::FolderStore;
 pub use layout::Layout;
