@@ -1,6 +1,7 @@
-//! `rocwheel index`: a folder of wheels becomes a package index, and an index is checked.
+//! `rocwheel index`: a folder of wheels becomes a package index, which is checked and served.
 
 pub(crate) mod build;
+pub(crate) mod server;
 
 use clap::Subcommand;
 
@@ -8,4 +9,5 @@ use clap::Subcommand;
 #[derive(Debug, Subcommand)]
 pub(crate) enum IndexCommand {
     Build(build::Arguments),
+    Server(server::Arguments),
 }
