@@ -80,12 +80,12 @@ impl KnownProject {
     }
 }
 
-/// Where the records are of the index whose pages are in this folder; empty for the top one.
+/// The folder of the records of an index whose first page is in the folder `pages`.
 pub(crate) fn folder(pages: &str) -> String {
     if pages.is_empty() { FOLDER.to_owned() } else { join(FOLDER, pages) }
 }
 
-/// Where the record of a project is, of the index whose pages are in this folder.
+/// Where the record of a project of that index is.
 pub(crate) fn key(pages: &str, project: &str) -> String {
     join(&folder(pages), &format!("{project}.json"))
 }
