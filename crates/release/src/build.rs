@@ -24,7 +24,7 @@ use crate::layout::{self, IndexRoot, Layout};
 use crate::listing::{Listing, NameFilter, clashes};
 use crate::status::{self, StatusTable};
 use crate::store::{Store, StoredFile};
-use crate::{Error, View};
+use crate::{Error, IndexView};
 use pages::Writer;
 
 /// How an index is made.
@@ -44,7 +44,7 @@ pub struct BuildOptions {
     /// The public address of the store, ending in `/`. Attestations (PEP 740) need it.
     pub address: Option<String>,
     /// Smaller indexes over the same files.
-    pub views: Vec<View>,
+    pub views: Vec<IndexView>,
     /// Also write pages in JSON as `v1_json/PROJECT/index.html`, for hosts whose only choice is the
     /// type of a stored file.
     pub json_root: bool,
@@ -108,8 +108,8 @@ pub struct Built {
 /// Makes the index of a store.
 ///
 /// # Errors
-/// [`Error::Files`] for distributions that cannot be in an index, all of them at once and before any
-/// page is written; [`Error::Layout`], [`Error::Empty`], [`Error::ForeignPage`], [`Error::Status`];
+/// [`Error::Files`] for distributions that cannot be in an index, all of them at once and before
+/// any page is written; [`Error::Layout`], [`Error::Empty`], [`Error::ForeignPage`], [`Error::Status`];
 /// what cannot be read or written.
 pub fn build(store: &dyn Store, options: &BuildOptions, reporter: &dyn Reporter) -> Result<Built, Error> {
     let began = SystemTime::now();

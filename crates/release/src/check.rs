@@ -1,9 +1,9 @@
-//! Input: the address of an index. Output: what installers would stumble over, page by page and file
-//! by file.
+//! Input: the address of an index. Output: what installers would stumble over, page by page and
+//! file by file.
 //!
-//! Every project is read as pip and uv read it, once asking for JSON and once for HTML. Each file is
-//! asked for by HEAD, and its METADATA is compared with the page. [`CheckOptions::files`] reads the
-//! files themselves.
+//! Every project is read as pip and uv read it, once asking for JSON and once for HTML. Each file
+//! is asked for by HEAD, and its METADATA is compared with the page. [`CheckOptions::files`] reads
+//! the files themselves.
 
 mod file;
 mod folder;
@@ -93,7 +93,8 @@ const NOBODY: &str = "rocwheel-asks-for-a-project-that-does-not-exist";
 /// Checks the index whose first page is at `root`.
 ///
 /// # Errors
-/// [`Error::Check`] when the first page cannot be read; an interruption. Everything else is a fault.
+/// [`Error::Check`] when the first page cannot be read; an interruption. Everything else is a
+/// fault.
 pub fn check(fetch: &dyn Fetch, root: &Url, options: &CheckOptions, reporter: &dyn Reporter) -> Result<Checked, Error> {
     let site = Site { fetch, options, reporter };
     let mut faults = Vec::new();

@@ -51,7 +51,7 @@ impl Facts {
             agree(&headers, distribution).map_err(fault)?;
             requires_python = headers.get("Requires-Python").filter(|text| !text.is_empty());
         }
-        let file = std::fs::File::open(path).map_err(|error| fault(error.to_string()))?;
+        let file = fs_err::File::open(path).map_err(|error| fault(error.to_string()))?;
         let digest = sha256_of(Watched::new(file, reporter)).map_err(|error| fault(error.to_string()))?;
         Ok(Facts { sha256: hexadecimal(&digest), requires_python, metadata_sha256 })
     }

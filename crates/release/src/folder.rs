@@ -49,11 +49,12 @@ impl FolderStore {
 
     /// Removes pages that a killed run did not finish. Only the holder of the lock writes any.
     fn sweep(&self) {
-        let Ok(entries) = std::fs::read_dir(self.path(known::TOP)) else { return };
-        for entry in entries.flatten().filter(|entry| entry.file_name().as_encoded_bytes().starts_with(UNFINISHED.as_bytes()))
+        let Ok(entries) = fs_err::read_dir(self.path(known::TOP)) else { return };
+        for entry in
+            entries.flatten().filter(|entry| entry.file_name().as_encoded_bytes().starts_with(UNFINISHED.as_bytes()))
         {
             // What stays is in nobody's way.
-            let _ = std::fs::remove_file(entry.path());
+            let _ = fs_err::remove_file(entry.path());
         }
     }
 
@@ -73,10 +74,10 @@ struct FolderLock {
 impl Drop for FolderLock {
     fn drop(&mut self) {
         // While it is locked, so that nobody locks a file that is about to go.
-        let _ = std::fs::remove_file(&self.path);
+        let _ = fs_err::remove_file(&self.path);
         drop(self.lock.take());
         if let Some(folder) = self.path.parent() {
-            let _ = std::fs::remove_dir(folder);
+            let _ = fs_err::remove_dir(folder);
         }
     }
 }
@@ -111,7 +112,7 @@ impl Store for FolderStore {
 
     fn read(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
         let path = self.path(key);
-        match std::fs::read(&path) {
+        match fs_err::read(&path) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(Error::Read { path, source }),
@@ -134,13 +135,13 @@ impl Store for FolderStore {
 
     fn remove(&self, key: &str) -> Result<(), Error> {
         let path = self.path(key);
-        match std::fs::remove_file(&path) {
+        match fs_err::remove_file(&path) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => return Err(Error::Write { path, source }),
             _ => {}
         }
         // The folders of a project that is gone; the first one with something in it ends this.
         let mut folder = path.parent();
-        while let Some(path) = folder.filter(|path| *path != self.root && std::fs::remove_dir(path).is_ok()) {
+        while let Some(path) = folder.filter(|path| *path != self.root && fs_err::remove_dir(path).is_ok()) {
             folder = path.parent();
         }
         Ok(())

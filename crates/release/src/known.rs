@@ -101,3 +101,15 @@ pub(crate) fn stamp(time: SystemTime) -> String {
 fn is_time(stamp: &str) -> bool {
     stamp.len() == 22 && stamp.as_bytes()[12] == b'.'
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A store lists normal keys. A record with another key is that of a project that is gone.
+    #[test]
+    fn keys_are_normal() {
+        assert_eq!(key("", "torch"), ".rocwheel/index/torch.json");
+        assert_eq!(key("gfx110X/simple", "torch"), ".rocwheel/index/gfx110X/simple/torch.json");
+    }
+}

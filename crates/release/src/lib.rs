@@ -24,4 +24,4 @@ pub use folder::FolderStore;
 pub use layout::Layout;
 pub use status::StatusTable;
 pub use store::{Store, StoreLock, StoredFile};
-pub use views::View;
+pub use views::IndexView;

@@ -135,7 +135,7 @@ impl Site<'_> {
         if self.options.files
             && let Some(hash) = &link.hash
         {
-            let read = std::fs::File::open(&path).and_then(|file| digest(hash, Watched::new(file, self.reporter)));
+            let read = fs_err::File::open(&path).and_then(|file| digest(hash, Watched::new(file, self.reporter)));
             self.reporter.check()?;
             match read {
                 Ok(found) if found == hash.hexadecimal => {}
@@ -164,7 +164,7 @@ impl Site<'_> {
         if answer.status != 200 {
             return Err(format!("it answers {}", answer.status).into());
         }
-        let mut file = std::fs::File::create(path)?;
+        let mut file = fs_err::File::create(path)?;
         io::copy(&mut Watched::new(answer.body, self.reporter), &mut file)?;
         file.flush()?;
         Ok(())

@@ -37,7 +37,7 @@ fn answer(address: &Url, path: &Path, kind: &str) -> Result<Answer, Box<dyn std:
         address: address.clone(),
         body: Box::new(io::empty()),
     };
-    match std::fs::File::open(path) {
+    match fs_err::File::open(path) {
         Ok(file) => {
             let metadata = file.metadata()?;
             if metadata.is_dir() {

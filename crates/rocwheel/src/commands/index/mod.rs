@@ -1,7 +1,8 @@
-//! `rocwheel index`: a folder of wheels becomes a package index, and an index is checked.
+//! `rocwheel index`: a folder of wheels becomes a package index, which is checked and served.
 
 pub(crate) mod build;
 pub(crate) mod check;
+pub(crate) mod server;
 
 use clap::Subcommand;
 
@@ -10,4 +11,5 @@ use clap::Subcommand;
 pub(crate) enum IndexCommand {
     Build(Box<build::Arguments>),
     Check(check::Arguments),
+    Server(server::Arguments),
 }
