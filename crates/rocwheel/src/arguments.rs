@@ -12,7 +12,8 @@ use crate::commands::source::{checkout, hipify, manifest, patches};
 use crate::commands::split;
 use crate::commands::{artifact_archive, artifact_flatten, artifact_import, artifact_list, artifact_verify};
 use crate::commands::{
-    audit, build, compat, config, data, diff, edit, fuse, kernels, matrix, package, prune, recipe, release, repair,
+    audit, build, compat, config, data, diff, edit, fuse, index, kernels, matrix, package, prune, recipe, release,
+    repair,
 };
 use crate::configuration::Choice;
 
@@ -126,6 +127,9 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Recipe(recipe::RecipeCommand),
     Matrix(matrix::Arguments),
+    /// Make package indexes of folders of wheels, and check indexes
+    #[command(subcommand)]
+    Index(index::IndexCommand),
     /// Write release notes and pages, and upload a release to GitHub
     #[command(subcommand)]
     Release(release::ReleaseCommand),

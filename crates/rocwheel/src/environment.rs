@@ -47,6 +47,15 @@ pub(crate) fn epoch() -> Result<u64> {
     }
 }
 
+/// The time of what happens now, in whole seconds: `SOURCE_DATE_EPOCH`, else the clock's.
+pub(crate) fn present() -> Result<jiff::Timestamp> {
+    let seconds = match std::env::var_os("SOURCE_DATE_EPOCH") {
+        Some(text) if !text.is_empty() => parse_epoch(&text.to_string_lossy())?.cast_signed(),
+        _ => jiff::Timestamp::now().as_second(),
+    };
+    jiff::Timestamp::from_second(seconds).map_err(Failure::other)
+}
+
 fn parse_epoch(text: &str) -> Result<u64, Usage> {
     // 2107 is the last year of ZIP's date format.
     const LAST: u64 = 4_354_819_199;

@@ -208,7 +208,7 @@ mod tests {
     use crate::arguments::Arguments;
 
     /// Options that name a file to read.
-    const READ: [&str; 15] = [
+    const READ: [&str; 16] = [
         "--accept",
         "--config",
         "--data-file",
@@ -220,6 +220,7 @@ mod tests {
         "--notes",
         "--source",
         "--source-table",
+        "--status",
         "--table",
         "--tables",
         "--tarball",

@@ -15,6 +15,7 @@ pub(crate) mod data;
 pub(crate) mod diff;
 pub(crate) mod edit;
 pub(crate) mod fuse;
+pub(crate) mod index;
 pub(crate) mod kernels;
 pub(crate) mod last_look;
 mod man;
@@ -33,6 +34,7 @@ mod split_wheel;
 use rocwheel_report::Exit;
 
 use crate::arguments::{Arguments, ArtifactCommand, Command, SourceCommand};
+use crate::commands::index::{IndexCommand, build as index_build, check as index_check, server as index_server};
 use crate::commands::release::{ReleaseCommand, github as release_github, pages as release_pages};
 use crate::commands::source::{checkout, hipify as source_hipify, manifest, patches};
 use crate::failure::{Result, Usage};
@@ -103,6 +105,12 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> Result<Exit> 
         }
         Command::Recipe(command) => run!(recipe, command),
         Command::Matrix(arguments) => run!(matrix, arguments),
+        Command::Index(IndexCommand::Build(arguments)) => run!(index_build, *arguments),
+        Command::Index(IndexCommand::Check(arguments)) => run!(index_check, arguments),
+        Command::Index(IndexCommand::Server(arguments)) => {
+            without_json("index server", printer)?;
+            run!(index_server, arguments)
+        }
         Command::Release(ReleaseCommand::Pages(arguments)) => run!(release_pages, *arguments),
         Command::Release(ReleaseCommand::Github(arguments)) => run!(release_github, arguments),
         Command::RocmVersion(arguments) => run!(rocm_version, arguments),

@@ -1,0 +1,104 @@
+//! Input: projects. Output: their pages in HTML, one link to a line.
+
+use std::fmt::{self, Write as _};
+
+use super::{API_VERSION, GENERATOR, IndexedFile, IndexedProject, ProjectStatus, sorted_names};
+
+/// The page of a project (PEP 503).
+pub fn project_html(project: &IndexedProject) -> String {
+    let mut status = String::new();
+    if project.status != ProjectStatus::Active {
+        write_meta(&mut status, "pypi:project-status", project.status.word());
+        if let Some(reason) = &project.status_reason {
+            write_meta(&mut status, "pypi:project-status-reason", reason);
+        }
+    }
+    page(&format!("Links for {}", project.name), &status, &project.listed())
+}
+
+/// A page with the files of many projects, for `--find-links`.
+pub fn find_links_html(title: &str, projects: &[IndexedProject]) -> String {
+    page(title, "", &projects.iter().flat_map(IndexedProject::listed).collect::<Vec<_>>())
+}
+
+/// The first page of an index: the names of its projects, in any order.
+pub fn root_html<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let mut text = head("Simple index", "");
+    for name in sorted_names(names) {
+        // A canonical name has only letters, digits and `-`.
+        let _ = writeln!(text, "<a href=\"{name}/\">{name}</a><br>");
+    }
+    text.push_str("</body>\n</html>\n");
+    text
+}
+
+fn page(title: &str, meta: &str, files: &[&IndexedFile]) -> String {
+    let mut text = head(title, meta);
+    text.reserve(files.len() * 512);
+    for file in files {
+        write_link(&mut text, file);
+    }
+    text.push_str("</body>\n</html>\n");
+    text
+}
+
+fn head(title: &str, meta: &str) -> String {
+    let title = Escaped(title);
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"generator\" content=\"{GENERATOR}\">\n\
+         <meta name=\"pypi:repository-version\" content=\"{API_VERSION}\">\n{meta}<title>{title}</title>\n</head>\n\
+         <body>\n<h1>{title}</h1>\n"
+    )
+}
+
+fn write_meta(text: &mut String, name: &str, content: &str) {
+    let _ = writeln!(text, "<meta name=\"{name}\" content=\"{}\">", Escaped(content));
+}
+
+fn write_link(text: &mut String, file: &IndexedFile) {
+    let _ = write!(text, "<a href=\"{}#sha256={}\"", Escaped(&file.url), file.sha256);
+    let mut attribute = |name: &str, value: &str| {
+        let _ = write!(text, " data-{name}=\"{}\"", Escaped(value));
+    };
+    if let Some(python) = &file.requires_python {
+        attribute("requires-python", python);
+    }
+    if let Some(hash) = &file.metadata_sha256 {
+        // Old versions of pip know the second name only (PEP 714).
+        attribute("core-metadata", &format!("sha256={hash}"));
+        attribute("dist-info-metadata", &format!("sha256={hash}"));
+    }
+    attribute("size", &file.size.to_string());
+    if let Some(time) = &file.uploaded {
+        attribute("upload-time", &time.to_string());
+    }
+    if let Some(reason) = &file.yanked {
+        attribute("yanked", reason);
+    }
+    if let Some(address) = &file.provenance {
+        attribute("provenance", address);
+    }
+    let _ = writeln!(text, ">{}</a><br>", Escaped(&file.name));
+}
+
+/// Text that stays text, between tags and between quotes.
+struct Escaped<'a>(&'a str);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.0;
+        while let Some(at) = rest.find(['&', '<', '>', '"', '\'']) {
+            formatter.write_str(&rest[..at])?;
+            formatter.write_str(match rest.as_bytes()[at] {
+                b'&' => "&amp;",
+                b'<' => "&lt;",
+                b'>' => "&gt;",
+                b'"' => "&quot;",
+                _ => "&#39;",
+            })?;
+            rest = &rest[at + 1..];
+        }
+        formatter.write_str(rest)
+    }
+}

@@ -1,0 +1,159 @@
+//! What can go wrong when an index is made, and what to do about it.
+
+use std::io;
+use std::path::PathBuf;
+
+use rocwheel_report::{Exit, Hint, Interrupted};
+
+/// Every failure of this crate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The user stopped the work.
+    #[error(transparent)]
+    Interrupted(#[from] Interrupted),
+    /// A wheel or source distribution cannot be read.
+    #[error(transparent)]
+    Wheel(#[from] rocwheel_wheel::Error),
+    /// The folder of the index cannot be listed.
+    #[error("cannot make an index of `{}`", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file cannot be read.
+    #[error("cannot read `{}`", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A page cannot be written or removed.
+    #[error("cannot write `{}`", path.display())]
+    Write {
+        /// The page.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A path that cannot be an address.
+    #[error("the name of `{}` is not UTF-8", path.display())]
+    NotText {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Files that cannot be listed; each line names one and the reason.
+    #[error("{} cannot be in an index:{}", count(problems.len()), list(problems))]
+    Files {
+        /// `FILE: why`.
+        problems: Vec<String>,
+    },
+    /// The files are not where any layout has them.
+    #[error("`{store}` has no layout of an index: {reason}")]
+    Layout {
+        /// The store.
+        store: String,
+        /// What contradicts.
+        reason: String,
+        /// What to do.
+        hint: String,
+    },
+    /// There is nothing to list.
+    #[error("`{store}` has no wheels and no source distributions{filter}")]
+    Empty {
+        /// The store.
+        store: String,
+        /// ` that …`, where a filter left none.
+        filter: String,
+    },
+    /// A page that another program or a person wrote.
+    #[error("`{page}` was not written by `rocwheel index build`")]
+    ForeignPage {
+        /// The page.
+        page: String,
+    },
+    /// The table of withdrawn files and the status of projects is wrong.
+    #[error("`{}`: {reason}", path.display())]
+    Status {
+        /// The table.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A pattern of `--filter` that cannot be read.
+    #[error("`{pattern}` is not a pattern of file names")]
+    Pattern {
+        /// As it was given.
+        pattern: String,
+        /// Why.
+        source: globset::Error,
+    },
+    /// The first page of an index cannot be read.
+    #[error("`{address}` is not an index: {reason}")]
+    Check {
+        /// Its address.
+        address: String,
+        /// Why.
+        reason: String,
+    },
+    /// Another publisher is at work.
+    #[error("another run is writing the index of `{store}`")]
+    Locked {
+        /// The store.
+        store: String,
+    },
+}
+
+/// Files that a message lists; `--json` has all of them.
+const SHOWN: usize = 20;
+
+fn count(files: usize) -> String {
+    if files == 1 { "1 file".to_owned() } else { format!("{files} files") }
+}
+
+fn list(problems: &[String]) -> String {
+    let mut text: String = problems.iter().take(SHOWN).map(|problem| format!("\n  {problem}")).collect();
+    if problems.len() > SHOWN {
+        text.push_str(&format!("\n  and {} more", problems.len() - SHOWN));
+    }
+    text
+}
+
+impl Hint for Error {
+    fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Files { .. } => {
+                "an index with them would mislead installers: remove or rename them, or choose files with `--filter`"
+                    .to_owned()
+            }
+            Self::Layout { hint, .. } => hint.clone(),
+            Self::ForeignPage { .. } => {
+                "if the page may be replaced, add `--replace-pages`; else move the files to another folder".to_owned()
+            }
+            Self::Check { .. } => {
+                "give the address of the page that lists the projects; installers get it with `--index-url`".to_owned()
+            }
+            Self::Locked { .. } => "try again when it is done".to_owned(),
+            _ => return None,
+        })
+    }
+
+    fn rows(&self) -> Vec<String> {
+        match self {
+            Self::Files { problems } => problems.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Interrupted(_) => Exit::Interrupted,
+            Self::Locked { .. } => Exit::TryAgain,
+            Self::Pattern { .. } => Exit::Usage,
+            _ => Exit::Failed,
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Input: the files of a store. Output: the wheels and source distributions among them, by what
+//! their names say.
+
+use std::collections::BTreeMap;
+
+use globset::{Glob, GlobSet, GlobSetBuilder};
+use pep440_rs::Version;
+use rocwheel_content::archive_path;
+use rocwheel_wheel::{Tag, WheelName, canonical_name, check_name};
+
+use crate::Error;
+use crate::store::StoredFile;
+
+/// How tarballs of a whole ROCm begin (TheRock's `build_tarballs.py`). `therock-dist-linux-gfx1151`
+/// could be the name of a project as well.
+const TARBALL: &str = "therock-dist-";
+
+/// A wheel or source distribution.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Distribution {
+    pub(crate) file: StoredFile,
+    /// The canonical name of its project.
+    pub(crate) project: String,
+    pub(crate) version: Version,
+    /// What its name says; `None` for a source distribution.
+    pub(crate) wheel: Option<WheelName>,
+}
+
+impl Distribution {
+    /// The name of the file.
+    pub(crate) fn name(&self) -> &str {
+        archive_path::file_name(&self.file.key)
+    }
+
+    /// The folder of the file.
+    pub(crate) fn folder(&self) -> &str {
+        archive_path::parent(&self.file.key)
+    }
+
+    /// What an installer takes two files of one project for the same candidate by. `1.0` and
+    /// `1.0.0`, `Foo` and `foo` are one.
+    fn candidate(&self) -> (&str, &Version, Option<(Option<&str>, Vec<Tag>)>) {
+        let wheel = self.wheel.as_ref().map(|name| (name.build.as_deref(), name.tags().into_iter().collect()));
+        (&self.project, &self.version, wheel)
+    }
+}
+
+/// The distributions of a store.
+#[derive(Debug, Default)]
+pub(crate) struct Listing {
+    pub(crate) distributions: Vec<Distribution>,
+    /// Every other file by its key.
+    pub(crate) others: BTreeMap<String, StoredFile>,
+    /// Archives that an index does not list: `therock-dist-*.tar.gz`, and what has no version.
+    pub(crate) ignored: Vec<String>,
+    /// `FILE: why`, for names that look like a distribution's and are none.
+    pub(crate) problems: Vec<String>,
+}
+
+/// Patterns of file names; no pattern fits everything.
+#[derive(Debug, Default)]
+pub(crate) struct NameFilter(Option<GlobSet>);
+
+impl NameFilter {
+    pub(crate) fn new(patterns: &[String]) -> Result<NameFilter, Error> {
+        if patterns.is_empty() {
+            return Ok(NameFilter(None));
+        }
+        let wrong = |pattern: &str, source| Error::Pattern { pattern: pattern.to_owned(), source };
+        let mut set = GlobSetBuilder::new();
+        for pattern in patterns {
+            set.add(Glob::new(pattern).map_err(|error| wrong(pattern, error))?);
+        }
+        Ok(NameFilter(Some(set.build().map_err(|error| wrong(&patterns.join(" "), error))?)))
+    }
+
+    fn accepts(&self, name: &str) -> bool {
+        self.0.as_ref().is_none_or(|set| set.is_match(name))
+    }
+}
+
+impl Listing {
+    pub(crate) fn of(files: Vec<StoredFile>, filter: &NameFilter) -> Listing {
+        let mut listing = Listing::default();
+        for file in files {
+            let name = archive_path::file_name(&file.key);
+            if !filter.accepts(name) {
+                listing.others.insert(file.key.clone(), file);
+                continue;
+            }
+            match identity(name) {
+                Identity::Distribution(project, version, wheel) => {
+                    listing.distributions.push(Distribution { file, project, version, wheel: wheel.map(|name| *name) });
+                }
+                Identity::Wrong(reason) => listing.problems.push(format!("`{}`: {reason}", file.key)),
+                Identity::Archive => listing.ignored.push(file.key),
+                Identity::Other => drop(listing.others.insert(file.key.clone(), file)),
+            }
+        }
+        listing
+    }
+}
+
+/// Files that an installer cannot tell from each other, as `ONE and OTHER: why`. All of them are on
+/// one index.
+pub(crate) fn clashes<'a>(distributions: impl IntoIterator<Item = &'a Distribution>) -> Vec<String> {
+    let mut all: Vec<(_, &Distribution)> =
+        distributions.into_iter().map(|distribution| (distribution.candidate(), distribution)).collect();
+    all.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let mut problems = Vec::new();
+    for pair in all.windows(2) {
+        let [(one, first), (other, second)] = pair else { continue };
+        if one == other {
+            let (first, second) = (&first.file.key, &second.file.key);
+            problems.push(format!("`{first}` and `{second}`: installers take them for the same file"));
+        }
+    }
+    problems
+}
+
+/// What a name says.
+enum Identity {
+    /// Project, version, and the tags of a wheel.
+    Distribution(String, Version, Option<Box<WheelName>>),
+    /// An archive that is no Python package.
+    Archive,
+    /// It should be a distribution, and is none for this reason.
+    Wrong(String),
+    Other,
+}
+
+fn identity(name: &str) -> Identity {
+    if WheelName::is_wheel(name) {
+        return match name.parse::<WheelName>() {
+            Ok(wheel) => match wheel.version.replace('_', "-").parse() {
+                Ok(version) => {
+                    Identity::Distribution(canonical_name(&wheel.distribution), version, Some(Box::new(wheel)))
+                }
+                Err(error) => Identity::Wrong(error.to_string()),
+            },
+            Err(error) => Identity::Wrong(error.to_string()),
+        };
+    }
+    let Some(stem) = name.strip_suffix(".tar.gz").or_else(|| name.strip_suffix(".zip")) else { return Identity::Other };
+    // Source distributions from before PEP 625 have hyphens in their names.
+    match stem.rsplit_once('-') {
+        Some((project, version)) if !name.starts_with(TARBALL) && check_name(project).is_ok() => {
+            match version.parse() {
+                Ok(version) => Identity::Distribution(canonical_name(project), version, None),
+                Err(_) => Identity::Archive,
+            }
+        }
+        _ => Identity::Archive,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listing(names: &[&str], patterns: &[&str]) -> Listing {
+        let patterns: Vec<String> = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
+        let file = |name: &&str| StoredFile { key: (*name).to_owned(), size: 1, stamp: String::new() };
+        Listing::of(names.iter().map(file).collect(), &NameFilter::new(&patterns).unwrap())
+    }
+
+    #[test]
+    fn names_say_what_files_are() {
+        let listing = listing(
+            &[
+                "Rocm_SDK.Core-7.2.0-py3-none-linux_x86_64.whl",
+                "dist/rocm-7.2.0.tar.gz",
+                "flash-attn-2.8.3.tar.gz",
+                "therock-dist-linux-gfx1151-7.2.0.tar.gz",
+                "magma.tar.gz",
+                "broken.whl",
+                "torch-2.9.0-cp312-cp312-linux_x86_64.whl.metadata",
+            ],
+            &[],
+        );
+        let found: Vec<(&str, String)> =
+            listing.distributions.iter().map(|one| (one.project.as_str(), one.version.to_string())).collect();
+        let expected = [("rocm-sdk-core", "7.2.0"), ("rocm", "7.2.0"), ("flash-attn", "2.8.3")];
+        assert_eq!(found, expected.map(|(project, version)| (project, version.to_owned())));
+        assert_eq!(listing.ignored, ["therock-dist-linux-gfx1151-7.2.0.tar.gz", "magma.tar.gz"]);
+        assert!(listing.problems[0].starts_with("`broken.whl`: "), "{:?}", listing.problems);
+        assert_eq!(listing.others.len(), 1);
+    }
+
+    #[test]
+    fn a_filter_chooses_by_file_name() {
+        let names = ["torch/torch-2.9.0-cp312-cp312-linux_x86_64.whl", "rocm/rocm-7.2.0.tar.gz", "broken.whl"];
+        let listing = listing(&names, &["torch-*.whl"]);
+        assert_eq!(listing.distributions.len(), 1);
+        assert!(listing.problems.is_empty() && listing.others.len() == 2);
+        assert!(NameFilter::new(&["[".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn two_spellings_of_one_file_clash() {
+        let listing = listing(
+            &[
+                "Foo-1.0-py3-none-any.whl",
+                "foo-1.0.0-py3-none-any.whl",
+                "foo-1.0-1-py3-none-any.whl",
+                "foo-1.0-py2.py3-none-any.whl",
+                "a/foo-1.0.tar.gz",
+                "b/foo-1.0.zip",
+            ],
+            &[],
+        );
+        let clashes = clashes(&listing.distributions);
+        assert_eq!(clashes.len(), 2, "{clashes:?}");
+        assert!(clashes.iter().any(|text| text.contains("Foo-1.0-py3") && text.contains("foo-1.0.0-py3")));
+        assert!(clashes.iter().any(|text| text.contains("a/foo-1.0.tar.gz") && text.contains("b/foo-1.0.zip")));
+    }
+}

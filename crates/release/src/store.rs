@@ -1,0 +1,67 @@
+//! Input: keys. Output: the files that a store has under them.
+//!
+//! A key is the path of a file below the top of the store, with `/` between its parts on every
+//! system, and not percent-encoded.
+
+use std::path::PathBuf;
+
+use rocwheel_report::Reporter;
+
+use crate::Error;
+
+/// A file of a store, as a listing has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredFile {
+    /// Where it is.
+    pub key: String,
+    /// Bytes.
+    pub size: u64,
+    /// A text that changes when the file does: its time of modification, or its ETag.
+    pub stamp: String,
+}
+
+/// Keeps other publishers away from a store until it is dropped.
+pub type StoreLock = Box<dyn Send>;
+
+/// A place for the files of an index. Many threads use it at once.
+pub trait Store: Send + Sync {
+    /// The store as messages name it.
+    fn name(&self) -> String;
+
+    /// All files below a folder (empty: the whole store), sorted by key, without those below
+    /// further folders whose names begin with a dot. A folder that does not exist has no files.
+    ///
+    /// # Errors
+    /// A store that cannot be listed; an interruption.
+    fn list(&self, folder: &str, reporter: &dyn Reporter) -> Result<Vec<StoredFile>, Error>;
+
+    /// A file on this machine that has the bytes of a stored file.
+    ///
+    /// # Errors
+    /// What cannot be read.
+    fn local(&self, file: &StoredFile) -> Result<PathBuf, Error>;
+
+    /// The bytes of a page or another small file; `None` when there is none.
+    ///
+    /// # Errors
+    /// What cannot be read.
+    fn read(&self, key: &str) -> Result<Option<Vec<u8>>, Error>;
+
+    /// Writes a page as a whole: a reader gets the old bytes or the new ones.
+    ///
+    /// # Errors
+    /// What cannot be written.
+    fn write(&self, key: &str, bytes: &[u8]) -> Result<(), Error>;
+
+    /// Removes a page; one that is missing is no error.
+    ///
+    /// # Errors
+    /// What cannot be removed.
+    fn remove(&self, key: &str) -> Result<(), Error>;
+
+    /// Keeps other publishers away.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] when another one is at work.
+    fn lock(&self) -> Result<StoreLock, Error>;
+}

@@ -1,0 +1,132 @@
+//! Input: the files of an index. Output: smaller indexes over the same files: one for each Python,
+//! one for each GPU target.
+//!
+//! A page of `torch` has 4,800 files after four months of nightly builds. A view has a fifth of
+//! them for a Python and leaves out the packages of other GPUs; no file is copied.
+
+use std::collections::BTreeSet;
+
+use rocwheel_content::archive_path::join;
+
+use crate::layout::IndexRoot;
+use crate::listing::Distribution;
+
+/// What a view is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IndexView {
+    /// `by_python/cp312/`: what CPython 3.12 can install.
+    Python,
+    /// `by_target/gfx942/`: everything but the packages of other GPU targets.
+    Target,
+}
+
+impl IndexView {
+    /// The folder of such views. A project's folder has no `_` in its name.
+    fn folder(self) -> &'static str {
+        match self {
+            Self::Python => "by_python",
+            Self::Target => "by_target",
+        }
+    }
+
+    /// The views of an index.
+    pub(crate) fn of<'a>(self, root: &IndexRoot<'a>) -> Vec<IndexRoot<'a>> {
+        let names: BTreeSet<String> = match self {
+            Self::Python => root.distributions().flat_map(pythons).collect(),
+            Self::Target => root.projects.keys().filter_map(|project| target(project)).map(str::to_owned).collect(),
+        };
+        let is_in = |distribution: &Distribution, name: &str| match self {
+            Self::Python => fits_python(distribution, name),
+            Self::Target => target(&distribution.project).is_none_or(|target| target == name),
+        };
+        let view = |name: String| {
+            let mut view = IndexRoot { pages: join(&join(&root.pages, self.folder()), &name), ..IndexRoot::default() };
+            for (project, files) in &root.projects {
+                let files: Vec<&Distribution> = files.iter().copied().filter(|file| is_in(file, &name)).collect();
+                if !files.is_empty() {
+                    view.projects.insert(project.clone(), files);
+                }
+            }
+            view
+        };
+        names.into_iter().map(view).collect()
+    }
+}
+
+/// The CPythons that a wheel was compiled for: `cp312`.
+fn pythons(distribution: &Distribution) -> Vec<String> {
+    let Some(wheel) = &distribution.wheel else { return Vec::new() };
+    if wheel.abis.iter().all(|abi| abi == "abi3" || abi == "none") {
+        return Vec::new();
+    }
+    wheel.pythons.iter().filter(|tag| minor(tag).is_some()).cloned().collect()
+}
+
+/// `12` of `cp312`.
+fn minor(tag: &str) -> Option<u32> {
+    tag.strip_prefix("cp3")?.parse().ok()
+}
+
+fn fits_python(distribution: &Distribution, python: &str) -> bool {
+    let Some(wheel) = &distribution.wheel else { return true };
+    let wanted = minor(python);
+    wheel.pythons.iter().any(|tag| {
+        let least = tag.strip_prefix("py3").map(|rest| rest.parse().unwrap_or(0));
+        let stable = wheel.abis.iter().any(|abi| abi == "abi3" || abi == "none").then(|| minor(tag)).flatten();
+        tag == python || [least, stable].into_iter().flatten().any(|least| Some(least) <= wanted)
+    })
+}
+
+/// The GPU target of a project that is for one: `gfx942` of `amd-torch-device-gfx942`,
+/// `gfx94x-dcgpu` of `rocm-sdk-libraries-gfx94x-dcgpu`.
+fn target(project: &str) -> Option<&str> {
+    let at = project.find("-gfx")?;
+    Some(&project[at + 1..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{Layout, roots};
+    use crate::listing::{Listing, NameFilter};
+    use crate::store::StoredFile;
+
+    #[test]
+    fn a_view_has_what_fits() {
+        let names = [
+            "torch-2.9.0-cp312-cp312-linux_x86_64.whl",
+            "torch-2.9.0-cp313-cp313-linux_x86_64.whl",
+            "torch-2.9.0-cp313-cp313t-linux_x86_64.whl",
+            "stable-1-cp313-abi3-linux_x86_64.whl",
+            "pure-1-py3-none-any.whl",
+            "rocm-7.2.0.tar.gz",
+            "amd_torch_device_gfx942-2.9.0-py3-none-linux_x86_64.whl",
+            "amd_torch_device_gfx1100-2.9.0-py3-none-linux_x86_64.whl",
+        ];
+        let file = |name: &&str| StoredFile { key: (*name).to_owned(), size: 1, stamp: String::new() };
+        let all = Listing::of(names.iter().map(file).collect(), &NameFilter::default()).distributions;
+        let root = roots(Layout::Flat, &all).unwrap().remove(0);
+        let shown = |view: IndexView| -> Vec<String> {
+            let names = |root: IndexRoot<'_>| {
+                let projects = root.projects.iter().map(|(name, files)| format!("{name} {}", files.len()));
+                format!("{}: {}", root.pages, projects.collect::<Vec<_>>().join(", "))
+            };
+            view.of(&root).into_iter().map(names).collect()
+        };
+        let devices = "amd-torch-device-gfx1100 1, amd-torch-device-gfx942 1";
+        assert_eq!(
+            shown(IndexView::Python),
+            [
+                format!("simple/by_python/cp312: {devices}, pure 1, rocm 1, torch 1"),
+                format!("simple/by_python/cp313: {devices}, pure 1, rocm 1, stable 1, torch 2"),
+            ]
+        );
+        assert_eq!(
+            shown(IndexView::Target),
+            [
+                "simple/by_target/gfx1100: amd-torch-device-gfx1100 1, pure 1, rocm 1, stable 1, torch 3",
+                "simple/by_target/gfx942: amd-torch-device-gfx942 1, pure 1, rocm 1, stable 1, torch 3",
+            ]
+        );
+    }
+}

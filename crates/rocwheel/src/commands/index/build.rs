@@ -1,0 +1,192 @@
+//! `rocwheel index build`: the pages of a package index over a folder of wheels.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use comfy_table::CellAlignment::{Left, Right};
+use jiff::Timestamp;
+use rocwheel_release::{
+    BuildOptions, Built, BuiltIndex, FolderStore, IndexView, Layout, PageChange, StatusTable, build,
+};
+use rocwheel_report::{Context as _, Exit};
+use url::Url;
+
+use crate::environment;
+use crate::failure::{Failure, Result, Usage};
+use crate::printer::{self, Column, Format, Printer};
+
+const COLUMNS: [Column; 3] = [("Index", Left), ("Projects", Right), ("Files", Right)];
+
+/// Make a package index of a folder of wheels
+///
+/// Writes pages for pip, uv and browsers beside the wheels, in HTML and JSON, with hashes, sizes,
+/// upload times, Requires-Python and METADATA of each file. A second run reads only new files and
+/// writes only pages that changed. Links are relative, so the folder can be moved, copied and
+/// served by any web server. The table `index-status.toml` in the folder withdraws files and gives
+/// projects a status.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Folder with wheels and source distributions
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// Where files and pages are [default: as the files are]
+    #[arg(long, value_name = "LAYOUT")]
+    layout: Option<LayoutArgument>,
+    /// List only files whose names match one of these patterns, such as `*.whl`
+    #[arg(long, value_name = "PATTERN", num_args = 1..)]
+    filter: Vec<String>,
+    /// Write the pages of this project only, in a structured index; files of others are not looked
+    /// at
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["layout", "filter"])]
+    project: Option<String>,
+    /// Upload time of new files, such as `2026-11-20T01:02:03Z` [default: SOURCE_DATE_EPOCH, else
+    /// the present]
+    #[arg(long, value_name = "TIME")]
+    now: Option<Timestamp>,
+    /// Table of withdrawn files and of projects that are not active [default: index-status.toml in
+    /// the folder]
+    #[arg(long, value_name = "FILE")]
+    status: Option<PathBuf>,
+    /// Public address of the folder; pages need it to link attestations (`WHEEL.provenance`, PEP
+    /// 740)
+    #[arg(long, value_name = "URL")]
+    url: Option<Url>,
+    /// Also make smaller indexes over the same files, for each Python or GPU target; may be
+    /// repeated
+    #[arg(long, value_name = "KIND")]
+    view: Vec<ViewArgument>,
+    /// Also write JSON pages as `v1_json/PROJECT/index.html`, for storage that serves each file
+    /// with a type of its own
+    #[arg(long)]
+    json_root: bool,
+    /// Replace pages that another program wrote
+    #[arg(long)]
+    replace_pages: bool,
+    /// Print what would change, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LayoutArgument {
+    /// All files in one folder, with pages below `simple/` and a page for `--find-links`
+    Flat,
+    /// A folder for each project with its files and its page, as TheRock's manage_structured.py
+    /// makes it
+    Structured,
+    /// A folder for each GPU family, each a flat index of its files and of those above
+    Families,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ViewArgument {
+    /// `by_python/cp312/` and so on: what that CPython can install
+    Python,
+    /// `by_target/gfx942/` and so on: everything but packages for other GPU targets
+    Target,
+}
+
+/// What the command works with.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    directory: PathBuf,
+    options: BuildOptions,
+}
+
+impl TryFrom<Arguments> for Settings {
+    type Error = Failure;
+
+    fn try_from(arguments: Arguments) -> Result<Self> {
+        let status = match &arguments.status {
+            None => None,
+            Some(path) => Some((path.clone(), StatusTable::parse(&fs_err::read_to_string(path)?, path)?)),
+        };
+        let options = BuildOptions {
+            layout: arguments.layout.map(|layout| match layout {
+                LayoutArgument::Flat => Layout::Flat,
+                LayoutArgument::Structured => Layout::Structured,
+                LayoutArgument::Families => Layout::Families,
+            }),
+            filters: arguments.filter,
+            project: arguments.project.map(|name| rocwheel_wheel::canonical_name(&name)),
+            now: arguments.now.map_or_else(environment::present, Ok)?,
+            status,
+            address: arguments.url.map(public_address).transpose()?,
+            views: views(&arguments.view),
+            json_root: arguments.json_root,
+            replace_pages: arguments.replace_pages,
+            write: !arguments.dry_run,
+        };
+        Ok(Self { directory: arguments.directory, options })
+    }
+}
+
+/// PEP 740 wants an address that nobody can change on the way.
+fn public_address(url: Url) -> Result<String, Usage> {
+    if url.scheme() != "https" || url.query().is_some() || url.fragment().is_some() {
+        return Err(Usage::new(format!("`--url {url}` is not the https address of a folder")));
+    }
+    let text = String::from(url);
+    Ok(if text.ends_with('/') { text } else { format!("{text}/") })
+}
+
+fn views(arguments: &[ViewArgument]) -> Vec<IndexView> {
+    let has = |argument| arguments.contains(&argument);
+    let all = [(ViewArgument::Python, IndexView::Python), (ViewArgument::Target, IndexView::Target)];
+    all.into_iter().filter(|(argument, _)| has(*argument)).map(|(_, view)| view).collect()
+}
+
+/// Makes the index, or prints what would change.
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
+    let store = FolderStore::open(&settings.directory)?;
+    let built = build(&store, &settings.options, printer.reporter())?;
+    if printer.format() == Format::Json {
+        printer.json(&built)?;
+        return Ok(Exit::Done);
+    }
+    for page in &built.pages {
+        let word = match page.change {
+            PageChange::New => "new",
+            PageChange::Changed => "changed",
+            PageChange::Removed => "removed",
+        };
+        printer.detail(format!("{word}: {}", page.page));
+    }
+    let path = |folder: &str| settings.directory.join(folder).display().to_string();
+    let row = |index: &BuiltIndex| vec![path(&index.folder), index.projects.to_string(), index.files.to_string()];
+    printer.table(&COLUMNS, built.indexes.iter().map(row))?;
+    if !built.ignored.is_empty() {
+        let archives = printer::count(built.ignored.len() as u64, "archive is", "archives are");
+        printer.note(format!("{archives} not listed, being no Python packages: {}", built.ignored.join(", ")));
+    }
+    printer.note(summary(&built, settings.options.write));
+    if settings.options.write
+        && let Some(first) = built.indexes.first()
+    {
+        let folder = fs_err::canonicalize(settings.directory.join(&first.folder))?;
+        printer.note(format!("install from it: {}", install_line(&folder)?));
+    }
+    Ok(Exit::Done)
+}
+
+fn summary(built: &Built, write: bool) -> String {
+    let files = printer::count(built.files_read as u64, "file", "files");
+    let read = format!("{files} read ({})", printer::bytes(built.bytes_read));
+    let count = |change: PageChange| built.pages.iter().filter(|page| page.change == change).count() as u64;
+    let removed = count(PageChange::Removed);
+    let written = printer::count(built.pages.len() as u64 - removed, "page", "pages");
+    let removed = if removed == 0 { String::new() } else { format!(", {removed} removed") };
+    if write {
+        format!("{read}, {written} written{removed}")
+    } else {
+        format!("{read}, {written} would be written{removed}")
+    }
+}
+
+/// A command that works when it is typed on this machine.
+fn install_line(folder: &Path) -> Result<String> {
+    let address = Url::from_directory_path(folder)
+        .map_err(|()| Failure::message("the folder has no address"))
+        .context("cannot print a command")?;
+    Ok(format!("pip install --index-url {address} NAME"))
+}
