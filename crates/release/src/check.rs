@@ -69,7 +69,7 @@ impl IndexFault {
 
 /// What a check found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Checked {
+pub struct CheckedIndex {
     /// The address of the first page.
     pub address: String,
     /// How many projects were read.
@@ -80,7 +80,7 @@ pub struct Checked {
     pub faults: Vec<IndexFault>,
 }
 
-impl Checked {
+impl CheckedIndex {
     /// `true` when an installation can fail.
     pub fn has_errors(&self) -> bool {
         self.faults.iter().any(|fault| fault.level == FaultLevel::Error)
@@ -95,7 +95,12 @@ const NOBODY: &str = "rocwheel-asks-for-a-project-that-does-not-exist";
 /// # Errors
 /// [`Error::Check`] when the first page cannot be read; an interruption. Everything else is a
 /// fault.
-pub fn check(fetch: &dyn Fetch, root: &Url, options: &CheckOptions, reporter: &dyn Reporter) -> Result<Checked, Error> {
+pub fn check(
+    fetch: &dyn Fetch,
+    root: &Url,
+    options: &CheckOptions,
+    reporter: &dyn Reporter,
+) -> Result<CheckedIndex, Error> {
     let site = Site { fetch, options, reporter };
     let mut faults = Vec::new();
     let names = site.root(root, &mut faults)?;
@@ -120,7 +125,7 @@ pub fn check(fetch: &dyn Fetch, root: &Url, options: &CheckOptions, reporter: &d
     let mut faults = all.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     faults.sort();
     faults.dedup();
-    Ok(Checked { address: root.to_string(), projects: names.len(), files: files.into_inner(), faults })
+    Ok(CheckedIndex { address: root.to_string(), projects: names.len(), files: files.into_inner(), faults })
 }
 
 /// An index that is being checked.

@@ -18,7 +18,7 @@ mod store;
 mod views;
 
 pub use build::{BuildOptions, Built, BuiltIndex, PageChange, PageFile, build};
-pub use check::{CheckOptions, Checked, FaultLevel, FolderSite, IndexFault, check};
+pub use check::{CheckOptions, CheckedIndex, FaultLevel, FolderSite, IndexFault, check};
 pub use error::Error;
 pub use folder::FolderStore;
 pub use layout::Layout;

@@ -171,7 +171,8 @@ impl Fetch for Endless {
         let page: &[u8] = b"<a href='/huge-1.0.tar.gz'>huge</a>";
         let body: Box<dyn Read + Send> =
             if address.path().contains(".gz") { Box::new(std::io::repeat(0)) } else { Box::new(page) };
-        Ok(Answer { status: 200, content_type: "text/html".to_owned(), address: address.clone(), body })
+        let (content_type, cache_control) = ("text/html".to_owned(), String::new());
+        Ok(Answer { status: 200, content_type, cache_control, size: None, address: address.clone(), body })
     }
 }
 

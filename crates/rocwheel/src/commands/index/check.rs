@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use rocwheel_index::{Fetch, Http};
-use rocwheel_release::{CheckOptions, Checked, FaultLevel, FolderSite, check};
+use rocwheel_release::{CheckOptions, CheckedIndex, FaultLevel, FolderSite, check};
 use rocwheel_report::Exit;
 use serde::Serialize;
 use url::Url;
@@ -77,7 +77,7 @@ fn roots(folder: &Path) -> Result<Vec<Url>> {
 
 #[derive(Serialize)]
 struct Report<'a> {
-    indexes: &'a [Checked],
+    indexes: &'a [CheckedIndex],
 }
 
 /// Checks the indexes and prints their faults.
@@ -92,7 +92,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         };
         all.push(check(&*site, root, &settings.options, printer.reporter())?);
     }
-    let exit = if all.iter().any(Checked::has_errors) { Exit::Failed } else { Exit::Done };
+    let exit = if all.iter().any(CheckedIndex::has_errors) { Exit::Failed } else { Exit::Done };
     if printer.format() == Format::Json {
         printer.json(&Report { indexes: &all })?;
         return Ok(exit);
@@ -103,7 +103,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     Ok(exit)
 }
 
-fn show(checked: &Checked, printer: &Printer) -> Result<()> {
+fn show(checked: &CheckedIndex, printer: &Printer) -> Result<()> {
     for fault in &checked.faults {
         let word = match fault.level {
             FaultLevel::Error => "error",
