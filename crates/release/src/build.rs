@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::facts::{self, Facts, Fault};
 use crate::known::{self, KnownFile, KnownProject};
 use crate::layout::{self, IndexRoot, Layout};
-use crate::listing::{Listing, NameFilter, clashes};
+use crate::listing::{Distribution, Listing, NameFilter, clashes};
 use crate::status::{self, StatusTable};
 use crate::store::{Store, StoredFile};
 use crate::{Error, View};
@@ -263,12 +263,12 @@ impl Reading<'_> {
         let found = Mutex::new((BTreeMap::new(), Vec::new()));
         let read = unread.par_iter().try_for_each(|distribution| -> Result<(), Error> {
             reporter.check()?;
-            let path = self.store.local(&distribution.file)?;
-            let facts = Facts::read(&path, distribution, reporter);
+            let facts = Facts::read(self.store, distribution, reporter);
             let (found, problems) = &mut *found.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             match facts {
                 Ok(facts) => drop(found.insert(distribution.file.key.clone(), facts)),
                 Err(Fault::Interrupted(interrupted)) => return Err(interrupted.into()),
+                Err(Fault::Store(error)) => return Err(error),
                 Err(Fault::File(reason)) => problems.push(format!("`{}`: {reason}", distribution.file.key)),
             }
             Ok(())
@@ -281,6 +281,7 @@ impl Reading<'_> {
             problems.sort();
             return Err(Error::Files { problems });
         }
+        warn_of_downloads(&unread, &found, reporter);
         let old = self.old_times(unread.iter().map(|distribution| distribution.project.as_str()).collect())?;
         for distribution in &unread {
             let file = &distribution.file;
@@ -321,11 +322,25 @@ impl Reading<'_> {
     }
 }
 
+/// Reports the bytes that only a recorded hash would have saved.
+fn warn_of_downloads(read: &[&Distribution], found: &BTreeMap<String, Facts>, reporter: &dyn Reporter) {
+    let is_downloaded = |one: &&&Distribution| found.get(&one.file.key).is_some_and(|facts| facts.downloaded);
+    let sizes: Vec<u64> = read.iter().filter(is_downloaded).map(|one| one.file.size).collect();
+    if !sizes.is_empty() {
+        reporter.warn(&format!(
+            "{} of {} files had no SHA-256 in the store, so {} bytes were downloaded to hash them; `rocwheel release upload` stores it",
+            sizes.len(),
+            read.len(),
+            sizes.iter().sum::<u64>()
+        ));
+    }
+}
+
 /// METADATA of a wheel and its key.
 fn metadata_of(store: &dyn Store, file: &StoredFile) -> Result<Option<(String, Vec<u8>)>, Error> {
     if !rocwheel_wheel::WheelName::is_wheel(file_name(&file.key)) {
         return Ok(None);
     }
-    let bytes = facts::metadata(&store.local(file)?)?;
+    let bytes = facts::metadata(file, &store.bytes(file)?)?;
     Ok(Some((format!("{}.metadata", file.key), bytes)))
 }

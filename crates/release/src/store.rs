@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 
+use rocwheel_content::{Content, Digest};
 use rocwheel_report::Reporter;
 
 use crate::Error;
@@ -18,6 +19,14 @@ pub struct StoredFile {
     pub size: u64,
     /// A text that changes when the file does: its time of modification, or its ETag.
     pub stamp: String,
+}
+
+/// Where the bytes of a stored file are.
+pub enum StoredBytes {
+    /// In a file of this machine.
+    Local(PathBuf),
+    /// Elsewhere: each read at another place is a request, so no more is read than is needed.
+    Remote(Box<dyn Content>),
 }
 
 /// Keeps other publishers away from a store until it is dropped.
@@ -35,11 +44,17 @@ pub trait Store: Send + Sync {
     /// A store that cannot be listed; an interruption.
     fn list(&self, folder: &str, reporter: &dyn Reporter) -> Result<Vec<StoredFile>, Error>;
 
-    /// A file on this machine that has the bytes of a stored file.
+    /// The bytes of a stored file, at random access.
     ///
     /// # Errors
     /// What cannot be read.
-    fn local(&self, file: &StoredFile) -> Result<PathBuf, Error>;
+    fn bytes(&self, file: &StoredFile) -> Result<StoredBytes, Error>;
+
+    /// The SHA-256 that the store keeps of a file; `None` where only its bytes tell.
+    ///
+    /// # Errors
+    /// A store that cannot be asked.
+    fn sha256(&self, file: &StoredFile) -> Result<Option<Digest>, Error>;
 
     /// The bytes of a page or another small file; `None` when there is none.
     ///
