@@ -17,7 +17,7 @@ mod status;
 mod store;
 mod views;
 
-pub use build::{BuildOptions, Built, PageChange, PageFile, build};
+pub use build::{BuildOptions, Built, BuiltIndex, PageChange, PageFile, build};
 pub use error::Error;
 pub use folder::FolderStore;
 pub use layout::Layout;
