@@ -23,7 +23,7 @@ use crate::known::{self, KnownFile, KnownProject};
 use crate::layout::{self, IndexRoot, Layout};
 use crate::listing::{Distribution, Listing, NameFilter, clashes};
 use crate::status::{self, StatusTable};
-use crate::store::{Store, StoredFile};
+use crate::store::{Store, StoredFile, with_threads};
 use crate::{Error, View};
 use pages::Writer;
 
@@ -99,7 +99,8 @@ pub struct Built {
     pub pages: Vec<PageFile>,
     /// How many files were read because they are new or changed.
     pub files_read: usize,
-    /// Their bytes.
+    /// The bytes that were read of them. Of a wheel in a bucket with a known SHA-256, that is
+    /// METADATA.
     pub bytes_read: u64,
     /// Files that are archives and no Python packages.
     pub ignored: Vec<String>,
@@ -112,6 +113,10 @@ pub struct Built {
 /// page is written; [`Error::Layout`], [`Error::Empty`], [`Error::ForeignPage`], [`Error::Status`];
 /// what cannot be read or written.
 pub fn build(store: &dyn Store, options: &BuildOptions, reporter: &dyn Reporter) -> Result<Built, Error> {
+    with_threads(store, || build_index(store, options, reporter))
+}
+
+fn build_index(store: &dyn Store, options: &BuildOptions, reporter: &dyn Reporter) -> Result<Built, Error> {
     let began = SystemTime::now();
     let _lock = options.write.then(|| store.lock()).transpose()?;
     let listing = list(store, options, reporter)?;
@@ -134,7 +139,7 @@ pub fn build(store: &dyn Store, options: &BuildOptions, reporter: &dyn Reporter)
     }
     let records = records(store, reporter)?;
     let work = Reading { store, listing: &listing, records: &records, options, began };
-    let (files, read) = work.files(problems, reporter)?;
+    let (files, read, bytes_read) = work.files(problems, reporter)?;
     if options.address.is_none() && listing.others.keys().any(|key| key.ends_with(".provenance")) {
         reporter.warn("attestations (`*.provenance`) are not on the pages: they need the public address of the index");
     }
@@ -166,7 +171,7 @@ pub fn build(store: &dyn Store, options: &BuildOptions, reporter: &dyn Reporter)
         indexes,
         pages: writer.done(),
         files_read: read.len(),
-        bytes_read: read.iter().map(|file| file.size).sum(),
+        bytes_read,
         ignored: listing.ignored,
     })
 }
@@ -233,12 +238,13 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// What is known of every distribution by key, and those that were read for it.
+    /// What is known of every distribution by key, those that were read for it, and how many bytes
+    /// of them.
     fn files(
         &self,
         mut problems: Vec<String>,
         reporter: &dyn Reporter,
-    ) -> Result<(BTreeMap<String, KnownFile>, Vec<StoredFile>), Error> {
+    ) -> Result<(BTreeMap<String, KnownFile>, Vec<StoredFile>, u64), Error> {
         let known: BTreeMap<&str, &KnownFile> = self
             .records
             .values()
@@ -281,6 +287,7 @@ impl Reading<'_> {
             problems.sort();
             return Err(Error::Files { problems });
         }
+        let bytes = found.values().map(|facts: &Facts| facts.bytes).sum();
         warn_of_downloads(&unread, &found, reporter);
         let old = self.old_times(unread.iter().map(|distribution| distribution.project.as_str()).collect())?;
         for distribution in &unread {
@@ -299,7 +306,7 @@ impl Reading<'_> {
             files.insert(file.key.clone(), KnownFile::new(file, facts, uploaded, self.began));
         }
         let read = unread.into_iter().map(|distribution| distribution.file.clone()).collect();
-        Ok((files, read))
+        Ok((files, read, bytes))
     }
 
     /// When files were published, by name and SHA-256, as the pages of these projects have it. The

@@ -23,6 +23,8 @@ pub(crate) struct Facts {
     pub(crate) requires_python: Option<String>,
     /// SHA-256 of METADATA in hexadecimal; only wheels have it beside them.
     pub(crate) metadata_sha256: Option<String>,
+    /// The bytes that were read of the file.
+    pub(crate) bytes: u64,
     /// `true` when all of a remote file was read to hash it.
     pub(crate) downloaded: bool,
 }
@@ -50,8 +52,10 @@ impl Facts {
         };
         let file = &distribution.file;
         let bytes = store.bytes(file).map_err(Fault::Store)?;
+        let mut size = 0;
         let (headers, metadata_sha256) = if distribution.wheel.is_some() {
             let metadata = metadata(file, &bytes).map_err(|error| fault(with_causes(&error)))?;
+            size = metadata.len() as u64;
             let text = String::from_utf8_lossy(&metadata);
             (Some(Headers::parse(&text)), Some(hexadecimal(&sha256(&metadata))))
         } else if distribution.name().ends_with(".zip") {
@@ -77,6 +81,7 @@ impl Facts {
             sha256: hexadecimal(&digest),
             requires_python,
             metadata_sha256,
+            bytes: if known.is_some() { size } else { file.size },
             downloaded: known.is_none() && matches!(bytes, StoredBytes::Remote(_)),
         })
     }

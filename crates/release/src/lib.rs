@@ -1,9 +1,10 @@
 //! Input: finished wheels and source distributions in a store. Output: a package index over them,
 //! which pip, uv and browsers read, and an answer to whether an index can be trusted.
 //!
-//! A store is a folder ([`FolderStore`]) or part of a bucket ([`S3Store`]). [`build()`] lists a [`Store`], reads what is new in it, and writes the pages that changed. The
-//! pages themselves are made in [`rocwheel_index::pages`], from facts alone. [`check()`] reads an
-//! index as an installer does and reports what is wrong with it.
+//! A store is a folder ([`FolderStore`]) or part of a bucket ([`S3Store`]). [`build()`] lists a
+//! [`Store`], reads what is new in it, and writes the pages that changed. The pages themselves are
+//! made in [`rocwheel_index::pages`], from facts alone. [`check()`] reads an index as an installer
+//! does and reports what is wrong with it.
 
 pub mod build;
 mod error;

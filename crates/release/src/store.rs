@@ -37,6 +37,12 @@ pub trait Store: Send + Sync {
     /// The store as messages name it.
     fn name(&self) -> String;
 
+    /// How many requests at once are worth their threads; `None` where the processors are what takes
+    /// the time.
+    fn requests(&self) -> Option<usize> {
+        None
+    }
+
     /// All files below a folder (empty: the whole store), sorted by key, without those below further
     /// folders whose names begin with a dot. A folder that does not exist has no files.
     ///
@@ -79,4 +85,14 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// [`Error::Locked`] when another one is at work.
     fn lock(&self) -> Result<StoreLock, Error>;
+}
+
+/// Runs `work` with as many threads as the requests of a store deserve.
+pub(crate) fn with_threads<T: Send>(store: &dyn Store, work: impl FnOnce() -> T + Send) -> T {
+    let more = store.requests().filter(|requests| *requests > rayon::current_num_threads());
+    let pool = more.and_then(|requests| rayon::ThreadPoolBuilder::new().num_threads(requests).build().ok());
+    match pool {
+        Some(pool) => pool.install(work),
+        None => work(),
+    }
 }

@@ -299,10 +299,12 @@ fn retries() -> RetryConfig {
 }
 
 /// The SHA-256 of all bytes: the server's own unless it is one of parts, else the one that an
-/// upload left (in the order of AMD's `manage_structured.py`).
+/// upload left (in the order of AMD's `manage_structured.py`). An ETag with a hyphen is that of an
+/// object of parts, whose checksum some servers do not mark.
 fn checksum(headers: &HeaderMap) -> Option<Digest> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    let is_of_parts = text("x-amz-checksum-type") == Some("COMPOSITE");
+    let has_parts = text(ETAG.as_str()).is_some_and(|etag| etag.contains('-'));
+    let is_of_parts = has_parts || text("x-amz-checksum-type") == Some("COMPOSITE");
     let own = text("x-amz-checksum-sha256").filter(|_| !is_of_parts).and_then(|text| {
         let bytes = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, text).ok()?;
         Digest::try_from(bytes).ok()
@@ -349,6 +351,7 @@ mod tests {
         assert_eq!(of(&[("x-amz-checksum-sha256", own), left]), Some(2));
         assert_eq!(of(&[("x-amz-checksum-sha256", &format!("{own}-3")), left]), Some(1));
         assert_eq!(of(&[("x-amz-checksum-sha256", own), ("x-amz-checksum-type", "COMPOSITE"), left]), Some(1));
+        assert_eq!(of(&[("x-amz-checksum-sha256", own), ("etag", "\"0f-3\""), left]), Some(1));
         assert_eq!(of(&[("x-amz-meta-checksum-sha256", "xyz")]), None);
         assert_eq!(of(&[]), None);
         let times = [("date", "Sun, 22 Nov 2026 10:00:30 GMT"), ("last-modified", "Sun, 22 Nov 2026 10:00:00 GMT")];

@@ -21,7 +21,7 @@ const TAIL: u64 = 256 << 10;
 /// Bytes of the first range elsewhere: more than METADATA has, packed.
 const FIRST: u64 = 64 << 10;
 /// Bytes of the largest range. With one for each thread, this bounds the memory.
-const LARGEST: u64 = 8 << 20;
+const LARGEST: u64 = 4 << 20;
 
 /// The bytes of an object, as it was when it was listed.
 pub(super) struct S3Content {

@@ -32,6 +32,9 @@ pub use fault::BucketFault;
 use lease::Lease;
 pub use upload::{Upload, UploadOptions, UploadState, collect_uploads, plan_uploads, upload};
 
+/// Requests at the same time. An answer takes some 30 ms, of which the processor works one.
+const REQUESTS: usize = 16;
+
 /// Who keeps publishers from each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreLocking {
@@ -155,6 +158,10 @@ impl S3Store {
 impl Store for S3Store {
     fn name(&self) -> String {
         self.address.to_string()
+    }
+
+    fn requests(&self) -> Option<usize> {
+        Some(REQUESTS)
     }
 
     fn list(&self, folder: &str, reporter: &dyn Reporter) -> Result<Vec<StoredFile>, Error> {

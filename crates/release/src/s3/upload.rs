@@ -18,7 +18,7 @@ use walkdir::{DirEntry, WalkDir};
 use super::{BucketFault, S3Store, multipart};
 use crate::Error;
 use crate::listing::NameFilter;
-use crate::store::{Store as _, StoredBytes, StoredFile};
+use crate::store::{Store as _, StoredBytes, StoredFile, with_threads};
 
 /// How files are uploaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,7 +95,7 @@ pub fn plan_uploads(
             (false, _) => Err(format!("`{}`", store.shown(key))),
         })
     };
-    let planned = files.par_iter().zip(&sizes).map(plan).collect::<Result<Vec<_>, _>>();
+    let planned = with_threads(store, || files.par_iter().zip(&sizes).map(plan).collect::<Result<Vec<_>, _>>());
     reporter.end();
     let (mut uploads, mut problems) = (Vec::new(), Vec::new());
     for planned in planned? {
@@ -144,7 +144,7 @@ pub fn upload(store: &S3Store, uploads: &[Upload], reporter: &dyn Reporter) -> R
         verify(store, upload)
     };
     // Parts of one large file are uploaded at the same time, so one file after the other is enough.
-    let done = small.par_iter().try_for_each(put).and_then(|()| {
+    let done = with_threads(store, || small.par_iter().try_for_each(put)).and_then(|()| {
         large.iter().try_for_each(|upload| {
             multipart::put(store, upload, reporter)?;
             verify(store, upload)
