@@ -102,13 +102,13 @@ fn parts(
     reporter: &dyn Reporter,
 ) -> Result<Vec<PartReceipt>, Error> {
     let unread = |source| Error::Read { path: upload.path.clone(), source };
-    let file = std::fs::File::open(&upload.path).map_err(unread)?;
+    let file = fs_err::File::open(&upload.path).map_err(unread)?;
     let length = PART.max(upload.size.div_ceil(MOST));
     let mut hasher = Sha256::new();
     let read = |number: u64| {
         let start = number * length;
         let mut bytes = vec![0; length.min(upload.size - start) as usize];
-        file.read_exact_at(start, &mut bytes)?;
+        ReadAt::read_exact_at(file.file(), start, &mut bytes)?;
         hasher.update(&bytes);
         Ok((number + 1, Bytes::from(bytes)))
     };

@@ -123,7 +123,8 @@ fn download_digest(store: &S3Store, file: &StoredFile, reporter: &dyn Reporter) 
 
 /// Files that an index lists: their bytes are promised.
 fn is_distribution(key: &str) -> bool {
-    WheelName::is_wheel(key) || key.ends_with(".whl.metadata") || key.ends_with(".tar.gz") || key.ends_with(".zip")
+    let key = key.strip_suffix(".metadata").unwrap_or(key);
+    WheelName::is_wheel(key) || [".tar.gz", ".zip"].iter().any(|ending| key.ends_with(ending))
 }
 
 /// Uploads what the bucket does not have.
@@ -155,7 +156,7 @@ pub fn upload(store: &S3Store, uploads: &[Upload], reporter: &dyn Reporter) -> R
 }
 
 fn put_small(store: &S3Store, upload: &Upload) -> Result<(), Error> {
-    let bytes = std::fs::read(&upload.path).map_err(|source| Error::Read { path: upload.path.clone(), source })?;
+    let bytes = fs_err::read(&upload.path).map_err(|source| Error::Read { path: upload.path.clone(), source })?;
     if sha256(&bytes) != upload.sha256 {
         return Err(changed_here(upload));
     }
