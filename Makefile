@@ -1,6 +1,6 @@
 # Everything here works on a fresh Debian machine that has Rust and Python; scripts/setup installs
 # the rest.
-.PHONY: demo setup lint test test-real dist bench bench-split bench-audit bench-build bench-hipify clean
+.PHONY: demo setup lint test test-real dist bench bench-split bench-audit bench-build bench-hipify bench-index clean
 
 demo:
 	scripts/demo
@@ -36,6 +36,9 @@ bench-build: setup
 
 bench-hipify: setup
 	scripts/run-benchmark-hipify
+
+bench-index: setup
+	scripts/run-benchmark-index
 
 dist:
 	scripts/dist

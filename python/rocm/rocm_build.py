@@ -1,8 +1,10 @@
-"""The build backend of the `rocm` package: `src/rocm_sdk/_dist_info.py` in, a wheel or source distribution out.
+"""The build backend of the `rocm` package. Input: `src/rocm_sdk/_dist_info.py`. Output: a wheel or
+source distribution.
 
-`rocm` only selects other packages, and which ones depends on the machine, so it is shipped as a source distribution
-that every machine builds for itself. That has to work in an empty environment without an index: this backend (PEP 517,
-in the tree through `backend-path`) requires nothing but Python 3.10.
+`rocm` only selects other packages, and the selection depends on the machine. So it is shipped as a
+source distribution, and every machine builds its own wheel. That must work in an empty environment
+without an index: this backend (PEP 517, in the tree through `backend-path`) requires nothing but
+Python 3.10.
 
 Everything is computed from `_dist_info.py`; release tools edit that file and repack the archive.
 """
@@ -35,7 +37,8 @@ CLASSIFIERS = (
 ENTRY_POINTS = "[console_scripts]\nrocm-sdk = rocm_sdk.__main__:main\n"
 WHEEL = "Wheel-Version: 1.0\nGenerator: rocm_build\nRoot-Is-Purelib: false\nTag: py3-none-any\n"
 
-# 1980-01-01, the first moment a ZIP file can express: the archives depend on nothing but their contents.
+# 1980-01-01, the first time that a ZIP file can represent: the archives depend only on their
+# contents.
 ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 TAR_TIME = 315532800
 
@@ -51,7 +54,7 @@ def get_requires_for_build_sdist(config_settings: Settings = None) -> list[str]:
 
 
 def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: Settings = None) -> str:
-    """PEP 517: writes the `.dist-info` folder, without RECORD; the answer is its name."""
+    """PEP 517: writes the `.dist-info` folder, without RECORD, and returns its name."""
     information = load_dist_info()
     name = f"{archive_stem(information)}.dist-info"
     directory = Path(metadata_directory, name)
@@ -62,7 +65,7 @@ def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: S
 
 
 def build_wheel(wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None) -> str:
-    """PEP 517: builds the wheel for this machine; the answer is its file name."""
+    """PEP 517: builds the wheel for this machine and returns its file name."""
     information = load_dist_info()
     family = resolve_family(information)
     stem = archive_stem(information)
@@ -74,7 +77,7 @@ def build_wheel(wheel_directory: str, config_settings: Settings = None, metadata
     members[f"{stem}.dist-info/RECORD"] = f"{record}{stem}.dist-info/RECORD,,\n".encode()
 
     file_name = f"{stem}-py3-none-any.whl"
-    # Stored, because Python's zlib gives other bytes with every version of it.
+    # Stored, because the output of Python's zlib differs between its versions.
     with zipfile.ZipFile(Path(wheel_directory, file_name), "w", zipfile.ZIP_STORED) as archive:
         for name, content in members.items():
             entry = zipfile.ZipInfo(name, ZIP_TIME)
@@ -85,7 +88,8 @@ def build_wheel(wheel_directory: str, config_settings: Settings = None, metadata
 
 
 def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
-    """PEP 517: builds the source distribution, the same on every machine; the answer is its file name."""
+    """PEP 517: builds the source distribution, which is the same on every machine, and returns its
+    file name."""
     information = load_dist_info()
     stem = archive_stem(information)
     members = dict(source_files())
@@ -105,14 +109,14 @@ def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
 
 
 def load_dist_info(path: Path | None = None) -> ModuleType:
-    """Runs `_dist_info.py` by path: the package it belongs to is not installed yet."""
+    """Runs `_dist_info.py` by path, because its package is not installed yet."""
     path = ROOT / "src" / "rocm_sdk" / "_dist_info.py" if path is None else path
     specification = importlib.util.spec_from_file_location("rocm_sdk_dist_info", path)
     if specification is None or specification.loader is None:
         raise ImportError(f"Cannot load `{path}`")
     module = importlib.util.module_from_spec(specification)
     sys.modules["rocm_sdk_dist_info"] = module
-    # Compiling would leave a __pycache__ in the source tree, and could use the one of an edited file.
+    # Compiling would leave a __pycache__ in the source tree, and an existing one might be outdated.
     sys.dont_write_bytecode, before = True, sys.dont_write_bytecode
     try:
         specification.loader.exec_module(module)
@@ -122,8 +126,9 @@ def load_dist_info(path: Path | None = None) -> ModuleType:
 
 
 def resolve_family(information: ModuleType) -> str | None:
-    """What the bare extras stand for on this machine; ValueError if `ROCM_SDK_TARGET_FAMILY` asks for another."""
-    # TheRock's own `_dist_info.py` takes a placeholder for a family where a distribution has none.
+    """The family of the bare extras on this machine. Raises ValueError if `ROCM_SDK_TARGET_FAMILY`
+    names a family that is not available."""
+    # TheRock's own `_dist_info.py` treats a placeholder as a family if a distribution has none.
     has_families = bool(information.AVAILABLE_TARGET_FAMILIES)
     family: str | None = information.determine_target_family() if has_families else None
     available = ", ".join(information.AVAILABLE_TARGET_FAMILIES) or "none"
@@ -132,7 +137,8 @@ def resolve_family(information: ModuleType) -> str | None:
 
 
 def static_family(information: ModuleType) -> str | None:
-    """What the bare extras stand for in the source distribution, which must not depend on the machine."""
+    """The family of the bare extras in the source distribution, which must not depend on the
+    machine."""
     if not information.AVAILABLE_TARGET_FAMILIES:
         return None
     families: list[str] = [information.DEFAULT_TARGET_FAMILY, *information.AVAILABLE_TARGET_FAMILIES]
@@ -140,13 +146,14 @@ def static_family(information: ModuleType) -> str | None:
 
 
 def install_requires(information: ModuleType, family: str | None) -> list[str]:
-    """What is always required. TheRock's function takes the family, ours has no use for one."""
+    """The requirements without an extra. TheRock's function expects the family, ours does not need
+    it."""
     function = information.build_install_requires
     return function(family) if inspect.signature(function).parameters else function()
 
 
 def extras_of(information: ModuleType, family: str | None) -> dict[str, list[str]]:
-    """The extras with their requirements; TheRock's `_dist_info.py` only has those for each target."""
+    """The extras with their requirements; TheRock's `_dist_info.py` has only those for each target."""
     if hasattr(information, "build_extras"):
         return information.build_extras(family)
     extras = {
@@ -170,8 +177,8 @@ def archive_stem(information: ModuleType) -> str:
 def metadata_text(information: ModuleType, family: str | None) -> str:
     """Core metadata 2.4, without the description.
 
-    `Dynamic` must be two lines spelled exactly so. Otherwise uv takes the requirements of the source distribution for
-    final, never runs this backend, and installs for the wrong machine.
+    `Dynamic` must be two lines in exactly this spelling. Otherwise uv treats the requirements of
+    the source distribution as final, never runs this backend, and installs for the wrong machine.
     """
     lines = [
         "Metadata-Version: 2.4",
@@ -196,13 +203,13 @@ def metadata_text(information: ModuleType, family: str | None) -> str:
 
 
 def package_information(information: ModuleType, family: str | None) -> bytes:
-    """PKG-INFO, or METADATA: the headers and the README."""
+    """The text of PKG-INFO and METADATA: the headers and the README."""
     readme = ROOT.joinpath("README.md").read_bytes().replace(b"\r\n", b"\n")
     return metadata_text(information, family).encode() + b"\n" + readme
 
 
 def dist_info_members(information: ModuleType, family: str | None) -> dict[str, bytes]:
-    """The files of the wheel's `.dist-info` folder, apart from RECORD."""
+    """The files of the wheel's `.dist-info` folder, except RECORD."""
     return {
         "METADATA": package_information(information, family),
         "WHEEL": WHEEL.encode(),
@@ -212,7 +219,7 @@ def dist_info_members(information: ModuleType, family: str | None) -> dict[str, 
 
 
 def requires_text(information: ModuleType, family: str | None) -> str:
-    """`requires.txt` as setuptools writes it: one section for each extra and marker, sorted by name."""
+    """`requires.txt` in setuptools' format: a section for each extra and marker, sorted by name."""
     sections: dict[str, list[str]] = {}
     for extra, requirements in extras_of(information, family).items():
         sections.setdefault(extra, [])
@@ -245,7 +252,7 @@ def static_files(information: ModuleType) -> dict[str, bytes]:
 
 
 def source_files() -> Iterable[tuple[str, bytes]]:
-    """The files of this tree that are shipped, sorted by path relative to it."""
+    """The files of this tree that are shipped, as sorted relative paths with their contents."""
     paths = [ROOT / "README.md", ROOT / "pyproject.toml", ROOT / "rocm_build.py"]
     paths += [path for path in (ROOT / "src" / "rocm_sdk").rglob("*") if path.is_file()]
     named = {path.relative_to(ROOT).as_posix(): path for path in paths if "__pycache__" not in path.parts}

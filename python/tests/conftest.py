@@ -1,4 +1,5 @@
-"""The distribution the tests share: the whole set, small, with libraries that load and programs that run."""
+"""The distribution that the tests share: the whole set, but small, with loadable libraries and
+runnable programs."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ TOOLS = ("rocminfo", "hipconfig", "offload-arch", "hipcc")
 
 @pytest.fixture(scope="session")
 def binaries(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Compiled files, laid out as site-packages: core, and libraries that need it."""
+    """Compiled files in the layout of site-packages: core, and libraries that need it."""
     root = tmp_path_factory.mktemp("binaries")
     core = root / "_rocm_sdk_core"
     compile_library(core / "lib" / "libhsa-runtime64.so.1", "int hsa(void) { return 1; }")
@@ -62,12 +63,12 @@ def binaries(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def distribution(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Path:
-    """A folder with the wheels and the selector's source distribution, for a machine without GPU."""
+    """A folder with the wheels and the selector's source distribution, for a machine without a GPU."""
     return make_distribution(tmp_path_factory.mktemp("distribution"), binaries)
 
 
 def make_distribution(directory: Path, binaries: Path, *gpus: int, version: str = VERSION) -> Path:
-    """Writes the set; `gpus` are those of the machine it believes to be on."""
+    """Writes the set; `gpus` are the GPUs of the simulated machine."""
     topology = make_topology(directory / "topology", *gpus)
     wheels = directory / "wheels"
 
@@ -146,7 +147,7 @@ def site(tmp_path: Path) -> Site:
 
 @pytest.fixture
 def devel(site: Site, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """`rocm_sdk._devel` of that site, in this process."""
+    """`rocm_sdk._devel` of that site, imported into this process."""
     monkeypatch.syspath_prepend(str(site.directory))
     yield importlib.import_module("rocm_sdk._devel")
     for name in [name for name in sys.modules if name.split(".")[0] == "rocm_sdk"]:

@@ -1,4 +1,5 @@
-"""Small ROCm distributions, made by code: wheels, the selector's tree and source distribution, and environments."""
+"""Small ROCm distributions that are generated: wheels, the selector's tree and source distribution,
+and environments."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ PYTHON_FOLDER = Path(__file__).resolve().parent.parent
 SELECTOR = PYTHON_FOLDER / "rocm"
 TEMPLATE = SELECTOR / "src" / "rocm_sdk" / "_dist_info.py"
 VERSION = "6.4.0"
-# The one of this environment rather than another on PATH.
+# The one of this environment is preferred to another one on PATH.
 UV = next((str(path) for path in [Path(sys.executable).with_name("uv")] if path.exists()), "uv")
 
 
@@ -32,7 +33,8 @@ def tail(
     default: str | None = None,
     without: tuple[str, ...] = (),
 ) -> str:
-    """The generated lines of `_dist_info.py`, as the packaging tool writes them, for the shape `split`."""
+    """The generated lines of `_dist_info.py` for the shape `split`, like those of the packaging
+    tool."""
     lines = [f"__version__ = {version!r}", "PY_PACKAGE_SUFFIX_NONCE = ''"]
     lines.append('ALL_PACKAGES["libraries"].dist_package_template = "rocm-sdk-libraries"')
     lines += [f"ALL_PACKAGES.pop({name!r}, None)" for name in without]
@@ -41,13 +43,13 @@ def tail(
     lines += [f"AVAILABLE_TARGET_FAMILIES.append({target!r})" for target in targets]
     lines += ["THIS_TARGET_FAMILY = None", f"THIS_PACKAGE_ENTRY = ALL_PACKAGES[{logical!r}]"]
     if topology is not None:
-        # Not one of the real lines: the tests describe the GPUs of the machine so.
+        # Not a line of the packaging tool: it sets the GPUs of the machine for the tests.
         lines.append(f"KFD_TOPOLOGY = {str(topology)!r}")
     return "\n".join(lines) + "\n"
 
 
 def make_topology(directory: Path, *versions: int) -> Path:
-    """A driver's description of a processor (node 0) and GPUs by `gfx_target_version`."""
+    """A driver's description of a processor (node 0) and of GPUs with these `gfx_target_version`s."""
     for index, version in enumerate((0, *versions)):
         node = directory / str(index)
         node.mkdir(parents=True)
@@ -57,7 +59,7 @@ def make_topology(directory: Path, *versions: int) -> Path:
 
 
 def selector_tree(directory: Path, lines: str) -> Path:
-    """The source tree of the selector with these generated lines, egg-info included."""
+    """The source tree of the selector with these generated lines, including egg-info."""
     shutil.copytree(SELECTOR, directory, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
     information = directory / "src" / "rocm_sdk" / "_dist_info.py"
     information.write_text(TEMPLATE.read_text() + lines)
@@ -66,7 +68,7 @@ def selector_tree(directory: Path, lines: str) -> Path:
 
 
 def selector_sdist(tree: Path, output: Path) -> Path:
-    """The source distribution of that tree, packed as it is: also when the tree was edited afterwards."""
+    """The source distribution of that tree in its current state, which may have been edited."""
     version = next(line for line in (tree / "PKG-INFO").read_text().splitlines() if line.startswith("Version: "))
     stem = f"rocm-{version.removeprefix('Version: ')}"
     output.mkdir(parents=True, exist_ok=True)
@@ -78,7 +80,7 @@ def selector_sdist(tree: Path, output: Path) -> Path:
 
 @dataclass
 class Wheel:
-    """A wheel to write; the contents are bytes or files to copy."""
+    """A wheel to write; a member's contents are bytes, or a file to copy."""
 
     name: str
     version: str = VERSION
@@ -116,7 +118,7 @@ def _hash(content: bytes) -> str:
 
 
 def contents(distribution: str, platform_package: str, libraries: Sequence[object], tools: Sequence[object]) -> bytes:
-    """A `_contents.json`; a library is a path, or a pair of path and the reason not to load it."""
+    """A `_contents.json`; a library is a path, or a pair of a path and the reason not to load it."""
     rows = []
     for library in libraries:
         path, reason = library if isinstance(library, tuple) else (library, None)
@@ -139,7 +141,7 @@ def tool(name: str, path: str, *, devel: bool = False, **probe: object) -> dict[
 
 
 def pure_files(package: str, lines: str) -> dict[str, bytes | Path]:
-    """The Python that ships in a package, with its `_dist_info.py`."""
+    """The Python code of a package, with its `_dist_info.py`."""
     folder = PYTHON_FOLDER / package.replace("_", "-") / "src" / package
     files: dict[str, bytes | Path] = {f"{package}/{path.name}": path for path in folder.glob("*.py")}
     files[f"{package}/_dist_info.py"] = (TEMPLATE.read_text() + lines).encode()
@@ -147,16 +149,17 @@ def pure_files(package: str, lines: str) -> dict[str, bytes | Path]:
 
 
 def compile_library(path: Path, source: str, *arguments: str) -> Path:
-    """A shared library under its own SONAME."""
+    """Compiles a shared library whose SONAME is its file name."""
     path.parent.mkdir(parents=True, exist_ok=True)
     command = ["cc", "-shared", "-fPIC", "-O0", f"-Wl,-soname,{path.name}", "-o", path, "-x", "c", "-"]
-    # -x none: what follows are objects, not C.
+    # -x none: the following arguments are objects, not C.
     run([*command, "-x", "none", *arguments], input=source)
     return path
 
 
 def devel_tar(members: list[tuple[str, bytes | str | None]]) -> bytes:
-    """A `_devel.tar`: contents for a file, text for a link, None for a folder; in this order."""
+    """A `_devel.tar` with these members in this order: contents for a file, text for a link, None
+    for a folder."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name, content in members:
@@ -175,7 +178,7 @@ def devel_tar(members: list[tuple[str, bytes | str | None]]) -> bytes:
 
 
 def run(command: list[object], *, check: bool = True, **options: object) -> subprocess.CompletedProcess[str]:
-    """Runs a command and takes its output; a failure shows it."""
+    """Runs a command and captures its output, which a failure prints."""
     result = subprocess.run(
         [str(part) for part in command],
         capture_output=True,
@@ -188,7 +191,7 @@ def run(command: list[object], *, check: bool = True, **options: object) -> subp
 
 
 def clean_environment(**more: str) -> dict[str, str]:
-    """The variables of this process, without those that steer ROCm, pip, uv and Python."""
+    """The variables of this process without those that affect ROCm, pip, uv and Python."""
     steering = ("ROCM_", "HSA_", "PIP_", "UV_", "PYTHON", "VIRTUAL_ENV", "LD_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(steering)}
     return {**kept, **more}
@@ -196,7 +199,8 @@ def clean_environment(**more: str) -> dict[str, str]:
 
 @dataclass
 class Environment:
-    """A virtual environment without pip in it; pip and uv work on it from outside, with caches of their own."""
+    """A virtual environment without pip; pip and uv manage it from outside, each with its own
+    cache."""
 
     directory: Path
     wheels: Path
@@ -221,7 +225,8 @@ class Environment:
 
     def install(self, *requirements: str, check: bool = True, **more: str) -> subprocess.CompletedProcess[str]:
         find = ["--no-index", "--find-links", self.wheels]
-        # uv keeps what it read of a local file by its time, so a private cache also when warmth is not the question.
+        # uv caches what it read of a local file by time stamp, so the cache must be private in any
+        # case.
         cache = self.cache or self.directory / "cache"
         if self.installer == "pip":
             keep = ["--cache-dir", cache] if self.cache else ["--no-cache-dir"]
@@ -261,7 +266,7 @@ class Environment:
         return sorted(path.name.split("-")[0] for path in self.site.glob("rocm*.dist-info"))
 
     def files(self) -> list[str]:
-        """All files and links of site-packages and bin that a bare environment does not have."""
+        """All files and links in site-packages and bin, except those of a new environment."""
         bare = ("python", "activate", "Activate")
         found = [path for folder in (self.site, self.python.parent) for path in folder.rglob("*")]
         return sorted(

@@ -1,8 +1,9 @@
-"""What the tests need of the machine: other users, file systems of their own, and processes that end at a chosen step."""
+"""Other users, separate file systems, and processes that end at a chosen step."""
 
 from __future__ import annotations
 
-# What `rocm-sdk` imports is imported here, so that a process that is forked need not, nor be able to.
+# The modules that `rocm-sdk` imports are imported here, because a forked process may be unable to
+# do it.
 import argparse  # noqa: F401
 import contextlib
 import csv  # noqa: F401
@@ -25,12 +26,13 @@ from pathlib import Path
 import pytest
 
 NOBODY = 65534
-# What changes files, as Python's audit hooks name it.
+# The operations that change files, by their names in Python's audit hooks.
 CHANGES = frozenset({"os.link", "os.symlink", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "os.utime"})
 
 
 def needs_root() -> None:
-    """Other users and mounts are root's to have; where there is none, a test that wants them fails in CI."""
+    """Only root has other users and mounts. Without root the tests that need them are skipped, or
+    fail in CI."""
     if os.geteuid() == 0:
         return
     if os.environ.get("CI") == "true":
@@ -39,7 +41,8 @@ def needs_root() -> None:
 
 
 def mounting(*mounts: str) -> tuple[str, ...]:
-    """A command that runs another where these mounts are, for it alone: the arguments of `mount`, a string for each."""
+    """A command prefix that runs another command with these private mounts; each is a string of
+    arguments of `mount`."""
     needs_root()
     if shutil.which("unshare") is None:
         pytest.fail("unshare is missing: install util-linux")
@@ -48,7 +51,8 @@ def mounting(*mounts: str) -> tuple[str, ...]:
 
 
 def forked(function: Callable[[], int | None]) -> tuple[int, str]:
-    """Runs a function in a process of its own: exit status (negative for a signal) and all it printed."""
+    """Runs a function in a new process. Returns the exit status (negative for a signal) and the
+    output."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -69,7 +73,7 @@ def forked(function: Callable[[], int | None]) -> tuple[int, str]:
 
 
 def rocm_sdk(site: Path, *arguments: str, user: int | None = None) -> Callable[[], int]:
-    """`rocm-sdk` of a site-packages folder, to be run in a process of its own, as another user if wanted."""
+    """`rocm-sdk` of a site-packages folder, for a new process, possibly as another user."""
 
     def run() -> int:
         sys.path.insert(0, str(site))
@@ -79,7 +83,7 @@ def rocm_sdk(site: Path, *arguments: str, user: int | None = None) -> Callable[[
         from rocm_sdk.__main__ import main
 
         if user is not None:
-            # Not before: this interpreter may lie where others cannot read it.
+            # After the imports: other users may be unable to read this interpreter.
             os.setgroups([])
             os.setgid(user)
             os.setuid(user)
@@ -89,7 +93,8 @@ def rocm_sdk(site: Path, *arguments: str, user: int | None = None) -> Callable[[
 
 
 def killed_at(step: int, function: Callable[[], int]) -> Callable[[], int]:
-    """The function, ended by SIGKILL right before its change number `step` of a file; counted from 0."""
+    """The function, killed by SIGKILL directly before its change number `step` of a file, counted
+    from 0."""
 
     def run() -> int:
         count = 0
@@ -97,7 +102,7 @@ def killed_at(step: int, function: Callable[[], int]) -> Callable[[], int]:
         def hook(event: str, arguments: tuple[object, ...]) -> None:
             nonlocal count
             writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR)
-            # The lock is opened for writing, and not written to.
+            # The lock is opened for writing, but not written to.
             if writes and str(arguments[0]).endswith("rocm_sdk_devel/__init__.py") and "_rocm" not in str(arguments[0]):
                 return
             if writes or event in CHANGES:

@@ -1,4 +1,4 @@
-"""A site-packages folder with ROCm packages in it, made without an installer, and what is done with it."""
+"""A site-packages folder with ROCm packages, made without an installer, and operations on it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from typing import Any
 
 from fixtures import PYTHON_FOLDER, TEMPLATE, VERSION, Wheel, clean_environment, devel_tar, pure_files, tail
 
-# In an order that today's reader cannot expand: links before their files, no folder before what is in it.
+# In an order that TheRock's current reader cannot expand: links before their files, no folder
+# before its contents.
 DEVEL_MEMBERS: list[tuple[str, bytes | str | None]] = [
     ("bin/amdclang", "../lib/llvm/bin/clang"),
     ("lib/libamdhip64.so", "libamdhip64.so.6"),
@@ -37,7 +38,8 @@ DEVEL_MEMBERS: list[tuple[str, bytes | str | None]] = [
 
 
 class Site:
-    """A site-packages folder with core and devel in it, unpacked as an installer does; imported from there."""
+    """A site-packages folder with core and devel, unpacked like an installer does; Python imports
+    from there."""
 
     def __init__(self, directory: Path):
         self.directory = directory
@@ -91,31 +93,31 @@ class Site:
         return subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True, cwd="/")
 
     def init(self, *options: str, prefix: tuple[str, ...] = (), **variables: str) -> tuple[int, str, str]:
-        """Runs `rocm-sdk init`: exit status, stdout, stderr."""
+        """Runs `rocm-sdk init`. Returns exit status, stdout and stderr."""
         process = self.start_init(*options, prefix=prefix, **variables)
         output, errors = process.communicate(timeout=120)
         return process.returncode, output, errors
 
     def verify(self, *options: str) -> dict[str, Any]:
-        """What `rocm-sdk init --verify --json` finds."""
+        """The result of `rocm-sdk init --verify --json`."""
         status, output, errors = self.init("--verify", "--json", *options)
         found: dict[str, Any] = json.loads(output)
         assert status == (1 if found["problems"] else 0), errors
         return found
 
     def problems(self) -> dict[str, str]:
-        """What `--verify` finds wrong: kinds by path in the tree."""
+        """The problems that `--verify` finds: kinds by path in the tree."""
         return {
             problem["path"].removeprefix("_rocm_sdk_devel/"): problem["kind"] for problem in self.verify()["problems"]
         }
 
     def receipt(self) -> dict[str, Any]:
-        """The list that the expansion has left."""
+        """The list that the expansion left."""
         document: dict[str, Any] = json.loads((self.devel / ".expanded.json").read_text())
         return document
 
     def snapshot(self) -> dict[str, tuple[str, bytes | str]]:
-        """Every file and link of the tree with its kind and contents, but for the list of them."""
+        """Kind and contents of every file and link of the tree, except the list."""
         found: dict[str, tuple[str, bytes | str]] = {}
         for path in self.devel.rglob("*"):
             name = path.relative_to(self.devel).as_posix()
@@ -127,5 +129,5 @@ class Site:
 
 
 def hash_row(content: bytes) -> str:
-    """The hash of a file as RECORD has it."""
+    """The hash of a file in RECORD's form."""
     return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()

@@ -1,4 +1,4 @@
-"""The build backend: its files as text, its archives as bytes."""
+"""The build backend: the texts it generates, and the bytes of its archives."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from update_golden import GOLDEN, SHAPES, generated
 
 
 def build(tree: Path, hook: str, output: Path, **variables: str) -> str:
-    """Calls a PEP 517 hook as a frontend does: in the tree, in its own process."""
+    """Calls a PEP 517 hook like a frontend: in the tree, in a new process."""
     output.mkdir(parents=True, exist_ok=True)
     code = f"import sys; sys.path.insert(0, '.'); import rocm_build; print('answer', rocm_build.{hook}(sys.argv[1]))"
     result = run([sys.executable, "-B", "-c", code, output], cwd=tree, env=clean_environment(**variables))
@@ -26,7 +26,7 @@ def build(tree: Path, hook: str, output: Path, **variables: str) -> str:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_generated_files_are_the_golden_ones(shape: str, tmp_path: Path) -> None:
-    """The packaging tool writes the same files by itself; its tests compare with the same texts."""
+    """The packaging tool generates the same files; its own tests compare with the same texts."""
     tree = selector_tree(tmp_path / "rocm", (GOLDEN / shape / "tail.py").read_text())
     for name, text in generated(tree).items():
         assert text == (GOLDEN / shape / name).read_text(), name
@@ -79,7 +79,7 @@ def test_metadata_alone_is_that_of_the_wheel(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / name) as wheel:
         metadata = wheel.read(f"{folder}/METADATA").decode()
     assert metadata == (tmp_path / "metadata" / folder / "METADATA").read_text()
-    # The GPU of this machine, where the source distribution says the default.
+    # The GPU of this machine; the source distribution has the default here.
     assert 'Requires-Dist: rocm-sdk-device-gfx942==6.4.0; extra == "device"\n' in metadata
     assert 'Requires-Dist: rocm-sdk-device-gfx1100==6.4.0; extra == "device"\n' in (tree / "PKG-INFO").read_text()
 

@@ -1,4 +1,5 @@
-"""Expanding the devel tree: whatever the order, the number of processes, or the moment one of them is killed."""
+"""Expanding the devel tree, in any order, by several processes at once, and after one of them was
+killed at any moment."""
 
 from __future__ import annotations
 
@@ -101,9 +102,9 @@ def test_killed_in_the_middle_and_started_again(site: Site) -> None:
     process.communicate()
     made = set(site.snapshot())
     assert 500 <= len(made) < 2000, "it was killed in the middle"
-    # Uninstalling now would leave nothing: RECORD names every file that was made.
+    # Uninstalling now would leave nothing behind: RECORD names every file that was created.
     assert {f"_rocm_sdk_devel/{name}" for name in made} <= set(site.record())
-    # The worst that can be left: half a file.
+    # The worst possible leftover: half a file.
     (site.devel / "include" / "d0" / "h500.h").write_bytes(b"x")
     again = site.start_init()
     _, errors = again.communicate(timeout=120)
@@ -183,7 +184,7 @@ def test_what_an_earlier_version_left_is_not_linked_to(site: Site, devel: Module
     (site.devel / "lib").mkdir(parents=True)
     (site.devel / "lib" / "libamdhip64.so.6").write_bytes(b"old")
     core = site.directory / "_rocm_sdk_core" / "lib" / "libamdhip64.so.6"
-    # What is overwritten must not be overwritten in another package, through a hard link.
+    # The overwriting must not change a file of another package through a hard link.
     (site.devel / "include").mkdir()
     os.link(core, site.devel / "include" / "top.h")
     root = devel.get_devel_root()

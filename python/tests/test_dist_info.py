@@ -1,4 +1,4 @@
-"""`_dist_info.py` by itself: which GPU is there, and which packages follow from it."""
+"""`_dist_info.py` alone: the GPU it finds, and the packages it selects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from fixtures import TEMPLATE, make_topology, tail
 
 
 def load(lines: str) -> ModuleType:
-    """Runs the template with generated lines, as release tools do: by text, registered nowhere."""
+    """Runs the template with generated lines like release tools do: from text, without registering
+    a module."""
     module = ModuleType("dist_info_by_itself")
     exec(compile(TEMPLATE.read_text() + lines, "_dist_info.py", "exec"), module.__dict__)
     return module
@@ -79,7 +80,7 @@ def test_a_variable_that_cannot_be_met_is_an_error(monkeypatch: pytest.MonkeyPat
     )
     with pytest.raises(ValueError, match=expected):
         load(tail("gfx942")).determine_target_family()
-    # Where there is nothing to choose from the variable means nothing.
+    # If there is nothing to choose from, the variable is ignored.
     assert load(tail()).determine_target_family() is None
 
 

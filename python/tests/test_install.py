@@ -1,4 +1,5 @@
-"""pip and uv: what they install, what they keep in their caches, and what they leave when they uninstall."""
+"""pip and uv: the packages they install, their caches, and the files they leave behind when they
+uninstall."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ COMPLETE = "rocm[libraries,device-gfx942,device-gfx1100,devel]"
 
 
 def bare_files(environment: Environment) -> list[str]:
-    """What a new environment has of its own: nothing that counts."""
+    """The files of a new environment, apart from programs."""
     return [name for name in environment.files() if not name.startswith("bin/")]
 
 
@@ -36,7 +37,7 @@ def test_an_unavailable_target_stops_the_installation(distribution: Path, tmp_pa
     environment = Environment(tmp_path / "venv", distribution, installer)
     result = environment.install("rocm[device]", check=False, ROCM_SDK_TARGET_FAMILY="gfx950")
     assert result.returncode != 0
-    # uv breaks long lines.
+    # uv wraps long lines.
     said = " ".join((result.stdout + result.stderr).split())
     assert "ROCM_SDK_TARGET_FAMILY=gfx950 is not available in the distribution" in said, said
 
@@ -45,7 +46,8 @@ def test_an_unavailable_target_stops_the_installation(distribution: Path, tmp_pa
 def test_a_promoted_source_distribution_is_what_is_installed(
     distribution: Path, tmp_path: Path, installer: str, binaries: Path
 ) -> None:
-    """Release tools edit the texts of the source distribution (version, targets kept) and pack it again."""
+    """Release tools edit the texts of the source distribution (version, remaining targets) and
+    repack it."""
     wheels = make_distribution(tmp_path / "candidate", binaries, version="6.4.0rc1")
     tree = tmp_path / "candidate" / "rocm"
     for name in (
@@ -74,8 +76,8 @@ def test_a_promoted_source_distribution_is_what_is_installed(
 def test_a_warm_cache_keeps_the_choice_but_not_of_named_targets(
     distribution: Path, tmp_path: Path, installer: str
 ) -> None:
-    """Both keep the wheel they built (C11), and no backend can prevent it: hence the extras by name, and the command
-    in the README that clears the entry."""
+    """Both cache the wheel they built (C11), and no backend can prevent it. Hence the extras with
+    target names, and the command in the README that clears the cache entry."""
     cache = tmp_path / "cache"
     first = Environment(tmp_path / "first", distribution, installer, cache=cache)
     first.install("rocm[device]", ROCM_SDK_TARGET_FAMILY="gfx1100")
@@ -84,10 +86,10 @@ def test_a_warm_cache_keeps_the_choice_but_not_of_named_targets(
     assert "rocm_sdk_device_gfx1100" in second.installed(), (
         "if this fails, the caches got better: tell it in the README"
     )
-    # Named targets are right with any cache.
+    # Targets that are named are right with any cache.
     second.install("rocm[device-gfx942]")
     assert "rocm_sdk_device_gfx942" in second.installed()
-    # And without the entry the variable counts again.
+    # Without the cache entry the variable has an effect again.
     clear_cache(installer, cache, second)
     third = Environment(tmp_path / "third", distribution, installer, cache=cache)
     third.install("rocm[device]", ROCM_SDK_TARGET_FAMILY="gfx942")
@@ -96,7 +98,7 @@ def test_a_warm_cache_keeps_the_choice_but_not_of_named_targets(
 
 
 def clear_cache(installer: str, cache: Path, environment: Environment) -> None:
-    """What the README says to run."""
+    """The command in the README."""
     if installer == "pip":
         run([sys.executable, "-m", "pip", "--cache-dir", cache, "cache", "remove", "rocm"], env=environment.variables())
     else:
@@ -112,7 +114,7 @@ def test_uninstalling_in_any_order_leaves_no_file(
     environment.install(COMPLETE)
     everything = tmp_path / "everything"
     environment.rocm_sdk("init", "--link-mode", mode)
-    # Bytecode, as a used installation has it.
+    # With bytecode, like an installation that has been used.
     environment.rocm_sdk("test", "-q")
     environment.execute("import runpy; runpy.run_path('/dev/null'); import _rocm_sdk_devel, rocm_sdk.tests")
     shutil.copytree(environment.directory, everything, symlinks=True)
@@ -121,7 +123,7 @@ def test_uninstalling_in_any_order_leaves_no_file(
     for order in orders[:1] if mode == "copy" else orders:
         if not environment.directory.exists():
             shutil.copytree(everything, environment.directory, symlinks=True)
-        # pip goes through the names in their order, uv in one of its own.
+        # pip processes the names in the given order, uv in its own.
         order = ["rocm", "rocm-sdk-device-gfx1100", *order]
         for names in [order] if installer == "pip" else [[name] for name in order]:
             environment.uninstall(*names)
@@ -130,7 +132,8 @@ def test_uninstalling_in_any_order_leaves_no_file(
 
 
 def test_files_that_are_links_into_the_cache(distribution: Path, tmp_path: Path) -> None:
-    """uv's `--link-mode symlink`: nothing may be looked for beside what a link leads to, or written through it."""
+    """uv's `--link-mode symlink`: nothing may be searched for beside the target of a link, or
+    written through it."""
     environment = Environment(tmp_path / "venv", distribution, "uv", cache=tmp_path / "cache")
     environment.install(COMPLETE, "--link-mode", "symlink")
     assert (environment.site / "rocm_sdk" / "_devel.py").is_symlink()
@@ -142,14 +145,15 @@ def test_files_that_are_links_into_the_cache(distribution: Path, tmp_path: Path)
     assert environment.rocm_sdk("init", "--verify").returncode == 0
     environment.uninstall(*(name.replace("_", "-") for name in environment.installed()))
     assert bare_files(environment) == []
-    # The cache is whole: it installs again.
+    # The cache is intact: it can be installed from again.
     environment.install(COMPLETE, "--link-mode", "symlink")
     assert environment.rocm_sdk("test", "--verify").returncode == 0
 
 
 @pytest.mark.parametrize("installed", ["hardlink", "symlink", "copy", "clone"])
 def test_uv_s_link_modes_and_ours(distribution: Path, tmp_path: Path, installed: str) -> None:
-    """What uv installs can be its cache's own files, or links to them: whatever is done to the tree, they stay."""
+    """Files that uv installs can be those of its cache, or links to them. No operation on the tree
+    may change them."""
     cache = tmp_path / "cache"
     environment = Environment(tmp_path / "venv", distribution, "uv", cache=cache)
     environment.install(COMPLETE, "--link-mode", installed)
@@ -185,7 +189,7 @@ def test_a_package_installed_again_brings_its_links_back(distribution: Path, tmp
     environment.rocm_sdk("path", "--root")
     assert library.is_symlink() and library.exists()
     assert environment.rocm_sdk("test", "--verify").returncode == 0
-    # And the command that a damaged file asks for does what it says.
+    # And the command that is recommended for a damaged file works.
     header = environment.site / "_rocm_sdk_devel" / "include" / "top.h"
     header.write_text("?")
     assert "truncated _rocm_sdk_devel/include/top.h" in environment.rocm_sdk("init", "--repair", check=False).stdout

@@ -1,4 +1,5 @@
-"""The installed set: what frameworks call, the command line, and `rocm-sdk test`, right and with things broken."""
+"""The installed set: the functions for frameworks, the command line, and `rocm-sdk test`, intact
+and damaged."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def pristine(tmp_path_factory: pytest.TempPathFactory, distribution: Path) -> En
 
 @pytest.fixture
 def environment(pristine: Environment) -> Iterator[Environment]:
-    """The installed set, to be broken: site-packages is put back afterwards."""
+    """The installed set, which a test may damage: site-packages is restored afterwards."""
     kept = pristine.directory / "kept"
     shutil.copytree(pristine.site, kept, symlinks=True)
     yield pristine
@@ -48,7 +49,7 @@ def environment(pristine: Environment) -> Iterator[Environment]:
 
 
 def use_gpus(environment: Environment, *versions: int) -> None:
-    """Makes the installed code see these GPUs, by their `gfx_target_version`."""
+    """Makes the installed code see GPUs with these `gfx_target_version`s."""
     topology = environment.wheels.parent / "topology"
     shutil.rmtree(topology)
     make_topology(topology, *versions)
@@ -81,7 +82,7 @@ def test_a_library_that_cannot_be_found_says_why(environment: Environment) -> No
     assert environment.execute("import rocm_sdk; print(rocm_sdk.find_libraries('rocfft'))").stdout == "[]\n"
     (environment.site / "_rocm_sdk_core" / "lib" / "libamdhip64.so.6").unlink()
     assert error("amdhip64").endswith("Repair it with: pip install --force-reinstall --no-deps 'rocm-sdk-core==6.4.0'")
-    # What today's packages leave behind: a folder without its package (C4, C10).
+    # The remains of a package of TheRock: a folder without its package (C4, C10).
     (environment.site / "_rocm_sdk_libraries" / "__init__.py").unlink()
     assert error("hipblas") == (
         "ModuleNotFoundError: rocm-sdk-libraries is not installed. Install it with: pip install 'rocm[libraries]==6.4.0'"
@@ -166,14 +167,15 @@ def test_a_complete_installation_passes(pristine: Environment) -> None:
 
 
 def failures(environment: Environment, *arguments: str) -> str:
-    """What `rocm-sdk test` finds wrong, with its continuation lines."""
+    """The failures of `rocm-sdk test`, with their continuation lines."""
     result = environment.rocm_sdk("test", "-q", *arguments, check=False)
     assert result.returncode == 1, result.stdout + result.stderr
     return result.stdout
 
 
 def test_a_library_from_outside_the_environment_is_a_failure(environment: Environment, tmp_path: Path) -> None:
-    """The case that today's test calls good: the library loads, but with the ROCm of the system."""
+    """TheRock's current test passes in this case: the library loads, but with the ROCm of the
+    system."""
     outside = compile_library(tmp_path / "system" / "libhsa-runtime64.so.1", "int hsa(void) { return 2; }")
     core = environment.site / "_rocm_sdk_core" / "lib"
     (core / "libamdhip64.so.6").unlink()
@@ -266,7 +268,7 @@ def test_the_wrong_kernels_are_said_everywhere(environment: Environment) -> None
     assert (version.stdout, version.stderr) == (f"{VERSION}\n", f"WARNING: {advice}\n")
     code = "import rocm_sdk; rocm_sdk.initialize_process(); rocm_sdk.initialize_process()"
     assert environment.execute(code).stderr.count(f"UserWarning: {advice}") == 1
-    # And the command mends it.
+    # And the command fixes it.
     environment.install(COMMAND.removeprefix("pip install ").strip("'"))
     assert environment.rocm_sdk("test").returncode == 0
     assert environment.execute(code).stderr == ""
@@ -356,7 +358,7 @@ def test_profilers_find_their_parts(environment: Environment, tmp_path: Path) ->
 
 
 def test_libraries_made_per_family(tmp_path: Path) -> None:
-    """The shape in which each family of GPUs has libraries of its own."""
+    """The shape in which each family of GPUs has its own libraries."""
     site = tmp_path / "site"
     shutil.copytree(SELECTOR / "src" / "rocm_sdk", site / "rocm_sdk", ignore=shutil.ignore_patterns("__pycache__"))
     lines = (GOLDEN / "per-family" / "tail.py").read_text()
@@ -378,7 +380,8 @@ def test_libraries_made_per_family(tmp_path: Path) -> None:
         (folder / "lib" / "libhipblas.so.3").touch()
         shown = ask()
         assert f"{folder}/lib/libhipblas.so.3\n" in shown
-        # The first is that of another GPU: better than none, for programs that only link, but not silently.
+        # The first one is for another GPU: better than none for programs that only link, but it is
+        # reported.
         is_wrong = "pip install 'rocm-sdk-libraries-gfx110X-all==7.0.0'" in shown
         assert is_wrong == (family == "gfx94X_dcgpu"), shown
     assert "_rocm_sdk_libraries_gfx110X_all" in ask(ROCM_SDK_TARGET_FAMILY="nonsense")

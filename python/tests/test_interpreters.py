@@ -1,4 +1,4 @@
-"""Every Python that is supported and found here: 3.10 to 3.14."""
+"""Every supported Python that is found on this machine: 3.10 to 3.14."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MINORS = range(10, 15)
 
 
 def interpreters() -> dict[str, str]:
-    """The interpreters on PATH and in pyenv, by version; the running one is always among them."""
+    """The interpreters on PATH and in pyenv, by version; the running one is always included."""
     found = {f"{sys.version_info[0]}.{sys.version_info[1]}": sys.executable}
     pyenv = shutil.which("pyenv")
     versions = Path(pyenv).resolve().parent.parent / "versions" if pyenv else Path(os.devnull)
@@ -23,7 +23,7 @@ def interpreters() -> dict[str, str]:
         installed = sorted(str(path) for path in versions.glob(f"3.{minor}.*/bin/python3"))
         on_path = shutil.which(f"python3.{minor}")
         for candidate in [*installed, *([on_path] if on_path else [])]:
-            # A pyenv shim is found on PATH, but runs nothing if its version is not the chosen one.
+            # A pyenv shim is found on PATH, but fails if its version is not the selected one.
             answer = run([candidate, "-c", "import sys, venv; print('%d.%d' % sys.version_info[:2])"], check=False)
             if answer.stdout.strip() == f"3.{minor}":
                 found.setdefault(f"3.{minor}", candidate)
@@ -38,7 +38,7 @@ def test_the_set_installs_and_works(version: str, interpreter: str, distribution
         code = f"import compileall, sys; sys.exit(not compileall.compile_dir({str(PYTHON_FOLDER / folder)!r}, quiet=1))"
         run([interpreter, "-W", "error", "-X", f"pycache_prefix={tmp_path / 'bytecode'}", "-c", code])
     environment = Environment(tmp_path / "venv", distribution, "uv", interpreter)
-    # Warnings are errors: what a later Python will refuse, an earlier one warns of.
+    # Warnings are errors: an earlier Python warns of code that a later one refuses.
     environment.install("rocm[libraries,device-gfx942,devel]", PYTHONWARNINGS="error")
     assert environment.site.parent.name == f"python{version}"
     result = environment.rocm_sdk("test", PYTHONWARNINGS="error")

@@ -1,4 +1,5 @@
-"""Killed before every single change of a file: nothing is taken for whole that is not, and the next one completes it."""
+"""Kills before every single change of a file: nothing incomplete counts as complete, and the next
+run completes it."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from machine import forked, killed_at, rocm_sdk
 from conftest import device_wheel
 from sites import Site
 
-# More than any of the runs changes.
+# More changes than any of the runs makes.
 TOO_MANY = 1000
 
 
@@ -35,7 +36,7 @@ def expanded(installed: Site, directory: Path, *options: str) -> Site:
 
 
 def copy_of(original: Site, directory: Path) -> Site:
-    """With its hard links, which Python's own copying would split."""
+    """Keeps hard links, which Python's own copying would split."""
     subprocess.run(["cp", "-a", original.directory, directory], check=True)
     site = object.__new__(Site)
     site.directory, site.devel = directory, directory / "_rocm_sdk_devel"
@@ -50,13 +51,13 @@ def problems(site: Site) -> list[tuple[str, str]]:
 
 
 def nothing_would_be_left(site: Site) -> None:
-    """Every file is in a RECORD, and a symbolic link in that of the package it leads to."""
+    """Every file is in a RECORD, and a symbolic link also in that of its target's package."""
     records = {path.parent.name.split("-")[0]: path.read_text() for path in site.directory.glob("*.dist-info/RECORD")}
     for path in [path for path in site.directory.rglob("*") if path.is_symlink() or path.is_file()]:
         row = path.relative_to(site.directory).as_posix()
         if row.startswith("rocm_sdk/") or "__pycache__" in row or row.endswith("METADATA"):
             continue
-        # As RECORD has names with a comma or quotes in them.
+        # RECORD quotes names that contain a comma or quotes.
         row = '"' + row.replace('"', '""') + '"' if '"' in row or "," in row else row
         assert [name for name, text in records.items() if f"{row}," in text], row
         end = os.path.relpath(os.path.realpath(path), site.directory)
@@ -68,7 +69,8 @@ def nothing_would_be_left(site: Site) -> None:
 def kill_at_each_step(
     before: Site, directory: Path, options: list[str], check: Callable[[Site], None], every: int = 1
 ) -> int:
-    """Kills `rocm-sdk init` at each step on a copy of its own, and lets a second, plain one end it: how many steps."""
+    """Kills `rocm-sdk init` at each step on a new copy, and lets a second, plain run complete it.
+    Returns the number of steps."""
     for step in range(0, TOO_MANY, every):
         site = copy_of(before, directory / str(step))
         status, said = forked(killed_at(step, rocm_sdk(site.directory, "init", *options)))
@@ -92,12 +94,12 @@ def test_expanding(installed: Site, tmp_path: Path) -> None:
     whole = []
 
     def check(site: Site) -> None:
-        # Either it looks unfinished, or it is right.
+        # The tree is either recognised as unfinished, or correct.
         found = problems(site)
         packed = (site.directory / "rocm_sdk_devel" / "_devel.tar").exists()
         assert ([kind for kind, _ in found] == ["not-expanded"]) == packed, found
         whole.append(not packed)
-        # What is left of it afterwards are the kernels of the device package.
+        # Only the kernels of the device package are left afterwards.
         assert all("K_gfx942.co" in path or kind == "leftover" for kind, path in found) or packed, found
 
     steps = kill_at_each_step(installed, tmp_path, [], check, every=8)
@@ -111,7 +113,7 @@ def test_changing_links(installed: Site, tmp_path: Path, old: str, new: str) -> 
     done = expanded(installed, tmp_path / "done", "--link-mode", new)
 
     def check(site: Site) -> None:
-        # It is in use meanwhile: at no moment is a file missing or another.
+        # It is in use at the same time: no file is ever missing or different.
         for path in [path for path in site.devel.rglob("*") if path.name in contents]:
             if path.is_file() and path.name not in (".expanded.json", "__init__.py"):
                 assert path.read_bytes() == contents[path.name]
@@ -120,7 +122,7 @@ def test_changing_links(installed: Site, tmp_path: Path, old: str, new: str) -> 
         begun = site.receipt()["link_mode"] == new
         status, said = forked(rocm_sdk(site.directory, "init"))
         assert status == 0, said
-        # The next one goes on with what was begun, to the same end.
+        # The next run completes what was begun, with the same result.
         wanted = done if begun else before
         assert kinds(site) == kinds(wanted)
 

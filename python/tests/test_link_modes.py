@@ -1,4 +1,5 @@
-"""Hard links, symbolic links, copies: asked for, chosen, impossible, and changed into one another."""
+"""Hard links, symbolic links and copies: requested, chosen, impossible, and changed into each
+other."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ CORE = "_rocm_sdk_core/lib/libamdhip64.so.6"
 
 @pytest.fixture
 def full(site: Site) -> Site:
-    """Everything installed, with a program among it."""
+    """Everything installed, including a program."""
     site.unpack_libraries()
     site.unpack(device_wheel("gfx942"))
     site.unpack_devel()
@@ -52,7 +53,7 @@ def done(site: Site, *options: str, **variables: str) -> str:
 
 
 def kinds(site: Site) -> dict[str, str]:
-    """What is really there: for each path in the tree a symbolic link, a hard link or a file of its own."""
+    """The actual kind of each path in the tree: a symbolic link, a hard link or a separate file."""
     found = {}
     for path in [path for path in site.devel.rglob("*") if path.is_symlink() or path.is_file()]:
         name = path.relative_to(site.devel).as_posix()
@@ -65,7 +66,7 @@ def kinds(site: Site) -> dict[str, str]:
 
 
 def state(site: Site) -> dict[str, tuple[int, int, int]]:
-    """What a second run must not touch."""
+    """The properties that a second run must not change."""
     found = {}
     for path in site.directory.rglob("*"):
         status = path.lstat()
@@ -89,7 +90,7 @@ def test_each_mode(full: Site, mode: str) -> None:
     assert "Expanding" in done(full, "--link-mode", mode)
     found = kinds(full)
     assert {name: found[name] for name in EXPECTED[mode]} == EXPECTED[mode]
-    # Programs find their parts beside themselves, drivers the compiler: whatever the mode.
+    # Programs find their parts beside themselves, and drivers find the compiler, in every mode.
     assert found["bin/hipconfig"] == ("file" if mode == "copy" else "hardlink")
     assert (found["bin/amdclang"], found["llvm"]) == ("../lib/llvm/bin/clang", "lib/llvm")
     assert (full.devel / "bin" / "hipconfig").stat().st_mode & 0o111
@@ -142,7 +143,8 @@ def test_the_environment_variable_and_the_option(full: Site) -> None:
 
 
 def test_what_a_reinstalled_package_took_is_made_again(full: Site) -> None:
-    """pip removes and writes the files of a package: hard links keep the old ones, symbolic links go with them."""
+    """pip removes and writes the files of a package: hard links keep the old ones, symbolic links
+    are removed with them."""
     done(full, "--link-mode", "symlink")
     listed = full.record("rocm_sdk_core")
     assert {"_rocm_sdk_devel/lib/libamdhip64.so", "_rocm_sdk_devel/lib/libamdhip64.so.6"} <= set(listed)
@@ -171,7 +173,8 @@ def test_other_file_systems_have_no_hard_links(full: Site, tmp_path: Path) -> No
     status, _, errors = full.init(prefix=prefix)
     assert status == 0, errors
     assert "files could not be made hardlinks (Invalid cross-device link)" in errors
-    # The program is a copy, the libraries are symbolic links, and what could be linked was.
+    # The program is a copy, the libraries are symbolic links, and everything that could be
+    # hard-linked was.
     found = kinds(full)
     assert found["lib/libamdhip64.so.6"] == f"../../{CORE}"
     assert (found["bin/hipconfig"], found["lib/librocblas.so.4"]) == ("file", "hardlink")
@@ -179,7 +182,7 @@ def test_other_file_systems_have_no_hard_links(full: Site, tmp_path: Path) -> No
 
 
 def test_files_of_other_users_cannot_be_linked(public: Path) -> None:
-    """`fs.protected_hardlinks`, which is on nearly everywhere."""
+    """`fs.protected_hardlinks`, which is enabled nearly everywhere."""
     needs_root()
     assert Path("/proc/sys/fs/protected_hardlinks").read_text() == "1\n", "the kernel allows what is tested here"
     site = Site(public / "site")
@@ -191,7 +194,7 @@ def test_files_of_other_users_cannot_be_linked(public: Path) -> None:
     site_core = site.directory / "rocm_sdk_core-6.4.0.dist-info" / "RECORD"
     status, said = forked(rocm_sdk(site.directory, "init", "--link-mode", "hardlink", user=NOBODY))
     assert status == 1 and "(fs.protected_hardlinks) allows none to files of other users" in said, said
-    # Nor can they be entered in the RECORD of that package: so it is a copy.
+    # They cannot be added to the RECORD of that package either, so the file is a copy.
     status, said = forked(rocm_sdk(site.directory, "init", "--link-mode", "symlink", user=NOBODY))
     assert status == 1 and "Cannot make" in said and "Permission denied" in said
     status, said = forked(rocm_sdk(site.directory, "init", user=NOBODY))
@@ -227,7 +230,7 @@ def test_what_cannot_be_linked_is_chosen_file_by_file(
 def test_windows_without_the_privilege_to_make_symbolic_links(
     full: Site, devel: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where today's expansion stops in the middle, and says nothing."""
+    """TheRock's current expansion stops in the middle here without a message."""
 
     def symlink(*_: object, **__: object) -> None:
         error = OSError(errno.EINVAL, "A required privilege is not held by the client")
@@ -237,7 +240,7 @@ def test_windows_without_the_privilege_to_make_symbolic_links(
     monkeypatch.setattr(os, "symlink", symlink)
     root = devel.get_devel_root()
     assert not [path for path in root.rglob("*") if path.is_symlink()]
-    # The folder that others see through a link has the same files in it.
+    # The folder that other systems see through a link contains the same files.
     assert (root / "llvm" / "bin" / "clang").samefile(root / "lib" / "llvm" / "bin" / "clang")
     assert (root / "bin" / "amdclang").read_bytes() == b"#!/bin/sh\necho clang\n"
     assert full.problems() == {}
@@ -249,7 +252,7 @@ def test_windows_without_the_privilege_to_make_symbolic_links(
 
 
 def test_nothing_is_written_through_a_link_into_a_cache(full: Site, tmp_path: Path) -> None:
-    """uv's hard links: every installed file is also one of its cache, and of other environments."""
+    """uv's hard links: every installed file is also a file of its cache and of other environments."""
     cache = tmp_path / "cache"
     subprocess.run(["cp", "-al", full.directory, cache], check=True)
     (cache / "rocm_sdk_devel" / "_devel.tar").chmod(0o444)
@@ -273,7 +276,7 @@ def test_a_folder_that_cannot_be_written_to(public: Path) -> None:
     status, said = forked(rocm_sdk(site.directory, "init", "--json", user=NOBODY))
     assert status == 1 and '"error": "Cannot expand' in said
     done(site)
-    # Once it is expanded everybody can use and verify it.
+    # After the expansion all users can use and verify it.
     for arguments in (("init",), ("init", "--verify"), ("path", "--root"), ("init", "--link-mode", "hardlink")):
         status, said = forked(rocm_sdk(site.directory, *arguments, user=NOBODY))
         assert status == 0, said
@@ -301,7 +304,7 @@ def test_a_read_only_file_system(full: Site) -> None:
 
 
 def test_a_full_disk(full: Site, tmp_path: Path) -> None:
-    """At whatever file it gets full: the next one completes the tree, once there is room."""
+    """The disk gets full at any file: the next run completes the tree when there is room again."""
     needs_root()
     source = tmp_path / "source"
     full.unpack_devel([*[(f"include/h{n}.h", b"x" * 5000) for n in range(40)], ("__init__.py", b"")])
@@ -320,7 +323,8 @@ def test_a_full_disk(full: Site, tmp_path: Path) -> None:
 
 
 def test_a_row_that_does_not_fit_is_taken_back(full: Site, devel: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The disk can be full in the middle of a row of RECORD, which then would name a file that does not exist."""
+    """The disk can get full in the middle of a row of RECORD, which then would name a file that
+    does not exist."""
     path = full.directory / "rocm_sdk_devel-6.4.0.dist-info" / "RECORD"
     before = path.read_bytes()
     record = devel.Record(path)

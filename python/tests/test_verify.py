@@ -1,4 +1,5 @@
-"""`rocm-sdk init --verify` and `--repair`: what is found, what is put right, and what only the wheel can bring."""
+"""`rocm-sdk init --verify` and `--repair`: problems that are found, that are repaired, and that
+need the wheel."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def full(site: Site) -> Site:
 
 
 def overwrite(path: Path, content: bytes) -> None:
-    """Without writing through a hard link."""
+    """Does not write through a hard link."""
     path.unlink()
     path.write_bytes(content)
 
@@ -119,7 +120,7 @@ def test_what_only_the_wheel_has_is_said_with_its_command(full: Site, damage: st
     status, output, errors = full.init("--repair")
     assert status == 1 and f"{damage} _rocm_sdk_devel/include/top.h: " in output
     assert f"hint: Install anew: {AGAIN}\n" in errors
-    # What that command does: everything RECORD names is removed, and the package is unpacked again.
+    # Like that command: everything that RECORD names is removed, and the package is unpacked again.
     for row in full.record():
         path = full.directory / row
         if path.is_symlink() or path.is_file():
@@ -147,9 +148,9 @@ def test_files_of_other_packages_are_checked_where_links_lead(full: Site) -> Non
 
 
 def test_layers_that_split_hard_links(full: Site, tmp_path: Path) -> None:
-    """As an image has it when it is installed and expanded in two steps."""
+    """As in an image that is installed and expanded in two layers."""
     split = tmp_path / "split"
-    # Like layers, this copies every name for itself, with its time.
+    # Like layers, this copies every name separately, with its time stamp.
     shutil.copytree(full.directory, split, symlinks=True)
     site = object.__new__(Site)
     site.directory, site.devel = split, split / "_rocm_sdk_devel"
@@ -172,7 +173,7 @@ def test_layers_that_split_hard_links(full: Site, tmp_path: Path) -> None:
     assert (status, errors) == (0, "")
     assert (site.devel / "lib" / "libamdhip64.so").samefile(split / "_rocm_sdk_core" / "lib" / "libamdhip64.so.6")
     assert site.problems() == {}
-    # The mode that cannot be split.
+    # The mode whose links cannot be split.
     assert site.init("--link-mode", "symlink")[0] == 0
     again = tmp_path / "again"
     shutil.copytree(split, again, symlinks=True)
@@ -186,7 +187,7 @@ def test_copies_are_compared_with_what_they_copy(full: Site) -> None:
     status = library.stat()
     library.write_bytes(b"blAs")
     os.utime(library, ns=(status.st_atime_ns, status.st_mtime_ns))
-    # The other name was copied from it, and still is what the package has.
+    # The other name is a copy of it, and still equals the file of the package.
     assert full.problems() == {"lib/librocblas.so": "link-changed", "lib/librocblas.so.4": "link-changed"}
     assert full.init("--repair")[0] == 0
     assert library.read_bytes() == b"blas" and full.problems() == {}

@@ -1,4 +1,4 @@
-"""What is different on Windows, with modules that are told they run there."""
+"""Behaviour on Windows, with modules that are told they run there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sites import Site
 
 
 class Windows:
-    """The module `os` of a Python on Windows, as far as the packages ask."""
+    """The module `os` of a Python on Windows, as far as the packages use it."""
 
     name = "nt"
 
@@ -50,7 +50,7 @@ def test_libraries_are_dlls_in_bin(windows: Windows) -> None:
     libraries = load("", windows).ALL_LIBRARIES
     assert libraries["amdhip64"].matches("bin/amdhip64_7.dll")
     assert not libraries["amdhip64"].matches("lib/libamdhip64.so.7")
-    # Case is nothing there.
+    # Case is ignored there.
     assert libraries["miopen"].matches("bin/miopen.dll") and libraries["miopen"].matches("Bin/MIOpen.DLL")
     assert libraries["hipblas"].matches("bin/libhipblas.dll")
     assert not libraries["hipblas"].matches("bin/libhipblaslt.dll"), "another library"
@@ -70,7 +70,7 @@ def test_the_default_is_a_target_that_the_platform_has(windows: Windows, monkeyp
     linux = ModuleType("dist_info_on_linux")
     exec(compile(TEMPLATE.read_text() + lines + nothing, "_dist_info.py", "exec"), linux.__dict__)
     assert linux.determine_target_family() == "gfx942"
-    # A release tool has trimmed the common list only.
+    # A release tool has trimmed only the common list.
     trimmed = lines.replace("AVAILABLE_TARGET_FAMILIES.append('gfx1100')\n", "", 1)
     assert load(trimmed + nothing, windows).default_target_family() == "gfx1151"
 
@@ -87,7 +87,8 @@ def test_a_package_of_one_system_has_a_marker(windows: Windows) -> None:
 
 @pytest.fixture
 def installed(site: Site, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    """Core and libraries as they are on Windows: every library in `bin`. They can be imported."""
+    """Core and libraries in the layout of Windows, with every library in `bin`. They can be
+    imported."""
     for name, libraries in (("core", ["amdhip64_7.dll", "amd_comgr0701.dll"]), ("libraries", ["rocblas.dll"])):
         pure, platform = f"rocm_sdk_{name}", f"_rocm_sdk_{name}"
         files = pure_files(pure, tail("gfx1100"))
@@ -128,7 +129,7 @@ def test_the_folders_of_dlls_are_named_before_a_library_is_tested(
     monkeypatch.setattr(libraries, "os", windows)
     monkeypatch.setattr(importlib.import_module("rocm_sdk._dist_info"), "os", windows)
     seen = tmp_path / "seen"
-    # Stands for the interpreter: notes what it was started with.
+    # Replaces the interpreter and records its arguments.
     recorder = tmp_path / "python"
     recorder.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" >{seen}\nprintf \'\\n{{"error": null, "loaded": []}}\'\n')
     recorder.chmod(0o755)
@@ -143,7 +144,7 @@ def test_the_folders_of_dlls_are_named_before_a_library_is_tested(
 def test_programs_are_run_and_their_status_is_ours(
     installed: Site, windows: Windows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """There is no exec on Windows: the launcher waits."""
+    """Windows has no exec, so the launcher waits."""
     commands: list[list[str]] = []
 
     def run(command: list[str], **_: object) -> SimpleNamespace:

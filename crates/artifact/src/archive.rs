@@ -1,5 +1,5 @@
-//! Input: artifact directories. Output: `.tar.zst` and `.tar.xz` archives with sidecars, and the
-//! way back.
+//! Input: artifact directories. Output: `.tar.zst` and `.tar.xz` archives with sidecars. Also
+//! unpacks such archives into artifact directories.
 
 mod encoder;
 mod read;
@@ -16,7 +16,7 @@ pub(crate) use read::for_each_member;
 pub(crate) use sidecar::read_sidecar;
 pub(crate) use unpack::provide;
 
-/// How an archive is compressed, which is also how its name ends.
+/// The compression of an archive, which determines the suffix of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Compression {
@@ -27,7 +27,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// The end of the archive's name.
+    /// Returns the suffix of the archive's name, with the leading dot.
     pub const fn suffix(self) -> &'static str {
         match self {
             Self::Zstd => ".tar.zst",
@@ -35,7 +35,7 @@ impl Compression {
         }
     }
 
-    /// The level used when none is given: what `TheRock` uses.
+    /// Returns the level used if the user gives none, the same as `TheRock`'s.
     pub const fn default_level(self) -> u32 {
         match self {
             Self::Zstd => 3,
@@ -43,7 +43,7 @@ impl Compression {
         }
     }
 
-    /// The levels there are.
+    /// Returns the levels that the format has.
     pub const fn levels(self) -> std::ops::RangeInclusive<u32> {
         match self {
             Self::Zstd => 1..=22,
@@ -51,17 +51,17 @@ impl Compression {
         }
     }
 
-    /// Splits an archive's file name into what comes before the suffix and the compression.
+    /// Splits the file name of an archive into the part before the suffix and the compression.
     pub fn split(file_name: &str) -> Option<(&str, Self)> {
         [Self::Zstd, Self::Xz]
             .into_iter()
             .find_map(|compression| Some((file_name.strip_suffix(compression.suffix())?, compression)))
     }
 
-    /// The compression of a file, by its name.
+    /// Determines the compression of a file from its name.
     ///
     /// # Errors
-    /// [`Error::UnknownArchive`](crate::Error::UnknownArchive) for any other ending.
+    /// [`Error::UnknownArchive`](crate::Error::UnknownArchive) for any other suffix.
     pub fn of(path: &std::path::Path) -> Result<Self, crate::Error> {
         let file_name = path.file_name().unwrap_or_default().to_string_lossy();
         let split = Self::split(&file_name);

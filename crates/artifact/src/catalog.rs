@@ -1,6 +1,5 @@
-//! Input: a directory of artifacts, exploded and in archives. Output: the [`Catalog`]: every
-
-//! artifact with its files.
+//! Input: a directory of artifacts, as directories and archives. Output: the [`Catalog`] of all
+//! artifacts with their files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -20,64 +19,64 @@ use crate::scan::{self, MANIFEST};
 /// The artifacts of one build.
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
-    /// Sorted by name.
+    /// The artifacts, sorted by name.
     pub artifacts: Vec<Artifact>,
-    /// What else lies in the directory, sorted by path.
+    /// The other entries of the directory, sorted by path.
     pub ignored: Vec<Ignored>,
 }
 
 /// One artifact.
 #[derive(Debug, Clone)]
 pub struct Artifact {
-    /// Its name.
+    /// Its parsed name.
     pub name: ArtifactName,
-    /// The directory that holds the basedirs: the artifact itself, or the place its archive is
-    /// unpacked at.
+    /// The directory that holds the basedirs: the artifact itself, or the directory its archive is
+    /// unpacked into.
     pub root: PathBuf,
-    /// Where it comes from.
+    /// Directory or archive.
     pub form: Form,
-    /// Relative to the root, with `/`, in the manifest's order. Some may not exist on disk.
+    /// Relative to the root, separated by `/`, in the manifest's order. Some may not exist on disk.
     pub basedirs: Vec<String>,
-    /// Everything below the basedirs, sorted by basedir and path.
+    /// All files, links and directories below the basedirs, sorted by basedir and path.
     pub entries: Vec<Entry>,
 }
 
-/// How an artifact is stored.
+/// The form in which an artifact is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Form {
     /// As a directory.
     Directory,
-    /// As an archive.
+    /// As an archive, which is unpacked before it is read.
     Archive {
-        /// The archive.
+        /// Path of the archive.
         path: PathBuf,
         /// Its SHA-256 digest in lower-case hexadecimal.
         digest: String,
     },
 }
 
-/// One file, directory or symbolic link.
+/// A file, directory or symbolic link of an artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// Index into [`Artifact::basedirs`].
     pub basedir: usize,
-    /// Relative to the basedir, with `/`: its place in the flattened tree.
+    /// Path relative to the basedir, separated by `/`; it is the path in the flattened tree too.
     pub path: String,
-    /// What it is.
+    /// File, directory or link.
     pub kind: EntryKind,
 }
 
-/// What an entry is.
+/// The type of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryKind {
     /// A regular file.
     File {
-        /// In bytes.
+        /// Size in bytes.
         size: u64,
-        /// Whether anyone may execute it.
+        /// `true` if an execute bit is set for the user, the group or others.
         executable: bool,
     },
-    /// A directory; its contents are entries of their own.
+    /// A directory. Its contents are separate entries.
     Directory,
     /// A symbolic link, not followed.
     Symlink {
@@ -89,40 +88,40 @@ pub enum EntryKind {
 /// A directory entry that is not read as an artifact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Ignored {
-    /// Where it lies.
+    /// Its path.
     pub path: PathBuf,
-    /// Why it is not read.
+    /// The reason why it is not read, for messages.
     pub reason: String,
-    /// `true` if it is named like an artifact and is not read as one; commands warn about it.
+    /// `true` if it is named like an artifact but is not read as one; commands warn about it.
     #[serde(skip)]
     pub looks_like_artifact: bool,
 }
 
 impl Ignored {
-    /// The warning about an entry that its owner most likely meant as an artifact.
+    /// Returns a warning if the entry is named like an artifact.
     pub fn warning(&self) -> Option<String> {
         self.looks_like_artifact
             .then(|| format!("`{}` is named like an artifact, but is not read: {}", self.path.display(), self.reason))
     }
 }
 
-/// One path of the flattened tree that several places provide.
+/// A path of the flattened tree that is provided more than once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Collision {
     /// The path in the flattened tree.
     pub path: String,
-    /// Who provides it: two or more, in catalog order.
+    /// The artifacts and basedirs that provide it: two or more, in catalog order.
     pub owners: Vec<Owner>,
 }
 
-/// Who provides a path.
+/// An artifact and basedir that provide a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Owner {
-    /// The artifact.
+    /// Name of the artifact.
     pub artifact: ArtifactName,
-    /// The basedir in it.
+    /// The basedir in the artifact.
     pub basedir: String,
-    /// Where the file lies on disk.
+    /// Path of the file on disk.
     pub file: PathBuf,
 }
 
@@ -132,7 +131,7 @@ impl std::fmt::Display for Owner {
     }
 }
 
-/// One artifact of a directory before it is read.
+/// The location of an artifact that is not read yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     /// A directory, or a link to one.
@@ -142,7 +141,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// Where it lies; a link is not resolved, as its name is the artifact's.
+    /// Returns the path. A link is not resolved, because its name is the artifact's.
     pub fn path(&self) -> &Path {
         match self {
             Self::Directory(path) | Self::Archive(path, _) => path,
@@ -150,7 +149,7 @@ impl Place {
     }
 }
 
-/// What a directory of artifacts holds, by name only.
+/// The contents of a directory of artifacts, judged by name only.
 #[derive(Debug, Default)]
 pub struct Survey {
     /// The artifacts, sorted by name.
@@ -162,8 +161,8 @@ pub struct Survey {
 }
 
 /// Sorts the entries of a directory into artifacts and everything else, without opening any of
-/// them. A link counts as what it leads to: caches and content-addressed stores lay artifacts out
-/// as links. Links inside of artifacts are their contents.
+/// them. A link counts as its target, because caches and content-addressed stores lay artifacts out
+/// as links. Links inside artifacts are contents and are not followed.
 ///
 /// # Errors
 /// A directory that does not exist, cannot be read, or is an artifact itself.
@@ -217,8 +216,8 @@ pub fn survey(directory: &Path) -> Result<Survey, Error> {
     Ok(survey)
 }
 
-/// Reads every place; the results are in the same order. Archives are hashed and unpacked first, on
-/// all threads.
+/// Reads the artifacts at `places`; the results are in the same order. Archives are hashed and
+/// unpacked first, on all threads.
 pub(crate) fn read_places(
     places: &[(ArtifactName, Place)],
     scratch: &Path,
@@ -246,7 +245,7 @@ enum Class {
 }
 
 fn classify(path: &Path, file_name: &str) -> Class {
-    // Not fs_err's: the error that is made of this one names the path already.
+    // Not fs_err's: [`Error::DanglingArtifact`] names the path already.
     let file_type = match path.metadata() {
         Ok(metadata) => metadata.file_type(),
         Err(source) if name::is_meant_as_artifact(file_name) => return Class::Dangling(source),
@@ -255,7 +254,7 @@ fn classify(path: &Path, file_name: &str) -> Class {
     if file_type.is_dir() {
         let has_manifest = fs_err::symlink_metadata(path.join(MANIFEST)).is_ok();
         return match ArtifactName::parse(file_name) {
-            // Without a manifest only a known component makes it an artifact, and then a broken
+            // Without a manifest, only a known component makes the directory an artifact, a broken
             // one.
             Some(name) if has_manifest || name.known_component().is_some() => {
                 Class::Artifact(name, Place::Directory(path.to_owned()))
@@ -280,13 +279,13 @@ fn classify(path: &Path, file_name: &str) -> Class {
 
 impl Catalog {
     /// Reads a directory of artifacts. Archives are checked against their sidecars and unpacked
-    /// below `scratch`, once for each digest: a later run with the same archive finds it there.
-    /// Nothing depends on directory order, and the directory itself is only read.
+    /// below `scratch`, once for each digest: a later run reuses the unpacked files. The result
+    /// does not depend on the directory order, and the directory itself is only read.
     ///
     /// # Errors
-    /// The first defect in name order: a name that was meant as an artifact, a missing or lying
+    /// The first defect in name order: a name that was meant as an artifact, a missing or wrong
     /// manifest, a damaged archive, a link out of the tree. An artifact of an unknown component is
-    /// a warning.
+    /// only a warning.
     pub fn open(directory: &Path, scratch: &Path, reporter: &dyn Reporter) -> Result<Self, Error> {
         let survey = survey(directory)?;
         if let Some(problem) = survey.problems.into_iter().next() {
@@ -311,17 +310,19 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// Reads these artifacts, directories and archives; archives as [`Catalog::open`] does.
+    /// Reads the artifacts at `paths`, directories and archives; archives are unpacked as by
+    /// [`Catalog::open`].
     ///
     /// # Errors
-    /// As [`Catalog::open`], and for a path that is no artifact or a name that is given twice.
+    /// As for [`Catalog::open`], and for a path that is not an artifact or a name that is given
+    /// twice.
     pub fn read(paths: &[PathBuf], scratch: &Path, reporter: &dyn Reporter) -> Result<Self, Error> {
         let places = crate::flatten::places(paths)?;
         let artifacts = read_places(&places, scratch, reporter).into_iter().collect::<Result<_, _>>()?;
         Ok(Self { artifacts, ignored: Vec::new() })
     }
 
-    /// The artifact of that name.
+    /// Returns the artifact with these three fields in its name.
     pub fn get(&self, name: &str, component: &str, target_family: &str) -> Option<&Artifact> {
         let matches = |artifact: &&Artifact| {
             let found = &artifact.name;
@@ -331,8 +332,8 @@ impl Catalog {
         self.artifacts.iter().find(matches)
     }
 
-    /// The target families of all artifacts that hold at least one basedir, without `generic`, in
-    /// numeric order.
+    /// Returns the target families, without `generic`, of all artifacts that hold at least one
+    /// basedir, in numeric order.
     pub fn target_families(&self) -> Vec<String> {
         let specific = self.artifacts.iter().filter(|artifact| !artifact.name.is_generic() && artifact.holds_basedir());
         let mut families: Vec<String> = specific.map(|artifact| artifact.name.target_family.clone()).collect();
@@ -340,8 +341,9 @@ impl Catalog {
         families
     }
 
-    /// Every path of the flattened tree that is provided more than once, sorted. Directories may be
-    /// shared; a file or link beside anything else may not. Contents are not compared.
+    /// Returns every path of the flattened tree that is provided more than once, sorted.
+    /// Directories may be shared; a file or link at the path of any other entry is a collision.
+    /// Contents are not compared.
     pub fn collisions(&self) -> Vec<Collision> {
         let mut all: Vec<(&str, usize, usize)> = Vec::new();
         for (artifact_index, artifact) in self.artifacts.iter().enumerate() {
@@ -363,10 +365,10 @@ impl Catalog {
 }
 
 impl Artifact {
-    /// Reads an artifact directory.
+    /// Reads an artifact directory. The name of the directory is not checked against `name`.
     ///
     /// # Errors
-    /// Whatever is wrong with it; the name is not looked at.
+    /// The first defect of the artifact.
     pub fn open(name: ArtifactName, directory: &Path, reporter: &dyn Reporter) -> Result<Self, Error> {
         Self::read(name, directory.to_owned(), Form::Directory, reporter)
     }
@@ -380,28 +382,28 @@ impl Artifact {
         Ok(Self { name, root, form, basedirs: scan.basedirs, entries: scan.entries })
     }
 
-    /// Where an entry of this artifact lies on disk.
+    /// Returns the path on disk of an entry of this artifact.
     pub fn path(&self, entry: &Entry) -> PathBuf {
         self.root.join(&self.basedirs[entry.basedir]).join(&entry.path)
     }
 
-    /// The directory of a basedir on disk.
+    /// Returns the path on disk of the basedir with that index.
     pub fn basedir_path(&self, basedir: usize) -> PathBuf {
         self.root.join(&self.basedirs[basedir])
     }
 
-    /// Who provides an entry of this artifact.
+    /// Returns the artifact, basedir and file of an entry, for reports.
     pub fn owner(&self, entry: &Entry) -> Owner {
         let basedir = self.basedirs[entry.basedir].clone();
         Owner { artifact: self.name.clone(), basedir, file: self.path(entry) }
     }
 
-    /// The paths of the entries in the flattened tree, without repetitions.
+    /// Returns the paths of the entries in the flattened tree, without repetitions.
     pub fn paths(&self) -> BTreeSet<&str> {
         self.entries.iter().map(|entry| entry.path.as_str()).collect()
     }
 
-    /// Number of files and links, and the bytes of the files.
+    /// Returns the number of files and links, and the total size of the files in bytes.
     pub fn size(&self) -> (u64, u64) {
         let (mut files, mut bytes) = (0, 0);
         for entry in &self.entries {

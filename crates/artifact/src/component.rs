@@ -1,5 +1,5 @@
-//! Input: the name of a component. Output: its place in the chain and the files that belong to it
-//! by default.
+//! Input: the name of a component. Output: its position in the chain and the files that belong to
+//! it by default.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use rocwheel_rocm::{Pattern, Predicate};
 
-/// The six parts an artifact is divided into. Each extends the one before it: a file claimed by an
-/// earlier component is not offered to a later one.
+/// The six parts of an artifact. Each extends the one before it: a file claimed by an earlier
+/// component is not offered to a later one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Component {
     /// Shared libraries.
     Lib,
-    /// What is needed to run; takes everything it is given.
+    /// Files needed at run time; takes every file that it is offered.
     Run,
     /// Separate debug files.
     Dbg,
@@ -22,7 +22,7 @@ pub enum Component {
     Dev,
     /// Documentation.
     Doc,
-    /// Tests; takes everything that is left.
+    /// Tests; takes every file that is left.
     Test,
 }
 
@@ -30,12 +30,12 @@ impl Component {
     /// All components in processing order.
     pub const CHAIN: [Self; 6] = [Self::Lib, Self::Run, Self::Dbg, Self::Dev, Self::Doc, Self::Test];
 
-    /// The component of that name (lower case, as in artifact names).
+    /// Parses a name in lower case, as it is in artifact names.
     pub fn parse(name: &str) -> Option<Self> {
         Self::CHAIN.into_iter().find(|component| component.name() == name)
     }
 
-    /// The name as it stands in artifact names.
+    /// Returns the name as it is in artifact names.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Lib => "lib",
@@ -47,13 +47,14 @@ impl Component {
         }
     }
 
-    /// The component whose claimed files this one does not see again.
+    /// Returns the component before this one in the chain, whose files are not offered to this one.
+    /// `None` for [`Component::Lib`].
     pub fn extends(self) -> Option<Self> {
         let place = Self::CHAIN.iter().position(|component| *component == self)?;
         place.checked_sub(1).map(|before| Self::CHAIN[before])
     }
 
-    /// The default include patterns. Empty for the two components that take everything.
+    /// Returns the default include patterns: none for the two components that take everything.
     pub const fn default_includes(self) -> &'static [&'static str] {
         match self {
             Self::Lib => &["**/*.dll", "**/*.dylib", "**/*.dylib.*", "**/*.so", "**/*.so.*"],
@@ -66,19 +67,19 @@ impl Component {
         }
     }
 
-    /// Whether the component takes every file it is offered.
+    /// `true` if the component takes every file it is offered.
     pub const fn takes_everything(self) -> bool {
         self.default_includes().is_empty()
     }
 
-    /// The patterns that are included whatever else is said: the kernel archives of this component
-    /// of the artifact called `artifact`.
+    /// Returns patterns that are included regardless of excludes: the kernel archives of this
+    /// component of the artifact called `artifact`.
     pub fn forced_includes(self, artifact: &str) -> [String; 2] {
         [format!(".kpack/{artifact}_{self}.kpm"), format!(".kpack/{artifact}_{self}_*.kpack")]
     }
 
-    /// What belongs to this component of the artifact called `artifact` when its descriptor says
-    /// nothing else.
+    /// Returns the default rule of this component of the artifact called `artifact`, which a
+    /// descriptor can replace.
     pub fn predicate(self, artifact: &str) -> Predicate {
         Predicate {
             includes: self.default_includes().iter().map(|glob| Pattern::new(glob)).collect(),

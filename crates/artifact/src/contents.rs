@@ -1,4 +1,5 @@
-//! Input: two entries that want the same place. Output: whether they are the same.
+//! Input: two entries with the same path in the flattened tree. Output: `true` if their contents
+//! are equal.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -10,7 +11,8 @@ use crate::error::Error;
 
 const WINDOW: usize = 1 << 18;
 
-/// Whether all owners of a path provide the same: files with equal bytes, links with equal text.
+/// `true` if all owners of a path provide the same: files with equal bytes, or links with equal
+/// text.
 pub(crate) fn all_same(collision: &Collision, reporter: &dyn Reporter) -> Result<bool, Error> {
     let first = &collision.owners[0].file;
     for other in &collision.owners[1..] {
@@ -21,7 +23,7 @@ pub(crate) fn all_same(collision: &Collision, reporter: &dyn Reporter) -> Result
     Ok(true)
 }
 
-/// Every path that several owners provide differently, and how many they provide equally.
+/// Returns the collisions whose owners provide different contents, and those with equal contents.
 pub(crate) fn conflicts(catalog: &Catalog, reporter: &dyn Reporter) -> Result<(Vec<Collision>, Vec<Collision>), Error> {
     let (mut different, mut equal) = (Vec::new(), Vec::new());
     for collision in catalog.collisions() {
@@ -34,7 +36,7 @@ pub(crate) fn conflicts(catalog: &Catalog, reporter: &dyn Reporter) -> Result<(V
     Ok((different, equal))
 }
 
-/// Whether two files have equal bytes, or two links equal text.
+/// `true` if both are files with equal bytes or links with equal text.
 pub(crate) fn same(left: &Path, right: &Path, reporter: &dyn Reporter) -> Result<bool, Error> {
     let (left_metadata, right_metadata) = (fs_err::symlink_metadata(left)?, fs_err::symlink_metadata(right)?);
     if left_metadata.is_symlink() && right_metadata.is_symlink() {

@@ -1,6 +1,6 @@
 //! Input: the descriptor of an artifact (`artifact-*.toml`) and the root of a build tree. Output:
-//! which component gets which file, and from that artifact directories (rocm-python-packages spec
-//! 1.4).
+//! the component that gets each file, and artifact directories with these files
+//! (rocm-python-packages spec 1.4).
 
 mod claim;
 mod parse;
@@ -14,71 +14,71 @@ pub use claim::{Claimed, ClaimedComponent, Claims, Repeated};
 pub use parse::{Descriptor, Options};
 pub use write::write;
 
-/// What can be wrong with a descriptor or with what it is applied to.
+/// A defect of a descriptor, or a failure while it is applied to a build tree.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Reading or writing a file, or the state of a directory.
+    /// A file could not be read or written, or a directory has a defect.
     #[error(transparent)]
     Artifact(#[from] crate::Error),
-    /// It is not TOML.
+    /// The text is not TOML.
     #[error("cannot understand the descriptor `{path}`")]
     Malformed {
-        /// The descriptor.
+        /// Path of the descriptor.
         path: PathBuf,
-        /// What TOML says.
+        /// The parser's error, with its position.
         source: Box<toml::de::Error>,
     },
-    /// A key that means nothing.
+    /// A key that descriptors do not have.
     #[error("the descriptor `{path}` has an illegal key: `{key}` in {place}")]
     Key {
-        /// The descriptor.
+        /// Path of the descriptor.
         path: PathBuf,
-        /// The key.
+        /// The key as written.
         key: String,
-        /// The table it is in.
+        /// The table that holds the key.
         place: String,
-        /// The keys that may be there.
+        /// The keys that this table can have.
         known: &'static [&'static str],
     },
     /// A value of the wrong type.
     #[error("the descriptor `{path}` has a wrong value for `{key}` in {place}: it should be {expected}")]
     Value {
-        /// The descriptor.
+        /// Path of the descriptor.
         path: PathBuf,
-        /// The key.
+        /// The key as written.
         key: String,
-        /// The table it is in.
+        /// The table that holds the key.
         place: String,
-        /// What it should be.
+        /// The form the value should have, as words for the message.
         expected: &'static str,
     },
-    /// Components that wait for each other, or for one that is not there.
+    /// Components that extend each other in a circle, or one that does not exist.
     #[error("the descriptor `{path}` has components that extend each other in a circle, or one that does not exist: {}", .components.join(", "))]
     Circular {
-        /// The descriptor.
+        /// Path of the descriptor.
         path: PathBuf,
-        /// Those that cannot be worked out.
+        /// Names of the components that cannot be resolved.
         components: Vec<String>,
     },
-    /// A component that was asked for does not exist.
+    /// The requested component does not exist.
     #[error("the descriptor `{path}` has no component `{component}`")]
     NoComponent {
-        /// The descriptor.
+        /// Path of the descriptor.
         path: PathBuf,
-        /// The name.
+        /// Name of the component.
         component: String,
-        /// Those there are.
+        /// Names of the components that exist.
         known: Vec<String>,
     },
     /// One path in two basedirs, with different contents: only one of them could be installed.
     #[error("`{path}` is in the basedirs `{first}` and `{second}` with different contents")]
     Conflict {
-        /// The path below both.
+        /// The path relative to both basedirs.
         path: String,
-        /// The one whose file is taken first.
+        /// The basedir whose file would be used.
         first: String,
-        /// The other.
+        /// The other basedir.
         second: String,
     },
 }

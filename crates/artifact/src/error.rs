@@ -1,4 +1,4 @@
-//! What can go wrong with artifacts, and what to do about it.
+//! Everything that can go wrong with artifacts, and hints how to fix it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,16 +16,17 @@ pub enum Error {
     /// A directory tree could not be walked.
     #[error("could not read `{path}`")]
     Walk {
-        /// Where it failed.
+        /// Path of the directory or file.
         path: PathBuf,
-        /// The cause.
+        /// The operating system's error.
         #[source]
         source: io::Error,
     },
     /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] rocwheel_report::Interrupted),
-    /// The disk is full. No source: it would name a temporary file that is gone by now.
+    /// The disk is full. It has no source, which would name a temporary file that is removed by
+    /// now.
     #[error("no space is left on the disk of `{output}`")]
     DiskFull {
         /// The output, or the directory that archives are unpacked in.
@@ -37,29 +38,29 @@ pub enum Error {
     MalformedName {
         /// The name without archive suffixes.
         name: String,
-        /// Where it lies.
+        /// Path of the directory or archive.
         path: PathBuf,
     },
-    /// A symbolic link that is named like an artifact and leads nowhere, or in a circle.
+    /// A symbolic link that is named like an artifact and is dangling or circular.
     #[error("`{path}` is named like an artifact, but is a link that cannot be followed")]
     DanglingArtifact {
-        /// The link.
+        /// Path of the link.
         path: PathBuf,
-        /// The operating system's answer.
+        /// The operating system's error.
         source: io::Error,
     },
     /// An artifact directory or archive without `artifact_manifest.txt`.
     #[error("artifact `{artifact}` at `{path}` has no artifact_manifest.txt")]
     MissingManifest {
-        /// The artifact.
+        /// Name of the artifact.
         artifact: String,
-        /// The directory or archive.
+        /// Path of the directory or archive.
         path: PathBuf,
     },
     /// A line of `artifact_manifest.txt` that cannot be a basedir.
     #[error("artifact_manifest.txt of `{path}` lists `{line}`, which is not a plain relative path")]
     UnsafeBasedir {
-        /// The directory or archive.
+        /// Path of the directory or archive.
         path: PathBuf,
         /// The offending line.
         line: String,
@@ -67,7 +68,7 @@ pub enum Error {
     /// Two lines of `artifact_manifest.txt` claim the same files.
     #[error("artifact_manifest.txt of `{path}` lists `{inner}` inside `{outer}`, so its files have two places")]
     NestedBasedirs {
-        /// The directory or archive.
+        /// Path of the directory or archive.
         path: PathBuf,
         /// The enclosing basedir.
         outer: String,
@@ -79,21 +80,21 @@ pub enum Error {
         "artifact `{artifact}` at `{path}` has files that artifact_manifest.txt does not cover: {count}, first `{first}`"
     )]
     OutsideBasedirs {
-        /// The artifact.
+        /// Name of the artifact.
         artifact: String,
-        /// The directory or archive.
+        /// Path of the directory or archive.
         path: PathBuf,
-        /// How many there are.
+        /// Number of such files.
         count: usize,
-        /// The first of them, sorted.
+        /// The first of them in sorted order.
         first: String,
     },
-    /// Something that is neither file, directory nor symbolic link.
+    /// A file that is neither a regular file, a directory nor a symbolic link.
     #[error("`{path}` is a {what}; artifacts hold files, directories and symbolic links")]
     UnsupportedFile {
-        /// Where it lies.
+        /// Path of the file.
         path: PathBuf,
-        /// A device, a socket, …
+        /// The type of the file: a device, a socket, …
         what: &'static str,
     },
     /// A file name that is not UTF-8, which no wheel can hold.
@@ -105,24 +106,24 @@ pub enum Error {
     /// A symbolic link that leaves the tree its basedir makes.
     #[error("the link `{link}` in `{path}` points to `{target}`, out of the tree")]
     LinkLeavesTree {
-        /// The artifact's directory or archive.
+        /// Path of the artifact's directory or archive.
         path: PathBuf,
         /// The link, relative to the artifact.
         link: String,
-        /// Its text.
+        /// The text of the link.
         target: String,
     },
     /// The same artifact exists twice.
     #[error("artifact `{artifact}` is given twice: `{first}` and `{second}`")]
     DuplicateArtifact {
-        /// The artifact.
+        /// Name of the artifact.
         artifact: String,
-        /// One place.
+        /// Path of one of the two.
         first: PathBuf,
-        /// The other place.
+        /// Path of the other.
         second: PathBuf,
     },
-    /// One path would come from two places.
+    /// Two basedirs provide one path with different contents.
     #[error("`{path}` is provided twice, by {first} and by {second}")]
     Conflict {
         /// The path in the flattened tree.
@@ -136,28 +137,28 @@ pub enum Error {
     /// An archive cannot be read to its end.
     #[error("could not read the archive `{path}`")]
     DamagedArchive {
-        /// The archive.
+        /// Path of the archive.
         path: PathBuf,
-        /// What the decompressor or the tar reader said.
+        /// The error of the decompressor or the tar reader.
         #[source]
         source: io::Error,
     },
-    /// An archive holds something that must not be unpacked.
+    /// An archive has a member that must not be unpacked.
     #[error("refused to unpack `{member}` of the archive `{path}`: {reason}")]
     UnsafeMember {
-        /// The archive.
+        /// Path of the archive.
         path: PathBuf,
         /// The member's name.
         member: String,
-        /// Why.
+        /// The reason, for the message.
         reason: String,
     },
     /// The first member of an archive is not the manifest.
     #[error("the archive `{path}` does not begin with artifact_manifest.txt but with `{member}`")]
     ManifestNotFirst {
-        /// The archive.
+        /// Path of the archive.
         path: PathBuf,
-        /// The first member.
+        /// Name of the first member.
         member: String,
     },
     /// An archive whose name ends in neither `.tar.zst` nor `.tar.xz`.
@@ -166,17 +167,17 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// The sidecar names another digest than the archive has.
+    /// The digest in the sidecar differs from that of the archive.
     #[error("`{path}` has the SHA-256 digest `{actual}`, but its sidecar says `{expected}`")]
     DigestMismatch {
-        /// The archive.
+        /// Path of the archive.
         path: PathBuf,
-        /// Hexadecimal, from the sidecar.
+        /// Hexadecimal digest from the sidecar.
         expected: String,
-        /// Hexadecimal, of the file.
+        /// Hexadecimal digest of the file.
         actual: String,
     },
-    /// A sidecar without a digest in it.
+    /// A sidecar that does not begin with a digest.
     #[error("the sidecar `{path}` does not begin with a SHA-256 digest")]
     MalformedSidecar {
         /// The sidecar.
@@ -185,27 +186,27 @@ pub enum Error {
     /// A compression level that the format does not have.
     #[error("there is no compression level {level}: levels go from {least} to {most}")]
     UnknownLevel {
-        /// What was asked for.
+        /// The requested level.
         level: u32,
-        /// The lowest.
+        /// The lowest valid level.
         least: u32,
-        /// The highest.
+        /// The highest valid level.
         most: u32,
     },
     /// Writing an archive failed.
     #[error("could not write the archive `{path}`")]
     WriteArchive {
-        /// The archive.
+        /// Path of the archive.
         path: PathBuf,
-        /// The cause.
+        /// The operating system's or the compressor's error.
         #[source]
         source: io::Error,
     },
 
-    /// The output holds something this program did not write.
+    /// The output holds files that this program did not write.
     #[error("the output `{path}` is not empty and was not made by this command")]
     OutputNotOurs {
-        /// The directory.
+        /// Path of the output.
         path: PathBuf,
     },
     /// An output that would change or remove an input.
@@ -219,65 +220,65 @@ pub enum Error {
     /// The input is neither an artifact directory nor an archive.
     #[error("`{path}` is neither an artifact directory nor an artifact archive")]
     NotAnArtifact {
-        /// The path.
+        /// Path of the input.
         path: PathBuf,
     },
-    /// The output is a link to nothing.
+    /// The output is a dangling link.
     #[error("the output `{path}` is a link to `{target}`, which does not exist")]
     DanglingOutput {
-        /// The link.
+        /// Path of the link.
         path: PathBuf,
-        /// Its text.
+        /// The text of the link.
         target: PathBuf,
     },
-    /// The artifacts are not there.
+    /// The input does not exist.
     #[error("there is no `{path}`")]
     NotThere {
-        /// Where they were looked for.
+        /// The path that was looked for.
         path: PathBuf,
     },
     /// The directory of artifacts is a file.
     #[error("`{path}` is not a directory")]
     NoDirectory {
-        /// Where it was looked for.
+        /// The path that is not a directory.
         path: PathBuf,
     },
-    /// One artifact where a directory of them is wanted.
+    /// An artifact was given instead of a directory of artifacts.
     #[error("`{path}` is an artifact, not a directory that holds artifacts")]
     IsAnArtifact {
-        /// The artifact.
+        /// Path of the artifact.
         path: PathBuf,
     },
     /// The directory of artifacts holds none.
     #[error("there is no artifact in `{path}`")]
     NoArtifacts {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
     },
 
-    /// `therock_manifest.json` is not where it has to be.
+    /// `therock_manifest.json` is missing.
     #[error("there is no therock_manifest.json: artifact `base_lib_generic` does not hold `{path}`")]
     ManifestNotFound {
-        /// The fixed path below the directory of artifacts.
+        /// The expected path below the directory of artifacts.
         path: PathBuf,
     },
-    /// A JSON file that does not parse or misses a field.
+    /// A JSON file that does not parse or lacks a field.
     #[error("could not understand `{path}`")]
     MalformedJson {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The cause.
+        /// The parser's error.
         #[source]
         source: serde_json::Error,
     },
-    /// The name of a GPU target, or a table.
+    /// An error in the name of a GPU target, or in a table.
     #[error(transparent)]
     Rocm(#[from] rocwheel_rocm::Error),
 }
 
 impl Error {
-    /// The same, or [`Error::DiskFull`] when a file of the output could not be written for lack of
-    /// space.
+    /// Turns an I/O error that means a full disk into [`Error::DiskFull`]; other errors stay
+    /// unchanged.
     pub(crate) fn or_full_disk(self, output: &Path) -> Self {
         match self {
             Self::Io(source) if is_full(&source) => Self::DiskFull { output: output.to_owned() },
@@ -286,7 +287,7 @@ impl Error {
     }
 }
 
-/// The message with its cause, for a report of one line.
+/// Returns the message and its cause on one line.
 pub(crate) fn with_source(error: &Error) -> String {
     match std::error::Error::source(error) {
         Some(source) => format!("{error}: {source}"),
@@ -294,7 +295,7 @@ pub(crate) fn with_source(error: &Error) -> String {
     }
 }
 
-/// Whether writing failed for lack of space.
+/// `true` if writing failed because the disk or the user's quota is full.
 pub(crate) fn is_full(source: &io::Error) -> bool {
     matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
@@ -356,7 +357,7 @@ impl Hint for Error {
     }
 }
 
-/// The directory that holds `path`, as one would type it.
+/// Returns the directory that holds `path`, as a user would type it.
 fn above(path: &Path) -> PathBuf {
     match (path.file_name(), path.parent()) {
         (None, _) => path.join(".."),

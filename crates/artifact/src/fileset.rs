@@ -15,49 +15,49 @@ use crate::flatten;
 use crate::input::separate;
 use crate::scan::kind_of;
 
-/// Bytes copied at a time.
+/// Bytes copied between two checks for an interruption.
 const PIECE: u64 = 64 << 20;
 
-/// A file, a link or a directory that matched.
+/// A file, link or directory that matched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Where it lies.
+    /// Its path on disk.
     pub source: PathBuf,
-    /// What it is.
+    /// Its type; for files also the size and the executable bit.
     pub kind: EntryKind,
 }
 
-/// What matched, by its path relative to its directory.
+/// The entries that matched, by their path relative to the directory that was scanned.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Fileset {
-    /// Sorted by path; a directory comes before what is in it.
+    /// Sorted by path, so a directory comes before its contents.
     pub entries: BTreeMap<String, Found>,
 }
 
-/// How a file gets to its copy.
+/// The method of copying files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transfer {
-    /// By a hard link, and where the file system has none by its contents.
+    /// By hard link; if the file system has none, the contents are copied.
     Link,
-    /// By its contents. Files that are hard links to each other stay so among themselves.
+    /// The contents are copied. Hard links between files of the set are kept.
     Contents,
 }
 
-/// What becomes of what is at the destination.
+/// Treatment of an existing destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Before {
     /// The destination is replaced as a whole, in one step.
     Replace,
-    /// Files of the same name are replaced one by one, others stay.
+    /// Files of the same name are replaced one by one; other files stay.
     Keep,
 }
 
 impl Fileset {
-    /// Reads `directories` without following links. Where two of them hold one path, the later one
-    /// counts.
+    /// Reads `directories` without following links. If two of them hold one path, the later one is
+    /// used.
     ///
     /// # Errors
-    /// A directory that is not there, names that are not UTF-8, pipes, sockets and devices.
+    /// A directory that does not exist, names that are not UTF-8, pipes, sockets and devices.
     pub fn scan(directories: &[PathBuf], predicate: &Predicate, reporter: &dyn Reporter) -> Result<Self, Error> {
         let mut entries = BTreeMap::new();
         for directory in directories {
@@ -90,17 +90,17 @@ impl Fileset {
         Ok(Self { entries })
     }
 
-    /// Bytes of all files.
+    /// Returns the total size of all files in bytes.
     pub fn bytes(&self) -> u64 {
         let size = |found: &Found| if let EntryKind::File { size, .. } = found.kind { size } else { 0 };
         self.entries.values().map(size).sum()
     }
 
-    /// Copies everything to `destination`, with modes, times of modification and links as they are.
-    /// `inputs` are the directories that must neither hold the destination nor lie in it.
+    /// Copies everything to `destination` and keeps permission bits, modification times and links.
+    /// `inputs` are the directories that must neither contain the destination nor lie in it.
     ///
     /// # Errors
-    /// A destination that overlaps an input; whatever goes wrong with a file.
+    /// A destination that overlaps an input, or a file that cannot be copied.
     pub fn copy(
         &self,
         destination: &Path,
@@ -125,7 +125,7 @@ impl Fileset {
         copied.map_err(|error| error.or_full_disk(&destination))
     }
 
-    /// Copies everything below `tree`, which is made if it is not there.
+    /// Copies everything to the directory `tree`, which is created if it does not exist.
     pub(crate) fn copy_into(&self, tree: &Path, transfer: Transfer, reporter: &dyn Reporter) -> Result<(), Error> {
         fs_err::create_dir_all(tree)?;
         let mut first_names: HashMap<_, PathBuf> = HashMap::new();
@@ -136,7 +136,7 @@ impl Fileset {
                 make_directory(&destination)?;
                 continue;
             }
-            // A directory need not have matched for something in it to match.
+            // The directory of a file that matched need not have matched itself.
             make_directory(destination.parent().unwrap_or(tree))?;
             let work = tempfile::Builder::new().prefix(".rocwheel-").tempdir_in(tree)?;
             let new = work.path().join("new");
@@ -161,15 +161,15 @@ impl Fileset {
                     }
                 }
             }
-            // Renaming one name of a file to another name of the same file does nothing, and is
-            // right all the same.
+            // POSIX: renaming one name of a file to another name of the same file does nothing. The
+            // destination is correct in that case too.
             fs_err::rename(&new, &destination)?;
         }
         Ok(())
     }
 }
 
-/// Makes a directory and those above it; a file or link of that name makes way.
+/// Creates a directory and its parents. A file or link of that name is removed first.
 fn make_directory(path: &Path) -> Result<(), Error> {
     if fs_err::symlink_metadata(path).is_ok_and(|metadata| !metadata.is_dir()) {
         fs_err::remove_file(path)?;
@@ -177,8 +177,8 @@ fn make_directory(path: &Path) -> Result<(), Error> {
     Ok(fs_err::create_dir_all(path)?)
 }
 
-/// In pieces, so that Ctrl-C does not wait for a library of gigabytes; the kernel copies them where
-/// it can.
+/// Copies in pieces, so that Ctrl-C does not wait for a library of gigabytes; the kernel copies
+/// them where it can.
 fn copy_file(source: &Path, copy: &Path, reporter: &dyn Reporter) -> Result<(), Error> {
     let failed =
         |error: io::Error| io::Error::new(error.kind(), format!("could not copy `{}`: {error}", source.display()));

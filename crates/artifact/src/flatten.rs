@@ -1,5 +1,4 @@
 //! Input: artifact directories and archives. Output: one installable tree, the union of all their
-
 //! basedirs.
 
 use std::collections::{BTreeMap, HashMap};
@@ -20,59 +19,59 @@ use crate::name::ArtifactName;
 use crate::scan::MANIFEST;
 use crate::{contents, portable};
 
-/// The file in the root of a flattened tree that says what made it; only a directory with it is
-/// replaced unasked.
+/// The file in the root of a flattened tree that lists its artifacts. Only a directory with this
+/// file is replaced without being asked to.
 pub const MARKER: &str = ".rocwheel-tree";
 
-/// Bytes copied at a time.
+/// Bytes copied between two checks for an interruption.
 const PIECE: u64 = 64 << 20;
 
-/// What may be replaced at the output.
+/// Existing outputs that may be replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existing {
     /// An empty directory, or a tree this program made.
     OnlyOurs,
-    /// Whatever is there.
+    /// Any file or directory.
     Anything,
 }
 
-/// How far to go.
+/// `Execute`, or `DryRun` for checks only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Run {
-    /// Make the tree.
+    /// Write the tree.
     Execute,
     /// Do all checks and count, but leave the output alone.
     DryRun,
 }
 
-/// What a flattened tree holds.
+/// Statistics of a flattened tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Flattened {
-    /// The tree.
+    /// Path of the tree.
     pub path: PathBuf,
-    /// The artifacts in it, sorted.
+    /// Names of the artifacts in it, sorted.
     pub artifacts: Vec<ArtifactName>,
-    /// Regular files; every name of a hard link counts.
+    /// Number of regular files; every name of a hard link counts.
     pub files: u64,
-    /// Directories.
+    /// Number of directories.
     pub directories: u64,
-    /// Symbolic links.
+    /// Number of symbolic links.
     pub links: u64,
-    /// Bytes of all files.
+    /// Total size of all files in bytes.
     pub bytes: u64,
-    /// Paths that several artifacts provide with the same contents.
+    /// Number of paths that several artifacts provide with the same contents.
     pub identical: u64,
-    /// Pairs of paths that differ only by case, which some file systems cannot tell apart.
+    /// Pairs of paths that differ only by case, which some file systems cannot distinguish.
     pub same_but_for_case: Vec<(String, String)>,
 }
 
-/// Makes one tree of artifact directories and archives, with permission bits, symbolic links as
-/// they are, and hard links between files that were hard links. It is made beside `output` and
-/// moved there when it is complete; a tree that was there stays as it was until then.
+/// Merges artifact directories and archives into one tree. Permission bits, symbolic links and hard
+/// links are kept. The tree is written beside `output` and moved there once it is complete; an
+/// existing tree stays unchanged until then.
 ///
 /// # Errors
-/// One path with two contents, a defect of an artifact, an output that holds something else or
-/// overlaps an input.
+/// One path with two contents, a defect of an artifact, an output that is not empty and not ours,
+/// or that overlaps an input.
 pub fn flatten(
     inputs: &[PathBuf],
     output: &Path,
@@ -121,7 +120,7 @@ fn make(
     Ok(flattened)
 }
 
-/// The inputs by artifact name.
+/// Returns the inputs, sorted by artifact name.
 pub(crate) fn places(inputs: &[PathBuf]) -> Result<Vec<(ArtifactName, Place)>, Error> {
     let mut places: BTreeMap<ArtifactName, Place> = BTreeMap::new();
     for path in inputs {
@@ -150,7 +149,7 @@ pub(crate) fn places(inputs: &[PathBuf]) -> Result<Vec<(ArtifactName, Place)>, E
     Ok(places.into_iter().collect())
 }
 
-/// The output with links resolved, if it may be written.
+/// Resolves the links in the output and checks that it may be written.
 fn check_output(output: &Path, existing: Existing, inputs: &[PathBuf]) -> Result<PathBuf, Error> {
     let not_ours = || Error::OutputNotOurs { path: output.to_owned() };
     let real = separate(output, inputs)?;
@@ -161,8 +160,8 @@ fn check_output(output: &Path, existing: Existing, inputs: &[PathBuf]) -> Result
     if ours { Ok(real) } else { Err(not_ours()) }
 }
 
-/// Moves the new tree to the output. An older one goes the other way in the same step, so that
-/// there is always one.
+/// Moves the new tree to the output. An existing tree is exchanged with it in one step, so that one
+/// of the two is always in place.
 pub(crate) fn replace(made: &Path, output: &Path, work: &Path) -> Result<(), Error> {
     if fs_err::symlink_metadata(output).is_err() {
         return Ok(fs_err::rename(made, output)?);
@@ -185,13 +184,13 @@ struct Tree<'a> {
     places: BTreeMap<&'a str, (&'a Artifact, &'a catalog::Entry)>,
 }
 
-/// A regular file to be put into the tree.
+/// A regular file that goes into the tree.
 struct Transfer<'a> {
     path: &'a str,
     source: PathBuf,
     mode: u32,
     size: u64,
-    /// Whether the source is ours and can be moved.
+    /// `true` if the source was unpacked by this run and can be moved.
     temporary: bool,
 }
 
@@ -206,7 +205,8 @@ impl<'a> Tree<'a> {
         Self { places }
     }
 
-    /// Links were checked within their artifacts; a link of one may lead through a link of another.
+    /// Checks the links of the merged tree. Each was checked within its artifact, but a link of one
+    /// artifact may lead through a link of another.
     fn check_links(&self, output: &Path) -> Result<(), Error> {
         let links: Links = self
             .places
@@ -257,7 +257,7 @@ impl<'a> Tree<'a> {
         let mut files: Vec<Transfer> = Vec::new();
         let mut hard_links: Vec<(&str, &str)> = Vec::new();
         let mut first_names: HashMap<_, &str> = HashMap::new();
-        // Parents come before what is in them: a path sorts after its own beginning.
+        // Paths sort after their prefixes, so a directory is created before its contents.
         for (path, (artifact, entry)) in &self.places {
             let source = artifact.path(entry);
             match &entry.kind {
@@ -311,8 +311,8 @@ impl Transfer<'_> {
         Ok(rocwheel_system::set_mode(&destination, self.mode)?)
     }
 
-    /// In pieces, so that Ctrl-C does not wait for a library of gigabytes; the kernel copies them
-    /// where it can.
+    /// Copies in pieces, so that Ctrl-C does not wait for a library of gigabytes; the kernel copies
+    /// them where it can.
     fn copy(&self, destination: &Path, reporter: &dyn Reporter) -> Result<(), Error> {
         let mut source = fs_err::File::open(&self.source)?.into_file();
         let mut copy = fs_err::File::create_new(destination)?.into_file();

@@ -1,12 +1,12 @@
-//! Care with what lies beside artifacts: small text files that may not be files at all, and outputs
-//! that would land in an input.
+//! Safe reading of the small text files beside artifacts, which may be links or pipes instead of
+//! files, and a check that an output does not overlap an input.
 
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 
-/// No manifest or sidecar comes near this many bytes.
+/// Largest file that is read, in bytes. Manifests and sidecars are far smaller.
 const LIMIT: u64 = 16 << 20;
 
 /// Reads a small file, which must be a regular file: a link in an artifact may lead out of it, and
@@ -18,7 +18,7 @@ pub(crate) fn read_small(path: &Path) -> io::Result<Vec<u8>> {
     read_small_followed(path)
 }
 
-/// As [`read_small`] for a file beside artifacts, which may be a link as they may.
+/// Like [`read_small`], for a file beside an artifact, which may be a symbolic link.
 pub(crate) fn read_small_followed(path: &Path) -> io::Result<Vec<u8>> {
     if !fs_err::metadata(path)?.file_type().is_file() {
         return Err(refused(path, "no regular file"));
@@ -32,8 +32,8 @@ fn refused(path: &Path, reason: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, format!("cannot read `{}`: it is {reason}", path.display()))
 }
 
-/// The output with links resolved, whether it exists or not, when it neither lies in an input nor
-/// holds one.
+/// Resolves the links in `output`, which need not exist, and checks that it neither lies in an
+/// input nor contains one.
 ///
 /// # Errors
 /// [`Error::OutputOverlapsInput`]; nothing is created.
@@ -48,7 +48,8 @@ pub fn separate(output: &Path, inputs: &[PathBuf]) -> Result<PathBuf, Error> {
     Ok(real)
 }
 
-/// The output with links resolved, whether it exists or not, when it does not lie in an input.
+/// Resolves the links in `output`, which need not exist, and checks that it does not lie in an
+/// input.
 ///
 /// # Errors
 /// [`Error::OutputOverlapsInput`]; nothing is created.
@@ -66,7 +67,7 @@ pub fn outside(output: &Path, inputs: &[PathBuf]) -> Result<PathBuf, Error> {
     Ok(real)
 }
 
-/// Resolves the part of a path that exists; the rest stays as it is written.
+/// Resolves the part of a path that exists and appends the rest unchanged.
 pub(crate) fn resolve(path: &Path) -> Result<PathBuf, Error> {
     match fs_err::canonicalize(path) {
         Ok(real) => Ok(real),

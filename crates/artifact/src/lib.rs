@@ -1,8 +1,8 @@
-//! Input: `ROCm` build outputs – `TheRock`'s artifact directories and archives. Output: a
+//! Input: `ROCm` build outputs, that is `TheRock`'s artifact directories and archives. Output: a
 //! [`Catalog`] of artifacts, and from it archives, flattened trees, listings and findings.
 //!
 //! An artifact is a directory `{name}_{component}_{target_family}` with an `artifact_manifest.txt`
-//! that lists its basedirs; the union of the contents of all basedirs is an installable tree.
+//! that lists its basedirs. The union of the contents of all basedirs is an installable tree.
 
 pub mod archive;
 pub mod catalog;

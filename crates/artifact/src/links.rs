@@ -1,16 +1,16 @@
-//! Input: a symbolic link and the other links of its tree. Output: whether following it leaves the
-//! tree.
+//! Input: a symbolic link and the other links of its tree. Output: `true` if following it leaves
+//! the tree.
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// As many links as Linux follows before it answers ELOOP.
+/// Number of links that Linux follows before it fails with ELOOP.
 const LONGEST_CHAIN: usize = 40;
 
 /// The symbolic links of one tree: path relative to its root → text of the link.
 pub type Links<'a> = BTreeMap<&'a str, &'a str>;
 
-/// Whether the link at `path` with the text `target` leads out of the tree, directly or through
-/// other links of it. Absolute links do; a link that leads nowhere or in a circle does not.
+/// `true` if the link at `path` with the text `target` leads out of the tree, directly or through
+/// other links of the tree. Absolute links do; dangling and circular links do not.
 pub fn leaves_tree(path: &str, target: &str, links: &Links) -> bool {
     if target.starts_with('/') {
         return true;

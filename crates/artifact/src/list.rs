@@ -1,5 +1,5 @@
-//! Input: a directory of artifacts. Output: one line for each artifact, for people and for
-//! machines.
+//! Input: a directory of artifacts. Output: one record for each artifact, printed as a table or as
+//! JSON.
 
 use std::path::{Path, PathBuf};
 
@@ -13,21 +13,21 @@ use crate::error::Error;
 use crate::name::ArtifactName;
 use crate::scan;
 
-/// What a directory of artifacts holds.
+/// The contents of a directory of artifacts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Listing {
-    /// Sorted by name.
+    /// The artifacts, sorted by name.
     pub artifacts: Vec<Listed>,
-    /// What lies there and is no artifact, sorted by path.
+    /// Directory entries that are not artifacts, sorted by path.
     pub ignored: Vec<Ignored>,
-    /// Names that were meant as artifacts, and archives that are there twice.
+    /// Messages about names that were meant as artifacts and archives that exist twice.
     pub problems: Vec<String>,
 }
 
-/// One artifact.
+/// One artifact of a [`Listing`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Listed {
-    /// Its full name.
+    /// The parsed name.
     pub artifact: ArtifactName,
     /// The first field of the name.
     pub name: String,
@@ -35,21 +35,21 @@ pub struct Listed {
     pub component: String,
     /// The third field.
     pub target_family: String,
-    /// How it is stored.
+    /// Directory, or the compression of its archive.
     pub form: ListedForm,
-    /// Where.
+    /// Path of the directory or archive.
     pub path: PathBuf,
-    /// Files and links.
+    /// Number of files and links.
     pub files: u64,
-    /// Bytes of all files, unpacked.
+    /// Bytes of all files after unpacking.
     pub bytes: u64,
-    /// Whether the archive is what its sidecar says.
+    /// Result of comparing the archive with its sidecar.
     pub digest: DigestState,
-    /// What is wrong with it: the numbers are then those of the part that could be read.
+    /// The first defect, as a message. The numbers then cover only the part that could be read.
     pub problem: Option<String>,
 }
 
-/// How an artifact is stored.
+/// The form in which an artifact is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ListedForm {
@@ -61,24 +61,24 @@ pub enum ListedForm {
     Xz,
 }
 
-/// What the sidecar says about an archive.
+/// The result of comparing an archive with its sidecar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DigestState {
-    /// Directories have none.
+    /// A directory, which has no sidecar.
     NotAnArchive,
-    /// There is no sidecar.
+    /// The archive has no sidecar.
     NoSidecar,
-    /// The archive has the digest of the sidecar.
+    /// The archive has the digest that is in its sidecar.
     Verified,
-    /// It has another one.
+    /// The archive has a different digest.
     Mismatch,
     /// The sidecar or the archive cannot be read.
     Unreadable,
 }
 
 impl DigestState {
-    /// A word for a table.
+    /// Returns the word for this state in the printed table.
     pub const fn name(self) -> &'static str {
         match self {
             Self::NotAnArchive => "-",
@@ -91,7 +91,7 @@ impl DigestState {
 }
 
 /// Lists a directory of artifacts. Archives are read to their end but not unpacked. A defect of one
-/// artifact is in its line and does not stop the listing.
+/// artifact is reported in its record and does not stop the listing.
 ///
 /// # Errors
 /// A directory that cannot be read, and an interruption.
@@ -154,7 +154,7 @@ fn list_one(name: &ArtifactName, place: &Place, reporter: &dyn Reporter) -> Resu
     })
 }
 
-/// The state of an archive's digest, with a message when it is not what it should be.
+/// Returns the state of an archive's digest, with a message if it is wrong or unreadable.
 fn digest_state(path: &Path, reporter: &dyn Reporter) -> Result<(DigestState, Option<String>), Error> {
     match archive::read_sidecar(path) {
         Ok(None) => return Ok((DigestState::NoSidecar, None)),
@@ -169,7 +169,7 @@ fn digest_state(path: &Path, reporter: &dyn Reporter) -> Result<(DigestState, Op
     }
 }
 
-/// Passes interruption and warnings on, but not the bytes, where the stage counts artifacts.
+/// Forwards interruptions and warnings but not progress in bytes: the stage counts artifacts.
 struct Quiet<'a>(&'a dyn Reporter);
 
 impl Reporter for Quiet<'_> {

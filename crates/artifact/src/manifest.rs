@@ -1,5 +1,5 @@
 //! Input: `share/therock/therock_manifest.json` and `dist_info.json` of the artifact
-//! `base_lib_generic`. Output: which `ROCm` this is, how it was built and for which GPU targets.
+//! `base_lib_generic`. Output: the `ROCm` version, how it was built and for which GPU targets.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,37 +14,37 @@ use crate::error::Error;
 
 /// The artifact that holds both files.
 pub const BASE_ARTIFACT: &str = "base_lib_generic";
-/// The directory of both files in [`BASE_ARTIFACT`], basedir included.
+/// The directory of both files in [`BASE_ARTIFACT`], including the basedir.
 pub const MANIFEST_DIRECTORY: &str = "base/aux-overlay/stage/share/therock";
-/// The file [`Manifest`] is read from.
+/// Name of the file that [`Manifest`] is read from.
 pub const MANIFEST_FILE: &str = "therock_manifest.json";
-/// The file [`DistInfo`] is read from.
+/// Name of the file that [`DistInfo`] is read from.
 pub const DIST_INFO_FILE: &str = "dist_info.json";
 
-/// What `therock_manifest.json` says. Keys this program does not know are kept, in their order.
+/// The contents of `therock_manifest.json`. Unknown keys are kept in their order.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// The commit of the build system; `null` when it was not built from git.
+    /// The commit of the build system; `null` if it was not built from git.
     #[serde(default)]
     pub the_rock_commit: Option<String>,
-    /// The job that built it.
+    /// The CI job that built it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub github_job: Option<String>,
-    /// The run that built it.
+    /// The CI run that built it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub github_run_id: Option<String>,
     /// The full version, for example `7.1.0a20260822`.
     pub rocm_package_version: String,
-    /// Its first three numbers.
+    /// The first three numbers of the version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rocm_version: Option<String>,
-    /// The sources, sorted by path.
+    /// The source repositories, sorted by path.
     #[serde(default)]
     pub submodules: Vec<Submodule>,
     /// Build flags; values are booleans or integers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flags: Option<Map<String, Value>>,
-    /// All other keys.
+    /// All unknown keys.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
@@ -52,11 +52,11 @@ pub struct Manifest {
 /// One source repository of a build.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Submodule {
-    /// Its name.
+    /// Name of the repository.
     pub submodule_name: String,
-    /// Where it lies in the build system's tree.
+    /// Its path in the build system's tree.
     pub submodule_path: String,
-    /// Where it was fetched from.
+    /// The address it was fetched from.
     #[serde(default)]
     pub submodule_url: Value,
     /// The commit it was built from.
@@ -65,7 +65,7 @@ pub struct Submodule {
     /// The patches applied to it.
     #[serde(default)]
     pub patches: Value,
-    /// All other keys.
+    /// All unknown keys.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
@@ -76,10 +76,10 @@ impl Manifest {
         read_json(path)
     }
 
-    /// Reads the manifest of the build a catalog comes from.
+    /// Reads the manifest of the build that a catalog comes from.
     ///
     /// # Errors
-    /// [`Error::ManifestNotFound`] when `base_lib_generic` is missing or does not hold it.
+    /// [`Error::ManifestNotFound`] if `base_lib_generic` is missing or has no such file.
     pub fn find(catalog: &Catalog) -> Result<Self, Error> {
         let path = locate(catalog, MANIFEST_FILE).ok_or_else(|| Error::ManifestNotFound {
             path: [BASE_ARTIFACT, MANIFEST_DIRECTORY, MANIFEST_FILE].iter().collect(),
@@ -87,7 +87,7 @@ impl Manifest {
         Self::read(&path)
     }
 
-    /// Whether a boolean build flag is set; absent means no.
+    /// `true` if a build flag is `true` or a number other than 0. A missing flag counts as `false`.
     pub fn flag(&self, name: &str) -> bool {
         self.flags.as_ref().and_then(|flags| flags.get(name)).is_some_and(|value| match value {
             Value::Bool(set) => *set,
@@ -96,19 +96,20 @@ impl Manifest {
         })
     }
 
-    /// Whether device code was split from the host libraries (flag `KPACK_SPLIT_ARTIFACTS`).
+    /// `true` if device code was split from the host libraries (flag `KPACK_SPLIT_ARTIFACTS`).
     pub fn is_split(&self) -> bool {
         self.flag("KPACK_SPLIT_ARTIFACTS")
     }
 
-    /// The file's text: two spaces of indentation, non-ASCII text as it is, a final newline.
+    /// Returns the text of the file: two spaces of indentation, non-ASCII characters unescaped, a
+    /// final newline.
     pub fn to_json(&self) -> String {
         to_json(self)
     }
 }
 
-/// The text of the manifest at `path` with a build flag set. Everything else keeps its bytes, also
-/// numbers that no type here holds.
+/// Returns the text of the manifest at `path` with a build flag set. All other bytes stay
+/// unchanged, including numbers that no Rust type can hold.
 pub fn read_with_flag(path: &Path, name: &str, value: bool) -> Result<String, Error> {
     let bytes = crate::input::read_small(path)?;
     with_flag(&String::from_utf8_lossy(&bytes), name, value)
@@ -141,18 +142,18 @@ fn with_flag(text: &str, name: &str, value: bool) -> Result<String, serde_json::
 /// The members of an object, each with the text of its value.
 type Members<'t> = BTreeMap<String, &'t RawValue>;
 
-/// Where the value of a text lies in it, in bytes.
+/// Returns the byte range of `value` in `text`, of which it must be a slice.
 fn place(text: &str, value: &RawValue) -> Range<usize> {
     let start = value.get().as_ptr().addr() - text.as_ptr().addr();
     start..start + value.get().len()
 }
 
-/// What `dist_info.json` says. Keys this program does not know are kept.
+/// The contents of `dist_info.json`. Unknown keys are kept.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DistInfo {
     /// The GPU targets the build was made for, separated by `;`.
     pub dist_amdgpu_targets: String,
-    /// All other keys.
+    /// All unknown keys.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
@@ -163,17 +164,17 @@ impl DistInfo {
         read_json(path)
     }
 
-    /// Reads the file of the build a catalog comes from; `None` when it has none.
+    /// Reads the file of the build that a catalog comes from; `None` if the build has none.
     pub fn find(catalog: &Catalog) -> Result<Option<Self>, Error> {
         locate(catalog, DIST_INFO_FILE).map(|path| Self::read(&path)).transpose()
     }
 
-    /// The GPU targets in the order of the file.
+    /// Returns the GPU targets in the order of the file.
     pub fn targets(&self) -> Vec<&str> {
         self.dist_amdgpu_targets.split([';', ',']).map(str::trim).filter(|target| !target.is_empty()).collect()
     }
 
-    /// The file's text: two spaces of indentation and a final newline.
+    /// Returns the text of the file: two spaces of indentation and a final newline.
     pub fn to_json(&self) -> String {
         to_json(self)
     }

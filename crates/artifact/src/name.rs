@@ -2,7 +2,6 @@
 //!
 //! An artifact directory is called `{name}_{component}_{target_family}`; its archive has `.tar.zst`
 //! or `.tar.xz` appended. Each field is one or more characters other than `_`, so a name with any
-
 //! other number of underscores is not an artifact.
 
 use std::fmt;
@@ -22,9 +21,9 @@ pub const GENERIC: &str = "generic";
 /// `blas_lib_gfx942:xnack+`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ArtifactName {
-    /// What was built, for example `core-hip`.
+    /// The project or library that was built, for example `core-hip`.
     pub name: String,
-    /// Which part of it: one of [`Component`]'s names, but any other text is kept as it is.
+    /// The part of it: the name of a [`Component`]. Unknown components are kept unchanged.
     pub component: String,
     /// `generic`, a family (`gfx94X-dcgpu`), a target (`gfx942`) or a target with features
     /// (`gfx942:xnack+`).
@@ -32,7 +31,7 @@ pub struct ArtifactName {
 }
 
 impl ArtifactName {
-    /// Parses a directory name. `None` means "not an artifact", which is no error by itself.
+    /// Parses a directory name. `None` means "not an artifact", which by itself is not an error.
     pub fn parse(text: &str) -> Option<Self> {
         let mut fields = text.split('_');
         let (name, component, target_family) = (fields.next()?, fields.next()?, fields.next()?);
@@ -47,22 +46,22 @@ impl ArtifactName {
         Self::parse(stem).map(|name| (name, compression))
     }
 
-    /// The file name of the archive of this artifact.
+    /// Returns the file name of this artifact's archive.
     pub fn archive_name(&self, compression: Compression) -> String {
         format!("{self}{}", compression.suffix())
     }
 
-    /// The component, when it is one of the six that exist.
+    /// Returns the component if it is one of the six in [`Component`].
     pub fn known_component(&self) -> Option<Component> {
         Component::parse(&self.component)
     }
 
-    /// The target family up to its first `:`, so `gfx942` for `gfx942:xnack+`.
+    /// Returns the target family up to its first `:`, so `gfx942` for `gfx942:xnack+`.
     pub fn base_target(&self) -> &str {
         target::base_target(&self.target_family)
     }
 
-    /// Whether the artifact holds nothing for a particular GPU.
+    /// `true` if the artifact holds nothing for a particular GPU.
     pub fn is_generic(&self) -> bool {
         self.target_family == GENERIC
     }
@@ -95,18 +94,18 @@ impl<'de> Deserialize<'de> for ArtifactName {
     }
 }
 
-/// Whether a name that does not parse was most likely meant to be an artifact: one of its
-/// `_`-separated fields is a component. Such names are reported instead of being passed over.
+/// `true` if a name that does not parse was most likely meant to be an artifact: one of its
+/// `_`-separated fields is a component. Such names are reported, not ignored.
 pub(crate) fn looks_like_artifact(stem: &str) -> bool {
     stem.split('_').skip(1).any(|field| Component::parse(field).is_some())
 }
 
-/// Whether a directory entry has the name of an artifact, of its archive, or of an archive in a
-/// format that is not read.
+/// `true` if a directory entry has the name of an artifact, of its archive, or of an archive in a
+/// format that cannot be read.
 pub fn is_meant_as_artifact(file_name: &str) -> bool {
     const ENDINGS: [&str; 9] = [".tar.zst", ".tar.xz", ".tar.gz", ".tar.bz2", ".tar", ".tgz", ".txz", ".zst", ".zip"];
     let stem = ENDINGS.iter().find_map(|ending| file_name.strip_suffix(ending)).unwrap_or(file_name);
-    // `blas_lib_generic.log` and `.sha256sum` are beside an artifact, not one.
+    // `blas_lib_generic.log` and `.sha256sum` are files beside an artifact.
     let is_other_file = stem.rsplit('_').next().is_some_and(|last| last.contains('.'));
     !is_other_file && (looks_like_artifact(stem) || ArtifactName::parse(stem).is_some())
 }

@@ -1,11 +1,11 @@
-//! Input: paths of a tree. Output: which of them file systems of other machines cannot hold, and
-//! why. The trees made here are for Linux; who copies one to a share, or builds for Windows from
-//! the same artifacts, wants to know.
+//! Input: paths of a tree. Output: the paths that file systems of other machines cannot hold, with
+//! the reason. The trees are made for Linux, but users copy them to shares and build for Windows
+//! from the same artifacts.
 
 use std::collections::HashMap;
 
-/// Pairs of paths that are one file where case does not count, in the order of the second. `paths`
-/// is sorted.
+/// Returns pairs of paths that name one file if case is ignored, in the order of the second path.
+/// `paths` must be sorted.
 pub fn same_but_for_case<'a>(paths: impl IntoIterator<Item = &'a str>) -> Vec<(String, String)> {
     let mut folded: HashMap<String, &str> = HashMap::new();
     let mut pairs = Vec::new();
@@ -17,7 +17,7 @@ pub fn same_but_for_case<'a>(paths: impl IntoIterator<Item = &'a str>) -> Vec<(S
     pairs
 }
 
-/// Why Windows cannot hold a file of that path; `None` when it can
+/// Returns the reason why Windows cannot hold a file of that path; `None` if it can
 /// (<https://learn.microsoft.com/windows/win32/fileio/naming-a-file>).
 pub fn refused_by_windows(path: &str) -> Option<&'static str> {
     path.split('/').find_map(|name| {
@@ -35,7 +35,7 @@ pub fn refused_by_windows(path: &str) -> Option<&'static str> {
     })
 }
 
-/// `nul`, `COM1.txt`: devices whatever the case and the ending.
+/// `true` for `nul` and `COM1.txt`: device names count regardless of case and extension.
 fn is_device(name: &str) -> bool {
     let stem = name.split('.').next().unwrap_or(name).trim_end().to_ascii_lowercase();
     let numbered = |prefix: &str| {

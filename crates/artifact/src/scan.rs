@@ -18,25 +18,25 @@ use crate::name::ArtifactName;
 /// The file in the root of an artifact that lists its basedirs.
 pub(crate) const MANIFEST: &str = "artifact_manifest.txt";
 
-/// What an artifact directory holds.
+/// The contents of an artifact directory.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
-    /// As the manifest lists them, also those that do not exist.
+    /// The basedirs in the order of the manifest, including those that do not exist.
     pub(crate) basedirs: Vec<String>,
     /// Sorted by basedir, then by path.
     pub(crate) entries: Vec<Entry>,
-    /// Defects that a strict caller returns and a lenient one lists.
+    /// Defects. A strict caller returns the first as its error, a lenient one lists them all.
     pub(crate) problems: Vec<Error>,
 }
 
 impl Scan {
-    /// The scan, if nothing is wrong with the artifact; its first problem otherwise.
+    /// Returns the scan if the artifact has no defect, and its first problem otherwise.
     pub(crate) fn strict(mut self) -> Result<Self, Error> {
         if self.problems.is_empty() { Ok(self) } else { Err(self.problems.swap_remove(0)) }
     }
 }
 
-/// Reads the lines of an `artifact_manifest.txt`: blank lines are nothing, repeated ones count
+/// Reads the lines of an `artifact_manifest.txt`: blank lines are ignored, repeated ones count
 /// once. `shown` is the artifact's directory or archive, for messages.
 pub(crate) fn parse_manifest(text: &str, shown: &Path) -> (Vec<String>, Vec<Error>) {
     let mut basedirs: Vec<String> = Vec::new();
@@ -64,7 +64,7 @@ pub(crate) fn parse_manifest(text: &str, shown: &Path) -> (Vec<String>, Vec<Erro
     (basedirs, problems)
 }
 
-/// Whether a path is relative and made of names only: no empty part, no `.` and no `..`.
+/// `true` if a path is relative and consists of names only: no empty part, no `.` and no `..`.
 pub(crate) fn is_plain_path(path: &str) -> bool {
     !path.contains('\0') && path.split('/').all(|part| !matches!(part, "" | "." | ".."))
 }
@@ -83,19 +83,20 @@ impl<'a> Basedirs<'a> {
         Self { by_name: basedirs.iter().enumerate().map(|(index, name)| (name.as_str(), index)).collect() }
     }
 
-    /// `None` when no basedir holds the path; a basedir itself is not inside.
+    /// Returns `None` if no basedir holds the path; a basedir is not inside itself.
     pub(crate) fn split<'p>(&self, path: &'p str) -> Option<(usize, &'p str)> {
         let cuts = path.match_indices('/').map(|(at, _)| at);
         cuts.into_iter().find_map(|at| Some((*self.by_name.get(&path[..at])?, &path[at + 1..])))
     }
 }
 
-/// Reads the artifact directory `root`. `shown` is what messages call it: the directory itself or
-/// its archive. Directory order does not matter and symbolic links are not followed.
+/// Reads the artifact directory `root`. `shown` is its name in messages: the directory itself or
+/// its archive. The result does not depend on the directory order, and symbolic links are not
+/// followed.
 ///
 /// # Errors
-/// Only what makes going on pointless: files that cannot be read, a missing manifest, an
-/// interruption.
+/// Files that cannot be read, a missing manifest, an interruption. Other defects are listed in
+/// [`Scan::problems`].
 pub(crate) fn scan(root: &Path, name: &ArtifactName, shown: &Path, reporter: &dyn Reporter) -> Result<Scan, Error> {
     let text = match read_small(&root.join(MANIFEST)) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
@@ -148,7 +149,7 @@ pub(crate) fn scan(root: &Path, name: &ArtifactName, shown: &Path, reporter: &dy
     Ok(scan)
 }
 
-/// One error for each link of a sorted list of entries that leaves the tree its basedir makes.
+/// Returns one error for each link of a sorted list of entries that leaves the tree of its basedir.
 pub(crate) fn leaving_links(basedirs: &[String], entries: &[Entry], shown: &Path) -> Vec<Error> {
     let mut by_basedir: BTreeMap<usize, Links> = BTreeMap::new();
     for entry in entries {
@@ -171,7 +172,8 @@ pub(crate) fn leaving_links(basedirs: &[String], entries: &[Entry], shown: &Path
     problems
 }
 
-/// The inner error says what the file is when artifacts cannot hold it.
+/// Returns the type of a directory entry. The inner error is a word for the type if artifacts
+/// cannot hold it.
 pub(crate) fn kind_of(found: &walkdir::DirEntry) -> Result<Result<EntryKind, &'static str>, Error> {
     let file_type = found.file_type();
     if file_type.is_dir() {

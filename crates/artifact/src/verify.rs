@@ -1,4 +1,5 @@
-//! Input: a directory of artifacts. Output: everything that is wrong or odd about them.
+//! Input: a directory of artifacts. Output: findings about everything in them that is wrong or
+//! unusual.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,62 +16,62 @@ use crate::manifest::{DistInfo, Manifest};
 use crate::name::ArtifactName;
 use crate::{archive, contents, portable, scan};
 
-/// How bad a finding is.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Other commands will refuse these artifacts.
+    /// Other commands refuse these artifacts.
     Error,
-    /// Most likely a mistake, but nothing stops at it.
+    /// Most likely a mistake, but no command refuses it.
     Warning,
-    /// Good to know.
+    /// Information only.
     Note,
 }
 
-/// One thing that was found.
+/// One problem of a directory of artifacts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Finding {
-    /// How bad it is.
+    /// Severity; one error makes the check fail.
     pub severity: Severity,
-    /// The artifact's name, or that of the file when it has none.
+    /// Name of the artifact, or the file name if it is not an artifact.
     pub artifact: String,
-    /// The path it is about, if it is about one: in the flattened tree.
+    /// Path in the flattened tree that the finding is about, if any.
     pub path: Option<String>,
-    /// What it is.
+    /// Text of the finding.
     pub message: String,
 }
 
 /// The result of verifying a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// How many artifacts there are.
+    /// Number of artifacts.
     pub artifacts: u64,
-    /// How many files and links they hold.
+    /// Number of files and links in all artifacts.
     pub files: u64,
-    /// Sorted by severity, artifact and path.
+    /// The findings, sorted by severity, artifact and path.
     pub findings: Vec<Finding>,
 }
 
 impl Report {
-    /// How many findings have that severity.
+    /// Returns the number of findings of that severity.
     pub fn count(&self, severity: Severity) -> usize {
         self.findings.iter().filter(|finding| finding.severity == severity).count()
     }
 
-    /// Whether anything is wrong enough to fail.
+    /// `true` if at least one finding is an error.
     pub fn has_errors(&self) -> bool {
         self.count(Severity::Error) > 0
     }
 }
 
-/// Checks every artifact of a directory: names, manifests, sidecars, links that leave the tree, by
-/// themselves or through links of other artifacts, paths provided twice, names that other systems
-/// cannot hold, files that belong to another component, empty artifacts, unknown targets. Archives
-/// are unpacked below `scratch`.
+/// Checks every artifact of a directory. The findings are about names, manifests, sidecars, links
+/// that leave the tree (by themselves or through links of other artifacts), paths provided twice,
+/// names that other systems cannot hold, files that belong to another component, empty artifacts
+/// and unknown targets. Archives are unpacked below `scratch`.
 ///
 /// # Errors
 /// Only what prevents the check: a directory or scratch space that cannot be used, and an
-/// interruption. Everything that is wrong with an artifact is a finding.
+/// interruption. Every defect of an artifact is a finding.
 pub fn verify(
     directory: &Path,
     scratch: &Path,
@@ -139,7 +140,7 @@ impl Findings {
     }
 }
 
-/// Reads what can be read; what cannot is a finding.
+/// Reads all artifacts that can be read; each failure is added to the findings.
 fn read(
     places: &[(ArtifactName, Place)],
     scratch: &Path,
@@ -203,7 +204,7 @@ fn check_artifact(artifact: &Artifact, targets: &TargetTable, findings: &mut Fin
     }
 }
 
-/// Files are grouped by the component they should be in, so that a thousand of them make one
+/// Groups the files by the component they should be in, so that a thousand of them make one
 /// finding.
 fn check_component(artifact: &Artifact, component: Component, findings: &mut Findings) {
     let name = &artifact.name.name;
@@ -264,7 +265,8 @@ fn check_collisions(catalog: &Catalog, findings: &mut Findings, reporter: &dyn R
     Ok(())
 }
 
-/// Links that stay inside within their artifact, but not once all artifacts lie over each other.
+/// Finds links that stay inside their own artifact but leave the tree once all artifacts are
+/// merged.
 fn check_merged_links(catalog: &Catalog, findings: &mut Findings) {
     let mut merged = Links::new();
     for artifact in &catalog.artifacts {
@@ -286,7 +288,7 @@ fn check_merged_links(catalog: &Catalog, findings: &mut Findings) {
     }
 }
 
-/// Basedir, path and text of every link.
+/// Returns basedir index, path and text of every link.
 fn links_of(artifact: &Artifact) -> impl Iterator<Item = (usize, &str, &str)> {
     artifact.entries.iter().filter_map(|entry| match &entry.kind {
         EntryKind::Symlink { target } => Some((entry.basedir, entry.path.as_str(), target.as_str())),
@@ -294,7 +296,8 @@ fn links_of(artifact: &Artifact) -> impl Iterator<Item = (usize, &str, &str)> {
     })
 }
 
-/// Names that are fine on Linux, where the trees are made for, and not everywhere.
+/// Adds notes about names that Linux, for which the trees are made, can hold and other systems
+/// cannot.
 fn check_portable(catalog: &Catalog, findings: &mut Findings) {
     let mut owners: BTreeMap<&str, &Artifact> = BTreeMap::new();
     for artifact in &catalog.artifacts {

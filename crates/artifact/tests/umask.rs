@@ -1,4 +1,4 @@
-//! The umask belongs to the whole process, so this test has a process of its own.
+//! The umask belongs to the whole process, so this test runs in a separate process.
 
 use std::os::unix::fs::MetadataExt as _;
 

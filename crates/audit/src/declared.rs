@@ -9,41 +9,16 @@ use std::str::FromStr;
 
 use pep440_rs::Version;
 use pep508_rs::MarkerEnvironment;
-use rocwheel_index::requirement::{Platform, Requirement, Requirements, Target};
+use rocwheel_index::requirement::{InstallTarget, Requirement, Requirements};
 use rocwheel_loader::site::Site;
+use rocwheel_wheel::Platform;
 
 pub use mentions::unneeded;
-
-/// The system that a wheel is looked at for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum System {
-    /// Linux, whatever its C library.
-    #[default]
-    Linux,
-    /// 64-bit Windows.
-    Windows,
-}
-
-impl System {
-    pub(crate) fn of(platform: Platform) -> System {
-        match platform {
-            Platform::Linux { .. } => System::Linux,
-            Platform::Windows => System::Windows,
-        }
-    }
-
-    /// Whether it installs a distribution with these platform tags. One without tags was installed
-    /// already.
-    pub(crate) fn takes(self, platforms: &[String]) -> bool {
-        let is_windows = |tag: &String| tag.starts_with("win");
-        platforms.is_empty() || platforms.iter().any(|tag| tag == "any" || is_windows(tag) == (self == System::Windows))
-    }
-}
 
 /// What the wheels of an environment declare of each other.
 #[derive(Debug, Clone)]
 pub struct Declared {
-    /// One for each of [`Site::wheels`], in their order.
+    /// One for each of [`Site::distributions`], in their order.
     pub wheels: Vec<Requirements>,
     /// The extras of each wheel that others ask for.
     pub extras: Vec<BTreeSet<String>>,
@@ -51,7 +26,7 @@ pub struct Declared {
     pub versions: Vec<Version>,
     index: BTreeMap<String, usize>,
     /// The platform tags of each wheel, and the system that they are for.
-    platforms: Vec<(Vec<String>, System)>,
+    platforms: Vec<(Vec<String>, Platform)>,
     environments: Vec<MarkerEnvironment>,
 }
 
@@ -66,25 +41,25 @@ pub enum Extras {
 
 /// A requirement that the environment does not meet.
 #[derive(Debug, Clone)]
-pub struct Unmet<'a> {
-    /// Index into [`Site::wheels`] of the wheel that declares it.
+pub struct UnmetRequirement<'a> {
+    /// Index into [`Site::distributions`] of the wheel that declares it.
     pub wheel: usize,
     /// The requirement.
     pub requirement: &'a Requirement,
     /// The wheel of that name that is there with another version, as an index into
-    /// [`Site::wheels`].
+    /// [`Site::distributions`].
     pub other: Option<usize>,
 }
 
 impl Declared {
     /// Reads what the wheels of an environment declare.
-    pub fn read(site: &Site, target: &Target) -> Declared {
+    pub fn read(site: &Site, target: &InstallTarget) -> Declared {
         let version = |text: &str| {
             // What is in a file name is escaped.
             let plain = || Version::from_str(&text.replace('_', "-"));
             Version::from_str(text).or_else(|_| plain()).unwrap_or_else(|_| Version::new([0]))
         };
-        let targets: Vec<Target> =
+        let targets: Vec<InstallTarget> =
             site.distributions.iter().map(|distribution| target.of_wheel(&distribution.platforms())).collect();
         let mut declared = Declared {
             wheels: site.distributions.iter().map(|wheel| Requirements::of(&wheel.metadata)).collect(),
@@ -95,9 +70,9 @@ impl Declared {
                 .distributions
                 .iter()
                 .zip(&targets)
-                .map(|(wheel, target)| (wheel.platforms(), System::of(target.platform)))
+                .map(|(wheel, target)| (wheel.platforms(), target.platform))
                 .collect(),
-            environments: targets.iter().map(Target::environment).collect(),
+            environments: targets.iter().map(InstallTarget::environment).collect(),
         };
         // Extras ask for extras; each round asks for one more or is the last.
         loop {
@@ -151,13 +126,13 @@ impl Declared {
     }
 
     /// The requirements that no wheel of the environment meets, in the order of the wheels.
-    pub fn unmet(&self) -> Vec<Unmet<'_>> {
+    pub fn unmet(&self) -> Vec<UnmetRequirement<'_>> {
         let mut unmet = Vec::new();
         for wheel in 0..self.wheels.len() {
             for requirement in self.of(wheel, Extras::Asked) {
                 let other = self.required(wheel, &requirement.name);
                 if other.is_none_or(|other| !requirement.accepts(&self.versions[other])) {
-                    unmet.push(Unmet { wheel, requirement, other });
+                    unmet.push(UnmetRequirement { wheel, requirement, other });
                 }
             }
         }

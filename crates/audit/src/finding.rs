@@ -7,9 +7,10 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::code::Code;
 use crate::fix::Fix;
 
-const TABLE: &str = include_str!("../../../data/findings.toml");
+pub(crate) const TABLE: &str = include_str!("../../../data/findings.toml");
 
 /// How much a finding weighs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -35,90 +36,6 @@ impl Severity {
             Severity::Note => "note",
         }
     }
-}
-
-macro_rules! codes {
-    ($($(#[doc = $doc:literal])* $variant:ident = $text:literal),* $(,)?) => {
-        /// What can be found. Each has a text in `data/findings.toml`; a code is never given
-        /// another meaning.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Code {
-            $($(#[doc = $doc])* $variant,)*
-        }
-
-        impl Code {
-            /// All of them in the order of their numbers.
-            pub const ALL: &[Code] = &[$(Code::$variant),*];
-
-            /// The code as people write it, `RW012`.
-            pub fn text(self) -> &'static str {
-                match self {
-                    $(Code::$variant => $text,)*
-                }
-            }
-        }
-    };
-}
-
-codes! {
-    /// A needed library is nowhere.
-    LibraryNotFound = "RW001",
-    /// A library is found outside of the environment only.
-    LibraryOutside = "RW002",
-    /// An entry of a search path leaves the environment.
-    SearchPath = "RW003",
-    /// Two different files have one SONAME and both are linked to.
-    TwoCopies = "RW004",
-    /// A symbol is nowhere defined.
-    UndefinedSymbol = "RW005",
-    /// A library lacks a symbol version.
-    SymbolVersion = "RW006",
-    /// A newer system is needed than the tag promises.
-    TooNew = "RW007",
-    /// A newer CPU is needed than the tag promises.
-    CpuLevel = "RW008",
-    /// The tags are not true.
-    Tags = "RW009",
-    /// An extension module is for another Python.
-    Python = "RW010",
-    /// Not the ROCm build that it says it is.
-    NotRocm = "RW011",
-    /// A requirement is not declared.
-    MissingRequirement = "RW012",
-    /// A requirement that nothing needs.
-    UnneededRequirement = "RW013",
-    /// A stray package at the top level.
-    StrayPackage = "RW014",
-    /// Two wheels install the same file.
-    SharedFile = "RW015",
-    /// RECORD does not match.
-    Record = "RW016",
-    /// RECORD has no usable hash.
-    RecordHash = "RW017",
-    /// A path is too long.
-    PathLength = "RW018",
-    /// A preload list does not fit.
-    PreloadList = "RW019",
-    /// Too large to be published.
-    Size = "RW020",
-    /// The runtime cannot read split GPU code.
-    KpackRuntime = "RW021",
-    /// A library that is loaded by name is missing.
-    DlopenMissing = "RW022",
-    /// A file is not what it claims to be.
-    Unreadable = "RW023",
-    /// GPU code is not what it says.
-    GpuCode = "RW024",
-    /// A requirement was not given.
-    NotGiven = "RW025",
-    /// A file is for another machine.
-    Machine = "RW026",
-    /// An executable stack is asked for.
-    ExecutableStack = "RW027",
-    /// A library of `LD_LIBRARY_PATH` comes first.
-    LibraryPath = "RW028",
-    /// Windows does not find a DLL.
-    DllNotFound = "RW029",
 }
 
 impl Code {
@@ -192,30 +109,8 @@ struct Table {
     finding: Vec<Explanation>,
 }
 
-fn parse(text: &str) -> Result<Vec<Explanation>, toml::de::Error> {
+pub(crate) fn parse(text: &str) -> Result<Vec<Explanation>, toml::de::Error> {
     toml::from_str::<Table>(text).map(|table| table.finding)
-}
-
-/// docs/findings.md.
-pub fn documentation() -> String {
-    let mut text = String::from(
-        "# The findings of `rocwheel audit`\n\n```\nrocwheel audit --explain RW012    # one of them\n\
-         rocwheel audit --explain all\n```\n\nGenerated from `data/findings.toml`. The severity is the usual one; \
-         the text says when a finding weighs less.\n\n| code | name | severity | |\n| --- | --- | --- | --- |\n",
-    );
-    let explanations = || Code::ALL.iter().map(|code| (code.anchor(), code.explanation()));
-    for (anchor, explanation) in explanations() {
-        let Explanation { code, name, severity, title, .. } = explanation;
-        text.push_str(&format!("| [{code}](#{anchor}) | `{name}` | {} | {title} |\n", severity.name()));
-    }
-    for (_, explanation) in explanations() {
-        let Explanation { code, name, severity, title, explanation, cure } = explanation;
-        text.push_str(&format!(
-            "\n## {code} {name}\n\n{title} ({}).\n\n{explanation}\n\nWhat to do: {cure}\n",
-            severity.name()
-        ));
-    }
-    text
 }
 
 /// Something that is the matter with a set of wheels.
@@ -328,16 +223,6 @@ mod tests {
         assert_eq!("Missing-Requirement".parse(), Ok(Code::MissingRequirement));
         let unknown = "RW999".parse::<Code>().unwrap_err();
         assert_eq!(unknown.to_string(), "there is no finding `RW999`");
-    }
-
-    #[test]
-    fn the_documentation_is_made_of_the_table() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/findings.md");
-        if std::env::var_os("INSTA_UPDATE").is_some_and(|value| value == "always") {
-            fs_err::write(path, documentation()).unwrap();
-        }
-        let written = fs_err::read_to_string(path).unwrap();
-        assert!(written == documentation(), "docs/findings.md is old: run this test with INSTA_UPDATE=always");
     }
 
     #[test]

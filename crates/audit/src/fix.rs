@@ -8,10 +8,11 @@ mod built_for;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use rocwheel_report::shell_word;
 use serde::{Serialize, Serializer};
 
 pub use self::block::{Remedies, WheelRemedy};
-use crate::checks::Context;
+use crate::analysis::Context;
 use crate::finding::Finding;
 use rocwheel_loader::site::Distribution;
 
@@ -129,20 +130,10 @@ impl Fix {
     }
 }
 
-/// A word as a shell reads it: in quotes where it must be (POSIX shell, 2.2).
-pub fn word(text: &str) -> String {
-    let plain = |character: char| character.is_ascii_alphanumeric() || "-._/+=:,@%~".contains(character);
-    if !text.is_empty() && text.chars().all(plain) && !text.starts_with('~') {
-        text.to_owned()
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
-    }
-}
-
 /// A command of this program about a wheel, as typed.
 fn typed<'w>(verb: &str, path: &Path, options: impl IntoIterator<Item = &'w str>) -> String {
-    let mut words = vec!["rocwheel".to_owned(), verb.to_owned(), word(&path.to_string_lossy())];
-    words.extend(options.into_iter().map(word));
+    let mut words = vec!["rocwheel".to_owned(), verb.to_owned(), shell_word(&path.to_string_lossy())];
+    words.extend(options.into_iter().map(shell_word));
     words.join(" ")
 }
 
@@ -156,8 +147,8 @@ fn install(distribution: &Distribution, options: &[&str]) -> Option<Fix> {
     let environment = distribution.installed()?.environment()?;
     let python = environment.join("bin/python");
     let mut words =
-        vec!["pip".to_owned(), "--python".to_owned(), word(&python.to_string_lossy()), "install".to_owned()];
-    words.extend(options.iter().map(|option| word(option)));
+        vec!["pip".to_owned(), "--python".to_owned(), shell_word(&python.to_string_lossy()), "install".to_owned()];
+    words.extend(options.iter().map(|option| shell_word(option)));
     Some(Fix { path: distribution.path.clone(), step: Step::Install, command: words.join(" ") })
 }
 
@@ -236,7 +227,7 @@ pub(crate) fn record(distribution: &Distribution) -> Option<Fix> {
 /// A devel tree is made whole by the program that expanded it.
 pub(crate) fn devel_tree(distribution: &Distribution) -> Option<Fix> {
     let program = distribution.installed()?.environment()?.join("bin/rocm-sdk");
-    let command = format!("{} init --repair", word(&program.to_string_lossy()));
+    let command = format!("{} init --repair", shell_word(&program.to_string_lossy()));
     program.is_file().then(|| Fix { path: distribution.path.clone(), step: Step::Install, command })
 }
 
@@ -263,25 +254,6 @@ pub(crate) fn say_versions(context: &Context<'_>, findings: &mut [Finding]) {
             Step::Repair(Repair { way, rocm: version, ..Repair::default() }),
         ) {
             *fix = new;
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_quoted_where_they_must_be() {
-        for (text, quoted) in [
-            ("dist/a-1.0+rocm7-py3-none-any.whl", "dist/a-1.0+rocm7-py3-none-any.whl"),
-            ("tests/*", "'tests/*'"),
-            ("$ORIGIN/..", "'$ORIGIN/..'"),
-            ("it's", r"'it'\''s'"),
-            ("", "''"),
-            ("~a", "'~a'"),
-        ] {
-            assert_eq!(word(text), quoted);
         }
     }
 }

@@ -30,7 +30,7 @@ pub struct Preloads {
     /// Libraries that packages load with ctypes when they are imported.
     pub ctypes: Vec<CtypesLoad>,
     /// What could not be read without running it.
-    pub unclear: Vec<Unclear>,
+    pub unclear: Vec<UnclearPreload>,
 }
 
 /// A call of `rocm_sdk.initialize_process`.
@@ -102,7 +102,7 @@ pub struct CtypesLoad {
 
 /// Something that only running would tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unclear {
+pub struct UnclearPreload {
     /// The file, by its path in the environment.
     pub file: String,
     /// Counted from 1.
@@ -139,7 +139,7 @@ impl Preloads {
             let bytes = site.bytes(path).ok();
             let Some(text) = bytes.and_then(|bytes| String::from_utf8(bytes).ok()) else {
                 let what = "the file cannot be read";
-                preloads.unclear.push(Unclear { file: path.clone(), line: 1, what });
+                preloads.unclear.push(UnclearPreload { file: path.clone(), line: 1, what });
                 continue;
             };
             if name == TABLE {
@@ -245,7 +245,7 @@ impl Preloads {
     }
 
     fn note(&mut self, file: &str, line: usize, what: &'static str) {
-        self.unclear.push(Unclear { file: file.to_owned(), line, what });
+        self.unclear.push(UnclearPreload { file: file.to_owned(), line, what });
     }
 }
 

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::checks::file_name;
-use rocwheel_loader::facts::Facts;
+use crate::analysis::file_name;
+use rocwheel_loader::facts::SiteFacts;
 use rocwheel_loader::simulation::{Loader, Scenario, is_of_system};
 use rocwheel_loader::site::Site;
 
@@ -39,13 +39,13 @@ pub struct Puller {
 
 /// The name by which an ELF file is needed, or a DLL: Windows takes no notice of upper and lower
 /// case.
-fn name<'a>(facts: &'a Facts, path: &'a str) -> &'a str {
+fn name<'a>(facts: &'a SiteFacts, path: &'a str) -> &'a str {
     let soname = facts.objects.get(path).and_then(|object| object.elf.soname.as_deref());
     soname.unwrap_or_else(|| file_name(path))
 }
 
 /// Names that are the same for who needs them.
-fn key(facts: &Facts, user: &str, name: &str) -> String {
+fn key(facts: &SiteFacts, user: &str, name: &str) -> String {
     if facts.windows.contains_key(user) { name.to_ascii_lowercase() } else { file_name(name).to_owned() }
 }
 
@@ -63,7 +63,7 @@ fn is_asked(name: &str, asked: &str) -> bool {
 }
 
 /// All names that [`why`] knows: of files, and of libraries that files need.
-pub fn names(facts: &Facts) -> BTreeSet<&str> {
+pub fn names(facts: &SiteFacts) -> BTreeSet<&str> {
     let of_files = facts.native().map(|(path, _)| name(facts, path));
     let needed = facts.native().flat_map(|(_, object)| &object.elf.needed).map(|needed| file_name(needed));
     let on_windows = facts.native_of_windows().map(|(path, _)| file_name(path));
@@ -72,7 +72,7 @@ pub fn names(facts: &Facts) -> BTreeSet<&str> {
 }
 
 /// Who pulls `library` in. `None` when nobody in the set has it or needs it.
-pub fn why(site: &Site, facts: &Facts, library: &str) -> Option<Why> {
+pub fn why(site: &Site, facts: &SiteFacts, library: &str) -> Option<Why> {
     let on_linux = facts.native().map(|(path, object)| (path, &object.elf.needed[..]));
     let on_windows = facts.native_of_windows().map(|(path, file)| (path, file.needed()));
     let mut users: Users = BTreeMap::new();
@@ -104,7 +104,7 @@ type Users<'a> = BTreeMap<String, (&'a str, BTreeSet<&'a str>)>;
 
 struct Tree<'a> {
     site: &'a Site,
-    facts: &'a Facts,
+    facts: &'a SiteFacts,
     loader: Loader<'a>,
     users: &'a Users<'a>,
     shown: BTreeSet<&'a str>,

@@ -13,14 +13,15 @@ use rocwheel_report::Reporter;
 use serde::Serialize;
 
 use crate::Error;
-use crate::checks::{Options, Scope, audit};
+use crate::audit::audit_facts;
 use crate::finding::{Code, Finding, Severity};
-use crate::report::{Counts, Report};
-use rocwheel_index::requirement::{Platform, Target};
+use crate::options::{AuditScope, Options};
+use crate::report::{FindingCounts, Report};
+use rocwheel_index::requirement::InstallTarget;
 use rocwheel_index::{self as index, Source};
-use rocwheel_loader::facts::Facts;
+use rocwheel_loader::facts::SiteFacts;
 use rocwheel_loader::site::{Place, Role, Site};
-use rocwheel_wheel::PythonVersion;
+use rocwheel_wheel::{Platform, PythonVersion};
 
 /// Wheels that are installed together.
 #[derive(Debug, Clone, Default)]
@@ -36,7 +37,7 @@ pub struct Set {
     /// Errors that whoever writes the wheels said they want, by their codes.
     pub wanted: BTreeSet<Code>,
     /// What may be different from before.
-    pub scope: Scope,
+    pub scope: AuditScope,
     /// What is known of the programs and libraries before.
     pub programs: Programs,
 }
@@ -58,9 +59,9 @@ pub struct Verdict {
     /// How many wheels.
     pub wheels: u64,
     /// How much of them was looked at.
-    pub scope: Scope,
+    pub scope: AuditScope,
     /// How many findings of each severity there are, old ones among them.
-    pub counts: Counts,
+    pub counts: FindingCounts,
     /// Errors that were not there before: the wheels are not to be used.
     pub new_errors: Vec<Finding>,
     /// Errors that were there before.
@@ -74,7 +75,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    fn of(set: &Set, counts: Counts) -> Verdict {
+    fn of(set: &Set, counts: FindingCounts) -> Verdict {
         let (new_errors, old_errors, accepted_errors, remarks) = Default::default();
         Verdict {
             wheels: set.wheels.len() as u64,
@@ -89,7 +90,7 @@ impl Verdict {
     }
 
     fn unjudged(set: &Set, error: &Error) -> Verdict {
-        Verdict { unjudged: Some(error.to_string()), ..Verdict::of(set, Counts::default()) }
+        Verdict { unjudged: Some(error.to_string()), ..Verdict::of(set, FindingCounts::default()) }
     }
 
     /// Whether there is no new error.
@@ -102,19 +103,19 @@ impl Verdict {
 /// members that are too large for memory.
 ///
 /// # Errors
-/// As [`Site::open`] and [`audit`].
+/// As [`Site::open`] and [`audit()`](crate::audit()).
 pub fn judge(set: &Set, scratch: &Path, reporter: &dyn Reporter) -> Result<Verdict, Error> {
     let wheels: Vec<PathBuf> = set.wheels.iter().map(|wheel| wheel.staged.clone()).collect();
-    let before = |known: Facts| {
+    let before = |known: SiteFacts| {
         let set = Set { wheels: Vec::new(), ..set.clone() };
         look(&set.before, &set, known, scratch, reporter).map(|(report, _)| report)
     };
-    let (mut report, facts) = match look(&wheels, set, Facts::default(), scratch, reporter) {
+    let (mut report, facts) = match look(&wheels, set, SiteFacts::default(), scratch, reporter) {
         Ok(found) => found,
         Err(error @ Error::Interrupted(_)) => return Err(error),
         // Somebody else's wheel that is refused now was refused before: that is not this command's
         // doing.
-        Err(error) if !set.before.is_empty() && before(Facts::default()).is_err() => {
+        Err(error) if !set.before.is_empty() && before(SiteFacts::default()).is_err() => {
             return Ok(Verdict::unjudged(set, &error));
         }
         Err(error) => return Err(error),
@@ -134,7 +135,7 @@ pub fn judge(set: &Set, scratch: &Path, reporter: &dyn Reporter) -> Result<Verdi
     if !errors.is_empty() && !set.before.is_empty() {
         let known = match set.programs {
             Programs::Same => facts,
-            Programs::Unknown => Facts::default(),
+            Programs::Unknown => SiteFacts::default(),
         };
         old.extend(
             before(known)?.findings.iter().filter(|finding| finding.severity == Severity::Error).flat_map(atoms),
@@ -148,10 +149,10 @@ pub fn judge(set: &Set, scratch: &Path, reporter: &dyn Reporter) -> Result<Verdi
 fn look(
     wheels: &[PathBuf],
     set: &Set,
-    known: Facts,
+    known: SiteFacts,
     scratch: &Path,
     reporter: &dyn Reporter,
-) -> Result<(Report, Facts), Error> {
+) -> Result<(Report, SiteFacts), Error> {
     let python = PythonVersion::newest_of(wheels);
     let mut all: Vec<(PathBuf, Role)> = wheels.iter().map(|path| (path.clone(), Role::Audited)).collect();
     all.extend(beside(wheels, &set.beside, python, reporter)?.into_iter().map(|path| (path, Role::Beside)));
@@ -163,10 +164,10 @@ fn look(
         }
     }
     let facts = match set.scope {
-        Scope::Files => known.of(&site, reporter)?,
-        Scope::Names => Facts::default(),
+        AuditScope::Files => known.of(&site, reporter)?,
+        AuditScope::Names => SiteFacts::default(),
     };
-    let report = audit(&site, &facts, &Options { scope: set.scope, ..Options::default() }, reporter)?;
+    let report = audit_facts(&site, &facts, &Options { scope: set.scope, ..Options::default() }, reporter)?;
     Ok((report, facts))
 }
 
@@ -180,7 +181,7 @@ fn beside(
     let (folders, mut named): (Vec<PathBuf>, Vec<PathBuf>) = given.iter().cloned().partition(|path| path.is_dir());
     if !folders.is_empty() {
         let sources: Vec<Source> = folders.into_iter().map(Source::Folder).collect();
-        let target = Target { python, platform: Platform::of_files(wheels, None) };
+        let target = InstallTarget { python, platform: Platform::of_files(wheels), glibc: None };
         // Nothing is downloaded without something to fetch with.
         let request =
             index::Request { audited: wheels, sources: &sources, target: &target, cache: Path::new("."), fetch: None };

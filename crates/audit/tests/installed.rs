@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rocwheel_audit::report::Report;
-use rocwheel_audit::{Extra, Fix, Options, audit};
-use rocwheel_loader::facts::Facts;
+use rocwheel_audit::{ExtraCheck, Fix, Options, audit_facts};
+use rocwheel_loader::facts::SiteFacts;
 use rocwheel_loader::site::{PackageFolder, Place, Role, Site};
 use rocwheel_report::{Hint, Silent};
 use rocwheel_wheel::{Distribution, EntryPoints, Member, Metadata, Tag, WriteOptions, write_wheel};
@@ -91,10 +91,10 @@ impl Environment {
 
     fn audit(&self, paths: &[(PathBuf, Role)]) -> Report {
         let site = Site::open(paths, &self.place(), self.folder.path(), &Silent).unwrap();
-        let mut facts = Facts::read(&site, &Silent).unwrap();
+        let mut facts = SiteFacts::read(&site, &Silent).unwrap();
         facts.find_loads(&site, &Silent).unwrap();
-        let options = Options { extras: BTreeSet::from([Extra::Hashes]), ..Options::default() };
-        audit(&site, &facts, &options, &Silent).unwrap()
+        let options = Options { extras: BTreeSet::from([ExtraCheck::Hashes]), ..Options::default() };
+        audit_facts(&site, &facts, &options, &Silent).unwrap()
     }
 
     fn audit_installed(&self) -> Report {
@@ -334,7 +334,7 @@ fn links_to_one_file_are_one_library() {
     rocwheel_system::symlink("../libone.so.1", packages.join("pack/lib/libone.so.1")).unwrap();
     let place = environment.place();
     let site = Site::open(&[(packages, Role::Audited)], &place, environment.folder.path(), &Silent).unwrap();
-    let facts = Facts::read(&site, &Silent).unwrap();
+    let facts = SiteFacts::read(&site, &Silent).unwrap();
     let scenario = rocwheel_loader::simulation::Scenario::python(None);
     let inside = |name: &str| format!("{}/pack/{name}", site.packages());
     let roots = [inside("user.so"), inside("other.so")];

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use rocwheel_audit::declared::{Declared, Extras, unneeded};
-use rocwheel_index::requirement::{Platform, Target};
+use rocwheel_index::requirement::InstallTarget;
 use rocwheel_loader::site::{Place, Role, Site};
 use rocwheel_report::Silent;
+use rocwheel_wheel::Platform;
 use tempfile::TempDir;
 
 #[path = "../../index/tests/gather/fixtures.rs"]
@@ -16,8 +17,8 @@ mod fixtures;
 
 use fixtures::{pure, tagged};
 
-fn target() -> Target {
-    Target { python: "3.12".parse().unwrap(), platform: Platform::Linux { glibc: Some((2, 28)) } }
+fn target() -> InstallTarget {
+    InstallTarget { python: "3.12".parse().unwrap(), platform: Platform::Linux, glibc: Some((2, 28)) }
 }
 
 fn site(wheels: &[PathBuf], scratch: &Path) -> Site {

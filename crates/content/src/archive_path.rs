@@ -1,8 +1,8 @@
 //! Paths inside wheels, archives, artifacts and environments: relative, as text, with `/` on every
-//! system. [`std::path::Path`] would take `\` and drive letters for parts of them on Windows, and
-//! has no text for names that are no UTF-8.
+//! system. On Windows [`std::path::Path`] would parse `\` and drive letters in them, and it cannot
+//! represent a name that is not UTF-8 as text.
 
-/// The path without `.` and empty parts, and without `..` except at its start.
+/// Removes `.` and empty parts, and resolves `..` except at the start of the path.
 pub fn normal(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/').filter(|part| !part.is_empty() && *part != ".") {
@@ -15,19 +15,19 @@ pub fn normal(path: &str) -> String {
     parts.join("/")
 }
 
-/// As [`normal`]; `None` for a path that leaves the folder in which it starts.
+/// Like [`normal`]; `None` for a path that leaves the folder in which it starts.
 pub fn normal_inside(path: &str) -> Option<String> {
     let path = normal(path);
     (path != ".." && !path.starts_with("../")).then_some(path)
 }
 
-/// Where a link leads: `target` as it is written in the link at `link`. `None` when it leaves the
-/// top folder, or is absolute.
+/// The path that a symbolic link refers to: `target` is the text of the link at `link`. `None` if
+/// it is absolute or leaves the top folder.
 pub fn link_target(link: &str, target: &str) -> Option<String> {
     if target.starts_with('/') { None } else { normal_inside(&format!("{}/{target}", parent(link))) }
 }
 
-/// The folder of a path; empty at the top.
+/// The folder of a path; the empty string for a path in the top folder.
 pub fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(parent, _)| parent)
 }
@@ -37,13 +37,13 @@ pub fn file_name(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(_, name)| name)
 }
 
-/// `name` in a folder, which may be the top one.
+/// The path of `name` in `folder`; the empty string is the top folder.
 pub fn join(folder: &str, name: &str) -> String {
     if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
 }
 
-/// The way from one folder to another, both normal and below the same one: `../x`; empty when they
-/// are the same.
+/// The relative path from one folder to another, such as `../x`; the empty string if they are the
+/// same. Both must be normal and relative to the same folder.
 pub fn relative(from: &str, to: &str) -> String {
     let parts = |path: &'_ str| path.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect::<Vec<_>>();
     let (from, to) = (parts(from), parts(to));

@@ -1,8 +1,8 @@
 //! Input: bytes, in memory, from a stream or at random access. Output: their hash.
 //!
-//! This is the only place that hashes with SHA-2. `ring` does it, which TLS brings along anyway and
-//! which uses the processor's SHA instructions. Cache keys, which no other program reads, are
-//! BLAKE3 where they are made.
+//! This is the only module that hashes with SHA-2. It uses `ring`, which TLS needs anyway and which
+//! uses the processor's SHA instructions. Cache keys, which no other program reads, are BLAKE3
+//! hashes and are computed by the caches.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -10,14 +10,14 @@ use std::path::Path;
 use positioned_io::ReadAt;
 use ring::digest::{Context, SHA256, SHA384, SHA512};
 
-/// A SHA-256.
+/// A SHA-256 hash, 32 bytes.
 pub type Digest = [u8; 32];
 
-/// Bytes that are hashed at a time.
+/// Number of bytes that are hashed at a time.
 const WINDOW: usize = 1 << 18;
 
-/// The hashes that RECORD (PEP 376, PEP 427) and indexes (PEP 503) may have and that are strong
-/// enough to say something about a file.
+/// The hashes that RECORD (PEP 376, PEP 427) and indexes (PEP 503) may use and that are strong
+/// enough to identify a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HashAlgorithm {
     /// 32 bytes.
@@ -32,7 +32,7 @@ impl HashAlgorithm {
     /// All of them, the weakest first.
     pub const ALL: [HashAlgorithm; 3] = [Self::Sha256, Self::Sha384, Self::Sha512];
 
-    /// The name in RECORD and in the addresses of an index: `sha256`.
+    /// The name in RECORD and in the URLs of an index: `sha256`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sha256 => "sha256",
@@ -41,12 +41,12 @@ impl HashAlgorithm {
         }
     }
 
-    /// The algorithm of that name; `None` for a weak or unknown one.
+    /// The algorithm with that name; `None` for a weak or unknown one.
     pub fn named(name: &str) -> Option<HashAlgorithm> {
         Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
     }
 
-    /// Bytes of a hash.
+    /// Length of a hash in bytes.
     pub fn size(self) -> usize {
         self.ring().output_len()
     }
@@ -60,25 +60,26 @@ impl HashAlgorithm {
     }
 }
 
-/// Hashes bytes as they come.
+/// Hashes bytes as they arrive.
 #[derive(Clone)]
 pub struct Hasher(Context);
 
 impl Hasher {
-    /// Begins a hash.
+    /// Starts a hash of no bytes.
     pub fn new(algorithm: HashAlgorithm) -> Hasher {
         Hasher(Context::new(algorithm.ring()))
     }
 
-    /// Adds bytes.
+    /// Adds bytes at the end.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// Adds all that a reader gives. Read through a `Watched` to report progress and to stop.
+    /// Adds everything that a reader returns. Wrap the reader in a `Watched` to report progress and
+    /// to stop on request.
     ///
     /// # Errors
-    /// Those of the reader.
+    /// The errors of the reader.
     pub fn read(&mut self, mut reader: impl Read) -> io::Result<()> {
         let mut window = vec![0; WINDOW];
         loop {
@@ -94,7 +95,7 @@ impl Hasher {
     /// Adds the first `size` bytes of a reader.
     ///
     /// # Errors
-    /// Those of the reader; fewer bytes.
+    /// The errors of the reader; a reader with fewer than `size` bytes.
     pub fn read_at(&mut self, reader: &dyn ReadAt, size: u64) -> io::Result<()> {
         let mut window = vec![0; WINDOW.min(usize::try_from(size).unwrap_or(WINDOW))];
         let mut position = 0;
@@ -107,13 +108,13 @@ impl Hasher {
         Ok(())
     }
 
-    /// The hash, of as many bytes as the algorithm has.
+    /// The hash; its length is [`HashAlgorithm::size`].
     pub fn finish(self) -> Vec<u8> {
         self.0.finish().as_ref().to_vec()
     }
 }
 
-/// Hashes bytes with SHA-256 as they come.
+/// Hashes bytes with SHA-256 as they arrive.
 #[derive(Clone)]
 pub struct Sha256(Hasher);
 
@@ -124,17 +125,17 @@ impl Default for Sha256 {
 }
 
 impl Sha256 {
-    /// Begins a hash.
+    /// Starts a hash of no bytes.
     pub fn new() -> Sha256 {
         Sha256(Hasher::new(HashAlgorithm::Sha256))
     }
 
-    /// Adds bytes.
+    /// Adds bytes at the end.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// The hash.
+    /// The hash of all bytes so far.
     pub fn finish(self) -> Digest {
         let mut digest = Digest::default();
         digest.copy_from_slice(self.0.0.finish().as_ref());
@@ -160,31 +161,31 @@ pub fn sha256(bytes: &[u8]) -> Digest {
     hasher.finish()
 }
 
-/// The SHA-256 of all that a reader gives, as [`Hasher::read`] reads it.
+/// The SHA-256 of everything that a reader returns, read as by [`Hasher::read`].
 ///
 /// # Errors
-/// Those of the reader.
+/// The errors of the reader.
 pub fn sha256_of(reader: impl Read) -> io::Result<Digest> {
     let mut hasher = Sha256::new();
     hasher.0.read(reader)?;
     Ok(hasher.finish())
 }
 
-/// The SHA-256 of the first `size` bytes of a reader, as [`Hasher::read_at`] reads them.
+/// The SHA-256 of the first `size` bytes of a reader, read as by [`Hasher::read_at`].
 ///
 /// # Errors
-/// Those of the reader; fewer bytes.
+/// The errors of the reader; a reader with fewer than `size` bytes.
 pub fn sha256_at(reader: &dyn ReadAt, size: u64) -> io::Result<Digest> {
     let mut hasher = Sha256::new();
     hasher.0.read_at(reader, size)?;
     Ok(hasher.finish())
 }
 
-/// The SHA-256 of a file that others wait for: one thread of rayon's pool reads ahead of the one
-/// that hashes.
+/// The SHA-256 of a file when latency matters: one thread of rayon's pool reads the next bytes
+/// while another one hashes.
 ///
 /// # Errors
-/// When it cannot be read.
+/// A file that cannot be read.
 pub fn sha256_ahead(file: &Path) -> io::Result<Digest> {
     let mut reader = fs_err::File::open(file)?;
     let mut hasher = Sha256::new();

@@ -1,8 +1,8 @@
-//! Input: files, byte vectors or pieces of both. Output: [`Content`], bytes of a known size that
-//! are read at random and only when they are needed.
+//! Input: files, byte vectors or sequences of both. Output: [`Content`], bytes of a known size that
+//! are read at any position, and only when they are needed.
 //!
-//! A content is opened when its first window is read and closed after its last one, so a wheel of
-//! ten thousand members holds a handful of file descriptors.
+//! A content is opened when its first bytes are read and closed after its last ones, so a wheel of
+//! ten thousand members needs a handful of file descriptors.
 
 pub mod archive_path;
 mod digest;
@@ -17,10 +17,10 @@ use positioned_io::ReadAt;
 pub use digest::{Digest, HashAlgorithm, Hasher, Sha256, hexadecimal, sha256, sha256_ahead, sha256_at, sha256_of};
 pub use spool::{OpenContent, Opening, Spool, Spooled};
 
-/// An open content. Many threads read from it at once.
+/// An open content. Many threads can read from it at once.
 pub type Reader = Box<dyn ReadAt + Send + Sync>;
 
-/// An open archive with several owners: itself and the readers of its members.
+/// An open archive that is shared by its own reader and the readers of its members.
 #[derive(Clone)]
 pub struct SharedFile(Arc<fs_err::File>);
 
@@ -30,7 +30,7 @@ impl SharedFile {
         SharedFile(Arc::new(file))
     }
 
-    /// The file, for the kernel to copy from.
+    /// The open file, for system calls that copy from it.
     pub fn file(&self) -> &fs_err::File {
         &self.0
     }
@@ -38,21 +38,22 @@ impl SharedFile {
 
 impl ReadAt for SharedFile {
     fn read_at(&self, position: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        // fs_err's own would put the path into every error, which says it already.
+        // fs_err's `read_at` would put the path into every error, and the callers add it
+        // themselves.
         self.0.file().read_at(position, buffer)
     }
 }
 
 /// Bytes that will become a member of an archive.
 pub trait Content: Send + Sync {
-    /// Number of bytes; must not change.
+    /// Number of bytes; it must not change.
     fn size(&self) -> u64;
 
-    /// Opens the content. Errors are those of the file behind it.
+    /// Opens the content. The errors are those of the underlying file.
     fn open(&self) -> io::Result<Reader>;
 
-    /// The file the bytes come from, for error messages; `None` when they come from memory or from
-    /// several files.
+    /// The file that contains the bytes, for error messages; `None` if they come from memory or
+    /// from several files.
     fn origin(&self) -> Option<&Path> {
         None
     }
@@ -86,7 +87,7 @@ impl<T: Content + ?Sized> Content for Arc<T> {
     }
 }
 
-/// Bytes in memory, meant for generated text. Opening copies them.
+/// Bytes in memory, meant for generated text. `open` copies them.
 impl Content for Vec<u8> {
     fn size(&self) -> u64 {
         self.len() as u64
@@ -97,18 +98,19 @@ impl Content for Vec<u8> {
     }
 }
 
-/// A whole file.
+/// A whole file as a content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileContent {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Its size in bytes when it was listed; a different size when it is read is an error.
+    /// Its size in bytes when it was listed; if the size differs when the file is read, reading
+    /// fails.
     pub size: u64,
 }
 
 impl FileContent {
-    /// The file at `path` with the size it has now. Errors when the file cannot be inspected or is
-    /// no regular file.
+    /// The file at `path` with its current size. Fails if the file cannot be inspected or is not a
+    /// regular file.
     pub fn new(path: impl Into<PathBuf>) -> io::Result<FileContent> {
         let path = path.into();
         let metadata = fs_err::metadata(&path)?;
@@ -125,7 +127,7 @@ impl Content for FileContent {
     }
 
     fn open(&self) -> io::Result<Reader> {
-        // Not positioned_io::RandomAccessFile: it switches the kernel's read-ahead off, and windows
+        // Not `positioned_io::RandomAccessFile`: it turns off the kernel's read-ahead, and windows
         // are read in order.
         let (file, _) = fs_err::File::open(&self.path)?.into_parts();
         let actual = file.metadata()?.len();
@@ -153,15 +155,15 @@ struct Part {
 }
 
 impl Concat {
-    /// Lays `contents` end to end.
+    /// Concatenates `contents`.
     pub fn new(contents: Vec<Box<dyn Content>>) -> Concat {
         let mut size = 0;
         let mut parts = Vec::with_capacity(contents.len());
         for content in contents {
             let start = size;
             size += content.size();
-            // An empty part can never be read; leaving it out keeps the starts distinct for the
-            // search.
+            // An empty part is never read. Without it all starts are distinct, as the search
+            // requires.
             if content.size() > 0 {
                 parts.push(Part { start, content });
             }
@@ -182,7 +184,7 @@ impl Content for Concat {
 
 struct ConcatReader {
     parts: Arc<[Part]>,
-    /// The part that was read last and its open reader, since windows are mostly read in order.
+    /// The part that was read last and its open reader: most windows are read in order.
     last: std::sync::Mutex<Option<(usize, Arc<Reader>)>>,
 }
 
@@ -202,8 +204,8 @@ impl ConcatReader {
     }
 }
 
-/// The error with the path of the part, which the whole cannot tell; fs_err may have put it in
-/// already.
+/// Adds the path of the part to an error, because the caller knows only the whole. fs_err may have
+/// added it already.
 fn named(part: &dyn Content, error: io::Error) -> io::Error {
     match part.origin() {
         Some(path) if !error.to_string().contains(&*path.to_string_lossy()) => {

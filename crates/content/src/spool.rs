@@ -1,5 +1,5 @@
 //! Input: a content that is expensive to open, such as a compressed member of an archive. Output:
-//! its bytes at random access, produced once however often it is opened.
+//! its bytes at random access; it is opened once, no matter how often they are read.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -9,33 +9,33 @@ use positioned_io::ReadAt;
 
 use crate::{Content, Reader};
 
-/// Contents of up to this many bytes are kept in memory once they are opened.
+/// Opened contents of up to this many bytes are kept in memory; larger ones go to a file.
 const IN_MEMORY: u64 = 1 << 20;
-/// Bytes of contents that threads produce in memory at the same time. A larger one is produced
-/// alone.
+/// Limit for the bytes of contents that threads decompress into memory at the same time. A larger
+/// content is produced alone.
 const AT_ONCE: u64 = 96 << 20;
-/// Bytes that are copied from memory to a file at a time.
+/// Number of bytes that are copied from memory to a file at a time.
 const WINDOW: usize = 1 << 18;
 
-/// Keeps opened contents in files without names, in one folder.
+/// Keeps opened contents in unnamed files in one folder.
 pub struct Spool {
     scratch: PathBuf,
     budget: Arc<Budget>,
 }
 
 impl Spool {
-    /// A spool in the folder `scratch`.
+    /// A spool that keeps its files in the folder `scratch`.
     pub fn new(scratch: &Path) -> Spool {
         Spool { scratch: scratch.to_owned(), budget: Arc::default() }
     }
 
-    /// The folder.
+    /// The folder that holds the files.
     pub fn scratch(&self) -> &Path {
         &self.scratch
     }
 
-    /// A content that is opened at most once, when its bytes are wanted for the first time. What is
-    /// kept of it goes with its last owner.
+    /// Wraps a content so that it is opened at most once, when its bytes are first read. The kept
+    /// bytes are freed with the last owner.
     pub fn hold(&self, content: impl Content + 'static, opening: Opening) -> Spooled {
         let kept = match opening {
             Opening::InMemory { .. } if content.size() <= IN_MEMORY => Opening::Elsewhere,
@@ -46,19 +46,19 @@ impl Spool {
     }
 }
 
-/// Where the bytes of a content are once it is open.
+/// The place of a content's bytes once it is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opening {
-    /// In a file: opening takes no memory to speak of.
+    /// In a file: opening needs hardly any memory.
     Elsewhere,
-    /// All in memory; while it is opened, `input` more bytes are beside them.
+    /// All in memory. Opening needs `input` bytes in addition.
     InMemory {
-        /// Bytes that are held only while the content is opened, such as the compressed ones.
+        /// Number of bytes that are held only during opening, such as the compressed data.
         input: u64,
     },
 }
 
-/// Memory that threads share.
+/// Memory that threads share, limited to [`AT_ONCE`] bytes.
 #[derive(Default)]
 struct Budget {
     taken: Mutex<u64>,
@@ -66,7 +66,7 @@ struct Budget {
 }
 
 impl Budget {
-    /// Waits until `bytes` are free. A thread that has taken some never waits for more.
+    /// Waits until `bytes` are free. A thread that holds a share must not ask for another one.
     fn take(&self, bytes: u64) -> Taken<'_> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         while *taken > 0 && *taken + bytes > AT_ONCE {
@@ -77,7 +77,7 @@ impl Budget {
     }
 }
 
-/// A share of the budget, which goes back with it.
+/// A share of the budget; dropping it returns it.
 struct Taken<'a> {
     budget: &'a Budget,
     bytes: u64,
@@ -110,11 +110,11 @@ impl ReadAt for SharedReader {
 }
 
 impl Spooled {
-    /// Shows the bytes to `look`, which answers `Some` if they will be needed again: only then they
-    /// are kept.
+    /// Passes the bytes to `look`, which returns `Some` if they will be needed again. Only then are
+    /// they kept.
     ///
     /// # Errors
-    /// Those of opening the content, and of the file it is kept in.
+    /// The errors of opening the content, and of the file that keeps the bytes.
     pub fn look<T>(&self, look: impl FnOnce(&Reader) -> Option<T>) -> io::Result<Option<T>> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         let _taken = self.take();
@@ -133,7 +133,7 @@ impl Spooled {
         }
     }
 
-    /// The reader for all further reads: bytes in memory are moved to a file.
+    /// The reader for all later reads; bytes in memory are moved to a file.
     fn keep(&self, reader: Reader) -> io::Result<SharedReader> {
         let Opening::InMemory { .. } = self.opening else { return Ok(SharedReader(reader.into())) };
         let size = self.content.size();
@@ -172,7 +172,7 @@ impl Content for Spooled {
     }
 }
 
-/// A content whose bytes are open already, such as a file without a name.
+/// A content whose bytes are open already, such as an unnamed file.
 pub struct OpenContent {
     reader: SharedReader,
     size: u64,

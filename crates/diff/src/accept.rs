@@ -1,4 +1,4 @@
-//! Deviations that somebody looked at and accepted, with the reason.
+//! Deviations that a user has examined and accepted, with the reason.
 
 use std::path::{Path, PathBuf};
 
@@ -9,37 +9,37 @@ use crate::Error;
 use crate::change::ChangeKind;
 use crate::report::Report;
 
-/// The version of the form of the file.
+/// Version of the file's structure.
 const SCHEMA: u32 = 1;
 
-/// A file of deviations.
+/// The contents of a file of deviations.
 #[derive(Debug)]
 pub struct Deviations {
     path: PathBuf,
     rows: Vec<Matcher>,
 }
 
-/// One deviation as it stands in the file.
+/// A deviation in the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Deviation {
-    /// What kind of change.
+    /// The kind of change.
     pub change: ChangeKind,
-    /// In which packages; a glob. Empty: the files that are in no package.
+    /// The packages, as a glob. Empty: the files that are in no package.
     #[serde(default = "any")]
     pub package: String,
-    /// In which files; a glob over the path in NEW, or in OLD for files that are lost. Empty:
-    /// changes of the package itself.
+    /// The files, as a glob over the path in NEW, or in OLD for files that are lost. Empty: changes
+    /// of the package itself.
     #[serde(default = "any")]
     pub path: String,
-    /// Which library, requirement or field; a glob.
+    /// The library, requirement or field, as a glob.
     #[serde(default = "any", skip_serializing_if = "is_any")]
     pub subject: String,
-    /// Why it is accepted.
+    /// The reason why it is accepted.
     pub reason: String,
 }
 
-/// The form of the file.
+/// The structure of the file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
@@ -56,12 +56,12 @@ struct Matcher {
     subject: GlobMatcher,
 }
 
-/// What a deviation came to.
+/// A deviation with the number of changes that it accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Accepted {
-    /// The deviation.
+    /// The deviation from the file.
     pub deviation: Deviation,
-    /// How many changes it accepted. Zero: what it speaks of does not happen any more.
+    /// Number of changes that it accepted. Zero: the change does not occur any more.
     pub count: u64,
 }
 
@@ -77,7 +77,7 @@ impl Deviations {
     /// Reads a file of deviations.
     ///
     /// # Errors
-    /// What cannot be understood in it, with the number of the deviation.
+    /// The first defect of the file, with the number of the deviation.
     pub fn read(path: &Path) -> Result<Deviations, Error> {
         let text = fs_err::read_to_string(path)?;
         let document: Document = toml::from_str(&text)
@@ -92,7 +92,7 @@ impl Deviations {
                 return Err(wrong("has no reason".to_owned()));
             }
             let glob = |text: &str| -> Result<GlobMatcher, Error> {
-                // `*` stays inside of a folder, `**` does not.
+                // `*` does not match the separator of folders, `**` does.
                 let glob = GlobBuilder::new(text).literal_separator(true).build();
                 glob.map(|glob| glob.compile_matcher()).map_err(|error| wrong(format!("has a wrong glob: {error}")))
             };
@@ -102,13 +102,13 @@ impl Deviations {
         Ok(Deviations { path: path.to_owned(), rows: rows.collect::<Result<_, Error>>()? })
     }
 
-    /// Where they were read.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Accepts every change of the report that a deviation speaks of; the first that does counts.
-    /// Returns what each came to.
+    /// Accepts every change of the report that a deviation matches; the first one that matches
+    /// counts. Returns the number of changes that each accepted.
     pub fn accept(&self, report: &mut Report) -> Vec<Accepted> {
         let mut counts = vec![0; self.rows.len()];
         report.for_each_change(|package, path, change| {
@@ -128,11 +128,12 @@ impl Deviations {
     }
 }
 
-/// A glob for a text that may hold the version of the package: `pkg-1.0.dist-info` and `pkg==1.0`
-/// are others in the next build.
+/// Returns a glob for a text that may contain the version of the package: `pkg-1.0.dist-info` and
+/// `pkg==1.0` have another version in the next build.
 fn lasting(text: &str, versions: &[&str]) -> String {
     let mut versions = versions.to_vec();
-    // A version that another begins with would leave the rest of it.
+    // Longer versions come first: a version that another one begins with would leave the rest of
+    // the longer one.
     versions.sort_by_key(|version| std::cmp::Reverse(version.len()));
     let Some(version) = versions.into_iter().find(|version| text.contains(version)) else {
         return globset::escape(text);
@@ -140,8 +141,9 @@ fn lasting(text: &str, versions: &[&str]) -> String {
     text.split(version).map(globset::escape).collect::<Vec<_>>().join("*")
 }
 
-/// A file of deviations for everything in the report that is not accepted, a row for each kind of
-/// change in a file. It is no file that can be read until somebody wrote the reasons.
+/// Returns the text of a file of deviations for all changes of the report that are not accepted,
+/// with a row for each kind of change in a file. The file is refused until the user has written the
+/// reasons.
 pub(crate) fn write(report: &Report) -> String {
     let mut rows: Vec<Deviation> = Vec::new();
     for (package, file, change) in report.changes().filter(|(_, _, change)| change.accepted.is_none()) {

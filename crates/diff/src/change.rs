@@ -1,34 +1,34 @@
-//! One way in which two packages differ.
+//! A difference between two packages.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A difference that somebody who uses the package could notice.
+/// A difference that a user of the package could notice.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Change {
-    /// What kind of difference.
+    /// The kind of difference.
     pub kind: ChangeKind,
-    /// What of the file or package it is about: a library's name, a requirement, a field. Empty
-    /// where the file itself is.
+    /// The part of the file or package: a library's name, a requirement, a field. Empty if it is
+    /// the file itself.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub subject: String,
-    /// What there was.
+    /// The old value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub old: Option<String>,
-    /// What there is now.
+    /// The new value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub new: Option<String>,
-    /// How many names `subject` has, with `, ` between them.
+    /// Number of names in `subject`, which are separated by `, `.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
-    /// Why it is accepted.
+    /// The reason why it is accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accepted: Option<String>,
 }
 
 impl Change {
-    /// A difference about the file or package itself.
+    /// Creates a difference of the file or package itself.
     pub(crate) fn new(kind: ChangeKind) -> Change {
         Change { kind, subject: String::new(), old: None, new: None, count: None, accepted: None }
     }
@@ -37,19 +37,19 @@ impl Change {
         Change { subject: subject.into(), ..Change::new(kind) }
     }
 
-    /// The same with what there was and is.
+    /// Sets the old and the new value.
     pub(crate) fn values(mut self, old: impl Into<String>, new: impl Into<String>) -> Change {
         (self.old, self.new) = (Some(old.into()), Some(new.into()));
         self
     }
 
-    /// A change of one value, if it is one.
+    /// Creates the change of one value, if it differs.
     pub(crate) fn of_value(kind: ChangeKind, old: Option<&str>, new: Option<&str>) -> Option<Change> {
         let text = |value: Option<&str>| value.map(str::to_owned);
         (old != new).then(|| Change { old: text(old), new: text(new), ..Change::new(kind) })
     }
 
-    /// A change for each that is only in one of two sets.
+    /// Creates a change for each value that is only in one of two sets.
     pub(crate) fn of_sets<'a, T: Ord + fmt::Display + 'a>(
         (lost, gained): (ChangeKind, ChangeKind),
         old: impl IntoIterator<Item = &'a T>,
@@ -80,8 +80,8 @@ impl fmt::Display for Change {
 }
 
 impl ChangeKind {
-    /// Whether the subject is a name that the next build has as well. Other subjects are numbers of
-    /// lines, or all symbols.
+    /// `true` if the subject is a name that the next build has as well. Other subjects are numbers
+    /// of lines, or lists of symbols.
     pub(crate) fn has_lasting_subject(self) -> bool {
         !matches!(
             self,
@@ -92,22 +92,22 @@ impl ChangeKind {
 
 macro_rules! kinds {
     ($($(#[doc = $text:literal])+ $kind:ident = $name:literal,)*) => {
-        /// What kind of difference there is.
+        /// The kind of a difference.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
         pub enum ChangeKind {
             $($(#[doc = $text])+ #[serde(rename = $name)] $kind,)*
         }
 
         impl ChangeKind {
-            /// All kinds, in the order in which reports have them.
+            /// All kinds, in the order of the reports.
             pub const ALL: &[ChangeKind] = &[$(ChangeKind::$kind,)*];
 
-            /// Its name in deviations, in `--fail-on` and in JSON.
+            /// Returns the name in deviations, in `--fail-on` and in JSON.
             pub fn name(self) -> &'static str {
                 match self { $(ChangeKind::$kind => $name,)* }
             }
 
-            /// What it means, in one sentence.
+            /// Returns the meaning in one sentence.
             pub fn meaning(self) -> &'static str {
                 match self { $(ChangeKind::$kind => concat!($($text),+).trim_ascii_start(),)* }
             }

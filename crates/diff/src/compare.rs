@@ -1,5 +1,5 @@
-//! Input: one entry of each side. Output: whether they are the same, mean the same, or what
-//! differs.
+//! Input: one entry of each side. Output: that they are equal, that they mean the same, or their
+//! differences.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -16,24 +16,24 @@ use crate::report::{FileReport, Kept, Sizes};
 use crate::side::Named;
 use crate::{Error, dist_info, elf_file, error, gpu, nested, tarball, text};
 
-/// Bytes that are compared at a time.
+/// Bytes compared at a time.
 const WINDOW: usize = 1 << 18;
 
-/// What all comparisons need.
+/// The settings that all comparisons share.
 pub(crate) struct Context<'a> {
     pub(crate) scratch: &'a Path,
     pub(crate) spool: Spool,
     pub(crate) reporter: &'a dyn Reporter,
 }
 
-/// What is known of two files whose bytes differ.
+/// The result for two files whose bytes differ.
 #[derive(Default)]
 pub(crate) struct Findings {
     pub(crate) changes: Vec<Change>,
     pub(crate) notes: Vec<String>,
-    /// GPU code by target.
+    /// Sizes of GPU code by target.
     pub(crate) targets: Vec<(String, Sizes)>,
-    /// Files inside of it, when it is an archive.
+    /// Reports of the files inside, if the file is an archive.
     pub(crate) inside: Vec<FileReport>,
 }
 
@@ -47,17 +47,17 @@ impl Findings {
     }
 }
 
-/// Two files of different bytes, opened.
+/// Two files with different bytes, opened.
 pub(crate) struct Opened<'a> {
-    /// The path without version, which tells what it is for.
+    /// The path without version, which determines how the files are compared.
     pub(crate) key: &'a str,
     pub(crate) old: Box<dyn Content + 'a>,
     pub(crate) new: Box<dyn Content + 'a>,
 }
 
-/// What came of comparing two entries.
+/// The result of comparing two entries.
 pub(crate) struct Compared {
-    /// `None` when they are the same.
+    /// `None` if they are equal.
     pub(crate) file: Option<FileReport>,
     pub(crate) inside: Vec<FileReport>,
     pub(crate) targets: Vec<(String, Sizes)>,
@@ -115,7 +115,7 @@ impl<'a> Context<'a> {
         Ok(findings)
     }
 
-    /// Whether two files have the same bytes.
+    /// `true` if two files have the same bytes.
     pub(crate) fn is_same(&self, old: &File, new: &File) -> Result<bool, Error> {
         if old.surely_differs(new) {
             return Ok(false);
@@ -128,7 +128,7 @@ impl<'a> Context<'a> {
         same.map_err(|error| error::read(error, self.reporter))
     }
 
-    /// What two files of different bytes mean.
+    /// Compares the meaning of two files with different bytes.
     fn meaning(&self, key: &str, old: &File, new: &File) -> Result<Findings, Error> {
         let starts = (old.start(tarball::START)?, new.start(tarball::START)?);
         let opened = Opened { key, old: Box::new(old.content(&self.spool)?), new: Box::new(new.content(&self.spool)?) };
@@ -155,8 +155,8 @@ impl<'a> Context<'a> {
         data(&opened)
     }
 
-    /// Programs and libraries for Windows: what they import and their GPU code are told apart, of
-    /// the rest only the bytes.
+    /// Compares programs and libraries for Windows: their imports and their GPU code separately,
+    /// everything else only by its bytes.
     fn windows(&self, opened: &Opened<'_>) -> Result<Findings, Error> {
         let mut findings = data(opened)?;
         let told = or_unreadable(opened, gpu::compare(opened, self))?;
@@ -179,8 +179,8 @@ impl<'a> Context<'a> {
     }
 }
 
-/// The DLLs that a file asks for. Windows takes no notice of upper and lower case; text that only
-/// begins as programs do asks for nothing.
+/// Returns the DLLs that a file imports, in lower case, because Windows ignores case. A text that
+/// only begins like a program imports nothing.
 fn imports(content: &dyn Content) -> Result<BTreeSet<String>, Error> {
     let reader = content.open()?;
     if !rocwheel_elf::is_pe(&reader)? {
@@ -192,7 +192,7 @@ fn imports(content: &dyn Content) -> Result<BTreeSet<String>, Error> {
     Ok(imports.needed.iter().map(|name| name.to_lowercase()).chain(delayed).collect())
 }
 
-/// A file that cannot be understood is compared by its bytes, and said to be so.
+/// Falls back to comparing bytes if a file cannot be parsed, and reports that.
 fn or_unreadable(opened: &Opened<'_>, findings: Result<Findings, Error>) -> Result<Findings, Error> {
     match findings {
         Err(error @ Error::Interrupted(_)) => Err(error),
@@ -206,7 +206,7 @@ fn or_unreadable(opened: &Opened<'_>, findings: Result<Findings, Error>) -> Resu
     }
 }
 
-/// Files that are text, JSON or TOML, and all others.
+/// Compares text, JSON, TOML and all other files.
 fn data(opened: &Opened<'_>) -> Result<Findings, Error> {
     let change = Change::new(ChangeKind::Content);
     let sizes = (opened.old.size(), opened.new.size());
@@ -230,14 +230,14 @@ fn data(opened: &Opened<'_>) -> Result<Findings, Error> {
     })
 }
 
-/// All bytes of a small file.
+/// Reads all bytes of a small file.
 pub(crate) fn whole(content: &dyn Content) -> Result<Vec<u8>, Error> {
     let mut bytes = vec![0; usize::try_from(content.size()).unwrap_or(usize::MAX)];
     content.open()?.read_exact_at(0, &mut bytes)?;
     Ok(bytes)
 }
 
-/// Whether the first `size` bytes of two files are the same.
+/// `true` if the first `size` bytes of two files are the same.
 pub(crate) fn same_bytes(old: &dyn ReadAt, new: &dyn ReadAt, size: u64, reporter: &dyn Reporter) -> io::Result<bool> {
     let length = WINDOW.min(usize::try_from(size).unwrap_or(WINDOW));
     let (mut one, mut other) = (vec![0; length], vec![0; length]);
@@ -268,12 +268,12 @@ pub(crate) fn size(entry: &Entry) -> Option<u64> {
     }
 }
 
-/// Bytes as they stand in a change: exact, since a change of one byte is one.
+/// Formats a size for a change: exact, because a change of one byte matters too.
 pub(crate) fn bytes(amount: u64) -> String {
     format!("{amount} bytes")
 }
 
-/// Whether the name ends in `.ending`.
+/// `true` if the name ends in `.ending`.
 pub(crate) fn has_ending(name: &str, ending: &str) -> bool {
     Path::new(name).extension().is_some_and(|found| found == ending)
 }

@@ -1,4 +1,4 @@
-//! Files whose form says what may differ without meaning anything: METADATA, WHEEL, RECORD, entry
+//! Comparison of files whose format has parts without meaning: METADATA, WHEEL, RECORD, entry
 //! points, JSON, TOML, bytecode.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,12 +11,12 @@ use crate::change::{Change, ChangeKind};
 use crate::compare::{Findings, Opened, has_ending, whole};
 use crate::{Error, text};
 
-/// No such file has more bytes, but for descriptions.
+/// Largest file that is compared this way, in bytes; only descriptions come near it.
 const LARGEST: u64 = 16 << 20;
-/// Magic number, flags, and time and size of the source (PEP 552).
+/// Bytes of magic number, flags, and time and size of the source (PEP 552).
 const BYTECODE_HEADER: usize = 16;
 
-/// Compares the files that packages say what they are with; `None` for all others.
+/// Compares the files with a package's metadata; `None` for all others.
 pub(crate) fn compare(opened: &Opened<'_>) -> Result<Option<Findings>, Error> {
     let (folder, name) = opened.key.rsplit_once('/').unwrap_or(("", opened.key));
     let compare: fn(&str, &str) -> Findings = match name {
@@ -69,7 +69,7 @@ fn metadata(old: &str, new: &str) -> Findings {
     Findings { changes, notes, ..Findings::default() }
 }
 
-/// Fields that have no kind of their own, each as a set of values.
+/// Compares fields without a separate kind of change, each as a set of values.
 fn other_fields(old: &Headers, new: &Headers, own: &[&str]) -> Vec<Change> {
     let fields = |headers: &Headers| -> BTreeMap<String, BTreeSet<String>> {
         let mut fields: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -94,8 +94,8 @@ fn other_fields(old: &Headers, new: &Headers, own: &[&str]) -> Vec<Change> {
         .collect()
 }
 
-/// Requirements as they mean: spaces, quotes and brackets do not count. Those of one name, extras
-/// and marker are one whose version changed.
+/// Compares requirements by meaning: spaces, quotes and brackets are ignored. Two requirements with
+/// the same name, extras and marker are one whose version changed.
 fn requirements(old: &[String], new: &[String]) -> Vec<Change> {
     let (old, new) = (by_subject(old), by_subject(new));
     let subjects: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
@@ -115,14 +115,14 @@ fn requirements(old: &[String], new: &[String]) -> Vec<Change> {
     changes
 }
 
-/// What a requirement is about → the whole of it.
+/// Maps each requirement without its version to the complete requirements.
 fn by_subject(requirements: &[String]) -> BTreeMap<String, BTreeSet<String>> {
     let mut map: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for text in requirements {
         let parsed =
             rocwheel_wheel::check_requirement(text).ok().and_then(|()| Requirement::<VerbatimUrl>::from_str(text).ok());
         let (subject, whole) = match parsed {
-            // What nobody understands is compared as it is.
+            // A requirement that cannot be parsed is compared as text.
             None => (text.clone(), text.clone()),
             Some(parsed) => {
                 let whole = parsed.to_string();
@@ -148,7 +148,7 @@ fn wheel_file(old: &str, new: &str) -> Findings {
     Findings { changes, notes, ..Findings::default() }
 }
 
-/// Every tag, those that are written together apart.
+/// Returns every tag; compressed tag sets are expanded.
 fn tags(headers: &Headers) -> Vec<String> {
     let mut tags = Vec::new();
     for tag in headers.all("Tag") {
@@ -184,7 +184,7 @@ fn entry_points(old: &str, new: &str) -> Findings {
     Findings { changes, ..Findings::default() }
 }
 
-/// How two documents of one form are the same, if they are.
+/// Returns a note if two documents of one format have the same content.
 pub(crate) fn same_document(key: &str, old: &[u8], new: &[u8]) -> Option<&'static str> {
     let (old, new) = (std::str::from_utf8(old).ok()?, std::str::from_utf8(new).ok()?);
     if has_ending(key, "json") {
@@ -199,8 +199,7 @@ pub(crate) fn same_document(key: &str, old: &[u8], new: &[u8]) -> Option<&'stati
     None
 }
 
-/// Objects with their names in order: two of them are equal whatever the order in which they were
-/// written.
+/// Sorts the names of objects, so that their order in the file does not matter.
 fn sorted(value: serde_json::Value) -> serde_json::Value {
     use serde_json::Value;
     match value {
@@ -214,7 +213,7 @@ fn sorted(value: serde_json::Value) -> serde_json::Value {
     }
 }
 
-/// Whether two files of bytecode differ only in the time or the hash of what they were made of.
+/// `true` if two files of bytecode differ only in the time or the hash of their source.
 pub(crate) fn same_bytecode(old: &[u8], new: &[u8]) -> bool {
     let (Some((old_header, old)), Some((new_header, new))) =
         (old.split_at_checked(BYTECODE_HEADER), new.split_at_checked(BYTECODE_HEADER))

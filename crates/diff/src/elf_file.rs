@@ -1,5 +1,5 @@
-//! Two ELF files: what the dynamic loader is told, what others can use of them, and whether their
-//! code and data are the same.
+//! Input: two ELF files. Output: differences in the headers that the dynamic loader reads, in the
+//! symbols that other files can use, and in code and data.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,29 +16,29 @@ const DYNAMIC: u32 = 6;
 const DYNSYM: u32 = 11;
 const LOAD: u32 = 1;
 const GNU_RELRO: u32 = 0x6474_e552;
-/// Where the address at which a program begins is in the header of a 64-bit file.
+/// Position of the entry point in the header of a 64-bit file.
 const ENTRY: std::ops::Range<usize> = 24..32;
-/// Tags of the dynamic section that are compared by what they say, or that say where in the file
-/// something is: NULL, NEEDED, HASH, STRTAB, SYMTAB, STRSZ, SONAME, RPATH, DEBUG, RUNPATH, and the
-/// ranges of GNU_HASH and of symbol versions.
+/// Tags of the dynamic section that are compared by their meaning, or that hold positions in the
+/// file: NULL, NEEDED, HASH, STRTAB, SYMTAB, STRSZ, SONAME, RPATH, DEBUG, RUNPATH, and the ranges
+/// of GNU_HASH and of symbol versions.
 const NAMED_TAGS: [u64; 10] = [0, 1, 4, 5, 6, 10, 14, 15, 21, 29];
 const NAMED_TAG_RANGES: [u64; 6] = [0x6fff_fef5, 0x6fff_fff0, 0x6fff_fffc, 0x6fff_fffd, 0x6fff_fffe, 0x6fff_ffff];
 const GNU_STACK: u32 = 0x6474_e551;
 const EXECUTE: u32 = 1;
 /// `e_machine` of AMD's GPUs.
 const AMD_GPU: u16 = 224;
-/// Bytes of an entry of a 64-bit symbol table, of the number of its name, which it begins with, and
-/// of the number of its section.
+/// Sizes in bytes of an entry of a 64-bit symbol table and of its name index, with which it begins,
+/// and the position of its section index.
 const SYMBOL: usize = 24;
 const SYMBOL_NAME: usize = 4;
 const SYMBOL_SECTION: std::ops::Range<usize> = 6..8;
-/// Numbers that are of no section, but say something of the symbol: it is not defined, or its value
-/// is no address.
+/// Section indices that are not sections: the symbol is not defined, or its value is not an
+/// address.
 const NO_SECTION: u16 = 0;
 const RESERVED_SECTIONS: u16 = 0xff00;
 /// The section with the device code.
 const FAT_BINARY: &str = ".hip_fatbin";
-/// Sections that the headers lead to, whose content is compared by what it says.
+/// Sections that headers refer to, whose content is compared by its meaning.
 const SAID: [&str; 9] = [
     ".dynamic",
     ".dynstr",
@@ -50,7 +50,7 @@ const SAID: [&str; 9] = [
     ".interp",
     ".shstrtab",
 ];
-/// Sections that nobody needs to run the code: what it was made of, and for debuggers.
+/// Sections that are not needed to run the code: information about the build, and for debuggers.
 const ABOUT: [&str; 8] = [
     ".note.gnu.build-id",
     ".note.gnu.build.attributes",
@@ -123,7 +123,7 @@ struct Named {
 }
 
 impl Sides<'_> {
-    /// The dynamic symbols in the order of their table.
+    /// Returns the dynamic symbols in the order of their table.
     fn names(&self, side: Side) -> Result<Vec<Named>, Error> {
         let reader = match side {
             Side::Old => self.old_reader,
@@ -143,7 +143,7 @@ impl Sides<'_> {
     }
 }
 
-/// What the loader is told.
+/// Compares the headers that the loader reads.
 fn headers(old: &Elf, new: &Elf) -> Vec<Change> {
     let mut changes = Vec::new();
     let machine =
@@ -180,7 +180,7 @@ fn headers(old: &Elf, new: &Elf) -> Vec<Change> {
     changes
 }
 
-/// Symbols that others can use. Thousands of them are one change.
+/// Compares the symbols that other files can use. Thousands of them make one change.
 fn symbols(old: &BTreeSet<String>, new: &BTreeSet<String>) -> Vec<Change> {
     let change = |kind, names: Vec<&String>| {
         (!names.is_empty()).then(|| {
@@ -193,8 +193,8 @@ fn symbols(old: &BTreeSet<String>, new: &BTreeSet<String>) -> Vec<Change> {
     lost.into_iter().chain(gained).collect()
 }
 
-/// The change of code and data, with the size of all sections that differ where that is another
-/// one.
+/// Returns the change of code and data, with the total size of all sections that differ, if it
+/// changed.
 fn code(sections: &[Part]) -> Change {
     let names: Vec<&str> = sections.iter().map(|part| part.name.as_str()).collect();
     let change = Change::of(ChangeKind::Code, names.join(", "));
@@ -203,10 +203,10 @@ fn code(sections: &[Part]) -> Change {
     if old == new { change } else { change.values(bytes(old), bytes(new)) }
 }
 
-/// A section, or something else of the file, that is not the same.
+/// A section, or another part of the file, that differs.
 struct Part {
     name: String,
-    /// Bytes of the section; zero where there is none.
+    /// Size of the section in bytes; zero if it does not exist.
     old: u64,
     new: u64,
 }
@@ -217,12 +217,12 @@ impl Part {
     }
 }
 
-/// Sections that are not the same.
+/// The sections that differ.
 #[derive(Default)]
 struct Differing {
-    /// Those with code, data, relocations and symbols.
+    /// Sections with code, data, relocations and symbols.
     content: Vec<Part>,
-    /// Those that say how the file was made, and those for debuggers.
+    /// Sections with information about the build, and those for debuggers.
     about: Vec<String>,
     has_other_gpu_code: bool,
 }
@@ -230,7 +230,7 @@ struct Differing {
 fn sections(sides: &Sides<'_>, is_same_names: bool, context: &Context<'_>) -> Result<Differing, Error> {
     let mut differing = Differing::default();
     if sides.old.sections.is_empty() || sides.new.sections.is_empty() {
-        // Without headers of sections nothing says what may differ.
+        // Without section headers it is unknown which bytes may differ.
         differing.content.push(Part::named("no section headers"));
         return Ok(differing);
     }
@@ -274,7 +274,7 @@ fn sections(sides: &Sides<'_>, is_same_names: bool, context: &Context<'_>) -> Re
     Ok(differing)
 }
 
-/// What the dynamic section says besides names and places: tags and values, sorted.
+/// Returns the entries of the dynamic section without names and positions: tags and values, sorted.
 fn dynamic(elf: &Elf, reader: &dyn ReadAt) -> Result<Vec<[u8; 16]>, Error> {
     let Some(section) = elf.sections.iter().find(|section| section.kind == DYNAMIC) else { return Ok(Vec::new()) };
     let mut bytes = vec![0; usize::try_from(section.size).unwrap_or(usize::MAX)];
@@ -290,21 +290,21 @@ fn dynamic(elf: &Elf, reader: &dyn ReadAt) -> Result<Vec<[u8; 16]>, Error> {
     Ok(entries)
 }
 
-/// The address at which a program begins, as it stands in the header.
+/// Returns the address of the entry point, as in the header.
 fn entry(reader: &dyn ReadAt) -> Result<[u8; ENTRY.end - ENTRY.start], Error> {
     let mut bytes = [0; ENTRY.end - ENTRY.start];
     reader.read_exact_at(ENTRY.start as u64, &mut bytes)?;
     Ok(bytes)
 }
 
-/// The permissions of the memory that an address is in.
+/// Returns the permissions of the memory that contains an address.
 fn permissions(elf: &Elf, address: u64) -> Option<u32> {
     let holds = |start: u64, size: u64| address >= start && address - start < size;
     let mut loads = elf.segments.iter().filter(|segment| segment.kind == LOAD);
     loads.find(|segment| holds(segment.address, segment.memory_size)).map(|segment| segment.flags)
 }
 
-/// Sections by name and by how many of that name came before.
+/// Returns the sections by name and by the number of earlier sections with that name.
 fn numbered(elf: &Elf) -> BTreeMap<(&str, usize), &Section> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let mut sections = BTreeMap::new();
@@ -326,8 +326,8 @@ fn is_same(
         return Ok(false);
     }
     if old.kind == DYNSYM && new.kind == DYNSYM {
-        // The loader finds it by the dynamic section, wherever it is; names are numbers of another
-        // table.
+        // The loader finds the table by the dynamic section, at any address. Names are indices into
+        // another table.
         let values = |elf: &Elf, reader, section| symbol_values(elf, reader, section);
         return Ok(
             is_same_names && values(&sides.old, sides.old_reader, old)? == values(&sides.new, sides.new_reader, new)?
@@ -345,8 +345,9 @@ fn is_same(
     same_bytes(&one, &other, old.size, context.reporter).map_err(|error| error::read(error, context.reporter))
 }
 
-/// The entries of a symbol table without the numbers of their names and sections. Tools that edit a
-/// file add sections in front of others; the loader asks only whether there is one.
+/// Returns the entries of a symbol table without the indices of their names and sections. Tools
+/// that edit a file add sections in front of others; the loader only checks whether a symbol has a
+/// section.
 fn symbol_values(elf: &Elf, reader: &dyn ReadAt, section: &Section) -> Result<Vec<u8>, Error> {
     let mut bytes = vec![0; usize::try_from(section.size).unwrap_or(usize::MAX)];
     reader.read_exact_at(section.offset, &mut bytes)?;
@@ -363,7 +364,7 @@ fn symbol_values(elf: &Elf, reader: &dyn ReadAt, section: &Section) -> Result<Ve
     Ok(bytes)
 }
 
-/// A file from some place on.
+/// A file from an offset on.
 struct At<'a>(&'a dyn ReadAt, u64);
 
 impl ReadAt for At<'_> {

@@ -1,4 +1,4 @@
-//! One path of a package, wherever the package is kept.
+//! A path of a package, independent of the form in which the package is stored.
 
 use std::io;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use rocwheel_wheel::read::{MemberContent, Wheel};
 
 use crate::Error;
 
-/// What is at a path.
+/// A file or link of a package.
 #[derive(Clone)]
 pub(crate) enum Entry {
     File(File),
@@ -25,22 +25,22 @@ pub(crate) struct File {
     pub(crate) source: Source,
 }
 
-/// What was unpacked from an archive, one member after the other.
+/// The contents of an archive, unpacked one member after the other.
 pub(crate) type Unpacked = Arc<dyn ReadAt + Send + Sync>;
 
-/// Where the bytes of a file are.
+/// The source of a file's bytes.
 #[derive(Clone)]
 pub(crate) enum Source {
     /// A file on disk.
     Disk(PathBuf),
     /// A member of a wheel.
     Member { wheel: Arc<Wheel>, name: String },
-    /// A part of what was unpacked.
+    /// A part of an unpacked archive.
     Part { unpacked: Unpacked, start: u64 },
 }
 
 impl File {
-    /// The bytes. What is unpacked for them goes with the content.
+    /// Returns the bytes. Temporary data of unpacking live as long as the content.
     pub(crate) fn content(&self, spool: &Spool) -> Result<Arc<dyn Content>, Error> {
         Ok(match &self.source {
             Source::Disk(path) => Arc::new(FileContent { path: path.clone(), size: self.size }),
@@ -51,7 +51,7 @@ impl File {
         })
     }
 
-    /// The first bytes.
+    /// Returns the first bytes.
     pub(crate) fn start(&self, length: usize) -> Result<Vec<u8>, Error> {
         let length = length.min(usize::try_from(self.size).unwrap_or(usize::MAX));
         if let Source::Member { wheel, name } = &self.source {
@@ -66,7 +66,7 @@ impl File {
         Ok(bytes)
     }
 
-    /// Whether two files surely differ, without reading them.
+    /// `true` if two files are certain to differ, without reading them.
     pub(crate) fn surely_differs(&self, other: &File) -> bool {
         let checksum = |file: &File| match &file.source {
             Source::Member { wheel, name } => wheel.member(name).map(rocwheel_wheel::read::Listed::crc32),
@@ -75,7 +75,7 @@ impl File {
         self.size != other.size || matches!((checksum(self), checksum(other)), (Some(one), Some(other)) if one != other)
     }
 
-    /// Whether two members are packed the same, byte for byte, so that they need not be unpacked.
+    /// `true` if two members have the same compressed bytes, so that they need not be unpacked.
     pub(crate) fn is_packed_copy(&self, other: &File) -> Result<bool, Error> {
         match (&self.source, &other.source) {
             (Source::Member { wheel, name }, Source::Member { wheel: other, name: other_name }) => {
@@ -86,7 +86,7 @@ impl File {
     }
 }
 
-/// A part of an unpacked file as a file.
+/// A part of an unpacked archive as a file.
 struct Part {
     unpacked: Unpacked,
     range: Range<u64>,

@@ -1,4 +1,4 @@
-//! What can go wrong when two sides are compared, and what to do about it.
+//! Everything that can go wrong when two sides are compared, and hints how to fix it.
 
 use std::io;
 use std::path::PathBuf;
@@ -27,62 +27,62 @@ pub enum Error {
     /// A tar archive cannot be read.
     #[error("could not read the archive `{archive}`")]
     Archive {
-        /// Its path; `outer:inner` for one inside of another file.
+        /// Path of the archive; `outer:inner` for one inside another file.
         archive: String,
-        /// Why.
+        /// The error of the reader or the decompressor.
         source: io::Error,
     },
     /// A path is neither a file nor a folder.
     #[error("`{}` is neither a file nor a folder", path.display())]
     NoFile {
-        /// The path.
+        /// The path that was given or found.
         path: PathBuf,
     },
     /// Two packages of one side are the same distribution for the same Python and system.
     #[error("`{}` and `{}` are both `{name}`: which of them is to be compared is not known", first.display(), second.display())]
     Ambiguous {
-        /// The distribution, with what else was looked at.
+        /// The distribution and the other criteria.
         name: String,
-        /// One of them.
+        /// Path of one package.
         first: PathBuf,
-        /// The other.
+        /// Path of the other.
         second: PathBuf,
     },
-    /// A list of deviations cannot be read.
+    /// A file of deviations cannot be parsed.
     #[error("could not understand the deviations in `{}`", path.display())]
     Deviations {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The parser's error.
         source: Box<toml::de::Error>,
     },
-    /// A deviation that means nothing.
+    /// A deviation with a defect.
     #[error("deviation {number} in `{}` {reason}", path.display())]
     Deviation {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Which one, from 1 on.
+        /// Number of the deviation, from 1 on; 0 for the file as a whole.
         number: usize,
-        /// What is wrong with it.
+        /// The defect, as a phrase for the message.
         reason: String,
     },
-    /// `--fail-on` names something that is no change.
+    /// `--fail-on` has a name that is not a kind of change.
     #[error("`{rule}` is not a change that `--fail-on` knows")]
     Rule {
-        /// The text.
+        /// The name as given.
         rule: String,
-        /// What it may have meant.
+        /// The most similar name.
         nearest: Option<&'static str>,
     },
     /// A limit of growth is not a percentage or a number of bytes.
     #[error("`{text}` is not a limit for growth")]
     Growth {
-        /// The text.
+        /// The text as given.
         text: String,
     },
 }
 
-/// What an error of a reader that was asked to stop means.
+/// Converts an error of a reader: it is an interruption if the reporter was told to stop.
 pub(crate) fn read(error: io::Error, reporter: &dyn Reporter) -> Error {
     if reporter.interrupted() { Error::Interrupted(rocwheel_report::Interrupted) } else { Error::Io(error) }
 }

@@ -1,4 +1,4 @@
-//! Which changes are failures.
+//! The selection of changes that count as failures.
 
 use std::collections::BTreeSet;
 
@@ -6,29 +6,30 @@ use crate::Error;
 use crate::change::{Change, ChangeKind};
 use crate::report::{Described, PackageReport, Report};
 
-/// The changes that are failures unless they are accepted.
+/// The kinds of changes that are failures unless they are accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FailOn {
     kinds: BTreeSet<ChangeKind>,
     growth: Option<Growth>,
 }
 
-/// How much a package may grow.
+/// The amount by which a package may grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Growth {
-    /// Ten-thousandths of what it had.
+    /// Ten-thousandths of the old size.
     Parts(u64),
-    /// Bytes.
+    /// Number of bytes.
     Bytes(u64),
 }
 
 impl FailOn {
-    /// Every change, of size too only as far as it shows in one.
+    /// Selects every kind of change. Without a limit for growth, the size of a package alone is not
+    /// a failure.
     pub fn any() -> FailOn {
         FailOn { kinds: ChangeKind::ALL.iter().copied().collect(), growth: None }
     }
 
-    /// Reads a list with commas: names of changes, `any`, `growth=5%` or `growth=20MB`.
+    /// Parses a comma-separated list of names of changes, `any`, `growth=5%` or `growth=20MB`.
     ///
     /// # Errors
     /// [`Error::Rule`] with the nearest name, [`Error::Growth`].
@@ -49,8 +50,8 @@ impl FailOn {
         Ok(parsed)
     }
 
-    /// Adds a change to every package that grew by more than it may: by what has to be downloaded,
-    /// or lies in the folder.
+    /// Adds a change to every package that grew by more than the limit, in the bytes to download or
+    /// in the folder.
     pub fn measure(&self, report: &mut Report) {
         let Some(growth) = self.growth else { return };
         for package in &mut report.packages {
@@ -58,12 +59,12 @@ impl FailOn {
         }
     }
 
-    /// How many changes are failures: of these kinds, and not accepted.
+    /// Returns the number of changes that are failures: of these kinds, and not accepted.
     pub fn failures(&self, report: &Report) -> usize {
         report.changes().filter(|(_, _, change)| self.is_failure(change)).count()
     }
 
-    /// Whether a change is a failure.
+    /// `true` if a change is a failure.
     pub fn is_failure(&self, change: &Change) -> bool {
         change.accepted.is_none() && self.kinds.contains(&change.kind)
     }
@@ -101,7 +102,7 @@ impl Growth {
     }
 }
 
-/// A decimal number times a factor that is a power of ten, cut to a whole one.
+/// Multiplies a decimal number by a power of ten and truncates the result.
 fn scaled(text: &str, factor: u64) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let is_plain = |digits: &str| digits.chars().all(|digit| digit.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! GPU code on both sides, code object by code object.
+//! Comparison of GPU code, code object by code object.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,13 +11,13 @@ use crate::change::{Change, ChangeKind};
 use crate::compare::{Context, Findings, Opened};
 use crate::report::Sizes;
 
-/// Whether a file that begins so is nothing but GPU code; ELF code objects begin as all ELF files.
+/// `true` if a file with this beginning holds only GPU code. ELF code objects are not included,
+/// because they begin like all ELF files.
 pub(crate) fn may_hold(start: &[u8]) -> bool {
     [&b"__CLANG_OFFLOAD_BUNDLE__"[..], b"CCOB", b"KPAK"].iter().any(|magic| start.starts_with(magic))
 }
 
-/// What the code objects of two files have in common. Notes only when every code object is the
-/// same.
+/// Compares the code objects of two files. There are only notes if all code objects are equal.
 pub(crate) fn compare(opened: &Opened<'_>, context: &Context<'_>) -> Result<Findings, Error> {
     let (old, new) = (read(&*opened.old, context)?, read(&*opened.new, context)?);
     let mut findings = Findings::default();
@@ -78,7 +78,7 @@ fn by_target(surveyed: &Surveyed) -> BTreeMap<&str, Vec<&Found>> {
     targets
 }
 
-/// Whether the code objects are the same, each in the same bundle or under the same name.
+/// `true` if the code objects are equal, each in the same bundle or under the same name.
 fn is_same(old: &[&Found], new: &[&Found]) -> bool {
     let identity = |found: &Found| (found.bundle, found.entry.clone(), found.digest);
     old.len() == new.len() && old.iter().zip(new).all(|(old, new)| identity(old) == identity(new))

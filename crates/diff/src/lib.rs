@@ -1,16 +1,16 @@
 //! Input: two wheels, source distributions, archives or folders, or two folders of such. Output: a
-//! [`Report`] of what is not the same, file by file, with equal bytes and equal meaning told apart;
-//! and whether that is what was expected.
+//! [`Report`] of all differences, file by file, which distinguishes equal bytes from equal meaning,
+//! and a verdict on the differences that were not expected.
 //!
 //! ```text
 //! path → side (packages, their entries) → pair (which belongs to which) → compare (bytes, then what they mean) → Report
 //!                                                       deviations that are accepted, changes that fail → Verdict
 //! ```
 //!
-//! A file *means the same* when nobody who uses it can tell it from the other: the order of headers
-//! in METADATA, the time stamps in an archive, the place of a section that the loader finds by its
-//! headers. What is taken for equal is named in [`FileReport::notes`], so that nobody has to
-//! believe it.
+//! Two files *mean the same* if no user of them can notice the difference: the order of headers in
+//! METADATA, the time stamps in an archive, the position of a section that the loader finds through
+//! its headers. [`FileReport::notes`] names every difference that is treated as equal, so that the
+//! user can check it.
 
 mod accept;
 mod change;
@@ -39,23 +39,23 @@ pub use error::Error;
 pub use fail_on::{FailOn, Growth};
 pub use report::{Described, FileReport, Kept, PackageReport, Report, Sizes};
 
-/// What is compared, and where there is room.
+/// The two sides of a comparison, and a folder for temporary files.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// What there was.
+    /// Path of the old side.
     pub old: PathBuf,
-    /// What there is now.
+    /// Path of the new side.
     pub new: PathBuf,
-    /// Folder for what has to be unpacked to be read. The files have no name there.
+    /// Folder for files that have to be unpacked to be read. They are unnamed temporary files.
     pub scratch: PathBuf,
 }
 
 /// Compares two sides.
 ///
 /// # Errors
-/// A side that does not exist or cannot be read, two packages of one side that would belong to the
-/// same one of the other, and [`Error::Interrupted`]. A single file that cannot be understood is
-/// compared byte for byte, and its report says so.
+/// A side that does not exist or cannot be read, two packages of one side that match the same one
+/// of the other, and [`Error::Interrupted`]. A single file that cannot be parsed is compared byte
+/// for byte, and its report mentions that.
 pub fn compare(request: &Request, reporter: &dyn Reporter) -> Result<Report, Error> {
     let open = |path: &Path| side::Side::open(path, &request.scratch, reporter);
     let (old, new) = (open(&request.old)?, open(&request.new)?);
@@ -66,8 +66,8 @@ pub fn compare(request: &Request, reporter: &dyn Reporter) -> Result<Report, Err
 }
 
 impl Report {
-    /// A file of deviations that accepts every change nobody has accepted yet; somebody has to
-    /// write the reasons.
+    /// Returns the text of a file of deviations that accepts all changes that are not accepted yet.
+    /// The user has to write the reasons.
     pub fn as_deviations(&self) -> String {
         accept::write(self)
     }

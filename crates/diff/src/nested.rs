@@ -1,4 +1,4 @@
-//! Archives inside of packages: tar archives member by member, static libraries by their members.
+//! Comparison of archives inside of packages: tar archives and static libraries, member by member.
 
 use std::collections::BTreeMap;
 use std::io::{BufReader, Read};
@@ -15,8 +15,8 @@ use crate::{Error, pair, tarball};
 
 const WINDOW: usize = 1 << 18;
 
-/// Two tar archives: what their members are, not how they are packed, in which order, and when they
-/// were made.
+/// Compares the members of two tar archives, without their compression, their order and their time
+/// stamps.
 pub(crate) fn compare(opened: &Opened<'_>, context: &Context<'_>) -> Result<Findings, Error> {
     let unpack = |content: &dyn Content| -> Result<BTreeMap<String, Named>, Error> {
         let entries = tarball::unpack(opened.key, content.open()?, context.scratch, context.reporter)?;
@@ -51,7 +51,7 @@ pub(crate) fn compare(opened: &Opened<'_>, context: &Context<'_>) -> Result<Find
     Ok(findings)
 }
 
-/// An entry of one side.
+/// Returns the report of an entry that only one side has.
 pub(crate) fn alone(named: &Named, kind: ChangeKind) -> FileReport {
     let size = size(&named.entry);
     let sizes =
@@ -63,7 +63,7 @@ pub(crate) fn alone(named: &Named, kind: ChangeKind) -> FileReport {
     report
 }
 
-/// Two static libraries, whose members have time stamps and owners.
+/// Compares two static libraries. Time stamps and owners of their members are ignored.
 pub(crate) fn compare_static(opened: &Opened<'_>) -> Result<Findings, Error> {
     let (old, new) = (members(opened, &*opened.old)?, members(opened, &*opened.new)?);
     if old == new {
@@ -77,8 +77,8 @@ pub(crate) fn compare_static(opened: &Opened<'_>) -> Result<Findings, Error> {
     Ok(Findings::change(Change::of(ChangeKind::Content, text)))
 }
 
-/// Members by name and by how many of that name came before: compilers give several objects one
-/// name.
+/// Returns hashes of members by name and by the number of earlier members with that name: compilers
+/// give several objects one name.
 fn members(opened: &Opened<'_>, content: &dyn Content) -> Result<BTreeMap<(String, usize), blake3::Hash>, Error> {
     let failed = |source| Error::Archive { archive: opened.key.to_owned(), source };
     let mut archive = ar::Archive::new(BufReader::with_capacity(WINDOW, Cursor::new(content.open()?)));

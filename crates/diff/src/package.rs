@@ -56,7 +56,7 @@ fn describe(package: &Package, context: &Context<'_>) -> Result<Described, Error
     })
 }
 
-/// The lowest platform tag that the files of a wheel allow.
+/// Returns the lowest platform tag that the files of a wheel allow.
 fn floor(package: &Package, context: &Context<'_>) -> Result<Option<String>, Error> {
     if !matches!(package.form, Form::Wheel(_)) {
         return Ok(None);
@@ -77,8 +77,8 @@ fn floor(package: &Package, context: &Context<'_>) -> Result<Option<String>, Err
     Ok((!needs.is_empty() && !is_musl).then(|| manylinux::floor(&needs).tag))
 }
 
-/// The headers of an ELF file; `None` for all others, and for those that cannot be read, of which
-/// the comparison tells.
+/// Reads the headers of an ELF file; `None` for all others, and for those that cannot be read,
+/// which the comparison reports.
 fn headers(file: &File, context: &Context<'_>) -> Result<Option<Elf>, Error> {
     if file.start(4)? != b"\x7fELF" {
         return Ok(None);
@@ -105,7 +105,7 @@ fn needs(path: &str, elf: &Elf) -> FileNeeds {
     FileNeeds { file: path.to_owned(), libraries: libraries.collect() }
 }
 
-/// Differences of what the file names say, of the floor and of RECORD.
+/// Compares the file names, the floor and the correctness of RECORD.
 fn whole(old: &Package, new: &Package, report: &PackageReport) -> Vec<Change> {
     let mut changes = Vec::new();
     if !old.name().is_empty() && !new.name().is_empty() {
@@ -126,11 +126,11 @@ fn whole(old: &Package, new: &Package, report: &PackageReport) -> Vec<Change> {
     changes
 }
 
-/// What RECORD says of its own files that is not so, by kind of problem.
+/// Compares the errors in RECORD about its own files, counted by kind.
 fn record(old: &Wheel, new: &Wheel) -> Vec<Change> {
     let problems = |wheel: &Wheel| -> BTreeMap<&'static str, u64> {
         let mut counts = BTreeMap::new();
-        // One that nobody understands at all says nothing of its files.
+        // A RECORD that cannot be parsed has no rows to check.
         for problem in wheel.verify_rows().unwrap_or_default() {
             let what = match problem {
                 Problem::FileName(_) => "it belongs to another name",
@@ -183,7 +183,8 @@ fn files(old: &Package, new: &Package, report: &mut PackageReport, context: &Con
     Ok(())
 }
 
-/// Files of one side. One that is on the other side at another path was moved.
+/// Returns reports of files that only one side has. A file with the same bytes at another path on
+/// the other side was moved.
 fn single(pairs: &[EntryPair<'_>], context: &Context<'_>) -> Result<Vec<FileReport>, Error> {
     let only = |side: fn(&EntryPair<'_>) -> bool| pairs.iter().filter(move |pair| side(pair));
     let lost = only(|pair| pair.new.is_none()).filter_map(|pair| pair.old);
@@ -191,7 +192,7 @@ fn single(pairs: &[EntryPair<'_>], context: &Context<'_>) -> Result<Vec<FileRepo
     let mut reports = Vec::new();
     for named in lost {
         match &named.entry {
-            // Empty files are all the same, and none of them is another.
+            // All empty files are equal, but one is not a moved copy of another.
             Entry::File(file) if file.size > 0 => by_size.entry(file.size).or_default().push(named),
             _ => reports.push(alone(named, ChangeKind::LostFile)),
         }
@@ -207,7 +208,8 @@ fn single(pairs: &[EntryPair<'_>], context: &Context<'_>) -> Result<Vec<FileRepo
     Ok(reports)
 }
 
-/// The file among `candidates` with the same bytes; one with the same name before all others.
+/// Removes the file with the same bytes from `candidates` and returns it; one with the same name is
+/// preferred.
 fn take_same<'a>(
     candidates: &mut Vec<&'a Named>,
     new: &Named,
@@ -238,7 +240,7 @@ fn moved(old: &Named, new: &Named) -> FileReport {
     }
 }
 
-/// METADATA and WHEEL say again what the file name says: it counts once.
+/// Removes changes in METADATA and WHEEL that the file name shows too: they count once.
 fn drop_repeated(report: &mut PackageReport) {
     for file in &mut report.files {
         let all = mem::take(&mut file.changes);

@@ -1,4 +1,4 @@
-//! Which package, and which file, of one side belongs to which of the other.
+//! Pairs packages and files of one side with those of the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,8 +14,9 @@ pub(crate) struct PackagePair {
     pub(crate) new: Option<Package>,
 }
 
-/// Pairs packages by name. Several of one name are paired by Python and system, then by folder, as
-/// a set for several GPU families has them. A single package on each side is a pair under any name.
+/// Pairs packages by name. Several packages with one name are paired by Python and system, then by
+/// folder, because a set for several GPU families has them in folders. A single package on each
+/// side is a pair under any name.
 pub(crate) fn packages(mut old: Side, mut new: Side) -> Result<Vec<PackagePair>, Error> {
     let is_one_each = old.packages.len() == 1 && new.packages.len() == 1;
     if is_one_each
@@ -52,7 +53,7 @@ pub(crate) fn packages(mut old: Side, mut new: Side) -> Result<Vec<PackagePair>,
     Ok(pairs)
 }
 
-/// Names that come more than once.
+/// Returns names that occur more than once.
 fn repeated(names: impl Iterator<Item = String>) -> Vec<String> {
     let mut seen = BTreeSet::new();
     names.filter(|name| !seen.insert(name.clone())).collect()
@@ -79,8 +80,8 @@ pub(crate) struct EntryPair<'a> {
     pub(crate) new: Option<&'a Named>,
 }
 
-/// Entries with the same path belong together. Of the others those of one folder whose names differ
-/// only in a version, when there is one of them on each side: `liba.so.1.2` and `liba.so.1.3`.
+/// Pairs entries with the same path. Of the others, those of one folder whose names differ only in
+/// a version are paired, if each side has exactly one: `liba.so.1.2` and `liba.so.1.3`.
 pub(crate) fn entries<'a>(old: &'a BTreeMap<String, Named>, new: &'a BTreeMap<String, Named>) -> Vec<EntryPair<'a>> {
     let mut pairs: Vec<EntryPair<'a>> = Vec::new();
     let mut lost: BTreeMap<String, Vec<(&'a str, &'a Named)>> = BTreeMap::new();
@@ -109,15 +110,15 @@ pub(crate) fn entries<'a>(old: &'a BTreeMap<String, Named>, new: &'a BTreeMap<St
     pairs
 }
 
-/// A path by which files of two versions can be found to be one. Files and links are kept apart.
+/// Returns a path that is the same for two versions of a file. Files and links are kept apart.
 fn unversioned(key: &str, named: &Named) -> String {
     let (folder, name) = key.rsplit_once('/').unwrap_or(("", key));
     let kind = if matches!(named.entry, Entry::Link { .. }) { "link" } else { "file" };
     format!("{kind} {folder}/{}", text::without_version(name))
 }
 
-/// Whether the name itself is another one, apart from the folders of METADATA that have the version
-/// in their name.
+/// `true` if the file name itself differs. Folders are ignored, because those of METADATA have the
+/// version in their name.
 pub(crate) fn is_renamed(old: &str, new: &str) -> bool {
     let name = |path: &str| Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned());
     name(old) != name(new)

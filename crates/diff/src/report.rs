@@ -1,4 +1,4 @@
-//! What a comparison comes to: serialisable, in an order that depends on names only.
+//! The result of a comparison: serialisable, in an order that depends on names only.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,97 +7,97 @@ use serde::Serialize;
 
 use crate::change::{Change, ChangeKind};
 
-/// The answer to one comparison.
+/// The result of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// What there was.
+    /// Path of the old side.
     pub old: PathBuf,
-    /// What there is now.
+    /// Path of the new side.
     pub new: PathBuf,
-    /// Every package of both sides, sorted by name.
+    /// All packages of both sides, sorted by name.
     pub packages: Vec<PackageReport>,
 }
 
-/// One package of both sides, or of one.
+/// A package of both sides, or of one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PackageReport {
-    /// The distribution, or the name of the archive; empty for files that are in no package.
+    /// Name of the distribution or archive; empty for files that are in no package.
     pub name: String,
-    /// What there was.
+    /// The old package.
     pub old: Option<Described>,
-    /// What there is now.
+    /// The new package.
     pub new: Option<Described>,
-    /// How many files have the same bytes, path and mode.
+    /// Number of files with the same bytes, path and mode.
     pub same: u64,
     /// Differences of the package as a whole.
     pub changes: Vec<Change>,
-    /// Files that are not the same, sorted by path.
+    /// Files that differ, sorted by path.
     pub files: Vec<FileReport>,
-    /// GPU code by target, in files that are not the same.
+    /// Sizes of GPU code by target, in files that differ.
     pub targets: BTreeMap<String, Sizes>,
 }
 
-/// One side of a package.
+/// The package on one side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Described {
-    /// The file or folder.
+    /// Path of the file or folder.
     pub path: PathBuf,
-    /// The version that the file name says.
+    /// The version in the file name.
     pub version: Option<String>,
-    /// Bytes of the file; of all files, for a folder.
+    /// Size in bytes of the file, or of all files of a folder.
     pub size: u64,
-    /// Bytes of all files in it.
+    /// Size in bytes of all files in it, uncompressed.
     pub unpacked: u64,
-    /// How many files and links.
+    /// Number of files and links.
     pub files: u64,
-    /// The platform tag that the symbols of its programs and libraries allow at best; only for
-    /// wheels with such files.
+    /// The best platform tag that the symbols of its programs and libraries allow; only for wheels
+    /// with such files.
     pub floor: Option<String>,
 }
 
-/// A file that is not the same.
+/// A file that differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FileReport {
-    /// Where it is now, or was.
+    /// Path in the new package, or in the old one if the file is lost.
     pub path: String,
-    /// Where it was, if that was elsewhere.
+    /// Path in the old package, if it differs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub old_path: Option<String>,
-    /// How much of it is kept.
+    /// The part of the file that is unchanged.
     pub kept: Kept,
-    /// Bytes.
+    /// Sizes of the file in bytes.
     pub sizes: Sizes,
-    /// What differs.
+    /// The differences.
     pub changes: Vec<Change>,
-    /// What is not the same and means the same, and what was not looked at.
+    /// Differences without meaning, and parts that were not compared.
     pub notes: Vec<String>,
 }
 
-/// How much of a file is kept.
+/// The part of a file that is unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kept {
     /// The same bytes at another path.
     Moved,
-    /// Other bytes that mean the same.
+    /// Different bytes with the same meaning.
     Meaning,
-    /// Some of it.
+    /// Some of the file.
     Some,
-    /// It is only on one side.
+    /// Nothing: the file is only on one side.
     Nothing,
 }
 
-/// Bytes on both sides; `None` where there is nothing.
+/// Sizes on both sides in bytes; `None` if the side has no such file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Sizes {
-    /// What there was.
+    /// Size on the old side.
     pub old: Option<u64>,
-    /// What there is now.
+    /// Size on the new side.
     pub new: Option<u64>,
 }
 
 impl Sizes {
-    /// Adds to both sides.
+    /// Adds the sizes of both sides.
     pub(crate) fn add(&mut self, other: Sizes) {
         let sum = |one: Option<u64>, other: Option<u64>| match (one, other) {
             (None, None) => None,
@@ -108,7 +108,7 @@ impl Sizes {
 }
 
 impl Report {
-    /// Every change with its package and, where it is about one, its file.
+    /// Returns every change with its package and, unless it is about the package, its file.
     pub fn changes(&self) -> impl Iterator<Item = (&PackageReport, Option<&FileReport>, &Change)> {
         self.packages.iter().flat_map(|package| {
             let whole = package.changes.iter().map(move |change| (package, None, change));
@@ -118,7 +118,7 @@ impl Report {
         })
     }
 
-    /// Hands every change to `each`, with the name of its package and the path of its file.
+    /// Calls `each` for every change, with the name of its package and the path of its file.
     pub(crate) fn for_each_change(&mut self, mut each: impl FnMut(&str, &str, &mut Change)) {
         for package in &mut self.packages {
             package.changes.iter_mut().for_each(|change| each(&package.name, "", change));
@@ -128,24 +128,24 @@ impl Report {
         }
     }
 
-    /// How many changes there are that nobody has accepted.
+    /// Returns the number of changes that are not accepted.
     pub fn unaccepted(&self) -> usize {
         self.changes().filter(|(_, _, change)| change.accepted.is_none()).count()
     }
 
-    /// How many files are the same, by bytes.
+    /// Returns the number of files with the same bytes.
     pub fn same(&self) -> u64 {
         self.packages.iter().map(|package| package.same).sum()
     }
 
-    /// Whether the two sides are the same or mean the same.
+    /// `true` if the two sides are the same or mean the same.
     pub fn is_equal(&self) -> bool {
         self.changes().next().is_none()
     }
 }
 
 impl FileReport {
-    /// A file of one side.
+    /// Returns the report of a file that only one side has.
     pub(crate) fn alone(path: &str, kind: ChangeKind, sizes: Sizes) -> FileReport {
         let (changes, notes) = (vec![Change::new(kind)], Vec::new());
         FileReport { path: path.to_owned(), old_path: None, kept: Kept::Nothing, sizes, changes, notes }

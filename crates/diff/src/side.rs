@@ -1,5 +1,5 @@
-//! Input: a path. Output: the packages there, each with its entries under names that do not depend
-//! on its version.
+//! Input: a path. Output: the packages at this path, each with its entries under names that do not
+//! depend on its version.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -15,38 +15,36 @@ use crate::compare::has_ending;
 use crate::entry::{Entry, File, Source};
 use crate::{Error, tarball, text};
 
-/// What the program keeps for itself in a folder of packages.
+/// The folder in which this program keeps its own data beside packages.
 const OURS: &str = ".rocwheel";
 
-/// One side of the comparison.
+/// A side of the comparison.
 pub(crate) struct Side {
     pub(crate) packages: Vec<Package>,
-    /// Whether a folder was looked through for packages. A package alone is compared whatever its
-    /// name.
+    /// `true` if a folder was searched for packages. A single package is compared under any name.
     pub(crate) is_folder: bool,
 }
 
-/// A package: a wheel, a source distribution, an archive, or the files of a folder that are none of
-/// these.
+/// A package: a wheel, a source distribution, an archive, or all other files of a folder.
 pub(crate) struct Package {
     pub(crate) path: PathBuf,
-    /// The folder that it lies in, relative to the side; empty at its top.
+    /// The folder of the package, relative to the side; empty at its top.
     pub(crate) folder: String,
     pub(crate) form: Form,
-    /// By a path without version.
+    /// The entries by path without version.
     pub(crate) entries: BTreeMap<String, Named>,
-    /// Bytes of the file, for packages that are one.
+    /// Size of the file in bytes, if the package is a file.
     pub(crate) packed: Option<u64>,
 }
 
-/// An entry and the path that it has in the package.
+/// An entry and its path in the package.
 #[derive(Clone)]
 pub(crate) struct Named {
     pub(crate) path: String,
     pub(crate) entry: Entry,
 }
 
-/// What kind of package it is.
+/// The kind of a package.
 #[derive(Clone)]
 pub(crate) enum Form {
     Wheel(Arc<Wheel>),
@@ -55,7 +53,7 @@ pub(crate) enum Form {
         name: String,
         version: String,
     },
-    /// The name without version and endings.
+    /// The name without version and file extensions.
     Archive {
         name: String,
     },
@@ -97,7 +95,7 @@ impl Side {
             };
             rest.insert(installed_key(&inside), Named { path: inside, entry });
         }
-        // A folder that is empty holds nothing that the other side could have lost.
+        // An empty folder holds nothing that the other side could have lost.
         if !rest.is_empty() {
             let (path, folder) = (path.to_owned(), String::new());
             packages.push(Package { path, folder, form: Form::Files, entries: rest, packed: None });
@@ -106,7 +104,7 @@ impl Side {
     }
 }
 
-/// Whether a file in a folder is a package rather than a file of the folder.
+/// `true` if a file in a folder is a package.
 fn is_package(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     match name.strip_suffix(".whl") {
@@ -115,14 +113,14 @@ fn is_package(path: &Path) -> bool {
     }
 }
 
-/// Name and version of a source distribution (PEP 625).
+/// Returns name and version of a source distribution (PEP 625).
 fn sdist_name(file: &str) -> Option<(String, String)> {
     let (name, version) = file.strip_suffix(".tar.gz")?.rsplit_once('-')?;
     let is_version = rocwheel_wheel::check_version(version).is_ok();
     (is_version && rocwheel_wheel::check_name(name).is_ok()).then(|| (name.to_owned(), version.to_owned()))
 }
 
-/// The name of an archive of ROCm's build.
+/// Returns the name of an archive of ROCm's build.
 fn artifact_name(file: &str) -> Option<String> {
     let name = file.strip_suffix(".tar.zst").or_else(|| file.strip_suffix(".tar.xz"))?;
     name.parse::<ArtifactName>().is_ok().then(|| name.to_owned())
@@ -136,7 +134,7 @@ fn on_disk(path: &Path) -> Result<File, Error> {
 }
 
 impl Package {
-    /// The package that a file is; any other file is a package of one entry.
+    /// Reads the package in a file; a file of another type is a package with one entry.
     fn file(path: &Path, scratch: &Path, reporter: &dyn Reporter) -> Result<Package, Error> {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if has_ending(&name, "whl") {
@@ -190,7 +188,7 @@ impl Package {
         Ok(Package { path, folder, form: Form::Wheel(wheel), entries, packed: Some(packed) })
     }
 
-    /// The distribution, or what else it is known by.
+    /// Returns the name of the distribution, or of the archive.
     pub(crate) fn name(&self) -> String {
         match &self.form {
             Form::Wheel(wheel) => canonical_name(&wheel.name.distribution),
@@ -200,7 +198,7 @@ impl Package {
         }
     }
 
-    /// The version that its file name says.
+    /// Returns the version in the file name.
     pub(crate) fn version(&self) -> Option<&str> {
         match &self.form {
             Form::Wheel(wheel) => Some(&wheel.name.version),
@@ -209,7 +207,7 @@ impl Package {
         }
     }
 
-    /// The tags of a wheel as its file name says them.
+    /// Returns the tags in the file name of a wheel.
     pub(crate) fn tags(&self) -> BTreeSet<String> {
         match &self.form {
             Form::Wheel(wheel) => wheel.name.tags().iter().map(ToString::to_string).collect(),
@@ -217,8 +215,8 @@ impl Package {
         }
     }
 
-    /// What tells a wheel from others of the same distribution: Python, ABI and system, without the
-    /// version of the system.
+    /// Returns Python, ABI and system (without the version of the system), which distinguish wheels
+    /// of one distribution.
     pub(crate) fn place(&self) -> String {
         let Form::Wheel(wheel) = &self.form else { return String::new() };
         let name = &wheel.name;
@@ -234,7 +232,7 @@ impl Package {
     }
 }
 
-/// A path in a folder; the folders that installers name after versions lose theirs.
+/// Returns a path in a folder without the versions in the names of `.dist-info` folders.
 fn installed_key(path: &str) -> String {
     let part = |part: &str| match part.strip_suffix(".dist-info").and_then(|stem| stem.split_once('-')) {
         Some((name, _)) => format!("{}-*.dist-info", canonical_name(name)),
@@ -243,8 +241,8 @@ fn installed_key(path: &str) -> String {
     path.split('/').map(part).collect::<Vec<_>>().join("/")
 }
 
-/// Entries of a source distribution without the folder, named after the version, that all of them
-/// are in.
+/// Removes the top folder, which is named after the version, from the entries of a source
+/// distribution.
 fn below_one_folder(entries: BTreeMap<String, Entry>) -> BTreeMap<String, Named> {
     let tops: BTreeSet<&str> = entries.keys().map(|path| path.split('/').next().unwrap_or_default()).collect();
     let top = match tops.iter().collect::<Vec<_>>()[..] {

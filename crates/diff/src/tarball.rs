@@ -1,5 +1,5 @@
-//! Input: a tar archive, compressed or not. Output: its entries, with their bytes one after the
-//! other in a file without a name.
+//! Input: a tar archive, compressed or not. Output: its entries. Their bytes are in an unnamed
+//! temporary file, one after the other.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufReader, Read, Write};
@@ -13,14 +13,14 @@ use tar::EntryType;
 use crate::Error;
 use crate::entry::{Entry, File, Source, Unpacked};
 
-/// Bytes read at once.
+/// Bytes read at a time.
 const WINDOW: usize = 1 << 18;
-/// What the decoder of xz may use, in bytes; level 9 needs 65 MiB.
+/// Bytes of memory that the xz decoder may use; level 9 needs 65 MiB.
 const XZ_MEMORY: u64 = 256 << 20;
-/// Bytes that tell a tar archive: it says so only at 257.
+/// Bytes needed to recognise a tar archive: its magic is at offset 257.
 pub(crate) const START: usize = 512;
 
-/// How a file that may be a tar archive is compressed.
+/// The compression of a file that may be a tar archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Packing {
     None,
@@ -41,13 +41,13 @@ impl Packing {
     }
 }
 
-/// Whether a file of this name that begins so is a tar archive.
+/// `true` if a file with this name and beginning is a tar archive.
 pub(crate) fn is_tarball(name: &str, start: &[u8]) -> bool {
     const ENDINGS: [&str; 6] = [".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.zst", ".crate"];
     ENDINGS.iter().any(|ending| name.ends_with(ending)) && Packing::of(start).is_some()
 }
 
-/// Unpacks the archive that `reader` holds; `name` is for messages.
+/// Unpacks the archive in `reader`; `name` is for messages.
 pub(crate) fn unpack(
     name: &str,
     reader: impl ReadAt,
@@ -72,7 +72,7 @@ pub(crate) fn unpack(
     Ok(parts.into_iter().map(|(path, part)| (path, entry(part))).collect())
 }
 
-/// What a member is before the unpacked file has owners.
+/// A member while the temporary file is still being written.
 #[derive(Clone)]
 enum Part {
     File { size: u64, executable: bool, start: u64 },
@@ -112,7 +112,7 @@ fn collect<'r>(
         let part = match member.header().entry_type() {
             EntryType::Directory | EntryType::XGlobalHeader => continue,
             EntryType::Symlink => Part::Link(link.unwrap_or_default()),
-            // Another name of the same bytes.
+            // A hard link is another name of the same bytes.
             EntryType::Link => {
                 let first = text(link.unwrap_or_default().as_bytes());
                 let part = parts.get(&first).cloned();
@@ -133,7 +133,7 @@ fn collect<'r>(
             return Err(malformed(format!("two members are named `{path}`")));
         }
     }
-    // Up to the checksum, which tells an archive that is cut or damaged.
+    // The archive is read up to its checksum, to detect that it is cut or damaged.
     io::copy(&mut archive.into_inner(), &mut io::sink())?;
     Ok(parts)
 }

@@ -1,16 +1,16 @@
-//! Names with versions in them, and files that are text.
+//! Names that contain versions, and comparison of text files.
 
 use std::collections::BTreeMap;
 
 use similar::{ChangeTag, TextDiff};
 
-/// Texts of more bytes than this are not compared line by line.
+/// Largest text, in bytes, that is compared line by line.
 pub(crate) const LARGEST: u64 = 8 << 20;
-/// How long two texts are compared line by line, before a coarser answer is taken.
+/// Time limit for comparing two texts line by line; the result is coarser if it is exceeded.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// A file name with every number in it that is a version, or a part of one, as `*`: digits with
-/// dots between them, and the hash that repair tools put into names (`libgomp-a34b3233.so.1`).
+/// Replaces every version, or part of one, in a file name by `*`: digits with dots between them,
+/// and the hash that repair tools add to names (`libgomp-a34b3233.so.1`).
 pub(crate) fn without_version(name: &str) -> String {
     let mut short = String::new();
     let mut rest = name;
@@ -36,15 +36,15 @@ pub(crate) fn without_version(name: &str) -> String {
     short
 }
 
-/// What two texts have in common.
+/// The result of comparing two texts.
 pub(crate) enum Texts {
-    /// They differ in nothing but this.
+    /// The only difference, which has no meaning.
     Alike(&'static str),
-    /// Lines that are new and lines that are gone.
+    /// Numbers of lines that are new and lines that are gone.
     Lines { new: usize, lost: usize },
 }
 
-/// Compares two texts; `None` when one of them is none.
+/// Compares two texts; `None` if one of them is not text.
 pub(crate) fn compare(old: &[u8], new: &[u8]) -> Option<Texts> {
     let (old, new) = (std::str::from_utf8(old).ok()?, std::str::from_utf8(new).ok()?);
     if [old, new].iter().any(|text| text.contains('\0')) {
@@ -59,8 +59,8 @@ pub(crate) fn compare(old: &[u8], new: &[u8]) -> Option<Texts> {
     Some(Texts::Lines { new: count(ChangeTag::Insert), lost: count(ChangeTag::Delete) })
 }
 
-/// The sections of an INI file as Python's `configparser` reads `entry_points.txt`: section → name
-/// → value.
+/// Parses an INI file as Python's `configparser` does with `entry_points.txt`: section → name →
+/// value.
 pub(crate) fn ini(text: &str) -> BTreeMap<String, BTreeMap<String, String>> {
     let mut sections: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
     let mut section = String::new();

@@ -1,4 +1,5 @@
-//! What is found between two wheels, libraries, archives and sets, and what is not.
+//! Differences between two wheels, libraries, archives and sets that are found, and those that are
+//! not.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
@@ -10,7 +11,7 @@ use rocwheel_report::Silent;
 use rocwheel_testing::gpu::{Gpu, Link, Unit};
 use tempfile::TempDir;
 
-/// A folder of a test.
+/// The folder of a test.
 struct Place(TempDir);
 
 impl Place {
@@ -34,7 +35,7 @@ impl Place {
         assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// A wheel by Python's `zipfile`: `members` is a Python dictionary.
+    /// Creates a wheel with Python's `zipfile`: `members` is a Python dictionary.
     fn wheel(&self, name: &str, level: u8, members: &str) -> PathBuf {
         let script = "import base64, hashlib, os, sys, zipfile\n\
             path, level, members = sys.argv[1], int(sys.argv[2]), eval(sys.argv[3])\n\
@@ -71,7 +72,7 @@ impl Place {
     }
 }
 
-/// `kind file: what` of every change.
+/// Returns `kind file: what` for every change.
 fn lines(report: &Report) -> Vec<String> {
     let line = |(_, file, change): (_, Option<&rocwheel_diff::FileReport>, &Change)| {
         let path = file.map(|file| file.path.as_str()).unwrap_or_default();
@@ -140,7 +141,7 @@ fn what_means_the_same_is_told_from_what_differs() {
     assert!(same[1].contains("pkg/a.json: the same JSON"), "{same:?}");
 }
 
-/// Compiles a library with gcc; `options` end the command line.
+/// Compiles a library with gcc; `options` are appended to the command line.
 fn library(place: &Place, name: &str, source: &str, options: &[&str]) -> PathBuf {
     place.write("source.c", source);
     let path = place.path(name);
@@ -170,7 +171,7 @@ fn libraries_are_compared_by_what_the_loader_reads() {
     let report = compare(&stripped);
     assert!(report.is_equal() && notes(&report)[0].contains(".debug_info"), "{report:#?}");
 
-    // The same library through the editor: its strings and headers lie elsewhere.
+    // The same library after an edit: its strings and headers are at other positions.
     let edited = place.path("edited/liba.so");
     fs_err::create_dir_all(edited.parent().unwrap()).unwrap();
     fs_err::copy(&old, &edited).unwrap();
@@ -183,7 +184,7 @@ fn libraries_are_compared_by_what_the_loader_reads() {
     let report = compare(&edited);
     assert_eq!(kinds(&report), [ChangeKind::SearchPath], "{report:#?}");
 
-    // patchelf adds a section in front of others, so that those of the symbols have other numbers.
+    // patchelf adds a section in front of others, so the section indices of the symbols change.
     let mut numbered = fs_err::read(&edited).unwrap();
     let header = rocwheel_elf::Elf::read(&numbered).unwrap().unwrap();
     let table = header.sections.iter().find(|section| section.name == ".dynsym").unwrap();
@@ -208,7 +209,7 @@ fn libraries_are_compared_by_what_the_loader_reads() {
     }
     assert!(found.iter().any(|line| line.starts_with("code liba.so: ")), "{found:?}");
 
-    // However many there are, the report names them all.
+    // The report names all symbols, however many there are.
     let many: String = (0..20).map(|n| format!("int more_{n}(void) {{ return {n}; }}\n")).collect();
     let report = compare(&with("many/liba.so", &format!("{SOURCE}{many}"), &[]));
     let mut names: Vec<String> = (0..20).map(|n| format!("more_{n}")).collect();
@@ -305,8 +306,8 @@ fn what_the_loader_does_with_the_same_code_is_part_of_it() {
     let base = ["-Wl,-soname,liba.so.1", "-Wl,--build-id=none"];
     let with = |name: &str, options: &[&str]| library(&place, name, SOURCE, &[&base[..], options].concat());
     let old = with("old/liba.so", &["-Wl,-z,lazy"]);
-    // The same bytes in every section, but for a flag of the dynamic section, a permission, the
-    // entry point.
+    // All sections have the same bytes; only a flag of the dynamic section, a permission or the
+    // entry point differs.
     let bytes = fs_err::read(&old).unwrap();
     let changed = |name: &str, at: usize, byte: u8| {
         let mut bytes = bytes.clone();
@@ -322,7 +323,7 @@ fn what_the_loader_does_with_the_same_code_is_part_of_it() {
         |kind: u8| (0..usize::from(bytes[56])).map(|index| segments + index * size).find(|at| bytes[*at] == kind);
     let load = first(1).unwrap();
     let dynamic = word(first(2).unwrap() + 8);
-    // DT_INIT (12) becomes a tag that nobody knows.
+    // DT_INIT (12) becomes an unknown tag.
     let init = (dynamic..).step_by(16).find(|at| word(*at) == 12).unwrap();
     for (name, at, byte) in [("entry", 24, 0x55), ("permission", load + 4, 7), ("dynamic", init, 0x55)] {
         let report = place.compare(&old, &changed(name, at, byte));
@@ -396,7 +397,7 @@ fn sets_are_paired_by_distribution() {
     assert_eq!(report.packages[4].changes, [Change { accepted: None, ..report.packages[4].changes[0].clone() }]);
     assert_eq!(report.packages[4].changes[0].kind, ChangeKind::NewPackage);
 
-    // As a set for two GPU families has them.
+    // A set for two GPU families has this layout.
     for (folder, text) in [("gfx942", "x"), ("gfx1100", "y")] {
         place.wheel(&format!("families/{folder}/d-1.0-py3-none-any.whl"), 6, &format!("{{'d.py': '{text}'}}"));
         place.run("python3", &["-c", &format!("import tarfile; tarfile.open('families/{folder}/d-1.0.tar.gz', 'w:gz').add('new/SHA256SUMS', 'd-1.0/{text}')")]);
@@ -434,7 +435,7 @@ fn deviations_accept_and_unused_ones_are_known() {
     fail_on.measure(&mut report);
     assert_eq!(fail_on.failures(&report), 1);
 
-    // What is written accepts everything, once somebody wrote the reasons.
+    // The written file accepts everything, once the reasons are filled in.
     let all = place.write("all.toml", report.as_deviations());
     assert!(matches!(Deviations::read(&all), Err(Error::Deviation { number: 1, .. })));
     let all = place.write("all.toml", report.as_deviations().replace("reason = \"\"", "reason = \"seen\""));

@@ -1,7 +1,7 @@
-//! Sets the search path of an ELF file and prints what changed, to measure and to try things by
-//! hand: `cargo run --release -p elf --example edit -- (file|inplace|plan) PATH ENTRY[:ENTRY…]`.
+//! Sets the search path of an ELF file and prints the changes, for measurements and experiments:
+//! `cargo run --release -p rocwheel-elf --example edit -- (file|inplace|plan) PATH ENTRY[:ENTRY…]`.
 //!
-//! `file` goes through a copy and a rename, `inplace` writes into the file itself, `plan` writes
+//! `file` edits a copy and renames it, `inplace` writes into the file itself, `plan` writes
 //! nothing.
 #![allow(clippy::print_stdout, reason = "an example is a program")]
 

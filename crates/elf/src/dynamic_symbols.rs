@@ -1,10 +1,10 @@
 //! Input: a random-access file. Output: its dynamic symbols with their versions
-//! ([`visit_symbols`]), or what the dynamic loader asks of them, in a form small enough to hold for
-//! a whole set of libraries ([`DynamicSymbols`]).
+//! ([`visit_symbols`]), or the parts that the dynamic loader uses, in a form small enough to keep
+//! for a whole set of libraries ([`DynamicSymbols`]).
 //!
-//! Only what the dynamic section leads to is read, so files without section headers are no
-//! different. A table of 200,000 symbols costs 16 bytes a symbol while it is read, whatever the
-//! length of the names.
+//! Only tables that the dynamic section refers to are read, so files without section headers make
+//! no difference. Reading a table of 200,000 symbols takes 16 bytes of memory per symbol, whatever
+//! the length of the names.
 
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hasher};
@@ -22,72 +22,72 @@ const WHAT: &str = "dynamic symbol table";
 const STRINGS: &str = "dynamic string table";
 const VERSIONS: &str = "table of symbol versions";
 
-/// Symbols are read in windows of this many, 192 KiB.
+/// Number of symbols in a window, 192 KiB; symbols are read in such windows.
 const SYMBOL_WINDOW: u64 = 8192;
-/// Names are read in windows of this many bytes.
+/// Bytes in a window of names.
 const NAME_WINDOW: u64 = 1 << 20;
-/// The longest name: expression templates make names of tens of kilobytes.
+/// Longest name in bytes: expression templates make names of tens of kilobytes.
 const NAME_LIMIT: u64 = 1 << 20;
-/// Names may share their tails. More bytes than this many times the string table are made up to
-/// waste time.
+/// Names may share their tails. If all names together have more bytes than this many times the
+/// string table, the file was made to waste time.
 const SHARING_LIMIT: u64 = 8;
-/// More symbols than this are in no library that a linker makes.
+/// Largest number of symbols; no linker makes libraries with more.
 const SYMBOL_LIMIT: u64 = 1 << 26;
-/// The numbers of versions that are no version: 0 local, 1 global.
+/// Smallest version number that is a version: 0 means local, 1 global.
 const FIRST_VERSION: u16 = 2;
 const HIDDEN: u16 = 0x8000;
 
 /// A dynamic symbol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Symbol<'a> {
-    /// Its number in the symbol table.
+    /// Index in the symbol table.
     pub index: u32,
-    /// Its name as it is in the file (mangled, without version), with replacement characters where
-    /// it is not UTF-8.
+    /// The name as in the file (mangled, without version), with replacement characters for bytes
+    /// that are not UTF-8.
     pub name: Cow<'a, str>,
-    /// The version it is defined with, or that it is needed in.
+    /// The version it is defined with, or that is needed.
     pub version: Option<&'a str>,
-    /// The library that a needed version should come from, as in `DT_NEEDED`. The loader looks
-    /// everywhere.
+    /// The library that should define a needed version, as in `DT_NEEDED`. The loader looks in all
+    /// libraries.
     pub library: Option<&'a str>,
-    /// Whether a definition answers those who ask without version (`name@@VERSION` rather than
+    /// `true` if a definition is used for references without version (`name@@VERSION` instead of
     /// `name@VERSION`).
     pub default_version: bool,
-    /// Whether the file defines it rather than needs it.
+    /// `true` if the file defines the symbol, `false` if it needs it.
     pub defined: bool,
-    /// Local, global, weak or unique.
+    /// The binding (`STB_*`).
     pub binding: Binding,
     /// The `STT_*` number: 1 data, 2 function, 6 thread-local, 10 indirect function.
     pub kind: u8,
     /// The `STV_*` number: 0 default, 1 internal, 2 hidden, 3 protected.
     pub visibility: u8,
-    /// Whether the loader takes this definition for the symbol of other files.
+    /// `true` if the loader uses this definition for references from other files.
     pub exported: bool,
 }
 
-/// How a symbol binds.
+/// The binding of a symbol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Binding {
-    /// Not seen from outside.
+    /// Not visible to other files.
     Local,
-    /// Needed, or offered.
+    /// A definition for other files, or a reference that must be resolved.
     Global,
-    /// Zero when nobody defines it; a definition counts as any other.
+    /// As a reference: zero if no file defines it. A weak definition counts like a global one.
     Weak,
-    /// One in the whole process (`STB_GNU_UNIQUE`).
+    /// One definition for the whole process (`STB_GNU_UNIQUE`).
     Unique,
-    /// Something private to a system.
+    /// A binding that is specific to an operating system or processor.
     Other,
 }
 
-/// A symbol's name as a number: compared instead of the name, so that a set of libraries can be
-/// held without the names of millions of symbols. Numbers of two names are equal by accident once
+/// A hash of a symbol's name. Hashes are compared instead of names, so that a set of libraries can
+/// be kept without the names of millions of symbols. Two names have the same hash by accident once
 /// in some 10^19 pairs. Valid in this process only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NameHash(u64);
 
 impl NameHash {
-    /// The number of a name.
+    /// Returns the hash of a name.
     pub fn of(name: &str) -> Self {
         Self::of_bytes(name.as_bytes())
     }
@@ -99,15 +99,15 @@ impl NameHash {
     }
 }
 
-/// What a file offers and what it needs, as the loader sees it: 16 bytes for each symbol offered,
-/// and the names of those needed.
+/// The symbols that a file offers and needs, as the loader sees them: 16 bytes for each offered
+/// symbol, and the names of the needed ones.
 #[derive(Debug, Clone, Default)]
 pub struct DynamicSymbols {
-    /// Sorted.
+    /// The offered symbols, sorted.
     exports: Vec<Export>,
-    /// In the order of the names in the string table.
+    /// The needed symbols, in the order of their names in the string table.
     imports: Vec<Import>,
-    /// The names of `imports` one behind the other.
+    /// The names of `imports`, concatenated.
     names: String,
     versions: Versions,
 }
@@ -115,7 +115,7 @@ pub struct DynamicSymbols {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Export {
     name: NameHash,
-    /// As in the file, with the bit that hides.
+    /// As in the file, including the hidden bit.
     version: u16,
 }
 
@@ -130,26 +130,26 @@ struct Import {
 /// A symbol that a file needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Undefined<'a> {
-    /// Its name, mangled, without version.
+    /// The name, mangled, without version.
     pub name: &'a str,
-    /// The name as a number, for [`DynamicSymbols::find`].
+    /// The hash of the name, for [`DynamicSymbols::find`].
     pub hash: NameHash,
-    /// The version it is needed in.
+    /// The version that is needed.
     pub version: Option<&'a str>,
-    /// The library the version should come from, as in `DT_NEEDED`.
+    /// The library that should define the version, as in `DT_NEEDED`.
     pub library: Option<&'a str>,
-    /// Whether the loader goes on without it.
+    /// `true` if the loader continues without a definition.
     pub weak: bool,
 }
 
-/// What a file has for a name and version.
+/// The result of looking for a name and version in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lookup {
-    /// A definition that the loader takes.
+    /// A definition that the loader accepts.
     Found,
-    /// The name, but only in versions that the loader does not take.
+    /// Definitions of the name, but only in versions that the loader does not accept.
     OtherVersion,
-    /// Nothing.
+    /// No definition of the name.
     Missing,
 }
 
@@ -182,8 +182,8 @@ impl DynamicSymbols {
         Ok(found)
     }
 
-    /// The symbols that the file needs of others, weak ones too, in an order that only depends on
-    /// the file.
+    /// Returns the symbols that the file needs from others, including weak ones, in an order that
+    /// only depends on the file.
     pub fn undefined(&self) -> impl Iterator<Item = Undefined<'_>> {
         let mut start = 0;
         self.imports.iter().map(move |import| {
@@ -195,22 +195,22 @@ impl DynamicSymbols {
         })
     }
 
-    /// How many definitions the file offers.
+    /// Returns the number of definitions that the file offers.
     pub fn defined(&self) -> usize {
         self.exports.len()
     }
 
-    /// Whether the file has a table of symbol versions, for what it defines or for what it needs.
-    /// The loader gives up (an assertion fails) when a symbol is needed in a version of a library
-    /// that has none.
+    /// `true` if the file has a table of symbol versions, for its definitions or its references.
+    /// The loader aborts (an assertion fails) if a symbol is needed in a version of a library
+    /// without such a table.
     pub fn has_versions(&self) -> bool {
         self.versions.present
     }
 
-    /// What the loader finds in this file for a name, needed in a version or in any: the rules of
-    /// glibc's `elf/dl-lookup.c`. A file without versions answers for each; a definition without
-    /// version in a file with versions does too. Who asks without version gets the first version
-    /// the file defines, or the only default one.
+    /// Looks for a name in this file as the loader does, in a version or in any, by the rules of
+    /// glibc's `elf/dl-lookup.c`. A file without versions matches every version, and so does a
+    /// definition without version in a file with versions. A reference without version matches the
+    /// first version that the file defines, or the only default one.
     pub fn find(&self, name: NameHash, version: Option<&str>) -> Lookup {
         let start = self.exports.partition_point(|export| export.name < name);
         let found = self.exports[start..].iter().take_while(|export| export.name == name);
@@ -243,10 +243,10 @@ impl DynamicSymbols {
     }
 }
 
-/// The versions that `.gnu.version` numbers.
+/// The versions that the numbers in `.gnu.version` refer to.
 #[derive(Debug, Clone, Default)]
 struct Versions {
-    /// Whether the file has `.gnu.version` at all.
+    /// `true` if the file has `.gnu.version`.
     present: bool,
     names: Vec<Option<Version>>,
 }
@@ -254,7 +254,7 @@ struct Versions {
 #[derive(Debug, Clone)]
 struct Version {
     name: String,
-    /// Of a version that is needed.
+    /// The library, for a needed version.
     library: Option<String>,
 }
 
@@ -292,20 +292,20 @@ impl Versions {
         self.get(number).map_or((None, None), |version| (Some(version.name.as_str()), version.library.as_deref()))
     }
 
-    /// The version a definition has. Numbers of needed versions define nothing.
+    /// Returns the version of a definition. Numbers of needed versions define nothing.
     fn defined(&self, number: u16) -> Option<&str> {
         self.get(number).filter(|version| version.library.is_none()).map(|version| version.name.as_str())
     }
 }
 
-/// Calls `each` for every dynamic symbol of an ELF file of any class and byte order but the empty
-/// first one, in the order of their names in the string table, so that the table is read once from
-/// start to end; [`Symbol::index`] tells the order of the symbol table. A file without dynamic
-/// section has none.
+/// Calls `each` for every dynamic symbol of an ELF file of any class and byte order, except the
+/// empty first one. The order is that of the names in the string table, so that the table is read
+/// once from start to end; [`Symbol::index`] gives the order of the symbol table. A file without
+/// dynamic section has no symbols.
 ///
 /// # Errors
 /// [`Error::NotElf`], [`Error::Truncated`], [`Error::TooLarge`] or [`Error::Malformed`] for tables
-/// that are cut or lie; what `each` returns ends the walk.
+/// that are cut or wrong; an error of `each` ends the walk.
 pub fn visit_symbols(reader: &dyn ReadAt, each: &mut dyn FnMut(&Symbol<'_>) -> Result<(), Error>) -> Result<(), Error> {
     visit(reader, &mut |_, _, symbol| each(symbol)).map(drop)
 }
@@ -324,9 +324,10 @@ struct Raw {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Undefined,
-    /// Section and value.
+    /// Defined, with a section and a value.
     Defined,
-    /// In a section, with the value zero: the loader takes it for none, unless it is thread-local.
+    /// In a section, with the value zero: the loader treats it as undefined unless it is
+    /// thread-local.
     Zero,
 }
 
@@ -366,7 +367,7 @@ fn visit(reader: &dyn ReadAt, each: &mut Each<'_>) -> Result<Versions, Error> {
     Ok(versions)
 }
 
-/// What glibc's `do_lookup_x` and `check_match` take for a definition.
+/// `true` if glibc's `do_lookup_x` and `check_match` accept the symbol as a definition.
 fn is_exported(raw: &Raw, binding: Binding) -> bool {
     let kind = elf::SymbolType(raw.info & 15);
     let kinds = [elf::STT_NOTYPE, elf::STT_OBJECT, elf::STT_FUNC, elf::STT_COMMON, elf::STT_TLS, elf::STT_GNU_IFUNC];
@@ -392,7 +393,7 @@ fn address_of(image: &Image, tag: elf::DynamicTag) -> Option<u64> {
 struct Tables<'a> {
     image: &'a Image,
     source: Source<'a>,
-    /// DT_SYMTAB.
+    /// Address in DT_SYMTAB.
     table: u64,
     strings: StringTable,
 }
@@ -406,8 +407,8 @@ impl Tables<'_> {
         let room = self.image.mapped_after(self.table) / size;
         let (count, sure) = match symbols::dynamic_count(self.image, self.source, self.table)? {
             Some(count) => (count, true),
-            // All are needed ones, so the hash table counts none: they end where the next table
-            // begins.
+            // All symbols are needed ones, which the hash table does not count: they end where the
+            // next table begins.
             None => (self.gap() / size, false),
         };
         if count > room || count > SYMBOL_LIMIT {
@@ -452,7 +453,7 @@ impl Tables<'_> {
         Ok(numbers.iter().map(|number| number.get(self.image.endian)).collect())
     }
 
-    /// Bytes from the symbol table to whatever the dynamic section names behind it.
+    /// Returns the bytes from the symbol table to the next address in the dynamic section.
     fn gap(&self) -> u64 {
         const ADDRESSES: [elf::DynamicTag; 14] = [
             elf::DT_STRTAB,
@@ -477,13 +478,13 @@ impl Tables<'_> {
     }
 }
 
-/// Strings of a table in rising order: each byte is read once.
+/// Reads strings of a table in ascending order: each byte is read once.
 struct Names<'a> {
     source: Source<'a>,
     strings: StringTable,
     start: u64,
     bytes: Vec<u8>,
-    /// Bytes of names handed out.
+    /// Total bytes of the names that were returned.
     spent: u64,
 }
 

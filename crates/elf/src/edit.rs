@@ -1,8 +1,7 @@
-//! Input: an [`Edit`], what should be different, and a random-access file. Output: a [`Patch`].
+//! Input: an [`Edit`], the desired changes, and a random-access file. Output: a [`Patch`].
 //!
-//! The edit is first worked out on names ([`Wanted`]: the dynamic section as it should be); where
-//! the bytes go is decided in `rewrite`. At the end the patched file is read back, and a difference
-//! is an error.
+//! The edit is first applied to names ([`Wanted`]: the desired dynamic section); `rewrite` decides
+//! where the bytes go. At the end the patched file is read back, and a difference is an error.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,29 +13,31 @@ use crate::read::{Kind, kind};
 use crate::version::{self, NeedRecord};
 use crate::{Elf, Error, Outcome, Patch, Patched, rewrite, stack};
 
-/// What to change in an executable or shared library. All of it is done in one pass.
+/// Changes to an executable or shared library, which are made in one pass.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Edit {
-    /// The search path for needed libraries; `None` leaves both tags alone.
+    /// The search path for needed libraries; `None` leaves both tags unchanged.
     pub search_path: Option<SearchPath>,
-    /// How the search path is written; the other tag is removed.
+    /// The tag for the search path; the other tag is removed.
     pub search_path_tag: SearchPathTag,
-    /// The new DT_SONAME. The name inside the base version definition stays, as nothing reads it.
+    /// The new DT_SONAME. The name inside the base version definition stays, because nothing reads
+    /// it.
     pub soname: Option<String>,
     /// Changes to DT_NEEDED, applied one after the other.
     pub needed: Vec<NeededEdit>,
-    /// The flag of PT_GNU_STACK.
+    /// The executable-stack flag of PT_GNU_STACK.
     pub stack: StackFlag,
 }
 
-/// What becomes of the flag that asks for a stack on which code can be run.
+/// Treatment of the flag that requests an executable stack.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum StackFlag {
-    /// It stays.
+    /// The flag stays unchanged.
     #[default]
     Keep,
-    /// It goes from libraries in which nothing needs it ([`Elf::runs_code_on_stack`]). Those
-    /// without a PT_GNU_STACK, which old linkers make and which means the same, stay as they are.
+    /// The flag is cleared in libraries without code that needs it ([`Elf::runs_code_on_stack`]).
+    /// Libraries without a PT_GNU_STACK, which old linkers make and which means the same, stay
+    /// unchanged.
     Clear,
 }
 
@@ -44,9 +45,9 @@ pub enum StackFlag {
 /// ones are dropped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SearchPath {
-    /// Exactly these entries; none removes the search path.
+    /// Exactly these entries; an empty list removes the search path.
     Set(Vec<String>),
-    /// The entries the loader honours today, then these. With no entries it only converts between
+    /// The entries that the loader uses now, then these. Without entries it only converts between
     /// the two tags.
     Add(Vec<String>),
 }
@@ -54,38 +55,40 @@ pub enum SearchPath {
 /// The tag that holds the search path.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SearchPathTag {
-    /// DT_RPATH: before `LD_LIBRARY_PATH`, and valid for the libraries' own needs too.
+    /// DT_RPATH: searched before `LD_LIBRARY_PATH`, also for the libraries that the needed ones
+    /// need.
     #[default]
     Rpath,
-    /// DT_RUNPATH: after `LD_LIBRARY_PATH`, for this file's needs only.
+    /// DT_RUNPATH: searched after `LD_LIBRARY_PATH`, for this file's needs only.
     Runpath,
 }
 
 /// A change of DT_NEEDED.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NeededEdit {
-    /// Behind the others; nothing when it is there already.
+    /// Adds a library behind the others; no effect if it is needed already.
     Add(String),
-    /// With the versions needed of it: its symbols are then taken from any library, in any version.
-    /// Nothing when it is not there.
+    /// Removes a library with the versions needed from it: its symbols are then taken from any
+    /// library, in any version. No effect if the library is not needed.
     Remove(String),
-    /// In the same place, and in the versions needed (`.gnu.version_r`), where glibc insists on it.
+    /// Renames a library in its place, and in the table of needed versions (`.gnu.version_r`), for
+    /// which glibc requires it.
     Replace {
-        /// The name as it is now; nothing happens when it is not there.
+        /// The current name; no effect if no library has it.
         from: String,
-        /// The new name. When that is needed already, the two become one.
+        /// The new name. If a library with this name is needed already, the two become one.
         to: String,
     },
 }
 
 impl Edit {
-    /// Works out which bytes of the file change. The file is neither loaded nor written.
+    /// Computes which bytes of the file change. The file is neither loaded nor written.
     ///
-    /// Static programs and edits that change nothing give an empty patch; [`Patch::outcome`] tells
-    /// which.
+    /// Static programs and edits that change nothing give an empty patch; [`Patch::outcome`]
+    /// distinguishes the two.
     ///
     /// # Errors
-    /// [`Error::NotElf`], [`Error::Machine`], [`Error::NotLinked`] for what is not edited,
+    /// [`Error::NotElf`], [`Error::Machine`], [`Error::NotLinked`] for files that cannot be edited,
     /// [`Error::Text`] for names that cannot be stored, and those of [`Elf::read`].
     pub fn plan(&self, reader: &dyn ReadAt) -> Result<Patch, Error> {
         self.check()?;
@@ -117,7 +120,7 @@ impl Edit {
         self.without_stack_flag(&before, reader, patch)
     }
 
-    /// `patch`, and the stack's flag cleared where that is wanted and nothing needs it.
+    /// Adds to `patch` that the stack flag is cleared, if that is wanted and no code needs it.
     fn without_stack_flag(&self, before: &Elf, reader: &dyn ReadAt, patch: Patch) -> Result<Patch, Error> {
         if self.stack == StackFlag::Keep || !before.has_needless_stack_flag(reader)? {
             return Ok(patch);
@@ -126,7 +129,7 @@ impl Edit {
         let image = Image::read(Source { reader: &patched })?.ok_or(Error::NotElf)?;
         let Some(builder) = stack::clear(&image, patch.size) else { return Ok(patch) };
         let both = patch.then(&builder.finish());
-        // Neither of the two moves what the other one leaves.
+        // Neither of the two moves bytes that the other one keeps.
         Ok(if patch.is_in_place() { both.in_place() } else { both })
     }
 
@@ -193,26 +196,26 @@ pub(crate) fn check_machine(image: &Image) -> Result<(), Error> {
 /// The value of a dynamic entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Value {
-    /// A number or address, as it is.
+    /// A number or address, unchanged.
     Number(u64),
-    /// A name.
+    /// A name, without its final zero byte.
     Text(Vec<u8>),
 }
 
-/// A dynamic entry with its name, where it has one that edits are about.
+/// A dynamic entry. Tags that edits can change have their name as the value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) tag: elf::DynamicTag,
     pub(crate) value: Value,
 }
 
-/// The dynamic section by names, and the chain of needed versions.
+/// The dynamic section with names, and the chain of needed versions.
 #[derive(Debug)]
 pub(crate) struct Current {
     pub(crate) entries: Vec<Entry>,
     pub(crate) needs: Vec<(Vec<u8>, NeedRecord)>,
     pub(crate) strings: StringTable,
-    /// Names known to be in the string table, so that they need not be added again.
+    /// Names in the string table that can be used again, with their indices.
     pub(crate) known: BTreeMap<Vec<u8>, u64>,
 }
 
@@ -242,13 +245,13 @@ impl Current {
     }
 }
 
-/// What the file should say.
+/// The desired dynamic section.
 #[derive(Debug)]
 pub(crate) struct Wanted {
     pub(crate) entries: Vec<Entry>,
-    /// Libraries renamed in the chain of needed versions: from the name in the file to the new one.
+    /// Libraries renamed in the chain of needed versions: name in the file → new name.
     pub(crate) renamed: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// Libraries that leave the chain of needed versions, by their name in the file.
+    /// Libraries removed from the chain of needed versions, by their name in the file.
     pub(crate) removed: BTreeSet<Vec<u8>>,
 }
 
@@ -345,11 +348,11 @@ impl Wanted {
         self.renamed.entry(from.to_vec()).or_insert_with(|| to.to_vec());
     }
 
-    /// Keeps the tags of the chain of needed versions in step with what leaves it, and drops what
-    /// does not concern it.
+    /// Adjusts the tags of the chain of needed versions to the removals, and forgets changes of
+    /// libraries that are not in the chain.
     fn close_versions(&mut self, current: &Current) {
         let in_chain = |library: &Vec<u8>| current.needs.iter().any(|(name, _)| name == library);
-        // A library removed and then added again is needed under its name: its versions stay.
+        // A library that is removed and added again is needed under its name, so its versions stay.
         let entries = &self.entries;
         self.removed
             .retain(|library| in_chain(library) && !entries.iter().any(|entry| Self::is_needed(entry, library)));
@@ -359,7 +362,7 @@ impl Wanted {
             return;
         }
         if kept == 0 {
-            // Without any version glibc must not find the symbols' version numbers either.
+            // Without any version, glibc must not find the symbols' version numbers either.
             let defines = self.entries.iter().any(|entry| entry.tag == elf::DT_VERDEF);
             let left = |tag| tag == elf::DT_VERNEED || tag == elf::DT_VERNEEDNUM || (tag == elf::DT_VERSYM && !defines);
             self.entries.retain(|entry| !left(entry.tag));
@@ -369,7 +372,8 @@ impl Wanted {
         }
     }
 
-    /// Compares the file read back with what was wanted, and everything else with what it was.
+    /// Compares the file that was read back with the desired values, and everything else with the
+    /// original.
     fn check(&self, before: &Elf, after: &Elf) -> Result<(), Error> {
         let lossy = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
         let texts = |tag| {

@@ -1,4 +1,4 @@
-//! Input: a [`Layout`] that has decided where everything goes. Output: the bytes, as extents of its
+//! Input: a [`Layout`] with the positions of all changes. Output: the bytes, as extents of its
 //! patch.
 
 use std::collections::BTreeSet;
@@ -15,12 +15,12 @@ use crate::rewrite::{Names, Rewriter};
 use crate::version::NeedRecord;
 use crate::{Error, symbols};
 
-/// Symbol tables and version numbers are read in windows of this many bytes, a multiple of every
+/// Bytes in a window, in which symbol tables and version numbers are read; a multiple of every
 /// entry's size.
 const WINDOW: u64 = 24 << 11;
 
 impl Layout<'_> {
-    /// The dynamic section with zeros (DT_NULL) up to its end.
+    /// Writes the dynamic section, filled with zeros (DT_NULL) to its end.
     pub(crate) fn write_dynamic(&mut self, dynamic: &Dynamic, entries: &[DynamicEntry]) {
         let mut bytes = Vec::new();
         for entry in entries {
@@ -34,7 +34,8 @@ impl Layout<'_> {
         self.builder.bytes(dynamic.offset, &bytes);
     }
 
-    /// The first word of the global offset table is the address of the dynamic section.
+    /// Updates the first word of the global offset table, which is the address of the dynamic
+    /// section.
     pub(crate) fn write_table_reference(&mut self, old: u64, new: u64) -> Result<(), Error> {
         let table = self.old.dynamic.as_ref().and_then(|dynamic| dynamic.value(elf::DT_PLTGOT));
         let Some(offset) = table.and_then(|address| self.old.offset_of(address)) else { return Ok(()) };
@@ -46,8 +47,8 @@ impl Layout<'_> {
         Ok(())
     }
 
-    /// Symbols in sections that moved (`_DYNAMIC`, section symbols) move with them. In `.symtab`
-    /// they are local, and locals come first.
+    /// Updates symbols in sections that moved (`_DYNAMIC`, section symbols). In `.symtab` they are
+    /// local, and locals come first.
     pub(crate) fn write_symbols(&mut self) -> Result<(), Error> {
         const WHAT: &str = "symbol table";
         let size = size_of::<Sym64<Little>>() as u64;
@@ -78,7 +79,7 @@ impl Layout<'_> {
         Ok(())
     }
 
-    /// The section headers that changed, the program header table and the file header.
+    /// Writes the section headers that changed, the program header table and the file header.
     pub(crate) fn write_headers(&mut self) -> Result<(), Error> {
         self.write_section_headers()?;
         let tables = |image: &Image| (image.program_header_offset, image.section_header_offset);
@@ -128,7 +129,7 @@ impl Layout<'_> {
 }
 
 impl Rewriter<'_> {
-    /// Renames libraries in the chain of needed versions and takes removed ones out of it.
+    /// Renames libraries in the chain of needed versions and removes others from it.
     pub(crate) fn write_versions(&mut self, names: &Names, wanted: &Wanted) -> Result<(), Error> {
         for (library, record) in &self.current.needs {
             if let Some(to) = wanted.renamed.get(library) {
@@ -160,7 +161,8 @@ impl Rewriter<'_> {
                 section.info = count;
             }
             if empty {
-                // An empty chain is an error to GNU strip; bytes that nothing refers to are not.
+                // GNU strip treats an empty chain as an error, but accepts bytes that nothing
+                // refers to.
                 section.kind = elf::SHT_PROGBITS.0;
                 section.link = 0;
             }
@@ -168,7 +170,7 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// Chains the kept records. The chain begins where it began, whichever record is the first one
+    /// Links the kept records. The chain keeps its first offset, whichever record is the first one
     /// now.
     fn relink(&mut self, names: &Names, wanted: &Wanted, kept: &[&(Vec<u8>, NeedRecord)]) -> Result<(), Error> {
         let first = self.current.needs.first().map_or(0, |(_, record)| record.offset);
@@ -201,8 +203,8 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// Makes the symbols of the versions `numbers` unversioned (1, VER_NDX_GLOBAL): the loader
-    /// indexes by these numbers.
+    /// Makes the symbols of the versions `numbers` unversioned (1, VER_NDX_GLOBAL): the loader uses
+    /// these numbers as indices.
     fn forget_versions(&mut self, numbers: &BTreeSet<u16>) -> Result<(), Error> {
         const WHAT: &str = "table of symbol versions";
         let address = self.layout.old.dynamic.as_ref().and_then(|dynamic| dynamic.value(elf::DT_VERSYM));

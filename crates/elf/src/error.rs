@@ -1,5 +1,5 @@
-//! What can go wrong with an ELF file. Readers have no path, so these errors do not name one:
-//! whoever opened the file puts its path in front ([`Error::File`] does so for
+//! Everything that can go wrong with an ELF file. Readers have no path, so these errors do not name
+//! one: the caller that opened the file adds the path ([`Error::File`] does so for
 //! [`crate::edit_file`]).
 
 use std::io;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use rocwheel_report::{Exit, Hint};
 
-/// Why an ELF file could not be read or edited.
+/// A failure to read or edit an ELF file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -16,25 +16,25 @@ pub enum Error {
     Read {
         /// The structure that was being read.
         what: &'static str,
-        /// The cause.
+        /// The error of the reader.
         source: io::Error,
     },
-    /// A structure lies partly or wholly behind the end of the file.
+    /// A structure lies partly or completely behind the end of the file.
     #[error("the ELF file is cut short: its {what} ({length} bytes at offset {offset:#x}) reaches behind the end")]
     Truncated {
-        /// The structure that is cut.
+        /// Name of the structure.
         what: &'static str,
         /// Its offset in the file, in bytes.
         offset: u64,
-        /// Its size in bytes, as the headers claim.
+        /// Its size in the headers, in bytes.
         length: u64,
     },
-    /// A table is larger than any sane file has it.
+    /// A table is larger than in any real file.
     #[error("the {what} of the ELF file claims {length} bytes, more than the {limit} this program reads")]
     TooLarge {
-        /// The table.
+        /// Name of the table.
         what: &'static str,
-        /// Its claimed size in bytes.
+        /// Its size in the headers, in bytes.
         length: u64,
         /// The limit in bytes.
         limit: u64,
@@ -42,26 +42,26 @@ pub enum Error {
     /// Headers contradict each other or the format.
     #[error("the {what} of the ELF file is malformed: {why}")]
     Malformed {
-        /// The structure.
+        /// Name of the structure.
         what: &'static str,
-        /// What is wrong with it.
+        /// The contradiction, for the message.
         why: String,
     },
     /// The file to edit is not ELF.
     #[error("cannot edit: not an ELF file")]
     NotElf,
-    /// The file to edit is for a machine whose layout rules are not known here.
+    /// The file to edit is for a machine whose layout rules this crate does not know.
     #[error("cannot edit an ELF file for machine {machine} ({name}): only 64-bit x86-64 files are edited")]
     Machine {
-        /// `e_machine`.
+        /// ELF's `e_machine`.
         machine: u16,
-        /// The machine in words.
+        /// Name of the machine.
         name: &'static str,
     },
     /// The file to edit is not a linked program or library.
     #[error("cannot edit {kind}: only executables and shared libraries have a search path and needed libraries")]
     NotLinked {
-        /// The kind in words, with its article.
+        /// The kind of file, with its article.
         kind: &'static str,
     },
     /// A name in the edit cannot be stored in an ELF file.
@@ -69,54 +69,54 @@ pub enum Error {
     Text {
         /// The offending text.
         text: String,
-        /// Why not.
+        /// The reason, for the message.
         why: &'static str,
     },
-    /// The edited file did not read back as asked for: a file that lies in a way not met before.
-    /// Nothing is written.
+    /// The edited file does not have the requested contents when it is read back, so its headers
+    /// are wrong in an unknown way. Nothing is written.
     #[error("the edit of the ELF file did not read back: {what} is `{found}` instead of `{wanted}`")]
     ReadBack {
-        /// What differs.
+        /// The field that differs.
         what: &'static str,
-        /// The value read from the edited file.
+        /// The value in the edited file.
         found: String,
-        /// The value that was asked for.
+        /// The requested value.
         wanted: String,
     },
-    /// The section to replace is not there, or not a section by itself.
+    /// The section to replace does not exist, or shares its bytes.
     #[error("cannot replace section `{name}`: {why}")]
     Section {
-        /// Its name.
+        /// Name of the section.
         name: String,
-        /// Why not.
+        /// The reason, for the message.
         why: String,
     },
-    /// Something unknown points into the section to replace, and would find other bytes there.
+    /// An unknown word points into the section to replace, and would find other bytes there.
     #[error("cannot replace section `{section}`: the word at {address:#x} points into it, to {target:#x}")]
     StillUsed {
-        /// The section.
+        /// Name of the section.
         section: String,
         /// Virtual address of the word.
         address: u64,
-        /// Where it points.
+        /// The virtual address that it points to.
         target: u64,
     },
     /// A pointer cannot be changed.
     #[error("cannot change the pointer at {address:#x}: {why}")]
     Pointer {
-        /// Its virtual address.
+        /// Virtual address of the pointer.
         address: u64,
-        /// Why not.
+        /// The reason, for the message.
         why: &'static str,
     },
     /// An operation on a named file failed.
     #[error("could not {action} `{}`", path.display())]
     File {
-        /// What was attempted, an infinitive.
+        /// The operation, an infinitive.
         action: &'static str,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The cause.
+        /// The error of the operation.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }

@@ -1,4 +1,4 @@
-//! Input: the path of an ELF file and an [`Edit`]. Output: the edited file in its place.
+//! Input: the path of an ELF file and an [`Edit`]. Output: the edited file at the same path.
 
 use std::io;
 use std::path::Path;
@@ -7,18 +7,18 @@ use fs_err::File;
 
 use crate::{Edit, Error, Outcome};
 
-/// Edits a file: a copy beside it is edited and moved into its place, so that the file is either as
-/// before or edited whole, and other hard links keep the original. Mode bits are kept; a symbolic
-/// link is followed and stays. When nothing changes ([`Outcome::Unchanged`],
-/// [`Outcome::NotDynamic`]) nothing is written.
+/// Edits a file. A copy beside it is edited and then replaces it, so that the file is either
+/// unchanged or completely edited, and other hard links keep the original. Mode bits are kept; a
+/// symbolic link is followed and stays. If nothing changes ([`Outcome::Unchanged`],
+/// [`Outcome::NotDynamic`]), nothing is written.
 ///
-/// Where the file system can share blocks between files the copy costs nothing; elsewhere it is as
-/// large as the file. [`crate::Patch::apply`] edits a file in place for those who made it
-/// themselves.
+/// If the file system can share blocks between files, the copy costs nothing; otherwise it takes as
+/// much space as the file. [`crate::Patch::apply`] edits a file in place, for callers that created
+/// the file themselves.
 ///
 /// # Errors
-/// [`Error::File`] with the path; its source is what [`Edit::plan`] or the operating system said.
-/// The file is untouched.
+/// [`Error::File`] with the path; its source is the error of [`Edit::plan`] or of the operating
+/// system. The file is unchanged.
 pub fn edit_file(path: &Path, edit: &Edit) -> Result<Outcome, Error> {
     let read = |source: io::Error| Error::file("read", path, source);
     let change = |source: io::Error| Error::file("edit", path, source);

@@ -14,16 +14,17 @@ use positioned_io::ReadAt;
 
 use crate::Error;
 
-/// No table of headers or section names is larger than this in any sane file (a million section
-/// headers).
+/// Largest size of a table of headers or section names, in bytes: enough for a million section
+/// headers, more than real files have.
 const TABLE_LIMIT: u64 = 64 << 20;
-/// Strings are read in windows of this many bytes.
+/// Bytes in a window, in which strings are read.
 const STRING_WINDOW: u64 = 256;
-/// The longest string read: RPATHs of a few kilobytes exist, C++ symbol names are never read.
+/// Longest string that is read, in bytes: RPATHs of a few kilobytes exist, C++ symbol names are
+/// read elsewhere.
 const STRING_LIMIT: u64 = 1 << 20;
 
-/// A program header ("segment"): which part of the file the loader maps where, or where it finds
-/// something.
+/// A program header ("segment"): a range of the file that the loader maps, or the position of data
+/// for the loader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
     /// `p_type`, a `PT_*` constant.
@@ -36,16 +37,16 @@ pub struct Segment {
     pub address: u64,
     /// Physical address, which Linux ignores.
     pub physical: u64,
-    /// Bytes in the file.
+    /// Size in the file, in bytes.
     pub file_size: u64,
-    /// Bytes in memory; those behind `file_size` are zero.
+    /// Size in memory, in bytes; the bytes behind `file_size` are zero.
     pub memory_size: u64,
     /// Alignment in bytes.
     pub align: u64,
 }
 
 impl Segment {
-    /// `PT_NULL`: a place in the table that loaders skip.
+    /// `PT_NULL`: an entry of the table that loaders skip.
     pub(crate) const UNUSED: Segment = Segment {
         kind: elf::PT_NULL.0,
         flags: 0,
@@ -69,13 +70,13 @@ impl Segment {
         self.address.saturating_add(self.memory_size)
     }
 
-    /// Whether the file bytes `offset..offset + length` lie in this segment.
+    /// `true` if the file bytes `offset..offset + length` lie in this segment.
     pub(crate) fn holds_offset(&self, offset: u64, length: u64) -> bool {
         offset >= self.offset && offset.checked_add(length).is_some_and(|end| end <= self.file_end())
     }
 }
 
-/// A section header as it is in the file.
+/// A section header as in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SectionHeader {
     pub(crate) name: u32,
@@ -94,28 +95,26 @@ impl SectionHeader {
         self.flags & elf::SHF_ALLOC.0 != 0
     }
 
-    /// Bytes the section occupies in the file.
+    /// Returns the number of bytes that the section occupies in the file.
     pub(crate) fn file_size(&self) -> u64 {
         if self.kind == elf::SHT_NOBITS.0 { 0 } else { self.size }
     }
 }
 
-/// An entry of the dynamic section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DynamicEntry {
     pub(crate) tag: i64,
     pub(crate) value: u64,
 }
 
-/// The dynamic section.
 #[derive(Debug, Clone)]
 pub(crate) struct Dynamic {
     pub(crate) offset: u64,
     pub(crate) address: u64,
     /// Entries before the first `DT_NULL`.
     pub(crate) entries: Vec<DynamicEntry>,
-    /// How many entries, the closing `DT_NULL` included, can be written without touching anything
-    /// else.
+    /// Number of entries, including the final `DT_NULL`, that can be written without overwriting
+    /// anything else.
     pub(crate) capacity: usize,
 }
 
@@ -125,7 +124,7 @@ impl Dynamic {
     }
 }
 
-/// Where a string table lies in the file.
+/// Position of a string table in the file, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StringTable {
     pub(crate) offset: u64,
@@ -151,8 +150,8 @@ impl Source<'_> {
         })
     }
 
-    /// `length` bytes at `offset`, at most `limit`. What the file cannot hold is refused before
-    /// memory is taken for it.
+    /// Reads `length` bytes at `offset`, at most `limit`. A length that exceeds the file is refused
+    /// before memory is allocated for it.
     pub(crate) fn bytes_up_to(
         &self,
         offset: u64,
@@ -182,7 +181,7 @@ impl Source<'_> {
         self.bytes_up_to(offset, length, TABLE_LIMIT, what)
     }
 
-    /// The zero-terminated string at `index` of `table`.
+    /// Reads the zero-terminated string at `index` of `table`.
     pub(crate) fn string(&self, table: StringTable, index: u64, what: &'static str) -> Result<Vec<u8>, Error> {
         let mut text = Vec::new();
         let mut position = index;
@@ -205,8 +204,8 @@ impl Source<'_> {
         }
     }
 
-    /// The size of the file in bytes, found by probing (some 60 reads of one byte): `ReadAt` does
-    /// not tell it.
+    /// Returns the size of the file in bytes. `ReadAt` does not offer it, so it is found by probing
+    /// (some 60 reads of one byte).
     pub(crate) fn size(&self) -> Result<u64, Error> {
         let exists = |offset: u64| match self.fill(offset, &mut [0], "end") {
             Ok(()) => Ok(true),
@@ -230,11 +229,11 @@ impl Source<'_> {
     }
 }
 
-/// How many program headers a file has. A number that does not fit into the 16 bits of the file
-/// header is in section 0, and the file header says 65535 (`PN_XNUM`).
+/// Returns the number of program headers of a file. A number that does not fit into the 16 bits of
+/// the file header is in section 0, and the file header has 65535 (`PN_XNUM`).
 ///
 /// # Errors
-/// [`Error::Malformed`] when the number should be in section 0 and is not.
+/// [`Error::Malformed`] if the number should be in section 0 but is missing.
 pub fn program_header_count<H: FileHeader>(reader: &dyn ReadAt, header: &H, endian: H::Endian) -> Result<u64, Error> {
     let count = header.e_phnum(endian);
     if count != elf::PN_XNUM {
@@ -279,13 +278,13 @@ pub(crate) struct Image {
     pub(crate) section_header_offset: u64,
     pub(crate) segments: Vec<Segment>,
     pub(crate) sections: Vec<SectionHeader>,
-    /// The names of the sections, one blob.
+    /// The names of the sections, in one buffer.
     pub(crate) section_names: Vec<u8>,
     pub(crate) dynamic: Option<Dynamic>,
 }
 
 impl Image {
-    /// Reads the headers; `None` when the file does not begin with an ELF identification.
+    /// Reads the headers; `None` if the file does not begin with an ELF identification.
     pub(crate) fn read(source: Source<'_>) -> Result<Option<Self>, Error> {
         let mut ident = [0; 16];
         let found = read_some(source, &mut ident)?;
@@ -417,7 +416,8 @@ impl Image {
         Ok(())
     }
 
-    /// The loaded part must be there: what is cut off would only be missed at run time.
+    /// Checks that the file has all loaded bytes: otherwise the missing ones would only be noticed
+    /// at run time.
     fn check_end(&self, source: Source<'_>) -> Result<(), Error> {
         let loads = self.segments.iter().filter(|segment| segment.is_load() && segment.file_size > 0);
         let Some(last) = loads.max_by_key(|segment| segment.file_end()).filter(|_| !self.has_no_content()) else {
@@ -452,8 +452,8 @@ impl Image {
         if segment.file_size == 0 || self.has_no_content() {
             return Ok(None);
         }
-        // The loader reads it in memory, by address; the header's file offset is for tools. They
-        // agree in sound files.
+        // The loader reads it in memory, by address; the header's file offset is for tools. In
+        // correct files they agree.
         let offset = self.offset_of(segment.address).unwrap_or(segment.offset);
         let bytes = source.bytes(offset, segment.file_size, WHAT)?;
         let all: Vec<DynamicEntry> = cast_all::<H::Dyn>(&bytes, WHAT)?
@@ -467,7 +467,7 @@ impl Image {
         Ok(Some(Dynamic { offset, address: segment.address, entries, capacity: count + spare }))
     }
 
-    /// True for separate debug files (`objcopy --only-keep-debug`): headers without the content
+    /// `true` for separate debug files (`objcopy --only-keep-debug`): headers without the content
     /// they describe.
     pub(crate) fn has_no_content(&self) -> bool {
         let mut code = self
@@ -487,7 +487,7 @@ impl Image {
         tail.split(|&byte| byte == 0).next().unwrap_or_default()
     }
 
-    /// The file offset that is mapped at `address`.
+    /// Returns the file offset that is mapped at `address`.
     pub(crate) fn offset_of(&self, address: u64) -> Option<u64> {
         self.segments
             .iter()
@@ -496,7 +496,7 @@ impl Image {
             .and_then(|segment| segment.offset.checked_add(address - segment.address))
     }
 
-    /// How many file bytes are mapped from `address` on, up to the end of its segment.
+    /// Returns the number of file bytes that are mapped from `address` to the end of its segment.
     pub(crate) fn mapped_after(&self, address: u64) -> u64 {
         self.segments
             .iter()
@@ -509,7 +509,7 @@ impl Image {
         self.segments.iter().find(|segment| segment.kind == kind.0)
     }
 
-    /// The string table of the dynamic section (DT_STRTAB and DT_STRSZ).
+    /// Returns the string table of the dynamic section (DT_STRTAB and DT_STRSZ).
     pub(crate) fn dynamic_strings(&self) -> Result<Option<StringTable>, Error> {
         const WHAT: &str = "dynamic string table";
         let Some(dynamic) = &self.dynamic else { return Ok(None) };
@@ -525,14 +525,14 @@ impl Image {
         Ok(Some(StringTable { offset, size }))
     }
 
-    /// The size of a symbol in bytes.
+    /// Returns the size of a symbol in bytes.
     pub(crate) fn symbol_size(&self) -> u64 {
         if self.is_64 { size_of::<elf::Sym64<Endianness>>() as u64 } else { size_of::<elf::Sym32<Endianness>>() as u64 }
     }
 }
 
-/// Reads as much of `buffer` as the file has; a file of three bytes is no ELF file rather than a
-/// broken one.
+/// Reads as much of `buffer` as the file has: a file of three bytes is not a broken ELF file, but
+/// no ELF file at all.
 fn read_some(source: Source<'_>, buffer: &mut [u8]) -> Result<usize, Error> {
     let mut filled = 0;
     while filled < buffer.len() {

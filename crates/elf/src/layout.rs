@@ -1,5 +1,5 @@
-//! Input: an [`Image`] and where its file is. Output: a [`Layout`], which carries headers along
-//! when ranges of the file move and finds a place for one more program header.
+//! Input: an [`Image`] and its file. Output: a [`Layout`], which updates headers when ranges of the
+//! file move, and finds space for one more program header.
 
 use std::collections::BTreeSet;
 
@@ -14,17 +14,18 @@ use crate::room::{self, Block};
 /// Bytes of a page on x86-64.
 pub(crate) const PAGE: u64 = 4096;
 pub(crate) const HEADER_SIZE: u64 = size_of::<ProgramHeader64<LittleEndian>>() as u64;
-/// Everything in the new segment is aligned to this, unless it wants more.
+/// Minimum alignment of everything in the new segment, in bytes.
 pub(crate) const ALIGN: u64 = 16;
-/// Entries left free in a dynamic section that moves, and headers in a table that moves, for the
-/// next edit.
+/// Number of entries left free in a dynamic section that moves, and of headers in a table that
+/// moves, for the next edit.
 pub(crate) const SPARE: u64 = 4;
-/// Blocks of so many bytes together are small.
+/// Blocks of up to this many bytes together count as small.
 const SMALL: u64 = 2048;
-/// The largest hole left in a file for a table that has to be at the same offset as its address.
+/// Largest hole, in bytes, that may be left in a file for a table whose offset must equal its
+/// address.
 const HOLE_LIMIT: u64 = 4 << 30;
 
-/// A range that has moved, in the file and in memory.
+/// A range that moves in the file and in memory.
 pub(crate) struct Move {
     pub(crate) offset: u64,
     pub(crate) address: u64,
@@ -33,7 +34,7 @@ pub(crate) struct Move {
     pub(crate) to_address: u64,
 }
 
-/// Where the next appended bytes go; the difference of the two is constant.
+/// The position of the next appended bytes. The difference between offset and address is constant.
 #[derive(Clone, Copy)]
 pub(crate) struct Cursor {
     pub(crate) offset: u64,
@@ -56,15 +57,15 @@ impl Cursor {
 /// The headers of a file that is being changed, and the bytes that change.
 pub(crate) struct Layout<'a> {
     pub(crate) source: Source<'a>,
-    /// Size of the file in bytes.
+    /// Size of the original file in bytes.
     pub(crate) size: u64,
     pub(crate) builder: PatchBuilder,
     pub(crate) moves: Vec<Move>,
-    /// Sections whose address changes, by index.
+    /// Indices of sections whose address changes.
     pub(crate) moved_sections: BTreeSet<usize>,
-    /// As it is in the file.
+    /// The original headers.
     pub(crate) old: Image,
-    /// As it will be.
+    /// The new headers.
     pub(crate) image: Image,
 }
 
@@ -92,8 +93,8 @@ impl<'a> Layout<'a> {
         let offset = self.size.next_multiple_of(ALIGN);
         let mut cursor = Cursor { offset, address: floor + offset % PAGE };
         if blocks.is_none() && self.old.segment(elf::PT_INTERP).is_some() {
-            // Kernels before 5.18 take the table to be at the first segment's address plus its file
-            // offset.
+            // Kernels before 5.18 assume that the table is at the first segment's address plus its
+            // file offset.
             let base = self.first_address()?;
             cursor.offset = cursor.offset.max(floor.saturating_sub(base));
             cursor.address = base + cursor.offset;
@@ -141,7 +142,7 @@ impl<'a> Layout<'a> {
         let address = owner.address + (block.offset - owner.offset);
         cursor.align(address, block.align.max(ALIGN));
         self.builder.copy(cursor.offset, block.offset, block.length);
-        // The next edit takes zeros behind the table for free space.
+        // The next edit treats zeros behind the table as free space.
         self.builder.zero(block.offset, block.length);
         self.relocate(&Move {
             offset: block.offset,
@@ -164,7 +165,7 @@ impl<'a> Layout<'a> {
         cursor.skip((self.image.segments.len() as u64 + SPARE) * HEADER_SIZE);
     }
 
-    /// Carries the sections and segments in a range along with it.
+    /// Moves the sections and segments in a range along with it.
     pub(crate) fn relocate(&mut self, range: &Move) {
         let end = range.offset + range.length;
         let inside = |offset: u64, length: u64| {
@@ -193,7 +194,7 @@ impl<'a> Layout<'a> {
         self.moves.push(Move { offset, address, length, to_offset, to_address });
     }
 
-    /// Where an original file offset has gone.
+    /// Returns the new position of an original file offset.
     pub(crate) fn translate(&self, offset: u64) -> u64 {
         self.moves.iter().fold(offset, |offset, range| {
             if contains(range.offset, range.length, offset) { offset - range.offset + range.to_offset } else { offset }
@@ -226,9 +227,9 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// The blocks that have to move for one more header, and for a few more if those blocks are small:
-/// patchelf finds no room behind the table, and writes over what is there, once the first section
-/// is elsewhere.
+/// Returns the blocks that have to move for one more header, and for a few more if those blocks are
+/// small. patchelf does not check for space behind the table once the first section is elsewhere,
+/// and overwrites what follows it.
 pub(crate) fn room_for_headers(image: &Image, source: Source<'_>) -> Result<Option<Vec<Block>>, Error> {
     let start = image.program_header_offset.saturating_add(image.segments.len() as u64 * HEADER_SIZE);
     for headers in (2..=1 + SPARE).rev() {

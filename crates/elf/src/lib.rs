@@ -1,9 +1,9 @@
-//! Input: a random-access file ([`positioned_io::ReadAt`]) and an [`Edit`]. Output: what its
-//! headers say ([`Elf`]) and how to change them ([`Patch`]: bytes laid over the original and
+//! Input: a random-access file ([`positioned_io::ReadAt`]) and an [`Edit`]. Output: its headers
+//! ([`Elf`]) and the changes to them ([`Patch`]: bytes that replace parts of the original or are
 //! appended to it).
 //!
-//! Nothing here loads a file: reading costs some kilobytes whatever the size, and an edited file is
-//! a [`Patched`] view of the original until somebody copies it.
+//! This crate never loads a whole file: reading takes some kilobytes whatever the size of the file,
+//! and an edited file is a [`Patched`] view of the original until the caller copies it.
 
 mod dynamic_symbols;
 mod edit;

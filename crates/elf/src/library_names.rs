@@ -1,5 +1,4 @@
-//! Input: an ELF file. Output: the names of libraries in its data, which are those that it may load
-//! at run time.
+//! Input: an ELF file. Output: the names of libraries in its data, which it may load at run time.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -8,15 +7,16 @@ use crate::{Elf, Section};
 use positioned_io::ReadAt;
 use regex::bytes::Regex;
 
-/// ELF's section type for sections without bytes in the file.
+/// `sh_type` of sections without bytes in the file.
 const SHT_NOBITS: u32 = 8;
-/// Bytes of data looked at together; a name that crosses the border is seen in the overlap.
+/// Bytes of data that are searched together; the overlap of two windows contains the names that
+/// cross the border.
 const WINDOW: u64 = 1 << 20;
 const OVERLAP: u64 = 256;
-/// Bytes of a vector register, and alignment of its constants.
+/// Bytes of a vector register, which is also the alignment of its constants.
 const VECTOR: usize = 16;
 
-/// The sections of a file that such names are in.
+/// Returns the sections of a file that may contain such names.
 pub fn data_sections(elf: &Elf) -> impl Iterator<Item = &Section> {
     elf.sections.iter().filter(|section| {
         let name = section.name.as_str();
@@ -25,8 +25,8 @@ pub fn data_sections(elf: &Elf) -> impl Iterator<Item = &Section> {
     })
 }
 
-/// Texts in the data of a file that look like `lib*.so*`, its own name and those it is linked to
-/// among them. What cannot be read is left out.
+/// Returns texts in the data of a file that have the form `lib*.so*`, including its own name and
+/// those it is linked to. Sections that cannot be read are skipped.
 pub fn library_names(reader: &dyn ReadAt, elf: &Elf) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for section in data_sections(elf) {
@@ -35,7 +35,7 @@ pub fn library_names(reader: &dyn ReadAt, elf: &Elf) -> BTreeSet<String> {
     names
 }
 
-/// The text of which two vector constants side by side are the halves. Compilers copy a text of 17
+/// Returns the text that two adjacent vector constants were made from. Compilers copy a text of 17
 /// to 31 bytes as its first and its last 16 bytes, which overlap: `libhsa-amd-aqlpr` and
 /// `-aqlprofile64.so` are `libhsa-amd-aqlprofile64.so`.
 fn whole_constant(address: u64, text: &str) -> Option<String> {
@@ -54,7 +54,7 @@ fn collect(reader: &dyn ReadAt, section: &Section, names: &mut BTreeSet<String>)
     let mut position = 0;
     while position < section.size {
         let length = WINDOW.min(section.size - position) as usize;
-        // A section header that lies about its size is the loader's business, not ours.
+        // The loader does not read section headers, so one with a wrong size is not an error here.
         let Ok(()) = reader.read_exact_at(section.offset.saturating_add(position), &mut buffer[..length]) else {
             return;
         };
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn halves_of_a_constant_are_one_text() {
         let whole = |address, text| whole_constant(address, text);
-        // As they lie in libhsa-runtime64 1.13.0 of Debian.
+        // The data of libhsa-runtime64 1.13.0 of Debian has this form.
         let profile = "libhsa-amd-aqlpr-aqlprofile64.so";
         assert_eq!(whole(0x13_d760, profile).unwrap(), "libhsa-amd-aqlprofile64.so");
         assert_eq!(whole(0x13_d8c0, "libhsa-ext-final-finalize64.so.1").unwrap(), "libhsa-ext-finalize64.so.1");

@@ -1,5 +1,5 @@
 //! Input: the PT_NOTE segments of an [`Image`]. Output: the build ID and the x86 instruction set
-//! level needed.
+//! level that is needed.
 
 use object::elf;
 use object::endian::{Endianness, U32};
@@ -7,18 +7,19 @@ use object::endian::{Endianness, U32};
 use crate::Error;
 use crate::image::{Image, Source, cast};
 
-/// The notes wanted here are small and come first; GPU code objects have notes of megabytes.
+/// Bytes of notes that are read. The relevant notes are small and come first; GPU code objects have
+/// notes of megabytes.
 const NOTE_LIMIT: u64 = 64 << 10;
 
-/// What the notes tell.
+/// The contents of the notes.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     pub(crate) build_id: Option<Vec<u8>>,
     pub(crate) isa_needed: Option<u32>,
 }
 
-/// Reads the notes. A note that does not parse ends its segment: notes inform, nothing depends on
-/// them.
+/// Reads the notes. A note that does not parse ends its segment without an error: notes are only
+/// informative.
 pub(crate) fn read(image: &Image, source: Source<'_>) -> Result<Notes, Error> {
     let mut notes = Notes::default();
     for segment in image.segments.iter().filter(|segment| segment.kind == elf::PT_NOTE.0) {
@@ -37,7 +38,7 @@ pub(crate) fn read(image: &Image, source: Source<'_>) -> Result<Notes, Error> {
     Ok(notes)
 }
 
-/// One note: its type, name, value and the bytes to the next one.
+/// Returns the type, name and value of one note, and the number of bytes to the next one.
 fn split(bytes: &[u8], align: usize, endian: Endianness) -> Option<(u32, &[u8], &[u8], usize)> {
     let header: elf::NoteHeader64<Endianness> = cast(bytes, "notes").ok()?;
     let name_start = size_of::<elf::NoteHeader64<Endianness>>();
@@ -50,8 +51,8 @@ fn split(bytes: &[u8], align: usize, endian: Endianness) -> Option<(u32, &[u8], 
     Some((header.n_type.get(endian).0, name, value, end))
 }
 
-/// The property `GNU_PROPERTY_X86_ISA_1_NEEDED` in an array of (type, size, value padded to 8 or 4
-/// bytes).
+/// Returns the property `GNU_PROPERTY_X86_ISA_1_NEEDED` in an array of (type, size, value padded to
+/// 8 or 4 bytes).
 fn isa_needed(mut properties: &[u8], image: &Image) -> Option<u32> {
     if ![elf::EM_X86_64.0, elf::EM_386.0].contains(&image.machine) {
         return None;

@@ -1,5 +1,5 @@
-//! Input: an original file and the bytes to lay over it or append to it ([`Patch`]). Output:
-//! [`Patched`], the edited file as a random-access view. Nothing of the original is copied.
+//! Input: an original file and a [`Patch`], bytes that replace parts of it or are appended. Output:
+//! [`Patched`], the edited file as a random-access view. The original is not copied.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,31 +8,31 @@ use std::sync::Arc;
 
 use positioned_io::{ReadAt, Size, WriteAt};
 
-/// What an edit came to.
+/// The result of an edit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// The file changes.
     Changed,
-    /// The file already is as the edit wants it.
+    /// The file already has the requested contents.
     Unchanged,
     /// A static program: it has no dynamic section, so there is nothing to edit.
     NotDynamic,
 }
 
-/// An edit of one file, ready to be applied: which bytes differ, what is appended, which ranges
-/// leave the file and what comes in from elsewhere. Cheap to clone.
+/// An edit of one file, ready to be applied: bytes that differ, bytes that are appended, ranges
+/// that are removed, and bytes from other files. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Patch {
     /// Size of the original in bytes.
     pub original_size: u64,
     /// Size of the edited file in bytes.
     pub size: u64,
-    /// What the edit came to; for all but [`Outcome::Changed`] the patch is empty.
+    /// The result of the edit; for all but [`Outcome::Changed`] the patch is empty.
     pub outcome: Outcome,
-    /// Sorted by offset, without overlaps. What no extent covers is the original's, or zero behind
-    /// its end.
+    /// Sorted by offset, without overlaps. Bytes that no extent covers are the original's, or zero
+    /// behind its end.
     extents: Arc<[Extent]>,
-    /// Whether the bytes that stay also stay where they are.
+    /// `true` if the kept bytes keep their offsets.
     in_place: bool,
 }
 
@@ -43,7 +43,7 @@ struct Extent {
     content: Content,
 }
 
-/// Bytes that are not the original's and too many to hold in memory.
+/// A source of bytes that are not the original's and too many to hold in memory.
 pub type External = Arc<dyn ReadAt + Send + Sync>;
 
 #[derive(Clone)]
@@ -72,7 +72,7 @@ impl Extent {
         self.offset + self.length
     }
 
-    /// The part of the extent from `start` to `end`, both inside it.
+    /// Returns the part of the extent from `start` to `end`, both inside it.
     fn part(&self, start: u64, end: u64) -> Self {
         let skip = start - self.offset;
         let content = match &self.content {
@@ -86,29 +86,29 @@ impl Extent {
 }
 
 impl Patch {
-    /// A patch that changes nothing.
+    /// Creates a patch that changes nothing.
     pub(crate) fn empty(original_size: u64, outcome: Outcome) -> Self {
         Self { original_size, size: original_size, outcome, extents: Arc::new([]), in_place: true }
     }
 
-    /// Whether applying it changes the file.
+    /// `true` if applying the patch does not change the file.
     pub fn is_empty(&self) -> bool {
         self.extents.is_empty() && self.size == self.original_size
     }
 
-    /// Whether [`Patch::apply`] can write it over the original. Otherwise bytes of the original go
-    /// to other offsets: copy a [`Patched`] view to a new file.
+    /// `true` if [`Patch::apply`] can write the patch over the original. Otherwise bytes of the
+    /// original move to other offsets: copy a [`Patched`] view to a new file.
     pub fn is_in_place(&self) -> bool {
         self.in_place
     }
 
-    /// States that no byte of the original moves, which composing does not see.
+    /// Declares that no byte of the original moves, which [`Patch::then`] cannot detect.
     pub(crate) fn in_place(self) -> Self {
         Self { in_place: true, ..self }
     }
 
-    /// The patch that does what `self` does and then `next`, which was planned for the result of
-    /// `self`.
+    /// Returns the patch that does the work of `self` and then of `next`, which was planned for the
+    /// result of `self`.
     #[must_use]
     pub fn then(&self, next: &Self) -> Self {
         let mut extents = Vec::new();
@@ -162,14 +162,13 @@ impl Patch {
         }
     }
 
-    /// Applies the patch to the very file it was planned for: new bytes first, then those laid
-    /// over, from the end to the front, so that the ELF header comes last. A crash in between may
-    /// leave a file that does not load; use [`crate::edit_file`] for files that are not this
-    /// process's own.
+    /// Applies the patch to the file that it was planned for: appended bytes first, then the others
+    /// from the end to the start, so that the ELF header comes last. A crash in between may leave a
+    /// file that does not load; use [`crate::edit_file`] for files that other processes use.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] when bytes of the original move ([`Patch::is_in_place`]),
-    /// and what the file says.
+    /// [`io::ErrorKind::InvalidInput`] if bytes of the original move ([`Patch::is_in_place`]), and
+    /// errors of the file.
     pub fn apply<F: ReadAt + WriteAt>(&self, file: &mut F) -> io::Result<()> {
         if !self.in_place {
             let why =
@@ -209,13 +208,13 @@ pub struct PatchBuilder {
 }
 
 impl PatchBuilder {
-    /// A patch of a file of `original_size` bytes.
+    /// Creates a patch of a file of `original_size` bytes.
     pub fn new(original_size: u64) -> Self {
         Self { original_size, size: original_size, extents: BTreeMap::new(), in_place: true }
     }
 
-    /// A patch that first takes out `removed` bytes at `at` and puts `inserted` zeros there, all
-    /// inside the original. Offsets given to it later are those of the result.
+    /// Creates a patch that first replaces `removed` bytes at `at` by `inserted` zeros, all inside
+    /// the original. Offsets in later calls are those of the result.
     pub fn spliced(original_size: u64, at: u64, removed: u64, inserted: u64) -> Self {
         let mut builder = Self::new(original_size);
         if removed != inserted {
@@ -227,23 +226,23 @@ impl PatchBuilder {
         builder
     }
 
-    /// `bytes` at `offset`.
+    /// Puts `bytes` at `offset`.
     pub fn bytes(&mut self, offset: u64, bytes: &[u8]) {
         self.insert(Extent { offset, length: bytes.len() as u64, content: Content::Bytes(bytes.to_vec()) });
     }
 
-    /// The original's bytes at `from`, which must not be changed by this patch when it is applied
-    /// in place.
+    /// Copies the original's bytes at `from` to `offset`. If the patch is applied in place, it must
+    /// not change these bytes.
     pub fn copy(&mut self, offset: u64, from: u64, length: u64) {
         self.insert(Extent { offset, length, content: Content::Original(from) });
     }
 
-    /// `length` bytes of `reader` from its start, at `offset`.
+    /// Puts `length` bytes from the start of `reader` at `offset`.
     pub fn external(&mut self, offset: u64, reader: External, length: u64) {
         self.insert(Extent { offset, length, content: Content::External(reader, 0) });
     }
 
-    /// Zeros at `offset`.
+    /// Puts `length` zeros at `offset`.
     pub fn zero(&mut self, offset: u64, length: u64) {
         self.insert(Extent { offset, length, content: Content::Zero });
     }
@@ -274,7 +273,7 @@ impl PatchBuilder {
         self.extents.insert(start, extent);
     }
 
-    /// The patch.
+    /// Returns the patch.
     pub fn finish(self) -> Patch {
         let extents: Vec<Extent> = self.extents.into_values().collect();
         Patch {
@@ -287,7 +286,7 @@ impl PatchBuilder {
     }
 }
 
-/// A file as a patch makes it, without applying it.
+/// The result of a patch as a view, without applying it.
 #[derive(Debug, Clone)]
 pub struct Patched<R> {
     original: R,
@@ -295,17 +294,17 @@ pub struct Patched<R> {
 }
 
 impl<R> Patched<R> {
-    /// Lays `patch` over `original`, which must be the file it was planned for.
+    /// Combines `patch` with `original`, which must be the file it was planned for.
     pub fn new(original: R, patch: Patch) -> Self {
         Self { original, patch }
     }
 
-    /// Size in bytes.
+    /// Returns the size of the result in bytes.
     pub fn size(&self) -> u64 {
         self.patch.size
     }
 
-    /// The patch and the original.
+    /// Returns the original and the patch.
     pub fn into_parts(self) -> (R, Patch) {
         (self.original, self.patch)
     }

@@ -8,14 +8,15 @@ use rocwheel_content::{Content, Reader};
 
 use crate::{Patch, Patched};
 
-/// An ELF file with a patch laid over it: nothing is copied, and nothing read before somebody does.
+/// An ELF file with a patch: nothing is copied, and nothing is read until a caller reads the
+/// content.
 pub struct PatchedContent<C> {
     original: C,
     patch: Arc<Patch>,
 }
 
 impl<C: Content> PatchedContent<C> {
-    /// Lays `patch` over `original`, the content it was planned for.
+    /// Combines `patch` with `original`, the content it was planned for.
     pub fn new(original: C, patch: impl Into<Arc<Patch>>) -> Self {
         Self { original, patch: patch.into() }
     }

@@ -1,4 +1,4 @@
-//! Input: a random-access file. Output: whether it is a PE file (a Windows program or library).
+//! Input: a random-access file. Output: `true` if it is a PE file (a Windows program or library).
 
 use object::LittleEndian;
 use object::pe::{IMAGE_DOS_SIGNATURE, IMAGE_NT_SIGNATURE, ImageDosHeader};
@@ -7,7 +7,7 @@ use positioned_io::ReadAt;
 use crate::Error;
 use crate::image::{Source, cast};
 
-/// Whether the file is PE: a DOS header whose `e_lfanew` leads to the PE signature.
+/// `true` if the file is PE: a DOS header whose `e_lfanew` leads to the PE signature.
 pub fn is_pe(reader: &dyn ReadAt) -> Result<bool, Error> {
     let source = Source { reader };
     let present = |result: Result<Vec<u8>, Error>| match result {

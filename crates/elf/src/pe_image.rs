@@ -1,8 +1,8 @@
-//! Input: a PE file (a Windows program or library). Output: a [`Pe`], its sections, and a [`Patch`]
-//! that gives one of them another content.
+//! Input: a PE file (a Windows program or library). Output: a [`Pe`] with its sections, and a
+//! [`Patch`] that replaces the content of one of them.
 //!
-//! Addresses are relative to the image's base and never change, so a section can grow no further in
-//! memory than up to the next one; in the file it takes as much as it needs.
+//! Addresses are relative to the image's base and never change. So a section cannot grow beyond the
+//! start of the next one in memory, but there is no such limit in the file.
 
 use std::ops::Range;
 
@@ -22,24 +22,24 @@ use crate::{Error, Patch};
 /// A section of a PE file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeSection {
-    /// Its name, at most eight characters: `.hip_fat`.
+    /// Name of the section, at most eight characters: `.hip_fat`.
     pub name: String,
     /// Address, relative to the image's base.
     pub address: u64,
-    /// Bytes in memory.
+    /// Size in memory, in bytes.
     pub virtual_size: u64,
-    /// Its bytes in the file, padding included.
+    /// Range of its bytes in the file, including padding.
     pub file: Range<u64>,
 }
 
-/// What the headers of a 64-bit PE file say.
+/// The headers of a 64-bit PE file.
 #[derive(Debug, Clone)]
 pub struct Pe {
-    /// The machine it is for: 0x8664 is x86-64, 0xaa64 is ARM64.
+    /// The machine number: 0x8664 is x86-64, 0xaa64 is ARM64.
     pub machine: u16,
-    /// Whether it is a library (DLL) rather than a program.
+    /// `true` for a library (DLL), `false` for a program.
     pub is_library: bool,
-    /// The address that pointers in the file assume the image to be loaded at.
+    /// The load address that pointers in the file assume.
     pub image_base: u64,
     /// The sections, in the order of the table.
     pub sections: Vec<PeSection>,
@@ -48,7 +48,7 @@ pub struct Pe {
     /// File offsets of the headers.
     coff: u64,
     optional: u64,
-    /// Addresses, relative to the base, and sizes of the tables that the optional header names.
+    /// Addresses, relative to the base, and sizes of the tables that the optional header lists.
     pub(crate) directories: Vec<(u64, u64)>,
     table: u64,
 }
@@ -61,11 +61,11 @@ fn get<T: Pod>(source: Source<'_>, offset: u64, what: &'static str) -> Result<T,
 }
 
 impl Pe {
-    /// Reads the headers; `None` for 32-bit images, which HIP does not exist for. Ask
+    /// Reads the headers; `None` for 32-bit images, which HIP does not support. Call
     /// [`crate::is_pe`] first.
     ///
     /// # Errors
-    /// [`Error::Truncated`] and [`Error::Malformed`] for headers that are cut or lie.
+    /// [`Error::Truncated`] and [`Error::Malformed`] for headers that are cut or wrong.
     pub fn read(reader: &dyn ReadAt) -> Result<Option<Self>, Error> {
         let source = Source { reader };
         let dos: ImageDosHeader = get(source, 0, "DOS header")?;
@@ -114,10 +114,10 @@ impl Pe {
         Ok(Some(pe))
     }
 
-    /// The section of this name.
+    /// Returns the section of this name.
     ///
     /// # Errors
-    /// [`Error::Malformed`] when there are two.
+    /// [`Error::Malformed`] if two sections have this name.
     pub fn section(&self, name: &str) -> Result<Option<&PeSection>, Error> {
         let mut named = self.sections.iter().filter(|section| section.name == name);
         let first = named.next();
@@ -127,7 +127,8 @@ impl Pe {
         Ok(first)
     }
 
-    /// The file bytes from an address, relative to the base, to the end of its section.
+    /// Returns the range of file bytes from an address, relative to the base, to the end of its
+    /// section.
     pub fn mapped(&self, address: u64) -> Option<Range<u64>> {
         self.sections.iter().find_map(|section| {
             let skip = address.checked_sub(section.address)?;
@@ -140,14 +141,14 @@ impl Pe {
         self.table + index * size_of::<ImageSectionHeader>() as u64
     }
 
-    /// Gives the section `name` the `size` bytes of `content`, and writes `words` at addresses
-    /// relative to the base. What lies behind the section in the file moves; in memory everything
-    /// stays, and what the content leaves free is zero.
+    /// Replaces the content of the section `name` by the `size` bytes of `content`, and writes
+    /// `words` at addresses relative to the base. In the file, everything behind the section moves;
+    /// in memory everything keeps its address, and bytes that the content does not fill are zero.
     ///
     /// # Errors
-    /// [`Error::Section`] when there is no such section, when the content does not fit in front of
-    /// the next section in memory, or when the file is signed; [`Error::Pointer`] when a word is
-    /// nowhere in the file.
+    /// [`Error::Section`] if the section does not exist, if the content does not fit in front of
+    /// the next section in memory, or if the file is signed; [`Error::Pointer`] if a word is not in
+    /// the file.
     pub fn replace(
         &self,
         reader: &dyn ReadAt,
@@ -225,7 +226,7 @@ impl Pe {
             let place = self.coff + std::mem::offset_of!(ImageFileHeader, pointer_to_symbol_table) as u64;
             builder.bytes(place, &word(shift(symbols)).map_err(large)?);
         }
-        // Zero: there is none. Only drivers are checked.
+        // Zero means that there is no checksum. Windows only checks that of drivers.
         builder.bytes(self.optional + std::mem::offset_of!(ImageOptionalHeader64, check_sum) as u64, &[0; 4]);
         let Some(&(address, size)) = self.directories.get(IMAGE_DIRECTORY_ENTRY_DEBUG) else { return Ok(()) };
         let entry = size_of::<ImageDebugDirectory>() as u64;

@@ -1,5 +1,5 @@
-//! Input: a [`Pe`]. Output: the DLLs that it asks Windows for: with the import table when it is
-//! loaded, with the table of delayed imports when something in them is first called.
+//! Input: a [`Pe`]. Output: the DLLs that it imports: those in the import table are loaded with it,
+//! those in the table of delayed imports when one of their functions is first called.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -12,29 +12,29 @@ use crate::{Error, Pe};
 
 const IMPORTS: &str = "PE import table";
 const DELAYED: &str = "PE table of delayed imports";
-/// Bytes of an entry, and where in it the address of the name is.
+/// Bytes of an entry, and the offset of the name's address in it.
 const IMPORT: (u64, usize) = (20, 12);
 const DELAYED_IMPORT: (u64, usize) = (32, 4);
-/// The libraries with the most imports have some tens.
+/// Largest number of entries in a table; real libraries have some tens.
 const MOST: u64 = 512;
-/// Bytes behind the beginning of a table within which linkers put the names.
+/// Bytes behind the beginning of a table in which linkers put the names.
 const NEAR: u64 = 1 << 20;
-/// Bytes of the longest file name on Windows, and the zero behind it.
+/// Bytes of the longest file name on Windows, with the final zero.
 const LONGEST_NAME: u64 = 256;
 
-/// Names of DLLs as they are written in the file, in its order, each once; Windows takes no notice
-/// of upper and lower case.
+/// Names of DLLs as written in the file and in its order, without repetitions; Windows ignores
+/// upper and lower case.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Imports {
-    /// Without these it is not loaded.
+    /// DLLs without which it is not loaded.
     pub needed: Vec<String>,
-    /// These are looked for when they are used.
+    /// DLLs that are looked for when they are used.
     pub delayed: Vec<String>,
 }
 
 impl Pe {
-    /// Where in the file both tables are, and the names as linkers put them: what is worth having
-    /// before [`Pe::imports`] is called, for those who unpack the file to read it.
+    /// Returns the file ranges of both tables and of the names, which linkers put behind them. A
+    /// caller that unpacks the file should provide these before it calls [`Pe::imports`].
     pub fn import_places(&self) -> Vec<Range<u64>> {
         let tables = [IMAGE_DIRECTORY_ENTRY_IMPORT, IMAGE_DIRECTORY_ENTRY_DELAY_IMPORT];
         let addresses = tables.into_iter().filter_map(|table| self.directories.get(table)).map(|(address, _)| *address);

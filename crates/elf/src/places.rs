@@ -1,6 +1,6 @@
-//! Input: a file that can be read at random, but not cheaply: a member of an archive that is
-//! unpacked from its beginning. Output: which places of it [`crate::Elf::read`] and
-//! [`crate::DynamicSymbols::read`] will read.
+//! Input: a file with expensive random access: a member of an archive that is unpacked from its
+//! beginning. Output: the ranges that [`crate::Elf::read`] and [`crate::DynamicSymbols::read`] will
+//! read.
 
 use std::ops::Range;
 
@@ -12,18 +12,18 @@ use positioned_io::ReadAt;
 use crate::Error;
 use crate::image::{Image, Source, cast};
 
-/// The beginning, which has the file header, the program headers and often the notes.
+/// Bytes at the beginning, which has the file header, the program headers and often the notes.
 const HEAD: u64 = 64 << 10;
-/// The end, which has the section headers and their names, and what editors append: strings and
-/// symbols.
+/// Bytes at the end, which has the section headers and their names, and appended data of editors:
+/// strings and symbols.
 const TAIL: u64 = 4 << 20;
-/// More section headers than this are not kept beforehand.
+/// Largest range at the end that is kept, in bytes, even if there are more section headers.
 const LONGEST_TAIL: u64 = 16 << 20;
 const LARGEST: u64 = 16 << 20;
 
-/// The places that the headers of a file of `size` bytes are at: what [`crate::Elf::read`] reads
-/// first. Reads the first 64 KiB. Empty when it is no 64-bit ELF file; a place that does not exist
-/// does no harm.
+/// Returns the ranges with the headers of a file of `size` bytes, which [`crate::Elf::read`] reads
+/// first. Reads the first 64 KiB. Empty if it is not a 64-bit ELF file; a range may lie outside of
+/// the file.
 pub fn header_places(reader: &dyn ReadAt, size: u64) -> Result<Vec<Range<u64>>, Error> {
     const WHAT: &str = "file header";
     let source = Source { reader };
@@ -52,7 +52,8 @@ pub fn header_places(reader: &dyn ReadAt, size: u64) -> Result<Vec<Range<u64>>, 
     Ok(places)
 }
 
-/// The places of the dynamic strings, symbols and versions: what is read after the headers.
+/// Returns the ranges of the dynamic strings, symbols and versions, which are read after the
+/// headers.
 pub fn dynamic_places(reader: &dyn ReadAt) -> Result<Vec<Range<u64>>, Error> {
     let Some(image) = Image::read(Source { reader })? else { return Ok(Vec::new()) };
     let mut places = Vec::new();

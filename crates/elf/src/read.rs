@@ -1,4 +1,5 @@
-//! Input: a random-access file. Output: an [`Elf`], what its headers say about loading it.
+//! Input: a random-access file. Output: an [`Elf`], the parts of its headers that matter for
+//! loading it.
 
 use std::cell::Cell;
 
@@ -8,20 +9,21 @@ use positioned_io::ReadAt;
 use crate::image::{Image, Segment, Source};
 use crate::{Error, note, version};
 
-/// All names of needed libraries and versions together; real files have kilobytes.
+/// Largest size of all names of needed libraries and versions together, in bytes; real files have
+/// kilobytes.
 const NAMES_LIMIT: u64 = 16 << 20;
 
-/// What a file's ELF headers say. Text that is not UTF-8 (never seen outside of tests) is shown
-/// with replacement characters; edits keep the original bytes.
+/// The ELF headers of a file. Text that is not UTF-8 (never seen outside of tests) has replacement
+/// characters; edits keep the original bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Elf {
     /// `e_machine`: 62 is x86-64, 224 AMD GPU code, 183 AArch64.
     pub machine: u16,
-    /// What the file is for.
+    /// The purpose of the file.
     pub kind: Kind,
-    /// Whether it is a 64-bit file.
+    /// `true` for a 64-bit file.
     pub is_64: bool,
-    /// PT_INTERP: the dynamic loader the program asks for.
+    /// PT_INTERP: path of the program's dynamic loader.
     pub interpreter: Option<String>,
     /// DT_SONAME.
     pub soname: Option<String>,
@@ -29,11 +31,11 @@ pub struct Elf {
     pub needed: Vec<String>,
     /// DT_RPATH, entries joined with `:`.
     pub rpath: Option<String>,
-    /// DT_RUNPATH, entries joined with `:`. When present the loader ignores `rpath`.
+    /// DT_RUNPATH, entries joined with `:`. If it is present, the loader ignores `rpath`.
     pub runpath: Option<String>,
-    /// DT_FLAGS_1, the `DF_1_*` bits; zero without it.
+    /// DT_FLAGS_1, the `DF_1_*` bits; zero if the file has no such entry.
     pub flags_1: u64,
-    /// Versions needed of each library, in file order.
+    /// Versions needed from each library, in file order.
     pub version_needs: Vec<VersionNeed>,
     /// Names of the versions defined, without the base version (the file's own name).
     pub version_definitions: Vec<String>,
@@ -47,25 +49,25 @@ pub struct Elf {
     pub isa_needed: Option<u32>,
 }
 
-/// What an ELF file is for.
+/// The purpose of an ELF file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// A program the dynamic loader starts, position independent or not.
+    /// A program that the dynamic loader starts, position independent or not.
     Executable,
-    /// A program without dynamic loader (static, static-pie): it has no search path to edit.
+    /// A program without dynamic loader (static, static-pie), so without a search path to edit.
     StaticExecutable,
-    /// A shared library. Also GPU code objects, told apart by [`Elf::machine`].
+    /// A shared library. GPU code objects have this kind too; [`Elf::machine`] distinguishes them.
     SharedLibrary,
     /// An object file.
     Relocatable,
     /// A separate debug file (`objcopy --only-keep-debug`): headers of a program or library,
     /// without its content.
     DebugOnly,
-    /// A core dump or something private to an operating system.
+    /// A core dump or a type that is private to an operating system.
     Other,
 }
 
-/// The versions a file needs of one library.
+/// The versions that a file needs from one library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VersionNeed {
     /// The library's file name, as in DT_NEEDED.
@@ -77,11 +79,11 @@ pub struct VersionNeed {
 /// A section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
-    /// Its name, such as `.hip_fatbin`.
+    /// Name of the section, such as `.hip_fatbin`.
     pub name: String,
     /// `sh_type`: 8 (NOBITS) occupies no bytes of the file.
     pub kind: u32,
-    /// Virtual address, zero when not loaded.
+    /// Virtual address; zero if the section is not loaded.
     pub address: u64,
     /// File offset in bytes.
     pub offset: u64,
@@ -90,11 +92,11 @@ pub struct Section {
 }
 
 impl Elf {
-    /// Reads the headers of a file through bounded reads; `None` when it is not ELF.
+    /// Reads the headers of a file through bounded reads; `None` if it is not ELF.
     ///
     /// # Errors
     /// [`Error::Truncated`], [`Error::TooLarge`] or [`Error::Malformed`] name the structure that is
-    /// cut or lies; [`Error::Read`] when the reader fails.
+    /// cut or wrong; [`Error::Read`] if the reader fails.
     pub fn read(reader: &dyn ReadAt) -> Result<Option<Self>, Error> {
         let source = Source { reader };
         match Image::read(source)? {
@@ -105,7 +107,8 @@ impl Elf {
 
     pub(crate) fn from_image(image: &Image, source: Source<'_>) -> Result<Self, Error> {
         let strings = image.dynamic_strings()?;
-        // Names may overlap in the table, so that a small file could ask for any amount of them.
+        // Names may overlap in the table, so that a small file could require any amount of memory
+        // for them.
         let total = Cell::new(0);
         let text = |index| -> Result<String, Error> {
             let bytes = version::name(source, strings, index)?;
@@ -158,7 +161,7 @@ impl Elf {
         })
     }
 
-    /// The search path the loader honours: DT_RUNPATH, else DT_RPATH.
+    /// Returns the search path that the loader uses: DT_RUNPATH, else DT_RPATH.
     pub fn search_path(&self) -> Option<&str> {
         self.runpath.as_deref().or(self.rpath.as_deref())
     }
@@ -189,8 +192,8 @@ fn sections(image: &Image) -> Vec<Section> {
     named.collect()
 }
 
-/// ET_DYN is both: a program has DF_1_PIE or, from older linkers, an interpreter and no SONAME
-/// (libc.so.6 has both).
+/// Determines the kind of a file. ET_DYN can be a program or a library: a program has DF_1_PIE or,
+/// from older linkers, an interpreter and no SONAME (libc.so.6 has both).
 pub(crate) fn kind(image: &Image, has_interpreter: bool, has_soname: bool) -> Kind {
     let flags = image.dynamic.as_ref().and_then(|dynamic| dynamic.value(elf::DT_FLAGS_1)).unwrap_or(0);
     let is_pie = flags & elf::DF_1_PIE.0 != 0;

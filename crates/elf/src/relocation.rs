@@ -1,5 +1,5 @@
-//! Input: a random-access file. Output: which words of data the loader fills with addresses, and
-//! with which ones: the entries of DT_RELA and the words of DT_RELR, whose addends are in place.
+//! Input: a random-access file. Output: the words of data that the loader fills with addresses, and
+//! these addresses: the entries of DT_RELA and the words of DT_RELR, whose addends are in place.
 
 use object::elf;
 use positioned_io::ReadAt;
@@ -8,8 +8,7 @@ use crate::Error;
 use crate::dynamic_symbols::visit_symbols;
 use crate::image::{Image, Source};
 
-/// Relocations are read in windows of this many bytes, a multiple of the size of every kind of
-/// entry.
+/// Bytes in a window, in which relocations are read; a multiple of the size of every kind of entry.
 const WINDOW: u64 = 24 << 11;
 const RELA_SIZE: u64 = 24;
 const SYMBOL_SIZE: u64 = 24;
@@ -20,29 +19,30 @@ const WORD: u64 = 8;
 pub struct Relocation {
     /// Virtual address of the word.
     pub address: u64,
-    /// What the loader writes there.
+    /// The value that the loader writes.
     pub value: RelocatedValue,
-    /// Where the file says so.
+    /// The place of the relocation in the file.
     pub record: RelocationRecord,
 }
 
-/// What the loader writes into a relocated word.
+/// The value that the loader writes into a relocated word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RelocatedValue {
-    /// The address where the file is loaded plus this, a virtual address of the file.
+    /// The load address of the file plus this, a virtual address of the file.
     Relative(u64),
     /// The address of a symbol plus `addend` (`R_X86_64_64`).
     Symbol {
-        /// Number of the symbol in the dynamic symbol table.
+        /// Index of the symbol in the dynamic symbol table.
         index: u32,
         /// Added to the symbol's address.
         addend: i64,
     },
-    /// Something else: copies, thread-local offsets, functions called to find the address.
+    /// Another type of relocation: copies, thread-local offsets, functions called to find the
+    /// address.
     Other,
 }
 
-/// Where a relocation is written down.
+/// The place of a relocation in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RelocationRecord {
     /// An `Elf64_Rela` at this offset of the file.
@@ -56,7 +56,7 @@ pub enum RelocationRecord {
 ///
 /// # Errors
 /// [`Error::NotElf`], [`Error::Machine`], and [`Error::Truncated`] or [`Error::Malformed`] for
-/// tables that leave their segment; what `each` returns ends the walk.
+/// tables that leave their segment; an error of `each` ends the walk.
 pub fn relocations(reader: &dyn ReadAt, each: &mut dyn FnMut(&Relocation) -> Result<(), Error>) -> Result<(), Error> {
     let source = Source { reader };
     let image = Image::read(source)?.ok_or(Error::NotElf)?;
@@ -91,7 +91,8 @@ pub(crate) fn visit(
     packed(image, source, each)
 }
 
-/// DT_RELR: an even word is an address; an odd one has a bit for each of the 63 words that follow.
+/// Reads DT_RELR: an even word is an address; an odd one has a bit for each of the 63 words that
+/// follow.
 fn packed(
     image: &Image,
     source: Source<'_>,
@@ -124,7 +125,7 @@ fn packed(
     Ok(())
 }
 
-/// Words of the mapped file by address, which come in rising order: one read for many of them.
+/// Reads words of the mapped file at ascending addresses: one read for many of them.
 struct Words<'a> {
     image: &'a Image,
     source: Source<'a>,
@@ -147,7 +148,7 @@ impl Words<'_> {
     }
 }
 
-/// Offset and size of a table that the dynamic section names; it must lie in one segment.
+/// Returns offset and size of a table that the dynamic section lists; it must lie in one segment.
 fn table(
     image: &Image,
     address: elf::DynamicTag,
@@ -165,10 +166,11 @@ fn table(
     Ok(image.offset_of(address).map(|offset| (offset, size)))
 }
 
-/// The value of a symbol of the dynamic symbol table; `None` when the file does not define it.
+/// Returns the value of a symbol of the dynamic symbol table; `None` if the file does not define
+/// it.
 ///
 /// # Errors
-/// [`Error::NotElf`], [`Error::Machine`], and [`Error::Malformed`] when there is no such symbol.
+/// [`Error::NotElf`], [`Error::Machine`], and [`Error::Malformed`] if the symbol does not exist.
 pub fn dynamic_symbol(reader: &dyn ReadAt, index: u32) -> Result<Option<u64>, Error> {
     let source = Source { reader };
     let image = Image::read(source)?.ok_or(Error::NotElf)?;
@@ -187,11 +189,11 @@ pub(crate) fn symbol_value(image: &Image, source: Source<'_>, index: u32) -> Res
     Ok((section != elf::SHN_UNDEF.0).then(|| word(&bytes, 8)))
 }
 
-/// The names of the dynamic symbols that the file defines, in the order of the table.
+/// Returns the names of the dynamic symbols that the file defines, in the order of the table.
 ///
 /// # Errors
 /// [`Error::NotElf`], [`Error::Machine`], and [`Error::Truncated`] or [`Error::Malformed`] for
-/// tables that lie.
+/// tables that are wrong.
 pub fn exports(reader: &dyn ReadAt) -> Result<Vec<String>, Error> {
     let image = Image::read(Source { reader })?.ok_or(Error::NotElf)?;
     crate::edit::check_machine(&image)?;

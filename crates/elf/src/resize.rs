@@ -1,10 +1,10 @@
 //! Input: a [`SectionEdit`], a loaded section with its new content, and a random-access file.
 //! Output: a [`Patch`].
 //!
-//! Nothing but the section changes its address, so code and relocations stay as they are. A smaller
-//! content lets whole pages leave the file: what lies behind them moves up by as many pages, and
-//! the segment is split in two around the hole in memory. A larger one goes back into such a hole,
-//! or else into a new segment.
+//! Only the section may change its address, so code and relocations stay unchanged. With a smaller
+//! content, whole pages are removed from the file: everything behind them moves up by as many
+//! pages, and the segment is split in two around the hole in memory. A larger content goes back
+//! into such a hole, or else into a new segment.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
@@ -18,31 +18,31 @@ use crate::patch::{External, PatchBuilder};
 use crate::relocation::{self, RelocatedValue, RelocationRecord};
 use crate::{Error, Outcome, Patch, Patched, edit, rewrite, slot, symbols};
 
-/// A new content for a section that is mapped by the loader, such as `.hip_fatbin`, and for the
+/// A new content for a section that the loader maps, such as `.hip_fatbin`, and new values for the
 /// words that point into it.
 pub struct SectionEdit {
     /// Name of the section.
     pub section: String,
-    /// Its new content.
+    /// The new content.
     pub content: External,
-    /// Bytes of the new content.
+    /// Size of the new content in bytes.
     pub size: u64,
-    /// Words of data that point into the section: their virtual address, and where they shall
-    /// point, in bytes from the section's start. Relocations follow. No other word may be relocated
-    /// to an address inside the section.
+    /// Words of data that point into the section: their virtual address, and their new target in
+    /// bytes from the section's start. Relocations are updated. No other word may be relocated to
+    /// an address inside the section.
     pub pointers: Vec<(u64, u64)>,
     /// Other bytes to write, at virtual addresses.
     pub bytes: Vec<(u64, Vec<u8>)>,
 }
 
 impl SectionEdit {
-    /// Works out the patch. The file is neither loaded nor written; [`Patch::is_in_place`] tells
-    /// whether parts of it move.
+    /// Computes the patch. The file is neither loaded nor written; [`Patch::is_in_place`] is
+    /// `false` if parts of it move.
     ///
     /// # Errors
-    /// [`Error::NotElf`], [`Error::Machine`] for what is not edited; [`Error::Section`] when there
-    /// is no such section or others overlap it; [`Error::StillUsed`] when something else points
-    /// into it; [`Error::Pointer`] for pointers that nothing relocates or maps; and those of
+    /// [`Error::NotElf`], [`Error::Machine`] for files that cannot be edited; [`Error::Section`] if
+    /// the section does not exist or others overlap it; [`Error::StillUsed`] if something else
+    /// points into it; [`Error::Pointer`] for pointers that nothing relocates or maps; and those of
     /// [`crate::Elf::read`].
     pub fn plan(&self, reader: &dyn ReadAt) -> Result<Patch, Error> {
         let file = File::read(reader)?;
@@ -93,7 +93,7 @@ impl SectionEdit {
         Ok(index)
     }
 
-    /// Refuses to take content away from under something that this edit does not know.
+    /// Refuses to replace content that words unknown to this edit point to.
     fn check_references(&self, file: &File<'_>, index: usize) -> Result<(), Error> {
         let section = file.image.sections[index];
         let known: HashSet<u64> = self.pointers.iter().map(|&(address, _)| address).collect();
@@ -116,7 +116,7 @@ impl SectionEdit {
         })
     }
 
-    /// The content and what points at it, in the file as it has been laid out for them.
+    /// Writes the content and the pointers to it into the file, which has been resized for them.
     fn fill(&self, file: &File<'_>, index: usize) -> Result<Patch, Error> {
         let section = file.image.sections[index];
         let mut builder = PatchBuilder::new(file.size);
@@ -147,7 +147,7 @@ impl SectionEdit {
                     builder.bytes(record + 16, &target.to_le_bytes());
                     *done = true;
                 }
-                // The word itself, which is written below, is the addend.
+                // The addend is the word itself, which is written below.
                 (RelocationRecord::Packed, _) => {}
             }
             if matches!(relocation.record, RelocationRecord::Packed) {
@@ -186,13 +186,13 @@ impl<'a> File<'a> {
         Ok(Self { source, image, size: source.size()? })
     }
 
-    /// The file offset of `length` bytes at `address`.
+    /// Returns the file offset of `length` bytes at `address`.
     fn place(&self, address: u64, length: u64) -> Result<u64, Error> {
         let place = self.image.offset_of(address).filter(|_| self.image.mapped_after(address) >= length);
         place.ok_or(Error::Pointer { address, why: "nothing of the file is mapped there" })
     }
 
-    /// The dynamic symbols whose values satisfy `inside`, by number.
+    /// Returns the dynamic symbols whose values satisfy `inside`, by index.
     fn symbols_inside(&self, inside: &dyn Fn(u64) -> bool) -> Result<BTreeMap<u32, u64>, Error> {
         const SIZE: u64 = 24;
         let mut found = BTreeMap::new();
@@ -213,7 +213,7 @@ impl<'a> File<'a> {
         Ok(found)
     }
 
-    /// The segment that maps a section.
+    /// Returns the index of the segment that maps a section.
     fn owner(&self, section: &SectionHeader) -> Result<usize, Error> {
         let holds = |load: &Segment| load.is_load() && load.holds_offset(section.offset, section.file_size());
         let owner =
@@ -259,8 +259,8 @@ impl<'a> File<'a> {
         Ok(layout.builder.finish())
     }
 
-    /// Takes the whole pages between `used` and `cut_end` out of the file. `tail`: something
-    /// follows the section in its segment, which is split; the bytes from there up to `used` are in
+    /// Removes the whole pages between `used` and `cut_end` from the file. With `tail`, something
+    /// follows the section in its segment, which is split; the bytes from `tail` to `used` are in
     /// use.
     fn splice_out(&self, index: usize, new: u64, used: u64, cut_end: u64, tail: Option<u64>) -> Result<Patch, Error> {
         let section = self.image.sections[index];
@@ -303,7 +303,8 @@ impl<'a> File<'a> {
         Ok(layout.builder.finish())
     }
 
-    /// Where the segment behind a hole begins: at its first section, as GNU strip wants it.
+    /// Returns the offset at which the segment behind a hole begins: at its first section, because
+    /// GNU strip requires it.
     fn tail_start(&self, load: &Segment, end: u64) -> u64 {
         let sections = self.image.sections.iter().filter(|section| section.is_allocated() && section.file_size() > 0);
         let first =
@@ -327,8 +328,8 @@ impl<'a> File<'a> {
         self.move_out(index, new)
     }
 
-    /// Grows into free bytes or into the hole in memory behind the section; `None`: there is none,
-    /// or it is too small.
+    /// Grows into free bytes or into the hole in memory behind the section; `None` if neither is
+    /// large enough.
     fn grow_in_place(&self, index: usize, new: u64) -> Result<Option<Patch>, Error> {
         let section = self.image.sections[index];
         let owner = self.owner(&section)?;
@@ -350,8 +351,8 @@ impl<'a> File<'a> {
         let at = next.min(end.next_multiple_of(PAGE));
         let inserted = match later {
             Some(later) if (section.address + new).next_multiple_of(PAGE) > later.address => {
-                // The content ends in the page in which the next segment begins: the two become one
-                // again.
+                // The content ends in the page in which the next segment begins, so the two become
+                // one again.
                 let hole = (later.address - load.address).checked_sub(later.offset.wrapping_sub(load.offset));
                 let adjoins = next == later.offset && later.flags == load.flags;
                 match hole.filter(|_| adjoins && section.address + new <= later.address) {
@@ -386,7 +387,7 @@ impl<'a> File<'a> {
         Ok(true)
     }
 
-    /// Gives a section a segment of its own behind all others.
+    /// Moves a section into a new segment behind all others.
     fn move_out(&self, index: usize, new: u64) -> Result<Patch, Error> {
         let section = self.image.sections[index];
         let last = self.image.segments.iter().rposition(Segment::is_load);
@@ -395,8 +396,8 @@ impl<'a> File<'a> {
         layout.builder.zero(section.offset, section.file_size());
         let (segment, mut cursor) = layout.new_segment(last)?;
         cursor.align(0, PAGE);
-        // Symbols follow the section. One without bytes in the file has no range of offsets that
-        // could be moved.
+        // Symbols follow the section. A section without bytes in the file has no range of offsets
+        // that could be moved.
         let offset = if section.file_size() == 0 { u64::MAX } else { section.offset };
         layout.moves.push(Move {
             offset,
@@ -425,7 +426,7 @@ impl<'a> File<'a> {
     }
 }
 
-/// Lets a segment end at a file offset.
+/// Makes a segment end at a file offset.
 fn resize(segment: &mut Segment, end: u64) {
     segment.file_size = end - segment.offset;
     segment.memory_size = segment.file_size;
@@ -443,8 +444,8 @@ fn shift(image: &mut Image, to: impl Fn(u64) -> u64) {
     image.section_header_offset = to(image.section_header_offset);
 }
 
-/// Segments moved by pages may not be congruent to a larger alignment any more, which the loader
-/// checks.
+/// Lowers the alignment of segments that moved by pages and are no longer congruent to it: the
+/// loader checks that.
 fn align_pages(image: &mut Image) {
     for load in image.segments.iter_mut().filter(|segment| segment.is_load() && segment.align > PAGE) {
         if !load.address.wrapping_sub(load.offset).is_multiple_of(load.align) {
@@ -453,7 +454,7 @@ fn align_pages(image: &mut Image) {
     }
 }
 
-/// Makes one of two segments when the hole between them is filled.
+/// Joins two segments if the hole between them is filled.
 fn join(segments: &mut Vec<Segment>, index: usize) {
     let load = segments[index];
     let Some(&next) = segments.get(index + 1).filter(|next| next.is_load()) else { return };

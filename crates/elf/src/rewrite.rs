@@ -1,10 +1,10 @@
-//! Input: an [`Image`] and its dynamic section as it should be ([`Wanted`]). Output: a [`Patch`].
+//! Input: an [`Image`] and the desired dynamic section ([`Wanted`]). Output: a [`Patch`].
 //!
-//! Strings are never edited in place, as others may share their tails: `.dynstr` is copied to a new
-//! segment, or extended where it already is the last thing of the file, and new names are appended.
-//! The dynamic section is written in place when it fits (lld leaves no spare entry), else moved
-//! likewise. The new segment needs one more program header; `room` says which small sections have
-//! to leave the space behind the table for that.
+//! Strings are never edited in place, because others may share their tails: `.dynstr` is copied to
+//! a new segment, or extended if it already is at the end of the file, and new names are appended.
+//! The dynamic section is written in place if it fits (lld leaves no spare entry), else moved in
+//! the same way. The new segment needs one more program header; `room` decides which small sections
+//! have to leave the space behind the table for it.
 
 use std::collections::BTreeMap;
 
@@ -17,13 +17,13 @@ use crate::layout::{ALIGN, Cursor, Layout, Move, PAGE, SPARE, contains};
 use crate::{Error, Patch};
 
 const ENTRY_SIZE: u64 = size_of::<Dyn64<LittleEndian>>() as u64;
-/// A last segment up to this size is copied to the end of the file rather than followed by another
-/// one.
+/// Largest last segment, in bytes, that is copied to the end of the file so that no other one is
+/// needed.
 const COPY_LIMIT: u64 = 8 << 20;
-/// User space ends here on x86-64.
+/// End of the user address space on x86-64.
 const ADDRESS_LIMIT: u64 = 1 << 47;
 
-/// Plans the bytes. `size` is the file's.
+/// Plans the changed bytes. `size` is the size of the file.
 pub(crate) fn rewrite(
     image: Image,
     source: Source<'_>,
@@ -39,8 +39,8 @@ pub(crate) fn rewrite(
     Ok(rewriter.layout.builder.finish())
 }
 
-/// Refuses files in which something lies behind the end, where the new segment goes, and layouts no
-/// loader takes.
+/// Refuses files with sections behind the end, where the new segment goes, and layouts that loaders
+/// refuse.
 pub(crate) fn check(image: &Image, size: u64) -> Result<(), Error> {
     const WHAT: &str = "program header table";
     for section in &image.sections {
@@ -68,7 +68,7 @@ pub(crate) fn check(image: &Image, size: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// The names to append and where each name will be.
+/// The names to append, and the indices of all names.
 pub(crate) struct Names {
     index: BTreeMap<Vec<u8>, u64>,
     appended: Vec<u8>,
@@ -175,8 +175,8 @@ impl Rewriter<'_> {
         self.layout.write_headers()
     }
 
-    /// The segment that takes the new bytes and where they begin: the last one, extended, or a new
-    /// one.
+    /// Returns the segment for the new bytes and their position in it: the last segment, extended,
+    /// or a new one.
     fn open_segment(&mut self) -> Result<(usize, Cursor), Error> {
         let last = self.layout.image.segments.iter().rposition(Segment::is_load);
         let last = last.ok_or_else(|| Error::malformed("program header table", "no PT_LOAD"))?;
@@ -199,7 +199,7 @@ impl Rewriter<'_> {
         self.layout.new_segment(last)
     }
 
-    /// Moves a segment to the end of the file; in memory it stays where it is.
+    /// Moves a segment to the end of the file; its addresses stay the same.
     fn copy_to_end(&mut self, index: usize) -> Cursor {
         let load = self.layout.image.segments[index];
         let offset = self.layout.size + (load.address.wrapping_sub(self.layout.size) & (PAGE - 1));
@@ -215,7 +215,7 @@ impl Rewriter<'_> {
         Cursor { offset: offset + load.file_size, address: load.memory_end() }
     }
 
-    /// Whether the string table ends where the new bytes begin.
+    /// `true` if the string table ends where the new bytes begin.
     fn appends_strings_in_place(&self, names: &Names, cursor: Cursor) -> bool {
         let table = self.current.strings;
         let moved = self

@@ -1,16 +1,17 @@
-//! Input: an [`Image`] and the place behind its program header table. Output: which small sections
-//! have to move so that the table can grow there ([`Block`]s), or that it cannot.
+//! Input: an [`Image`] and the space behind its program header table. Output: the small sections
+//! that have to move so that the table can grow ([`Block`]s), or `None` if it cannot.
 //!
-//! Only what nothing but headers and the dynamic section refers to may move: the interpreter's
-//! name, notes, hash tables, symbols, versions and strings. Everything else (code, data,
-//! relocations, other tables) is fixed.
+//! Only sections to which nothing but headers and the dynamic section refers may move: the
+//! interpreter's name, notes, hash tables, symbols, versions and strings. Everything else (code,
+//! data, relocations, other tables) is fixed.
 
 use object::elf;
 
 use crate::image::{Image, Source};
 use crate::{Error, symbols};
 
-/// Without section headers, more unclaimed bytes than alignment explains may be anything.
+/// Bytes of padding that alignment can explain. Without section headers, larger gaps may hold
+/// anything.
 const PADDING: u64 = 16;
 
 /// A range of the file that can move as a whole.
@@ -18,7 +19,7 @@ const PADDING: u64 = 16;
 pub(crate) struct Block {
     pub(crate) offset: u64,
     pub(crate) length: u64,
-    /// Alignment its new place must keep.
+    /// Alignment that its new position must have, in bytes.
     pub(crate) align: u64,
 }
 
@@ -30,8 +31,8 @@ struct Claim {
     align: u64,
 }
 
-/// The blocks to move for the bytes `start..end`, behind the program header table, to be free.
-/// `None`: something that cannot move is there.
+/// Returns the blocks to move so that the bytes `start..end`, behind the program header table, are
+/// free. `None`: they hold something that cannot move.
 pub(crate) fn make(image: &Image, source: Source<'_>, start: u64, end: u64) -> Result<Option<Vec<Block>>, Error> {
     let table = image.program_header_offset;
     let mut loads = image.segments.iter().filter(|segment| segment.is_load() && segment.file_size > 0);
@@ -109,7 +110,7 @@ fn segment_claims(image: &Image) -> Vec<Claim> {
     claims.collect()
 }
 
-/// The section type and the dynamic tag of what only the dynamic section refers to.
+/// Section types and dynamic tags of tables to which only the dynamic section refers.
 const TABLES: [(elf::SectionType, elf::DynamicTag); 7] = [
     (elf::SHT_GNU_HASH, elf::DT_GNU_HASH),
     (elf::SHT_HASH, elf::DT_HASH),
@@ -143,8 +144,8 @@ fn section_claims(image: &Image, segments: &[Claim]) -> Vec<Claim> {
     claims.chain([section_table]).collect()
 }
 
-/// The tables the dynamic section names, for files without section headers. What it says no size of
-/// is fixed.
+/// Returns the tables that the dynamic section lists, for files without section headers. Tables of
+/// unknown size are fixed.
 fn dynamic_claims(image: &Image, source: Source<'_>) -> Result<Vec<Claim>, Error> {
     let Some(dynamic) = &image.dynamic else { return Ok(Vec::new()) };
     let mut claims = Vec::new();

@@ -1,10 +1,10 @@
 //! Input: an [`Image`] whose program header table is full, and bytes of the file that are about to
-//! be free. Output: a [`Slot`], a free program header (PT_NULL), and where the sections went that
-//! had to make room for it.
+//! be free. Output: a [`Slot`], a free program header (PT_NULL), and the new positions of the
+//! sections that had to move for it.
 //!
-//! A new segment at the end of the file, as edits of the dynamic section make it, would need a
-//! second header. So the sections go where a read-only segment is already: into the zeros behind
-//! one, up to the end of its page, or into the free bytes.
+//! A new segment at the end of the file, which edits of the dynamic section use, would need a
+//! second header. So the sections move to an existing read-only segment: into the zeros behind one,
+//! up to the end of its page, or into the free bytes.
 
 use std::ops::Range;
 
@@ -17,9 +17,9 @@ use crate::{Error, Patch};
 
 /// A free program header.
 pub(crate) struct Slot {
-    /// What has to be done for it; `None`: there was one.
+    /// The patch that makes it; `None` if the table had one already.
     pub(crate) patch: Option<Patch>,
-    /// The free bytes are taken up to here.
+    /// End of the used part of the free bytes, as file offset.
     pub(crate) taken: u64,
 }
 
@@ -29,8 +29,8 @@ struct Place {
     bytes: Range<u64>,
 }
 
-/// Makes a free header; `None`: no place has the room. `free` is a range of file bytes inside a
-/// segment.
+/// Makes a free header; `None` if there is no space for the sections that have to move. `free` is a
+/// range of file bytes inside a segment.
 pub(crate) fn make(image: &Image, source: Source<'_>, size: u64, free: Range<u64>) -> Result<Option<Slot>, Error> {
     if image.segments.iter().any(|segment| segment.kind == elf::PT_NULL.0) {
         return Ok(Some(Slot { patch: None, taken: free.start }));
@@ -74,7 +74,7 @@ fn places(image: &Image, source: Source<'_>, size: u64, free: &Range<u64>) -> Re
     Ok(places)
 }
 
-/// The zeros in front of the section that holds `inside`, which its alignment left.
+/// Returns the zeros of alignment in front of the section that holds `inside`.
 fn gap(image: &Image, source: Source<'_>, segment: usize, inside: u64) -> Result<Option<Range<u64>>, Error> {
     let sections = image.sections.iter().filter(|section| section.kind != elf::SHT_NULL.0 && section.file_size() > 0);
     let Some(end) = sections.map(|section| section.offset).filter(|&offset| offset <= inside).max() else {
@@ -90,7 +90,7 @@ fn gap(image: &Image, source: Source<'_>, segment: usize, inside: u64) -> Result
     Ok(is_free.then_some(start..end))
 }
 
-/// The zeros behind a segment, up to the end of its last page, that belong to nothing.
+/// Returns the unused zeros behind a segment, up to the end of its last page.
 fn slack(image: &Image, source: Source<'_>, size: u64, load: &Segment) -> Result<Option<Range<u64>>, Error> {
     let (start, address) = (load.file_end(), load.memory_end());
     let page_end = start.next_multiple_of(PAGE);
@@ -108,7 +108,7 @@ fn slack(image: &Image, source: Source<'_>, size: u64, load: &Segment) -> Result
     Ok(is_free.then_some(start..end))
 }
 
-/// Every range of the file that headers say something about.
+/// Returns every range of the file that a header describes.
 pub(crate) fn claims(image: &Image) -> impl Iterator<Item = Range<u64>> {
     let segments = image.segments.iter().map(|segment| segment.offset..segment.file_end());
     let sections = image.sections.iter().filter(|section| section.kind != elf::SHT_NULL.0);
@@ -116,14 +116,15 @@ pub(crate) fn claims(image: &Image) -> impl Iterator<Item = Range<u64>> {
     segments.chain(sections).chain(tables(image)).filter(|claim| claim.start < claim.end)
 }
 
-/// The tables of headers.
+/// Returns the ranges of the program header table and the section header table.
 pub(crate) fn tables(image: &Image) -> [Range<u64>; 2] {
     let (segments, sections) = (image.segments.len() as u64 * HEADER_SIZE, image.sections.len() as u64 * 64);
     let table = |offset: u64, length: u64| offset..offset.saturating_add(length);
     [table(image.program_header_offset, segments), table(image.section_header_offset, sections)]
 }
 
-/// The patch and where the bytes end that it uses of `place`; `None` when it is too small.
+/// Returns the patch, and the end of the bytes of `place` that it uses; `None` if the place is too
+/// small.
 fn with(
     image: &Image,
     source: Source<'_>,
@@ -136,7 +137,7 @@ fn with(
     let first = image.segments.iter().find(|segment| segment.is_load());
     let is_program = image.segment(elf::PT_INTERP).is_some();
     if blocks.is_none() && is_program && first.is_some_and(|first| base(first) != base(&load)) {
-        // Kernels before 5.18 take the table to be at the first segment's address plus its file
+        // Kernels before 5.18 assume that the table is at the first segment's address plus its file
         // offset.
         return Ok(None);
     }

@@ -1,14 +1,14 @@
-//! Input: the program headers of a library and its code. Output: whether it asks for a stack on
-//! which code can be run, and whether anything in it would run there.
+//! Input: the program headers of a library and its code. Output: `true` if it requests an
+//! executable stack, and `true` if it has code that needs one.
 //!
-//! The flag of `PT_GNU_STACK` is the linker's sum over all object files, and one file of assembler
+//! The flag of `PT_GNU_STACK` is the linker's sum over all object files. One file of assembler
 //! without a `.note.GNU-stack` section sets it for a whole library that never runs anything on a
 //! stack. The only code that does is what compilers make for nested functions whose address is
 //! taken (GCC: C, Ada, Fortran; LLVM: Fortran): a trampoline, a few instructions that are written
 //! to the stack when the function runs. On x86-64 it ends in `49 ff e3`, a jump through r11 in a
-//! form that no compiler emits as an instruction (that would be `41 ff e3`), so it is found where
-//! the code stores it: GCC as one constant of four bytes at every level of optimisation, LLVM as
-//! one of two bytes and one of one byte.
+//! form that no compiler emits as an instruction (that would be `41 ff e3`). So it is found in the
+//! code that stores it: GCC stores it as one constant of four bytes at every level of optimisation,
+//! LLVM as one of two bytes and one of one byte.
 
 use memchr::memmem;
 use object::elf;
@@ -17,40 +17,39 @@ use positioned_io::ReadAt;
 use crate::image::{Image, Source};
 use crate::{Elf, Error, Kind, PatchBuilder};
 
-/// Code is read in windows of this many bytes.
+/// Bytes in a window, in which code is read.
 const WINDOW: u64 = 1 << 20;
-/// Bytes of a window that the next one has as well: more than an instruction can have.
+/// Bytes that two windows share: more than the longest instruction.
 const OVERLAP: u64 = 16;
-/// What both compilers store of the jump.
+/// The bytes of the jump that both compilers store.
 const JUMP: [u8; 2] = [0x49, 0xff];
-/// The rest of it, as GCC stores it.
+/// The last byte of the jump in GCC's constant.
 const THROUGH_R11: u8 = 0xe3;
-/// How far before its constant an instruction can begin that stores two bytes: prefixes, opcode,
-/// operand and offset.
+/// Largest distance in bytes between the start of an instruction that stores two bytes and its
+/// constant: prefixes, opcode, operand and offset.
 const STORE: usize = 10;
 
 impl Elf {
-    /// Whether loading the file takes a stack on which code can be run: by the flag, or because
-    /// nothing says that it need not (x86-64). glibc before 2.41 makes the stack so; newer ones
-    /// refuse to load such a library at run time.
+    /// `true` if the loader makes the stack executable for this file: by the flag, or because the
+    /// file has no PT_GNU_STACK (x86-64). glibc before 2.41 makes the stack executable; newer
+    /// versions refuse to load such a library at run time.
     pub fn wants_executable_stack(&self) -> bool {
         let mut stacks = self.segments.iter().filter(|segment| segment.kind == elf::PT_GNU_STACK.0);
         stacks.next().is_none_or(|stack| is_executable(stack.flags))
     }
 
-    /// Whether the file is a library that has the flag although nothing in it needs it, so that
-    /// [`crate::StackFlag::Clear`] clears it.
+    /// `true` if the file is a library with the flag and without code that needs it, so that
+    /// [`crate::StackFlag::Clear`] clears the flag.
     ///
     /// # Errors
-    /// As [`Elf::runs_code_on_stack`].
+    /// As for [`Elf::runs_code_on_stack`].
     pub fn has_needless_stack_flag(&self, reader: &dyn ReadAt) -> Result<bool, Error> {
         let is_flagged =
             self.segments.iter().any(|segment| segment.kind == elf::PT_GNU_STACK.0 && is_executable(segment.flags));
         Ok(is_flagged && self.kind == Kind::SharedLibrary && !self.runs_code_on_stack(reader)?)
     }
 
-    /// Whether there is code in the file that puts code on the stack. All executable segments are
-    /// read.
+    /// `true` if the file has code that puts code on the stack. All executable segments are read.
     ///
     /// # Errors
     /// [`Error::Read`] and [`Error::Truncated`].
@@ -85,8 +84,7 @@ fn makes_trampoline(code: &[u8]) -> bool {
     })
 }
 
-/// Takes the flag away in a file whose headers are `image`. `None` when there is no header that has
-/// it.
+/// Clears the flag in a file whose headers are `image`. `None` if no header has it.
 pub(crate) fn clear(image: &Image, size: u64) -> Option<PatchBuilder> {
     const HEADER: u64 = size_of::<elf::ProgramHeader64<object::LittleEndian>>() as u64;
     const FLAGS: u64 = std::mem::offset_of!(elf::ProgramHeader64<object::LittleEndian>, p_flags) as u64;
@@ -111,7 +109,7 @@ mod tests {
         for code in gcc.into_iter().chain(llvm) {
             assert!(makes_trampoline(code), "{code:x?}");
         }
-        // inc %r8; a jump through r11; a store of another constant; nothing.
+        // These are inc %r8, a jump through r11, a store of another constant, and nothing.
         let others: [&[u8]; 4] = [b"\x49\xff\xc0\xc3", b"\x41\xff\xe3", b"\x66\xc7\x00\x49\xbb", b""];
         for code in others {
             assert!(!makes_trampoline(code), "{code:x?}");

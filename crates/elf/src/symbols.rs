@@ -1,5 +1,5 @@
-//! Input: an [`Image`]. Output: how many dynamic symbols there are and how large their hash tables
-//! are, which only the hash tables themselves tell when there are no section headers.
+//! Input: an [`Image`]. Output: the number of dynamic symbols and the sizes of their hash tables.
+//! Without section headers, only the hash tables themselves contain these numbers.
 
 use object::elf;
 use object::endian::{Endianness, U32};
@@ -8,10 +8,11 @@ use crate::Error;
 use crate::image::{Image, Source, cast};
 
 const WHAT: &str = "symbol hash table";
-/// A chain holds the symbols of one bucket, a handful.
+/// Largest number of symbols in a chain, which holds the symbols of one bucket; real chains have a
+/// handful.
 const CHAIN_LIMIT: usize = 1 << 16;
 
-/// The number of dynamic symbols, from the section headers or else from a hash table.
+/// Returns the number of dynamic symbols, from the section headers or else from a hash table.
 pub(crate) fn count(image: &Image, source: Source<'_>) -> Result<Option<u64>, Error> {
     if let Some(section) = image.sections.iter().find(|section| section.kind == elf::SHT_DYNSYM.0) {
         return Ok(Some(section.size / image.symbol_size()));
@@ -19,9 +20,9 @@ pub(crate) fn count(image: &Image, source: Source<'_>) -> Result<Option<u64>, Er
     count_hashed(image, source)
 }
 
-/// The number of dynamic symbols of the table at `address` (DT_SYMTAB), from the section header of
-/// that table or else from a hash table; `None` where only needed symbols are, which `.gnu.hash`
-/// does not count.
+/// Returns the number of dynamic symbols of the table at `address` (DT_SYMTAB), from the section
+/// header of that table or else from a hash table; `None` if all symbols are needed ones, which
+/// `.gnu.hash` does not count.
 pub(crate) fn dynamic_count(image: &Image, source: Source<'_>, address: u64) -> Result<Option<u64>, Error> {
     let mut tables = image.sections.iter().filter(|section| section.kind == elf::SHT_DYNSYM.0);
     match tables.find(|section| section.address == address && section.size > 0) {
@@ -37,13 +38,13 @@ fn count_hashed(image: &Image, source: Source<'_>) -> Result<Option<u64>, Error>
     Ok(gnu(image, source)?.and_then(|(_, count)| count))
 }
 
-/// The size of DT_HASH in bytes.
+/// Returns the size of DT_HASH in bytes.
 pub(crate) fn hash_size(image: &Image, source: Source<'_>) -> Result<Option<u64>, Error> {
     let Some(offset) = place(image, elf::DT_HASH) else { return Ok(None) };
     Ok(Some((2 + number(image, source, offset)? + number(image, source, offset + 4)?) * 4))
 }
 
-/// The size of DT_GNU_HASH in bytes.
+/// Returns the size of DT_GNU_HASH in bytes.
 pub(crate) fn gnu_hash_size(image: &Image, source: Source<'_>) -> Result<Option<u64>, Error> {
     Ok(gnu(image, source)?.map(|(size, _)| size))
 }
@@ -58,8 +59,8 @@ fn number(image: &Image, source: Source<'_>, offset: u64) -> Result<u64, Error> 
     Ok(word.get(image.endian).into())
 }
 
-/// The size of the GNU hash table and, where a symbol is exported, the number of symbols: the last
-/// chain's end.
+/// Returns the size of the GNU hash table and, if a symbol is exported, the number of symbols,
+/// which is the last chain's end.
 fn gnu(image: &Image, source: Source<'_>) -> Result<Option<(u64, Option<u64>)>, Error> {
     let Some(offset) = place(image, elf::DT_GNU_HASH) else { return Ok(None) };
     let header: elf::GnuHashHeader<Endianness> =

@@ -1,5 +1,5 @@
-//! Input: the `.gnu.version_r` and `.gnu.version_d` chains of an [`Image`]. Output: which versions
-//! of which library the file needs, and which it defines.
+//! Input: the `.gnu.version_r` and `.gnu.version_d` chains of an [`Image`]. Output: the versions
+//! that the file needs from each library, and those that it defines.
 
 use object::elf::{self, Vernaux, Verneed};
 use object::endian::Endianness;
@@ -7,10 +7,10 @@ use object::endian::Endianness;
 use crate::Error;
 use crate::image::{Image, Source, StringTable, cast};
 
-/// Real files have some dozens; a lying chain ends here.
+/// Largest number of entries; real files have some dozens, and a wrong chain may be endless.
 const CHAIN_LIMIT: usize = 1 << 18;
 
-/// The versions needed of one library: one `Verneed` with its chain.
+/// The versions needed from one library: one `Verneed` with its chain.
 #[derive(Debug, Clone)]
 pub(crate) struct NeedRecord {
     /// File offset of the `Verneed`.
@@ -27,11 +27,11 @@ pub(crate) struct NeedRecord {
 pub(crate) struct NeedVersion {
     /// Index of the version's name in the dynamic strings.
     pub(crate) name: u64,
-    /// The number that `.gnu.version` uses for it.
+    /// The number of the version in `.gnu.version`.
     pub(crate) number: u16,
 }
 
-/// Walks the chain DT_VERNEED points to.
+/// Reads the chain at DT_VERNEED.
 pub(crate) fn needs(image: &Image, source: Source<'_>) -> Result<Vec<NeedRecord>, Error> {
     const WHAT: &str = "table of needed versions";
     let endian = image.endian;
@@ -73,13 +73,13 @@ pub(crate) fn needs(image: &Image, source: Source<'_>) -> Result<Vec<NeedRecord>
 pub(crate) struct Definition {
     /// Index of the version's name in the dynamic strings.
     pub(crate) name: u64,
-    /// The number that `.gnu.version` uses for it.
+    /// The number of the version in `.gnu.version`.
     pub(crate) number: u16,
-    /// Whether it is the file's own name rather than a version.
+    /// `true` if it is the file's own name, not a version.
     pub(crate) is_base: bool,
 }
 
-/// Walks the chain DT_VERDEF points to.
+/// Reads the chain at DT_VERDEF.
 pub(crate) fn definitions(image: &Image, source: Source<'_>) -> Result<Vec<Definition>, Error> {
     const WHAT: &str = "table of defined versions";
     type Verdef = elf::Verdef<Endianness>;
@@ -116,7 +116,7 @@ fn step(steps: &mut usize, what: &'static str) -> Result<(), Error> {
     Ok(())
 }
 
-/// The file offset of a chain and its number of entries.
+/// Returns the file offset of a chain and its number of entries.
 fn chain_start(
     image: &Image,
     start: elf::DynamicTag,

@@ -1,6 +1,9 @@
-//! The editor against every library and program of real ROCm packages that loads on this machine.
+//! Edits every library and program of real ROCm packages that loads on this machine.
 //!
-//! `ROCWHEEL_REAL_DEBS=FOLDER cargo test -p elf --features real --test real -- --nocapture`, where
+//! ```text
+//! ROCWHEEL_REAL_DEBS=FOLDER cargo test -p rocwheel-elf --features real --test real -- --nocapture
+//! ```
+//!
 //! FOLDER holds .deb files that need nothing outside of it and the system. Debian packages: gcc,
 //! binutils, dpkg.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -55,7 +58,7 @@ impl Root {
         let mut command = Command::new(self.folder.path().join("runner"));
         command.arg(file);
         if kind == Kind::Executable {
-            // The loader does all its work and lists the libraries instead of starting the program.
+            // The loader does all its work and lists the libraries, but does not start the program.
             rocwheel_testing::make_program(file);
             command = Command::new(file);
             command.env("LD_TRACE_LOADED_OBJECTS", "1").env("LD_WARN", "1").env("LD_BIND_NOW", "1");
@@ -183,8 +186,8 @@ fn every_real_file_survives_edits_and_strip() {
     assert!(libraries >= 20, "only {libraries} libraries load here");
 }
 
-/// Every ELF file of the packages of `ROCWHEEL_REAL_DEBS`, and of a folder in
-/// `ROCWHEEL_REAL_LIBRARIES` if one is named.
+/// Compares every ELF file of the packages of `ROCWHEEL_REAL_DEBS`, and of a folder in
+/// `ROCWHEEL_REAL_LIBRARIES` if that is set.
 #[test]
 fn every_dynamic_symbol_is_what_readelf_says() {
     let packages = std::env::var_os("ROCWHEEL_REAL_DEBS").expect("set ROCWHEEL_REAL_DEBS to a folder of .deb files");
@@ -199,7 +202,7 @@ fn every_dynamic_symbol_is_what_readelf_says() {
     for file in all.into_iter().filter(|file| read(file).is_some_and(|elf| elf.kind != Kind::DebugOnly)) {
         let expected = oracle::readelf_symbols(&file);
         let ours = oracle::our_symbols(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-        // Object files have a symbol table of their own and nothing dynamic.
+        // Object files have a different symbol table and no dynamic symbols.
         assert!(ours == expected, "{}:\n{}", file.display(), difference(&ours, &expected));
         let compact = DynamicSymbols::read(fs_err::File::open(&file).unwrap().file()).unwrap();
         assert!(compact.defined() + compact.undefined().count() <= ours.len(), "{}", file.display());
@@ -208,7 +211,7 @@ fn every_dynamic_symbol_is_what_readelf_says() {
         largest = largest.max((ours.len(), file));
     }
     eprintln!("{symbols} symbols of {compared} files compared; the most are {} in {}", largest.0, largest.1.display());
-    // Debian 12 has 33 of them, and its LLVM 46,324 of the symbols.
+    // The packages of Debian 12 have 33 such files, and 46,324 of the symbols are in its LLVM.
     assert!(compared >= 30 && symbols > 50_000, "only {symbols} symbols of {compared} files");
 }
 

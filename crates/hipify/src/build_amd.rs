@@ -7,48 +7,48 @@ use serde::Serialize;
 use crate::python::{Parser, Token, TokenKind, Value, tokens};
 use crate::{Error, Launches};
 
-/// Where the settings are in a tree.
+/// Path of the settings in a tree.
 pub const FILE: &str = "tools/amd_build/build_amd.py";
 
-/// What PyTorch converts.
+/// The files that PyTorch converts, and how.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BuildAmd {
-    /// Patterns of files.
+    /// Patterns of files to convert, relative to the tree.
     pub includes: Vec<String>,
-    /// Patterns of files that are left out.
+    /// Patterns of files that are skipped.
     pub ignores: Vec<String>,
-    /// Files of other kinds that are converted as well.
+    /// Files with other endings that are converted as well.
     pub extra_files: Vec<String>,
-    /// Texts that are replaced in some files before anything is converted.
+    /// Replacements in some files, which come before the conversion.
     pub edits: Vec<Edits>,
-    /// Whether launches stay; `None` when the ROCm on the machine decides (`lib/.hipInfo` of
-    /// `HIP_PATH`).
+    /// The treatment of kernel launches; `None` if the ROCm on the machine decides (`lib/.hipInfo`
+    /// of `HIP_PATH`).
     pub launches: Option<Launches>,
-    /// A header whose HIP form is copied to another name afterwards.
+    /// A header whose HIP form is then copied to another name.
     pub copy: Option<Copy>,
 }
 
 /// Replacements in a list of files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Edits {
-    /// Paths of the files; those that are missing do not count.
+    /// Paths of the files; missing ones are ignored.
     pub files: Vec<String>,
-    /// Texts and what they become, in order.
+    /// Texts and their replacements, in order.
     pub replacements: Vec<(String, String)>,
 }
 
-/// A file that is converted and copied.
+/// A file that is converted, and a copy of its result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Copy {
-    /// The source.
+    /// Path of the source.
     pub source: String,
-    /// The result.
+    /// Path of the result.
     pub from: String,
-    /// Its second name.
+    /// Path of the copy.
     pub to: String,
 }
 
-/// The settings of the tree, if it has some.
+/// Reads the settings of a tree; `None` for a tree without them.
 pub fn read(tree: &Path) -> Result<Option<BuildAmd>, Error> {
     let path = tree.join(FILE);
     if !path.is_file() {
@@ -57,7 +57,7 @@ pub fn read(tree: &Path) -> Result<Option<BuildAmd>, Error> {
     parse(&fs_err::read_to_string(&path)?, &path.display().to_string()).map(Some)
 }
 
-/// The settings in a text; `path` is for errors.
+/// Parses the settings; `path` is for error messages.
 pub fn parse(text: &str, path: &str) -> Result<BuildAmd, Error> {
     let tokens = tokens(text).map_err(|unreadable| unreadable.at(path))?;
     let script = Script { tokens: &tokens, path };
@@ -102,10 +102,10 @@ impl Script<'_> {
         }
     }
 
-    /// The first list of texts that is given a name.
+    /// The first list of texts that is assigned to `name`.
     fn list(&self, name: &str) -> Result<Option<Vec<String>>, Error> {
         for at in 0..self.tokens.len() {
-            // Not a list comprehension, which begins with a name.
+            // Not a list comprehension: it begins with a name.
             let literal = self.text(at + 3).is_some() || self.is(at + 3, ']');
             if self.name(at) == Some(name) && self.is(at + 1, '=') && self.is(at + 2, '[') && literal {
                 let value =
@@ -117,7 +117,7 @@ impl Script<'_> {
         Ok(None)
     }
 
-    /// `for … in LIST:` with `[function(line) for line in …]` in it.
+    /// Every `for … in LIST:` that contains `[function(line) for line in …]`.
     fn edits(&self) -> Result<Vec<Edits>, Error> {
         let mut edits = Vec::new();
         for at in 0..self.tokens.len() {
@@ -135,7 +135,7 @@ impl Script<'_> {
         Ok(edits)
     }
 
-    /// The `.replace("…", "…")` of a function.
+    /// The arguments of each `.replace("…", "…")` in a function.
     fn replacements(&self, function: &str) -> Option<Vec<(String, String)>> {
         let begin = self.definition(function)?;
         let mut replacements = Vec::new();
@@ -148,7 +148,7 @@ impl Script<'_> {
         (!replacements.is_empty()).then_some(replacements)
     }
 
-    /// Whether the question for the compiler has one answer.
+    /// The result of `is_hip_clang`; `None` if it depends on the machine.
     fn launches(&self) -> Option<Launches> {
         let Some(begin) = self.definition("is_hip_clang") else { return Some(Launches::Convert) };
         let body = begin..self.block_end(begin);
@@ -167,7 +167,7 @@ impl Script<'_> {
             .map(|at| at + 2)
     }
 
-    /// Where the next statement of the first column begins.
+    /// Index of the next statement in the first column.
     fn block_end(&self, begin: usize) -> usize {
         let rest = self.tokens.iter().enumerate().skip(begin);
         let mut rest = rest.filter(|(_, token)| token.column == 0 && token.kind != TokenKind::LineEnd);

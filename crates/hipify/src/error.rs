@@ -1,27 +1,27 @@
-//! What can go wrong, with the file and the line.
+//! The errors of this crate, with file and line.
 
 use std::fmt;
 use std::io;
 
 use rocwheel_report::{Exit, Hint};
 
-/// A place where the original hangs, crashes or loses something.
+/// A line at which the original hangs, crashes or loses something.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Trouble {
     /// Line, from 1.
     pub line: usize,
-    /// What it is.
+    /// The kind of problem.
     pub problem: Problem,
 }
 
-/// Kinds of places where the original gives no result, or one that lacks something.
+/// Kinds of problems for which the original gives no result or an incomplete one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum Problem {
     /// The original ends with an exception.
     #[error("a byte that is not UTF-8")]
     InvalidText,
-    /// The original loops for ever.
+    /// The original loops forever.
     #[error("`<<<` without `>>>`")]
     OpenLaunch,
     /// The original ends with an exception.
@@ -30,20 +30,20 @@ pub enum Problem {
     /// The original ends with an exception.
     #[error("a kernel launch without both grid and block between `<<<` and `>>>`")]
     FewArguments,
-    /// The original puts text between all characters of the file.
+    /// The original inserts text between all characters of the file.
     #[error("no `(` after `>>>`")]
     NoCall,
-    /// The original does not see it, often because of `\\"` in a string before it.
+    /// The original does not recognise it, often because of `\\"` in an earlier string.
     #[error("a kernel launch that would not be converted")]
     LostLaunch,
 }
 
-/// A [`Trouble`] and the file it is in.
+/// A [`Trouble`] and its file.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Place {
     /// Path of the file, relative to the tree.
     pub path: String,
-    /// The line and what is there.
+    /// The line and the problem.
     #[serde(flatten)]
     pub trouble: Trouble,
 }
@@ -54,119 +54,119 @@ impl fmt::Display for Place {
     }
 }
 
-/// Errors of this crate. Paths are as the user gave them, or relative to the tree.
+/// Errors of this crate. Paths are as the user wrote them, or relative to the tree.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The tree is missing, or no folder.
+    /// The tree does not exist or is not a folder.
     #[error("`{0}` is not a folder")]
     NoTree(String),
-    /// There are no tables where they were looked for.
+    /// The tables were not found.
     #[error("`{0}` has no tables of CUDA and HIP names")]
     NoTables(String),
-    /// The tables belong to an algorithm that is not known.
+    /// The tables belong to an unknown algorithm.
     #[error("`{path}`: version `{version}` of hipify is not known")]
     UnknownVersion {
         /// The file with the version.
         path: String,
-        /// What it says.
+        /// The version in that file.
         version: String,
     },
-    /// The version and the form of the tables contradict each other.
+    /// The version contradicts the form of the tables.
     #[error("`{path}` says version `{version}`, but its tables have the form of the other algorithm")]
     WrongForm {
         /// The file with the tables.
         path: String,
-        /// The version beside it.
+        /// The version in the file beside it.
         version: String,
     },
-    /// Python that is more than literals.
+    /// Python code other than literals.
     #[error("`{path}`, line {line}: {message}")]
     NotLiteral {
-        /// The Python file.
+        /// Path of the Python file.
         path: String,
         /// Line, from 1.
         line: usize,
-        /// What is there.
+        /// A description of the code.
         message: String,
     },
-    /// A list that PyTorch's own settings must have.
+    /// PyTorch's own settings lack a required list.
     #[error("`{path}` has no list `{name}`")]
     NoList {
-        /// The Python file.
+        /// Path of the Python file.
         path: String,
         /// The name of the list.
         name: &'static str,
     },
-    /// A pattern that cannot be understood.
+    /// An invalid pattern.
     #[error("`{0}` is not a pattern")]
     Pattern(String, #[source] Box<regex::Error>),
     /// A file name that is not UTF-8.
     #[error("the name `{0}` is not UTF-8")]
     Name(String),
-    /// A source that is no regular file.
+    /// A source that is not a regular file.
     #[error("`{0}` is not a regular file")]
     NotAFile(String),
-    /// What must be there and is not.
+    /// A required file is missing.
     #[error("`{path}` is missing, which {wanted_by} names")]
     Missing {
         /// Path relative to the tree.
         path: String,
-        /// Who names it.
+        /// The file that refers to it.
         wanted_by: &'static str,
     },
-    /// Something would be written outside of the tree.
+    /// A result would be written outside the tree.
     #[error("`{0}` is a link that leaves the tree, or is behind one: nothing is written there")]
     Outside(String),
-    /// Two sources with one result.
+    /// Two sources have the same result path.
     #[error("`{first}` and `{second}` would both become `{output}`")]
     SameOutput {
-        /// A source.
+        /// Path of a source, relative to the tree.
         first: String,
-        /// Another one.
+        /// Path of the other source, relative to the tree.
         second: String,
-        /// Their result.
+        /// The path of both results.
         output: String,
     },
-    /// The result of one source is another source.
+    /// The result of one source would replace another source.
     #[error("`{source_path}` would become `{output}`, which is itself a source to convert")]
     Overwrites {
         /// The source that is converted.
         source_path: String,
-        /// The other source.
+        /// The path of the result, which is also the other source.
         output: String,
     },
-    /// The output folder is in use.
+    /// The output folder exists already.
     #[error("`{0}` exists already")]
     OutputExists(String),
-    /// The output folder is inside of the tree.
+    /// The output folder is inside the tree.
     #[error("`{0}` is in the tree that is to be copied")]
     OutputInside(String),
-    /// A run that was killed has left the tree half converted.
+    /// A killed run has left the tree half converted.
     #[error("a conversion of `{0}` was killed before it was complete")]
     Unfinished(String),
-    /// Another run works there.
+    /// Another run is converting the tree.
     #[error("another run converts `{0}`")]
     Locked(String),
-    /// What a killed run has left cannot be taken back.
+    /// The files that a killed run wrote cannot be undone.
     #[error("a conversion of `{tree}` was killed, and of what it wrote `{}` changed since", changed.join("`, `"))]
     ChangedSince {
-        /// The tree.
+        /// Path of the tree.
         tree: String,
-        /// Paths relative to it.
+        /// Paths relative to the tree of the files that have changed since.
         changed: Vec<String>,
     },
     /// The journal of a killed run cannot be read.
     #[error("could not understand `{path}`, which a conversion that was killed left: {reason}")]
     Journal {
-        /// The journal.
+        /// Path of the journal.
         path: String,
-        /// What is wrong.
+        /// The reason, for example a JSON error.
         reason: String,
     },
-    /// Places where the original gives no result.
+    /// Problems for which the original gives no result.
     #[error("{}", places(.0))]
     Defects(Vec<Place>),
-    /// Reading or writing.
+    /// Reading or writing failed.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The user stopped the work.
@@ -174,7 +174,7 @@ pub enum Error {
     Interrupted(#[from] rocwheel_report::Interrupted),
 }
 
-/// The first places, one a line.
+/// A list of the first places, one per line.
 fn places(places: &[Place]) -> String {
     const SHOWN: usize = 20;
     if let [place] = places {

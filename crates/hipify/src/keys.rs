@@ -1,5 +1,5 @@
-//! Input: words and what they become. Output: a text with every word replaced by the rules of the
-//! original.
+//! Input: words and their replacements. Output: a text in which every word is replaced by the rules
+//! of the original.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use crate::word::{gap_after, gap_before};
 
 const NONE: u32 = u32::MAX;
 
-/// Which characters may stand beside a word.
+/// The characters that may be next to a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Boundaries {
-    /// One on each side, and no word character.
+    /// A character on each side that is not a word character.
     Required,
-    /// Any, or none.
+    /// Any character, or none.
     Free,
 }
 
@@ -21,22 +21,22 @@ pub(crate) enum Boundaries {
 #[derive(Debug, Clone)]
 pub(crate) struct Keys {
     nodes: Vec<Node>,
-    /// Children of all nodes, those of one node side by side and sorted.
+    /// The children of all nodes; those of one node are contiguous and sorted.
     edges: Vec<(u8, u32)>,
     entries: Vec<Entry>,
-    /// What the words begin with, a bit for each: most places are dismissed without a look at the
-    /// trie.
+    /// A bit for each possible beginning of a word. It rules out most positions without a search in
+    /// the trie.
     begins: Box<[u64; BEGINS]>,
-    /// Bytes at the beginning of a word that [`begin`] looks at: four, or fewer when a word is
-    /// shorter.
+    /// Number of bytes at the beginning of a word that [`begin`] hashes: four, or fewer if a word
+    /// is shorter.
     length: usize,
-    /// Bytes that are no word characters and that a word begins with.
+    /// Bytes that begin a word and are not word characters.
     others: Vec<u8>,
 }
 
-/// Size of the table of beginnings, in 64 bits.
+/// Size of the table of beginnings, in units of 64 bits.
 const BEGINS: usize = 1024;
-/// Bytes that are looked at together.
+/// Number of bytes that are classified together.
 const PAGE: usize = 64;
 
 #[derive(Debug, Clone, Copy)]
@@ -50,11 +50,11 @@ struct Node {
 struct Entry {
     word: String,
     value: String,
-    /// Where the value has the word itself in it.
+    /// The offsets of the word within its own value.
     inside: Vec<usize>,
 }
 
-/// How often each word was replaced.
+/// The number of replacements of each word.
 pub(crate) type Counts = BTreeMap<String, u64>;
 
 impl Keys {
@@ -83,7 +83,7 @@ impl Keys {
         keys
     }
 
-    /// Whether a word may begin with what stands at `at`.
+    /// `false` if no word begins at `at`.
     fn may_begin(&self, bytes: &[u8], at: usize) -> bool {
         bytes.get(at..at + self.length).is_some_and(|first| {
             let (place, bit) = begin(first);
@@ -91,8 +91,9 @@ impl Keys {
         })
     }
 
-    /// For each byte of a page whether a word may begin there by the kind of that byte and of the
-    /// one before, the first in the lowest bit; and whether the last byte is a word character.
+    /// A bit for each byte of a page, the first in the lowest bit: 1 if a word may begin there,
+    /// judging by that byte and the one before. The second result is `true` if the last byte is a
+    /// word character. `before` is that result for the previous page.
     fn places(&self, page: &[u8; PAGE], before: bool, boundaries: Boundaries) -> (u64, bool) {
         let word = mask(page, is_word);
         let begin = self.others.iter().fold(word, |begin, other| begin | mask(page, |byte| byte == *other));
@@ -100,7 +101,7 @@ impl Keys {
         (begin & !inside, word >> (PAGE - 1) != 0)
     }
 
-    /// Makes the node of the sorted entries `from..to`, which agree in the first `depth` bytes.
+    /// Adds the node for the sorted entries `from..to`, which share their first `depth` bytes.
     fn node(&mut self, from: usize, to: usize, depth: usize) -> u32 {
         let index = self.nodes.len();
         let here = self.entries.get(from).is_some_and(|entry| from < to && entry.word.len() == depth);
@@ -130,7 +131,7 @@ impl Keys {
         edges.iter().find(|(label, _)| *label == byte).map(|&(_, child)| child)
     }
 
-    /// The longest word at `at` that may stand there.
+    /// The longest word at `at` whose neighbours `boundaries` allows.
     fn find(&self, text: &str, at: usize, boundaries: Boundaries) -> Option<&Entry> {
         let bytes = text.as_bytes();
         let (mut node, mut best) = (0, NONE);
@@ -145,8 +146,8 @@ impl Keys {
         self.entries.get(best as usize)
     }
 
-    /// Replaces from left to right; `preferred` values come before those of the words themselves.
-    /// `None` when nothing was replaced.
+    /// Replaces words from left to right. The values in `preferred` take precedence over the words'
+    /// own. `None` if nothing was replaced.
     pub(crate) fn replace(
         &self,
         text: &str,
@@ -157,7 +158,7 @@ impl Keys {
     ) -> Option<String> {
         let bytes = text.as_bytes();
         let (mut output, mut copied, mut next) = (String::new(), 0, 0);
-        // There is no character before the first one, so none may stand there.
+        // The original requires a character before a word, and the first position has none.
         let mut before = true;
         for from in (0..bytes.len()).step_by(PAGE) {
             let mut last = [0; PAGE];
@@ -200,23 +201,24 @@ impl Keys {
     }
 }
 
-/// Whether a byte is a word character by itself. Written so that the compiler looks at many bytes
-/// at a time.
+/// `true` if the byte alone is a word character. Written so that the compiler can process many
+/// bytes at a time.
 #[allow(clippy::needless_bitwise_bool, reason = "without branches")]
 fn is_word(byte: u8) -> bool {
     ((byte | 0x20).wrapping_sub(b'a') < 26) | (byte.wrapping_sub(b'0') < 10) | (byte == b'_')
 }
 
-/// A bit for each byte, the first in the lowest.
+/// A bit for each byte, the first byte in the lowest bit.
 fn mask(page: &[u8; PAGE], is_it: impl Fn(u8) -> bool) -> u64 {
     let flags = page.map(|byte| u8::from(is_it(byte)));
     let (eights, _) = flags.as_chunks::<8>();
-    // Each flag is moved into the highest byte by a factor of its own.
+    // The multiplication moves each flag to its own bit of the highest byte.
     let bits = |eight: &[u8; 8]| u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
     eights.iter().rev().fold(0, |mask, eight| mask << 8 | bits(eight))
 }
 
-/// Where up to four bytes are in a table of bits. Different ones may be at the same place.
+/// The position of up to four bytes in the table of bits. Different bytes may have the same
+/// position.
 fn begin(first: &[u8]) -> (usize, u64) {
     let mut four = [0; 4];
     four[..first.len()].copy_from_slice(first);
@@ -226,7 +228,7 @@ fn begin(first: &[u8]) -> (usize, u64) {
 }
 
 impl Entry {
-    /// Whether the word at `at` is part of its own value already, as in a text that was converted
+    /// `true` if the word at `at` is already part of its own value, as in a text that was converted
     /// before.
     fn is_done(&self, text: &str, at: usize) -> bool {
         self.inside.iter().any(|&offset| {

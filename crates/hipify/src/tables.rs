@@ -1,5 +1,5 @@
-//! Input: `cuda_to_hip_mappings.py` of a torch. Output: what each CUDA name becomes, and which
-//! algorithm goes with it.
+//! Input: `cuda_to_hip_mappings.py` of a torch. Output: the replacement of each CUDA name, and the
+//! algorithm that belongs to the tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::python::{Module, Value};
 /// The file with the tables.
 const FILE: &str = "cuda_to_hip_mappings.py";
 
-/// Where a torch keeps it, as seen from a source tree, site-packages, or the package itself.
+/// Folder of the tables in a source tree, in site-packages, or in the package itself.
 const FOLDERS: [&str; 3] = ["", "torch/utils/hipify", "utils/hipify"];
 
 /// The two algorithms that torch has had.
@@ -26,31 +26,32 @@ pub enum Algorithm {
     V2,
 }
 
-/// Texts and what they become, in order.
+/// Texts and their replacements, in order.
 type Pairs = Vec<(String, String)>;
 
-/// What names become.
+/// The replacements of names.
 #[derive(Debug, Clone)]
 pub struct Tables {
-    /// Which algorithm they are for.
+    /// The algorithm for these tables.
     pub algorithm: Algorithm,
-    /// The version beside them, if there is one.
+    /// The version in the file beside them; `None` without that file.
     pub version: Option<String>,
     /// Replaced as whole words.
     pub(crate) pytorch: Keys,
-    /// Version 1, files about sparse matrices and linear algebra: these values come first.
+    /// Version 1: values that take precedence in files about sparse matrices and linear algebra.
     pub(crate) special: BTreeMap<String, String>,
-    /// Version 1, files that are not PyTorch's: replaced anywhere.
+    /// Version 1: replaced anywhere, in files that are not PyTorch's.
     pub(crate) caffe2: Keys,
-    /// Functions of `std` that lose it in device code.
+    /// Functions that lose the prefix `std::` in device code.
     pub(crate) mathematics: Pairs,
-    /// Version 2: paths, one after the other.
+    /// Version 2: paths, replaced one after the other.
     pub(crate) paths: Pairs,
-    /// Names that HIP has no equivalent for, by the tables themselves.
+    /// Names that HIP does not support, according to the tables.
     pub(crate) unsupported: BTreeSet<String>,
 }
 
-/// Where the tables are: `place` is the file, or a folder that has it as a torch does.
+/// Finds the tables. `place` is the file itself, or a folder that contains it in one of torch's
+/// layouts.
 pub fn find(place: &Path) -> Result<PathBuf, Error> {
     if place.is_file() {
         return Ok(place.to_owned());
@@ -60,7 +61,7 @@ pub fn find(place: &Path) -> Result<PathBuf, Error> {
 }
 
 impl Tables {
-    /// Reads the tables at `path` and the version beside them.
+    /// Reads the tables at `path`, and the version in the file beside them.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let version_path = path.with_file_name("version.py");
         let version = match fs_err::read_to_string(&version_path) {
@@ -75,8 +76,8 @@ impl Tables {
         Self::parse(&fs_err::read_to_string(path)?, version, &path.display().to_string())
     }
 
-    /// The tables in a text; `path` is for errors. Without a version the form of the tables says
-    /// which algorithm it is.
+    /// Parses the tables; `path` is for error messages. Without a version the form of the tables
+    /// determines the algorithm.
     pub fn parse(text: &str, version: Option<String>, path: &str) -> Result<Self, Error> {
         let module = Module::read(text).map_err(|unreadable| unreadable.at(path))?;
         let no_tables = || Error::NoTables(path.to_owned());
@@ -111,7 +112,8 @@ impl Tables {
         Ok(Self::route(algorithm, version, &entries, (mathematics, paths)))
     }
 
-    /// Which words go where: all of them for version 2, by their tags for version 1.
+    /// Distributes the words to the tables: all of them to `pytorch` for version 2, by their tags
+    /// for version 1.
     fn route(
         algorithm: Algorithm,
         version: Option<String>,
@@ -145,7 +147,7 @@ impl Tables {
 struct Entry {
     word: String,
     value: String,
-    /// What stands beside the value in version 1.
+    /// The tags beside the value in version 1.
     tags: Option<Vec<String>>,
 }
 
@@ -166,8 +168,8 @@ fn entry(pair: &Value) -> Option<Entry> {
     }
 }
 
-/// Pairs of texts in the order of an `OrderedDict`: where a key is repeated, its first place and
-/// its last value.
+/// Pairs of texts in the order of an `OrderedDict`: a repeated key has its first position and its
+/// last value.
 fn text_pairs(value: &Value) -> Option<Pairs> {
     let mut pairs: Pairs = Vec::new();
     for pair in value.sequence()? {

@@ -1,5 +1,4 @@
-//! Input: a converted text. Output: the names of CUDA's own libraries that are still in it, with
-//! their lines.
+//! Input: a converted text. Output: the remaining names of CUDA's own libraries, with their lines.
 
 use std::sync::OnceLock;
 
@@ -8,17 +7,17 @@ use serde::Serialize;
 
 use crate::transform::code_only;
 
-/// A name that was left.
+/// A name that was not replaced.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Unmapped {
     /// Line of the result, from 1.
     pub line: usize,
-    /// The name.
+    /// The name of a function, type or constant.
     pub name: String,
 }
 
-/// Names that only CUDA, its libraries and tools have: functions, types and constants by their
-/// prefixes. PyTorch's own names (`at::cuda::…`, `C10_CUDA_…`, `CUDAStream`) are none of them.
+/// Names that only CUDA, its libraries and tools have: functions, types and constants, by their
+/// prefixes. PyTorch's own names (`at::cuda::…`, `C10_CUDA_…`, `CUDAStream`) are not among them.
 const NAMES: &str = r"(?x)
     \b(?:
         (?:cuda|cublas|cublasLt|cudnn|cufft|curand|cusolver|cusolverDn|cusparse|cusparseLt|nvrtc|nvml|cupti|cutensor) [A-Z_] \w*
@@ -28,7 +27,7 @@ const NAMES: &str = r"(?x)
       | (?:CUBLAS|CUDNN|CUFFT|CURAND|CUSOLVER|CUSPARSE|NVRTC|CUPTI|CUTENSOR) _ [A-Z0-9_]+
     )\b";
 
-/// The names that are left in the code of a text; comments and strings do not count.
+/// The remaining names in the code of a text; comments and strings are ignored.
 pub(crate) fn find(text: &str) -> Vec<Unmapped> {
     static PATTERN: OnceLock<Option<Regex>> = OnceLock::new();
     let Some(pattern) = PATTERN.get_or_init(|| Regex::new(NAMES).ok()) else { return Vec::new() };

@@ -1,11 +1,11 @@
-//! Python's idea of a word character.
+//! Python's definition of a word character.
 
 use std::sync::OnceLock;
 
 use regex_syntax::hir::{Class, HirKind};
 
-/// Whether Python's `\w` matches: letters and numbers of any script (general categories L and N),
-/// and `_`. Rust's regexes also take combining marks, and leave out numbers such as `²`.
+/// `true` if Python's `\w` matches: letters and numbers of any script (general categories L and N),
+/// and `_`. Rust's regexes also match combining marks and do not match numbers such as `²`.
 pub fn is_word(character: char) -> bool {
     if character.is_ascii() {
         return character.is_ascii_alphanumeric() || character == '_';
@@ -22,12 +22,12 @@ fn ranges() -> &'static [(char, char)] {
         Ok(HirKind::Class(Class::Unicode(class))) => {
             class.ranges().iter().map(|range| (range.start(), range.end())).collect()
         }
-        // The pattern is constant; a test holds it.
+        // The pattern is constant, and a test checks it.
         _ => Vec::new(),
     })
 }
 
-/// Whether the character that ends before byte `at` is there and no word character.
+/// `true` if the character that ends before byte `at` exists and is not a word character.
 pub(crate) fn gap_before(text: &str, at: usize) -> bool {
     match at.checked_sub(1).map(|before| text.as_bytes()[before]) {
         None => false,
@@ -36,7 +36,7 @@ pub(crate) fn gap_before(text: &str, at: usize) -> bool {
     }
 }
 
-/// Whether the character that begins at byte `at` is there and no word character.
+/// `true` if the character that begins at byte `at` exists and is not a word character.
 pub(crate) fn gap_after(text: &str, at: usize) -> bool {
     match text.as_bytes().get(at) {
         None => false,

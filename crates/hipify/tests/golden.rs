@@ -1,6 +1,6 @@
-//! What the original makes of small inputs, by its two algorithms. `golden/v1` was made with torch
-//! 2.6.0, `golden/v2` with 2.15.0, by running `torch.utils.hipify`; the tables beside them have the
-//! names that occur.
+//! The original's results for small inputs, by its two algorithms. `golden/v1` was made with torch
+//! 2.6.0 and `golden/v2` with 2.15.0, by running `torch.utils.hipify`; the tables beside them
+//! contain the names that occur.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -22,7 +22,7 @@ fn golden() -> [Golden; 2] {
     ["v1", "v2"].map(|version| {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(version);
         let text = fs_err::read_to_string(folder.join("vectors.json")).unwrap();
-        // The real tables, where they are, must give the same.
+        // If the real tables are available, they must give the same results.
         let tables = std::env::var_os(format!("ROCWHEEL_HIPIFY_TABLES_{}", version.to_uppercase()));
         let tables = tables.map_or(folder, PathBuf::from);
         Golden {
@@ -56,12 +56,12 @@ fn launches() {
             let conversion = golden.conversion(Setting::Extension, Launches::Convert);
             match (conversion.finish("a.txt", input.into()), ok(&case[1])) {
                 (Ok(finished), Some(expected)) => {
-                    // The header that comes later is not part of the vector.
+                    // The header, which is added later, is not part of the vector.
                     let text = finished.text.strip_prefix("#include \"hip/hip_runtime.h\"\n").unwrap_or(&finished.text);
                     assert_eq!(text, expected, "{input}");
                 }
                 (Err(trouble), None) => assert_ne!(trouble.problem, Problem::LostLaunch, "{input}"),
-                // The original says nothing and loses the launch.
+                // The original reports nothing and loses the launch.
                 (Err(trouble), Some(expected)) => {
                     assert_eq!((trouble.problem, expected), (Problem::LostLaunch, input));
                 }
@@ -126,7 +126,7 @@ fn words() {
             for case in golden.cases(name) {
                 let input = case[0].as_str().unwrap();
                 let conversion = golden.conversion(Setting::Pytorch, Launches::Keep);
-                // The original's paths of Caffe2 come after its words; no vector has one.
+                // The original replaces Caffe2's paths after its words; no vector contains one.
                 assert_eq!(Some(&*conversion.words(path, input).text), ok(&case[1]), "{name} {input}");
                 checked += 1;
             }
@@ -135,7 +135,7 @@ fn words() {
     assert_eq!(checked, 19 + 24 + 19 + 19);
 }
 
-/// Latin-1 text stands for bytes.
+/// Converts Latin-1 text to bytes.
 fn bytes(text: &str) -> Vec<u8> {
     text.chars().map(|character| u8::try_from(u32::from(character)).unwrap()).collect()
 }

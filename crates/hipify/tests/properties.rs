@@ -1,4 +1,4 @@
-//! Whatever the sources are: conversion ends, mending has a result, and what was converted is not
+//! For any source the conversion ends, `Defects::Fix` has a result, and a converted text is not
 //! converted again.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -13,7 +13,7 @@ fn tables() -> [Tables; 2] {
         .map(|text| Tables::parse(text, None, "tables").unwrap())
 }
 
-/// Texts of what the conversion looks for, in any order.
+/// Texts from the pieces that the conversion looks for, in any order.
 fn text() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         prop::sample::select(vec![

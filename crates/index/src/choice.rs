@@ -15,7 +15,7 @@ use rocwheel_report::{Reporter, Unit};
 use rocwheel_wheel::{Headers, WheelName};
 
 use crate::Error;
-use crate::page::{self, Link};
+use crate::page::{self, PageLink};
 use crate::requirement::Requirement;
 use crate::store::Store;
 use crate::tags::{self, Rank};
@@ -40,9 +40,9 @@ enum Origin {
     File(PathBuf),
     /// A source distribution in a folder. Only its requirements are read.
     Sdist(PathBuf),
-    Remote(Box<Link>),
+    Remote(Box<PageLink>),
     /// A source distribution of an index. Only its requirements are read.
-    RemoteSdist(Box<Link>),
+    RemoteSdist(Box<PageLink>),
 }
 
 /// A requirement with who asks.
@@ -300,7 +300,7 @@ impl<'a> Chooser<'a> {
         source: usize,
         address: &url::Url,
         name: &str,
-    ) -> Result<Vec<(WheelName, Link)>, Error> {
+    ) -> Result<Vec<(WheelName, PageLink)>, Error> {
         let mut sdists = Vec::new();
         let Some(store) = &self.store else { return Ok(sdists) };
         let mut page = address.clone();
@@ -372,7 +372,7 @@ impl<'a> Chooser<'a> {
 
     /// What a source distribution of an index says of itself. A file that cannot be read is no
     /// reason to look at nothing: its requirements are not known then.
-    fn headers_of_sdist(&self, link: &Link, store: &Store<'_>) -> Result<Headers, Error> {
+    fn headers_of_sdist(&self, link: &PageLink, store: &Store<'_>) -> Result<Headers, Error> {
         if let Some(text) = store.metadata(link)? {
             return Ok(Headers::parse(&text));
         }

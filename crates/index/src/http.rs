@@ -41,11 +41,28 @@ impl Http {
 
 impl Fetch for Http {
     fn get(&self, address: &Url, accept: &str) -> Result<Answer, Box<dyn std::error::Error + Send + Sync>> {
-        let response = self.agent.get(address.as_str()).header("Accept", accept).call()?;
-        let status = response.status().as_u16();
-        let content_type = response.headers().get("content-type").and_then(|value| value.to_str().ok());
-        let content_type = content_type.unwrap_or_default().to_owned();
-        let address = Url::parse(&response.get_uri().to_string()).unwrap_or_else(|_| address.clone());
-        Ok(Answer { status, content_type, address, body: Box::new(response.into_body().into_reader()) })
+        Ok(answer(self.agent.get(address.as_str()).header("Accept", accept).call()?, address))
+    }
+
+    fn head(&self, address: &Url) -> Result<Answer, Box<dyn std::error::Error + Send + Sync>> {
+        // Compressed on the way, a file has another size.
+        let request = self.agent.head(address.as_str()).header("Accept-Encoding", "identity");
+        Ok(answer(request.call()?, address))
+    }
+}
+
+fn answer(response: ureq::http::Response<ureq::Body>, asked: &Url) -> Answer {
+    let header = |name: &str| {
+        let text = response.headers().get(name).and_then(|value| value.to_str().ok());
+        text.unwrap_or_default().to_owned()
+    };
+    let is_plain = matches!(header("content-encoding").as_str(), "" | "identity");
+    Answer {
+        status: response.status().as_u16(),
+        content_type: header("content-type"),
+        cache_control: header("cache-control"),
+        size: header("content-length").parse().ok().filter(|_| is_plain),
+        address: Url::parse(&response.get_uri().to_string()).unwrap_or_else(|_| asked.clone()),
+        body: Box::new(response.into_body().into_reader()),
     }
 }

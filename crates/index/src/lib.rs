@@ -15,7 +15,7 @@ mod choice;
 mod error;
 mod folder;
 mod http;
-mod page;
+pub mod page;
 pub mod pages;
 pub mod requirement;
 pub mod settings;
@@ -34,7 +34,7 @@ use url::Url;
 use choice::Chooser;
 pub use error::Error;
 pub use http::Http;
-use requirement::{Requirement, Requirements, Target};
+use requirement::{InstallTarget, Requirement, Requirements};
 
 /// Where wheels are looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,6 +71,14 @@ pub trait Fetch: Send + Sync {
     /// # Errors
     /// Whatever kept the answer from coming.
     fn get(&self, address: &Url, accept: &str) -> Result<Answer, Box<dyn std::error::Error + Send + Sync>>;
+
+    /// Asks for the headers of a file; the answer has no body.
+    ///
+    /// # Errors
+    /// As [`Fetch::get`].
+    fn head(&self, address: &Url) -> Result<Answer, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(Answer { body: Box::new(std::io::empty()), ..self.get(address, "*/*")? })
+    }
 }
 
 /// What an index answered.
@@ -79,6 +87,10 @@ pub struct Answer {
     pub status: u16,
     /// The header of that name, empty without one.
     pub content_type: String,
+    /// The header Cache-Control, empty without one.
+    pub cache_control: String,
+    /// The size of the body in bytes, where the server says it and does not compress.
+    pub size: Option<u64>,
     /// Where it came from in the end, which relative links start at.
     pub address: Url,
     /// The bytes.
@@ -93,7 +105,7 @@ pub struct Request<'a> {
     /// Where others are looked for; what is in several is taken from the first.
     pub sources: &'a [Source],
     /// What the environment is for.
-    pub target: &'a Target,
+    pub target: &'a InstallTarget,
     /// A folder for downloads, which may be kept and shared.
     pub cache: &'a Path,
     /// How indexes are reached; without, they are refused.

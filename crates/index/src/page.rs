@@ -10,60 +10,74 @@ use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
 
-/// What is asked for: JSON, else HTML.
-pub(crate) const ACCEPT: &str =
+/// The media types that this program asks for: JSON, else HTML.
+pub const ACCEPT: &str =
     "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.01";
 
-/// A file of a project.
+/// A file of a project, as a page has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Link {
-    pub(crate) file_name: String,
-    /// Without the fragment.
-    pub(crate) address: Url,
-    pub(crate) hash: Option<Hash>,
+pub struct PageLink {
+    /// Its name; of HTML the last part of the address.
+    pub file_name: String,
+    /// As the page writes it: relative or absolute, without the fragment.
+    pub written: String,
+    /// The absolute address, without the fragment.
+    pub address: Url,
+    /// The strongest hash that this program knows.
+    pub hash: Option<FileHash>,
     /// Requires-Python.
-    pub(crate) python: Option<String>,
-    /// Withdrawn.
-    pub(crate) yanked: bool,
-    /// METADATA is beside the file.
-    pub(crate) metadata: Beside,
+    pub python: Option<String>,
+    /// `true` for a withdrawn file (PEP 592).
+    pub yanked: bool,
+    /// METADATA beside the file (PEP 658).
+    pub metadata: MetadataBeside,
+    /// Bytes (PEP 700; in HTML only uv reads it).
+    pub size: Option<u64>,
+    /// When it was published (PEP 700; in HTML only uv reads it).
+    pub uploaded: Option<String>,
 }
 
-/// Whether METADATA can be had without the wheel (PEP 658).
+/// A promise that METADATA is at the address of the wheel with `.metadata` at its end (PEP 658).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Beside {
+pub enum MetadataBeside {
+    /// There is no promise.
     No,
-    Yes(Option<Hash>),
+    /// It is there, with this hash if the page has one.
+    Yes(Option<FileHash>),
 }
 
-/// A hash that a file shall have.
+/// The hash that a file must have.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Hash {
-    pub(crate) algorithm: HashAlgorithm,
+pub struct FileHash {
+    /// How it is made.
+    pub algorithm: HashAlgorithm,
     /// In lower case.
-    pub(crate) hexadecimal: String,
+    pub hexadecimal: String,
 }
 
-impl Hash {
-    fn new(algorithm: &str, hexadecimal: &str) -> Option<Hash> {
+impl FileHash {
+    fn new(algorithm: &str, hexadecimal: &str) -> Option<FileHash> {
         let algorithm = HashAlgorithm::named(algorithm)?;
         let is_hash = !hexadecimal.is_empty() && hexadecimal.chars().all(|digit| digit.is_ascii_hexdigit());
-        is_hash.then(|| Hash { algorithm, hexadecimal: hexadecimal.to_ascii_lowercase() })
+        is_hash.then(|| FileHash { algorithm, hexadecimal: hexadecimal.to_ascii_lowercase() })
     }
 
     /// `sha256=0123…`.
-    fn parse(text: &str) -> Option<Hash> {
+    fn parse(text: &str) -> Option<FileHash> {
         let (algorithm, hexadecimal) = text.split_once('=')?;
-        Hash::new(algorithm, hexadecimal)
+        FileHash::new(algorithm, hexadecimal)
     }
 
-    fn of(hashes: &BTreeMap<String, String>) -> Option<Hash> {
-        HashAlgorithm::ALL.iter().find_map(|algorithm| Hash::new(algorithm.name(), hashes.get(algorithm.name())?))
+    fn of(hashes: &BTreeMap<String, String>) -> Option<FileHash> {
+        HashAlgorithm::ALL.iter().find_map(|algorithm| FileHash::new(algorithm.name(), hashes.get(algorithm.name())?))
     }
 }
 
-/// The files of a page that came from `base`. The error says what is wrong with the page.
-pub(crate) fn parse(content_type: &str, body: &[u8], base: &Url) -> Result<Vec<Link>, String> {
+/// The files of the page at `base`.
+///
+/// # Errors
+/// What is wrong with the page, in words.
+pub fn parse(content_type: &str, body: &[u8], base: &Url) -> Result<Vec<PageLink>, String> {
     let kind = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     match kind.as_str() {
         "application/vnd.pypi.simple.v1+json" | "application/vnd.pypi.simple.latest+json" | "application/json" => {
@@ -74,6 +88,38 @@ pub(crate) fn parse(content_type: &str, body: &[u8], base: &Url) -> Result<Vec<L
         }
         other => Err(format!("it is `{other}`, neither JSON nor HTML of a package index")),
     }
+}
+
+/// The projects on the first page of an index, by the names that the page has.
+///
+/// # Errors
+/// What is wrong with the page, in words.
+pub fn parse_root(content_type: &str, body: &[u8], base: &Url) -> Result<Vec<String>, String> {
+    #[derive(Deserialize)]
+    struct Root {
+        #[serde(default)]
+        meta: Meta,
+        projects: Vec<Project>,
+    }
+    #[derive(Deserialize)]
+    struct Project {
+        name: String,
+    }
+    if is_json(content_type) {
+        let root: Root = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+        root.meta.check()?;
+        return Ok(root.projects.into_iter().map(|project| project.name).collect());
+    }
+    let folder = |link: PageLink| {
+        let path = link.address.path().strip_suffix('/')?.rsplit('/').next()?.to_owned();
+        link.address.as_str().starts_with(base.as_str()).then_some(path)
+    };
+    Ok(parse(content_type, body, base)?.into_iter().filter_map(folder).collect())
+}
+
+fn is_json(content_type: &str) -> bool {
+    let kind = content_type.split(';').next().unwrap_or_default().trim();
+    kind.to_ascii_lowercase().ends_with("json")
 }
 
 #[derive(Deserialize)]
@@ -87,6 +133,16 @@ struct Page {
 struct Meta {
     #[serde(rename = "api-version", default)]
     version: String,
+}
+
+impl Meta {
+    /// A client has to refuse a higher first number (PEP 629).
+    fn check(&self) -> Result<(), String> {
+        if self.version.is_empty() || self.version.split('.').next() == Some("1") {
+            return Ok(());
+        }
+        Err(format!("its version is {}, and this program knows version 1", self.version))
+    }
 }
 
 #[derive(Deserialize)]
@@ -103,34 +159,37 @@ struct File {
     core_metadata: Value,
     #[serde(default)]
     dist_info_metadata: Value,
+    size: Option<u64>,
+    upload_time: Option<String>,
 }
 
-fn json(body: &[u8], base: &Url) -> Result<Vec<Link>, String> {
+fn json(body: &[u8], base: &Url) -> Result<Vec<PageLink>, String> {
     let page: Page = serde_json::from_slice(body).map_err(|error| error.to_string())?;
-    if !page.meta.version.is_empty() && page.meta.version.split('.').next() != Some("1") {
-        return Err(format!("its version is {}, and this program knows version 1", page.meta.version));
-    }
+    page.meta.check()?;
     let links = page.files.into_iter().filter_map(|file| {
         let metadata = if file.core_metadata.is_null() { &file.dist_info_metadata } else { &file.core_metadata };
-        Some(Link {
+        Some(PageLink {
             address: resolve(base, &file.url)?.0,
-            hash: Hash::of(&file.hashes),
+            written: file.url,
+            hash: FileHash::of(&file.hashes),
             python: file.requires_python,
             yanked: !matches!(file.yanked, Value::Null | Value::Bool(false)),
             metadata: match metadata {
-                Value::Bool(true) => Beside::Yes(None),
-                Value::Object(_) => {
-                    Beside::Yes(serde_json::from_value(metadata.clone()).ok().and_then(|hashes| Hash::of(&hashes)))
-                }
-                _ => Beside::No,
+                Value::Bool(true) => MetadataBeside::Yes(None),
+                Value::Object(_) => MetadataBeside::Yes(
+                    serde_json::from_value(metadata.clone()).ok().and_then(|hashes| FileHash::of(&hashes)),
+                ),
+                _ => MetadataBeside::No,
             },
             file_name: file.filename,
+            size: file.size,
+            uploaded: file.upload_time,
         })
     });
     Ok(links.collect())
 }
 
-fn html(body: &[u8], page: &Url) -> Vec<Link> {
+fn html(body: &[u8], page: &Url) -> Vec<PageLink> {
     let mut base = page.clone();
     let mut links = Vec::new();
     for Ok(token) in Tokenizer::new(body) {
@@ -154,19 +213,22 @@ fn html(body: &[u8], page: &Url) -> Vec<Link> {
     links
 }
 
-fn anchor(base: &Url, href: &str, attributes: &BTreeMap<String, String>) -> Option<Link> {
+fn anchor(base: &Url, href: &str, attributes: &BTreeMap<String, String>) -> Option<PageLink> {
     let (address, fragment) = resolve(base, href)?;
     let last = address.path_segments()?.next_back()?;
     let file_name = percent_decode_str(last).decode_utf8_lossy().into_owned();
     let metadata = attributes.get("data-core-metadata").or_else(|| attributes.get("data-dist-info-metadata"));
-    Some(Link {
+    Some(PageLink {
         file_name,
-        hash: fragment.split('&').find_map(Hash::parse),
+        hash: fragment.split('&').find_map(FileHash::parse),
         python: attributes.get("data-requires-python").cloned(),
         yanked: attributes.contains_key("data-yanked"),
+        written: href.split('#').next().unwrap_or_default().to_owned(),
+        size: attributes.get("data-size").and_then(|size| size.parse().ok()),
+        uploaded: attributes.get("data-upload-time").cloned(),
         metadata: match metadata.map(String::as_str) {
-            None | Some("false") => Beside::No,
-            Some(text) => Beside::Yes(Hash::parse(text)),
+            None | Some("false") => MetadataBeside::No,
+            Some(text) => MetadataBeside::Yes(FileHash::parse(text)),
         },
         address,
     })
@@ -193,7 +255,7 @@ mod tests {
         let hash = "0123456789abcdef".repeat(4);
         let html = format!(
             "<!DOCTYPE html><title>x</title><a class=y href=\"../../files/torch-2.0%2Brocm7-py3-none-any.whl#sha256={hash}\" \
-             data-requires-python=\"&gt;=3.9\" data-yanked=\"\" data-core-metadata=\"sha256={hash}\">torch</a>\
+             data-requires-python=\"&gt;=3.9\" data-size=7 data-yanked=\"\" data-core-metadata=\"sha256={hash}\">torch</a>\
              <A HREF='b-1.tar.gz'>b</A><a>no address</a><a href='http://[broken'>broken</a>"
         );
         let json = format!(
@@ -209,7 +271,7 @@ mod tests {
         let wheel = &from_html[0];
         assert_eq!(wheel.file_name, "torch-2.0+rocm7-py3-none-any.whl");
         assert_eq!(wheel.address.as_str(), "http://example.invalid/files/torch-2.0%2Brocm7-py3-none-any.whl");
-        assert!(wheel.yanked && wheel.hash == Some(Hash { algorithm: HashAlgorithm::Sha256, hexadecimal: hash }));
+        assert!(wheel.yanked && wheel.hash == Some(FileHash { algorithm: HashAlgorithm::Sha256, hexadecimal: hash }));
     }
 
     #[test]

@@ -128,7 +128,7 @@ mod tests {
     use url::Url;
 
     use super::*;
-    use crate::page::{self, Beside, Hash};
+    use crate::page::{self, FileHash, MetadataBeside};
 
     fn file(name: &str, version: &str) -> IndexedFile {
         IndexedFile {
@@ -169,9 +169,10 @@ mod tests {
         );
         assert_eq!((html[0].yanked, html[1].yanked), (true, false));
         assert_eq!(html[0].python.as_deref(), Some(">=3.9,<4"));
-        let hash = |hexadecimal: &str| Hash { algorithm: HashAlgorithm::Sha256, hexadecimal: hexadecimal.repeat(4) };
+        let hash =
+            |hexadecimal: &str| FileHash { algorithm: HashAlgorithm::Sha256, hexadecimal: hexadecimal.repeat(4) };
         assert_eq!(html[0].hash, Some(hash("0123456789abcdef")));
-        assert_eq!(html[0].metadata, Beside::Yes(Some(hash("fedcba9876543210"))));
+        assert_eq!(html[0].metadata, MetadataBeside::Yes(Some(hash("fedcba9876543210"))));
         assert!(html[0].address.as_str().contains("2.9.1%2Brocm7.2"));
     }
 

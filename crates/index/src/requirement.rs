@@ -1,71 +1,35 @@
 //! Input: METADATA of a wheel. Output: what it requires of others ([`Requirements`]), for a Python
-//! on a system ([`Target`]).
+//! on a system ([`InstallTarget`]).
 //!
 //! Requirements are those of the dependency specifiers specification (PEP 508), versions those of
 //! PEP 440.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::str::FromStr;
 
 use pep440_rs::Version;
 use pep508_rs::{ExtraName, MarkerEnvironment, MarkerEnvironmentBuilder, VersionOrUrl};
-use rocwheel_wheel::{Headers, PythonVersion, WheelName};
+use rocwheel_wheel::{Headers, Platform, PythonVersion};
 use url::Url;
 
 /// What an environment is made for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct InstallTarget {
     /// Its Python. Markers that ask for more see the last release of that version.
     pub python: PythonVersion,
-    /// Its system, on x86-64.
+    /// Its system.
     pub platform: Platform,
+    /// The version of glibc on Linux, as (2, 28); `None` for any.
+    pub glibc: Option<(u16, u16)>,
 }
 
-/// A system with its C library.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Platform {
-    /// Linux with this glibc, as (2, 28); any where it does not matter.
-    Linux {
-        /// The version.
-        glibc: Option<(u16, u16)>,
-    },
-    /// 64-bit Windows.
-    Windows,
-}
-
-impl Platform {
-    /// The system of an environment that wheels with these platform tags make together: Windows
-    /// when one of them is for nothing else, and none is for another system.
-    pub fn of<'t>(wheels: impl IntoIterator<Item = &'t [String]>, glibc: Option<(u16, u16)>) -> Platform {
-        let (mut windows, mut others) = (false, false);
-        for platforms in wheels {
-            windows |= is_for_windows(platforms);
-            others |= !platforms.is_empty() && platforms.iter().all(|tag| tag != "any" && !tag.starts_with("win"));
-        }
-        if windows && !others { Platform::Windows } else { Platform::Linux { glibc } }
-    }
-
-    /// As [`Platform::of`], by the file names of wheels; what is none says nothing.
-    pub fn of_files<P: AsRef<Path>>(wheels: &[P], glibc: Option<(u16, u16)>) -> Platform {
-        let name = |path: &P| path.as_ref().file_name()?.to_str()?.parse::<WheelName>().ok();
-        let platforms: Vec<Vec<String>> = wheels.iter().filter_map(name).map(|name| name.platforms).collect();
-        Platform::of(platforms.iter().map(Vec::as_slice), glibc)
-    }
-}
-
-/// Whether a wheel with these platform tags is for Windows and nothing else.
-fn is_for_windows(platforms: &[String]) -> bool {
-    !platforms.is_empty() && platforms.iter().all(|tag| tag.starts_with("win"))
-}
-
-impl Target {
+impl InstallTarget {
     /// What the requirements of a wheel with these platform tags are for: a wheel for Windows goes
     /// nowhere else, whatever it stands beside.
     #[must_use]
-    pub fn of_wheel(&self, platforms: &[String]) -> Target {
-        let platform = if is_for_windows(platforms) { Platform::Windows } else { self.platform };
-        Target { platform, ..self.clone() }
+    pub fn of_wheel(&self, platforms: &[String]) -> InstallTarget {
+        let platform = if Platform::Windows.is_all_of(platforms) { Platform::Windows } else { self.platform };
+        InstallTarget { platform, ..self.clone() }
     }
 
     /// The version that `Requires-Python` and `python_full_version` are compared to. Nobody knows
@@ -78,9 +42,9 @@ impl Target {
     /// The values of the markers (PEP 508) on the target.
     pub fn environment(&self) -> MarkerEnvironment {
         let (full, short) = (self.full_version().to_string(), format!("{}.{}", self.python.major, self.python.minor));
-        let (os, system, platform, machine) = match self.platform {
-            Platform::Linux { .. } => ("posix", "Linux", "linux", "x86_64"),
-            Platform::Windows => ("nt", "Windows", "win32", "AMD64"),
+        let (os, system, machine) = match self.platform {
+            Platform::Linux => ("posix", "Linux", "x86_64"),
+            Platform::Windows => ("nt", "Windows", "AMD64"),
         };
         let environment = MarkerEnvironment::try_from(MarkerEnvironmentBuilder {
             implementation_name: "cpython",
@@ -93,7 +57,7 @@ impl Target {
             platform_version: "",
             python_full_version: &full,
             python_version: &short,
-            sys_platform: platform,
+            sys_platform: self.platform.sys_platform(),
         });
         environment.expect("versions made of numbers are versions")
     }
@@ -129,7 +93,7 @@ impl Requirement {
 
     /// Whether it holds for a target and for one of these extras of the wheel that declares it, or
     /// without extras.
-    pub fn applies(&self, target: &Target, extras: &BTreeSet<String>) -> bool {
+    pub fn applies(&self, target: &InstallTarget, extras: &BTreeSet<String>) -> bool {
         self.applies_in(&target.environment(), extras)
     }
 
@@ -215,13 +179,13 @@ impl Requirements {
 mod tests {
     use super::*;
 
-    fn target(python: &str, platform: Platform) -> Target {
-        Target { python: python.parse().unwrap(), platform }
+    fn target(python: &str, platform: Platform) -> InstallTarget {
+        InstallTarget { python: python.parse().unwrap(), platform, glibc: None }
     }
 
     #[test]
     fn markers_are_those_of_the_target() {
-        let linux = target("3.12", Platform::Linux { glibc: None });
+        let linux = target("3.12", Platform::Linux);
         let windows = target("3.9", Platform::Windows);
         let none = BTreeSet::new();
         for (marker, on_linux, on_windows) in [
@@ -243,22 +207,10 @@ mod tests {
     }
 
     #[test]
-    fn wheels_for_windows_make_an_environment_for_windows() {
-        let of = |wheels: &[&[&str]]| {
-            let wheels: Vec<Vec<String>> =
-                wheels.iter().map(|tags| tags.iter().map(|tag| (*tag).to_owned()).collect()).collect();
-            Platform::of(wheels.iter().map(Vec::as_slice), None)
-        };
-        let linux = Platform::Linux { glibc: None };
-        assert_eq!(of(&[&["win_amd64"]]), Platform::Windows);
-        assert_eq!(of(&[&["win_amd64"], &["any"], &[]]), Platform::Windows);
-        assert_eq!(of(&[&["any"]]), linux);
-        assert_eq!(of(&[]), linux);
-        assert_eq!(of(&[&["win_amd64"], &["manylinux2014_x86_64"]]), linux);
-        assert_eq!(of(&[&["win_amd64", "linux_x86_64"]]), linux);
-        let mixed = target("3.12", linux);
+    fn a_wheel_for_windows_is_for_windows_wherever_it_stands() {
+        let mixed = target("3.12", Platform::Linux);
         assert_eq!(mixed.of_wheel(&["win_amd64".to_owned()]).platform, Platform::Windows);
-        assert_eq!(mixed.of_wheel(&["any".to_owned()]).platform, linux);
+        assert_eq!(mixed.of_wheel(&["any".to_owned()]).platform, Platform::Linux);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! is PyPI. Of several indexes the additional ones come before the main one, as with uv: what is on
 //! two of them is taken from the one that was added for it.
 
+mod files;
 mod uv;
 
 use std::path::PathBuf;
@@ -13,6 +14,7 @@ use configparser::ini::Ini;
 use url::Url;
 
 use crate::Error;
+pub use files::ConfigurationFiles;
 
 /// PyPI.
 const DEFAULT: &str = "https://pypi.org/simple/";

@@ -13,7 +13,7 @@ use tempfile::NamedTempFile;
 use url::Url;
 
 use crate::Error;
-use crate::page::{Beside, Hash, Link};
+use crate::page::{FileHash, MetadataBeside, PageLink};
 use crate::{Answer, Fetch, shown};
 
 /// The largest page or METADATA: those of the largest projects have some megabytes.
@@ -54,8 +54,8 @@ impl Store<'_> {
     }
 
     /// METADATA that lies beside a wheel; `None` when the index has none.
-    pub(crate) fn metadata(&self, link: &Link) -> Result<Option<String>, Error> {
-        let Beside::Yes(hash) = &link.metadata else { return Ok(None) };
+    pub(crate) fn metadata(&self, link: &PageLink) -> Result<Option<String>, Error> {
+        let MetadataBeside::Yes(hash) = &link.metadata else { return Ok(None) };
         let mut address = link.address.clone();
         address.set_path(&format!("{}.metadata", link.address.path()));
         let (answer, text) = self.text(&address, "*/*")?;
@@ -71,16 +71,16 @@ impl Store<'_> {
     }
 
     /// The wheel, downloaded unless it is in the cache.
-    pub(crate) fn wheel(&self, link: &Link) -> Result<PathBuf, Error> {
+    pub(crate) fn wheel(&self, link: &PageLink) -> Result<PathBuf, Error> {
         self.file(link, "wheels", u64::MAX)
     }
 
     /// The source distribution, as [`Store::wheel`] has wheels. One that is too large is refused.
-    pub(crate) fn sdist(&self, link: &Link) -> Result<PathBuf, Error> {
+    pub(crate) fn sdist(&self, link: &PageLink) -> Result<PathBuf, Error> {
         self.file(link, "sdists", SDIST_LIMIT)
     }
 
-    fn file(&self, link: &Link, kind: &str, limit: u64) -> Result<PathBuf, Error> {
+    fn file(&self, link: &PageLink, kind: &str, limit: u64) -> Result<PathBuf, Error> {
         let folder = if let Some(hash) = &link.hash {
             format!("{}-{}", hash.algorithm.name(), hash.hexadecimal)
         } else {
@@ -138,7 +138,7 @@ impl Store<'_> {
     }
 }
 
-fn check(address: &Url, hash: &Hash, found: Hasher) -> Result<(), Error> {
+fn check(address: &Url, hash: &FileHash, found: Hasher) -> Result<(), Error> {
     let found = hexadecimal(&found.finish());
     if found == hash.hexadecimal {
         return Ok(());

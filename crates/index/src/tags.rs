@@ -4,9 +4,9 @@
 //! (PEP 425, 600), as `packaging.tags` lists them: the exact ABI first, then `abi3` and none, then
 //! older Pythons; newer platforms first.
 
-use rocwheel_wheel::{Tag, WheelName};
+use rocwheel_wheel::{Platform, Tag, WheelName};
 
-use crate::requirement::{Platform, Target};
+use crate::requirement::InstallTarget;
 
 /// The oldest glibc that a manylinux tag names (PEP 600).
 const OLDEST: u16 = 5;
@@ -20,12 +20,12 @@ const ANY: u32 = 1 << 20;
 pub(crate) struct Rank(u32, u32);
 
 /// The best rank of the tags of a wheel; `None` when an installer refuses it.
-pub(crate) fn rank(target: &Target, name: &WheelName) -> Option<Rank> {
+pub(crate) fn rank(target: &InstallTarget, name: &WheelName) -> Option<Rank> {
     name.tags().iter().filter_map(|tag| rank_of(target, tag)).min()
 }
 
-fn rank_of(target: &Target, tag: &Tag) -> Option<Rank> {
-    let platform = platform(target.platform, &tag.platform)?;
+fn rank_of(target: &InstallTarget, tag: &Tag) -> Option<Rank> {
+    let platform = platform(target, &tag.platform)?;
     let python = &target.python;
     let interpreter = format!("cp{}{}", python.major, python.minor);
     let own_abi = if python.free_threaded { format!("{interpreter}t") } else { interpreter.clone() };
@@ -55,12 +55,12 @@ fn rank_of(target: &Target, tag: &Tag) -> Option<Rank> {
     Some(if is_any { Rank(ANY + order, 0) } else { Rank(order, platform) })
 }
 
-fn platform(system: Platform, tag: &str) -> Option<u32> {
-    match (system, tag) {
+fn platform(target: &InstallTarget, tag: &str) -> Option<u32> {
+    match (target.platform, tag) {
         (_, "any") => Some(ANY),
         (Platform::Windows, "win_amd64") => Some(0),
-        (Platform::Linux { .. }, "linux_x86_64") => Some(LAST_PLATFORM),
-        (Platform::Linux { glibc }, tag) => {
+        (Platform::Linux, "linux_x86_64") => Some(LAST_PLATFORM),
+        (Platform::Linux, tag) => {
             let wanted = match tag.strip_suffix("_x86_64")? {
                 "manylinux1" => (2, 5),
                 "manylinux2010" => (2, 12),
@@ -70,7 +70,7 @@ fn platform(system: Platform, tag: &str) -> Option<u32> {
                     (major.parse().ok()?, minor.parse().ok()?)
                 }
             };
-            let fits = wanted >= (2, OLDEST) && glibc.is_none_or(|glibc| wanted <= glibc);
+            let fits = wanted >= (2, OLDEST) && target.glibc.is_none_or(|glibc| wanted <= glibc);
             fits.then(|| LAST_PLATFORM - 1 - u32::from(wanted.1))
         }
         _ => None,
@@ -81,8 +81,10 @@ fn platform(system: Platform, tag: &str) -> Option<u32> {
 mod tests {
     use super::*;
 
-    fn order(python: &str, platform: Platform, tags: &[&str]) -> Vec<Option<Rank>> {
-        let target = Target { python: python.parse().unwrap(), platform };
+    const LINUX: (Platform, Option<(u16, u16)>) = (Platform::Linux, Some((2, 28)));
+
+    fn order(python: &str, (platform, glibc): (Platform, Option<(u16, u16)>), tags: &[&str]) -> Vec<Option<Rank>> {
+        let target = InstallTarget { python: python.parse().unwrap(), platform, glibc };
         tags.iter().map(|tag| rank(&target, &format!("a-1-{tag}.whl").parse().unwrap())).collect()
     }
 
@@ -102,14 +104,13 @@ mod tests {
             "cp312-none-any",
             "py2.py3-none-any",
         ];
-        let found = order("3.12", Platform::Linux { glibc: Some((2, 28)) }, &tags);
+        let found = order("3.12", LINUX, &tags);
         assert!(found.iter().all(Option::is_some), "{found:?}");
         assert!(found.is_sorted() && found.windows(2).all(|pair| pair[0] < pair[1]), "{found:?}");
     }
 
     #[test]
     fn what_cannot_be_installed_has_no_rank() {
-        let linux = Platform::Linux { glibc: Some((2, 28)) };
         let tags = [
             "cp311-cp311-manylinux_2_28_x86_64",
             "cp313-abi3-manylinux1_x86_64",
@@ -124,12 +125,12 @@ mod tests {
             "cp312-cp312t-manylinux1_x86_64",
             "cp312-cp312-any",
         ];
-        assert_eq!(order("3.12", linux, &tags), vec![None; tags.len()]);
-        let windows = order("3.12", Platform::Windows, &["cp312-cp312-win_amd64", "py3-none-any", "py3-none-win32"]);
+        assert_eq!(order("3.12", LINUX, &tags), vec![None; tags.len()]);
+        let windows = ["cp312-cp312-win_amd64", "py3-none-any", "py3-none-win32"];
+        let windows = order("3.12", (Platform::Windows, None), &windows);
         assert_eq!(windows.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, false]);
-        let any_glibc = Platform::Linux { glibc: None };
         let free = ["cp313-cp313t-manylinux_2_40_x86_64", "cp313-abi3-linux_x86_64", "cp313-cp313-linux_x86_64"];
-        let free = order("3.13t", any_glibc, &free);
+        let free = order("3.13t", (Platform::Linux, None), &free);
         assert_eq!(free.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, false]);
     }
 }

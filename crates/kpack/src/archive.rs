@@ -1,9 +1,9 @@
-//! Input: a `.kpack` archive as a random-access file. Output: what it holds, and one code object at
-//! a time.
+//! Input: a `.kpack` archive as a random-access file. Output: its table of contents, and one code
+//! object at a time.
 //!
 //! An archive (spec 2) is a header of 64 bytes, the code objects, and a table of contents in
-//! MessagePack. Only the table is kept in memory. [`ArchiveWriter`] writes one without keeping any
-//! code object.
+//! MessagePack. Only the table is kept in memory. [`ArchiveWriter`] writes an archive without
+//! keeping any code object.
 
 mod table;
 mod write;
@@ -22,26 +22,27 @@ pub use write::{ArchiveWriter, Blob};
 
 const MAGIC: &[u8; 4] = b"KPAK";
 const VERSION: u32 = 1;
-/// Bytes of the header; the code objects follow.
+/// Size of the header in bytes; the code objects follow.
 const HEADER_SIZE: u64 = 64;
-/// The loader's limit for the code objects of a compressed archive, in bytes.
+/// The loader's limit for the size of all code objects of a compressed archive, in bytes.
 const MAX_BLOBS_SIZE: u64 = 1 << 32;
-/// The loader's limit for the code objects of an archive.
+/// The loader's limit for the number of code objects in an archive.
 const MAX_BLOBS: u64 = 1_048_576;
-/// Bytes of a table of contents; [`MAX_BLOBS`] entries with long names have less.
+/// Largest table of contents that is read, in bytes; [`MAX_BLOBS`] entries with long names take
+/// less.
 const MAX_TABLE_SIZE: u64 = 1 << 28;
 
-/// How the code objects are stored.
+/// Storage of the code objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
-    /// As they are.
+    /// Uncompressed.
     None,
-    /// Each in a zstd frame of its own.
+    /// Each in a separate zstd frame.
     ZstdPerKernel,
 }
 
 impl Scheme {
-    /// As it is written in the archive.
+    /// Returns the name of the scheme in archives.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -50,16 +51,16 @@ impl Scheme {
     }
 }
 
-/// What an archive holds.
+/// The table of contents of an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Archive {
-    /// What the code objects belong to, usually a distribution or an artifact.
+    /// The group of the code objects, usually a distribution or an artifact.
     pub group: String,
     /// The target or family the archive was made for; the loader does not read it.
     pub family: String,
     /// The targets, with their features, for which the loader opens the archive.
     pub targets: Vec<String>,
-    /// How the code objects are stored.
+    /// Storage of the code objects.
     pub scheme: Scheme,
     /// Sorted by name, index and target.
     records: Vec<Record>,
@@ -75,26 +76,26 @@ struct Record {
     size: u64,
 }
 
-/// Where a code object is in an archive.
+/// The position of a code object in an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Located<'a> {
-    /// The marker's `kernel_name`. The whole text of the table when there is no index.
+    /// The marker's `kernel_name`. Without an index, the whole text in the table.
     pub name: &'a str,
     /// The wrapper's index. `None` for a text that does not end with `#` and an index: no wrapper
-    /// asks for that code, since the loader always looks for `name#index`.
+    /// refers to that code, because the loader always looks for `name#index`.
     pub index: Option<u32>,
     /// The target, with its features.
     pub target: &'a str,
-    /// Bytes of the code object.
+    /// Size of the code object in bytes.
     pub original_size: u64,
-    /// The first byte in the file.
+    /// Offset of the stored bytes in the file.
     pub offset: u64,
-    /// Bytes in the file.
+    /// Number of stored bytes.
     pub size: u64,
 }
 
 impl Located<'_> {
-    /// The name and index as the table writes them: `lib/librocblas.so.4#0`.
+    /// Returns the name and index as the table has them: `lib/librocblas.so.4#0`.
     pub fn key(&self) -> String {
         key(self.name, self.index)
     }
@@ -136,8 +137,8 @@ impl Record {
 impl Archive {
     /// Reads the table of contents of an archive of `size` bytes.
     ///
-    /// Reads less strictly than the loader in nothing, and more strictly where the loader's answer
-    /// would depend on its version: unknown compression, the same name and target twice.
+    /// It is at least as strict as the loader, and stricter for archives that versions of the
+    /// loader treat differently: unknown compression, the same name and target twice.
     pub fn open(reader: &dyn ReadAt, size: u64) -> Result<Self, Error> {
         let table_offset = read_header(reader, size)?;
         let table_size = size - table_offset;
@@ -179,20 +180,20 @@ impl Archive {
         Ok(Self { group, family, targets, scheme, records })
     }
 
-    /// Everything in it, by name, index and target, the targets in numeric order.
+    /// Returns all code objects, by name, index and target, the targets in numeric order.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = Located<'_>> {
         self.records.iter().map(Record::located)
     }
 
-    /// The code object that the loader takes for exactly this target; it takes none for a target
-    /// that is not in [`Archive::targets`], and always asks with an index.
+    /// Returns the code object that the loader uses for exactly this target. The loader uses none
+    /// for a target that is not in [`Archive::targets`], and always looks with an index.
     pub fn find(&self, name: &str, index: impl Into<Option<u32>>, target: &str) -> Option<Located<'_>> {
         let index = index.into();
         let found = self.records.binary_search_by(|record| record.compare(name, index, target)).ok()?;
         Some(self.records[found].located())
     }
 
-    /// Reads one code object. Its frame's checksum is compared, where it has one.
+    /// Reads one code object. If its frame has a checksum, it is compared.
     pub fn read(&self, reader: &dyn ReadAt, located: &Located<'_>) -> Result<Vec<u8>, Error> {
         let stored = stored(reader, located)?;
         match self.scheme {
@@ -216,19 +217,20 @@ impl Archive {
         }
     }
 
-    /// One code object in its stored form, for an archive of the same scheme. It is not checked.
+    /// Reads one code object in its stored form, for an archive of the same scheme. It is not
+    /// checked.
     pub fn blob(&self, reader: &dyn ReadAt, located: &Located<'_>) -> Result<Blob, Error> {
         Ok(Blob { original_size: located.original_size, bytes: stored(reader, located)? })
     }
 }
 
-/// Whether a frame ends with a checksum of its content: bit 2 of the byte behind its magic number
+/// `true` if a frame ends with a checksum of its content: bit 2 of the byte behind its magic number
 /// (RFC 8878, 3.1.1.1).
 fn has_checksum(frame: &[u8]) -> bool {
     frame.get(4).is_some_and(|descriptor| descriptor & 4 != 0)
 }
 
-/// Where the table of contents starts.
+/// Reads the header and returns the offset of the table of contents.
 fn read_header(reader: &dyn ReadAt, size: u64) -> Result<u64, Error> {
     if size < HEADER_SIZE {
         return Err(Error::NotAnArchive {
@@ -256,7 +258,7 @@ fn read_header(reader: &dyn ReadAt, size: u64) -> Result<u64, Error> {
     Ok(offset)
 }
 
-/// The blobs of an uncompressed archive, each between the header and the table.
+/// Checks that the blobs of an uncompressed archive lie between the header and the table.
 fn checked(blobs: &[(u64, u64)], table_offset: u64) -> Result<Vec<(u64, u64)>, Error> {
     let outside = |(offset, size): &&(u64, u64)| {
         *offset < HEADER_SIZE || offset.checked_add(*size).is_none_or(|end| end > table_offset)
@@ -269,7 +271,8 @@ fn checked(blobs: &[(u64, u64)], table_offset: u64) -> Result<Vec<(u64, u64)>, E
     }
 }
 
-/// The frames of a compressed archive: their number, then each with its length before it.
+/// Returns offset and size of the frames of a compressed archive: the area has their number, then
+/// each frame with its length before it.
 fn frames(reader: &dyn ReadAt, offset: u64, size: u64, table_offset: u64) -> Result<Vec<(u64, u64)>, Error> {
     let end = offset.checked_add(size).filter(|end| offset >= HEADER_SIZE && *end <= table_offset && size >= 4);
     let end = end.ok_or_else(|| {
@@ -310,21 +313,21 @@ fn frames(reader: &dyn ReadAt, offset: u64, size: u64, table_offset: u64) -> Res
     Ok(frames)
 }
 
-/// The bytes in the file.
+/// Reads the stored bytes of a code object.
 fn stored(reader: &dyn ReadAt, located: &Located<'_>) -> Result<Vec<u8>, Error> {
-    // The sizes were checked against the file's, so that much is there to be read.
+    // The sizes were checked against the file's size, so the file has so many bytes.
     let mut bytes = vec![0; located.size as usize];
     let read = reader.read_exact_at(located.offset, &mut bytes);
     read.map_err(|source| Error::ReadArchive { what: located.describe(), source })?;
     Ok(bytes)
 }
 
-/// Decompresses one frame, which has to give exactly as many bytes as the table says.
+/// Decompresses one frame, which must give exactly the number of bytes in the table.
 fn unpack(frame: &[u8], located: &Located<'_>) -> Result<Vec<u8>, Error> {
     let failed = |source: io::Error| Error::ReadArchive { what: located.describe(), source };
     let expected = located.original_size;
-    // The frame says how large it is; memory is taken in advance only if the table says the same.
-    // In one step, zstd needs no window of its own besides the result.
+    // Memory is only allocated in advance if the frame and the table state the same size. In one
+    // step, zstd needs no window besides the result.
     let stated = zstd::zstd_safe::get_frame_content_size(frame).ok().flatten();
     if stated == Some(expected) && expected <= MAX_RESERVED {
         let mut bytes = Vec::with_capacity(expected as usize);
@@ -341,7 +344,7 @@ fn unpack(frame: &[u8], located: &Located<'_>) -> Result<Vec<u8>, Error> {
     sized(bytes, located)
 }
 
-/// The bytes, if they are as many as the table says.
+/// Checks that the bytes have the size in the table.
 fn sized(bytes: Vec<u8>, located: &Located<'_>) -> Result<Vec<u8>, Error> {
     let expected = located.original_size;
     if bytes.len() as u64 != expected {
@@ -351,7 +354,7 @@ fn sized(bytes: Vec<u8>, located: &Located<'_>) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// Memory that is taken on the word of a frame and a table alone, in bytes.
+/// Largest allocation, in bytes, that is based on the sizes in a frame and a table alone.
 const MAX_RESERVED: u64 = 64 << 20;
 
 fn malformed(reason: impl Into<String>) -> Error {

@@ -3,11 +3,11 @@
 //!
 //! A section holds one bundle per translation unit, each on a 4096-byte boundary with zeros
 //! between; each is a plain clang offload bundle or a compressed one (`CCOB`). A bundle's own table
-//! and sizes say where it ends, never a search for the next one's magic, which may stand in a code
-//! object as well. Only the entry tables are read: of a compressed bundle as much is decompressed
-//! as the table needs. [`Bundle::visit`] reads the code objects, [`write()`] makes a bundle.
+//! and sizes determine its end. A search for the next one's magic would be wrong, because a code
+//! object may contain it as well. Only the entry tables are read: of a compressed bundle only as
+//! much is decompressed as the table needs. [`Bundle::visit`] reads the code objects, [`write()`]
+//! writes a bundle.
 //!
-
 //! A file that is a bundle (`.co`, `.hipfb`) is a section from its first byte to its last.
 
 mod compressed;
@@ -26,27 +26,27 @@ use crate::error::Error;
 pub use visit::{Checksum, Limits};
 pub use write::{Form, Part, plain_size, write};
 
-/// Bundles start on multiples of this, in bytes.
+/// Alignment of bundles in bytes.
 pub const ALIGNMENT: u64 = 4096;
 const MAGIC: &[u8; 24] = b"__CLANG_OFFLOAD_BUNDLE__";
 const COMPRESSED_MAGIC: &[u8; 4] = b"CCOB";
-/// Bytes of padding that are looked at together.
+/// Bytes of padding that are read at a time.
 const SKIP: usize = 64 * 1024;
-/// A bundle has an entry per target; the most seen in a real library is 14.
+/// Largest number of entries: a bundle has one per target, at most 14 in real libraries so far.
 const MAX_ENTRIES: u64 = 4096;
-/// Bytes of an entry's name; real ones have some 40.
+/// Longest name of an entry in bytes; real ones have some 40.
 const MAX_ID: u64 = 1024;
 
-/// One offload bundle.
+/// An offload bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bundle {
-    /// First byte, from the start of the section.
+    /// Offset from the start of the section, in bytes.
     pub offset: u64,
-    /// Bytes in the section, without the padding that follows.
+    /// Size in the section in bytes, without the padding that follows.
     pub length: u64,
-    /// How it is compressed; `None` for a plain bundle.
+    /// The header of a compressed bundle; `None` for a plain bundle.
     pub compression: Option<Compression>,
-    /// What it holds, in the order of the table.
+    /// The entries in the order of the table.
     pub entries: Vec<Entry>,
 }
 
@@ -55,15 +55,15 @@ pub struct Bundle {
 pub struct Compression {
     /// Version of the header: 1, 2 or 3.
     pub version: u16,
-    /// How the payload is compressed.
+    /// Compression of the payload.
     pub method: Method,
-    /// Bytes of the bundle once decompressed.
+    /// Size of the decompressed bundle in bytes.
     pub uncompressed: u64,
     /// The first eight bytes of the MD5 of the decompressed bundle, as a little-endian number.
     pub checksum: u64,
 }
 
-/// How the payload of a compressed bundle is compressed.
+/// Compression of the payload of a compressed bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
     /// One zlib stream.
@@ -72,28 +72,28 @@ pub enum Method {
     Zstd,
 }
 
-/// One entry of a bundle's table.
+/// An entry of a bundle's table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// Kind, triple and target, for example `hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+`.
     pub id: String,
-    /// First byte, from the start of the (decompressed) bundle.
+    /// Offset from the start of the (decompressed) bundle, in bytes.
     pub offset: u64,
     /// Size in bytes; 0 for the host's entry.
     pub size: u64,
 }
 
 impl Entry {
-    /// The GPU target with its features, `gfx90a:xnack+`: what follows the last `--`. `None` for
-    /// the host's entry.
+    /// Returns the GPU target with its features, `gfx90a:xnack+`: the text behind the last `--`.
+    /// `None` for the host's entry.
     pub fn target(&self) -> Option<&str> {
         target::of_bundle_id(&self.id)
     }
 
-    /// [`Entry::target`] in its parts.
+    /// Returns the parsed [`Entry::target`].
     ///
     /// # Errors
-    /// [`rocwheel_rocm::Error::Target`] for a target that has a feature nobody knows.
+    /// [`rocwheel_rocm::Error::Target`] for a target with an unknown feature.
     pub fn target_id(&self) -> Result<Option<TargetId>, Error> {
         Ok(self.target().map(str::parse).transpose()?)
     }
@@ -114,14 +114,14 @@ pub fn read(reader: &dyn ReadAt, section: Range<u64>) -> Result<Vec<Bundle>, Err
     Ok(bundles)
 }
 
-/// The targets, with their features, that any bundle of the section has code for.
+/// Returns the targets, with their features, that any bundle of the section has code for.
 pub fn targets(reader: &dyn ReadAt, section: Range<u64>) -> Result<BTreeSet<String>, Error> {
     let bundles = read(reader, section)?;
     let entries = bundles.iter().flat_map(|bundle| &bundle.entries).filter(|entry| entry.size > 0);
     Ok(entries.filter_map(Entry::target).map(str::to_owned).collect())
 }
 
-/// The section, as something that can only be read inside its bounds.
+/// The section; reads outside of its bounds fail.
 struct Window<'a> {
     reader: &'a dyn ReadAt,
     section: Range<u64>,
@@ -132,7 +132,7 @@ impl Window<'_> {
         self.section.end.saturating_sub(self.section.start)
     }
 
-    /// Fills `buffer` from `offset`; `bundle` is the bundle an error is about.
+    /// Fills `buffer` from `offset`; `bundle` is the offset of the bundle that an error is about.
     fn fill(&self, bundle: u64, offset: u64, buffer: &mut [u8]) -> Result<(), Error> {
         let end = offset.checked_add(buffer.len() as u64);
         if end.is_none_or(|end| end > self.size()) {
@@ -142,8 +142,8 @@ impl Window<'_> {
         read.map_err(|source| Error::Read { offset: bundle, source })
     }
 
-    /// The first bundle at or after `position`, which may be the section's end. Only zeros may be
-    /// skipped.
+    /// Returns the offset of the first bundle at or after `position`, which may be the section's
+    /// end. Only zeros are skipped.
     fn next_bundle(&self, position: u64) -> Result<Option<u64>, Error> {
         let mut position = position;
         let mut zeros = vec![0; SKIP];
@@ -212,15 +212,15 @@ impl Read for Span<'_> {
     }
 }
 
-/// A bundle's entries, and where the last of them ends (clang pads up to an entry without bytes as
-/// well).
+/// A bundle's entries, and the end of the last one. (clang pads the bundle up to an entry without
+/// bytes as well.)
 struct Table {
     entries: Vec<Entry>,
     end: u64,
 }
 
 impl Table {
-    /// Reads a bundle's magic and table. `size` is what the whole bundle may have, in bytes.
+    /// Reads a bundle's magic and table. `size` is the largest size of the whole bundle, in bytes.
     fn read(mut source: impl Read, bundle: u64, size: u64) -> Result<Self, Error> {
         let failed = |source: io::Error| match source.kind() {
             io::ErrorKind::UnexpectedEof => malformed(bundle, "it ends within its entry table"),
@@ -250,7 +250,7 @@ impl Table {
             let id = String::from_utf8(id).map_err(|_| malformed(bundle, "the name of an entry is not text"))?;
             match offset.checked_add(length).filter(|end| *end <= size) {
                 Some(end) => last_end = last_end.max(end),
-                // An entry without bytes reaches nothing, wherever it says it is.
+                // The offset of an entry without bytes has no meaning.
                 None if length == 0 => {}
                 None => {
                     let reason = format!("its entry `{}` reaches beyond the bundle", id.escape_debug());
@@ -265,7 +265,7 @@ impl Table {
     }
 }
 
-/// Refuses entries that lie in the table or in each other. Two may be the very same bytes.
+/// Refuses entries that overlap the table or each other. Two entries may have the same bytes.
 fn check_places(entries: &[Entry], table_end: u64, bundle: u64) -> Result<(), Error> {
     let mut before: Option<&Entry> = None;
     for entry in in_order(entries) {
@@ -283,7 +283,7 @@ fn check_places(entries: &[Entry], table_end: u64, bundle: u64) -> Result<(), Er
     Ok(())
 }
 
-/// The entries with bytes, by their offset.
+/// Returns the entries with bytes, by their offset.
 fn in_order(entries: &[Entry]) -> Vec<&Entry> {
     let mut sorted: Vec<&Entry> = entries.iter().filter(|entry| entry.size > 0).collect();
     sorted.sort_by_key(|entry| (entry.offset, entry.size));

@@ -1,10 +1,10 @@
-//! Input: a random-access file. Output: what an AMDGPU ELF file says about itself: the target its
-//! code is for (from `e_flags`, so independent of the bundle it lies in) and its kernels (from the
-//! metadata note).
+//! Input: a random-access file. Output: the description of an AMDGPU ELF file in its own headers:
+//! the target of its code (from `e_flags`, so independent of the bundle it lies in) and its kernels
+//! (from the metadata note).
 //!
-//! Code objects have up to tens of megabytes; only headers and the one note are read. Layout:
-
-//! LLVM's "User Guide for AMDGPU Backend", sections "ELF Code Object" and "Code Object Metadata".
+//! Code objects have up to tens of megabytes; only headers and the one note are read. The layout is
+//! in LLVM's "User Guide for AMDGPU Backend", sections "ELF Code Object" and "Code Object
+//! Metadata".
 
 mod metadata;
 
@@ -18,15 +18,15 @@ use crate::error::Error;
 
 pub use metadata::{Kernel, Metadata};
 
-/// Bytes of the largest metadata note that is read; the largest known one (a composable kernel
+/// Largest metadata note that is read, in bytes; the largest known one (a composable kernel
 /// library) has under 10 MB.
 const NOTE_LIMIT: u64 = 64 << 20;
-/// Notes that are looked at before the search ends; compilers write at most four.
+/// Number of notes that are read before the search ends; compilers write at most four.
 const MOST_NOTES: usize = 1024;
-/// Segments or sections with notes that are looked at.
+/// Number of segments or sections that are searched for notes.
 const MOST_RANGES: usize = 64;
 
-/// `ELFOSABI_AMDGPU_HSA`: ROCm's code, as against that of graphics drivers.
+/// `ELFOSABI_AMDGPU_HSA`: code for ROCm, not for graphics drivers.
 const AMDHSA: u8 = 64;
 
 /// `NT_AMD_HSA_ISA_VERSION`, `NT_AMD_HSA_METADATA`, `NT_AMD_HSA_ISA_NAME` (name `AMD`) and
@@ -36,22 +36,22 @@ const YAML_METADATA: u32 = 10;
 const ISA_NAME: u32 = 11;
 const METADATA: u32 = 32;
 
-/// One AMDGPU ELF file: the code of some kernels for one target.
+/// An AMDGPU ELF file: the code of some kernels for one target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CodeObject {
-    /// What the code is for, by its own ELF header.
+    /// The target in its own ELF header.
     pub target: TargetId,
     /// The low byte of `e_flags`, from which the processor is read.
     pub machine: u8,
-    /// Whether `machine` is a value that this program knows; if not, the processor is called
+    /// `true` if this program knows `machine`; otherwise the name of the processor is
     /// `unknown-0x…`.
     pub is_known: bool,
     /// `EI_ABIVERSION`: 0 to 4 for code object versions 2 to 6.
     pub abi_version: u8,
-    /// The code object version, 2 to 6; `None` for a later ABI or another operating system than
+    /// The code object version, 2 to 6; `None` for a later ABI or an operating system other than
     /// `amdhsa`.
     pub code_object_version: Option<u8>,
-    /// Where the kernels come from.
+    /// The format of the metadata note.
     pub metadata: Metadata,
     /// The kernels in the order of the note.
     pub kernels: Vec<Kernel>,
@@ -59,7 +59,7 @@ pub struct CodeObject {
 
 impl CodeObject {
     /// Reads the headers and the metadata note. `None`: not an AMDGPU ELF file. Notes that cannot
-    /// be understood are no error but told in [`CodeObject::metadata`].
+    /// be parsed are not an error; [`CodeObject::metadata`] has the reason.
     pub fn read(reader: &dyn ReadAt) -> Result<Option<CodeObject>, Error> {
         let Some(header) = Image::open(reader)? else {
             return Ok(None);
@@ -68,9 +68,9 @@ impl CodeObject {
     }
 }
 
-/// The target of a code object by its own header, and whether this program knows the processor. As
-/// [`CodeObject::read`], without the kernels, unless the code object is of version 2, whose target
-/// is in a note.
+/// Returns the target of a code object by its own header, and `true` if this program knows the
+/// processor. Like [`CodeObject::read`], but the notes are only read for version 2, in which one of
+/// them has the target.
 pub fn target(reader: &dyn ReadAt) -> Result<Option<(TargetId, bool)>, Error> {
     let Some(image) = Image::open(reader)? else { return Ok(None) };
     let notes = if image.version() == Some(2) { image.notes()? } else { Notes::default() };
@@ -78,8 +78,8 @@ pub fn target(reader: &dyn ReadAt) -> Result<Option<(TargetId, bool)>, Error> {
     Ok(Some((object.target, object.is_known)))
 }
 
-/// Whether a declared target is what the code object's own header says. `-strict` has no flag. Up
-/// to version 3 the flags do not tell "off" from "any".
+/// `true` if a declared target agrees with the code object's own header. `-strict` has no flag. Up
+/// to version 3 the flags do not distinguish "off" from "any".
 pub fn agrees(declared: &TargetId, read: &CodeObject) -> bool {
     let processor = declared.processor.strip_suffix("-strict").unwrap_or(&declared.processor);
     let is_old = read.code_object_version.is_none_or(|version| version <= 3) && read.abi_version <= 1;
@@ -90,18 +90,18 @@ pub fn agrees(declared: &TargetId, read: &CodeObject) -> bool {
         && feature(declared.sramecc, read.target.sramecc)
 }
 
-/// Whether a file starts as LLVM bitcode does, bare or with a wrapper.
+/// `true` if a file begins like LLVM bitcode, bare or with a wrapper.
 pub fn is_bitcode(start: &[u8]) -> bool {
     start.starts_with(b"BC\xc0\xde") || start.starts_with(&[0xde, 0xc0, 0x17, 0x0b])
 }
 
-/// Whether a file starts as SPIR-V does.
+/// `true` if a file begins like SPIR-V.
 pub fn is_spirv(start: &[u8]) -> bool {
     start.starts_with(&[0x03, 0x02, 0x23, 0x07])
 }
 
-/// Why bytes cannot be the code that a compiler made for `target`. `None`: nothing speaks against
-/// it, or they are LLVM bitcode, SPIR-V, or nothing at all.
+/// Returns the reason why bytes cannot be the code that a compiler made for `target`. `None`: there
+/// is none, or they are LLVM bitcode, SPIR-V, or empty.
 pub(crate) fn contradiction(target: &str, code: &dyn ReadAt) -> Option<String> {
     let read = match CodeObject::read(code) {
         Ok(read) => read,
@@ -123,7 +123,7 @@ pub(crate) fn contradiction(target: &str, code: &dyn ReadAt) -> Option<String> {
     }
 }
 
-/// Whether the first bytes of a file are those of an AMDGPU ELF file. 20 bytes decide.
+/// `true` if the first bytes of a file are those of an AMDGPU ELF file. 20 bytes are enough.
 pub fn is_code_object(start: &[u8]) -> bool {
     start.starts_with(&elf::ELFMAG)
         && start.get(4) == Some(&elf::ELFCLASS64.0)
@@ -131,13 +131,13 @@ pub fn is_code_object(start: &[u8]) -> bool {
         && start.get(18..20) == Some(&elf::EM_AMDGPU.0.to_le_bytes())
 }
 
-/// An AMDGPU ELF file with its header read.
+/// An AMDGPU ELF file whose header has been read.
 struct Image<'a> {
     reader: &'a dyn ReadAt,
     header: FileHeader64<LittleEndian>,
 }
 
-/// What the notes say, as far as it is wanted.
+/// The parts of the notes that are used.
 #[derive(Default)]
 struct Notes {
     metadata: Metadata,
@@ -212,7 +212,8 @@ impl<'a> Image<'a> {
         Ok(notes)
     }
 
-    /// Where notes are: the note segments, or the note sections of a file that is not linked yet.
+    /// Returns offset, size and alignment of the note segments, or of the note sections of a file
+    /// that is not linked yet.
     fn note_ranges(&self) -> Result<Vec<(u64, u64, u64)>, Error> {
         let endian = LittleEndian;
         let segments: Vec<ProgramHeader64<LittleEndian>> = self.table(
@@ -253,8 +254,8 @@ impl<'a> Image<'a> {
         bytes.chunks_exact(size_of::<T>()).map(|entry| cast(entry, what)).collect()
     }
 
-    /// Takes up the note at `position`; where the next one is, or `None` when what is there is no
-    /// note.
+    /// Reads the note at `position`. Returns the position of the next one, or `None` if there is no
+    /// note at `position`.
     fn note(&self, position: u64, end: u64, align: u64, notes: &mut Notes) -> Result<Option<u64>, Error> {
         let align = if align == 8 { 8 } else { 4 };
         let head = size_of::<NoteHeader64<LittleEndian>>() as u64;
@@ -264,8 +265,8 @@ impl<'a> Image<'a> {
         let header: NoteHeader64<LittleEndian> = cast(&self.bytes(position, head, "notes")?, "notes")?;
         let name_size = u64::from(header.n_namesz.get(LittleEndian));
         let size = u64::from(header.n_descsz.get(LittleEndian));
-        // Offsets are those of files that were read, so far below the limits of u64; the sizes are
-        // of 32 bits.
+        // Offsets come from files that were read, so they are far below the limits of u64; the
+        // sizes have 32 bits.
         let value = (position + head + name_size).next_multiple_of(align);
         let next = (value + size).next_multiple_of(align);
         if value + size > end {
@@ -300,7 +301,7 @@ impl<'a> Image<'a> {
     }
 
     fn bytes(&self, offset: u64, size: u64, what: &str) -> Result<Vec<u8>, Error> {
-        // Growing with what is there: a header may claim what the file has not.
+        // The buffer grows as bytes arrive: a header may state more than the file has.
         const STEP: u64 = 1 << 20;
         let mut bytes = Vec::new();
         while (bytes.len() as u64) < size {
@@ -318,8 +319,8 @@ impl<'a> Image<'a> {
 }
 
 impl Notes {
-    /// The target as code object version 2 writes it: a name such as `amdgcn-amd-amdhsa--gfx803`
-    /// or, before that, three numbers.
+    /// Returns the target of a code object of version 2: a name such as `amdgcn-amd-amdhsa--gfx803`
+    /// or, in older ones, three numbers.
     fn older_target(&self) -> Option<TargetId> {
         if let Some(name) = &self.isa_name {
             let name = name.trim_end_matches('\0');
@@ -341,7 +342,7 @@ impl Notes {
     }
 }
 
-/// The two bits of code object version 4 and later: 0 not supported, 1 any, 2 off, 3 on.
+/// Converts the two bits of code object version 4 and later: 0 not supported, 1 any, 2 off, 3 on.
 fn two_bits(bits: u32) -> Feature {
     match bits & 3 {
         2 => Feature::Off,
@@ -350,7 +351,7 @@ fn two_bits(bits: u32) -> Feature {
     }
 }
 
-/// Major, minor and stepping: they follow the sizes of two names, 2 bytes each.
+/// Returns major, minor and stepping, which follow the sizes of two names, 2 bytes each.
 fn isa_version(value: &[u8]) -> Option<[u32; 3]> {
     let number = |at: usize| Some(u32::from_le_bytes(value.get(at..at + 4)?.try_into().ok()?));
     Some([number(4)?, number(8)?, number(12)?])

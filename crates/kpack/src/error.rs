@@ -1,178 +1,177 @@
-//! What can be wrong with GPU code.
+//! Everything that can go wrong with GPU code.
 
 use std::io;
 
 use rocwheel_report::{Exit, Hint};
 
-/// Why GPU code could not be read. Offsets are in bytes from the start of the `.hip_fatbin`
+/// A failure to read or write GPU code. Offsets are in bytes from the start of the `.hip_fatbin`
 /// section.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Neither an offload bundle nor a compressed one stands where one should.
+    /// There is no offload bundle at an offset that should have one.
     #[error("no offload bundle at offset {offset:#x} of the fat binary section")]
     NotABundle {
-        /// Where one was expected.
+        /// The expected offset of the bundle.
         offset: u64,
     },
     /// A field of a bundle contradicts another, or leaves the section.
     #[error("malformed offload bundle at offset {offset:#x} of the fat binary section: {reason}")]
     Malformed {
-        /// Where the bundle starts.
+        /// Offset of the bundle.
         offset: u64,
-        /// How it differs.
+        /// The contradiction, for the message.
         reason: String,
     },
-    /// A compressed bundle of a version or method that is not known.
+    /// A compressed bundle of an unknown version or method.
     #[error("the compressed offload bundle at offset {offset:#x} has the unknown {field} {value}")]
     Unsupported {
-        /// Where the bundle starts.
+        /// Offset of the bundle.
         offset: u64,
         /// `version` or `method`.
         field: &'static str,
-        /// Its value.
+        /// Value of the field.
         value: u16,
     },
     /// Reading or decompressing failed.
     #[error("could not read the offload bundle at offset {offset:#x} of the fat binary section")]
     Read {
-        /// Where the bundle starts.
+        /// Offset of the bundle.
         offset: u64,
-        /// Why.
+        /// The error of the reader or the decompressor.
         source: io::Error,
     },
-    /// A fat binary's sections contradict themselves or the file.
+    /// A fat binary's sections contradict each other or the file.
     #[error("malformed fat binary: {reason}")]
     FatBinary {
-        /// What is wrong.
+        /// The contradiction, for the message.
         reason: String,
     },
     /// A wrapper that the runtime would refuse.
     #[error("malformed fat binary: wrapper {number} at offset {offset:#x} of the file: {reason}")]
     Wrapper {
-        /// Its number, by address.
+        /// Index of the wrapper, by address.
         number: usize,
-        /// Where it starts in the file.
+        /// Offset of the wrapper in the file.
         offset: u64,
-        /// What is wrong with it.
+        /// The reason, for the message.
         reason: String,
     },
     /// Reading a part of a fat binary failed.
     #[error("could not read {what} of the fat binary")]
     Io {
-        /// What was being read.
+        /// The part that was being read.
         what: &'static str,
-        /// Why.
+        /// The error of the reader.
         source: io::Error,
     },
-    /// The host file's headers or their edit.
+    /// An error in the host file's headers or in their edit.
     #[error(transparent)]
     Elf(#[from] rocwheel_elf::Error),
     /// The headers of an AMDGPU ELF file contradict each other, or leave the file.
     #[error("malformed AMDGPU code object: {reason}")]
     MalformedCodeObject {
-        /// What is wrong with it.
+        /// The contradiction, for the message.
         reason: String,
     },
     /// Reading a code object failed.
     #[error("could not read the code object at offset {offset:#x}")]
     ReadCodeObject {
-        /// In bytes from the start of the code object.
+        /// Offset from the start of the code object, in bytes.
         offset: u64,
-        /// Why.
+        /// The error of the reader.
         source: io::Error,
     },
-    /// A compressed bundle does not hold what its header says it holds.
+    /// The content of a compressed bundle does not match its checksum.
     #[error(
         "the offload bundle at offset {offset:#x} of the fat binary section is damaged: its content has the checksum \
          {found:016x}, its header says {expected:016x}"
     )]
     Checksum {
-        /// Where the bundle starts.
+        /// Offset of the bundle.
         offset: u64,
-        /// What the header says.
+        /// The checksum in the header.
         expected: u64,
-        /// What the content has.
+        /// The checksum of the content.
         found: u64,
     },
-    /// Something is larger than the caller allows.
+    /// A size exceeds the limit of the caller.
     #[error("the offload bundle at offset {offset:#x} has {what} of {size} bytes; allowed are {limit}")]
     TooLarge {
-        /// Where the bundle starts.
+        /// Offset of the bundle.
         offset: u64,
-        /// What is too large: `a content` or a code object.
+        /// Description of the part that is too large, for the message.
         what: String,
         /// Its size in bytes.
         size: u64,
         /// The limit in bytes.
         limit: u64,
     },
-    /// A bundle that cannot be written as asked.
+    /// A bundle that cannot be written as requested.
     #[error("could not make an offload bundle: {reason}")]
     NoBundle {
-        /// What is wrong with the request.
+        /// The defect of the request.
         reason: String,
     },
-    /// A code object that goes into a bundle could not be read, or the bundle not be written.
+    /// A code object for a bundle could not be read, or the bundle could not be written.
     #[error("could not write the entry `{id}` of an offload bundle")]
     WriteEntry {
-        /// The entry's id.
+        /// Id of the entry.
         id: String,
-        /// Why.
+        /// The operating system's error.
         source: io::Error,
     },
     /// A bundle could not be compressed or written.
     #[error("could not write an offload bundle")]
     WriteBundle(#[source] io::Error),
-    /// The name of a GPU target.
+    /// An error in the name of a GPU target.
     #[error(transparent)]
     Rocm(#[from] rocwheel_rocm::Error),
-    /// Bytes that are no marker, or a marker that the loader would refuse.
+    /// Bytes that are not a marker, or a marker that the loader would refuse.
     #[error("malformed kpack marker: {reason}")]
     Marker {
-        /// What is wrong with it.
+        /// The reason, for the message.
         reason: String,
     },
-    /// The file does not start as an archive does.
+    /// The file does not begin like an archive.
     #[error("not a kpack archive: {reason}")]
     NotAnArchive {
-        /// What it starts with instead.
+        /// Description of the file's beginning, for the message.
         reason: String,
     },
-    /// A part of an archive contradicts another, leaves the file, or is not of the type it should
-    /// be.
+    /// A part of an archive contradicts another, leaves the file, or has the wrong type.
     #[error("malformed kpack archive: {reason}")]
     Archive {
-        /// What is wrong with it.
+        /// The contradiction, for the message.
         reason: String,
     },
-    /// An archive of a version or compression that is not known.
+    /// An archive of an unknown version or compression.
     #[error("the kpack archive has the unknown {field} `{value}`")]
     UnsupportedArchive {
-        /// Which field.
+        /// Name of the field.
         field: &'static str,
-        /// Its value.
+        /// Value of the field.
         value: String,
     },
     /// Reading an archive failed.
     #[error("could not read {what} of the kpack archive")]
     ReadArchive {
-        /// Which part, for example a code object's name, index and target.
+        /// Description of the part, for example a code object's name, index and target.
         what: String,
-        /// Why.
+        /// The error of the reader or the decompressor.
         source: io::Error,
     },
-    /// Code without a checksum that does not fit the target it is stored under.
+    /// Code without a checksum that does not match the target it is stored under.
     #[error("{what} is damaged: {reason}")]
     Damaged {
         /// Its name, index and target.
         what: String,
-        /// What is wrong with it.
+        /// The reason, for the message.
         reason: String,
     },
-    /// An archive that the loader would refuse is not written.
+    /// An archive that the loader would refuse; it is not written.
     #[error("could not make a kpack archive: {reason}")]
     NoArchive {
-        /// What is wrong with the request.
+        /// The defect of the request.
         reason: String,
     },
     /// An archive could not be compressed or written.

@@ -1,10 +1,10 @@
 //! Input: a host program or library, ELF or PE. Output: a [`FatBinary`], its GPU part: the section
-//! of offload bundles, the wrappers that the runtime is given, and what each wrapper's pointer
-//! reaches once the file is loaded.
+//! of offload bundles, the wrappers that are registered with the runtime, and the target of each
+//! wrapper's pointer once the file is loaded.
 //!
 //! A translation unit registers its device code with a wrapper of 24 bytes: magic, version,
-//! pointer, and an index that only kpacked files use (spec 1.1). The pointer's value is rarely in
-//! place: relocations supply it.
+//! pointer, and an index that only kpacked files use (spec 1.1). The value of the pointer is rarely
+//! in the file: relocations supply it.
 
 mod elf_file;
 mod pe_file;
@@ -21,40 +21,41 @@ use crate::bundle::{self, ALIGNMENT, Bundle};
 use crate::error::Error;
 use crate::marker::Marker;
 
-/// Bytes of a wrapper.
+/// Size of a wrapper in bytes.
 pub const WRAPPER_SIZE: u64 = 24;
-/// Where a wrapper's pointer is, from its start.
+/// Offset of the pointer in a wrapper, in bytes.
 pub const WRAPPER_POINTER: u64 = 8;
-/// The only version of the wrapper that the runtime takes.
+/// The only wrapper version that the runtime accepts.
 const WRAPPER_VERSION: u32 = 1;
-/// The runtime reads at most this much of a marker (spec 3).
+/// Largest size of a marker, in bytes, that the runtime reads (spec 3).
 const MARKER_LIMIT: u64 = 64 << 10;
-/// More wrappers than any program has translation units; a section that claims more lies.
+/// Largest number of wrappers: more than any program has translation units.
 const MAX_WRAPPERS: u64 = 1 << 20;
 
-/// The GPU part of one host program or library.
+/// The GPU part of a host program or library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FatBinary {
-    /// What kind of file it is in.
+    /// The format of the host file.
     pub format: Format,
-    /// The file bytes of the section of device code (`.hip_fatbin`, in PE files `.hip_fat`). Empty
-    /// when the section has none in the file any more, as in libraries that AMD's tool has split.
+    /// Range of the section of device code in the file (`.hip_fatbin`, in PE files `.hip_fat`).
+    /// Empty if the section has no bytes in the file any more, as in libraries that AMD's tool has
+    /// split.
     pub section: Range<u64>,
     /// Virtual address of the section; in PE files relative to the image's base.
     pub address: u64,
-    /// Bytes the section has in memory, which are more than in the file when its content was taken
-    /// out.
+    /// Size of the section in memory, in bytes. It exceeds the size in the file if the content was
+    /// removed.
     pub memory_size: u64,
     /// The bundles in the section, by offset.
     pub bundles: Vec<Bundle>,
-    /// The wrappers, by address. Empty when there is no `.hipFatBinSegment`: nothing registers the
-    /// code, and the file is best left alone.
+    /// The wrappers, by address. Empty if the file has no `.hipFatBinSegment`: nothing registers
+    /// the code, and it is best not to change the file.
     pub wrappers: Vec<Wrapper>,
-    /// The markers that wrappers point at, each once, by file offset.
+    /// The markers that wrappers point at, without repetitions, by file offset.
     pub markers: Vec<(Marker, u64)>,
 }
 
-/// A kind of host file.
+/// The format of a host file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Format {
     /// Linux.
@@ -63,27 +64,27 @@ pub enum Format {
     Pe,
 }
 
-/// What a translation unit hands to `__hipRegisterFatBinary`.
+/// The data that a translation unit passes to `__hipRegisterFatBinary`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wrapper {
-    /// File offset.
+    /// Offset in the file, in bytes.
     pub offset: u64,
     /// Virtual address; in PE files relative to the image's base.
     pub address: u64,
-    /// Whether the code is in the file.
+    /// The first word: the code is in the file or in archives.
     pub magic: Magic,
-    /// What the pointer holds once the file is loaded.
+    /// The target of the pointer once the file is loaded.
     pub points: Points,
-    /// Which code object of the name in the marker; 0 in fat files.
+    /// Index of the code object under the name in the marker; 0 in fat files.
     pub index: u64,
 }
 
 /// The first word of a wrapper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Magic {
-    /// The pointer reaches a bundle.
+    /// The pointer leads to a bundle.
     Fat,
-    /// The pointer reaches a marker; the code is in `.kpack` archives.
+    /// The pointer leads to a marker; the code is in `.kpack` archives.
     Kpacked,
 }
 
@@ -91,7 +92,7 @@ impl Magic {
     const FAT: u32 = 0x4849_5046;
     const KPACKED: u32 = 0x4b50_4948;
 
-    /// The bytes in the file.
+    /// Returns the bytes in the file.
     pub fn bytes(self) -> [u8; 4] {
         match self {
             Self::Fat => Self::FAT,
@@ -109,28 +110,28 @@ impl Magic {
     }
 }
 
-/// What a wrapper's pointer reaches.
+/// The target of a wrapper's pointer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Points {
-    /// The bundle of this number.
+    /// The bundle with this index.
     Bundle(usize),
-    /// The marker of this number.
+    /// The marker with this index.
     Marker(usize),
-    /// Neither: this virtual address, 0 when nothing sets the pointer.
+    /// Another virtual address; 0 if nothing sets the pointer.
     Elsewhere(u64),
 }
 
 impl FatBinary {
-    /// Reads the GPU part of a file of `size` bytes through bounded reads; `None` when it is
-    /// neither ELF nor PE or has no section of device code.
+    /// Reads the GPU part of a file of `size` bytes through bounded reads; `None` if it is neither
+    /// ELF nor PE or has no section of device code.
     ///
-    /// The sections are found by name, so an ELF file without section headers
-    /// (`strip --strip-section-headers`) holds none that could be told apart from other data: also
-    /// `None`.
+    /// The sections are found by name. In an ELF file without section headers
+    /// (`strip --strip-section-headers`) they cannot be distinguished from other data, so the
+    /// result is `None` too.
     ///
     /// # Errors
     /// [`Error::Elf`] for broken headers, [`Error::Wrapper`] and [`Error::FatBinary`] for wrappers
-    /// and sections that contradict themselves, [`Error::Malformed`] and its like for bundles.
+    /// and sections that contradict themselves, [`Error::Malformed`] and similar ones for bundles.
     pub fn read(reader: &dyn ReadAt, size: u64) -> Result<Option<Self>, Error> {
         if rocwheel_elf::is_pe(reader)? {
             return pe_file::read(reader);
@@ -139,7 +140,7 @@ impl FatBinary {
     }
 }
 
-/// A wrapper as it lies in the file, and where its pointer will lead.
+/// A wrapper as in the file, and the value that its pointer will have.
 struct RawWrapper {
     offset: u64,
     address: u64,
@@ -148,7 +149,7 @@ struct RawWrapper {
     pointer: u64,
 }
 
-/// Reads the wrappers in `section`. `pointer` is 0 where the file has none in place.
+/// Reads the wrappers in `section`. `pointer` is 0 if the file has no value in place.
 fn read_wrappers(reader: &dyn ReadAt, section: Range<u64>, address: u64) -> Result<Vec<RawWrapper>, Error> {
     let size = section.end.saturating_sub(section.start);
     if !size.is_multiple_of(WRAPPER_SIZE) {
@@ -187,15 +188,14 @@ fn number_of(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
 }
 
-/// A section as its file format describes it.
+/// A section, independent of the file format.
 struct Area {
     file: Range<u64>,
     address: u64,
     memory_size: u64,
 }
 
-/// Puts the parts together. `mapped` tells which file bytes, up to the end of what is mapped there,
-/// lie at an address.
+/// Combines the parts. `mapped` returns the file bytes that are mapped from an address on.
 fn assemble(
     reader: &dyn ReadAt,
     format: Format,
@@ -214,8 +214,8 @@ fn assemble(
     }
     let markers: Vec<(Marker, u64)> = found.into_iter().map(|(offset, marker)| (marker, offset)).collect();
     let bundles = match read_bundles(reader, &area.file, &markers) {
-        // No wrapper asks for a bundle, so nothing says that the section holds any: another tool
-        // leaves parts of them.
+        // No wrapper refers to a bundle, so the section need not hold any: another tool leaves
+        // parts of them.
         Err(Error::NotABundle { .. } | Error::Malformed { .. } | Error::Unsupported { .. })
             if raw.iter().all(|wrapper| wrapper.magic == Magic::Kpacked) =>
         {
@@ -260,7 +260,7 @@ fn assemble(
     })
 }
 
-/// The marker at the start of `range`; `None` when there is something else.
+/// Reads the marker at the start of `range`; `None` if there is none.
 fn read_marker(reader: &dyn ReadAt, range: &Range<u64>) -> Result<Option<Marker>, Error> {
     let length = (range.end - range.start).min(MARKER_LIMIT);
     let mut bytes = vec![0; length as usize];
@@ -268,7 +268,7 @@ fn read_marker(reader: &dyn ReadAt, range: &Range<u64>) -> Result<Option<Marker>
     Ok(Marker::decode(&bytes).ok())
 }
 
-/// The bundles of the section, whose pages with markers are none.
+/// Reads the bundles of the section; pages with markers are skipped.
 fn read_bundles(reader: &dyn ReadAt, section: &Range<u64>, markers: &[(Marker, u64)]) -> Result<Vec<Bundle>, Error> {
     let mut bundles = Vec::new();
     let mut start = 0;

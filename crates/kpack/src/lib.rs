@@ -1,10 +1,10 @@
-//! Input: a fat binary, an archive of code objects, or the path of a file. Output: the GPU code it
-//! holds, one code object after another, and the same formats written.
+//! Input: a fat binary, an archive of code objects, or the path of a file. Output: the GPU code in
+//! it, one code object after another. The same formats can be written.
 //!
 //! [`bundle`] reads and writes the offload bundles in a fat binary's `.hip_fatbin` section,
-//! [`fatbin`] the wrappers that point at them; [`archive`] the `.kpack` archives that hold one
-//! target's code objects of many binaries; [`marker`] what stands in a split binary instead of its
-//! code; [`code_object`] what an AMDGPU ELF file says about itself.
+//! [`fatbin`] the wrappers that point at them. [`archive`] handles the `.kpack` archives, which
+//! hold one target's code objects of many binaries; [`marker`] the data that replaces the code in a
+//! split binary; [`code_object`] the headers and notes of an AMDGPU ELF file.
 
 pub mod archive;
 pub mod bundle;

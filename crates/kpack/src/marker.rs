@@ -1,38 +1,40 @@
-//! Input: the bytes that a wrapper of a split binary points at. Output: under which name its code
-//! objects are kept, and where their archives are looked for. And back.
+//! Input: the bytes that a wrapper of a split binary points at. Output: the name under which its
+//! code objects are stored, and the search paths of their archives. Markers can be written as well.
 //!
 //! A marker is a MessagePack map (spec 3). The loader finds it through the wrapper's pointer only
-//! and reads at most [`MAX_SIZE`] bytes of it; nothing says how long it is, so it may be followed
-//! by anything.
+//! and reads at most [`MAX_SIZE`] bytes of it. Its length is not stored, so any bytes may follow
+//! it.
 
 use rmp::encode;
 
 use crate::error::Error;
 use crate::messagepack::Reader;
 
-/// The loader reads so many bytes of a marker, in bytes; a marker is shorter.
+/// Number of bytes that the loader reads; a marker must be shorter.
 pub const MAX_SIZE: usize = 64 * 1024;
 
-/// What the loader replaces by each target's name; only the first in a path.
+/// The placeholder that the loader replaces by each target's name; only the first one in a path.
 pub const TARGET_PLACEHOLDER: &str = "@GFXARCH@";
 
 const PATHS: &str = "kpack_search_paths";
 const NAME: &str = "kernel_name";
 
-/// Where the code objects of one binary went.
+/// The location of the code objects of one binary.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Marker {
-    /// The name in the archives' tables, without the `#` and the index, which is the wrapper's.
+    /// The name in the archives' tables, without the `#` and the index, which comes from the
+    /// wrapper.
     pub kernel_name: String,
-    /// Archives, relative to the binary's folder; [`TARGET_PLACEHOLDER`] stands for the target.
+    /// Paths of archives, relative to the binary's folder; [`TARGET_PLACEHOLDER`] is replaced by
+    /// the target.
     pub search_paths: Vec<String>,
 }
 
 impl Marker {
-    /// The bytes a wrapper has to point at.
+    /// Returns the bytes that a wrapper must point at.
     ///
     /// # Errors
-    /// [`Error::Marker`] for what the loader would refuse, or would not find.
+    /// [`Error::Marker`] for a marker that the loader would refuse, or would not find.
     pub fn encode(&self) -> Result<Vec<u8>, Error> {
         self.check().map_err(malformed)?;
         let mut bytes = Vec::new();
@@ -52,15 +54,15 @@ impl Marker {
         Ok(bytes)
     }
 
-    /// Reads the marker that `bytes` start with.
+    /// Reads the marker at the start of `bytes`.
     ///
     /// # Errors
-    /// [`Error::Marker`] for what the loader would refuse.
+    /// [`Error::Marker`] for a marker that the loader would refuse.
     pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
         Ok(Self::decode_prefix(bytes)?.0)
     }
 
-    /// As [`Marker::decode`], and how many bytes the marker has.
+    /// Like [`Marker::decode`], and returns the size of the marker in bytes.
     pub fn decode_prefix(bytes: &[u8]) -> Result<(Self, usize), Error> {
         let bytes = &bytes[..bytes.len().min(MAX_SIZE - 1)];
         let (marker, length) = parse(bytes).map_err(malformed)?;
@@ -68,7 +70,7 @@ impl Marker {
         Ok((marker, length))
     }
 
-    /// What the loader asks of a marker.
+    /// Checks the conditions of the loader.
     fn check_found(&self) -> Result<(), String> {
         if self.kernel_name.is_empty() {
             return Err(format!("its `{NAME}` is empty"));
@@ -82,7 +84,7 @@ impl Marker {
         Ok(())
     }
 
-    /// What the loader asks of a marker, and what it silently would not find.
+    /// Checks the conditions of the loader, and that it would find the archives.
     fn check(&self) -> Result<(), String> {
         self.check_found()?;
         for text in self.search_paths.iter().chain([&self.kernel_name]) {
@@ -113,7 +115,7 @@ fn parse(bytes: &[u8]) -> Result<(Marker, usize), String> {
                     (0..count).map(|_| reader.text("a search path").map(str::to_owned)).collect();
                 paths = Some(found?);
             }
-            // The loader ignores keys that it does not know.
+            // The loader ignores unknown keys.
             other => reader.skip(&format!("`{}`", other.escape_debug()))?,
         }
     }

@@ -1,13 +1,13 @@
 //! Input: bytes that should be MessagePack. Output: one value after another, of the type that the
 //! caller expects.
 //!
-//! Nothing is built in memory that the caller does not ask for: a hostile table of a few megabytes
+//! Only values that the caller requests are built in memory: a hostile table of a few megabytes
 //! would become gigabytes as a tree of values.
 
 use rmp::Marker;
 use rmp::decode::{self, NumValueReadError, ValueReadError};
 
-/// What is wrong, and at which byte.
+/// A message with the defect and the byte offset.
 pub(crate) type Problem = String;
 
 pub(crate) struct Reader<'a> {
@@ -20,22 +20,22 @@ impl<'a> Reader<'a> {
         Self { bytes, rest: bytes }
     }
 
-    /// Bytes read so far.
+    /// Returns the number of bytes read so far.
     pub(crate) fn position(&self) -> usize {
         self.bytes.len() - self.rest.len()
     }
 
-    /// How many pairs the map has that comes next.
+    /// Reads the head of a map and returns its number of pairs.
     pub(crate) fn map(&mut self, what: &str) -> Result<u32, Problem> {
         self.length(what, "a map", decode::read_map_len)
     }
 
-    /// How many values the array has that comes next.
+    /// Reads the head of an array and returns its number of values.
     pub(crate) fn array(&mut self, what: &str) -> Result<u32, Problem> {
         self.length(what, "an array", decode::read_array_len)
     }
 
-    /// A whole number that is not negative.
+    /// Reads a whole number that is not negative.
     pub(crate) fn number(&mut self, what: &str) -> Result<u64, Problem> {
         let at = self.position();
         decode::read_int::<u64, _>(&mut self.rest).map_err(|error| match error {
@@ -46,7 +46,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A text.
+    /// Reads a string.
     pub(crate) fn text(&mut self, what: &str) -> Result<&'a str, Problem> {
         let at = self.position();
         let length = self.length(what, "a text", decode::read_str_len)? as usize;
@@ -55,7 +55,7 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(bytes).map_err(|_| format!("{what} is not UTF-8 (byte {at})"))
     }
 
-    /// Goes past a value of any type, however deep.
+    /// Skips a value of any type and depth.
     pub(crate) fn skip(&mut self, what: &str) -> Result<(), Problem> {
         let at = self.position();
         let mut pending = 1_u64;
@@ -66,7 +66,7 @@ impl<'a> Reader<'a> {
                 Marker::FixPos(_) | Marker::FixNeg(_) | Marker::Null | Marker::True | Marker::False => (0, 0),
                 Marker::Reserved => return Err(format!("{what} has a byte that MessagePack reserves (byte {at})")),
                 Marker::U8 | Marker::I8 => (1, 0),
-                // Extensions have a byte for their type.
+                // Extensions have one byte for their type.
                 Marker::U16 | Marker::I16 | Marker::FixExt1 => (2, 0),
                 Marker::U32 | Marker::I32 | Marker::F32 => (4, 0),
                 Marker::U64 | Marker::I64 | Marker::F64 => (8, 0),
@@ -124,7 +124,7 @@ fn cut(what: &str, at: usize) -> Problem {
 mod tests {
     use super::*;
 
-    /// One value of every kind, in hexadecimal: short and long forms.
+    /// Values of every kind, in short and long forms.
     const VALUES: &[&[u8]] = &[
         &[0x05],
         &[0xff],

@@ -1,5 +1,5 @@
-//! Archives: written and read back, written by others, damaged, and read by MessagePack's and
-//! zstd's own tools.
+//! Archives that are written and read back, written by other tools, damaged, and read by the tools
+//! of MessagePack and zstd.
 
 #![allow(clippy::unwrap_used, reason = "a test file")]
 
@@ -14,12 +14,12 @@ fn targets() -> Vec<String> {
     TARGETS.map(str::to_owned).to_vec()
 }
 
-/// A code object's stand-in: bytes that compress, and are different for each kernel.
+/// Returns a substitute for a code object: bytes that compress, and are different for each kernel.
 fn code(number: u8, size: usize) -> Vec<u8> {
     (0..size).map(|at| (at / 7) as u8 ^ number).collect()
 }
 
-/// Two binaries, the second with two bundles.
+/// Creates an archive of two binaries, the second with two bundles.
 fn example(scheme: Scheme) -> Vec<u8> {
     let mut writer = ArchiveWriter::new(Cursor::new(Vec::new()), "blas_lib", "gfx90a", &targets(), scheme).unwrap();
     let mut number = 0;
@@ -82,8 +82,7 @@ fn an_archive_that_the_loader_would_refuse_is_not_written() {
     assert!(writer.finish().unwrap_err().to_string().contains("no code object for its target `gfx942`"));
 }
 
-/// An archive as the existing Python tools write it, put together by hand from the description of
-/// the format.
+/// Creates an archive like the existing Python tools, by hand from the description of the format.
 fn foreign(table: &[u8], blobs: &[u8]) -> Vec<u8> {
     let mut bytes = b"KPAK".to_vec();
     bytes.extend(1_u32.to_le_bytes());
@@ -99,8 +98,8 @@ fn text(value: &str) -> Vec<u8> {
     [vec![0xa0 | value.len() as u8], value.as_bytes().to_vec()].concat()
 }
 
-/// The table of two kernels in frames, with a metadata map, 64-bit numbers, a signed number, and a
-/// name from Windows.
+/// Creates the table of two kernels in frames, with a metadata map, 64-bit numbers, a signed
+/// number, and a name from Windows.
 fn foreign_table(size: u64) -> Vec<u8> {
     let entry = |ordinal: &[u8]| {
         let metadata = [text("metadata"), vec![0x81], text("target"), text("hip-amdgcn-amd-amdhsa--gfx906")].concat();
@@ -138,8 +137,7 @@ fn a_flipped_bit_of_a_frame_is_noticed() {
         for bit in located.offset * 8..(located.offset + located.size) * 8 {
             let mut flipped = bytes.clone();
             flipped[(bit / 8) as usize] ^= 1 << (bit % 8);
-            // Some bits of a frame have no meaning, and bit 2 of its descriptor says that there is
-            // a checksum.
+            // Some bits of a frame have no meaning; bit 2 of its descriptor indicates a checksum.
             let read = archive.read(&flipped.as_slice(), &located);
             assert!(read.is_err() || read.is_ok_and(|read| read == code), "bit {bit}");
         }
@@ -159,7 +157,7 @@ fn code_without_a_checksum_has_to_fit_its_target() {
         let mut writer = ArchiveWriter::new(Cursor::new(Vec::new()), "g", "f", &targets, scheme).unwrap();
         let bytes = match scheme {
             Scheme::None => code.to_vec(),
-            // As other tools write it: without a checksum.
+            // Other tools write frames without a checksum.
             Scheme::ZstdPerKernel => zstd::bulk::compress(code, 3).unwrap(),
         };
         writer.add("a", 0, "gfx906", &Blob { original_size: code.len() as u64, bytes }).unwrap();
@@ -182,7 +180,7 @@ fn code_without_a_checksum_has_to_fit_its_target() {
         let error = read(&broken, scheme).unwrap_err();
         assert!(error.ends_with("its program header table leaves the file"), "{error}");
     }
-    // The checksum covers the bytes that were packed, sound or not.
+    // The checksum covers the bytes that were compressed, correct or not.
     let bytes = example(Scheme::ZstdPerKernel);
     let archive = open(&bytes).unwrap();
     let located = archive.find("lib/librocblas.so.4", 1, "gfx90a:xnack-").unwrap();
@@ -201,7 +199,7 @@ fn archives_of_other_tools_are_read() {
     assert_eq!((first.original_size, first.offset), (5, 64 + 8));
 }
 
-/// rocm-kpack's `pack_tree` writes names without `#` and index. Its own reader takes any text.
+/// rocm-kpack's `pack_tree` writes names without `#` and index. Its own reader accepts any text.
 #[test]
 fn entries_without_an_index_are_read_and_written() {
     for (written, scheme) in
@@ -231,8 +229,7 @@ fn entries_without_an_index_are_read_and_written() {
     assert!(writer.add("a#0", None, TARGETS[0], &blob).is_err());
 }
 
-/// The uncompressed example with one byte string of its table replaced by another of the same
-/// length.
+/// Replaces one byte string in the table of the uncompressed example by another of the same length.
 fn changed(from: &[u8], to: &[u8]) -> String {
     changed_in(Scheme::None, from, to)
 }
@@ -262,7 +259,7 @@ fn a_table_that_lies_is_an_error_that_says_where() {
     let ordinal = |value| with("ordinal", &[value]);
     has(changed(&ordinal(5), &ordinal(6)), "is number 6 of 6 code objects");
     has(changed(&ordinal(5), &ordinal(0xff)), "`ordinal` is not a whole number");
-    // 1004 = 0x03ec
+    // The size is 1004 = 0x03ec.
     has(
         changed(&with("original_size", &[0xcd, 3, 0xec]), &with("original_size", &[0xcd, 3, 0xed])),
         "should have 1005 bytes, but 1004 are stored",
@@ -358,7 +355,7 @@ fn files_that_are_no_archives_say_so() {
     list[64] = 0x80;
     assert!(text(&list).contains("has no `compression_scheme`"));
     assert!(Archive::open(&good.as_slice(), good.len() as u64 + 1).is_err());
-    // A table that says it has four thousand million entries.
+    // The table claims to have four thousand million entries.
     assert!(text(&foreign(&[0xdf, 0xff, 0xff, 0xff, 0xff], &[])).contains("it ends within a key"));
 }
 

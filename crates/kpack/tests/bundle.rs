@@ -15,7 +15,7 @@ use rocwheel_kpack::{Bundle, Error};
 
 const HOST: &str = "host-x86_64-unknown-linux--";
 
-/// A plain bundle with one code object of `size` bytes for each target.
+/// Creates a plain bundle with one code object of `size` bytes for each target.
 fn plain(targets: &[&str], size: u64) -> Vec<u8> {
     let ids: Vec<String> = targets.iter().map(|target| format!("hipv4-amdgcn-amd-amdhsa--{target}")).collect();
     let mut table = Vec::new();
@@ -68,7 +68,7 @@ fn compressed(version: u16, method: Method, content: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Bundles as a linker lays them out, with something else before and behind the section.
+/// Lays out bundles like a linker, with other bytes before and behind the section.
 fn section(bundles: &[Vec<u8>]) -> (Vec<u8>, std::ops::Range<u64>) {
     let mut file = vec![0xaa; 8192];
     for bundle in bundles {
@@ -160,7 +160,7 @@ fn a_range_beyond_the_file_is_an_error() {
 /// Ids and code objects of one bundle.
 type Parts = Vec<(String, Vec<u8>)>;
 
-/// What a section's bundles hold: id and bytes of each entry that has any.
+/// Returns the contents of a section's bundles: id and bytes of each entry that has any.
 fn contents(bytes: &[u8], range: std::ops::Range<u64>) -> Result<Vec<Parts>, Error> {
     let bundles = bundle::read(&bytes, range.clone())?;
     let visit = |bundle: &Bundle| {
@@ -254,8 +254,8 @@ impl ReadAt for Counting {
     }
 }
 
-/// Gaps between bundles, and a long tail of zeros: other parsers take time that grows with the
-/// square of them.
+/// The section has gaps between bundles, and a long tail of zeros. Other parsers take time that
+/// grows with the square of them.
 #[test]
 fn every_byte_of_a_section_is_read_about_once() {
     let one = written(&[("hip-amdgcn-amd-amdhsa--gfx906".into(), vec![7; 300_000])], FORMS[0]).unwrap();
@@ -273,7 +273,7 @@ fn every_byte_of_a_section_is_read_about_once() {
     let bundles = bundle::read(&file, section.clone()).unwrap();
     assert_eq!(bundles.len(), 80);
     let read = file.read.load(Ordering::Relaxed);
-    // Of a gap a window more than it has; code objects are not read at all.
+    // For a gap, one window more than the gap is read; code objects are not read at all.
     assert!(read < 3 * section.end / 2, "{read} of {}", section.end);
     for bundle in &bundles {
         bundle.visit(&file, section.clone(), |_, _| Ok::<(), Error>(())).unwrap();

@@ -1,4 +1,4 @@
-//! Code objects made by clang, and what hostile or old ones may look like.
+//! Code objects made by clang, and hostile or old ones.
 
 #![allow(clippy::unwrap_used)]
 
@@ -27,7 +27,7 @@ impl Compiler {
         Self { folder }
     }
 
-    /// A code object for one processor, made by clang without ROCm.
+    /// Compiles a code object for one processor with clang, without ROCm.
     fn compile(&self, processor: &str, arguments: &[&str]) -> Vec<u8> {
         let output = self.folder.path().join("k.co");
         tool(
@@ -59,7 +59,7 @@ fn read(bytes: &[u8]) -> CodeObject {
     CodeObject::read(&bytes.to_vec()).unwrap().expect("it is a code object")
 }
 
-/// One for all tests that change its bytes.
+/// A code object for all tests that change its bytes.
 static EXAMPLE: LazyLock<Vec<u8>> = LazyLock::new(|| Compiler::new().compile("gfx90a:sramecc-:xnack+", &[]));
 
 #[test]
@@ -89,7 +89,7 @@ fn the_target_is_that_of_the_compiler() {
     }
 }
 
-/// Every processor that clang 19 knows has the name here that clang gave it.
+/// Every processor that clang 19 knows must have the same name here.
 #[test]
 fn every_processor_of_the_compiler_is_known() {
     let mut command = Command::new("clang-19");
@@ -113,7 +113,7 @@ fn kernels_have_the_names_and_registers_of_the_note() {
     let printed = tool(Command::new("llvm-readelf-19").arg("--notes").arg(compiler.path()));
     let number = |kernel: &str, key: &str| {
         let end = printed.find(&format!(".symbol:         {kernel}.kd")).expect("the kernel is in the note");
-        // A kernel's keys are sorted: one that sorts behind `.symbol` comes after it.
+        // A kernel's keys are sorted, so a key that sorts behind `.symbol` comes after it.
         let line = if key > ".symbol" {
             printed[end..].lines().find(|line| line.contains(key))
         } else {
@@ -169,7 +169,7 @@ fn with_header(abi: u8, flags: u32) -> Vec<u8> {
 #[test]
 fn the_rules_of_each_version_differ() {
     for (abi, flags, target, version) in [
-        // Version 3: one bit each; unset is "off" where the processor has the feature.
+        // Version 3: one bit each; unset means "off" if the processor has the feature.
         (1, 0x13f, "gfx90a:sramecc-:xnack+", Some(3)),
         (1, 0x23f, "gfx90a:sramecc+:xnack-", Some(3)),
         (1, 0x036, "gfx1030", Some(3)),
@@ -178,7 +178,7 @@ fn the_rules_of_each_version_differ() {
         (2, 0x53f, "gfx90a", Some(4)),
         (2, 0xe3f, "gfx90a:sramecc+:xnack-", Some(4)),
         (3, 0x83f, "gfx90a:sramecc-", Some(5)),
-        // Version 6: the version of a generic target is above.
+        // Version 6: the version of a generic target is in the upper bits.
         (4, 0x0100_015f, "gfx9-4-generic", Some(6)),
         (4, 0x049, "gfx1250", Some(6)),
         (9, 0x54f, "gfx950", None),
@@ -195,7 +195,7 @@ fn the_rules_of_each_version_differ() {
     }
 }
 
-/// Notes as (name, type, value), in one segment of an otherwise empty file.
+/// Creates a file with notes (name, type, value) in its only segment.
 fn with_notes(abi: u8, notes: &[(&[u8], u32, &[u8])]) -> Vec<u8> {
     let mut bytes = with_header(abi, 0)[..64].to_vec();
     bytes[32..40].copy_from_slice(&64u64.to_le_bytes());
@@ -243,7 +243,7 @@ fn a_note_that_lies_leaves_the_target() {
         assert!(matches!(object.metadata, Metadata::Malformed(_)), "{:?}", object.metadata);
         assert!(object.kernels.is_empty());
     }
-    // A note without kernels is none that lies.
+    // A note without kernels is valid.
     assert_eq!(read(&with_notes(3, &[(b"AMDGPU\0", 32, b"\x80")])).metadata, Metadata::MessagePack);
     let mut bytes = with_notes(3, &[(b"AMDGPU\0", 32, b"\x80")]);
     bytes[124..128].copy_from_slice(&u32::MAX.to_le_bytes());
@@ -293,7 +293,7 @@ fn program_headers_are_counted_in_section_0() {
     fs_err::write(compiler.path(), &bytes).unwrap();
     assert_eq!(listed(&headers(compiler.path())), listed(&before));
     assert_eq!(read(&bytes), read(&original));
-    // More of them than the file has bytes for.
+    // There are more of them than the file has bytes for.
     bytes[sections + 44..sections + 48].copy_from_slice(&u32::MAX.to_le_bytes());
     let error = CodeObject::read(&bytes).unwrap_err().to_string();
     assert_eq!(error, "malformed AMDGPU code object: its program header table leaves the file");

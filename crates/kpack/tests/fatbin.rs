@@ -1,5 +1,5 @@
-//! Fat binaries that clang made, taken apart and put back: a stand-in for the HIP runtime, loaded
-//! with each of them, says what every registration reaches.
+//! Fat binaries made by clang, whose code is removed and put back. A substitute for the HIP
+//! runtime, loaded with each of them, prints what every registration leads to.
 
 #![allow(clippy::unwrap_used, reason = "a test file")]
 
@@ -34,7 +34,7 @@ fn marker(bundle: usize) -> Marker {
     Marker { kernel_name: format!("unit{bundle}"), search_paths: vec!["k".to_owned()] }
 }
 
-/// A page with a marker for every bundle.
+/// Creates a page with a marker for every bundle.
 fn page(bundles: usize) -> (Vec<u8>, Vec<u64>) {
     let (mut bytes, mut places) = (Vec::new(), Vec::new());
     for bundle in 0..bundles {
@@ -62,8 +62,8 @@ fn replaced(path: &Path, content: Vec<u8>, wrappers: Vec<NewWrapper>, name: &str
     to
 }
 
-/// The file with its code taken out: every wrapper points at the marker of the bundle that it
-/// reached.
+/// Removes the code from a file: every wrapper points at the marker for the bundle that it pointed
+/// at.
 fn split(path: &Path, name: &str) -> PathBuf {
     let fat = read(path).unwrap();
     let (content, places) = page(fat.bundles.len());
@@ -75,7 +75,7 @@ fn split(path: &Path, name: &str) -> PathBuf {
     replaced(path, content, wrappers, name)
 }
 
-/// The original's code put back into a file that was split.
+/// Puts the original's code back into a file that was split.
 fn fused(path: &Path, original: &Path, name: &str) -> PathBuf {
     let before = read(original).unwrap();
     let bytes = fs_err::read(original).unwrap();
@@ -99,7 +99,7 @@ fn readelf_is_content(path: &Path) {
     }
 }
 
-/// Loads the file, and checks that every registration reaches what the file says.
+/// Loads the file, and checks that every registration leads to what the file contains.
 fn loads(gpu: &Gpu, path: &Path, is_library: bool, magic: Magic, what: &str) -> String {
     let fat = read(path).unwrap();
     let said = gpu.load(path, is_library).unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -131,7 +131,7 @@ fn loads(gpu: &Gpu, path: &Path, is_library: bool, magic: Magic, what: &str) -> 
     said
 }
 
-/// The bundles' bytes.
+/// Returns the bytes of the bundles.
 fn codes(path: &Path) -> Vec<Vec<u8>> {
     let fat = read(path).unwrap();
     let bytes = fs_err::read(path).unwrap();
@@ -142,14 +142,14 @@ fn codes(path: &Path) -> Vec<Vec<u8>> {
     fat.bundles.iter().map(bundle).collect()
 }
 
-/// What the registrations said, without what they reach.
+/// Returns the printed registrations without their targets.
 fn order(said: &str) -> Vec<String> {
     said.lines()
         .map(|line| if line.starts_with("register") { "register".to_owned() } else { line.to_owned() })
         .collect()
 }
 
-/// Whether the file with its code inside survives a tool.
+/// `true` if the file with its code inside still works after a tool has changed it.
 fn survives(gpu: &Gpu, file: &Path, is_library: bool, tool: &str, arguments: &[&str]) -> bool {
     let copy = gpu.path("control");
     fs_err::copy(file, &copy).unwrap();
@@ -161,7 +161,7 @@ fn survives(gpu: &Gpu, file: &Path, is_library: bool, tool: &str, arguments: &[&
     gpu.load(&copy, is_library).is_ok()
 }
 
-/// Everything that is done to a file: take the code out, strip and edit, put it back.
+/// Makes all changes to a file: removes the code, strips and edits, puts the code back.
 fn check(gpu: &Gpu, file: &Path, is_library: bool, bundles: usize, lost: &[&str]) {
     let original = loads(gpu, file, is_library, Magic::Fat, "as built");
     let before = read(file).unwrap();
@@ -211,7 +211,8 @@ fn check(gpu: &Gpu, file: &Path, is_library: bool, bundles: usize, lost: &[&str]
         assert_eq!(order(&said), order(&original));
         assert_eq!(codes(&back), codes(file), "{what}");
         if tool == "patchelf" || !lost.is_empty() {
-            // What patchelf 0.14 has edited does not survive GNU strip, with or without us.
+            // A file that patchelf 0.14 has edited does not survive GNU strip, with or without our
+            // edit.
             continue;
         }
         gpu.run("strip", &[back.to_str().unwrap()]);
@@ -354,7 +355,7 @@ fn without_section_headers_there_is_nothing_to_find() {
     assert_eq!(read(&file), None);
 }
 
-/// Every section's bytes but those of the device code, which the edit must not change.
+/// Returns the bytes of every section except the device code, which the edit must not change.
 fn others(path: &Path) -> Vec<(String, Vec<u8>)> {
     let bytes = fs_err::read(path).unwrap();
     let pe = rocwheel_elf::Pe::read(&bytes).unwrap().unwrap();

@@ -1,5 +1,5 @@
-//! Other programs as judges: clang's offload bundler reads what is written here and the other way
-//! round, and so do MessagePack's Python package and the zstd program with archives and markers.
+//! Other programs check the results: clang's offload bundler and this crate read each other's
+//! bundles, and MessagePack's Python package and the zstd program read archives and markers.
 
 #![allow(clippy::unwrap_used, reason = "a test file")]
 
@@ -29,7 +29,7 @@ fn python(folder: &Path, arguments: &[&str]) -> String {
     run(folder, &format!("{root}/.venv/bin/python"), &[&[script], arguments].concat())
 }
 
-/// A bundle of real code objects, made by clang.
+/// Compiles a bundle of real code objects with clang.
 fn compile(folder: &TempDir, arguments: &[&str]) -> Vec<u8> {
     fs_err::write(folder.path().join("k.hip"), SOURCE).unwrap();
     let targets = TARGETS.map(|target| format!("--offload-arch={target}"));
@@ -42,7 +42,7 @@ fn compile(folder: &TempDir, arguments: &[&str]) -> Vec<u8> {
     fs_err::read(folder.path().join("k.hipfb")).unwrap()
 }
 
-/// The only bundle of a file, and its entries with their bytes in the order of its table.
+/// Returns the only bundle of a file, and its entries with their bytes in the order of its table.
 fn read(bytes: &[u8]) -> (Bundle, Vec<(String, Vec<u8>)>) {
     let section = 0..bytes.len() as u64;
     let mut bundles = bundle::read(&bytes, section.clone()).unwrap();
@@ -92,14 +92,14 @@ fn a_bundle_of_clang_comes_back_byte_by_byte() {
     assert_eq!(header(&ours), header(&compressed), "all of the header but the size of the payload");
 }
 
-/// Targets enough for a table that fills more than a page.
+/// So many targets that the table fills more than a page.
 const PROCESSORS: [&str; 25] = [
     "600", "601", "602", "700", "701", "702", "703", "704", "705", "801", "802", "803", "805", "810", "900", "902",
     "904", "906", "908", "909", "90a", "90c", "942", "1010", "1030",
 ];
 
-/// Sizes around the boundary, an empty entry in between and as the last, ids of every kind, and a
-/// long table.
+/// The cases are sizes around the boundary, an empty entry in the middle and at the end, ids of
+/// every kind, and a long table.
 #[test]
 fn the_layout_is_that_of_the_offload_bundler() {
     let folder = tempfile::tempdir().unwrap();
@@ -113,7 +113,7 @@ fn the_layout_is_that_of_the_offload_bundler() {
         let entries: Vec<_> =
             (0..count).map(|index| (id(index), vec![index as u8 | 1; sizes[index % sizes.len()]])).collect();
         let mut arguments = vec!["-type=o".to_owned(), "-bundle-align=4096".to_owned(), "-output=theirs".to_owned()];
-        // The host's is named without the dashes that are written.
+        // The host's entry is named without the dashes that are in the file.
         let names: Vec<_> = entries.iter().map(|(id, _)| id.trim_end_matches('-')).collect();
         arguments.push(format!("-targets={}", names.join(",")));
         for (index, (_, code)) in entries.iter().enumerate() {
@@ -132,7 +132,7 @@ fn the_layout_is_that_of_the_offload_bundler() {
 fn the_offload_bundler_lists_and_unbundles_what_is_written_here() {
     let folder = tempfile::tempdir().unwrap();
     let (_, entries) = read(&compile(&folder, &[]));
-    // It knows no version 3 yet.
+    // This version of clang does not know version 3 yet.
     for form in [
         Form::Plain,
         Form::Compressed { version: 1, method: Method::Zstd, level: 3 },
@@ -193,7 +193,7 @@ fn python_reads_the_archives_written_here() {
     }
 }
 
-/// The kernels in the order in which a program goes through the table: by their keys.
+/// Returns the kernels in the order of the table, by their keys.
 fn sorted() -> Vec<Kernel> {
     let mut kernels = kernels();
     kernels.sort_by(|left, right| (&left.0, left.1, &left.2).cmp(&(&right.0, right.1, &right.2)));
@@ -224,6 +224,6 @@ fn archives_and_markers_that_python_wrote_are_read() {
     let marker = Marker::decode(&fs_err::read(folder.path().join("marker")).unwrap()).unwrap();
     assert_eq!(marker.kernel_name, "lib/a.so");
     assert_eq!(marker.search_paths, ["../.kpack/g_@GFXARCH@.kpack", "x"]);
-    // The same bytes from here.
+    // This crate writes the same bytes.
     assert_eq!(marker.encode().unwrap(), fs_err::read(folder.path().join("marker")).unwrap());
 }

@@ -1,4 +1,4 @@
-//! Fat binaries that lie: an error or a faithful answer, never a crash.
+//! Fat binaries with wrong fields give an error or a correct answer, never a crash.
 
 #![allow(clippy::unwrap_used, reason = "a test file")]
 
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use rocwheel_kpack::{FatBinary, Magic, NewWrapper, Points, Replacement};
 use rocwheel_testing::gpu::{Gpu, Link, Unit};
 
-/// A library with two bundles and two wrappers, made once.
+/// Returns a library with two bundles and two wrappers, which is built once.
 fn library() -> &'static Vec<u8> {
     static LIBRARY: OnceLock<Vec<u8>> = OnceLock::new();
     LIBRARY.get_or_init(|| build(&["-shared", "-Wl,-z,pack-relative-relocs"]))
@@ -33,7 +33,7 @@ fn replacement(fat: &FatBinary, size: u64) -> Replacement {
     Replacement { content, size, wrappers: vec![wrapper; fat.wrappers.len()] }
 }
 
-/// The edited file.
+/// Returns the edited file.
 fn replaced(bytes: &Vec<u8>, size: u64) -> Result<Vec<u8>, rocwheel_kpack::Error> {
     let fat = read(bytes)?.unwrap();
     let patch = fat.replace(bytes, replacement(&fat, size))?;
@@ -43,12 +43,12 @@ fn replaced(bytes: &Vec<u8>, size: u64) -> Result<Vec<u8>, rocwheel_kpack::Error
     Ok(result)
 }
 
-/// The whole text of an error.
+/// Returns the whole text of an error.
 fn text(error: &dyn std::error::Error) -> String {
     error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {}", text(source)))
 }
 
-/// Everything that can be done to a file, whatever it holds.
+/// Reads and edits a file in every way, whatever it holds.
 fn survives(bytes: &Vec<u8>) {
     let Ok(Some(fat)) = read(bytes) else { return };
     for size in [1, 100, 5000, 200_000] {
@@ -69,11 +69,11 @@ fn section(bytes: &[u8], name: &str) -> (usize, rocwheel_elf::Section) {
         |at: usize, width: usize| bytes[at..at + width].iter().rev().fold(0, |sum, &byte| sum << 8 | usize::from(byte));
     let elf = rocwheel_elf::Elf::read(&bytes.to_vec()).unwrap().unwrap();
     let index = elf.sections.iter().position(|section| section.name == name).unwrap();
-    // The list leaves the empty section 0 out.
+    // The list does not have the empty section 0.
     (number(0x28, 8) + (index + 1) * 64, elf.sections[index].clone())
 }
 
-/// The library with eight bytes changed.
+/// Returns the library with eight bytes changed.
 fn with(at: usize, value: u64) -> Vec<u8> {
     let mut bytes = library().clone();
     bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
@@ -107,7 +107,7 @@ fn sections_that_lie() {
 #[test]
 fn wrappers_that_point_nowhere() {
     let fat = read(library()).unwrap().unwrap();
-    // The packed relocation takes the word itself.
+    // The packed relocation uses the word itself.
     let pointer = fat.wrappers[1].offset as usize + 8;
     for (value, expected) in [
         (0, Points::Elsewhere(0)),
@@ -169,7 +169,7 @@ fn the_same_edit_gives_the_same_bytes() {
 fn code_without_wrappers_is_seen_and_left() {
     let (segment, _) = section(library(), ".hipFatBinSegment");
     let mut bytes = library().clone();
-    // Another name: the one of the first section in the table.
+    // `.hipFatBinSegment` gets another name, that of the first section in the table.
     let first = section(library(), ".gnu.hash").0;
     bytes.copy_within(first..first + 4, segment);
     let fat = read(&bytes).unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! Markers: written and read back, as the format describes them, damaged, and too large.
+//! Markers that are written and read back, in the described format, damaged, and too large.
 
 #![allow(clippy::unwrap_used, reason = "a test file")]
 
@@ -10,7 +10,7 @@ fn marker() -> Marker {
     Marker { kernel_name: "lib/a.so".into(), search_paths: vec!["../.kpack/g_@GFXARCH@.kpack".into()] }
 }
 
-/// [`marker`] as the format describes it: a map of two, the paths first.
+/// [`marker`] in the described format: a map of two, the paths first.
 const BYTES: &[u8] = b"\x82\xb2kpack_search_paths\x91\xbb../.kpack/g_@GFXARCH@.kpack\xabkernel_name\xa8lib/a.so";
 
 #[test]
@@ -71,7 +71,7 @@ fn what_the_loader_would_not_find_is_not_written() {
 fn a_marker_has_less_than_64_kib() {
     let mut largest = marker();
     largest.kernel_name.clear();
-    // A long text has three bytes before it, an empty one would have had one.
+    // A long string has three bytes before it; an empty one would have one.
     let rest = BYTES.len() - "lib/a.so".len() + 2;
     largest.kernel_name = "x".repeat(MAX_SIZE - 1 - rest);
     let bytes = largest.encode().unwrap();

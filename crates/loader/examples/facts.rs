@@ -1,12 +1,12 @@
-//! Reads the headers of a set of wheels and loads every file of it, and says how long each took:
-//! `cargo run --release -p audit --example facts -- WHEEL…`
+//! Reads the headers of a set of wheels, simulates the loading of every file in it, and prints the
+//! time of each step: `cargo run --release -p audit --example facts -- WHEEL…`
 #![allow(clippy::print_stdout, reason = "an example talks to people")]
 
 use std::error::Error;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use rocwheel_loader::facts::Facts;
+use rocwheel_loader::facts::SiteFacts;
 use rocwheel_loader::simulation::{Loader, Scenario};
 use rocwheel_loader::site::{Place, Role, Site};
 use rocwheel_report::Silent;
@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let place = Place::new("3.12".parse()?, "/environment");
     let site = Site::open(&wheels, &place, scratch.path(), &Silent)?;
     println!("{:.3} s: {} files, {} clashes", begin.elapsed().as_secs_f64(), site.files.len(), site.clashes.len());
-    let facts = Facts::read(&site, &Silent)?;
+    let facts = SiteFacts::read(&site, &Silent)?;
     println!(
         "{:.3} s: {} ELF, {} PE, {} unreadable",
         begin.elapsed().as_secs_f64(),

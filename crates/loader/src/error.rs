@@ -1,34 +1,34 @@
-//! What can go wrong when an environment is opened and its files are read, and what to do about it.
+//! Errors of opening an environment and reading its files, with hints.
 
 use std::path::PathBuf;
 
 use rocwheel_report::{Exit, Hint};
 
-/// Every failure of this crate.
+/// Errors of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A file is no wheel, or a member of it cannot be unpacked.
+    /// A file is not a wheel, or a member of it cannot be unpacked.
     #[error(transparent)]
     Wheel(#[from] rocwheel_wheel::Error),
     /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] rocwheel_report::Interrupted),
-    /// Nothing to look at.
+    /// No wheel was given.
     #[error("there is no wheel to audit")]
     NoWheels,
-    /// A folder that holds no installed packages.
+    /// A folder without installed packages.
     #[error("`{}` has neither wheels nor installed packages, which would have `.dist-info` folders", path.display())]
     NotPackages {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
     },
     /// A virtual environment whose packages are in two folders.
     #[error("`{}` has packages in several folders: {}", environment.display(), paths(folders))]
     SeveralFolders {
-        /// The environment.
+        /// Path of the environment.
         environment: PathBuf,
-        /// The folders.
+        /// Its folders of packages.
         folders: Vec<PathBuf>,
     },
     /// A file or folder of an environment cannot be read.
@@ -36,49 +36,50 @@ pub enum Error {
     Read {
         /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The underlying I/O error.
         source: std::io::Error,
     },
-    /// RECORD of an installed distribution cannot be understood.
+    /// RECORD of an installed distribution cannot be parsed.
     #[error("`{info}/RECORD` cannot be read: {reason}")]
     Record {
         /// The `.dist-info` folder.
         info: String,
-        /// What is wrong.
+        /// The reason, printed after a colon.
         reason: String,
     },
-    /// An environment has one distribution of a name, and two were given.
+    /// Two distributions with the same name were given, but an environment has only one.
     #[error("`{}` and `{}` are both {name}, and an environment has one", first.display(), second.display())]
     SameDistribution {
         /// The canonical name of the distribution.
         name: String,
         /// The wheel that was given first.
         first: PathBuf,
-        /// The other one.
+        /// The wheel that was given second.
         second: PathBuf,
     },
-    /// A member of the `.data` folder that installers have no place for, and refuse the wheel for.
+    /// A member of the `.data` folder that has no installation path. Installers refuse the wheel
+    /// because of it.
     #[error("member `{member}` of `{}` cannot be installed: {why}", wheel.display())]
     Unplaceable {
-        /// The wheel.
+        /// Path of the wheel.
         wheel: PathBuf,
-        /// The member.
+        /// Name of the member, a path in the wheel.
         member: String,
-        /// What is wrong with it.
+        /// The reason, printed after a colon.
         why: &'static str,
     },
-    /// Nothing lies at a path of the environment.
+    /// The environment has no file at this path.
     #[error("the environment has no file `{path}`")]
     NoSuchFile {
         /// The path, relative to the environment.
         path: String,
     },
-    /// A file of the system that stands for the machine the set will run on.
+    /// A file of the system that the set will run on cannot be read.
     #[error("could not read the libraries of the system in `{}`", directory.display())]
     System {
-        /// The system's root.
+        /// Root directory of the system.
         directory: PathBuf,
-        /// Why.
+        /// The underlying I/O error.
         source: std::io::Error,
     },
 }

@@ -1,5 +1,6 @@
-//! Input: a [`Site`]. Output: [`Facts`], what the headers of every ELF and PE file in it say. Each
-//! file is opened once, in parallel, and no more of it is unpacked than its headers need.
+//! Input: a [`Site`]. Output: [`SiteFacts`], the headers of every ELF and PE file in it. Files are
+//! read in parallel; each is opened once, and only as much of it is unpacked as the headers
+//! require.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,18 +20,18 @@ pub const AMD_GPU: u16 = 224;
 pub const PE_X86_64: u16 = 0x8664;
 /// `Machine` of ARM64 in a PE file.
 pub const PE_ARM64: u16 = 0xaa64;
-/// No ELF or PE file is smaller than the header of a 32-bit ELF file.
+/// The header of a 32-bit ELF file in bytes; no ELF or PE file is smaller.
 const SMALLEST: u64 = 52;
 
-/// What the ELF and PE files of an environment say, by path.
+/// The facts about the ELF and PE files of an environment, by path.
 #[derive(Debug, Default)]
-pub struct Facts {
-    /// ELF files, whatever they are for.
+pub struct SiteFacts {
+    /// ELF files for any purpose.
     pub objects: BTreeMap<String, Object>,
-    /// Programs and libraries for Windows; `None` for those of 32 bits, of which nothing is read.
-    pub windows: BTreeMap<String, Option<WindowsFile>>,
-    /// Files that begin as ELF or PE files do and cannot be read as such.
-    pub unreadable: BTreeMap<String, Unreadable>,
+    /// Programs and libraries for Windows; `None` for 32-bit ones, which are not read.
+    pub windows: BTreeMap<String, Option<WindowsObject>>,
+    /// Files that begin like ELF or PE files but cannot be parsed.
+    pub unreadable: BTreeMap<String, UnreadableFile>,
 }
 
 /// An ELF file.
@@ -38,74 +39,74 @@ pub struct Facts {
 pub struct Object {
     /// Its headers.
     pub elf: Elf,
-    /// What it is for. Only [`Purpose::Native`] files are resolved.
+    /// The purpose. Only [`Purpose::Native`] files are resolved.
     pub purpose: Purpose,
-    /// What it offers and needs, for [`Purpose::Native`] files; for others nothing. Or why that
-    /// cannot be read.
+    /// The symbols that it defines and needs, for [`Purpose::Native`] files; empty for other files.
+    /// The error is the reason why they cannot be read.
     pub symbols: Result<DynamicSymbols, String>,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Names of libraries in the data of a file that calls `dlopen`, without those it is linked to
-    /// and its own; `None` while nobody has looked ([`Facts::find_loads`]).
+    /// Names of libraries in the data of a file that calls `dlopen`, except its own and those of
+    /// the libraries it is linked to; `None` before [`SiteFacts::find_loads`].
     pub loads: Option<BTreeSet<String>>,
 }
 
 /// A program or library for 64-bit Windows.
 #[derive(Debug)]
-pub struct WindowsFile {
+pub struct WindowsObject {
     /// Its headers.
     pub pe: Pe,
-    /// The DLLs that it asks for, or why that cannot be read.
+    /// The DLLs that it imports; the error is the reason why they cannot be read.
     pub imports: Result<Imports, String>,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
-impl WindowsFile {
-    /// Whether Windows on x86-64 loads it.
+impl WindowsObject {
+    /// `true` if Windows on x86-64 can load it.
     pub fn is_native(&self) -> bool {
         self.pe.machine == PE_X86_64
     }
 
-    /// The DLLs without which it is not loaded.
+    /// The DLLs that it cannot be loaded without.
     pub fn needed(&self) -> &[String] {
         self.imports.as_ref().map_or(&[], |imports| &imports.needed)
     }
 }
 
-/// What an ELF file is for.
+/// The purpose of an ELF file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Purpose {
-    /// A program or library that the dynamic loader of x86-64 Linux takes.
+    /// A program or library for the dynamic loader of x86-64 Linux.
     Native,
-    /// A program without dynamic loader.
+    /// A program that is not linked dynamically.
     Static,
     /// Code for a GPU.
     GpuCode,
-    /// A program or library for another machine, or for 32 bits.
+    /// A program or library for another machine, or a 32-bit one.
     OtherMachine,
-    /// An object file, for a linker.
+    /// An object file, the input of a linker.
     Relocatable,
     /// Debug information of another file.
     Debug,
-    /// Something else, a core dump for example.
+    /// Any other ELF file, for example a core dump.
     Other,
 }
 
-/// Why a file that begins like an ELF or PE file is none.
+/// The reason why a file that begins like an ELF or PE file is not one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unreadable {
-    /// What it looks like: "ELF" or "PE".
+pub struct UnreadableFile {
+    /// The format it begins like: "ELF" or "PE".
     pub format: &'static str,
-    /// What is wrong with it, with all causes.
+    /// The error with all causes.
     pub reason: String,
 }
 
 impl Object {
-    /// Reads an ELF file of `size` bytes; `None` when it is none.
+    /// Reads an ELF file of `size` bytes; `None` if it is not one.
     ///
     /// # Errors
-    /// Those of [`Elf::read`]. Symbols that cannot be read are in [`Object::symbols`].
+    /// The errors of [`Elf::read`]. An error of reading symbols is in [`Object::symbols`].
     pub fn read(reader: &dyn ReadAt, size: u64) -> Result<Option<Object>, rocwheel_elf::Error> {
         let Some(elf) = Elf::read(reader)? else { return Ok(None) };
         let purpose = Purpose::of(&elf);
@@ -116,23 +117,23 @@ impl Object {
         Ok(Some(Object { elf, purpose, symbols, size, loads: None }))
     }
 
-    /// An ELF file of which the headers are known and nobody will ask for symbols.
+    /// An ELF file whose headers are known and whose symbols are not needed.
     pub fn without_symbols(elf: Elf, size: u64) -> Object {
         Object { purpose: Purpose::of(&elf), elf, symbols: Ok(DynamicSymbols::default()), size, loads: None }
     }
 
-    /// Whether it asks the loader for libraries at run time.
+    /// `true` if it opens libraries at run time.
     pub fn calls_dlopen(&self) -> bool {
         let symbols = self.is_native().then_some(self.symbols.as_ref().ok()).flatten();
         symbols.is_some_and(|symbols| symbols.undefined().any(|needed| ["dlopen", "dlmopen"].contains(&needed.name)))
     }
 
-    /// Whether the dynamic loader is asked for it: all others are data.
+    /// `true` if the dynamic loader handles it. All other files are data.
     pub fn is_native(&self) -> bool {
         self.purpose == Purpose::Native
     }
 
-    /// Whether it is started as a program, rather than loaded by one.
+    /// `true` if it is started as a program, not loaded by one.
     pub fn is_program(&self) -> bool {
         self.is_native() && self.elf.kind == Kind::Executable
     }
@@ -156,26 +157,26 @@ impl Purpose {
 
 enum Found {
     Object(Box<Object>),
-    Windows(Option<Box<WindowsFile>>),
-    Unreadable(Unreadable),
+    Windows(Option<Box<WindowsObject>>),
+    Unreadable(UnreadableFile),
     Data,
 }
 
-impl Facts {
+impl SiteFacts {
     /// Reads the headers of every file.
     ///
     /// # Errors
-    /// [`Error::Interrupted`]. A file that cannot be read is in [`Facts::unreadable`].
-    pub fn read(site: &Site, reporter: &dyn Reporter) -> Result<Facts, Error> {
-        Facts::default().of(site, reporter)
+    /// [`Error::Interrupted`]. A file that cannot be read is added to [`SiteFacts::unreadable`].
+    pub fn read(site: &Site, reporter: &dyn Reporter) -> Result<SiteFacts, Error> {
+        SiteFacts::default().of(site, reporter)
     }
 
-    /// As [`Facts::read`], where what the same paths say of another environment holds for this one
-    /// too.
+    /// Like [`SiteFacts::read`], but reuses these facts of another environment for files with the
+    /// same paths.
     ///
     /// # Errors
-    /// As [`Facts::read`].
-    pub fn of(mut self, site: &Site, reporter: &dyn Reporter) -> Result<Facts, Error> {
+    /// The errors of [`SiteFacts::read`].
+    pub fn of(mut self, site: &Site, reporter: &dyn Reporter) -> Result<SiteFacts, Error> {
         self.objects.retain(|path, _| site.files.contains_key(path));
         self.windows.retain(|path, _| site.files.contains_key(path));
         self.unreadable.retain(|path, _| site.files.contains_key(path));
@@ -183,7 +184,7 @@ impl Facts {
         let large = site.files.iter().filter(|(_, placed)| placed.size >= SMALLEST).map(|(path, _)| path);
         let mut paths: Vec<&String> = large.filter(|path| !is_known(path)).collect();
         reporter.begin("headers", Some(paths.len() as u64), Unit::Items);
-        // The large ones first, so that no thread begins with one when the others are done.
+        // Starts with the large files, so that no thread begins one when the others are done.
         paths.sort_by_key(|path| std::cmp::Reverse(site.files[*path].size));
         let found: Result<Vec<(String, Found)>, Error> = paths
             .into_par_iter()
@@ -206,11 +207,11 @@ impl Facts {
         Ok(self)
     }
 
-    /// Finds the names in the data of files that call `dlopen` ([`Object::loads`]), which means to
-    /// unpack that data: of large libraries much more than their headers.
+    /// Finds the names of libraries in the data of files that call `dlopen` ([`Object::loads`]).
+    /// That data must be unpacked, and in large libraries it is much more than the headers.
     ///
     /// # Errors
-    /// [`Error::Interrupted`]. A file that cannot be read has no names.
+    /// [`Error::Interrupted`]. For a file that cannot be read no names are found.
     pub fn find_loads(&mut self, site: &Site, reporter: &dyn Reporter) -> Result<(), Error> {
         let mut callers: Vec<(&String, &mut Object)> =
             self.objects.iter_mut().filter(|(_, object)| object.calls_dlopen()).collect();
@@ -227,12 +228,12 @@ impl Facts {
     }
 
     /// Programs and libraries for Windows on x86-64, by path.
-    pub fn native_of_windows(&self) -> impl Iterator<Item = (&String, &WindowsFile)> {
+    pub fn native_of_windows(&self) -> impl Iterator<Item = (&String, &WindowsObject)> {
         let files = self.windows.iter().filter_map(|(path, file)| Some((path, file.as_ref()?)));
         files.filter(|(_, file)| file.is_native())
     }
 
-    /// Programs and libraries that the loader is asked for, by path.
+    /// Programs and libraries that the dynamic loader handles, by path.
     pub fn native(&self) -> impl Iterator<Item = (&String, &Object)> {
         self.objects.iter().filter(|(_, object)| object.is_native())
     }
@@ -244,35 +245,33 @@ fn look(site: &Site, path: &str) -> Found {
     let format = match distribution.start(&placed.member, 4) {
         Ok(start) if start == b"\x7fELF" => "ELF",
         Ok(start) if start.starts_with(b"MZ") => "PE",
-        // What is no program is not this module's business, and RECORD's hash finds what is
-        // damaged.
+        // Other files are ignored here. If they are damaged, their hashes in RECORD reveal it.
         _ => return Found::Data,
     };
     let read = || -> Result<Found, String> {
         let places = distribution.places(&placed.member, site.scratch()).map_err(|error| with_causes(&error))?;
         let reader = places.reader();
         if format == "ELF" {
-            // Where nothing can be said beforehand, reading does what it has to, and knows what is
-            // wrong.
+            // If the ranges cannot be predicted, the read below finds them and reports the error.
             places.want(&rocwheel_elf::header_places(reader, placed.size).unwrap_or_default());
             places.want(&rocwheel_elf::dynamic_places(reader).unwrap_or_default());
             let object = Object::read(reader, placed.size).map_err(|error| with_causes(&error))?;
             return Ok(object.map_or(Found::Data, |object| Found::Object(Box::new(object))));
         }
-        // Programs for DOS, and text that begins with these letters, are no programs for Windows.
+        // Programs for DOS and texts that begin with these letters are not programs for Windows.
         if !rocwheel_elf::is_pe(reader).map_err(|error| with_causes(&error))? {
             return Ok(Found::Data);
         }
         let Some(pe) = Pe::read(reader).map_err(|error| with_causes(&error))? else { return Ok(Found::Windows(None)) };
         places.want(&pe.import_places());
         let imports = pe.imports(reader).map_err(|error| with_causes(&error));
-        Ok(Found::Windows(Some(Box::new(WindowsFile { pe, imports, size: placed.size }))))
+        Ok(Found::Windows(Some(Box::new(WindowsObject { pe, imports, size: placed.size }))))
     };
-    read().unwrap_or_else(|reason| Found::Unreadable(Unreadable { format, reason }))
+    read().unwrap_or_else(|reason| Found::Unreadable(UnreadableFile { format, reason }))
 }
 
-/// The names of libraries in the data of a file that are neither its own nor of those it is linked
-/// to.
+/// The names of libraries in the data of a file, except its own and those of the libraries it is
+/// linked to.
 fn mentions(site: &Site, path: &str, elf: &Elf) -> Option<BTreeSet<String>> {
     let placed = site.files.get(path)?;
     let places = site.distributions[placed.wheel].places(&placed.member, site.scratch()).ok()?;
@@ -280,8 +279,8 @@ fn mentions(site: &Site, path: &str, elf: &Elf) -> Option<BTreeSet<String>> {
         |section: &rocwheel_elf::Section| section.offset..section.offset.saturating_add(section.size).min(placed.size);
     places.want(&rocwheel_elf::data_sections(elf).map(ends).collect::<Vec<_>>());
     let file = path.rsplit('/').next().unwrap_or(path);
-    // A name without version in the data means the same library as one with it that the file is
-    // linked to.
+    // A name without a version in the data means the same library as the versioned name in
+    // DT_NEEDED.
     let is_known = |name: &String| {
         file.starts_with(name.as_str())
             || elf.soname.iter().chain(&elf.needed).any(|known| known.starts_with(name.as_str()))

@@ -1,8 +1,8 @@
-//! Input: wheels and folders of installed packages. Output: the environment that they make
-//! ([`site`]), what the ELF and PE files in it say ([`facts`]), and what the dynamic loader of
-//! glibc or musl would find for each of them ([`simulation`]).
+//! Input: wheels and folders of installed packages. Output: the environment that they form
+//! ([`site`]), the headers of its ELF and PE files ([`facts`]), and the libraries that the dynamic
+//! loader of glibc or musl would find for each of them ([`simulation`]).
 //!
-//! Nothing is installed and nothing is run. Nothing here knows ROCm.
+//! Nothing is installed or executed. This crate knows nothing about ROCm.
 
 #![allow(clippy::case_sensitive_file_extension_comparisons, reason = "the loader and Python compare names as they are")]
 

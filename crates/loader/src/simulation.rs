@@ -1,10 +1,10 @@
-//! Input: a [`Site`], its [`Facts`] and files to load. Output: a [`Trace`], what glibc's dynamic
-//! loader would load for them, from where, by which rule, and what it would not find.
+//! Input: a [`Site`], its [`SiteFacts`] and files to load. Output: a [`Trace`]: the files that
+//! glibc's dynamic loader would load for them, with paths and rules, and those it would not find.
 //!
 //! The rules are those of ld.so(8) and of glibc's `elf/dl-load.c` and `elf/dl-deps.c` since 2.33;
-//! [`Rule`] names them. Left out is what no wheel has been seen to use: DT_AUXILIARY and DT_FILTER,
-//! `LD_PRELOAD`, auditing libraries and the subfolders by platform (`tls`, `haswell`) that glibc
-//! searched up to 2.36.
+//! [`SearchRule`] names them. Features that no known wheel uses are not simulated: DT_AUXILIARY and
+//! DT_FILTER, `LD_PRELOAD`, auditing libraries, and the platform subfolders (`tls`, `haswell`) that
+//! glibc searched up to 2.36.
 
 mod files;
 mod machine;
@@ -16,7 +16,7 @@ use std::sync::{LazyLock, OnceLock};
 
 use rocwheel_wheel::manylinux::Release;
 
-use crate::facts::Facts;
+use crate::facts::SiteFacts;
 use crate::site::Site;
 use files::Candidate;
 use machine::Machine;
@@ -24,49 +24,50 @@ pub use machine::Root;
 use process::Process;
 use search::{SearchPath, SearchPaths};
 
-/// The machine around the environment.
+/// The machine that the environment runs on.
 #[derive(Debug, Clone)]
-pub enum System {
-    /// Any machine of a manylinux policy: it has the libraries that the policy promises and those
-    /// of drivers and displays, and nothing else. What they need themselves is taken for granted.
+pub enum HostSystem {
+    /// Any machine of a manylinux policy. It has exactly the libraries that the policy guarantees
+    /// and those of drivers and displays. The needs of these libraries are assumed to be met.
     Policy {
-        /// The version of glibc, which says the policy; `None` for the newest.
+        /// The version of glibc, which selects the policy; `None` for the newest.
         glibc: Option<Release>,
     },
-    /// Any machine of a musllinux policy, with the rules of musl's loader: it has the libraries
-    /// that the policy promises and nothing else, search paths of both kinds are inherited, and
-    /// what is loaded is known by the name it was found by, not by its SONAME.
+    /// Any machine of a musllinux policy, with the rules of musl's loader. It has exactly the
+    /// libraries that the policy guarantees. Search paths of both kinds are inherited, and a loaded
+    /// library is known by the name it was found by, not by its SONAME.
     Musl,
     /// A machine whose files can be read.
     Root(Root),
 }
 
-/// The circumstances that files are loaded in.
+/// The circumstances in which files are loaded.
 #[derive(Debug, Clone)]
 pub struct Scenario {
-    /// What people call it.
+    /// The name for reports.
     pub name: String,
     /// The machine.
-    pub system: System,
-    /// `LD_LIBRARY_PATH`: absolute directories, or relative to the environment's prefix.
+    pub system: HostSystem,
+    /// The entries of `LD_LIBRARY_PATH`: absolute directories, or relative to the environment's
+    /// prefix.
     pub library_path: Vec<String>,
-    /// Files of the environment that are loaded first, in this order: preload lists.
+    /// Files of the environment that are loaded first, in this order, such as preload lists.
     pub preloaded: Vec<String>,
-    /// Libraries of the system that the process has before anything is loaded: those of a Python
+    /// Libraries of the system that the process already has at the start: those of a Python
     /// interpreter.
     pub process: Vec<String>,
-    /// What the processor can: 1 for any x86-64, 2 to 4 for x86-64-v2 to v4. It says which
-    /// `glibc-hwcaps` folders are used.
+    /// Level of the processor: 1 for any x86-64, 2 to 4 for x86-64-v2 to v4. It selects the
+    /// `glibc-hwcaps` folders.
     pub processor: u8,
 }
 
 impl Scenario {
-    /// A Python that imports an extension module on any machine of a policy, with nothing set and
-    /// any processor.
+    /// A Python that imports an extension module on any machine of a policy, with any processor and
+    /// no variables set.
     pub fn python(glibc: Option<Release>) -> Scenario {
         Scenario {
             name: "python".to_owned(),
-            system: System::Policy { glibc },
+            system: HostSystem::Policy { glibc },
             library_path: Vec::new(),
             preloaded: Vec::new(),
             process: PYTHON.iter().map(|name| (*name).to_owned()).collect(),
@@ -75,104 +76,106 @@ impl Scenario {
     }
 }
 
-/// What every build of CPython for glibc has loaded when it imports something.
+/// The libraries that every build of CPython for glibc has loaded before an import.
 const PYTHON: [&str; 3] = ["libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2"];
 
-/// What would be loaded.
+/// The result of loading files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Trace {
-    /// In the order in which it is loaded, the files that were asked for among it.
+    /// The loaded files in load order, including the requested ones.
     pub loaded: Vec<Loaded>,
-    /// What is not found, in the order of asking.
+    /// Libraries that are not found, in the order in which they are needed.
     pub missing: Vec<Missing>,
-    /// What could be loaded by name afterwards ([`Loader::load_by_name`]).
+    /// Libraries that could be loaded by name afterwards ([`Loader::load_by_name`]).
     pub by_name: Vec<ByName>,
 }
 
-/// A library of the environment that a name in the data of another one leads to.
+/// A library of the environment that is found by a name in the data of another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ByName {
-    /// Who has the name: a file of the environment.
+    /// The file of the environment that contains the name.
     pub by: String,
-    /// The name.
+    /// The name in the data.
     pub name: String,
-    /// What it leads to.
+    /// The file of the environment with that name.
     pub path: String,
-    /// The files of the environment that come with it and were not there before, itself among them.
+    /// The files of the environment that are loaded for it and were not loaded before, including
+    /// itself.
     pub brings: Vec<String>,
-    /// Whether all that it needs is found too.
+    /// `true` if everything that it needs is found too.
     pub complete: bool,
 }
 
 /// A library in the process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loaded {
-    /// The name it was first asked for by, as in DT_NEEDED; the path of files that were asked for.
+    /// The name by which it was first needed, as in DT_NEEDED; for requested files their path.
     pub name: String,
-    /// Where it is.
+    /// Its path.
     pub place: Where,
-    /// Who needed it first: an index into [`Trace::loaded`]; `None` for files that were asked for.
+    /// The file that needed it first, as an index into [`Trace::loaded`]; `None` for requested
+    /// files.
     pub needed_by: Option<usize>,
-    /// Why it was found there.
-    pub by: Rule,
-    /// What it needs, in its order: the index of what was taken and why it was taken, `None` for
-    /// what is missing.
-    pub needs: Vec<Option<(usize, Rule)>>,
+    /// The rule by which it was found.
+    pub by: SearchRule,
+    /// For each library that it needs, in order: the index of the library that is used, and the
+    /// rule; `None` if it is missing.
+    pub needs: Vec<Option<(usize, SearchRule)>>,
 }
 
-/// Where a library is.
+/// The position of a library.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Where {
-    /// A file of the environment, by its path.
+    /// A file of the environment, as its path.
     Site(String),
-    /// A library of the machine: its name, or its path where the machine can be read.
+    /// A library of the machine: its name, or its path if the machine can be read.
     System(String),
 }
 
 /// The rule by which a library was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Rule {
-    /// It was asked for.
+pub enum SearchRule {
+    /// The file was requested.
     Asked,
-    /// It is in the process already, under this name, as this SONAME or as the same file.
+    /// It is already in the process: under this name, with this SONAME, or as the same file.
     AlreadyLoaded,
     /// A DT_RPATH.
     Rpath {
-        /// Whose: an index into [`Trace::loaded`]. Of the one who needs it, or of one of those that
-        /// brought that in.
+        /// The file that has it, as an index into [`Trace::loaded`]: the one that needs the
+        /// library, or one that caused that file to be loaded.
         owner: usize,
-        /// The entry as it is written.
+        /// The entry as written.
         entry: String,
     },
     /// `LD_LIBRARY_PATH`.
     LibraryPath {
-        /// The entry.
+        /// The entry as written.
         entry: String,
     },
-    /// The DT_RUNPATH of the one who needs it.
+    /// The DT_RUNPATH of the file that needs it.
     RunPath {
-        /// The entry as it is written.
+        /// The entry as written.
         entry: String,
     },
-    /// The name has a slash and is a path.
+    /// The name contains a slash, so it is a path.
     Path,
-    /// The machine has it.
+    /// The machine provides it.
     System,
 }
 
-/// A library that is needed and not found.
+/// A library that is needed but not found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
-    /// As in DT_NEEDED.
+    /// The name in DT_NEEDED.
     pub name: String,
-    /// Who needs it: an index into [`Trace::loaded`].
+    /// The file that needs it, as an index into [`Trace::loaded`].
     pub needed_by: usize,
-    /// Where the loader looked: entries of search paths as they are written, at most 64 of them.
+    /// The entries of search paths that were searched, as written; at most 64 of them.
     pub searched: Vec<String>,
-    /// A file of that name on the way that ends the search, since the loader gives up on it, and
-    /// why.
+    /// A file with that name that makes the loader stop searching, and the reason why it cannot be
+    /// loaded.
     pub refused: Option<(String, String)>,
-    /// Files of that name that the loader passes over: they are for another machine.
+    /// Files with that name that the loader skips because they are for another machine.
     pub skipped: Vec<String>,
 }
 
@@ -182,8 +185,8 @@ impl Trace {
         self.loaded.iter().position(|loaded| matches!(&loaded.place, Where::Site(place) if place == path))
     }
 
-    /// Who brought a library in, from the file that was asked for down to the library itself:
-    /// indices.
+    /// The chain of files that caused a library to be loaded, from the requested file to the
+    /// library itself, as indices.
     pub fn chain(&self, index: usize) -> Vec<usize> {
         let mut chain = vec![index];
         while let Some(above) = self.loaded[chain[chain.len() - 1]].needed_by {
@@ -194,27 +197,27 @@ impl Trace {
     }
 }
 
-/// Loads files in one scenario. What is the same for all of them is worked out once; many threads
-/// may ask at once.
+/// Loads files in one scenario. Data that is the same for all of them is computed once; many
+/// threads can use it at once.
 pub struct Loader<'a> {
     site: &'a Site,
-    facts: &'a Facts,
+    facts: &'a SiteFacts,
     scenario: &'a Scenario,
     machine: Machine<'a>,
     /// Components of the environment's absolute path.
     prefix: Vec<&'a str>,
-    /// File name → the files that have it.
+    /// File name → the files with that name.
     names: HashMap<&'a str, Vec<Candidate<'a>>>,
-    /// Search paths of the files that have one, worked out when they are first needed.
+    /// Search paths of the files that have some. They are parsed when they are first needed.
     paths: HashMap<&'a str, OnceLock<SearchPaths>>,
     library_path: SearchPath,
-    /// Whether only such search paths count as lead to the same place on every system.
+    /// `true` if only search paths count that lead to the same folder on every system.
     only_everywhere: bool,
 }
 
 impl<'a> Loader<'a> {
-    /// Prepares the scenario.
-    pub fn new(site: &'a Site, facts: &'a Facts, scenario: &'a Scenario) -> Loader<'a> {
+    /// Prepares a scenario.
+    pub fn new(site: &'a Site, facts: &'a SiteFacts, scenario: &'a Scenario) -> Loader<'a> {
         let mut names: HashMap<&str, Vec<Candidate>> = HashMap::new();
         for path in site.files.keys() {
             let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
@@ -236,8 +239,8 @@ impl<'a> Loader<'a> {
         loader
     }
 
-    /// Loads files one after another into one process, the scenario's preloaded ones first. A
-    /// program is a process of its own: ask for nothing else with it.
+    /// Loads files one after the other into one process, the scenario's preloaded ones first. A
+    /// program is a separate process, so request nothing else with it.
     pub fn load<S: AsRef<str>>(&self, roots: &[S]) -> Trace {
         let mut process = Process::new(self);
         let preloaded = self.scenario.preloaded.iter().map(String::as_str);
@@ -249,9 +252,9 @@ impl<'a> Loader<'a> {
 }
 
 impl Loader<'_> {
-    /// As [`Loader::load`], and then what the files have the names of in their data
-    /// ([`crate::facts::Object::loads`]), as if each were opened once. A name that leads nowhere is
-    /// no fault: most are tried, and done without.
+    /// Like [`Loader::load`]; then opens each library that the files name in their data
+    /// ([`crate::facts::Object::loads`]) once. A name without a file is not an error: most of them
+    /// are tried and then done without.
     pub fn load_by_name<S: AsRef<str>>(&self, roots: &[S]) -> Trace {
         let mut process = Process::new(self);
         let preloaded = self.scenario.preloaded.iter().map(String::as_str);
@@ -264,27 +267,28 @@ impl Loader<'_> {
     }
 }
 
-/// What a file of the environment needs, and where search paths lead for it.
+/// A library that a file of the environment needs, and the result of its search paths.
 pub struct Led<'a> {
-    /// Who needs it.
+    /// The file that needs it.
     pub path: &'a str,
-    /// The name, without folders.
+    /// The file name of the needed library.
     pub name: &'a str,
-    /// The file of the environment.
+    /// The file of the environment that is found; `None` if none is.
     pub to: Option<&'a str>,
 }
 
 impl<'a> Loader<'a> {
-    /// The same without entries of search paths that lead to the packages on some systems only:
-    /// those with `$LIB` or `$PLATFORM`, and those that leave the folder of the packages and come
-    /// back by its name.
+    /// The same loader without those entries of search paths that lead to the packages on some
+    /// systems only: entries with `$LIB` or `$PLATFORM`, and entries that leave the folder of the
+    /// packages and return to it by its name.
     #[must_use]
     pub fn only_everywhere(self) -> Loader<'a> {
         Loader { only_everywhere: true, ..self }
     }
 
-    /// Where search paths lead in a process that loads `root`, for all that it and what it loads
-    /// need, whatever the process has under that name already.
+    /// The results of search paths in a process that loads `root`, for all needs of `root` and of
+    /// the files that are loaded for it. Libraries that the process already has under the same name
+    /// do not count.
     pub fn lead(&self, root: &str) -> Vec<Led<'a>> {
         let mut process = Process::new(self);
         process.open(root);
@@ -292,13 +296,13 @@ impl<'a> Loader<'a> {
     }
 }
 
-/// Whether any machine of a policy, or one with drivers and a display, has a library.
+/// `true` if every machine of a policy, or one with drivers and a display, has a library.
 pub fn is_of_system(library: &str) -> bool {
-    static MACHINE: LazyLock<Machine<'static>> = LazyLock::new(|| Machine::new(&System::Policy { glibc: None }, 1));
+    static MACHINE: LazyLock<Machine<'static>> = LazyLock::new(|| Machine::new(&HostSystem::Policy { glibc: None }, 1));
     MACHINE.promises(library)
 }
 
-/// [`Loader::load`] for those who ask once.
-pub fn load(site: &Site, facts: &Facts, roots: &[String], scenario: &Scenario) -> Trace {
+/// [`Loader::load`] for a single request.
+pub fn load(site: &Site, facts: &SiteFacts, roots: &[String], scenario: &Scenario) -> Trace {
     Loader::new(site, facts, scenario).load(roots)
 }

@@ -1,13 +1,12 @@
-//! Input: wheels and folders of installed packages, and the Python they are for. Output: a
-//! [`Site`], the files of a virtual environment that has them all, wheels placed as pip places
-//! them. Nothing is written: a file is a member of a wheel that can be read, or lies on this
-//! machine.
+//! Input: wheels and folders of installed packages, and a version of Python. Output: a [`Site`],
+//! the files of a virtual environment that contains them all, with the members of wheels at the
+//! paths where pip installs them. Nothing is written: a file is a member of a wheel or a file of
+//! this machine.
 //!
-//! The places are those of the wheel specification (`.data` folders, entry points) and of pip's
+//! The paths are those of the wheel specification (`.data` folders, entry points) and of pip's
 //! scheme for a virtual environment on Linux, where `purelib` and `platlib` are one folder.
 
 mod distribution;
-mod expanded;
 mod installed;
 mod place;
 
@@ -21,7 +20,6 @@ use rocwheel_wheel::read::Kind;
 
 use crate::Error;
 pub use distribution::{Distribution, Form};
-pub use expanded::is_in_tree;
 use installed::Found;
 pub use installed::{Installed, PackageFolder};
 pub use place::Place;
@@ -30,30 +28,31 @@ use place::{Destination, entry_points};
 /// The files of an environment. Paths are relative to its prefix, with `/`:
 /// `lib/python3.12/site-packages/torch/lib/libtorch.so`, `bin/hipcc`.
 pub struct Site {
-    /// First those that stand beside, then those that are audited, each group in the order given. A
-    /// later one overwrites what an earlier one has placed, as when it is installed later.
+    /// First those with [`Role::Beside`], then those with [`Role::Audited`], each group in the
+    /// given order. A later one overwrites files of an earlier one, as if it were installed later.
     pub distributions: Vec<Distribution>,
-    /// What lies where.
+    /// The files, by path.
     pub files: BTreeMap<String, Placed>,
     /// Programs that the installer writes for entry points, by path: `bin/rocm-sdk`.
     pub scripts: BTreeMap<String, Script>,
-    /// Paths that several wheels place a file at.
+    /// Paths at which several distributions have a file.
     pub clashes: Vec<Clash>,
     /// The Python and the prefix.
     pub place: Place,
-    /// Folders that hold files, with all folders above them; the prefix itself is the empty path.
+    /// Folders that contain files, with all their parent folders; the prefix itself is the empty
+    /// path.
     folders: std::collections::BTreeSet<String>,
-    /// What was passed over when folders were read, in sentences.
+    /// Sentences about folders that were skipped during reading.
     pub notes: Vec<String>,
     scratch: PathBuf,
 }
 
-/// Why a distribution is in the environment.
+/// The reason why a distribution is in the environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// It is there for the others to find things in; nobody asks what is wrong with it.
+    /// Others may need its files; its own problems are not reported.
     Beside,
-    /// It is to be looked at.
+    /// It is to be audited.
     Audited,
 }
 
@@ -62,11 +61,11 @@ pub enum Role {
 pub struct Placed {
     /// Index into [`Site::distributions`].
     pub wheel: usize,
-    /// Its name in the wheel, or in RECORD where it is installed.
+    /// Its name in the wheel, or in RECORD for an installed one.
     pub member: String,
-    /// Bytes unpacked.
+    /// Unpacked size in bytes.
     pub size: u64,
-    /// Whether it can be run: by its mode, or because it is a script.
+    /// `true` if it can be executed: because of its mode, or because it is a script.
     pub executable: bool,
     /// Device and inode of a file of this machine, which may have several names.
     pub identity: Option<FileIdentity>,
@@ -77,33 +76,33 @@ pub struct Placed {
 pub struct Script {
     /// Index into [`Site::distributions`].
     pub wheel: usize,
-    /// What it calls: `rocm_sdk.__main__:main`.
+    /// The function that it calls: `rocm_sdk.__main__:main`.
     pub target: String,
 }
 
-/// A path that several wheels place a file at.
+/// A path at which several distributions have a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Clash {
-    /// The path.
+    /// The path, relative to the prefix.
     pub path: String,
     /// Indices into [`Site::distributions`]; the last one has overwritten the others.
     pub wheels: Vec<usize>,
-    /// Whether all have the same bytes there, by size and CRC-32, so that it does not matter who
-    /// comes last.
+    /// `true` if all of them have the same bytes there, by size and CRC-32, so the order does not
+    /// matter.
     pub same: bool,
 }
 
 impl Site {
-    /// Opens wheels and folders of installed packages, and places their files. `scratch` is a
-    /// folder for temporary files of members that are too large for memory.
+    /// Opens wheels and folders of installed packages, and assigns paths to their files. `scratch`
+    /// is a folder for temporary files of members that are too large for memory.
     ///
-    /// What stands beside is left out when one of the same distribution is audited.
+    /// A distribution with [`Role::Beside`] is skipped if one with the same name is audited.
     ///
     /// # Errors
-    /// [`Error::Wheel`] when a wheel cannot be opened, [`Error::NotPackages`] for a folder of
-    /// something else, [`Error::Read`] for one that cannot be read, [`Error::Unplaceable`] for what
-    /// makes pip refuse a wheel, [`Error::SameDistribution`] when two of one role are of one
-    /// distribution, [`Error::NoWheels`] when none is audited.
+    /// [`Error::Wheel`] for a wheel that cannot be opened, [`Error::NotPackages`] for a folder
+    /// without packages, [`Error::Read`] for one that cannot be read, [`Error::Unplaceable`] for a
+    /// member because of which pip refuses the wheel, [`Error::SameDistribution`] for two
+    /// distributions with the same name and role, [`Error::NoWheels`] if none is audited.
     pub fn open(
         paths: &[(PathBuf, Role)],
         place: &Place,
@@ -152,9 +151,8 @@ impl Site {
         Ok(site)
     }
 
-    /// An environment with files of which nothing is known but where they lie, for those who ask a
-    /// loader about files that are in no wheel yet: they belong to no distribution and cannot be
-    /// read.
+    /// An environment of which only the paths and sizes of files are known, for simulations with
+    /// files that are not in a wheel yet. The files belong to no distribution and cannot be read.
     pub fn of_files(files: impl IntoIterator<Item = (String, u64)>, place: &Place) -> Site {
         let placed = |size| Placed { wheel: 0, member: String::new(), size, executable: false, identity: None };
         let mut site = Site {
@@ -242,9 +240,8 @@ impl Site {
         self.folders.insert(String::new());
     }
 
-    /// Whether files that go to one place are the same bytes: by what archives and RECORD have of
-    /// them. Of two that are installed one has overwritten the other, so that the file itself would
-    /// say nothing.
+    /// `true` if files with the same path have the same bytes, judged by archives or RECORD. If
+    /// both are installed, one has overwritten the other, so the file itself would prove nothing.
     fn are_same(&self, owners: &[(usize, Option<String>)]) -> bool {
         let all = || owners.iter().map(|(index, member)| Some((&self.distributions[*index], member.as_deref()?)));
         let recorded: Option<Vec<&str>> =
@@ -262,28 +259,28 @@ impl Site {
         self.distributions.get(self.files.get(path)?.wheel)
     }
 
-    /// Whether there is a folder at a path.
+    /// `true` if a folder exists at this path.
     pub fn has_folder(&self, path: &str) -> bool {
         self.folders.contains(path)
     }
 
-    /// The folder that packages are imported from: `lib/python3.12/site-packages`.
+    /// The folder from which packages are imported: `lib/python3.12/site-packages`.
     pub fn packages(&self) -> String {
         self.place.packages()
     }
 
-    /// A path as Python and people see it: relative to the folder of the packages where it lies in
-    /// it, otherwise to the prefix.
+    /// A path for display: relative to the folder of the packages if it is in that folder,
+    /// otherwise relative to the prefix.
     pub fn shown<'a>(&self, path: &'a str) -> &'a str {
         let packages = self.packages();
         path.strip_prefix(packages.as_str()).and_then(|rest| rest.strip_prefix('/')).unwrap_or(path)
     }
 
-    /// Random access to a file, as [`rocwheel_wheel::read::Wheel::reader`] gives it.
+    /// Random access to a file, like [`rocwheel_wheel::read::Wheel::reader`].
     ///
     /// # Errors
-    /// [`Error::NoSuchFile`], [`Error::Wheel`] when it cannot be unpacked and [`Error::Read`] when
-    /// it cannot be opened.
+    /// [`Error::NoSuchFile`], [`Error::Wheel`] for a member that cannot be unpacked, and
+    /// [`Error::Read`] for a file that cannot be opened.
     pub fn reader(&self, path: &str) -> Result<rocwheel_content::Reader, Error> {
         let placed = self.placed(path)?;
         self.distributions[placed.wheel].reader(&placed.member, &self.scratch)
@@ -292,13 +289,13 @@ impl Site {
     /// All bytes of a file of at most 64 MiB.
     ///
     /// # Errors
-    /// As [`Site::reader`].
+    /// The errors of [`Site::reader`].
     pub fn bytes(&self, path: &str) -> Result<Vec<u8>, Error> {
         let placed = self.placed(path)?;
         self.distributions[placed.wheel].bytes(&placed.member)
     }
 
-    /// The folder for temporary files that [`Site::open`] was given.
+    /// The folder for temporary files that was passed to [`Site::open`].
     pub fn scratch(&self) -> &Path {
         &self.scratch
     }

@@ -1,4 +1,4 @@
-//! Where members of wheels go, against what pip does in an environment of its own.
+//! Compares the paths of members of wheels with those of pip in a new environment.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
@@ -66,7 +66,7 @@ fn members_go_where_pip_puts_them() {
     pip.args(["-m", "pip", "--disable-pip-version-check", "--python"]).arg(environment.join("bin/python"));
     pip.args(["install", "--no-index", "--no-deps", "--no-compile", "--quiet"]).arg(&wheel);
     run(&mut pip);
-    // pip's own notes are in no wheel.
+    // pip's own files are not in any wheel.
     let is_note =
         |path: &&String| ["INSTALLER", "REQUESTED", "direct_url.json"].iter().any(|name| path.ends_with(name));
     let installed: BTreeSet<String> = listing().difference(&before).filter(|path| !is_note(path)).cloned().collect();
@@ -102,7 +102,7 @@ fn files_of_two_wheels_clash() {
             ("other-1.0.data/scripts/tool", "#!/bin/sh\n"),
         ],
     );
-    // The one that stands beside is installed first, whatever the order it is given in.
+    // The one with `Role::Beside` is installed first, whatever the given order.
     let site = open(&[(one.clone(), Role::Audited), (other.clone(), Role::Beside)], folder.path()).unwrap();
     assert_eq!(site.distributions[0].name, "other");
     let clashes: Vec<(&str, bool)> = site.clashes.iter().map(|clash| (site.shown(&clash.path), clash.same)).collect();
@@ -141,7 +141,7 @@ fn what_pip_refuses_is_an_error() {
     let both = error(&[(first.clone(), Role::Audited), (again.clone(), Role::Audited)]);
     assert!(both.to_string().ends_with("are both twice, and an environment has one"), "{both}");
     assert!(both.hint().is_some());
-    // One that stands beside gives way to the one that is audited.
+    // One with `Role::Beside` is skipped if the same distribution is audited.
     assert_eq!(open(&[(first, Role::Audited), (again, Role::Beside)], folder.path()).unwrap().distributions.len(), 1);
     let none = error(&[(folder.path().join("absent-1-py3-none-any.whl"), Role::Audited)]);
     assert!(matches!(none, Error::Wheel(_)), "{none:?}");

@@ -1,33 +1,34 @@
-//! What can be wrong with the place of a result.
+//! Errors of the path where a result is written.
 
 use std::io;
 use std::path::PathBuf;
 
 use rocwheel_report::{Exit, Hint};
 
-/// Why an output cannot be made.
+/// Reasons why an output cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// Reading or writing a file failed; the source names the path.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The output holds something this command did not write.
+    /// The output contains files that this command did not write.
     #[error("the output `{path}` is not empty and was not made by `{command}`")]
     NotOurs {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
-        /// The command.
+        /// The command that refuses.
         command: &'static str,
     },
-    /// A finished file or folder could not be put in its place, or an old one not be removed.
+    /// A finished file or folder could not be moved to its path, or an old one could not be
+    /// removed.
     #[error("cannot {action} `{path}`")]
     Place {
-        /// What was attempted.
+        /// The attempted action, as the message says it: `remove`.
         action: &'static str,
-        /// The place.
+        /// The path that could not be moved or removed.
         path: PathBuf,
-        /// Why.
+        /// The underlying I/O error.
         source: io::Error,
     },
     /// The disk is too small.
@@ -35,23 +36,23 @@ pub enum Error {
     Space {
         /// The directory that holds the output.
         path: PathBuf,
-        /// Bytes that will be written.
+        /// Number of bytes that will be written.
         needed: u64,
-        /// Bytes that are free.
+        /// Number of free bytes.
         free: u64,
     },
-    /// The output is a link to nothing.
+    /// The output is a symbolic link to a path that does not exist.
     #[error("the output `{path}` is a link to `{target}`, which does not exist")]
     Dangling {
-        /// The link.
+        /// Path of the link.
         path: PathBuf,
-        /// Its text.
+        /// The text of the link.
         target: PathBuf,
     },
-    /// Another run works on the same output.
+    /// Another run writes to the same output.
     #[error("another run is writing to the output `{path}`")]
     Locked {
-        /// The directory.
+        /// Path of the output directory.
         path: PathBuf,
     },
 }
@@ -76,14 +77,14 @@ impl Hint for Error {
     }
 }
 
-/// What to do when the system refuses to write.
+/// Advice for an error of writing; `None` if there is none.
 pub fn storage_hint(source: &io::Error) -> Option<String> {
     match source.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             Some("make room on the disk and run it again".into())
         }
         io::ErrorKind::PermissionDenied => Some("check the permissions of the path and of its directory".into()),
-        // Linux answers ENAMETOOLONG from 4096 bytes on.
+        // Linux reports ENAMETOOLONG for paths of 4096 bytes and more.
         io::ErrorKind::InvalidFilename => {
             Some(
                 "a file name has more than 255 bytes, or the path is longer than the system allows: rename the file, or work in \

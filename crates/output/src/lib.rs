@@ -1,10 +1,10 @@
-//! Input: what a command writes, and where it goes. Output: the result in its place, complete, or
-//! nothing at all.
+//! Input: the files that a command writes, and their destination. Output: the complete result at
+//! the destination, or nothing at all.
 //!
-//! Every command that writes goes through the same three steps: it writes into a
-//! [`StagingFolder`] beside the place, lets others look at the [`Staged`] result, and commits it,
-//! which takes no space. An [`OutputTree`] is replaced as a whole and by its own command only. What
-//! a killed process leaves behind is removed by the next one in the same place.
+//! Every command that writes takes the same three steps. It writes into a [`StagingFolder`] beside
+//! the destination, lets checks read the [`Staged`] result, and commits it, which needs no space.
+//! An [`OutputTree`] is replaced as a whole and only by the command that made it. Files that a
+//! killed process leaves behind are removed by the next run with the same destination.
 
 mod error;
 mod staged;

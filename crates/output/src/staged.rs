@@ -1,42 +1,42 @@
-//! Input: files that are complete in a staging folder. Output: the same files in their places.
+//! Input: complete files in a staging folder. Output: the same files at their destinations.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::{Error, StagingFolder};
 
-/// A file or folder that is complete and not in its place yet.
+/// A complete file or folder that is not at its destination yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StagedFile {
-    /// Where it is now, under its own name.
+    /// Its current path; the file name is the final one.
     pub staged: PathBuf,
-    /// Where it will be; what is there is replaced.
+    /// Its destination. An existing file is replaced.
     pub place: PathBuf,
 }
 
-/// Whether a result is audited before it is moved to its place.
+/// Decides if a result is audited before it is moved to its destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LastLook {
-    /// It is, and errors keep it from its place.
+    /// Audit it. Errors prevent the move.
     Audit,
-    /// It is not.
+    /// Move it without an audit.
     Skip,
 }
 
-/// What is done at the end, in the order in which it was asked for.
+/// An action of the commit. The actions run in the order in which they were added.
 #[derive(Debug)]
 enum Step {
     Move(StagedFile),
-    /// Remove a path, and the folders that become empty by that, up to one that stays.
+    /// Remove a path, and its parent folders that become empty, up to `below`, which stays.
     Remove {
         path: PathBuf,
         below: Option<PathBuf>,
     },
 }
 
-/// The complete result of a command, which is not in its place yet. Dropping it removes it.
+/// The complete result of a command that is not at its destination yet. Dropping it removes it.
 ///
-/// `T` is the command's report; it speaks of the result as it will be in its place.
+/// `T` is the command's report; it describes the result as it will be after the commit.
 #[derive(Debug)]
 pub struct Staged<T> {
     report: T,
@@ -46,45 +46,46 @@ pub struct Staged<T> {
 }
 
 impl<T> Staged<T> {
-    /// A result that leaves everything as it is.
+    /// A result that changes nothing.
     pub fn nothing(report: T) -> Staged<T> {
         Staged { report, files: Vec::new(), steps: Vec::new(), folders: Vec::new() }
     }
 
-    /// A result in a staging folder, of which nothing is moved yet.
+    /// A result in a staging folder, without anything to move yet.
     pub fn new(folder: StagingFolder, report: T) -> Staged<T> {
         Staged { folders: vec![folder], ..Staged::nothing(report) }
     }
 
-    /// Adds a file: others look at it, and it is moved to its place.
+    /// Adds a file that is checked and then moved to its destination.
     #[must_use]
     pub fn with_file(self, file: StagedFile) -> Staged<T> {
         self.with_shown(file.clone()).with_moved(file)
     }
 
-    /// Adds a file that others look at, and that is moved with its folder or not at all.
+    /// Adds a file that is checked. It is moved together with its folder, or not at all.
     #[must_use]
     pub fn with_shown(mut self, file: StagedFile) -> Staged<T> {
         self.files.push(file);
         self
     }
 
-    /// Adds a file or folder that is moved to its place, and that nobody looks at.
+    /// Adds a file or folder that is moved to its destination without being checked.
     #[must_use]
     pub fn with_moved(mut self, file: StagedFile) -> Staged<T> {
         self.steps.push(Step::Move(file));
         self
     }
 
-    /// Adds a file or folder that is removed after what was added before. With `below`, folders
-    /// inside of it that become empty are removed too.
+    /// Adds a file or folder that is removed after the steps that were added before. With `below`,
+    /// folders inside it that become empty are removed too.
     #[must_use]
     pub fn with_removed(mut self, path: PathBuf, below: Option<PathBuf>) -> Staged<T> {
         self.steps.push(Step::Remove { path, below });
         self
     }
 
-    /// Several results as one: all of them are moved to their places, or an error comes first.
+    /// Combines several results into one, which is committed as a whole: an error before the commit
+    /// keeps all of them from being moved.
     pub fn together(all: Vec<Staged<T>>) -> Staged<Vec<T>> {
         let mut together = Staged::nothing(Vec::with_capacity(all.len()));
         for one in all {
@@ -96,20 +97,21 @@ impl<T> Staged<T> {
         together
     }
 
-    /// What others look at before it is moved.
+    /// The files to check before they are moved.
     pub fn files(&self) -> &[StagedFile] {
         &self.files
     }
 
-    /// What the command will have done.
+    /// The report of the command as it will be after the commit.
     pub fn report(&self) -> &T {
         &self.report
     }
 
-    /// Moves everything to its place, which takes no space, and removes what is to go.
+    /// Moves everything to its destination, which needs no space, and removes what was added with
+    /// [`Staged::with_removed`].
     ///
     /// # Errors
-    /// When somebody else changes the folder meanwhile; what was moved before stays.
+    /// Another process that changes the folder at the same time. Steps that are done stay done.
     pub fn commit(self) -> Result<T, Error> {
         for step in &self.steps {
             match step {
@@ -125,10 +127,10 @@ impl<T> Staged<T> {
     }
 }
 
-/// Moves finished files to their places on the same file system, one after the other.
+/// Moves finished files to their destinations on the same file system, one after the other.
 ///
 /// # Errors
-/// The first that cannot be moved; those before it have been.
+/// The first file that cannot be moved; the files before it stay moved.
 pub fn move_to_places<'a>(files: impl IntoIterator<Item = &'a StagedFile>) -> Result<(), Error> {
     files.into_iter().try_for_each(move_to_place)
 }

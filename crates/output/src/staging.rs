@@ -1,9 +1,9 @@
-//! Input: a folder. Output: a temporary folder in it, which goes with its owner; when the owner was
-//! killed, the next one in the same folder removes it.
+//! Input: a folder. Output: a temporary folder in it, which is removed with its owner. If the owner
+//! was killed, the next one in the same folder removes it.
 //!
-//! What is removed has to be nobody's: a folder of the right name that belongs to the same user and
-//! has a mark in it, on which no process holds a lock. The kernel gives up locks when a process
-//! ends, however it ends.
+//! Only an abandoned folder is removed: one with a name of the right form that belongs to the same
+//! user and contains a mark file on which no process holds a lock. The kernel frees locks when a
+//! process ends, however it ends.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,23 +11,23 @@ use std::path::{Path, PathBuf};
 use rocwheel_system::{FileMetadata as _, Lock, current_user};
 use tempfile::TempDir;
 
-/// The file that marks such a folder, and is locked while somebody uses it.
+/// The file that marks such a folder. It is locked while the folder is in use.
 const MARK: &str = ".in-use";
-/// Characters of a random name behind the prefix, as tempfile makes them.
+/// Length of the random part of a name, as tempfile makes it.
 const RANDOM: usize = 6;
 
-/// A temporary folder. Dropping it removes it with all that is in it.
+/// A temporary folder. Dropping it removes it with all its contents.
 #[derive(Debug)]
 pub struct StagingFolder {
-    // Goes before the lock does.
+    // Declared before the lock, so it is dropped first.
     folder: TempDir,
     _lock: Option<Lock>,
-    // Go last, being around the folder.
+    // Dropped last, because they contain the folder.
     _around: MadeFolders,
 }
 
-/// Folders that were made for a result, those above first. Dropping this removes the ones in which
-/// nothing is.
+/// Folders that were created for a result, outermost first. Dropping this removes those that are
+/// empty.
 #[derive(Debug, Default)]
 struct MadeFolders(Vec<PathBuf>);
 
@@ -48,59 +48,59 @@ impl MadeFolders {
 impl Drop for MadeFolders {
     fn drop(&mut self) {
         for folder in self.0.iter().rev() {
-            // Fails where a result is in it, or anything else.
+            // Fails if the folder contains a result or anything else.
             let _ = fs_err::remove_dir(folder);
         }
     }
 }
 
 impl StagingFolder {
-    /// Makes one in `parent`, with a name that begins with `prefix`, after those that killed
-    /// processes have left there are removed.
+    /// Creates a folder in `parent` with a name that begins with `prefix`. First it removes those
+    /// that killed processes have left there.
     ///
     /// # Errors
-    /// When the folder cannot be made.
+    /// A folder that cannot be created.
     pub fn new_in(parent: &Path, prefix: &str) -> io::Result<StagingFolder> {
         StagingFolder::sweep(parent, prefix);
         let folder = tempfile::Builder::new().prefix(prefix).tempdir_in(parent)?;
-        // Where there are no locks nobody removes anything.
+        // Without a lock no other process removes the folder.
         let lock = mark(folder.path()).ok();
         Ok(StagingFolder { folder, _lock: lock, _around: MadeFolders::default() })
     }
 
-    /// As [`StagingFolder::new_in`], in a folder for results, which is made where there is none.
-    /// What was made for it goes again with the staging folder, unless there is a result in it by
+    /// Like [`StagingFolder::new_in`], in an output folder, which is created if it is missing. The
+    /// created folders are removed together with the staging folder unless they contain a result by
     /// then.
     ///
     /// # Errors
-    /// When the folders cannot be made.
+    /// A folder that cannot be created.
     pub fn for_results(output: &Path, prefix: &str) -> io::Result<StagingFolder> {
         let around = MadeFolders::make(output)?;
         Ok(StagingFolder { _around: around, ..StagingFolder::new_in(output, prefix)? })
     }
 
-    /// Removes what killed processes have left in `parent`, by folders of this prefix. What cannot
-    /// be removed stays.
+    /// Removes folders with this prefix that killed processes have left in `parent`. Those that
+    /// cannot be removed stay.
     pub fn sweep(parent: &Path, prefix: &str) {
         sweep(parent, prefix);
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Removes it.
+    /// Removes the folder.
     ///
     /// # Errors
-    /// When that fails, which dropping it does not say.
+    /// A folder that cannot be removed. Dropping it would hide that error.
     pub fn close(self) -> io::Result<()> {
         self.folder.close()
     }
 }
 
-/// Puts the mark into a folder. It gets its name when it is locked already, so that nobody finds it
-/// free.
+/// Adds the mark to a folder. The mark gets its name after it is locked, so no other process finds
+/// it unlocked.
 fn mark(folder: &Path) -> io::Result<Lock> {
     let unlocked = folder.join(".unlocked");
     let locked = Lock::try_exclusive(fs_err::File::create_new(&unlocked)?);
@@ -112,7 +112,7 @@ fn mark(folder: &Path) -> io::Result<Lock> {
     Ok(lock)
 }
 
-/// Removes what killed processes have left. Whatever cannot be removed stays.
+/// Removes the folders that killed processes have left. Those that cannot be removed stay.
 fn sweep(parent: &Path, prefix: &str) {
     let Ok(entries) = fs_err::read_dir(parent) else { return };
     let stale: Vec<PathBuf> = entries
@@ -134,7 +134,7 @@ fn sweep(parent: &Path, prefix: &str) {
     }
 }
 
-/// Whether a path is a folder, not a link to one, of the user that this process runs as.
+/// `true` for a folder, not a link to one, that belongs to the user of this process.
 fn is_own(path: &Path) -> bool {
     let is_users = |metadata: &std::fs::Metadata| metadata.owner().user == current_user().user;
     fs_err::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir() && is_users(&metadata))
@@ -189,11 +189,11 @@ mod tests {
         fs_err::write(output.join("result"), "").unwrap();
         drop(staging);
         assert_eq!(fs_err::read_dir(&output).unwrap().count(), 1);
-        // What was there before stays, empty or not.
+        // A folder that existed before stays, empty or not.
         fs_err::remove_file(output.join("result")).unwrap();
         drop(StagingFolder::for_results(&output, ".x-").unwrap());
         assert!(output.is_dir());
-        // Where the folder cannot be had, nothing is left of the attempt.
+        // If the folder cannot be created, the attempt leaves nothing behind.
         fs_err::write(root.path().join("file"), "").unwrap();
         assert!(StagingFolder::for_results(&root.path().join("file/output"), ".x-").is_err());
     }

@@ -1,9 +1,8 @@
-//! Input: the output directory. Output: a staging tree beside it that takes its place at the very
-//! end.
+//! Input: the output directory. Output: a staging tree beside it that replaces it at the very end.
 //!
-//! Until [`OutputTree::commit`] nothing at the output changes; a run that fails or is interrupted
-//! removes its staging tree and leaves the rest as it was. A lock beside the output keeps two runs
-//! apart.
+//! The output does not change before [`OutputTree::commit`]. A run that fails or is interrupted
+//! removes its staging tree and nothing else. A lock beside the output keeps two runs from writing
+//! to it at the same time.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,16 +11,16 @@ use tempfile::TempDir;
 
 use crate::Error;
 
-/// The command that makes an output, which replaces its own outputs and nobody else's.
+/// A command that makes output directories, and that replaces only those it has made itself.
 #[derive(Debug, Clone, Copy)]
 pub struct TreeMaker {
-    /// The file that tells an output of this command from other directories: `.rocwheel-import`.
+    /// Name of the file that identifies an output of this command: `.rocwheel-import`.
     pub marker: &'static str,
-    /// The command: `rocwheel artifact import`.
+    /// The command as the user types it: `rocwheel artifact import`.
     pub command: &'static str,
 }
 
-/// A tree that is about to become the output.
+/// A tree that will become the output.
 pub struct OutputTree {
     maker: TreeMaker,
     output: PathBuf,
@@ -30,7 +29,7 @@ pub struct OutputTree {
 }
 
 impl OutputTree {
-    /// Locks `output` and makes the staging tree.
+    /// Locks `output` and creates the staging tree.
     ///
     /// # Errors
     /// [`Error::NotOurs`] for a directory that is neither empty nor made by `maker`,
@@ -46,7 +45,7 @@ impl OutputTree {
         Ok(Self { maker, output, tree, lock })
     }
 
-    /// Checks that `needed` bytes fit on the disk.
+    /// Checks that the disk has room for `needed` bytes.
     ///
     /// # Errors
     /// [`Error::Space`].
@@ -59,19 +58,19 @@ impl OutputTree {
         Ok(())
     }
 
-    /// Where to write.
+    /// The staging tree, to write into.
     pub fn root(&self) -> &Path {
         self.tree.path()
     }
 
-    /// Puts the tree in the place of the output.
+    /// Replaces the output with the tree.
     pub fn commit(self) -> Result<(), Error> {
         let text = format!("made by `{}`; replaced as a whole\n", self.maker.command);
         fs_err::write(self.tree.path().join(self.maker.marker), text)?;
         rocwheel_system::set_mode(self.tree.path(), 0o755)?;
         if self.output.exists() {
-            // Both names change at once, so there is no moment without an output; the old one goes
-            // with the TempDir.
+            // Both names change at once, so the output exists at every moment. The TempDir then
+            // removes the old one.
             rocwheel_system::exchange(self.tree.path(), &self.output)?;
             self.tree.close()?;
         } else {
@@ -83,7 +82,7 @@ impl OutputTree {
     }
 }
 
-/// Resolves the links in the part of a path that exists; the rest stays as it is written.
+/// Resolves the links in the part of a path that exists; the rest stays unchanged.
 fn resolve(path: &Path, maker: TreeMaker) -> Result<PathBuf, Error> {
     match fs_err::canonicalize(path) {
         Ok(real) => Ok(real),
@@ -112,7 +111,7 @@ fn check_output(output: &Path, maker: TreeMaker) -> Result<(), Error> {
     Err(Error::NotOurs { path: output.to_owned(), command: maker.command })
 }
 
-/// A lock file that disappears with the lock.
+/// A lock file that is removed with the lock.
 struct Lock {
     path: PathBuf,
     _file: rocwheel_system::Lock,

@@ -1,33 +1,33 @@
-//! `_contents.json`: what a wheel holds, for `rocm-sdk test` and the tool launchers, from
-//! `data/tools.toml` and the planned files.
+//! Input: `data/tools.toml` and the planned files. Output: `_contents.json`, which lists the
+//! libraries and tools of a wheel for `rocm-sdk test` and the tool launchers.
 
 use std::collections::BTreeMap;
 
 use rocwheel_rocm::Pattern;
+use rocwheel_wheel::Platform;
 use serde::{Deserialize, Serialize};
 
 use crate::inspect::Natures;
 use crate::populate::Population;
-use crate::system::System;
 use crate::{Error, Logical};
 
 const EMBEDDED: &str = include_str!("../../../data/tools.toml");
 
-/// How to see that a tool works.
+/// A command that proves that a tool works.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Probe {
     /// Command line arguments.
     pub arguments: Vec<String>,
-    /// Text that its output must contain.
+    /// Text that the output must contain.
     pub expect: String,
-    /// Exit codes that count as an answer.
+    /// Exit codes that count as success.
     #[serde(default = "success")]
     pub exit_codes: Vec<i32>,
-    /// True when it answers only where a GPU is.
+    /// `true` if the tool only works on a machine with a GPU.
     #[serde(default)]
     pub needs_gpu: bool,
-    /// Other programs it starts.
+    /// Other programs that the tool starts.
     #[serde(default)]
     pub needs: Vec<String>,
 }
@@ -44,14 +44,14 @@ struct ToolRow {
     path: String,
     #[serde(default)]
     devel: bool,
-    /// Other names that the function has in templates of others.
+    /// Other names that the function has in foreign templates.
     #[serde(default)]
     also_called: Vec<String>,
     #[serde(default)]
     requires: Vec<String>,
-    /// The one system that has it.
+    /// The only system that has the tool; `None` for both.
     #[serde(default)]
-    system: Option<System>,
+    system: Option<Platform>,
     probe: Probe,
 }
 
@@ -69,14 +69,14 @@ struct File {
     no_load: Vec<NoLoadRow>,
 }
 
-/// The table of tools and of libraries that are not loaded on their own.
+/// The table of tools, and of libraries that cannot be loaded by themselves.
 #[derive(Debug)]
 pub struct Tools {
     rows: Vec<ToolRow>,
     no_load: Vec<(Pattern, String)>,
 }
 
-/// A tool of one distribution.
+/// A tool in one distribution.
 #[derive(Debug, Clone, Serialize)]
 pub struct PackagedTool {
     /// Name of the console script.
@@ -85,11 +85,11 @@ pub struct PackagedTool {
     pub path: String,
     /// Attribute of `<pure package>._cli` that the console script calls.
     pub function: String,
-    /// True when the expanded development tree is preferred.
+    /// `true` if the copy in the expanded development tree is preferred.
     pub devel: bool,
-    /// How to see that it works.
+    /// The command that proves that the tool works.
     pub probe: Probe,
-    /// Other names that the function may have.
+    /// Other names that the function may have in foreign templates.
     #[serde(skip)]
     pub(crate) also_called: Vec<String>,
 }
@@ -112,7 +112,7 @@ struct Contents<'a> {
 }
 
 impl Tools {
-    /// The table that is built into the program.
+    /// Parses the table that is built into the program.
     pub fn embedded() -> Result<Tools, Error> {
         let file: File = toml::from_str(EMBEDDED).map_err(|source| Error::Rules { source: Box::new(source) })?;
         let no_load = file
@@ -123,12 +123,12 @@ impl Tools {
         Ok(Tools { rows: file.tool, no_load })
     }
 
-    /// The tools of a distribution: those whose files are all in it. On Windows a program's name
-    /// has an ending.
-    pub fn of(&self, population: &Population, system: System) -> Vec<PackagedTool> {
+    /// Returns the tools of a distribution that has all files they need. On Windows, the file name
+    /// of a program ends in `.exe` or `.bat`.
+    pub fn of(&self, population: &Population, system: Platform) -> Vec<PackagedTool> {
         let endings: &[&str] = match system {
-            System::Linux => &[""],
-            System::Windows => &[".exe", ".bat"],
+            Platform::Linux => &[""],
+            Platform::Windows => &[".exe", ".bat"],
         };
         let file = |row: &ToolRow| {
             let paths = endings.iter().map(|ending| format!("{}{ending}", row.path));
@@ -160,7 +160,7 @@ impl Tools {
         Library { path: path.to_owned(), load: reason.is_none(), reason }
     }
 
-    /// The text of `_contents.json`.
+    /// Returns the text of `_contents.json`.
     pub fn contents(
         &self,
         population: &Population,
@@ -179,12 +179,12 @@ impl Tools {
     }
 }
 
-/// Entry points for the tools: script name → `module:function`.
+/// Returns the entry points of the tools: script name → `module:function`.
 pub fn console_scripts(pure_package: &str, tools: &[PackagedTool]) -> BTreeMap<String, String> {
     tools.iter().map(|tool| (tool.name.clone(), format!("{pure_package}._cli:{}", tool.function))).collect()
 }
 
-/// JSON with two spaces and no newline at the end, as the scripts of this field write it.
+/// Formats JSON with an indentation of two spaces and no final newline, as TheRock's scripts do.
 pub fn pretty(value: &impl Serialize) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
@@ -201,7 +201,7 @@ mod tests {
         population.files.insert("bin/rocm-smi".into(), PlannedFile::text(""));
         population.files.insert("bin/hipcc".into(), PlannedFile::text(""));
         let names = |population: &Population| {
-            tools.of(population, System::Linux).into_iter().map(|tool| tool.name).collect::<Vec<_>>()
+            tools.of(population, Platform::Linux).into_iter().map(|tool| tool.name).collect::<Vec<_>>()
         };
         assert_eq!(names(&population), ["hipcc"], "rocm-smi loads librocm_smi64, which is not there");
         population.files.insert("lib/librocm_smi64.so.1".into(), PlannedFile::text(""));
@@ -217,7 +217,7 @@ mod tests {
         {
             population.files.insert(path.into(), PlannedFile::text(""));
         }
-        let found = tools.of(&population, System::Windows);
+        let found = tools.of(&population, Platform::Windows);
         let paths: Vec<(&str, &str)> = found.iter().map(|tool| (tool.name.as_str(), tool.path.as_str())).collect();
         assert_eq!(
             paths,
@@ -228,7 +228,7 @@ mod tests {
                 ("hipInfo", "bin/hipInfo.exe"),
             ]
         );
-        let on_linux = tools.of(&population, System::Linux);
+        let on_linux = tools.of(&population, Platform::Linux);
         assert_eq!(on_linux.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["rocminfo"]);
     }
 

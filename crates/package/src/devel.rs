@@ -1,7 +1,6 @@
-//! The development tree: everything the artifacts hold, with links to what the runtime
-//! distributions already ship (rocm-python-packages spec 2.12). It travels as a tar inside the
-
-//! wheel because wheels cannot hold links.
+//! The development tree: all files of the artifacts, with links to those that the runtime
+//! distributions already contain (rocm-python-packages spec 2.12). It is shipped as a tar inside
+//! the wheel, because wheels cannot hold links.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,34 +12,34 @@ use serde::Serialize;
 use crate::Logical;
 use crate::populate::{Input, Note, PlannedFile, Population, Source};
 
-/// One member of the development tree.
+/// A member of the development tree.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DevelEntry {
     /// A directory.
     Directory,
-    /// A link, also to files of other installed distributions.
+    /// A link, possibly to a file of another installed distribution.
     Symlink {
-        /// The link's text.
+        /// The text of the link.
         target: String,
     },
     /// A file that no runtime distribution holds.
     File(PlannedFile),
 }
 
-/// The tree, paths relative to `_rocm_sdk_devel`.
+/// The members of the tree, with paths relative to `_rocm_sdk_devel`.
 #[derive(Debug, Default)]
 pub struct DevelTree {
     /// Path → member.
     pub entries: BTreeMap<String, DevelEntry>,
-    /// What was left out or changed.
+    /// Paths that were skipped or changed, with the reason.
     pub notes: Vec<Note>,
 }
 
 impl DevelTree {
     /// Builds the tree from the selected paths and the runtime populations, in their order of
-    /// precedence. Device populations are not among them: `rocm-sdk init` links their files by
-    /// `.devel_links`.
+    /// precedence. Device populations are not in `runtime`: `rocm-sdk init` links their files
+    /// according to `.devel_links`.
     pub fn build(input: &Input<'_>, selected: &BTreeSet<&str>, runtime: &[&Population]) -> DevelTree {
         let mut tree = DevelTree::default();
         let links = input.world.links();
@@ -88,9 +87,9 @@ impl DevelTree {
         tree
     }
 
-    /// The order in which the tar holds them: a directory before what is in it, its files before
-    /// its subdirectories (today's expander deletes a directory when it first meets something below
-    /// it, C8).
+    /// Returns the paths in the order of the tar: a directory before its contents, its files before
+    /// its subdirectories. (TheRock's current expander deletes a directory when it first reads a
+    /// member below it, defect C8.)
     pub fn tar_order(&self) -> Vec<&str> {
         let mut order = Vec::with_capacity(self.entries.len());
         self.visit("", &mut order);
@@ -137,22 +136,22 @@ impl DevelTree {
     }
 }
 
-/// The compiler drivers, which look at the name that they are called by. Every expander leaves
-/// these links of the tree symbolic, so one that led to core's program would start core's compiler,
-/// which has no headers beside it.
+/// The compiler drivers, which look at the name that they are called by. Every expander keeps these
+/// links of the tree symbolic, so a link to core's program would start core's compiler, which has
+/// no headers beside it.
 const DRIVERS: [&str; 7] = ["amdclang", "amdclang++", "amdclang-cl", "amdclang-cpp", "amdflang", "amdlld", "amdllvm"];
 
 fn is_driver(path: &str) -> bool {
     path.strip_prefix("bin/").is_some_and(|name| DRIVERS.contains(&name))
 }
 
-/// Whether a link leads to a file that the tree has as well.
+/// `true` if a link leads to a file that is in the tree as well.
 fn is_in_tree(input: &Input<'_>, selected: &BTreeSet<&str>, path: &str) -> bool {
     input.world.resolve(path).is_some_and(|end| selected.contains(end.as_str()))
 }
 
-/// The link text for a path that a runtime distribution provides, by this name or as an alias of a
-/// SONAME.
+/// Returns the link text for a path that a runtime distribution provides, by this name or as an
+/// alias of a SONAME.
 fn provided(path: &str, runtime: &[&Population]) -> Option<String> {
     for population in runtime {
         if population.files.contains_key(path) {
@@ -166,8 +165,8 @@ fn provided(path: &str, runtime: &[&Population]) -> Option<String> {
     None
 }
 
-/// `.devel_links/<target>.json`: what `rocm-sdk init` links from a device distribution into the
-/// development tree (spec 2.11, appendix A.5).
+/// Returns the text of `.devel_links/<target>.json`: the links from the development tree to files
+/// of a device distribution, which `rocm-sdk init` creates (spec 2.11, appendix A.5).
 pub fn device_links(version: &str, libraries_package: &str, paths: impl Iterator<Item = String>) -> String {
     #[derive(Serialize)]
     struct Link {

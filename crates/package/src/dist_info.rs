@@ -1,41 +1,41 @@
-//! The generated tail of `_dist_info.py` and the requirements that follow from it: what a set
-//! promises in, Python assignments and core metadata out (rocm-python-packages spec 2.4, 3.3,
-//! appendix A.2 and A.3).
+//! Input: a [`Promise`], the contents of a set of packages. Output: the generated tail of
+//! `_dist_info.py`, and the requirements and extras in core metadata (rocm-python-packages spec
+//! 2.4, 3.3, appendix A.2 and A.3).
 //!
-//! AMD's promotion tool edits these lines as text: one assignment a line, at column 0, no
+//! AMD's promotion tool edits these lines as text: one assignment per line, at column 0, no
 //! annotations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rocwheel_rocm::target::base_target;
+use rocwheel_wheel::Platform;
 
 use crate::Logical;
-use crate::system::System;
 
-/// What a set of packages offers to the person who installs it.
+/// The packages, targets and systems that a set offers to the user.
 #[derive(Debug, Clone)]
 pub struct Promise {
-    /// Version of every package of the set.
+    /// Version of all packages of the set.
     pub version: String,
-    /// Suffix of the import packages that hold files (`--version-suffix`), mostly empty.
+    /// Suffix of the import packages that hold files (`--version-suffix`), usually empty.
     pub nonce: String,
-    /// Targets (shape `split`) or families (shape `per-family`) that can be asked for, sorted;
-    /// empty when the set has one neutral `libraries` distribution and no device distributions.
+    /// Targets (shape `split`) or families (shape `per-family`) that users can request, sorted.
+    /// Empty if the set has one neutral `libraries` distribution and no device distributions.
     pub families: Vec<String>,
-    /// Those offered on Linux; empty when no list was given.
+    /// The families offered on Linux; empty if no list was given.
     pub linux_families: Vec<String>,
-    /// Those offered on Windows; empty when no list was given.
+    /// The families offered on Windows; empty if no list was given.
     pub windows_families: Vec<String>,
-    /// True when `libraries` is one distribution for every target.
+    /// `true` if `libraries` is one distribution for every target.
     pub neutral_libraries: bool,
-    /// The distributions that exist.
+    /// The distributions of the set.
     pub distributions: BTreeSet<Logical>,
-    /// Those that exist for one of two systems only.
-    pub only_on: BTreeMap<Logical, System>,
+    /// Distributions that only one of two systems has.
+    pub only_on: BTreeMap<Logical, Platform>,
 }
 
 impl Promise {
-    /// The same promise, made for one family only (a selector of the per-family shape).
+    /// Returns the promise for one family only (for a selector of the per-family shape).
     #[must_use]
     pub fn restricted_to(&self, family: &str) -> Promise {
         let only = |list: &[String]| list.iter().filter(|name| *name == family).cloned().collect();
@@ -47,8 +47,8 @@ impl Promise {
         }
     }
 
-    /// The family that is taken when no GPU is found: the first that both systems have, else the
-    /// first.
+    /// Returns the family that is used if no GPU is found: the first that both systems have, else
+    /// the first.
     pub fn default_family(&self) -> Option<&str> {
         self.linux_families
             .iter()
@@ -57,7 +57,8 @@ impl Promise {
             .map(String::as_str)
     }
 
-    /// The family that all of the set is for, if there is one (a selector of the per-family shape).
+    /// Returns the only family of the set, if there is just one and the libraries are not neutral
+    /// (for a selector of the per-family shape).
     pub fn own_family(&self) -> Option<&str> {
         match self.families.as_slice() {
             [family] if !self.neutral_libraries => Some(family),
@@ -65,7 +66,8 @@ impl Promise {
         }
     }
 
-    /// The lines to append to the template of `_dist_info.py` for one distribution.
+    /// Returns the lines that are appended to the template of `_dist_info.py` for one distribution.
+    /// `target` is the package's own target or family.
     pub fn lines(&self, logical: Logical, target: Option<&str>) -> String {
         let mut lines = vec![
             format!("__version__ = {}", repr(&self.version)),
@@ -98,7 +100,7 @@ impl Promise {
         lines.join("\n") + "\n"
     }
 
-    /// Distribution name of a package of this set.
+    /// Returns the name of a distribution of this set.
     pub fn distribution_name(&self, logical: Logical, family: Option<&str>) -> String {
         let target = family.map(base_target);
         match (logical, target) {
@@ -112,7 +114,7 @@ impl Promise {
         }
     }
 
-    /// `name==version`.
+    /// Returns the requirement `name==version`.
     pub fn requirement(&self, logical: Logical, family: Option<&str>) -> String {
         format!("{}=={}", self.distribution_name(logical, family), self.version)
     }
@@ -121,27 +123,27 @@ impl Promise {
         logical == Logical::Device || (logical == Logical::Libraries && !self.neutral_libraries)
     }
 
-    /// The marker of a distribution, or of one of its targets, that only one of the two systems
-    /// has.
+    /// Returns the marker of a distribution, or of one of its targets, that only one of the two
+    /// systems has.
     fn marker(&self, logical: Logical, target: Option<&str>) -> Option<String> {
         let system = self.only_on.get(&logical).copied().or_else(|| self.system_of(target?))?;
         Some(format!("sys_platform == \"{}\"", system.sys_platform()))
     }
 
-    fn system_of(&self, target: &str) -> Option<System> {
+    fn system_of(&self, target: &str) -> Option<Platform> {
         if self.linux_families.is_empty() || self.windows_families.is_empty() {
             return None;
         }
         let offered = |list: &[String]| list.iter().any(|family| base_target(family) == target);
         match (offered(&self.linux_families), offered(&self.windows_families)) {
-            (true, false) => Some(System::Linux),
-            (false, true) => Some(System::Windows),
+            (true, false) => Some(Platform::Linux),
+            (false, true) => Some(Platform::Windows),
             _ => None,
         }
     }
 
-    /// Extras that are the same on every machine: those of [`Promise::extras`] that no target
-    /// decides, and for the rest one for each target, however few there are.
+    /// Returns extras that are the same on every machine: those of [`Promise::extras`] that do not
+    /// depend on a target, and one for each target, even if there is only one.
     pub fn neutral_extras(&self) -> Vec<(String, Vec<Requirement>)> {
         let mut extras: Vec<(String, Vec<Requirement>)> = Vec::new();
         for logical in self.optional().into_iter().filter(|logical| !self.is_target_specific(*logical)) {
@@ -153,7 +155,8 @@ impl Promise {
         extras
     }
 
-    /// Optional distributions in the order of the template's table, which is not that of planning.
+    /// Returns the optional distributions in the order of the template's table, which differs from
+    /// the planning order.
     fn optional(&self) -> Vec<Logical> {
         [Logical::Libraries, Logical::Device, Logical::Devel, Logical::Profiler]
             .into_iter()
@@ -184,8 +187,8 @@ impl Promise {
         }
     }
 
-    /// Extras of the selector in order, each with its requirements and their markers (without the
-    /// extra's own).
+    /// Returns the extras of the selector in order, each with its requirements and their markers
+    /// (without the `extra == …` part).
     pub fn extras(&self) -> Vec<(String, Vec<Requirement>)> {
         let default = self.default_family();
         let mut extras: Vec<(String, Vec<Requirement>)> = self
@@ -208,12 +211,12 @@ impl Promise {
 pub struct Requirement {
     /// `name==version`.
     pub text: String,
-    /// Environment marker besides the extra.
+    /// Environment marker besides the extra, for example `sys_platform == "win32"`.
     pub marker: Option<String>,
 }
 
 impl Requirement {
-    /// The value of a Requires-Dist line inside `extra`.
+    /// Returns the value of a Requires-Dist line inside `extra`.
     pub fn requires_dist(&self, extra: &str) -> String {
         match &self.marker {
             Some(marker) => format!("{}; {marker} and extra == \"{extra}\"", self.text),
@@ -222,7 +225,7 @@ impl Requirement {
     }
 }
 
-/// A Python string literal, quoted as Python's `repr` does.
+/// Returns a Python string literal, quoted as by Python's `repr`.
 pub fn repr(text: &str) -> String {
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     let mut literal = String::from(quote);
@@ -313,7 +316,7 @@ mod tests {
 
     #[test]
     fn what_one_system_lacks_is_marked() {
-        let promise = Promise { only_on: BTreeMap::from([(Logical::Profiler, System::Linux)]), ..promise() };
+        let promise = Promise { only_on: BTreeMap::from([(Logical::Profiler, Platform::Linux)]), ..promise() };
         let (_, requirements) = promise.extras().into_iter().find(|(extra, _)| extra == "profiler").unwrap();
         assert_eq!(
             requirements[0].requires_dist("profiler"),

@@ -1,10 +1,9 @@
-//! What packages for Windows need besides themselves: populations in, libraries that are missing
-//! out.
+//! Input: populations for Windows. Output: the libraries that they import and that are missing.
 //!
 //! Windows looks for a DLL by its name alone: among those that the process has loaded, beside the
-//! program or library that asks, and in folders that Python names (`rocm_sdk` names those of all
-//! packages). So a package is complete when the packages that are installed with it hold all names,
-//! wherever.
+//! program or library that imports it, and in folders that Python adds (`rocm_sdk` adds those of
+//! all packages). So a package is complete if the packages that are installed with it hold all
+//! names, in any folder.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,17 +14,17 @@ use crate::inspect::{Nature, Natures};
 use crate::populate::Population;
 use crate::search_path::Missing;
 
-/// Libraries that a population needs and that are nowhere.
+/// Libraries that a population imports and that no package holds.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// Those of ROCm.
+    /// Libraries that belong to ROCm.
     pub missing: Vec<Missing>,
-    /// Those of which nothing is known: the tables of Windows' own libraries are never complete.
+    /// Libraries that no table knows: the tables of Windows' own libraries are never complete.
     pub unknown: Vec<Missing>,
 }
 
-/// Looks for everything that the files of `population` import when they are loaded, in it and in
-/// `others`. Imports that are delayed until they are used may be missing.
+/// Looks in `population` and `others` for all libraries that the files of `population` import when
+/// they are loaded. Delay-loaded imports may be missing.
 pub fn check(
     population: &Population,
     others: &[&Population],

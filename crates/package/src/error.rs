@@ -1,14 +1,14 @@
-//! What can go wrong while planning and writing packages.
+//! Everything that can go wrong while planning and writing packages.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use rocwheel_report::{Exit, Hint};
+use rocwheel_wheel::Platform;
 
 use crate::request::Shape;
 use crate::search_path::Missing;
 use crate::stub;
-use crate::system::System;
 
 /// Errors of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -16,224 +16,225 @@ pub enum Error {
     /// The table of distributions cannot be read.
     #[error("cannot read the table of distributions")]
     Rules {
-        /// What TOML says.
+        /// The parser's error.
         source: Box<toml::de::Error>,
     },
     /// The artifacts cannot be read.
     #[error(transparent)]
     Artifact(#[from] rocwheel_artifact::Error),
-    /// The name of a GPU target or family.
+    /// An error in the name of a GPU target or family.
     #[error(transparent)]
     Rocm(#[from] rocwheel_rocm::Error),
     /// A wheel or the selector cannot be written.
     #[error(transparent)]
     Wheel(#[from] rocwheel_wheel::Error),
-    /// A finished package cannot be put in its place.
+    /// A finished package cannot be moved to its destination.
     #[error(transparent)]
     Output(#[from] rocwheel_output::Error),
     /// An ELF file cannot be read or edited.
     #[error("cannot read the headers of `{path}`")]
     Elf {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error of the ELF reader or editor.
         source: rocwheel_elf::Error,
     },
-    /// A link to a program that no exec stub can stand for.
+    /// A link to a program that cannot be replaced by an exec stub.
     #[error("cannot make an exec stub")]
     Stub {
-        /// Why not.
+        /// The reason.
         source: stub::Error,
     },
     /// A file operation failed; the source names the path.
     #[error("cannot {attempt}")]
     Io {
-        /// What was attempted.
+        /// The operation, as a verb phrase for the message.
         attempt: String,
-        /// The operating system's answer, with the path.
+        /// The operating system's error, with the path.
         source: std::io::Error,
     },
-    /// Artifacts of one system hold what only the other can run.
+    /// Artifacts for one system hold programs or libraries that only the other can run.
     #[error("the artifacts for {system} in `{artifacts}` hold {} for {}: {}", files(paths.len()), system.other(), first(paths))]
     Foreign {
         /// The system that the artifacts are for.
-        system: System,
-        /// The folder of artifacts.
+        system: Platform,
+        /// The folder of the artifacts.
         artifacts: PathBuf,
-        /// The files, below that folder.
+        /// The files, relative to that folder.
         paths: Vec<String>,
     },
-    /// Paths that no installation on Windows can have.
+    /// A path that cannot be installed on Windows.
     #[error("`{path}` cannot be packaged for Windows: {reason}")]
     WindowsPath {
         /// Path in the package.
         path: String,
-        /// Why not.
+        /// The reason, for the message.
         reason: String,
     },
-    /// A platform tag for packages that are not made.
+    /// A platform tag of the other system.
     #[error("`{tag}` is not a platform tag for {system}, which these artifacts are for")]
     PlatformTag {
-        /// The tag.
+        /// The tag as given.
         tag: String,
-        /// The system.
-        system: System,
+        /// The system that the artifacts are for.
+        system: Platform,
     },
-    /// The artifacts of the two systems are of two releases.
+    /// The artifacts for Linux and for Windows have different versions.
     #[error("the artifacts for Linux are of version {linux}, those for Windows of version {windows}")]
     Versions {
-        /// Of the manifest in the artifacts for Linux.
+        /// Version in the manifest of the artifacts for Linux.
         linux: String,
-        /// Of the manifest in the artifacts for Windows.
+        /// Version in the manifest of the artifacts for Windows.
         windows: String,
     },
-    /// The artifacts of the two systems are of two shapes.
+    /// The artifacts for Linux and for Windows have different shapes.
     #[error("the artifacts for Linux are made for the shape `{linux}`, those for Windows for `{windows}`")]
     Shapes {
-        /// Of those for Linux.
+        /// Shape of the artifacts for Linux.
         linux: Shape,
-        /// Of those for Windows.
+        /// Shape of the artifacts for Windows.
         windows: Shape,
     },
-    /// Two artifacts put different things at one path (defect C1 of the scripts).
+    /// Two artifacts provide different contents at one path (defect C1 of the scripts).
     #[error("`{path}` is in `{first}` and in `{second}`, with different contents")]
     Conflict {
         /// Path in the flattened tree.
         path: String,
-        /// One owner.
+        /// Name of one artifact.
         first: String,
-        /// The other.
+        /// Name of the other.
         second: String,
     },
-    /// A version that cannot be a package's.
+    /// A version that does not conform to PEP 440.
     #[error("`{value}` is not a version that pip accepts (PEP 440)")]
     Version {
-        /// The text.
+        /// The version as given.
         value: String,
     },
-    /// A version that installers write in another way.
+    /// A version that is not in its canonical form (PEP 440).
     #[error("`{value}` is not how installers write this version (PEP 440)")]
     VersionForm {
-        /// The text.
+        /// The version as given.
         value: String,
-        /// How they write it.
+        /// The canonical form.
         canonical: String,
     },
-    /// A suffix that no import package can have.
+    /// A version suffix that cannot be part of the name of an import package.
     #[error("`{value}` cannot be part of the name of an import package")]
     Suffix {
-        /// The text.
+        /// The suffix as given.
         value: String,
     },
-    /// The manifest names a version that cannot be a package's.
+    /// The manifest has a version that does not conform to PEP 440.
     #[error("the manifest of `{artifacts}` names version `{value}`, which pip does not accept (PEP 440)")]
     ManifestVersion {
-        /// The text.
+        /// The version in the manifest.
         value: String,
-        /// The folder of artifacts.
+        /// The folder of the artifacts.
         artifacts: PathBuf,
     },
-    /// A file whose name no wheel can hold.
+    /// A file with a name that wheels cannot hold.
     #[error("`{path}` cannot be packaged under its name")]
     Name {
-        /// The artifact's file.
+        /// Path of the artifact's file.
         path: PathBuf,
-        /// What is wrong with the name.
+        /// The defect of the name.
         source: rocwheel_wheel::Error,
     },
-    /// Two packages that installers take for one.
+    /// Two packages whose names are the same to installers (PEP 503).
     #[error("`{}` and `{}` are one name to installers; the artifacts are {}", names[0], names[1], list(artifacts))]
     SameName {
         /// The names of the two distributions.
         names: [String; 2],
-        /// The artifacts that both are made of.
+        /// The artifacts that the two packages are made from.
         artifacts: Vec<String>,
     },
-    /// The set would promise targets it does not hold.
+    /// Requested targets for which no artifact holds code.
     #[error("no artifact holds code for {}", targets.join(", "))]
     MissingTargets {
-        /// Base targets that were asked for.
+        /// The base targets that were requested and are missing.
         targets: Vec<String>,
-        /// Base targets that are there.
+        /// The base targets that the artifacts hold.
         present: Vec<String>,
     },
-    /// The set would not load.
+    /// The set would not load, because libraries are missing.
     #[error("the set is incomplete:{}", problems.iter().map(|problem| format!("\n  {problem}")).collect::<String>())]
     Incomplete {
-        /// One line for each library that is missing, with who needs it.
+        /// One line for each missing library, with the files that need it.
         problems: Vec<String>,
-        /// The libraries among them, with all that need them.
+        /// The missing libraries, with all files that need them.
         missing: Vec<Missing>,
-        /// Other ways out, for the hint.
+        /// Solutions besides adding the missing artifact, for the hint.
         ways: Ways,
     },
-    /// Artifacts for a target hold nothing for its device package.
+    /// The artifacts for a target hold no file for its device package.
     #[error("nothing is in the artifacts for {target} that belongs into its device package: {}", list(artifacts))]
     EmptyTarget {
-        /// The target.
+        /// The base target.
         target: String,
-        /// The artifacts.
+        /// Names of the artifacts for this target.
         artifacts: Vec<String>,
     },
-    /// `--strict` and something has no place.
+    /// With `--strict`: files or artifacts that no rule claims.
     #[error("{} that no rule claims:{}", count(unclaimed.len()), unclaimed.iter().map(|line| format!("\n  {line}")).collect::<String>())]
     Unclaimed {
         /// One line for each artifact or file.
         unclaimed: Vec<String>,
     },
-    /// A shape that these artifacts cannot have.
+    /// A shape that is impossible for these artifacts.
     #[error("shape `{shape}` does not fit these artifacts: {reason}")]
     Shape {
-        /// The shape.
+        /// The requested shape.
         shape: String,
-        /// Why not.
+        /// The reason, for the message.
         reason: String,
     },
-    /// Code set apart for a runtime that cannot read it (pitfalls 8).
+    /// Device code in `.kpack` archives, for a runtime that cannot read them (pitfalls 8).
     #[error("`{path}` expects its device code in .kpack archives, but the HIP runtime of this set cannot read them")]
     KpackUnsupported {
-        /// The library.
+        /// Path of the library.
         path: PathBuf,
     },
-    /// Templates that the packages cannot be made with.
+    /// Templates that cannot be used.
     #[error("the templates in `{path}` cannot be used: {reason}")]
     Templates {
-        /// The folder.
+        /// The folder of the templates.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason, for the message.
         reason: String,
     },
-    /// Nothing to do.
+    /// The artifacts hold nothing to package.
     #[error("`{path}` holds no artifact for {wanted}")]
     Nothing {
-        /// Where artifacts were looked for.
+        /// The folder of the artifacts.
         path: PathBuf,
-        /// What was asked for.
+        /// The request, in words for the message.
         wanted: String,
     },
-    /// The output folder belongs to somebody else.
+    /// The output folder is not empty and was not created by this program.
     #[error("`{path}` is not empty and was not made by `rocwheel package`")]
     ForeignOutput {
-        /// The folder.
+        /// The output folder.
         path: PathBuf,
     },
     /// The output folder has packages of another version, which would be removed.
     #[error("`{path}` has packages of version {there}, which those of version {version} would replace")]
     OtherVersion {
-        /// The folder.
+        /// The output folder.
         path: PathBuf,
-        /// The version of the packages in it.
+        /// The version of the existing packages.
         there: String,
-        /// The version of the packages that are to be made.
+        /// The version of the planned packages.
         version: String,
     },
-    /// Another run writes there.
+    /// Another run is writing to the output folder.
     #[error("another run is writing to `{path}`")]
     Locked {
-        /// The folder.
+        /// The output folder.
         path: PathBuf,
     },
-    /// The disk is full. No source: it would name a temporary file that is gone by now.
+    /// The disk is full. It has no source, which would name a temporary file that is removed by
+    /// now.
     #[error("no space is left on the disk of `{output}`")]
     DiskFull {
         /// The output folder.
@@ -244,12 +245,13 @@ pub enum Error {
     Interrupted(#[from] rocwheel_report::Interrupted),
 }
 
-/// Ways out of a missing library, besides adding the artifact that holds it.
+/// Solutions for a missing library besides adding the artifact that holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ways {
-    /// The artifacts were imported: an import can allow it.
+    /// `true` if the artifacts were imported: the import can be told to allow the library to be
+    /// missing.
     pub import: bool,
-    /// The package that needs it can be skipped.
+    /// `true` if the package that needs the library can be skipped.
     pub drop: bool,
 }
 
@@ -277,10 +279,10 @@ fn files(number: usize) -> String {
     if number == 1 { "a file".into() } else { format!("{number} files") }
 }
 
-/// So many names are in a message where there are many.
+/// Number of names that a message lists before it only counts.
 const SHOWN: usize = 3;
 
-/// The first names, and how many more there are.
+/// Lists the first names, and the number of the others.
 pub(crate) fn first(names: &[String]) -> String {
     match names.len().saturating_sub(SHOWN) {
         0 => list(names),
@@ -293,8 +295,8 @@ fn count(number: usize) -> String {
 }
 
 impl Error {
-    /// The same, or [`Error::DiskFull`] when a file of the output could not be written for lack of
-    /// space.
+    /// Turns an I/O error that means a full disk into [`Error::DiskFull`]; other errors stay
+    /// unchanged.
     pub(crate) fn or_full_disk(self, output: &Path) -> Error {
         let is_full = match &self {
             Error::Io { source, .. }
@@ -308,7 +310,7 @@ impl Error {
         if is_full { Error::DiskFull { output: output.to_owned() } } else { self }
     }
 
-    /// Wraps an I/O error with what was attempted, to be used as
+    /// Wraps an I/O error with the operation that failed, to be used as
     /// `.map_err(Error::io("write the state"))`.
     pub(crate) fn io(attempt: impl Into<String>) -> impl FnOnce(std::io::Error) -> Error {
         let attempt = attempt.into();

@@ -1,8 +1,8 @@
-//! Walks a [`Plan`]: opens the sources, patches ELF headers on the way and writes wheels and
+//! Executes a [`Plan`]: opens the source files, patches ELF headers and writes wheels and
 //! selectors.
 //!
-//! A library is never copied to be edited: its patch is laid over the original while the wheel
-//! reads it (pitfalls 15), so every input byte is read once and every output byte written once.
+//! A library is never copied to be edited: its patch is applied while the wheel writer reads the
+//! original (pitfalls 15), so every input byte is read once and every output byte written once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -15,56 +15,55 @@ use rocwheel_elf::{Edit, Patch, Patched, SearchPath, StackFlag};
 use rocwheel_output::LastLook;
 use rocwheel_report::Reporter;
 use rocwheel_wheel::tar::TarBuilder;
-use rocwheel_wheel::{Distribution, EntryPoints, Member, Tag, WheelName, WriteOptions, Written};
+use rocwheel_wheel::{Distribution, EntryPoints, Member, Platform, Tag, WheelName, WriteOptions, Written};
 use serde::Serialize;
 
 use crate::devel::DevelEntry;
 use crate::populate::{PlannedFile, Source};
 use crate::request::{Plan, PlannedDevel, PlannedSelector, PlannedWheel, Request, SelectorForm};
 use crate::state::{Finished, OutputFolder, stamp};
-use crate::system::System;
 use crate::{Error, selector, stub};
 
-/// The folder of the packages, below the output folder.
+/// The folder of the packages, in the output folder.
 const DIST: &str = "dist";
 
 /// A package of the finished set.
 #[derive(Debug, Clone, Serialize)]
 pub struct Package {
-    /// Path below the output folder.
+    /// Path relative to the output folder.
     pub path: String,
     /// Number of members.
     pub files: u64,
-    /// Bytes unpacked.
+    /// Bytes of all members before compression.
     pub raw: u64,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub compressed: u64,
-    /// SHA-256 of the file.
+    /// SHA-256 digest of the file, hexadecimal.
     pub sha256: String,
-    /// Time it took to write.
+    /// Seconds it took to write; 0 if it was up to date.
     pub seconds: f64,
-    /// False when it was up to date already.
+    /// `false` if it was up to date already.
     pub written: bool,
 }
 
-/// What a run left behind.
+/// The result of a run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Outcome {
     /// The packages of the set.
     pub packages: Vec<Package>,
     /// Packages of earlier runs that were removed because the set no longer has them.
     pub removed: Vec<String>,
-    /// Files in `dist/` that rocwheel did not write; they were left alone.
+    /// Files in `dist/` that rocwheel did not write; they were not changed.
     pub strangers: Vec<String>,
 }
 
-/// Writes everything in `plan` below `folder`.
+/// Writes all packages of `plan` to `folder`.
 ///
-/// Packages appear in `dist/` together, when all of them are complete; on any error the folder is
-/// as it was before.
+/// All packages appear in `dist/` together once they are complete; after an error the folder is
+/// unchanged.
 ///
 /// # Errors
-/// What cannot be read or written, and an interruption.
+/// Files that cannot be read or written, and an interruption.
 pub fn execute(
     plan: &Plan,
     request: &Request,
@@ -74,7 +73,7 @@ pub fn execute(
     prepare(plan, request, folder, reporter)?.publish(request, folder, LastLook::Skip)
 }
 
-/// Packages that are complete, those that were written now not in their place yet.
+/// Complete packages. New ones are still in the staging folder.
 pub struct Prepared {
     packages: Vec<Package>,
     moved: Moved,
@@ -83,18 +82,19 @@ pub struct Prepared {
 /// Wheels that are installed together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Set {
-    /// The system that they are installed on.
-    pub system: System,
-    /// Where each wheel is now, and where it will be.
+    /// The system of the wheels.
+    pub system: Platform,
+    /// Current path and destination of each wheel.
     pub wheels: Vec<(PathBuf, PathBuf)>,
-    /// Wheels of all families, for those of one.
+    /// Wheels for all families that are installed with the wheels of one family.
     pub beside: Vec<PathBuf>,
 }
 
-/// As [`execute`], but for the last step, so that the packages can be looked at before.
+/// Like [`execute`] without the last step, so that the packages can be audited before they are
+/// published.
 ///
 /// # Errors
-/// As [`execute`].
+/// As for [`execute`].
 pub fn prepare(
     plan: &Plan,
     request: &Request,
@@ -105,27 +105,27 @@ pub fn prepare(
 }
 
 impl Prepared {
-    /// The sets that have a wheel which nobody has looked at yet. Packages of a GPU family lie in a
-    /// folder of their own and are installed with those that are for all; those for Linux and for
-    /// Windows are never installed together.
+    /// Returns the sets that have a wheel which was not audited yet. Packages of a GPU family are
+    /// in a separate folder and are installed with those for all families. Packages for Linux and
+    /// for Windows are never installed together.
     pub fn sets(&self, folder: &OutputFolder) -> Vec<Set> {
         let staged = |path: &str| {
             let moved = self.moved.iter().find(|(moved, ..)| moved == path);
             moved.map_or_else(|| folder.path(path), |(_, staged, _)| staged.clone())
         };
         let wheels = self.packages.iter().map(|package| package.path.as_str()).filter(|path| WheelName::is_wheel(path));
-        let mut groups: BTreeMap<(&str, System), Vec<&str>> = BTreeMap::new();
+        let mut groups: BTreeMap<(&str, Platform), Vec<&str>> = BTreeMap::new();
         for path in wheels {
             let group = path.rsplit_once('/').map_or("", |(group, _)| group);
             for system in systems(path, &self.packages) {
                 groups.entry((group, system)).or_default().push(path);
             }
         }
-        let common = |system: System| -> Vec<PathBuf> {
+        let common = |system: Platform| -> Vec<PathBuf> {
             groups.get(&(DIST, system)).into_iter().flatten().map(|path| staged(path)).collect()
         };
         let is_new = |path: &&str| self.moved.iter().any(|(moved, ..)| moved == path) || !folder.was_looked_at(path);
-        let of_group = |((group, system), paths): (&(&str, System), &Vec<&str>)| Set {
+        let of_group = |((group, system), paths): (&(&str, Platform), &Vec<&str>)| Set {
             system: *system,
             wheels: paths.iter().map(|path| (staged(path), folder.path(path))).collect(),
             beside: if *group == DIST { Vec::new() } else { common(*system) },
@@ -133,16 +133,16 @@ impl Prepared {
         groups.iter().filter(|(_, paths)| paths.iter().any(is_new)).map(of_group).collect()
     }
 
-    /// Moves the packages to their places, all together. `look` says whether they were audited.
+    /// Moves the packages to their destinations, all together. `look` records if they were audited.
     ///
     /// # Errors
-    /// What cannot be moved or removed.
+    /// Files that cannot be moved or removed.
     pub fn publish(self, request: &Request, folder: &mut OutputFolder, look: LastLook) -> Result<Outcome, Error> {
         let Prepared { packages, moved } = self;
         let paths: Vec<String> = packages.iter().map(|package| package.path.clone()).collect();
         let looked = if look == LastLook::Audit { &paths[..] } else { &[] };
         let publish = || {
-            // With --only, the packages that were not asked for stay as they are.
+            // With --only, packages that were not requested stay unchanged.
             if request.only.is_empty() {
                 return folder.publish(&paths, moved, looked);
             }
@@ -154,18 +154,18 @@ impl Prepared {
     }
 }
 
-/// The systems that a wheel is installed on: that of its tag, or each that the other packages are
-/// for.
-fn systems(path: &str, packages: &[Package]) -> BTreeSet<System> {
+/// Returns the systems that a wheel is installed on: that of its tag, or for a wheel without one
+/// those of the other packages.
+fn systems(path: &str, packages: &[Package]) -> BTreeSet<Platform> {
     let of = |path: &str| {
         let tag = path.strip_suffix(".whl")?.rsplit('-').next()?;
-        System::of_tag(tag)
+        Platform::of_tag(tag)
     };
     if let Some(system) = of(path) {
         return BTreeSet::from([system]);
     }
-    let all: BTreeSet<System> = packages.iter().filter_map(|package| of(&package.path)).collect();
-    if all.is_empty() { BTreeSet::from([System::Linux]) } else { all }
+    let all: BTreeSet<Platform> = packages.iter().filter_map(|package| of(&package.path)).collect();
+    if all.is_empty() { BTreeSet::from([Platform::Linux]) } else { all }
 }
 
 fn write(
@@ -233,7 +233,8 @@ impl Run<'_> {
             packages.push(package(path, finished, Duration::ZERO, false));
             return Ok(());
         }
-        // Selectors of several families have one file name: each gets a folder of its own.
+        // Selectors of several families have the same file name, so each package gets a separate
+        // folder.
         let staging = folder.staging().join(packages.len().to_string());
         fs::create_dir_all(&staging).map_err(Error::io("create a folder for unfinished packages"))?;
         let written = write(&staging)?;
@@ -302,7 +303,8 @@ impl Run<'_> {
         Ok(tar.finish())
     }
 
-    /// Digest of everything a wheel is made of; file contents are taken by their directory entries.
+    /// Returns a digest of everything that a wheel is made of; for file contents, the metadata of
+    /// the file is used.
     fn digest(&self, wheel: &PlannedWheel) -> Result<String, Error> {
         let mut hasher = self.hasher();
         hasher.update(crate::contents::pretty(wheel).as_bytes());
@@ -360,7 +362,7 @@ fn content(file: &PlannedFile) -> Result<Box<dyn Content>, Error> {
     })
 }
 
-/// An ELF file with its patch; opened only while it is read.
+/// An ELF file with its patch. The file is only open while it is read.
 struct PatchedFile {
     path: PathBuf,
     patch: Patch,

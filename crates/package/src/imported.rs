@@ -1,20 +1,20 @@
-//! What `rocwheel artifact import` wrote into the manifest about itself: manifest in, [`Imported`]
-//! out. A build of TheRock has nothing there.
+//! Input: the manifest of artifacts. Output: the record that `rocwheel artifact import` wrote into
+//! it, as [`Imported`]. Builds of TheRock have no such record.
 
 use std::collections::BTreeSet;
 
 use rocwheel_artifact::Manifest;
 use serde::Deserialize;
 
-/// The object `rocwheel.import` of `therock_manifest.json`, as far as packaging reads it.
+/// The object `rocwheel.import` of `therock_manifest.json`, with the keys that packaging uses.
 #[derive(Debug, Default, Deserialize)]
 pub struct Imported {
-    /// Shape that the import was made for.
+    /// Shape of the imported artifacts.
     #[serde(default)]
     pub shape: Option<String>,
     #[serde(default)]
     system_libraries: Vec<SystemLibrary>,
-    /// Libraries that were allowed to be missing.
+    /// SONAMEs of libraries that were allowed to be missing.
     #[serde(default)]
     pub allowed_unresolved: BTreeSet<String>,
 }
@@ -26,13 +26,13 @@ struct SystemLibrary {
 }
 
 impl Imported {
-    /// The record in a manifest; `None` when the artifacts were not imported.
+    /// Returns the record in a manifest; `None` if the artifacts were not imported.
     pub fn find(manifest: &Manifest) -> Option<Imported> {
         let record = manifest.other.get("rocwheel")?.get("import")?;
         Some(Imported::deserialize(record).unwrap_or_default())
     }
 
-    /// SPDX expressions of the system libraries that were taken in.
+    /// Returns the SPDX expressions of the system libraries in the import.
     pub fn licenses(&self) -> BTreeSet<String> {
         self.system_libraries.iter().filter_map(|library| library.license.clone()).collect()
     }

@@ -1,5 +1,5 @@
-//! What kind of thing each file is: paths in, [`Nature`] out, read from the first bytes and the ELF
-//! headers only.
+//! Input: paths of files. Output: the [`Nature`] of each, read from the first bytes and the ELF or
+//! PE headers only.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -12,39 +12,39 @@ use rocwheel_report::Reporter;
 
 use crate::Error;
 
-/// ELF machine number of x86-64, the only one whose search paths are edited (pitfalls 5).
+/// ELF's `e_machine` of x86-64, the only machine whose search paths are edited (pitfalls 5).
 const X86_64: u16 = 62;
-/// The same in PE files.
+/// The machine number of x86-64 in PE files.
 const PE_X86_64: u16 = 0x8664;
-/// What programs and libraries for Windows are called.
+/// Lower-case endings of programs and libraries for Windows.
 const WINDOWS_ENDINGS: [&str; 3] = [".dll", ".exe", ".pyd"];
 
-/// How packaging treats a file.
+/// The type of a file, which decides how it is packaged.
 #[derive(Debug, Clone)]
 pub enum Nature {
-    /// A shared library.
+    /// A shared library for x86-64 Linux.
     Library(Arc<Elf>),
-    /// A dynamically linked program.
+    /// A dynamically linked program for x86-64 Linux.
     Program(Arc<Elf>),
     /// A program that needs no loader: a static executable or a script.
     Standalone,
     /// A program or library for 64-bit Windows.
     Windows(Arc<WindowsFile>),
-    /// Anything else, ELF files of other machines (GPU code objects) among them.
+    /// Any other file, including ELF files of other machines (GPU code objects).
     Data,
 }
 
-/// What the headers of a PE file say.
+/// The headers of a PE file.
 #[derive(Debug)]
 pub struct WindowsFile {
     /// Sections and kind.
     pub pe: Pe,
-    /// The DLLs that it asks for.
+    /// The DLLs that it imports.
     pub imports: Imports,
 }
 
 impl Nature {
-    /// The headers of what the dynamic loader reads.
+    /// Returns the ELF headers of a file that the dynamic loader reads.
     pub fn elf(&self) -> Option<&Elf> {
         match self {
             Nature::Library(elf) | Nature::Program(elf) => Some(elf),
@@ -52,7 +52,7 @@ impl Nature {
         }
     }
 
-    /// The SONAME when the file is a shared library that has one.
+    /// Returns the SONAME of a shared library, if it has one.
     pub fn soname(&self) -> Option<&str> {
         match self {
             Nature::Library(elf) => elf.soname.as_deref(),
@@ -60,7 +60,7 @@ impl Nature {
         }
     }
 
-    /// True for what a loader of either system takes as a library.
+    /// `true` for shared libraries and DLLs.
     pub fn is_library(&self) -> bool {
         match self {
             Nature::Library(_) => true,
@@ -69,7 +69,7 @@ impl Nature {
         }
     }
 
-    /// True for what can be started.
+    /// `true` for programs and scripts.
     pub fn runs(&self) -> bool {
         match self {
             Nature::Program(_) | Nature::Standalone => true,
@@ -79,14 +79,15 @@ impl Nature {
     }
 }
 
-/// The natures of many files, read once.
+/// The natures of many files, each read once.
 #[derive(Debug, Default)]
 pub struct Natures {
     known: HashMap<PathBuf, Nature>,
 }
 
 impl Natures {
-    /// Looks into every path; `executable` is the mode bit, without which a script is data.
+    /// Reads the headers of every path. The flag is the executable bit, without which a script
+    /// counts as data.
     pub fn read(paths: &[(PathBuf, bool)], reporter: &dyn Reporter) -> Result<Natures, Error> {
         let known = paths
             .par_iter()
@@ -98,7 +99,7 @@ impl Natures {
         Ok(Natures { known })
     }
 
-    /// The nature of a path that was read.
+    /// Returns the nature of a path; [`Nature::Data`] if it was not read.
     pub fn of(&self, path: &Path) -> &Nature {
         self.known.get(path).unwrap_or(&Nature::Data)
     }
@@ -115,7 +116,7 @@ fn nature(path: &Path, executable: bool) -> Result<Nature, Error> {
     if magic.starts_with(b"MZ") {
         return match windows_file(file.file()) {
             Ok(found) => Ok(found.map_or(Nature::Data, |found| Nature::Windows(Arc::new(found)))),
-            // Many a file begins with these letters.
+            // Many other files begin with these letters.
             Err(_) if !is_called_program(path) => Ok(Nature::Data),
             Err(source) => Err(Error::Elf { path: path.to_owned(), source }),
         };
@@ -140,7 +141,7 @@ fn is_called_program(path: &Path) -> bool {
     WINDOWS_ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 
-/// `None` for programs of DOS, for those of 32 bits, which HIP does not exist for, and for those of
+/// Returns `None` for DOS programs, for 32-bit ones, which HIP does not support, and for those of
 /// other machines.
 fn windows_file(file: &dyn positioned_io::ReadAt) -> Result<Option<WindowsFile>, rocwheel_elf::Error> {
     if !rocwheel_elf::is_pe(file)? {

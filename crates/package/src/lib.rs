@@ -1,5 +1,5 @@
-//! Input: a [`rocwheel_artifact::Catalog`] of ROCm artifacts and a [`Request`]. Output: a [`Plan`]
-//! – which file goes into which Python distribution and what is done to it – and from that wheels
+//! Input: a [`rocwheel_artifact::Catalog`] of ROCm artifacts and a [`Request`]. Output: a [`Plan`],
+//! which assigns files to Python distributions and lists the edits of each file, and from it wheels
 //! and the selector in `dist/`.
 
 mod contents;
@@ -38,4 +38,3 @@ pub use request::{
 pub use rules::Logical;
 pub use search_path::{Dropped, Missing};
 pub use state::OutputFolder;
-pub use system::System;

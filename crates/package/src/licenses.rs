@@ -1,4 +1,4 @@
-//! Licence expressions and texts of the artifacts: catalog and manifest in, what METADATA needs out
+//! Input: a catalog and the record of an import. Output: licence expressions and texts for METADATA
 //! (PEP 639).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,14 +17,14 @@ const SYSTEM_LIBRARIES: &str = "sysdeps";
 #[derive(Debug)]
 pub struct Licenses {
     tables: &'static RocmTables,
-    /// Expressions of the system libraries of an import.
+    /// SPDX expressions of the system libraries of an import.
     system: BTreeSet<String>,
     /// Artifact name → path below `dist-info/licenses/` → file.
     texts: BTreeMap<String, BTreeMap<String, PlannedFile>>,
 }
 
 impl Licenses {
-    /// Finds the licence texts in a catalog and the expressions of what was imported.
+    /// Finds the licence texts in a catalog and the expressions of imported libraries.
     pub fn collect(catalog: &Catalog, imported: Option<&Imported>) -> Licenses {
         let mut texts: BTreeMap<String, BTreeMap<String, PlannedFile>> = BTreeMap::new();
         for artifact in &catalog.artifacts {
@@ -39,7 +39,7 @@ impl Licenses {
         Licenses { tables: RocmTables::in_use(), system: imported.map(Imported::licenses).unwrap_or_default(), texts }
     }
 
-    /// The expression and the texts for files of these artifacts.
+    /// Returns the SPDX expression and the texts for files of these artifacts.
     pub fn of(&self, artifacts: &BTreeSet<&str>) -> (String, BTreeMap<String, PlannedFile>) {
         let mut expressions = BTreeSet::new();
         let mut texts = BTreeMap::new();
@@ -54,13 +54,13 @@ impl Licenses {
             texts
                 .extend(self.texts.get(*name).into_iter().flatten().map(|(place, file)| (place.clone(), file.clone())));
         }
-        // The Python code of rocwheel itself is in every wheel.
+        // Every wheel contains Python code of rocwheel itself.
         expressions.insert("MIT OR Apache-2.0");
         (conjunction(&expressions), texts)
     }
 }
 
-/// `A AND B`, alternatives in parentheses, each operand once.
+/// Joins expressions with `AND`, alternatives in parentheses, each operand once.
 fn conjunction(expressions: &BTreeSet<&str>) -> String {
     let mut operands = BTreeSet::new();
     for expression in expressions {
@@ -83,7 +83,7 @@ fn conjunction(expressions: &BTreeSet<&str>) -> String {
     }
 }
 
-/// True when an `OR` stands outside parentheses.
+/// `true` if the expression has an `OR` outside parentheses.
 fn has_alternative(expression: &str) -> bool {
     let mut depth = 0_i32;
     expression.split(' ').any(|word| {
@@ -92,7 +92,7 @@ fn has_alternative(expression: &str) -> bool {
     })
 }
 
-/// Where a licence text goes below `dist-info/licenses/`; `None` for other files.
+/// Returns the path of a licence text below `dist-info/licenses/`; `None` for other files.
 fn license_place(path: &str) -> Option<String> {
     let name = file_name(path).to_ascii_uppercase();
     let is_text = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE"].iter().any(|word| name.starts_with(word));

@@ -1,4 +1,5 @@
-//! From a request and a catalog to a [`Plan`]. Reads names, sizes and ELF headers; writes nothing.
+//! Input: a request and a catalog. Output: a [`Plan`]. Reads names, sizes and ELF headers; writes
+//! nothing.
 
 mod assemble;
 mod systems;
@@ -12,6 +13,7 @@ use rocwheel_artifact::{Catalog, EntryKind, Manifest};
 use rocwheel_report::{Reporter, Unit};
 use rocwheel_rocm::target::{self, base_target};
 use rocwheel_rocm::{DlopenTable, Pattern, TargetTable};
+use rocwheel_wheel::Platform;
 use rocwheel_wheel::manylinux;
 
 use crate::contents::Tools;
@@ -24,49 +26,48 @@ use crate::request::{Incompletes, LeftOut, Plan, Request, Shape, Unclaimed, Unsu
 use crate::rules::Rules;
 use crate::search_path::{Dropped, Missing, SearchPaths};
 use crate::select::Selection;
-use crate::system::System;
 use crate::templates::Templates;
 use crate::tree::Tree;
-use crate::{Error, Logical, dll_imports};
+use crate::{Error, Logical, dll_imports, system};
 use whole::Problem;
 
-/// Computes what `request` makes of `catalog`, which holds artifacts for one system.
+/// Plans the packages that `request` makes of `catalog`, which holds artifacts for one system.
 ///
 /// # Errors
 /// Everything that would make the set wrong is found here, before anything is written: missing
-/// targets, libraries that nothing provides, one path with two contents, a version pip does not
-/// accept. With [`Incompletes::Drop`] packages that are not whole are left out instead, as long as
-/// core is whole.
+/// targets, libraries that nothing provides, one path with two contents, a version that pip does
+/// not accept. With [`Incompletes::Drop`], incomplete packages are skipped instead, as long as core
+/// is complete.
 pub fn plan(request: &Request, catalog: &Catalog, reporter: &dyn Reporter) -> Result<Plan, Error> {
     let place = Place { artifacts: &request.artifacts, catalog, system: request.system };
     systems::make(vec![Planner::new(request, place, reporter)?])
 }
 
-/// As [`plan`], for artifacts for Linux and artifacts for Windows: packages of both, and one
-/// selector for them.
+/// Like [`plan`], for artifacts for Linux and artifacts for Windows: packages for both, and one
+/// selector for all of them.
 ///
 /// # Errors
-/// As [`plan`], and when the two are not of one version and shape.
+/// As for [`plan`], and if the two have different versions or shapes.
 pub fn plan_both(request: &Request, [linux, windows]: [&Catalog; 2], reporter: &dyn Reporter) -> Result<Plan, Error> {
     let windows_artifacts = request.windows_artifacts.as_ref().unwrap_or(&request.artifacts);
-    let linux = Place { artifacts: &request.artifacts, catalog: linux, system: Some(System::Linux) };
-    let windows = Place { artifacts: windows_artifacts, catalog: windows, system: Some(System::Windows) };
+    let linux = Place { artifacts: &request.artifacts, catalog: linux, system: Some(Platform::Linux) };
+    let windows = Place { artifacts: windows_artifacts, catalog: windows, system: Some(Platform::Windows) };
     systems::make(vec![Planner::new(request, linux, reporter)?, Planner::new(request, windows, reporter)?])
 }
 
-/// Artifacts that are packaged.
+/// A folder of artifacts to be packaged.
 #[derive(Clone, Copy)]
 struct Place<'a> {
-    /// The folder.
+    /// Path of the folder.
     artifacts: &'a Path,
     catalog: &'a Catalog,
-    /// What they are for; `None` looks at the files.
-    system: Option<System>,
+    /// The system that the artifacts are for; `None` determines it from the files.
+    system: Option<Platform>,
 }
 
-/// The shape the artifacts are made for: an import says so itself, a TheRock build by its flag.
+/// Returns the shape of the artifacts: an import records it, a TheRock build sets a flag.
 fn shape_of(manifest: &Manifest, imported: Option<&Imported>) -> Shape {
-    // What was imported fat may have been split since.
+    // Artifacts that were imported as fat may have been split since.
     match imported.and_then(|imported| imported.shape.as_deref()) {
         _ if manifest.is_split() => Shape::Split,
         Some("fat") => Shape::Fat,
@@ -74,8 +75,9 @@ fn shape_of(manifest: &Manifest, imported: Option<&Imported>) -> Shape {
     }
 }
 
-/// Targets (or families) that are packaged: those asked for, else those that are there; numerically
-/// sorted. And those that were asked for, are not there, and may be left out.
+/// Returns the targets (or families) to package, the requested ones or else all that the artifacts
+/// hold, in numeric order. The second list has the requested ones that are missing and may be
+/// skipped.
 fn targets(
     asked: &[String],
     incompletes: Incompletes,
@@ -91,7 +93,7 @@ fn targets(
     }
     let wanted = expand(asked, shape, &present)?;
     let (there, missing): (Vec<String>, Vec<String>) = wanted.into_iter().partition(|target| present.contains(target));
-    // Of a set without any of its targets nothing is left that was asked for.
+    // A set without any of its targets has nothing that was requested.
     let may_miss = incompletes == Incompletes::Drop && !there.is_empty();
     if missing.is_empty() || may_miss {
         Ok((there, missing))
@@ -100,8 +102,7 @@ fn targets(
     }
 }
 
-/// The targets that lists name, or the families where those are what is packaged; numerically
-/// sorted.
+/// Expands lists to targets, or to families in the per-family shape; in numeric order.
 fn expand(lists: &[String], shape: Shape, present: &[String]) -> Result<Vec<String>, Error> {
     let list = lists.join(",");
     let mut names: Vec<String> = if shape == Shape::PerFamily {
@@ -136,27 +137,27 @@ fn natures(catalog: &Catalog, reporter: &dyn Reporter) -> Result<Natures, Error>
 
 struct Planner<'a> {
     request: &'a Request,
-    /// The folder of `catalog`.
+    /// Path of the folder of `catalog`.
     artifacts: &'a Path,
     catalog: &'a Catalog,
-    system: System,
+    system: Platform,
     shape: Shape,
     rules: Rules,
     tools: Tools,
     dlopen: &'static DlopenTable,
     natures: Natures,
     licenses: Licenses,
-    /// Whether the artifacts were made by an import.
+    /// `true` if the artifacts come from an import.
     is_imported: bool,
-    /// Libraries that were allowed to be missing, now or when the artifacts were imported.
+    /// Libraries that may be missing, according to this request or the import.
     allowed: BTreeSet<String>,
     targets: Vec<String>,
-    /// Targets (or families) that another run packages for the other system; numerically sorted.
+    /// Targets (or families) that another run packages for the other system; in numeric order.
     elsewhere: Vec<String>,
     templates: Arc<Templates>,
-    /// Distributions that are left out because they are not whole.
+    /// Distributions that are skipped because they are incomplete.
     dropped: BTreeSet<Logical>,
-    /// Packages that are left out, with what they lack.
+    /// Packages that are skipped, with the things they lack.
     incomplete: BTreeMap<String, BTreeSet<(String, Option<Missing>)>>,
     version: String,
 }
@@ -173,7 +174,7 @@ impl<'a> Planner<'a> {
                 (None, _) => Error::ManifestVersion { value: version, artifacts: artifacts.to_owned() },
             });
         }
-        // It becomes part of the names of packages that Python imports.
+        // The suffix becomes part of the names of packages that Python imports.
         if !request.nonce.chars().all(|character| character.is_ascii_alphanumeric() || character == '_') {
             return Err(Error::Suffix { value: request.nonce.clone() });
         }
@@ -184,7 +185,7 @@ impl<'a> Planner<'a> {
             None => Templates::embedded(),
         };
         let natures = natures(catalog, reporter)?;
-        let system = system.unwrap_or_else(|| System::of_files(&catalog.artifacts, &natures));
+        let system = system.unwrap_or_else(|| system::of_files(&catalog.artifacts, &natures));
         let (wanted, absent) = targets(request.targets_on(system), request.incompletes, catalog, shape)?;
         let mut planner = Planner {
             request,
@@ -218,17 +219,17 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// What is found on the way to the wheels.
+/// Problems and notes that planning collects besides the wheels.
 #[derive(Default)]
 struct Findings {
     dropped: Vec<Dropped>,
     problems: Vec<Problem>,
-    /// Libraries that packages for Windows need and that no table knows.
+    /// Libraries that packages for Windows import and that no table knows.
     unknown: Vec<Missing>,
     notes: Vec<Note>,
 }
 
-/// One set of wheels that are installed together, with its selector.
+/// Wheels that are installed together, with their selector.
 struct Set {
     family: Option<String>,
     world: Tree,
@@ -237,21 +238,21 @@ struct Set {
     devel: DevelTree,
 }
 
-/// What a plan is made of, when it is known to be whole.
+/// The complete sets of a plan.
 struct Settled {
     sets: Vec<Set>,
     findings: Findings,
     leftovers: Leftovers,
 }
 
-/// What is in no package.
+/// Artifacts and files that are in no package.
 struct Leftovers {
     left_out: Vec<LeftOut>,
     unclaimed: Vec<LeftOut>,
 }
 
 impl Planner<'_> {
-    /// The sets that are whole.
+    /// Plans the sets, and again without the incomplete packages until all are complete.
     fn settle(&mut self) -> Result<Settled, Error> {
         self.check_system()?;
         loop {
@@ -263,7 +264,7 @@ impl Planner<'_> {
                 }
                 return Ok(Settled { sets, findings, leftovers });
             }
-            // Every round leaves something out, so there are only so many.
+            // Every round skips at least one package, so the number of rounds is limited.
             self.leave_out(&problems)?;
         }
     }
@@ -375,7 +376,7 @@ impl Planner<'_> {
         Ok(Set { family: family.map(str::to_owned), world, populations, devel })
     }
 
-    /// The target that is part of a distribution's name.
+    /// Returns the target that is part of a distribution's name.
     fn target(&self, logical: Logical, family: Option<&str>) -> Option<String> {
         match (self.shape, logical) {
             (Shape::PerFamily, Logical::Libraries) => family.map(str::to_owned),
@@ -394,7 +395,7 @@ impl Planner<'_> {
             Logical::ALL[..5].iter().map(|logical| (*logical, self.platform_package(*logical, family))).collect();
         let provided =
             |library: &str| manylinux::Policies::built_in().provides(library) || self.is_allowed_to_miss(library);
-        if self.system == System::Windows {
+        if self.system == Platform::Windows {
             self.dll_imports(populations, family, &provided, findings);
             return;
         }
@@ -412,8 +413,8 @@ impl Planner<'_> {
             }
             populations.insert(index, population);
         }
-        // The development tree shows every file at its own place, so its programs look around in
-        // the tree itself.
+        // In the development tree every file is at its own path, so its programs look for libraries
+        // in the tree itself.
         let mut mirror = Population::new(Logical::Devel, None, packages[&Logical::Devel].clone());
         for (path, entry) in &devel.entries {
             match entry {
@@ -438,7 +439,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Files for Windows have no search path: nothing in them changes.
+    /// Finds missing DLLs. Files for Windows have no search path, so none of them changes.
     fn dll_imports(
         &self,
         populations: &[Population],
@@ -459,7 +460,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Whether a library, or one that fits a pattern of names that are loaded, may be missing.
+    /// `true` if a library may be missing. `library` may be a pattern of names that are loaded.
     fn is_allowed_to_miss(&self, library: &str) -> bool {
         self.allowed.contains(library)
             || self
@@ -469,7 +470,7 @@ impl Planner<'_> {
                 .any(|allowed| Pattern::new(allowed).matches(library) || Pattern::new(library).matches(allowed))
     }
 
-    /// The distributions that are installed whenever `logical` is.
+    /// Returns the distributions that are installed whenever `logical` is.
     fn reachable(&self, logical: Logical) -> BTreeSet<Logical> {
         let mut reachable = BTreeSet::new();
         let mut pending = self.rules.of(logical).requires.clone();

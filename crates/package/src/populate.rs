@@ -1,10 +1,9 @@
-//! Which paths of the flattened tree become files of a runtime distribution, and as what
-//! (rocm-python-packages spec 2.7).
+//! Input: paths of the flattened tree. Output: the files of a runtime distribution, and the kind of
+//! each: a copy, an edited library or an exec stub (rocm-python-packages spec 2.7).
 //!
-//! Wheels hold no links. A library stays under its SONAME only; its other names come back in the
+//! Wheels hold no links. A library is only packaged under its SONAME; its other names are in the
 //! devel tree. A link to a program becomes an exec stub, because a copy would look for its
-
-//! neighbours in the wrong place (pitfalls 26).
+//! neighbours in the wrong directory (pitfalls 26).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -12,58 +11,58 @@ use std::path::PathBuf;
 use rocwheel_artifact::EntryKind;
 use rocwheel_content::archive_path::{file_name, join, parent};
 use rocwheel_rocm::Pattern;
+use rocwheel_wheel::Platform;
 use serde::Serialize;
 
 use crate::Logical;
 use crate::inspect::Natures;
 use crate::rules::Rule;
-use crate::system::System;
 use crate::tree::{Node, Tree};
 
-/// Where the bytes of a planned file come from.
+/// The source of the bytes of a planned file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// A file of an artifact as it is.
+    /// An unchanged file of an artifact.
     File {
-        /// Where it lies.
+        /// Path of the file.
         path: PathBuf,
     },
     /// A file of an artifact with another library search path.
     Edited {
-        /// Where it lies.
+        /// Path of the original file.
         path: PathBuf,
         /// `DT_RPATH` entries in order.
         search_path: Vec<String>,
     },
     /// An exec stub that starts the program at this path, relative to the stub's own directory.
     Stub {
-        /// The link's text.
+        /// The text of the link.
         target: String,
     },
-    /// Text written by rocwheel.
+    /// A text written by rocwheel.
     Text {
-        /// All of it.
+        /// The whole text.
         text: String,
     },
 }
 
-/// One file of a distribution.
+/// A file of a distribution.
 #[derive(Debug, Clone, Serialize)]
 pub struct PlannedFile {
-    /// Where the bytes come from.
+    /// The source of its bytes.
     pub source: Source,
-    /// Bytes before any edit.
+    /// Size in bytes before any edit; 0 for a stub.
     pub size: u64,
-    /// Whether the mode is 0755 rather than 0644.
+    /// `true` for mode 0755, `false` for mode 0644.
     pub executable: bool,
-    /// Indexes of the artifacts it comes from.
+    /// Indices of the artifacts it comes from.
     #[serde(skip)]
     pub owners: Vec<usize>,
 }
 
 impl PlannedFile {
-    /// A file that rocwheel writes itself.
+    /// Creates a file with a text that rocwheel writes itself.
     pub fn text(text: impl Into<String>) -> PlannedFile {
         let text = text.into();
         PlannedFile { size: text.len() as u64, source: Source::Text { text }, executable: false, owners: Vec::new() }
@@ -77,7 +76,7 @@ impl PlannedFile {
         PlannedFile { source, size, executable, owners: node.owners.clone() }
     }
 
-    /// The artifact's file behind it, if any.
+    /// Returns the path of the artifact's file, if there is one.
     pub fn path(&self) -> Option<&PathBuf> {
         match &self.source {
             Source::File { path } | Source::Edited { path, .. } => Some(path),
@@ -86,46 +85,46 @@ impl PlannedFile {
     }
 }
 
-/// Something worth telling about one path.
+/// A remark about one path, for the report.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Note {
-    /// The distribution, as in [`Logical::key`].
+    /// Name of the distribution, as in [`Logical::key`].
     pub distribution: String,
     /// Path in the flattened tree.
     pub path: String,
-    /// What was done and why.
+    /// The treatment of the path and its reason.
     pub message: String,
 }
 
-/// The files of one distribution, paths relative to its platform package.
+/// The files of one distribution, with paths relative to its platform package.
 #[derive(Debug)]
 pub struct Population {
-    /// Which distribution.
+    /// The distribution.
     pub logical: Logical,
-    /// Base target or family for those that have one.
+    /// Base target or family, for distributions that have one.
     pub target: Option<String>,
     /// Import package that holds the files.
     pub platform_package: String,
-    /// Files that are there.
+    /// The files that are packaged.
     pub files: BTreeMap<String, PlannedFile>,
-    /// Names left out because the same library is there under its SONAME: path → SONAME.
+    /// Names that are skipped because the same library is packaged under its SONAME: path → SONAME.
     pub aliases: BTreeMap<String, String>,
-    /// What was done differently from a plain copy.
+    /// Remarks about paths that are not plain copies.
     pub notes: Vec<Note>,
 }
 
-/// What a population is made from.
+/// Everything that a population is made from.
 pub struct Input<'a> {
-    /// The flattened tree that links are followed in.
+    /// The flattened tree, in which links are resolved.
     pub world: &'a Tree,
-    /// What each file is.
+    /// The nature of each file.
     pub natures: &'a Natures,
-    /// The system that it is for.
-    pub system: System,
+    /// The system of the packages.
+    pub system: Platform,
 }
 
 impl Population {
-    /// An empty one.
+    /// Creates a population without files.
     pub fn new(logical: Logical, target: Option<String>, platform_package: String) -> Population {
         Population {
             logical,
@@ -137,7 +136,7 @@ impl Population {
         }
     }
 
-    /// Takes the paths in `selected` by the rules for runtime distributions.
+    /// Adds the paths in `selected` by the rules for runtime distributions.
     pub fn fill(&mut self, input: &Input<'_>, selected: &BTreeSet<&str>) {
         for &path in selected {
             match input.world.get(path) {
@@ -148,7 +147,7 @@ impl Population {
         }
     }
 
-    /// Adds what the rule wants under a second name (spec 2.10).
+    /// Adds the second names and the stubs of the rule (spec 2.10).
     pub fn add_second_names(&mut self, rule: &Rule) {
         let patterns: Vec<Pattern> = rule.unversioned.iter().map(|glob| Pattern::new(glob)).collect();
         let mut copies = Vec::new();
@@ -175,7 +174,7 @@ impl Population {
         }
     }
 
-    /// Takes the paths in `selected` as they are, links replaced by what they lead to (device
+    /// Adds the paths in `selected` unchanged, with links replaced by their targets (for device
     /// distributions).
     pub fn fill_verbatim(&mut self, input: &Input<'_>, selected: &BTreeSet<&str>) {
         for &path in selected {
@@ -211,8 +210,8 @@ impl Population {
             Some(provider) if provider == node.source => {}
             Some(_) => self.note(path, &format!("skipped: another file has its SONAME `{soname}`")),
             None => {
-                // C3: today's tool drops such a library. The loader asks for the SONAME, so that is
-                // the name it gets.
+                // Defect C3: TheRock's current tool drops such a library. The loader looks for the
+                // SONAME, so the file gets that name.
                 self.note(path, &format!("no file is named like its SONAME: packaged as `{soname}`"));
                 self.files.insert(canonical, PlannedFile::of(node));
             }
@@ -228,7 +227,7 @@ impl Population {
             return; // A link to a directory: wheels cannot hold it; the devel tree does.
         };
         let nature = input.natures.of(&node.source);
-        if input.system == System::Windows {
+        if input.system == Platform::Windows {
             if nature.runs() {
                 self.note(
                     path,
@@ -269,18 +268,18 @@ impl Population {
         });
     }
 
-    /// Shared libraries and dynamically linked programs in it, with their headers.
+    /// Returns the shared libraries and dynamically linked programs with their headers.
     pub fn elves<'a>(&'a self, natures: &'a Natures) -> impl Iterator<Item = (&'a str, &'a rocwheel_elf::Elf)> {
         self.files.iter().filter_map(|(path, file)| Some((path.as_str(), natures.of(file.path()?).elf()?)))
     }
 
-    /// Paths of the shared libraries.
+    /// Returns the paths of the shared libraries.
     pub fn libraries<'a>(&'a self, natures: &'a Natures) -> impl Iterator<Item = &'a str> {
         self.files.iter().filter_map(|(path, file)| natures.of(file.path()?).is_library().then_some(path.as_str()))
     }
 }
 
-/// The path that `target` means in `directory`, `..` taken away.
+/// Resolves `target` relative to `directory`, including `..`.
 fn resolved(directory: &str, target: &str) -> String {
     let mut parts: Vec<&str> = directory.split('/').collect();
     for part in target.split('/') {

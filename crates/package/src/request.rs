@@ -1,10 +1,12 @@
-//! What the user wants packaged, and what a run amounts to before anything is written.
+//! Input: the settings of a run. Output: the [`Plan`], all packages with their files before
+//! anything is written.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use rocwheel_wheel::Platform;
 use serde::Serialize;
 
 use crate::Logical;
@@ -13,10 +15,9 @@ use crate::devel::DevelEntry;
 use crate::dist_info::Promise;
 use crate::populate::{Note, PlannedFile};
 use crate::search_path::{Dropped, Missing};
-use crate::system::System;
 use crate::templates::Templates;
 
-/// How GPU code is distributed over wheels.
+/// The distribution of GPU code over wheels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shape {
@@ -39,51 +40,51 @@ impl fmt::Display for Shape {
     }
 }
 
-/// What to do about files that no rule claims.
+/// Treatment of files that no rule claims.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Unclaimed {
-    /// List them.
+    /// List them in the plan.
     #[default]
     Report,
     /// Fail (`--strict`).
     Refuse,
 }
 
-/// What to do about things that will not work where they are going.
+/// Treatment of device code that the set's runtime cannot load.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Unsupported {
     /// Fail.
     #[default]
     Refuse,
-    /// Package them all the same (`--force`).
+    /// Package it anyway (`--force`).
     Allow,
 }
 
-/// What to do about packages that would not be whole.
+/// Treatment of packages that would be incomplete.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Incompletes {
     /// Fail.
     #[default]
     Refuse,
-    /// Leave them out, with what needs them, and promise the rest (`--drop-incomplete`).
+    /// Skip them and the packages that need them, and offer the rest (`--drop-incomplete`).
     Drop,
 }
 
-/// What the selector is.
+/// The form of the selector.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SelectorForm {
-    /// A source distribution, which chooses for the machine that installs it.
+    /// A source distribution, which picks the packages for the machine that installs it.
     #[default]
     Sdist,
-    /// A wheel, which chooses nothing: every GPU target has an extra of its own. For indexes that
-    /// take no sdist and for caches that several machines share (pitfalls 16).
+    /// A wheel, which picks nothing: every GPU target has a separate extra. For indexes that accept
+    /// no sdist and for caches that several machines share (pitfalls 16).
     Wheel,
 }
 
 impl SelectorForm {
-    /// The folder below the output, when both forms are made: beside a wheel the sdist is never
-    /// opened.
+    /// Returns the folder below the output. If both forms are written, the wheel is in a separate
+    /// folder: installers prefer a wheel and would ignore the sdist beside it.
     pub(crate) fn folder(self, forms: &[SelectorForm]) -> &'static str {
         if self == SelectorForm::Wheel && forms.len() > 1 { "dist-wheel" } else { "dist" }
     }
@@ -94,68 +95,67 @@ impl SelectorForm {
 pub struct Request {
     /// Folder with artifact directories or archives.
     pub artifacts: PathBuf,
-    /// What they are for; `None` takes what their files are for.
-    pub system: Option<System>,
-    /// Folder with the artifacts for Windows, where those for Linux and for Windows are packaged
+    /// The system that the artifacts are for; `None` determines it from their files.
+    pub system: Option<Platform>,
+    /// Folder with the artifacts for Windows, if those for Linux and for Windows are packaged
     /// together ([`crate::plan_both`]).
     pub windows_artifacts: Option<PathBuf>,
-    /// Folder to write to; the packages come to lie in `dist/` below it.
+    /// Output folder; the packages are written to `dist/` below it.
     pub output: PathBuf,
-    /// Shape; `None` takes the one the manifest tells.
+    /// Shape; `None` uses the shape in the manifest.
     pub shape: Option<Shape>,
-    /// Version of the packages; `None` takes the manifest's.
+    /// Version of the packages; `None` uses the manifest's.
     pub version: Option<String>,
-    /// Suffix of the import packages (today's `--version-suffix`).
+    /// Suffix of the import packages (`--version-suffix` of TheRock's current scripts).
     pub nonce: String,
-    /// Targets and families to package and to insist on, whatever the system; empty takes what is
-    /// there.
+    /// Targets and families to package on both systems; a missing one is an error, unless
+    /// incomplete packages may be skipped. Empty packages all existing ones.
     pub targets: Vec<String>,
-    /// The same for Linux alone, in place of `targets`. A run without artifacts for Linux offers
-    /// them in the selector: another run packages them.
+    /// Targets for Linux alone, instead of `targets`. A run without artifacts for Linux offers them
+    /// in the selector: another run packages them.
     pub linux_targets: Vec<String>,
-    /// The same for Windows.
+    /// Targets for Windows alone, with the same meaning.
     pub windows_targets: Vec<String>,
     /// Distributions to write; empty writes all.
     pub only: Vec<Logical>,
-    /// Platform tag of the packages for the system that it names; `None` computes the lowest one
-    /// that the symbols allow, and is `win_amd64` for Windows.
+    /// Platform tag of the packages for the system that it names. `None` computes the lowest one
+    /// that the symbols allow; for Windows it is `win_amd64`.
     pub platform_tag: Option<String>,
     /// Compression of the wheels.
     pub level: rocwheel_wheel::Level,
-    /// Time stamp of every member, seconds since 1970.
+    /// Time stamp of every member, in seconds since 1970.
     pub epoch: u64,
-    /// What to do about files without a place.
+    /// Treatment of files that no rule claims.
     pub unclaimed: Unclaimed,
-    /// What to do about code that the set's runtime cannot load.
+    /// Treatment of code that the set's runtime cannot load.
     pub unsupported: Unsupported,
-    /// What to do about packages that would not be whole.
+    /// Treatment of packages that would be incomplete.
     pub incompletes: Incompletes,
-    /// Libraries that may be missing, with `*` for anything.
+    /// Libraries that may be missing; `*` matches any text.
     pub allow_unresolved: Vec<String>,
-    /// The forms of the selector.
+    /// The forms of the selector to write.
     pub selectors: Vec<SelectorForm>,
-    /// Folder of templates to take the Python inside the packages from, instead of the one that is
-    /// built in.
+    /// Folder of templates with the Python code of the packages, instead of the built-in templates.
     pub templates: Option<PathBuf>,
 }
 
 impl Request {
-    /// What is asked for on a system.
-    pub(crate) fn targets_on(&self, system: System) -> &[String] {
+    /// Returns the requested targets for a system.
+    pub(crate) fn targets_on(&self, system: Platform) -> &[String] {
         let own = self.only_on(system);
         if own.is_empty() { &self.targets } else { own }
     }
 
-    /// What is asked for on this system alone.
-    pub(crate) fn only_on(&self, system: System) -> &[String] {
+    /// Returns the targets that are requested for this system alone.
+    pub(crate) fn only_on(&self, system: Platform) -> &[String] {
         match system {
-            System::Linux => &self.linux_targets,
-            System::Windows => &self.windows_targets,
+            Platform::Linux => &self.linux_targets,
+            Platform::Windows => &self.windows_targets,
         }
     }
 
-    /// The settings without any choice: what is there, as the manifest says, compressed, dated
-    /// 1980.
+    /// Creates the default settings: all existing targets, shape and version of the manifest,
+    /// compressed, dated 1980-01-01.
     pub fn new(artifacts: PathBuf, output: PathBuf) -> Self {
         Self {
             artifacts,
@@ -182,32 +182,32 @@ impl Request {
     }
 }
 
-/// One wheel to be written.
+/// A wheel to be written.
 #[derive(Debug, Clone, Serialize)]
 pub struct PlannedWheel {
-    /// Which distribution.
+    /// The distribution.
     pub logical: Logical,
-    /// Where it runs.
-    pub system: System,
-    /// Target or family.
+    /// The system it runs on.
+    pub system: Platform,
+    /// Base target or family, if it has one.
     pub target: Option<String>,
     /// Folder below `dist/`, for sets with one selector for each family.
     pub folder: Option<String>,
     /// Distribution name.
     pub name: String,
-    /// File name.
+    /// File name of the wheel.
     pub file_name: String,
-    /// Platform tag and the reason for it.
+    /// Platform tag.
     pub platform_tag: String,
-    /// The file and symbol that set the platform tag.
+    /// The file and symbol that determine the platform tag.
     pub platform_reason: Option<String>,
-    /// One line about it.
+    /// Summary for METADATA, one line.
     pub summary: String,
-    /// SPDX expression.
+    /// SPDX expression of the licence.
     pub license: String,
-    /// `name==version` of other distributions.
+    /// `name==version` of required distributions.
     pub requires: Vec<String>,
-    /// Console scripts.
+    /// Console scripts: name → `module:function`.
     pub scripts: BTreeMap<String, String>,
     /// Command line tools.
     pub tools: Vec<PackagedTool>,
@@ -215,7 +215,7 @@ pub struct PlannedWheel {
     pub files: BTreeMap<String, PlannedFile>,
     /// Licence files by their path below `dist-info/licenses/`.
     pub licenses: BTreeMap<String, PlannedFile>,
-    /// The development tree, for the one wheel that carries it.
+    /// The development tree; only the devel wheel has it.
     pub devel: Option<PlannedDevel>,
 }
 
@@ -226,17 +226,17 @@ pub struct PlannedDevel {
     pub path: String,
     /// First part of every member name.
     pub root: String,
-    /// Members in the order in which they are written, names relative to `root`.
+    /// Members in the order in which they are written, with names relative to `root`.
     pub members: Vec<(String, DevelEntry)>,
 }
 
 impl PlannedWheel {
-    /// Files it will hold, those of the development tree included.
+    /// Returns the number of files, including those of the development tree.
     pub fn file_count(&self) -> usize {
         self.files.len() + self.devel.as_ref().map_or(0, |devel| devel.members.len())
     }
 
-    /// Bytes it will hold before compression.
+    /// Returns the bytes of all files before compression.
     pub fn raw_size(&self) -> u64 {
         let devel = self.devel.iter().flat_map(|devel| &devel.members).map(|(_, entry)| match entry {
             DevelEntry::File(file) => file.size,
@@ -246,42 +246,42 @@ impl PlannedWheel {
     }
 }
 
-/// One selector to be written.
+/// A selector to be written.
 #[derive(Debug, Clone, Serialize)]
 pub struct PlannedSelector {
-    /// What it is.
+    /// Sdist or wheel.
     pub form: SelectorForm,
     /// Folder below the output: `dist`, or `dist-wheel`.
     pub place: &'static str,
-    /// Folder below that, for sets with one selector for each family.
+    /// Folder below `place`, for sets with one selector for each family.
     pub folder: Option<String>,
-    /// File name.
+    /// File name of the selector.
     pub file_name: String,
-    /// What it offers.
+    /// The packages that it offers.
     #[serde(skip)]
     pub promise: Promise,
-    /// The Python inside.
+    /// The Python code inside.
     #[serde(skip)]
     pub(crate) templates: Arc<Templates>,
     /// Its extras with their requirements.
     pub extras: BTreeMap<String, Vec<String>>,
 }
 
-/// Something that is in no package.
+/// An artifact or file that is in no package.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct LeftOut {
     /// Artifact name, or artifact name and path.
     pub what: String,
-    /// Why.
+    /// The reason, for the report.
     pub reason: String,
-    /// How many files.
+    /// Number of files.
     pub files: usize,
 }
 
-/// A package that is left out because it would not be whole.
+/// A package that is skipped because it would be incomplete.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Incomplete {
-    /// Its name.
+    /// Name of the distribution.
     pub package: String,
     /// One line for each thing that it lacks, with the first of the files that need it.
     pub reasons: Vec<String>,
@@ -289,34 +289,34 @@ pub struct Incomplete {
     pub missing: Vec<Missing>,
 }
 
-/// Everything a run will do.
+/// Everything that a run will write.
 #[derive(Debug, Clone, Serialize)]
 pub struct Plan {
     /// Version of this structure.
     pub schema: u32,
-    /// How GPU code is distributed over wheels.
+    /// The distribution of GPU code over wheels.
     pub shape: Shape,
-    /// Version of every package.
+    /// Version of all packages.
     pub version: String,
-    /// Base targets or families the set is for.
+    /// Base targets or families of the set.
     pub targets: Vec<String>,
-    /// Those of each system that is packaged.
-    pub systems: BTreeMap<System, Vec<String>>,
+    /// Base targets or families of each system.
+    pub systems: BTreeMap<Platform, Vec<String>>,
     /// Wheels in the order in which they are written.
     pub wheels: Vec<PlannedWheel>,
-    /// Selectors, written last.
+    /// Selectors, which are written last.
     pub selectors: Vec<PlannedSelector>,
     /// Artifacts and files that no rule claims.
     pub unclaimed: Vec<LeftOut>,
-    /// Packages that are left out because they would not be whole; the selector does not promise
+    /// Packages that are skipped because they would be incomplete; the selector does not offer
     /// them.
     pub incomplete: Vec<Incomplete>,
-    /// Libraries that are in none of the packages and that are not known to be on every Windows.
+    /// Libraries that no package holds and that are not known to be part of every Windows.
     pub unknown_libraries: Vec<Missing>,
-    /// Artifacts and files left out on purpose.
+    /// Artifacts and files that a rule excludes.
     pub left_out: Vec<LeftOut>,
-    /// Library search path entries that were not kept.
+    /// Library search path entries that were removed.
     pub dropped_search_paths: Vec<Dropped>,
-    /// Files treated in a way worth telling.
+    /// Remarks about single files.
     pub notes: Vec<Note>,
 }

@@ -1,5 +1,5 @@
-//! The table of distributions, `data/distributions.toml`, and the artifacts in, [`Rules`] out
-//! (rocm-python-packages spec 2.5, 2.6, 2.8).
+//! Input: the table of distributions, `data/distributions.toml`, and the artifacts. Output:
+//! [`Rules`] (rocm-python-packages spec 2.5, 2.6, 2.8).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use crate::Error;
 
 const EMBEDDED: &str = include_str!("../../../data/distributions.toml");
 
-/// What a distribution is for, whatever name it carries on an index.
+/// The role of a distribution, independent of its name on an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Logical {
@@ -30,12 +30,12 @@ pub enum Logical {
 }
 
 impl Logical {
-    /// All of them in the order in which they are planned; earlier ones own a file that several
-    /// want to link to.
+    /// All distributions in planning order; if several need a link to one file, the first of them
+    /// owns it.
     pub const ALL: [Logical; 6] =
         [Logical::Core, Logical::Profiler, Logical::Libraries, Logical::Device, Logical::Devel, Logical::Meta];
 
-    /// The key used in `_dist_info.py`, extras and `--only`.
+    /// Returns the key used in `_dist_info.py`, extras and `--only`.
     pub fn key(self) -> &'static str {
         match self {
             Logical::Core => "core",
@@ -47,7 +47,7 @@ impl Logical {
         }
     }
 
-    /// The distribution that `key` or a distribution name such as `rocm-sdk-core` means.
+    /// Parses a key or a distribution name such as `rocm-sdk-core`.
     pub fn parse(text: &str) -> Option<Logical> {
         Logical::ALL.into_iter().find(|logical| {
             text == logical.key()
@@ -69,7 +69,7 @@ impl fmt::Display for Logical {
     }
 }
 
-/// One (artifact, component) pair taken besides the regular product of artifacts and components.
+/// A pair of artifact and component that is taken besides the product of artifacts and components.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Also {
@@ -79,64 +79,64 @@ pub struct Also {
     pub component: String,
 }
 
-/// An exec stub made when its program is there and its own path is free.
+/// An exec stub that is added if its program exists and its own path is free.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stub {
-    /// Where the stub goes.
+    /// Path of the stub.
     pub path: String,
-    /// The program, relative to the stub's directory.
+    /// Path of the program, relative to the stub's directory.
     pub target: String,
 }
 
-/// What one distribution takes and where it looks for libraries.
+/// The files that a distribution takes and the directories it searches for libraries.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// Import package with the Python code; empty when the wheel ships none.
+    /// Import package with the Python code; empty if the wheel ships none.
     pub pure_package: String,
     /// Import package that holds the files.
     pub platform_package: String,
-    /// One line for METADATA.
+    /// Summary for METADATA, one line.
     pub summary: String,
-    /// Artifact names whose `components` are taken, from the rows of the artifacts.
+    /// Names of artifacts whose `components` are taken, from the rows of the artifacts.
     #[serde(skip)]
     pub artifacts: Vec<String>,
-    /// Components taken of `artifacts`.
+    /// Components that are taken from `artifacts`.
     pub components: Vec<String>,
-    /// Further pairs.
+    /// Further pairs of artifact and component.
     #[serde(default)]
     pub also: Vec<Also>,
-    /// Globs a path must match; empty takes all.
+    /// Globs that a path must match; empty takes all.
     #[serde(default)]
     pub include: Vec<String>,
-    /// Globs that keep a path out.
+    /// Globs of paths that are excluded.
     #[serde(default)]
     pub exclude: Vec<String>,
-    /// Why `include` and `exclude` leave paths out, for the report.
+    /// The reason why `include` and `exclude` skip paths, for the report.
     #[serde(default)]
     pub exclude_reason: String,
-    /// Globs of libraries that are also wanted under their names without the last dotted part.
+    /// Globs of libraries that are also packaged under their names without the last dotted part.
     #[serde(default)]
     pub unversioned: Vec<String>,
-    /// Programs that are also wanted under another path.
+    /// Programs that are also packaged under another path.
     #[serde(default)]
     pub stubs: Vec<Stub>,
     /// Library directories as `<logical>:<path>`, in search order.
     pub search: Vec<String>,
-    /// Distributions this one requires at the same version.
+    /// Distributions that this one requires at the same version.
     #[serde(default)]
     pub requires: Vec<Logical>,
 }
 
 impl Rule {
-    /// True when the rule names this artifact and component.
+    /// `true` if the rule takes this component of the artifact.
     pub fn takes(&self, artifact: &str, component: &str) -> bool {
         (self.artifacts.iter().any(|name| name == artifact) && self.components.iter().any(|name| name == component))
             || self.also.iter().any(|pair| pair.artifact == artifact && pair.component == component)
     }
 
-    /// True when the rule names this artifact with any component.
+    /// `true` if the rule takes any component of the artifact.
     pub fn names(&self, artifact: &str) -> bool {
         self.artifacts.iter().any(|name| name == artifact) || self.also.iter().any(|pair| pair.artifact == artifact)
     }
@@ -160,7 +160,7 @@ struct File {
     left_out_component: Vec<LeftOutComponent>,
 }
 
-/// The whole table.
+/// All rules of the table.
 #[derive(Debug)]
 pub struct Rules {
     distributions: BTreeMap<Logical, Rule>,
@@ -169,12 +169,12 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// The table that is built into the program.
+    /// Parses the table that is built into the program.
     pub fn embedded() -> Result<Rules, Error> {
         Rules::parse(EMBEDDED, RocmTables::in_use())
     }
 
-    /// Reads a table in the format of `data/distributions.toml`, for the artifacts of `tables`.
+    /// Parses a table in the format of `data/distributions.toml`, for the artifacts of `tables`.
     pub fn parse(text: &str, tables: &RocmTables) -> Result<Rules, Error> {
         let file: File = toml::from_str(text).map_err(|source| Error::Rules { source: Box::new(source) })?;
         let rows = tables.artifacts();
@@ -197,7 +197,7 @@ impl Rules {
         Ok(Rules { distributions, left_out, left_out_components })
     }
 
-    /// The rule of a distribution that holds files (every one but [`Logical::Meta`]).
+    /// Returns the rule of a distribution that holds files.
     ///
     /// # Panics
     /// For [`Logical::Meta`], which has no files.
@@ -205,17 +205,17 @@ impl Rules {
         &self.distributions[&logical]
     }
 
-    /// Why no distribution takes this artifact, when that is on purpose.
+    /// Returns the reason why no distribution takes this artifact, if it is excluded on purpose.
     pub fn left_out(&self, artifact: &str) -> Option<&str> {
         self.left_out.get(artifact).map(String::as_str)
     }
 
-    /// Why no distribution takes this component, when that is on purpose.
+    /// Returns the reason why no distribution takes this component, if it is excluded on purpose.
     pub fn left_out_component(&self, component: &str) -> Option<&str> {
         self.left_out_components.get(component).map(String::as_str)
     }
 
-    /// True when some distribution takes some component of the artifact.
+    /// `true` if a distribution takes any component of the artifact.
     pub fn names(&self, artifact: &str) -> bool {
         self.distributions.values().any(|rule| rule.names(artifact))
     }

@@ -1,10 +1,9 @@
-//! Where each library looks for others: populations in, `DT_RPATH` entries and missing libraries
-//! out.
+//! Input: populations. Output: the `DT_RPATH` entries of each ELF file, and the libraries that are
+//! missing.
 //!
-//! The search path is computed from what each file needs and loads, at least today's table (spec
-//! 2.8) plus `$ORIGIN`. Entries that are absolute or leave the set are dropped and listed (pitfalls
-
-//! 2).
+//! The search path is computed from the libraries that each file needs and loads; it has at least
+//! the entries of TheRock's current table (spec 2.8) and `$ORIGIN`. Entries that are absolute or
+//! leave the set are dropped and listed (pitfalls 2).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,33 +18,33 @@ use crate::inspect::Natures;
 use crate::populate::{Population, Source};
 use crate::rules::Rules;
 
-/// An entry of a library's own search path that was not kept.
+/// An entry of a library's own search path that was dropped.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Dropped {
     /// Distribution and path of the file.
     pub file: String,
-    /// The entry.
+    /// The entry as written.
     pub entry: String,
 }
 
 /// A library that the set does not hold.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Missing {
-    /// Its SONAME, or the pattern that is loaded at run time.
+    /// Its SONAME, or the pattern of its name if it is loaded at run time.
     pub library: String,
-    /// It is not in DT_NEEDED: the files load it by name when they run (`dlopen`).
+    /// `true` if it is not in DT_NEEDED, but the files load it by name at run time (`dlopen`).
     pub is_loaded_by_name: bool,
     /// Installed paths of the files that need it.
     pub needed_by: Vec<String>,
 }
 
 impl Missing {
-    /// A sentence with the first files that need it.
+    /// Returns a sentence with the first files that need it.
     pub(crate) fn line(&self) -> String {
         self.needed_by(&error::first(&self.needed_by))
     }
 
-    /// A sentence with all files that need it.
+    /// Returns a sentence with all files that need it.
     pub(crate) fn whole(&self) -> String {
         self.needed_by(&error::list(&self.needed_by))
     }
@@ -56,17 +55,17 @@ impl Missing {
     }
 }
 
-/// What the computation found besides the search paths it wrote into the populations.
+/// Results of the computation besides the search paths, which are written into the populations.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// Entries not kept.
+    /// Entries that were dropped.
     pub dropped: Vec<Dropped>,
-    /// Needed libraries that are neither in reach nor part of every system.
+    /// Needed libraries that are not in a reachable package and not part of every system.
     pub missing: Vec<Missing>,
 }
 
-/// Libraries in the directories of the installed set: `_rocm_sdk_core/lib` → SONAMEs and file names
-/// there.
+/// Libraries in the directories of the installed set: directory such as `_rocm_sdk_core/lib` → file
+/// names in it.
 struct Layout {
     directories: BTreeMap<String, BTreeSet<String>>,
 }
@@ -99,22 +98,21 @@ impl Layout {
     }
 }
 
-/// Computes the search path of every ELF file of `populations[index]`, given all populations it may
-/// look into.
+/// Computes the search path of every ELF file of a population, given all populations it may use.
 pub struct SearchPaths<'a> {
     /// The table of distributions.
     pub rules: &'a Rules,
-    /// Libraries loaded by name at run time.
+    /// The table of libraries that are loaded by name at run time.
     pub dlopen: &'a DlopenTable,
-    /// What each file is.
+    /// The nature of each file.
     pub natures: &'a Natures,
-    /// Libraries that every system has, or that were allowed to be missing.
+    /// `true` for libraries that every system has, or that may be missing.
     pub provided: &'a dyn Fn(&str) -> bool,
 }
 
 impl SearchPaths<'_> {
-    /// Rewrites [`Source::File`] into [`Source::Edited`] where the search path changes. `packages`
-    /// names the platform package of each distribution that the table of rules may refer to.
+    /// Turns [`Source::File`] into [`Source::Edited`] for files whose search path changes.
+    /// `packages` has the platform package of each distribution in the table of rules.
     pub fn apply(
         &self,
         population: &mut Population,
@@ -166,7 +164,7 @@ impl SearchPaths<'_> {
             let entries: Vec<String> =
                 directories.iter().map(|directory| spell(parent(&installed), directory)).collect();
             let is_same = elf.runpath.is_none() && elf.rpath.as_deref() == Some(entries.join(":").as_str());
-            // Whether the flag can go is seen when the file is edited.
+            // The edit decides later if the executable-stack flag can be removed.
             if !is_same || elf.wants_executable_stack() {
                 file.source = Source::Edited { path: source, search_path: entries };
             }
@@ -188,11 +186,11 @@ impl SearchPaths<'_> {
     }
 }
 
-/// A library that a file asks for.
+/// A library that a file needs.
 enum Wanted<'a> {
-    /// In its DT_NEEDED.
+    /// An entry of DT_NEEDED.
     Needed(&'a str),
-    /// At run time, by a name that fits a pattern.
+    /// A library that is loaded at run time, by a name that matches a pattern.
     Loaded(&'a Load),
 }
 
@@ -218,8 +216,8 @@ fn push(directories: &mut Vec<String>, directory: String) {
     }
 }
 
-/// The directories of a file's own search path that exist in the set, in order; the rest goes to
-/// `drop`.
+/// Returns the directories of a file's own search path that exist in the set, in order; the other
+/// entries are passed to `drop`.
 fn kept(elf: &Elf, origin: &str, layout: &Layout, package: &str, drop: &mut dyn FnMut(String)) -> Vec<String> {
     let mut directories = Vec::new();
     let own = elf.rpath.iter().chain(&elf.runpath).flat_map(|path| path.split(':')).filter(|entry| !entry.is_empty());
@@ -238,8 +236,8 @@ fn kept(elf: &Elf, origin: &str, layout: &Layout, package: &str, drop: &mut dyn 
     directories
 }
 
-/// The installed directory that a search path entry of a file in `origin` means; `None` when it
-/// leaves site-packages.
+/// Returns the installed directory that a search path entry of a file in `origin` refers to; `None`
+/// if it is outside site-packages.
 pub fn locate(entry: &str, origin: &str) -> Option<String> {
     let below = entry.strip_prefix("$ORIGIN").or_else(|| entry.strip_prefix("${ORIGIN}"))?;
     if !below.is_empty() && !below.starts_with('/') {
@@ -258,8 +256,9 @@ pub fn locate(entry: &str, origin: &str) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("/"))
 }
 
-/// How a file in `origin` names `directory`: `$ORIGIN` for its own, else up to site-packages and
-/// down again, as today's tool spells it even inside one package.
+/// Returns the search path entry for `directory` in a file in `origin`: `$ORIGIN` for its own
+/// directory, else up to site-packages and down again, which TheRock's current tool does even
+/// inside one package.
 pub fn spell(origin: &str, directory: &str) -> String {
     if origin == directory {
         return "$ORIGIN".to_owned();

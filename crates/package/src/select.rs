@@ -1,52 +1,52 @@
-//! Which paths of which artifacts each distribution takes, and what nobody takes
-//! (rocm-python-packages spec 2.6, 2.12).
+//! Input: artifacts and the table of distributions. Output: the paths that each distribution takes,
+//! and the artifacts and files that none takes (rocm-python-packages spec 2.6, 2.12).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rocwheel_artifact::{Artifact, Catalog, EntryKind};
 use rocwheel_rocm::Predicate;
+use rocwheel_wheel::Platform;
 
 use crate::Logical;
 use crate::request::{LeftOut, Shape};
 use crate::rules::{Rule, Rules};
-use crate::system::System;
 use crate::tree::Tree;
 
-/// Answers which artifacts belong to which distribution in one shape.
+/// Assigns artifacts to distributions in one shape.
 pub struct Selection<'a> {
     /// The artifacts.
     pub catalog: &'a Catalog,
     /// The table of distributions.
     pub rules: &'a Rules,
-    /// How GPU code is distributed.
+    /// The distribution of GPU code over wheels.
     pub shape: Shape,
     /// The system that the artifacts are for.
-    pub system: System,
+    pub system: Platform,
     /// Base targets, or families in the per-family shape, that are packaged.
     pub targets: &'a [String],
 }
 
-/// Includes and excludes of a rule. Includes are an allow-list on top of the artifact's own
-/// patterns.
+/// Returns the includes and excludes of a rule. Includes are an allow-list on top of the artifact's
+/// own patterns.
 fn predicate(rule: &Rule) -> Predicate {
     Predicate::new(rule.include.iter().map(String::as_str), rule.exclude.iter().map(String::as_str))
 }
 
 impl Selection<'_> {
-    /// True for artifacts that are for every GPU or for one that is packaged.
+    /// `true` for artifacts for every GPU or for a packaged target.
     pub fn in_scope(&self, artifact: &Artifact) -> bool {
         artifact.name.is_generic() || self.targets.iter().any(|target| target == artifact.name.base_target())
     }
 
-    /// True when `logical` for `target` takes files of this artifact. Target and family matter only
-    /// for distributions that have one in this shape.
+    /// `true` if `logical` for `target` takes files of this artifact. `target` only matters for
+    /// distributions that have one in this shape.
     pub fn takes(&self, logical: Logical, target: Option<&str>, artifact: &Artifact) -> bool {
         let name = &artifact.name;
         let rule = self.rules.of(logical);
         let own = || target.is_some_and(|target| target == artifact.name.base_target());
         let fits = match (logical, self.shape) {
-            // AMD builds them for Linux alone (spec 2.3).
-            (Logical::Profiler, _) if self.system == System::Windows => false,
+            // AMD builds the profilers for Linux alone (spec 2.3).
+            (Logical::Profiler, _) if self.system == Platform::Windows => false,
             (Logical::Device, _) => !name.is_generic() && own(),
             (Logical::Libraries | Logical::Devel, Shape::Split) => name.is_generic(),
             (Logical::Libraries | Logical::Devel, Shape::PerFamily) => name.is_generic() || own(),
@@ -68,7 +68,7 @@ impl Selection<'_> {
         (runtime || rule.names(&name.name)) && (tests || rule.components.contains(&name.component))
     }
 
-    /// The paths `logical` takes out of `world`.
+    /// Returns the paths that `logical` takes out of `world`.
     pub fn paths<'t>(&self, logical: Logical, target: Option<&str>, world: &'t Tree) -> BTreeSet<&'t str> {
         let predicate = predicate(self.rules.of(logical));
         let taken: Vec<bool> =
@@ -83,8 +83,9 @@ impl Selection<'_> {
             .collect()
     }
 
-    /// A file that several targets have in common would belong to several device wheels, and
-    /// uninstalling one would break the others: it goes to the neutral libraries instead.
+    /// `true` for a file that several targets have in common. It would belong to several device
+    /// wheels, and uninstalling one would break the others, so the neutral libraries take it
+    /// instead.
     fn is_shared(&self, logical: Logical, owners: &[usize]) -> bool {
         if logical != Logical::Libraries || self.shape != Shape::Split || owners.len() < 2 {
             return false;
@@ -99,13 +100,13 @@ impl Selection<'_> {
         targets.len() > 1
     }
 
-    /// True when a path is in the neutral libraries although only per-target artifacts hold it.
+    /// `true` if a path is in the neutral libraries although only per-target artifacts hold it.
     pub fn moved_to_libraries(&self, owners: &[usize]) -> bool {
         self.is_shared(Logical::Libraries, owners)
     }
 
-    /// Artifacts and files that no distribution takes: those left out on purpose, and those without
-    /// any rule.
+    /// Returns artifacts and files that no distribution takes: those excluded on purpose, and those
+    /// without any rule.
     pub fn leftovers(&self) -> (Vec<LeftOut>, Vec<LeftOut>) {
         let mut on_purpose = Vec::new();
         let mut unclaimed = Vec::new();
@@ -124,7 +125,7 @@ impl Selection<'_> {
                     Logical::ALL.into_iter().filter(|logical| self.takes_somehow(*logical, artifact)).collect();
                 if !takers.is_empty() {
                     self.leftover_files(artifact, &takers, &mut on_purpose);
-                } else if self.system == System::Windows && self.rules.of(Logical::Profiler).names(&name.name) {
+                } else if self.system == Platform::Windows && self.rules.of(Logical::Profiler).names(&name.name) {
                     on_purpose.push(row("there are profilers for Linux alone"));
                 } else if let Some(reason) = self.rules.left_out_component(&name.component) {
                     on_purpose.push(row(reason));
@@ -136,7 +137,7 @@ impl Selection<'_> {
         (on_purpose, unclaimed)
     }
 
-    /// True when some distribution takes files of the artifact.
+    /// `true` if any distribution takes files of the artifact.
     pub fn packaged(&self, artifact: &Artifact) -> bool {
         Logical::ALL.into_iter().any(|logical| self.takes_somehow(logical, artifact))
     }

@@ -1,8 +1,8 @@
-//! The `rocm` source distribution: a promise in, the files of the sdist out (rocm-python-packages
-//! spec 2.13, 3.3).
+//! Input: a promise. Output: the files of the `rocm` source distribution, or the selector wheel
+//! (rocm-python-packages spec 2.13, 3.3).
 //!
 //! AMD's promotion tool edits PKG-INFO, `requires.txt` and `_dist_info.py` as text, so all of them
-//! are there and agree.
+//! exist and agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use crate::{Error, Logical};
 const EGG_INFO: &str = "src/rocm.egg-info";
 const SCRIPTS: &str = "[console_scripts]\nrocm-sdk = rocm_sdk.__main__:main\n";
 
-/// What the metadata of every package of the set has in common.
+/// Returns the metadata that all packages of the set share.
 pub fn metadata(summary: &str) -> Metadata {
     Metadata {
         summary: Some(summary.to_owned()),
@@ -33,7 +33,7 @@ pub fn metadata(summary: &str) -> Metadata {
     }
 }
 
-/// The metadata of a selector with these extras.
+/// Returns the metadata of a selector with these extras.
 fn with_extras(promise: &Promise, templates: &Templates, extras: Vec<(String, Vec<Requirement>)>) -> Metadata {
     let mut metadata = metadata("ROCm for Python environments: selects the packages for this machine");
     metadata.requires_dist.push(promise.requirement(Logical::Core, None));
@@ -46,7 +46,8 @@ fn with_extras(promise: &Promise, templates: &Templates, extras: Vec<(String, Ve
     metadata
 }
 
-/// The selector as a wheel: what is the same on every machine, and nothing that is to be built.
+/// Returns the selector as a wheel. Its metadata is the same on every machine, and nothing is built
+/// at installation.
 pub fn wheel(promise: &Promise, templates: &Templates) -> Distribution {
     let mut metadata = with_extras(promise, templates, promise.neutral_extras());
     metadata.summary = Some("ROCm for Python environments: an extra for each GPU target".to_owned());
@@ -72,11 +73,11 @@ pub fn wheel(promise: &Promise, templates: &Templates) -> Distribution {
     }
 }
 
-/// The selector as a source distribution.
+/// Returns the selector as a source distribution.
 pub fn sdist(promise: &Promise, templates: &Templates) -> Result<Sdist, Error> {
     let mut metadata = with_extras(promise, templates, promise.extras());
-    // Two lines, spelled so, or uv takes the requirements as final and never asks the backend
-    // (pitfalls 16).
+    // There must be two lines in this spelling, or uv takes the requirements as final and never
+    // asks the backend (pitfalls 16).
     metadata.dynamic = vec!["Requires-Dist".to_owned(), "Provides-Extra".to_owned()];
     let information = metadata.text("rocm", &promise.version, &[])?;
 
@@ -103,7 +104,7 @@ pub fn sdist(promise: &Promise, templates: &Templates) -> Result<Sdist, Error> {
     })
 }
 
-/// `requires.txt` as setuptools writes it: a section for each extra and marker, sorted.
+/// Returns `requires.txt` in setuptools' format: a section for each extra and marker, sorted.
 fn requires_text(promise: &Promise) -> String {
     let mut sections: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (extra, requirements) in promise.extras() {

@@ -1,8 +1,8 @@
-//! What a folder of packages was made from, so that a second run writes only what changed, and so
-//! that no run writes into somebody else's folder.
+//! The state of an output folder: the sources of its packages, so that a second run writes only
+//! packages that changed, and no run writes into a foreign folder.
 //!
-//! A wheel is up to date when everything it is made of is: paths, sizes, modification and change
-//! times, edits, metadata, compression and the program itself. Its digest stands in
+//! A wheel is up to date if all of its sources are unchanged: paths, sizes, modification and change
+//! times, edits, metadata, compression and the program itself. Its digest is stored in
 //! `.rocwheel/state.json` beside `dist/`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,15 +26,15 @@ pub struct Finished {
     pub digest: String,
     /// Number of members.
     pub files: u64,
-    /// Bytes unpacked.
+    /// Bytes of all members before compression.
     pub raw: u64,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub compressed: u64,
-    /// SHA-256 of the file, hexadecimal.
+    /// SHA-256 digest of the file, hexadecimal.
     pub sha256: String,
-    /// Size, inode and times of the file when it was finished.
+    /// Size, inode and times of the file right after it was written.
     pub stamp: String,
-    /// Whether somebody has looked at it together with its set, and found nothing.
+    /// `true` if it was audited together with its set, without errors.
     #[serde(default)]
     pub looked_at: bool,
 }
@@ -56,7 +56,7 @@ pub struct OutputFolder {
 }
 
 impl OutputFolder {
-    /// Takes the folder for this run: creates it, or recognises it as one of ours, and locks it.
+    /// Creates the folder, or recognises it as one of ours, and locks it.
     pub fn open(root: &Path) -> Result<OutputFolder, Error> {
         let hidden = root.join(FOLDER);
         let created = !root.exists();
@@ -74,12 +74,12 @@ impl OutputFolder {
         let lock = Lock::at(&hidden.join("lock")).map_err(Error::io("lock the output folder"))?;
         let lock = lock.ok_or_else(|| Error::Locked { path: root.to_owned() })?;
         let file = match fs::read(hidden.join(STATE)) {
-            // A state of another program version, or a damaged one, only costs writing everything
+            // A state of another schema, or a damaged one, only means that all packages are written
             // again.
             Ok(bytes) => {
                 let mut file: File =
                     serde_json::from_slice(&bytes).ok().filter(|file: &File| file.schema == 1).unwrap_or_default();
-                // The file may come from anywhere, and what it names may be removed.
+                // The file may come from an untrusted source, and the paths in it may be removed.
                 file.finished.retain(|path, _| is_package_path(path));
                 file
             }
@@ -90,7 +90,7 @@ impl OutputFolder {
         Ok(folder)
     }
 
-    /// Where archives are unpacked.
+    /// Returns the folder that archives are unpacked in.
     pub fn scratch(&self) -> PathBuf {
         self.root.join(FOLDER).join("artifacts")
     }
@@ -107,12 +107,12 @@ impl OutputFolder {
         Ok(())
     }
 
-    /// Where a package is, or will be.
+    /// Returns the final path of a package.
     pub fn path(&self, path: &str) -> PathBuf {
         self.root.join(path)
     }
 
-    /// The versions of the packages of earlier runs.
+    /// Returns the versions of the packages of earlier runs.
     pub fn versions(&self) -> BTreeSet<String> {
         let version = |path: &String| {
             let name = path.rsplit('/').next().unwrap_or_default();
@@ -124,29 +124,30 @@ impl OutputFolder {
         self.file.finished.keys().filter_map(version).collect()
     }
 
-    /// Whether somebody has looked at the finished package at `path`.
+    /// `true` if the finished package at `path` was audited.
     pub fn was_looked_at(&self, path: &str) -> bool {
         self.file.finished.get(path).is_some_and(|finished| finished.looked_at)
     }
 
-    /// An empty folder on the same file system, for packages of a run that is not over yet.
+    /// Returns a folder on the same file system for unfinished packages; it is empty when the run
+    /// begins.
     pub fn staging(&self) -> PathBuf {
         self.root.join(FOLDER).join("staging")
     }
 
-    /// The finished package at `path`, when it was made from the same things and is still as it
-    /// was.
+    /// Returns the finished package at `path` if it was made from the same sources and is
+    /// unchanged.
     pub fn up_to_date(&self, path: &str, digest: &str) -> Option<&Finished> {
         let finished = self.file.finished.get(path)?;
         let stamp = stamp(&self.root.join(path)).ok()?;
         (finished.digest == digest && finished.stamp == stamp).then_some(finished)
     }
 
-    /// Moves finished packages from staging to their places, removes packages of earlier runs that
-    /// are not among `keep`, and remembers what is there now.
+    /// Moves finished packages from staging to their destinations, removes packages of earlier runs
+    /// that are not in `keep`, and saves the state. Returns the removed paths.
     ///
-    /// `moved` holds (path below the output folder, staged file, what is known about it), `looked`
-    /// the paths of packages that somebody has looked at.
+    /// `moved` holds (path below the output folder, staged file, record of the package), `looked`
+    /// the paths of packages that were audited.
     pub fn publish(
         &mut self,
         keep: &[String],
@@ -170,7 +171,7 @@ impl OutputFolder {
         Ok(removed)
     }
 
-    /// Moves finished packages from staging to their places and leaves all others alone.
+    /// Moves finished packages from staging to their destinations and leaves all others unchanged.
     pub fn publish_some(&mut self, moved: Vec<(String, PathBuf, Finished)>, looked: &[String]) -> Result<(), Error> {
         for (path, staged, mut finished) in moved {
             let place = self.root.join(&path);
@@ -190,7 +191,7 @@ impl OutputFolder {
         self.clear_staging()
     }
 
-    /// Files among the packages that no run of ours wrote, relative to the output folder.
+    /// Returns files among the packages that rocwheel did not write, relative to the output folder.
     pub fn strangers(&self) -> Vec<String> {
         let mut strangers = Vec::new();
         let mut pending: Vec<PathBuf> = PLACES.iter().map(|place| self.root.join(place)).collect();
@@ -248,10 +249,11 @@ impl Drop for OutputFolder {
     }
 }
 
-/// Where packages lie below the output: what users install from, and selectors in the other form.
+/// Folders of packages below the output: the one that users install from, and the one for selectors
+/// in the other form.
 const PLACES: [&str; 2] = ["dist", "dist-wheel"];
 
-/// Whether a path can be that of a package: `dist/NAME` or `dist/FAMILY/NAME`.
+/// `true` if a path can be that of a package: `dist/NAME` or `dist/FAMILY/NAME`.
 fn is_package_path(path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
     matches!(parts.len(), 2 | 3)
@@ -259,7 +261,7 @@ fn is_package_path(path: &str) -> bool {
         && parts.iter().all(|part| !matches!(*part, "" | "." | ".."))
 }
 
-/// What a file's directory entry says about it; any change to the file changes it.
+/// Returns the metadata of a file as text; any change to the file changes it.
 pub fn stamp(path: &Path) -> std::io::Result<String> {
     let data = fs::metadata(path)?;
     let (modified, changed) = (data.modified_at(), data.changed_at());

@@ -2,24 +2,24 @@
 //! the link's target.
 //!
 //! A wheel cannot hold symbolic links, so `bin/clang++ -> clang` becomes such a program. It finds
-//! its own directory through `/proc/self/exe`, so it also works when called through a link, and
-//! runs directory, `/`, text with its own arguments and environment; the target sees the first
-//! argument unchanged. Stubs may point to stubs. They are static and need no libc: the same bytes
-//! run on every x86-64 Linux. Source, build script and the committed blob are in
-//! `crates/package/stub/`.
+//! its own directory through `/proc/self/exe`, so it also works when called through a link. It runs
+//! the text of the link, relative to that directory, with its own arguments and environment; the
+//! target receives the first argument unchanged. Stubs may point to stubs. They are static and need
+//! no libc: the same bytes run on every x86-64 Linux. Source, build script and the committed blob
+//! are in `crates/package/stub/`.
 
 use rocwheel_report::{Exit, Hint};
 
-/// What `stub/build.sh` makes of `stub/stub.rs`, without a target.
+/// The output of `stub/build.sh` for `stub/stub.rs`, without a target.
 static PROGRAM: &[u8] = include_bytes!("../stub/stub.elf");
 
-/// Stands before the place of the path; the first byte cannot be in a text.
+/// The mark before the path; its first byte cannot occur in a text.
 const MARK: &[u8] = b"\x7frocwheel-target";
 
 /// Bytes for the path and the zero byte that ends it.
 const CAPACITY: usize = 496;
 
-/// A path that no stub can run.
+/// A path that a stub cannot run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -29,19 +29,19 @@ pub enum Error {
     /// An absolute path leaves the package.
     #[error("cannot make a program that runs `{target}`: the path is absolute")]
     Absolute {
-        /// The link's text.
+        /// The text of the link.
         target: String,
     },
     /// A zero byte would end the path early.
     #[error("cannot make a program that runs `{}`: the path holds a zero byte", target.escape_default())]
     ZeroByte {
-        /// The link's text.
+        /// The text of the link.
         target: String,
     },
-    /// The place for the path is limited.
+    /// The path does not fit into the stub.
     #[error("cannot make a program that runs `{target}`: the path has {} bytes, of {} at most", target.len(), CAPACITY - 1)]
     TooLong {
-        /// The link's text.
+        /// The text of the link.
         target: String,
     },
 }
@@ -60,8 +60,8 @@ impl Hint for Error {
     }
 }
 
-/// The program (mode 755 is the caller's business) that runs `target`, a path relative to where the
-/// program lies.
+/// Returns a program that runs `target`, a path relative to the program's directory. The caller
+/// must set the mode to 755.
 ///
 /// # Errors
 /// The path is empty, absolute, longer than 495 bytes, or holds a zero byte.
@@ -85,7 +85,7 @@ pub fn stub(target: &str) -> Result<Vec<u8>, Error> {
     Ok(program)
 }
 
-/// The path a stub runs; `None` for every other file.
+/// Returns the path that a stub runs; `None` for every other file.
 pub fn target_of(program: &[u8]) -> Option<&str> {
     if program.len() != PROGRAM.len() {
         return None;

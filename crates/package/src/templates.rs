@@ -1,6 +1,5 @@
-//! The Python that ships inside the packages: that of `python/`, embedded, or that of a folder of
-//! TheRock's templates, which is read and never run. A test compares the embedded tables with the
-//! folders.
+//! The Python code inside the packages: the embedded files of `python/`, or a folder with TheRock's
+//! templates, which is read and never run. A test compares the embedded tables with the folders.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -22,13 +21,12 @@ type Embedded = &'static [(&'static str, &'static str)];
 /// Texts by path.
 pub type Texts = BTreeMap<String, String>;
 
-/// Where the template lies in the selector that [`crate::dist_info::Promise::lines`] is appended
-/// to.
+/// Path in the selector of the template that [`crate::dist_info::Promise::lines`] are appended to.
 pub const DIST_INFO_PATH: &str = "src/rocm_sdk/_dist_info.py";
 
 const README: &str = "README.md";
 
-/// The selector's tree.
+/// The files of the selector.
 const SELECTOR: Embedded = python!("rocm":
     "README.md",
     "pyproject.toml",
@@ -69,8 +67,8 @@ const FOLDERS: [(Logical, &str, &str); 4] = [
     (Logical::Profiler, "rocm-profiler", "rocm_profiler"),
 ];
 
-/// What the generated lines and the build backend need of `_dist_info.py` (rocm-python-packages
-/// spec, appendix B.2).
+/// Names in `_dist_info.py` that the generated lines and the build backend use
+/// (rocm-python-packages spec, appendix B.2).
 const DIST_INFO_NAMES: [&str; 7] = [
     "ALL_PACKAGES",
     "AVAILABLE_TARGET_FAMILIES",
@@ -81,22 +79,22 @@ const DIST_INFO_NAMES: [&str; 7] = [
     "determine_target_family",
 ];
 
-/// No text among templates comes near this many bytes.
+/// Largest template that is read, in bytes.
 const LARGEST: u64 = 4 << 20;
 
-/// The Python of a set.
+/// The Python code of a set.
 #[derive(Debug, Clone)]
 pub struct Templates {
-    /// The selector's tree; `_dist_info.py` without its generated lines.
+    /// The files of the selector; `_dist_info.py` is without its generated lines.
     pub selector: Texts,
     packages: BTreeMap<Logical, Texts>,
-    /// Names that `_cli.py` of a distribution defines; `None` for our own, which defines what is
-    /// asked for.
+    /// Names that `_cli.py` of a distribution defines; `None` for our own, which defines every
+    /// function.
     functions: Option<BTreeMap<Logical, BTreeSet<String>>>,
 }
 
 impl Templates {
-    /// Those that are built in.
+    /// Returns the built-in templates.
     pub fn embedded() -> Self {
         let texts =
             |files: Embedded| files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
@@ -117,12 +115,12 @@ impl Templates {
         }
     }
 
-    /// Those of a folder laid out as TheRock's: `rocm/src/rocm_sdk`,
-    /// `rocm-sdk-core/src/rocm_sdk_core` and so on. The build backend of the selector stays ours,
-    /// so that an installation needs no other packages.
+    /// Reads a folder with TheRock's layout: `rocm/src/rocm_sdk`, `rocm-sdk-core/src/rocm_sdk_core`
+    /// and so on. The build backend of the selector stays ours, so that an installation needs no
+    /// other packages.
     ///
     /// # Errors
-    /// [`Error::Templates`] for what is not there, or lacks a function that is needed.
+    /// [`Error::Templates`] for a missing file, or a file that lacks a required function.
     pub fn read(folder: &Path) -> Result<Self, Error> {
         let wrong = |reason: String| Error::Templates { path: folder.to_owned(), reason };
         let own = Self::embedded();
@@ -139,12 +137,12 @@ impl Templates {
         let (mut packages, mut functions) = (BTreeMap::new(), BTreeMap::new());
         for (logical, distribution, package) in FOLDERS {
             let place = format!("{distribution}/src/{package}");
-            // Packages that a set does not have need no templates.
+            // A set without profiler packages needs no templates for them.
             if logical == Logical::Profiler && !folder.join(&place).is_dir() {
                 continue;
             }
             let mut texts = read_texts(folder, &place).map_err(wrong)?;
-            // It is generated, from the selector's.
+            // This file is generated from the selector's.
             texts.remove("_dist_info.py");
             needs(&texts, "__init__.py", &[]).map_err(|reason| wrong(format!("{distribution}: {reason}")))?;
             functions.insert(logical, texts.get("_cli.py").map(|text| defined(text)).unwrap_or_default());
@@ -153,23 +151,23 @@ impl Templates {
         Ok(Self { selector, packages, functions: Some(functions) })
     }
 
-    /// The template that [`crate::dist_info::Promise::lines`] is appended to.
+    /// Returns the template that [`crate::dist_info::Promise::lines`] are appended to.
     pub fn dist_info(&self) -> &str {
         &self.selector[DIST_INFO_PATH]
     }
 
-    /// The selector's description.
+    /// Returns the description of the selector.
     pub fn readme(&self) -> &str {
         &self.selector[README]
     }
 
-    /// The files of a distribution's import package, without `_dist_info.py`.
+    /// Returns the files of a distribution's import package, without `_dist_info.py`.
     pub fn package_files(&self, logical: Logical) -> impl Iterator<Item = (&String, &String)> {
         self.packages.get(&logical).into_iter().flatten()
     }
 
-    /// The tools whose functions `_cli.py` of the distribution defines, under the names that they
-    /// have there: a script whose function is missing could only fail.
+    /// Returns the tools whose functions `_cli.py` of the distribution defines, with the names that
+    /// the functions have there: a script whose function is missing could only fail.
     pub fn with_functions(&self, logical: Logical, tools: Vec<PackagedTool>) -> Vec<PackagedTool> {
         let Some(functions) = &self.functions else { return tools };
         let none = BTreeSet::new();
@@ -185,19 +183,19 @@ impl Templates {
             .collect()
     }
 
-    /// Whether the expanded development tree is to be a package that Python can import: TheRock's
-    /// code takes that for the sign that it is complete, ours has a receipt.
+    /// `true` if the expanded development tree must be a package that Python can import: TheRock's
+    /// code takes that as the sign that it is complete, ours has a receipt.
     pub fn import_the_devel_tree(&self) -> bool {
         self.functions.is_some()
     }
 
-    /// Whether there is Python for a distribution.
+    /// `true` if the templates have Python code for a distribution.
     pub fn has(&self, logical: Logical) -> bool {
         matches!(logical, Logical::Device | Logical::Meta) || self.packages.contains_key(&logical)
     }
 }
 
-/// All files of a folder, by path relative to it. What tools leave behind is not part of it.
+/// Returns all files of a folder, by path relative to it, without caches and build leftovers.
 fn read_texts(folder: &Path, place: &str) -> Result<Texts, String> {
     let root = folder.join(place);
     if !root.is_dir() {
@@ -220,7 +218,7 @@ fn read_texts(folder: &Path, place: &str) -> Result<Texts, String> {
     Ok(texts)
 }
 
-/// A text with `\n` at the end of its lines, `None` when there is no such file.
+/// Reads a text and converts its line ends to `\n`. `None` if the file does not exist.
 fn read_text(path: &Path) -> Result<Option<String>, String> {
     let shown = path.display();
     let metadata = match fs_err::symlink_metadata(path) {
@@ -247,8 +245,8 @@ fn needs(texts: &Texts, path: &str, names: &[&str]) -> Result<(), String> {
     if missing.is_empty() { Ok(()) } else { Err(format!("`{path}` does not define {}", missing.join(", "))) }
 }
 
-/// The names that a module defines at its top: functions, classes and assignments. Texts in triple
-/// quotes are passed over.
+/// Returns the names that a module defines at its top level: functions, classes and assignments.
+/// Texts in triple quotes are skipped.
 fn defined(text: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let mut quoted: Option<&'static str> = None;
@@ -264,15 +262,15 @@ fn defined(text: &str) -> BTreeSet<String> {
     names
 }
 
-/// What follows the next triple quote of a line, and the quote that ends the text that it begins,
-/// if it begins one.
+/// Finds the next triple quote of a line. Returns the rest behind it, and the quote if it begins a
+/// text instead of ending one.
 fn next_quote<'t>(rest: &'t str, quoted: Option<&'static str>) -> Option<(&'t str, Option<&'static str>)> {
     if let Some(quote) = quoted {
         return rest.split_once(quote).map(|(_, after)| (after, None));
     }
     let quotes = ["\"\"\"", "'''"];
     let (at, quote) = quotes.into_iter().filter_map(|quote| Some((rest.find(quote)?, quote))).min()?;
-    // One in a comment begins nothing.
+    // A triple quote in a comment begins no text.
     (!rest[..at].contains('#')).then(|| (&rest[at + 3..], Some(quote)))
 }
 
@@ -294,8 +292,8 @@ fn definition(line: &str) -> Option<String> {
     is_assignment.then_some(assigned)
 }
 
-/// The one module of a device wheel, named after its target so that no two wheels own the same file
-/// (pitfalls 18).
+/// Returns the only module of a device wheel, named after its target so that no two wheels own the
+/// same file (pitfalls 18).
 pub fn device_module(target: &str, version: &str) -> String {
     include_str!("../../../python/rocm-sdk-device/_device.py")
         .replace("@TARGET@", &repr(target))

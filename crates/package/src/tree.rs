@@ -1,7 +1,7 @@
-//! Artifacts laid over each other: a selection of a [`Catalog`] in, one flattened [`Tree`] out.
+//! Input: a selection of a [`Catalog`]. Output: its artifacts merged into one flattened [`Tree`].
 //!
-//! One path with two different contents is an error that names both owners; today's scripts keep
-//! the first silently (C1).
+//! One path with two different contents is an error that names both owners; TheRock's current
+//! scripts silently keep the first (defect C1).
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -13,28 +13,28 @@ use rocwheel_artifact::{Artifact, Catalog, EntryKind};
 
 use crate::Error;
 
-/// One path of the flattened tree.
+/// A path of the flattened tree.
 #[derive(Debug, Clone)]
 pub struct Node {
-    /// Indexes into the catalog's artifacts, sorted; several when they hold the same thing.
+    /// Indices into the catalog's artifacts, sorted; several if they hold the same contents.
     pub owners: Vec<usize>,
-    /// Where the bytes or the link are.
+    /// Path of the file or link on disk.
     pub source: PathBuf,
     /// File, directory or link.
     pub kind: EntryKind,
 }
 
-/// Paths (relative, `/`) and what is there.
+/// Relative paths, separated by `/`, with their nodes.
 #[derive(Debug, Default)]
 pub struct Tree {
     nodes: BTreeMap<String, Node>,
 }
 
-/// More links than this on the way to a file are a loop.
+/// Number of links that are followed to a file; more are taken for a loop.
 const LINK_LIMIT: usize = 40;
 
 impl Tree {
-    /// Lays the artifacts that `wanted` accepts over each other.
+    /// Merges the artifacts that `wanted` accepts.
     pub fn merge(catalog: &Catalog, wanted: impl Fn(&Artifact) -> bool) -> Result<Tree, Error> {
         let mut tree = Tree::default();
         for (index, artifact) in catalog.artifacts.iter().enumerate().filter(|(_, artifact)| wanted(artifact)) {
@@ -59,17 +59,17 @@ impl Tree {
         Ok(())
     }
 
-    /// Every path with its node, sorted by path.
+    /// Returns every path with its node, sorted by path.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Node)> {
         self.nodes.iter().map(|(path, node)| (path.as_str(), node))
     }
 
-    /// The node at a path, links not followed.
+    /// Returns the node at a path without following links.
     pub fn get(&self, path: &str) -> Option<&Node> {
         self.nodes.get(path)
     }
 
-    /// Every link with its text, for [`rocwheel_artifact::links::leaves_tree`].
+    /// Returns every link with its text, for [`rocwheel_artifact::links::leaves_tree`].
     pub fn links(&self) -> Links<'_> {
         let links = self.iter().filter_map(|(path, node)| match &node.kind {
             EntryKind::Symlink { target } => Some((path, target.as_str())),
@@ -78,8 +78,8 @@ impl Tree {
         links.collect()
     }
 
-    /// Where `path` leads when links are followed, also links to directories on the way. `None`
-    /// when it leaves the tree, leads nowhere or runs in circles.
+    /// Resolves all links in `path`, including links to directories on the way. `None` if it leaves
+    /// the tree, is dangling or circular.
     pub fn resolve(&self, path: &str) -> Option<String> {
         let mut pending: Vec<String> = path.split('/').rev().map(str::to_owned).collect();
         let mut resolved: Vec<String> = Vec::new();
@@ -106,7 +106,7 @@ impl Tree {
         (self.nodes.contains_key(&resolved) || self.is_directory(&resolved)).then_some(resolved)
     }
 
-    /// True for directories, also those that only show in the paths below them.
+    /// `true` for directories, including those that only occur as parts of other paths.
     pub fn is_directory(&self, path: &str) -> bool {
         if matches!(self.nodes.get(path), Some(Node { kind: EntryKind::Directory, .. })) {
             return true;

@@ -1,14 +1,14 @@
 //! The exec stub: a wheel cannot hold symbolic links, so a link to a program becomes a copy of this
 //! program, which runs the link's target instead.
 //!
-//! Input: its own place on disk and the relative path in [`TARGET`]. Output: the target, running in
-//! this process with the arguments (also the first) and the environment as they were. When that
-//! cannot be, one line on stderr and exit status 1.
+//! Input: its own path on disk and the relative path in [`TARGET`]. Output: the target, running in
+//! this process with unchanged arguments (including the first) and environment. If that fails, it
+//! prints one line on stderr and exits with status 1.
 //!
-//! The path is followed by the kernel: directory of `/proc/self/exe`, `/`, and the text as it
-//! stands. `/proc/self/exe` is the stub's real place, so a link to the stub works too. There is no
-//! libc in it: it runs wherever Linux does. `build.sh` makes the committed `stub.elf` from this
-//! file; `rocwheel_package::stub` fills in the path.
+//! The kernel follows the path: directory of `/proc/self/exe`, `/`, and the unchanged text.
+//! `/proc/self/exe` is the real path of the stub, so a link to the stub works too. The stub has no
+//! libc, so it runs on every Linux. `build.sh` makes the committed `stub.elf` from this file;
+//! `rocwheel_package::stub` fills in the path.
 
 #![no_std]
 #![no_main]
@@ -16,8 +16,8 @@
 use core::arch::{asm, naked_asm};
 use core::panic::PanicInfo;
 
-/// Path of the target, relative to the stub's directory, ended by a zero byte, behind a mark to
-/// find it by.
+/// Path of the target, relative to the stub's directory, ended by a zero byte. The mark before it
+/// serves to find it.
 const CAPACITY: usize = 512;
 const MARK: usize = 16;
 
@@ -41,7 +41,7 @@ const READLINK: usize = 89;
 
 const ENAMETOOLONG: usize = 36;
 
-/// The kernel starts here, with the argument count at the top of the stack and the vectors above
+/// The entry point. The argument count is at the top of the stack, and the vectors are above
 /// it.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
@@ -79,7 +79,7 @@ unsafe extern "C" fn run(stack: *const usize) -> ! {
         }
         end += 1;
     }
-    // SAFETY: the path ends in a zero byte, the vectors are those the kernel made for this process.
+    // SAFETY: the path ends in a zero byte, the kernel made the vectors for this process.
     let answer = unsafe { system_call(EXECVE, path.as_ptr() as usize, arguments as usize, environment as usize) };
     fail(b"could not exec ", path.get(..end).unwrap_or(&[]), answer.wrapping_neg())
 }
@@ -102,10 +102,10 @@ fn fail(attempt: &[u8], path: &[u8], errno: usize) -> ! {
     loop {}
 }
 
-/// The kernel's answer; an error is the negated errno.
+/// Returns the result of a system call; an error is the negated errno.
 ///
 /// # Safety
-/// The arguments are what the system call wants, see its manual page.
+/// The arguments must be those in the manual page of the system call.
 unsafe fn system_call(number: usize, first: usize, second: usize, third: usize) -> usize {
     let answer;
     // SAFETY: the kernel changes rax, rcx and r11 only.

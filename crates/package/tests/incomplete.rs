@@ -1,4 +1,4 @@
-//! `--drop-incomplete`: what is whole is shipped, and only that is promised.
+//! `--drop-incomplete`: complete packages are shipped, and only they are offered.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,7 +19,7 @@ fn build() -> Build {
     build
 }
 
-/// A library of the artifact that needs one that nothing provides.
+/// Adds a library to the artifact that needs a library which nothing provides.
 fn needing(build: &Build, artifact: &str, path: &str) {
     let other = build.output().with_extension("elsewhere");
     fs_err::create_dir_all(&other).unwrap();
@@ -97,7 +97,7 @@ fn libraries_take_their_device_packages_with_them() {
     assert!(!members.iter().any(|path| path.contains("librocblas")), "{members:?}");
 }
 
-/// The message names the first files, the plan and what `--json` prints of the error all of them.
+/// The message names the first files; the plan and the JSON form of the error list all of them.
 #[test]
 fn a_library_that_many_need_is_named_with_all_of_them() {
     let build = build();

@@ -83,7 +83,7 @@ fn split_code_needs_a_runtime_that_reads_it() {
 #[test]
 fn split_code_is_known_by_its_wrappers() {
     let build = minimal();
-    // What `rocwheel split` leaves: no section of its own, wrappers with the magic HIPK.
+    // The result of `rocwheel split`: no section of its own, but wrappers with the magic HIPK.
     let code = r#"
         __attribute__((section(".hip_fatbin"), aligned(4096))) const char code[64] =
             "\x82\xab" "kernel_name\xa1" "a\xb2" "kpack_search_paths\x91\xa1" "b";

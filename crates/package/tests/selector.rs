@@ -1,5 +1,5 @@
-//! The selector: what Rust writes into it agrees with what its own backend computes where it is
-//! installed.
+//! The selector: the files that Rust writes into it agree with those that its own backend computes
+//! at installation.
 
 #![allow(clippy::unwrap_used)]
 
@@ -23,7 +23,7 @@ fn build(targets: &[&str]) -> Build {
     build
 }
 
-/// Unpacks the selector of the set and lets its backend write its generated files anew beside it.
+/// Unpacks the selector of the set and lets its backend write the generated files again beside it.
 fn unpacked(build: &Build, request: &Request, into: &Path) {
     build.package(request).unwrap();
     let archive = fs_err::read(build.dist().join(format!("{FOLDER}.tar.gz"))).unwrap();
@@ -94,7 +94,7 @@ fn a_set_that_another_run_completes_for_windows() {
     );
     assert_eq!(extras["device-gfx1100"], ["rocm-sdk-device-gfx1100==10.1.0a20260822"]);
     assert_eq!(extras["device-gfx1103"], ["rocm-sdk-device-gfx1103==10.1.0a20260822; sys_platform == \"win32\""]);
-    // The first that both systems have is the default.
+    // The first family that both systems have is the default.
     assert_eq!(extras["device"], ["rocm-sdk-device-gfx1100==10.1.0a20260822"]);
     assert_eq!(plan.targets, ["gfx942", "gfx1100"], "nothing is packaged for Windows");
 
@@ -112,7 +112,7 @@ fn a_set_of_both_systems() {
     windows.dll("core-hip_lib_generic", "bin/amdhip64_7.dll", &[]);
     linux.program("rocprofiler-systems_run_generic", "bin/rocprof-sys-run", "return 0;", &[]);
     agree(&linux, &linux.request_with(&windows));
-    // Without device packages, and without libraries, for Windows.
+    // The artifacts for Windows have no device packages and no libraries.
     windows.file("blas_lib_gfx1151", "bin/rocblas/library/K_gfx1151.co", "code");
     windows.dll("rand_lib_generic", "bin/rocrand.dll", &[]);
     let request = linux.request_with(&windows);
@@ -157,8 +157,8 @@ fn every_python_file_is_embedded() {
             let name = path.file_name().unwrap().to_str().unwrap().to_owned();
             let below = path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
             if path.is_dir() {
-                // What a repair writes into wheels of others is embedded by the crate `audit`, with
-                // its own tests.
+                // The crate `audit` embeds the files that a repair writes into foreign wheels, and
+                // has separate tests for them.
                 if below != "tests" && below != "wheel-repair" && name != "__pycache__" {
                     pending.push(path);
                 }
@@ -205,7 +205,8 @@ fn a_wheel_is_the_same_everywhere() {
     assert!(!support::members(&path).keys().any(|name| name.contains("rocm_build") || name.starts_with("src/")));
     assert_eq!(plan.selectors.len(), 1);
 
-    // Both: each in its place, and the one that is no longer asked for is removed.
+    // With both forms, each is in its own folder, and the old file that is no longer requested is
+    // removed.
     let both = Request { selectors: vec![SelectorForm::Sdist, SelectorForm::Wheel], ..build.request() };
     let (_, outcome) = build.package(&both).unwrap();
     assert_eq!(outcome.removed, ["dist/rocm-10.1.0a20260822-py3-none-any.whl"]);

@@ -10,7 +10,7 @@ use support::{Build, members, tar_members, text};
 
 const VERSION: &str = "10.1.0a20260822";
 
-/// The libraries, links and tools of appendix A.6, and two targets.
+/// Creates the libraries, links and tools of appendix A.6, and two targets.
 fn build() -> Build {
     let build = Build::split();
     let core = "core-hip_lib_generic";
@@ -33,7 +33,7 @@ fn build() -> Build {
     build.file("core-hip_dev_generic", "lib/cmake/hip/hip-config.cmake", "# hip\n");
     build.program("amd-llvm_run_generic", "lib/llvm/bin/clang-20", "return 0;", &[]);
     build.link("amd-llvm_run_generic", "lib/llvm/bin/clang", "clang-20");
-    // A link into another artifact: today's tool drops it.
+    // This is a link into another artifact, which TheRock's current tool drops.
     build.link("base_run_generic", "bin/amdclang", "../lib/llvm/bin/clang");
     let hip = build.place(core, "lib/libamdhip64.so.7.1.0");
     build.library("blas_lib_generic", "lib/librocblas.so.5", Some("librocblas.so.5"), &[hip.to_str().unwrap()]);
@@ -156,7 +156,7 @@ fn device_wheels_own_nothing_that_another_wheel_owns() {
     );
 }
 
-/// As TheRock's own test of installed packages has it: the devel tree is a superset of the
+/// TheRock's own test of installed packages demands that the devel tree is a superset of the
 /// libraries' folder.
 #[test]
 fn every_file_of_the_libraries_folder_is_in_the_devel_tree() {

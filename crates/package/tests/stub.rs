@@ -1,5 +1,5 @@
-//! The exec stub as a process: made from its source, through links, in chains, with arguments, and
-//! when it cannot.
+//! The exec stub as a process: built from its source, through links, in chains, with arguments, and
+//! in cases where it must fail.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
@@ -24,8 +24,8 @@ fn write_program(path: &Path, bytes: &[u8]) -> PathBuf {
     path.to_owned()
 }
 
-/// A copy of /bin/sh (its real file, so that nothing of the system's layout matters), the target of
-/// the chains.
+/// Copies the real file behind /bin/sh, independent of the system's layout, as the target of the
+/// chains.
 fn install_shell(path: &Path) {
     write_program(path, &fs_err::read(fs_err::canonicalize("/bin/sh").unwrap()).unwrap());
 }
@@ -74,7 +74,8 @@ fn links_to_a_stub_work_from_anywhere() {
     symlink("shortcut", &second).unwrap();
     assert_eq!(say(&second, "elsewhere"), "zero,one two,,green,elsewhere");
 
-    // Found through PATH, the kernel knows the place although the first argument does not tell it.
+    // For a program found through PATH, the kernel knows the path although the first argument does
+    // not contain it.
     let output = Command::new("clang").args(["-c", "echo $0"]).env("PATH", program.parent().unwrap()).output().unwrap();
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "clang\n");
 }
@@ -136,7 +137,7 @@ fn stub_is_what_its_source_makes() {
         assert!(built == committed, "run crates/package/stub/build.sh and commit what it makes");
     }
 
-    // Another release of rustc may make other bytes; what they do is the same.
+    // Another release of rustc may produce other bytes, but they do the same.
     install_shell(&temporary.path().join("shell"));
     let mut program = built;
     let mark = b"\x7frocwheel-target";

@@ -1,5 +1,5 @@
-//! `--python-templates`: packages with the Python of templates in TheRock's layout, made here of
-//! our own words.
+//! `--python-templates`: packages with the Python code of templates in TheRock's layout; the
+//! templates are written here.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,8 +11,8 @@ use std::process::Command;
 use rocwheel_package::{Request, SelectorForm};
 use support::{Build, members, text};
 
-/// The interface of appendix B.2 of the specification, as small as it can be; functions take what
-/// today's take.
+/// The interface of appendix B.2 of the specification in its smallest form; the functions have the
+/// arguments of the current templates.
 const DIST_INFO: &str = r#"
 ALL_PACKAGES = {}
 

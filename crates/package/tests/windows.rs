@@ -1,5 +1,5 @@
 //! Packages for Windows: alone, and together with those for Linux. The libraries are made by clang
-//! and lld; nothing of them runs here.
+//! and lld; none of them runs here.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,13 +7,14 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use rocwheel_package::{Error, Incompletes, Request, Shape, System};
+use rocwheel_package::{Error, Incompletes, Request, Shape};
 use rocwheel_report::Hint as _;
+use rocwheel_wheel::Platform;
 use support::{Build, members, tar_members, text};
 
 const VERSION: &str = "10.1.0a20260822";
 
-/// A build for Windows as TheRock lays it out: libraries in `bin`, import libraries in `lib`.
+/// Creates a build for Windows in TheRock's layout: libraries in `bin`, import libraries in `lib`.
 fn windows() -> Build {
     let build = Build::split();
     build.dll("core-hip_lib_generic", "bin/amdhip64_7.dll", &["KERNEL32.dll", "amd_comgr0701.dll"]);
@@ -30,7 +31,7 @@ fn windows() -> Build {
     build
 }
 
-/// The same for Linux, with one target more and a profiler.
+/// Creates the same build for Linux, with one more target and a profiler.
 fn linux() -> Build {
     let build = Build::split();
     build.library("amd-llvm_lib_generic", "lib/libamd_comgr.so.3", Some("libamd_comgr.so.3"), &[]);
@@ -55,7 +56,7 @@ fn wheel(build: &Build, start: &str, tag: &str) -> std::path::PathBuf {
 fn a_build_for_windows_is_known_by_its_files() {
     let build = windows();
     let (plan, _) = build.package(&build.request()).unwrap();
-    assert_eq!(plan.systems, BTreeMap::from([(System::Windows, vec!["gfx1100".to_owned()])]));
+    assert_eq!(plan.systems, BTreeMap::from([(Platform::Windows, vec!["gfx1100".to_owned()])]));
     assert_eq!(
         build.dist_names(),
         [
@@ -115,8 +116,8 @@ fn both_systems_have_one_selector() {
     let (linux, windows) = (linux(), windows());
     let (plan, outcome) = linux.package(&linux.request_with(&windows)).unwrap();
     let all = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-    assert_eq!(plan.systems[&System::Linux], all(&["gfx942", "gfx1100"]));
-    assert_eq!(plan.systems[&System::Windows], all(&["gfx1100"]));
+    assert_eq!(plan.systems[&Platform::Linux], all(&["gfx942", "gfx1100"]));
+    assert_eq!(plan.systems[&Platform::Windows], all(&["gfx1100"]));
     assert_eq!(plan.targets, all(&["gfx942", "gfx1100"]));
     assert_eq!(plan.selectors.len(), 1);
     let names: Vec<&str> = outcome.packages.iter().map(|package| package.path.as_str()).collect();
@@ -133,7 +134,7 @@ fn both_systems_have_one_selector() {
     ] {
         assert_eq!(extras[extra], [expected], "{extra}");
     }
-    // Every package says the same of the set, whatever it is for (spec 2.4).
+    // Every package describes the set in the same way, whatever system it is for (spec 2.4).
     let said = |tag: &str| text(&wheel(&linux, "rocm_sdk_core", tag), "rocm_sdk_core/_dist_info.py");
     assert_eq!(said("manylinux"), said("win_amd64"));
     let said = said("win_amd64");
@@ -155,8 +156,8 @@ fn the_sets_of_two_systems_are_two() {
     let mut folder = rocwheel_package::OutputFolder::open(&request.output).unwrap();
     let prepared = rocwheel_package::prepare(&plan, &request, &mut folder, &rocwheel_report::Silent).unwrap();
     let sets = prepared.sets(&folder);
-    let counts: Vec<(System, usize)> = sets.iter().map(|set| (set.system, set.wheels.len())).collect();
-    assert_eq!(counts, [(System::Linux, 6), (System::Windows, 4)]);
+    let counts: Vec<(Platform, usize)> = sets.iter().map(|set| (set.system, set.wheels.len())).collect();
+    assert_eq!(counts, [(Platform::Linux, 6), (Platform::Windows, 4)]);
 }
 
 #[test]
@@ -179,12 +180,12 @@ fn what_is_asked_for_counts_where_it_is_asked_for() {
     assert!(matches!(&error, Error::MissingTargets { targets, .. } if targets == &["gfx1101", "gfx1102"]), "{error}");
     let dropped = Request { incompletes: Incompletes::Drop, ..fitting };
     let plan = linux.plan(&dropped).unwrap();
-    assert_eq!(plan.systems[&System::Windows], ["gfx1100"]);
+    assert_eq!(plan.systems[&Platform::Windows], ["gfx1100"]);
     let left: Vec<&str> = plan.incomplete.iter().map(|row| row.package.as_str()).collect();
     assert_eq!(left, ["rocm-sdk-device-gfx1101", "rocm-sdk-device-gfx1102"]);
     assert!(plan.incomplete[0].reasons[0].ends_with("for Windows"), "{:?}", plan.incomplete);
 
-    // Windows alone: what another run packages for Linux is offered.
+    // For Windows alone, the targets that another run packages for Linux are offered too.
     let alone = Request { linux_targets: vec!["gfx942".into()], ..windows.request() };
     let plan = windows.plan(&alone).unwrap();
     assert_eq!(plan.targets, ["gfx1100"]);
@@ -229,14 +230,14 @@ fn each_family_has_the_packages_of_both_systems() {
 fn files_of_the_other_system_are_refused_by_name() {
     let build = windows();
     build.library("blas_lib_generic", "lib/librocblas.so.5", Some("librocblas.so.5"), &[]);
-    let explicit = Request { system: Some(System::Windows), ..build.request() };
+    let explicit = Request { system: Some(Platform::Windows), ..build.request() };
     let error = build.plan(&explicit).unwrap_err();
-    let Error::Foreign { system: System::Windows, paths, .. } = &error else { panic!("{error}") };
+    let Error::Foreign { system: Platform::Windows, paths, .. } = &error else { panic!("{error}") };
     assert_eq!(paths, &["blas_lib_generic/blas/stage/lib/librocblas.so.5"]);
     assert!(error.hint().unwrap().contains("a build for Linux"), "{:?}", error.hint());
-    // By its files it would be for Linux, where these are out of place.
+    // Judged by their files, these artifacts are for Linux, in which the added files are foreign.
     let error = build.plan(&build.request()).unwrap_err();
-    let Error::Foreign { system: System::Linux, .. } = &error else { panic!("{error}") };
+    let Error::Foreign { system: Platform::Linux, .. } = &error else { panic!("{error}") };
     let message = error.to_string();
     assert!(message.contains("6 files for Windows: `") && message.contains("bin/amd_comgr0701.dll`"), "{message}");
     assert!(message.ends_with(" and 3 more"), "{message}");
@@ -244,11 +245,11 @@ fn files_of_the_other_system_are_refused_by_name() {
     assert!(rows.len() == 6 && rows.iter().any(|path| path.ends_with("/bin/amd_comgr0701.dll")), "{rows:?}");
 
     let (linux, windows) = (linux(), self::windows());
-    // Launchers in a Python package are nobody's mistake.
+    // Launchers in a Python package are not a mistake.
     let site = "lib/python/site-packages/distlib/t64.exe";
     linux.exe("rocprofiler-sdk_run_generic", site, &[]);
     linux.plan(&linux.request()).unwrap();
-    // Windows' artifacts for Linux's.
+    // The artifacts for Windows and Linux are swapped.
     let swapped = Request {
         artifacts: windows.artifacts(),
         windows_artifacts: Some(linux.artifacts()),
@@ -319,7 +320,7 @@ fn split_code_needs_a_runtime_that_reads_it() {
     let build = windows();
     fs_err::remove_file(build.place("core-kpack_lib_generic", "bin/rocm_kpack.dll")).unwrap();
     let library = build.place("blas_lib_generic", "bin/rocblas.dll");
-    // `objcopy` of LLVM knows PE; the section is the marker of AMD's tool (kpack spec 3).
+    // LLVM's `objcopy` supports PE; the section is the marker of AMD's tool (kpack spec 3).
     let marker = build.output().with_extension("marker");
     fs_err::write(&marker, "x").unwrap();
     let add = format!("--add-section=.kpackrf={}", marker.display());
@@ -337,8 +338,8 @@ fn a_damaged_library_is_named_and_other_files_may_begin_as_they_like() {
     let library = build.place("blas_lib_generic", "bin/rocblas.dll");
     let whole = fs_err::read(&library).unwrap();
     let start = u32::from_le_bytes(whole[0x3c..0x40].try_into().unwrap()) as usize;
-    // The directory of imports is the second behind the optional header's 112 bytes; its signature
-    // and header are 24.
+    // The import directory is the second entry behind the 112 bytes of the optional header;
+    // signature and file header take 24 bytes.
     let imports = start + 24 + 112 + 8;
     for (place, bytes) in [(imports, 0x7fff_ffff_u32), (imports, 1)] {
         let mut damaged = whole.clone();
@@ -352,7 +353,7 @@ fn a_damaged_library_is_named_and_other_files_may_begin_as_they_like() {
         let error = build.plan(&build.request()).unwrap_err();
         assert!(matches!(&error, Error::Elf { path, .. } if *path == library), "{error}");
     }
-    // Without imports it is a library all the same.
+    // Without imports it is still a library.
     let mut none = whole.clone();
     none[imports..imports + 8].fill(0);
     fs_err::write(&library, &none).unwrap();

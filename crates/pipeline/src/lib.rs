@@ -1,5 +1,5 @@
-//! Input: units of work in order. Output: their results, made in parallel on rayon's pool and
-//! handed over in the same order, with a bounded number of units between start and hand-over.
+//! Input: units of work in order. Output: their results, produced in parallel on rayon's pool and
+//! delivered in the same order, with a bounded number of units in progress.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -8,19 +8,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
-/// How long a worker of the pool that has nothing else to do sleeps between two looks at the
-/// results.
+/// Time that an idle worker of the pool sleeps between two looks at the results.
 const NAP: Duration = Duration::from_micros(200);
 
 /// Runs `work` on every unit in the pool and `consume` on every result, in order, on the calling
-/// thread. The first error in order, of `work` or of `consume`, ends it and is returned; units that
-/// were begun are waited for. A panic of `work` is passed on.
+/// thread. Stops at the first error in order, of `work` or of `consume`, waits for the units that
+/// have begun, and returns the error. A panic of `work` is passed on.
 ///
-/// `units` is asked for the next unit on the calling thread, and only when there is room: no more
-/// than two units for each thread of the pool are between start and `consume`, so memory is bounded
-/// by what two units a thread hold.
+/// `units` is asked for the next unit on the calling thread, and only when there is room: at most
+/// two units per thread of the pool are between start and `consume`. This bounds the memory.
 ///
-/// The calling thread may itself be a worker of the pool: while it waits it works, so whole files
+/// The calling thread may itself be a worker of the pool. It works while it waits, so whole files
 /// can be written in parallel with no more threads than the pool has.
 ///
 /// ```
@@ -43,12 +41,12 @@ where
     T: Send,
     E: Send,
 {
-    // Two units a thread: one that is worked on and one that waits for its turn to be written.
+    // Two units per thread: one that is being worked on and one that waits to be consumed.
     let window = 2 * rayon::current_num_threads();
     let mut units = units.fuse();
     let Some(first) = units.next() else { return Ok(()) };
-    // One unit alone is worked on here: waking a thread of the pool and waiting for it takes longer
-    // than a small one.
+    // A single unit is processed here: to wake a thread of the pool and wait for it takes longer
+    // than a small unit.
     let Some(second) = units.next() else { return work(first).and_then(consume) };
     let mut units = [first, second].into_iter().chain(units);
     let cancelled = AtomicBool::new(false);
@@ -66,7 +64,7 @@ where
                 scope.spawn(move |_| {
                     if !cancelled.load(Ordering::Relaxed) {
                         let outcome = catch_unwind(AssertUnwindSafe(|| work(unit)));
-                        // The receiver is gone after an error; then nobody wants the result.
+                        // The receiver is gone after an error. The result is not needed then.
                         let _ = sender.send((index, outcome));
                     }
                 });
@@ -100,8 +98,8 @@ where
 
 type Outcome<T, E> = Result<Result<T, E>, Box<dyn Any + Send>>;
 
-/// The next result. A worker of the pool runs other jobs meanwhile, else all workers could wait for
-/// each other.
+/// The next result. A worker of the pool runs other jobs while it waits; otherwise all workers
+/// could wait for each other.
 fn receive<T>(receiver: &Receiver<T>) -> T {
     loop {
         match receiver.try_recv() {

@@ -4,36 +4,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use crate::cell::minor;
+use crate::cell::{Platform, minor};
 use crate::error::Error;
 use crate::recipe::{Layer, Recipe};
 use rocwheel_report::suggestion;
+use rocwheel_source::Project;
 
-const RECIPES: [(&str, &str); 7] = [
-    ("recipes/apex.toml", include_str!("../../../recipes/apex.toml")),
-    ("recipes/flash-attn.toml", include_str!("../../../recipes/flash-attn.toml")),
-    ("recipes/magma.toml", include_str!("../../../recipes/magma.toml")),
-    ("recipes/torch.toml", include_str!("../../../recipes/torch.toml")),
-    ("recipes/torchaudio.toml", include_str!("../../../recipes/torchaudio.toml")),
-    ("recipes/torchvision.toml", include_str!("../../../recipes/torchvision.toml")),
-    ("recipes/triton.toml", include_str!("../../../recipes/triton.toml")),
-];
-
-const LAYERS: [(&str, &str); 2] = [
-    ("compilers", include_str!("../../../recipes/layers/compilers.toml")),
-    ("rocm", include_str!("../../../recipes/layers/rocm.toml")),
-];
+// `RECIPES` and `LAYERS`: the paths and texts of the files in `recipes/`, listed by build.rs.
+include!(concat!(env!("OUT_DIR"), "/recipes.rs"));
 
 /// All recipes, with what they share.
 #[derive(Debug, Clone)]
 pub struct Book {
-    recipes: BTreeMap<String, Entry>,
+    recipes: BTreeMap<String, BookEntry>,
     layers: BTreeMap<String, Layer>,
 }
 
 /// A recipe and where it is from.
 #[derive(Debug, Clone)]
-pub struct Entry {
+pub struct BookEntry {
     /// What errors call the file.
     pub path: String,
     /// Its text.
@@ -60,11 +49,12 @@ impl Book {
     /// None: a test reads them.
     pub fn built_in() -> Result<Book, Error> {
         let mut book = Book { recipes: BTreeMap::new(), layers: BTreeMap::new() };
-        for (name, text) in LAYERS {
-            book.layers.insert(name.to_owned(), Layer::parse(text, &format!("recipes/layers/{name}.toml"))?);
+        for (path, text) in LAYERS {
+            let name = Path::new(path).file_stem().unwrap_or_default().to_string_lossy();
+            book.layers.insert(name.into_owned(), Layer::parse(text, path)?);
         }
         for (path, text) in RECIPES {
-            book.insert(path.to_owned(), text.to_owned(), Author::Us)?;
+            book.insert((*path).to_owned(), (*text).to_owned(), Author::Us)?;
         }
         Ok(book)
     }
@@ -107,12 +97,12 @@ impl Book {
             return Err(Error::Malformed { path, line: None, reason, hint: Some(hint) });
         }
         let name = recipe.name.clone();
-        self.recipes.insert(name.clone(), Entry { path, text, recipe, author });
+        self.recipes.insert(name.clone(), BookEntry { path, text, recipe, author });
         Ok(name)
     }
 
     /// All recipes by name, sorted.
-    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+    pub fn entries(&self) -> impl Iterator<Item = &BookEntry> {
         self.recipes.values()
     }
 
@@ -120,7 +110,7 @@ impl Book {
     ///
     /// # Errors
     /// When there is none of that name, with the nearest.
-    pub fn get(&self, name: &str) -> Result<&Entry, Error> {
+    pub fn get(&self, name: &str) -> Result<&BookEntry, Error> {
         self.recipes.get(name).ok_or_else(|| Error::Unknown {
             what: "recipe",
             name: name.to_owned(),
@@ -134,7 +124,7 @@ impl Book {
     ///
     /// # Errors
     /// As [`Book::get`]; a version of ROCm that nobody knows.
-    pub fn named<'a>(&'a self, name: &str, rocm: &[String]) -> Result<(&'a Entry, Option<String>), Error> {
+    pub fn named<'a>(&'a self, name: &str, rocm: &[String]) -> Result<(&'a BookEntry, Option<String>), Error> {
         for entry in self.recipes.values() {
             let prefix = entry.recipe.named_by_rocm.as_deref();
             let Some(digits) = prefix.and_then(|prefix| name.strip_prefix(prefix)) else { continue };
@@ -156,6 +146,17 @@ impl Book {
         Ok((self.get(name)?, None))
     }
 
+    /// The recipes that `all` builds on a platform, sorted by name.
+    pub fn part_of_all(&self, platform: Platform) -> impl Iterator<Item = &Recipe> {
+        let recipes = self.recipes.values().map(|entry| &entry.recipe);
+        recipes.filter(move |recipe| recipe.part_of_all && recipe.platforms.contains(&platform))
+    }
+
+    /// The projects that recipes describe themselves.
+    pub fn projects(&self) -> impl Iterator<Item = &Project> {
+        self.recipes.values().filter_map(|entry| entry.recipe.project.as_ref())
+    }
+
     pub(crate) fn layer(&self, name: &str) -> Option<&Layer> {
         self.layers.get(name)
     }
@@ -165,9 +166,9 @@ impl Book {
     ///
     /// # Errors
     /// Recipes that do not exist, and circles.
-    pub fn order(&self, names: &[String]) -> Result<Vec<&Entry>, Error> {
+    pub fn order(&self, names: &[String]) -> Result<Vec<&BookEntry>, Error> {
         let wanted: BTreeSet<&str> = names.iter().map(String::as_str).collect();
-        let mut order: Vec<&Entry> = Vec::new();
+        let mut order: Vec<&BookEntry> = Vec::new();
         let mut path = Vec::new();
         for name in names {
             self.visit(name, &wanted, &mut path, &mut order)?;
@@ -180,7 +181,7 @@ impl Book {
         name: &str,
         wanted: &BTreeSet<&str>,
         path: &mut Vec<String>,
-        order: &mut Vec<&'a Entry>,
+        order: &mut Vec<&'a BookEntry>,
     ) -> Result<(), Error> {
         let entry = self.get(name)?;
         if order.iter().any(|done| done.recipe.name == name) {
@@ -237,6 +238,17 @@ mod tests {
         assert_eq!(order, ["triton", "torch", "torchvision", "apex"]);
         assert_eq!(names(&book, &["torchvision"]).unwrap(), ["torchvision"]);
         assert_eq!(names(&book, &["torch-vision"]).unwrap_err().hint().unwrap(), "did you mean `torchvision`?");
+    }
+
+    #[test]
+    fn every_file_in_the_folder_is_built_in() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recipes");
+        let shown = |path: &std::path::PathBuf| format!("recipes/{}", path.file_name().unwrap().display());
+        let there: Vec<String> = files(&folder).unwrap().iter().map(shown).collect();
+        let mut built_in: Vec<String> = Book::built_in().unwrap().entries().map(|entry| entry.path.clone()).collect();
+        built_in.sort();
+        assert_eq!(built_in, there);
+        assert!(there.len() >= 7, "{there:?}");
     }
 
     #[test]

@@ -26,8 +26,8 @@ use crate::executor::{Image, Pull};
 use crate::process::{self, Ended, Finished, Program};
 use crate::surroundings::Surroundings;
 
-pub use container::{Container, Order};
-pub use images::{Images, Wanted};
+pub use container::{Container, ContainerJob};
+pub use images::{ImageQuery, Images};
 pub use mounts::Needs;
 
 /// How long an engine may take to answer a question; a daemon that has just been started takes
@@ -87,7 +87,7 @@ pub struct Engine {
 
 /// What is asked in an image before there is a job.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct ImageContents {
     /// The Python that it has, `3.13`.
     pub python: Option<String>,
     /// Whether the folder that was asked for holds an installed ROCm.
@@ -192,7 +192,7 @@ impl Engine {
         interpreter: Option<&Path>,
         rocm: &Path,
         reporter: &dyn Reporter,
-    ) -> Result<Found, Error> {
+    ) -> Result<ImageContents, Error> {
         const SCRIPT: &str = r#"echo asked
 env | while IFS= read -r line; do printf 'variable=%s\n' "$line"; done
 for name in ${3:-python3 python}; do
@@ -214,7 +214,7 @@ done
         }
         let value = |name: &str| answer.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
         let rocm = value("rocm=");
-        Ok(Found {
+        Ok(ImageContents {
             python: value("python="),
             has_rocm: rocm.is_some(),
             variables: answer

@@ -74,6 +74,20 @@ pub enum Error {
         /// What to do.
         hint: Option<String>,
     },
+    /// GPU targets that do not exist.
+    #[error(transparent)]
+    Rocm(#[from] rocwheel_rocm::Error),
+    /// A file of an installed ROCm is damaged.
+    #[error(transparent)]
+    Artifact(#[from] rocwheel_artifact::Error),
+    /// A source archive could not be downloaded.
+    #[error("{attempt}")]
+    Download {
+        /// What was attempted, with the address.
+        attempt: String,
+        /// Why it failed.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// The archive of the sources.
     #[error(transparent)]
     Archive(#[from] rocwheel_source::Error),
@@ -86,6 +100,9 @@ pub enum Error {
     /// The GPU code of a wheel that was made cannot be split off.
     #[error(transparent)]
     Split(#[from] rocwheel_split::Error),
+    /// A result cannot be moved to its place.
+    #[error(transparent)]
+    Publish(#[from] rocwheel_output::Error),
     /// The audit of what was made did not come to an end.
     #[error(transparent)]
     Audit(#[from] rocwheel_audit::Error),
@@ -120,7 +137,7 @@ pub enum Error {
     },
     /// A step failed.
     #[error("{0}")]
-    Step(Box<Failure>),
+    Step(Box<StepFailure>),
     /// What a build made is not what was to be made.
     #[error("{job} made the wrong thing: {reason}")]
     Output {
@@ -167,7 +184,7 @@ pub enum Error {
         /// Which exit code it deserves.
         exit: Exit,
         /// The step that failed, when it was one.
-        failure: Option<Box<Failure>>,
+        failure: Option<Box<StepFailure>>,
     },
     /// Slurm refuses, or does not answer.
     #[error("{program} says: {said}")]
@@ -195,7 +212,7 @@ pub enum Error {
 
 /// A step that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
+pub struct StepFailure {
     /// Name of the job.
     pub job: String,
     /// Name of the step.
@@ -210,7 +227,7 @@ pub struct Failure {
     pub cause: Option<String>,
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for StepFailure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "step `{}` of {} failed: {}", self.step, self.job, self.reason)?;
         self.tail.iter().try_for_each(|line| write!(formatter, "\n    {line}"))
@@ -223,7 +240,7 @@ fn at_line(line: Option<usize>) -> String {
 
 impl Error {
     /// The step that failed, here or in a container.
-    pub fn failed_step(&self) -> Option<&Failure> {
+    pub fn failed_step(&self) -> Option<&StepFailure> {
         match self {
             Error::Step(failure) => Some(failure),
             Error::Inside { failure, .. } => failure.as_deref(),
@@ -265,6 +282,8 @@ impl Hint for Error {
                 let more = more.as_ref().map(|more| format!("; {more}")).unwrap_or_default();
                 format!("it can be built for {}{more}", known.join(", "))
             }
+            Error::Rocm(error) => return error.hint(),
+            Error::Artifact(error) => return error.hint(),
             Error::Archive(error) => return error.hint(),
             Error::Wheel(error) => return error.hint(),
             Error::Repair(rocwheel_repair::Error::Missing { .. } | rocwheel_repair::Error::Unreachable { .. }) => {
@@ -274,6 +293,7 @@ impl Hint for Error {
             }
             Error::Repair(error) => return error.hint(),
             Error::Split(error) => return error.hint(),
+            Error::Publish(error) => return error.hint(),
             Error::Audit(error) => return error.hint(),
             Error::PythonVersion(error) => return error.hint(),
             Error::NoPython { version, found } => {
@@ -294,7 +314,7 @@ impl Hint for Error {
                 format!("`rocwheel audit {wheel}` shows all; `--no-audit` accepts the wheel")
             }
             Error::Locked { .. } => "wait until it has ended".into(),
-            Error::Io(_) | Error::Interrupted(_) => return None,
+            Error::Io(_) | Error::Interrupted(_) | Error::Download { .. } => return None,
         })
     }
 
@@ -313,10 +333,13 @@ impl Hint for Error {
             Error::Unknown { .. } | Error::Request { .. } | Error::Targets { .. } => Exit::Usage,
             Error::Locked { .. } | Error::Slurm { is_temporary: true, .. } => Exit::TryAgain,
             Error::Inside { exit, .. } => *exit,
+            Error::Rocm(error) => error.exit(),
+            Error::Artifact(error) => error.exit(),
             Error::Archive(error) => error.exit(),
             Error::Wheel(error) => error.exit(),
             Error::Repair(error) => error.exit(),
             Error::Split(error) => error.exit(),
+            Error::Publish(error) => error.exit(),
             Error::Audit(error) => error.exit(),
             Error::PythonVersion(error) => error.exit(),
             _ => Exit::Failed,

@@ -5,13 +5,14 @@ mod settle;
 
 use std::collections::BTreeMap;
 
-use crate::book::{Book, Entry};
+use crate::book::{Book, BookEntry};
 use crate::cell::{Cell, Mode, Release, Repair, SdkKind, Switch};
 use crate::condition::Facts;
 use crate::error::Error;
 use crate::evaluated::{Action, Check, Estimate, Evaluated, More, Provided, Pythons, Sources, Step, Variables};
 use crate::recipe::{
-    self, Contains, Copy, Cost, Environment, OneOrMany, Recipe, Replace, Requirement, Tarball, Text, When,
+    self, Arguments, Contains, Copy, Cost, EnvironmentBlock, MachineRequirement, OneOrMany, Recipe, Replace,
+    StepAction, Tarball, Text, When,
 };
 use names::Names;
 pub(crate) use names::join_targets;
@@ -26,7 +27,7 @@ const OTHER: u64 = 3600;
 /// # Errors
 /// A platform, backend, feature, target or version that the recipe does not have; something that it
 /// needs to know and nobody said; a recipe with conditions or names that do not exist.
-pub fn evaluate(entry: &Entry, book: &Book, cell: &Cell) -> Result<Evaluated, Error> {
+pub fn evaluate(entry: &BookEntry, book: &Book, cell: &Cell) -> Result<Evaluated, Error> {
     let recipe = &entry.recipe;
     let backend = settle::backend(recipe, cell)?;
     let sdk = !recipe.without_sdk.contains(&backend);
@@ -83,7 +84,7 @@ pub fn evaluate(entry: &Entry, book: &Book, cell: &Cell) -> Result<Evaluated, Er
 ///
 /// # Errors
 /// A platform or backend that the recipe does not have; conditions that do not exist.
-pub(crate) fn run_time(entry: &Entry, cell: &Cell) -> Result<BTreeMap<String, String>, Error> {
+pub(crate) fn run_time(entry: &BookEntry, cell: &Cell) -> Result<BTreeMap<String, String>, Error> {
     let (recipe, features) = (&entry.recipe, BTreeMap::new());
     let backend = settle::backend(recipe, cell)?;
     let facts = Facts { path: &entry.path, cell, backend: &backend, backends: &recipe.backends, features: &features };
@@ -100,11 +101,11 @@ fn variables_at_run_time(recipe: &Recipe, facts: &Facts<'_>) -> Result<BTreeMap<
     Ok(variables)
 }
 
-fn requirements(recipe: &Recipe, facts: &Facts<'_>) -> Result<Vec<Requirement>, Error> {
+fn requirements(recipe: &Recipe, facts: &Facts<'_>) -> Result<Vec<MachineRequirement>, Error> {
     let mut all = Vec::new();
     for requirement in &recipe.requirements {
         if facts.hold(&requirement.when)? {
-            all.push(Requirement { when: When::default(), ..requirement.clone() });
+            all.push(MachineRequirement { when: When::default(), ..requirement.clone() });
         }
     }
     Ok(all)
@@ -113,13 +114,7 @@ fn requirements(recipe: &Recipe, facts: &Facts<'_>) -> Result<Vec<Requirement>, 
 fn cost(recipe: &Recipe, facts: &Facts<'_>) -> Result<Cost, Error> {
     for rule in &recipe.costs {
         if facts.hold(&rule.when)? {
-            let time = match rule.time.as_deref().map(|text| (text, crate::duration::parse(text))) {
-                None => None,
-                Some((_, Some(time))) => Some(time.as_secs()),
-                Some((text, None)) => {
-                    return Err(Error::malformed(facts.path, format!("`{text}` is no time: write `90m` or `6h`")));
-                }
-            };
+            let time = rule.time.map(|time| time.as_secs());
             return Ok(Cost { memory_per_job: rule.memory_per_job, disk: rule.disk, cpus: rule.cpus, time });
         }
     }
@@ -168,7 +163,7 @@ impl Evaluator<'_> {
         recipe: &'b Recipe,
         book: &'b Book,
         sdk: bool,
-    ) -> impl Iterator<Item = (&'b [Environment], &'b [recipe::Step], &'b [recipe::Step])> {
+    ) -> impl Iterator<Item = (&'b [EnvironmentBlock], &'b [recipe::RecipeStep], &'b [recipe::RecipeStep])> {
         let layers = recipe.layers.iter().filter_map(|name| book.layer(name)).filter(move |layer| sdk || !layer.sdk);
         let layers = layers.map(|layer| (&layer.environment[..], &layer.steps[..], &layer.finish[..]));
         layers.chain([(&recipe.environment[..], &recipe.steps[..], &recipe.finish[..])])
@@ -239,7 +234,7 @@ impl Evaluator<'_> {
         }))
     }
 
-    fn apply(&self, written: &[recipe::Step], steps: &mut Vec<Step>) -> Result<(), Error> {
+    fn apply(&self, written: &[recipe::RecipeStep], steps: &mut Vec<Step>) -> Result<(), Error> {
         for step in written {
             if !self.facts.hold(&step.when)? {
                 // Names that do not exist are an error wherever they stand.
@@ -253,7 +248,7 @@ impl Evaluator<'_> {
         Ok(())
     }
 
-    fn step(&self, step: &recipe::Step) -> Result<Step, Error> {
+    fn step(&self, step: &recipe::RecipeStep) -> Result<Step, Error> {
         let mut provided = Vec::new();
         if let Some(path) = &step.exists {
             provided.push(Provided::Exists(self.text(path)?));
@@ -264,8 +259,8 @@ impl Evaluator<'_> {
         if let Some(name) = &step.if_variable {
             provided.push(Provided::Variable(name.clone()));
         }
-        let timeout = step.timeout.as_deref().and_then(crate::duration::parse).map(|time| time.as_secs());
-        let otherwise = if step.run.is_some() { RUN } else { OTHER };
+        let timeout = step.timeout.map(|time| time.as_secs());
+        let otherwise = if matches!(step.action, StepAction::Run { .. }) { RUN } else { OTHER };
         Ok(Step {
             name: step.name.clone(),
             provided,
@@ -273,54 +268,53 @@ impl Evaluator<'_> {
             timeout: timeout.unwrap_or(otherwise),
             set: self.values(&step.set)?,
             may_fail: step.may_fail,
-            action: self.action(step)?,
+            action: self.action(&step.action)?,
         })
     }
 
-    fn action(&self, step: &recipe::Step) -> Result<Action, Error> {
-        let text = |text: &Text| Ok::<_, Error>(Text { path: self.text(&text.path)?, text: self.text(&text.text)? });
-        if let Some(command) = &step.run {
-            let mut more = Vec::new();
-            for arguments in &step.arguments {
-                if self.facts.hold(&arguments.when)? {
-                    let contains = arguments.contains.as_ref().map(|contains| {
-                        let path = self.text(&contains.path)?;
-                        Ok::<_, Error>(Provided::Contains(Contains { path, text: contains.text.clone() }))
-                    });
-                    more.push(More { provided: contains.transpose()?, arguments: self.texts(&arguments.add)? });
-                }
+    fn action(&self, action: &StepAction) -> Result<Action, Error> {
+        Ok(match action {
+            StepAction::Run { command, arguments, expect } => {
+                Action::Run { command: self.texts(command)?, more: self.more(arguments)?, expect: expect.clone() }
             }
-            let expect = step.expect.clone();
-            return Ok(Action::Run { command: self.texts(command)?, more, expect });
+            StepAction::Install { requirements, index } => {
+                let index = index.as_deref().map(|index| self.text(index)).transpose()?;
+                Action::Install { requirements: self.texts(requirements)?, index }
+            }
+            StepAction::Uninstall(names) => Action::Uninstall(self.texts(names)?),
+            StepAction::Write(file) => Action::Write(self.file(file)?),
+            StepAction::Append(file) => Action::Append(self.file(file)?),
+            StepAction::Copy(copy) => {
+                let (from, to) = (self.text(&copy.from)?, self.text(&copy.to)?);
+                Action::Copy(Copy { from, to, ..copy.clone() })
+            }
+            StepAction::Remove(paths) => Action::Remove(self.texts(paths)?),
+            StepAction::Replace(replace) => {
+                let (path, with) = (self.text(&replace.path)?, self.text(&replace.with)?);
+                Action::Replace(Replace { path, pattern: replace.pattern.clone(), with })
+            }
+            StepAction::Script(path) => Action::Script(self.text(path)?),
+        })
+    }
+
+    fn file(&self, file: &Text) -> Result<Text, Error> {
+        Ok(Text { path: self.text(&file.path)?, text: self.text(&file.text)? })
+    }
+
+    /// The arguments whose conditions on the cell hold.
+    fn more(&self, all: &[Arguments]) -> Result<Vec<More>, Error> {
+        let mut more = Vec::new();
+        for arguments in all {
+            if !self.facts.hold(&arguments.when)? {
+                continue;
+            }
+            let contains = arguments.contains.as_ref().map(|contains| {
+                let path = self.text(&contains.path)?;
+                Ok::<_, Error>(Provided::Contains(Contains { path, text: contains.text.clone() }))
+            });
+            more.push(More { provided: contains.transpose()?, arguments: self.texts(&arguments.add)? });
         }
-        if let Some(requirements) = &step.install {
-            let index = step.index.as_deref().map(|index| self.text(index)).transpose()?;
-            return Ok(Action::Install { requirements: self.texts(requirements)?, index });
-        }
-        if let Some(names) = &step.uninstall {
-            return Ok(Action::Uninstall(self.texts(names)?));
-        }
-        if let Some(file) = &step.write {
-            return Ok(Action::Write(text(file)?));
-        }
-        if let Some(file) = &step.append {
-            return Ok(Action::Append(text(file)?));
-        }
-        if let Some(copy) = &step.copy {
-            let (from, to) = (self.text(&copy.from)?, self.text(&copy.to)?);
-            return Ok(Action::Copy(Copy { from, to, ..copy.clone() }));
-        }
-        if let Some(paths) = &step.remove {
-            return Ok(Action::Remove(self.texts(paths)?));
-        }
-        if let Some(replace) = &step.replace {
-            let (path, with) = (self.text(&replace.path)?, self.text(&replace.with)?);
-            return Ok(Action::Replace(Replace { path, pattern: replace.pattern.clone(), with }));
-        }
-        match &step.script {
-            Some(path) => Ok(Action::Script(self.text(path)?)),
-            None => Err(Error::malformed(self.facts.path, format!("step `{}` does nothing", step.name))),
-        }
+        Ok(more)
     }
 
     fn checks(&self, recipe: &Recipe) -> Result<Vec<Check>, Error> {
@@ -372,7 +366,7 @@ impl Evaluator<'_> {
 ///
 /// # Errors
 /// The first that cannot be evaluated.
-pub fn check(entry: &Entry, book: &Book) -> Result<usize, Error> {
+pub fn check(entry: &BookEntry, book: &Book) -> Result<usize, Error> {
     let recipe = &entry.recipe;
     for name in
         recipe.after.iter().chain(conditions(recipe).filter(|(key, _)| *key == "with").flat_map(|(_, of)| of.all()))
@@ -410,7 +404,7 @@ pub fn check(entry: &Entry, book: &Book) -> Result<usize, Error> {
 }
 
 /// Evaluates a cell for every kind of ROCm, release and mode; gives how many that were.
-fn check_kinds(entry: &Entry, book: &Book, cell: &Cell) -> Result<usize, Error> {
+fn check_kinds(entry: &BookEntry, book: &Book, cell: &Cell) -> Result<usize, Error> {
     let (kinds, releases, modes) = ([SdkKind::Packages, SdkKind::Prefix], Release::NAMES, Mode::NAMES);
     for sdk in kinds {
         for release in releases {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cell::{Cell, ChosenBy, Switch};
 use crate::executor::ImagePackages;
-use crate::recipe::{Contains, Copy, Cost, Output, Replace, Requirement, Text, VersionFile, WorkOn};
+use crate::recipe::{Contains, Copy, Cost, MachineRequirement, Output, Replace, SourceVersionFile, Text, WorkOn};
 use crate::substitute::literal;
 
 /// What is built, in one cell.
@@ -56,7 +56,7 @@ pub struct Evaluated {
     pub run_time: BTreeMap<String, String>,
     /// Requirements that the machine has to meet, checked before the first stage.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub requirements: Vec<Requirement>,
+    pub requirements: Vec<MachineRequirement>,
     /// What it takes.
     pub cost: Cost,
     /// How many files will be compiled.
@@ -96,7 +96,7 @@ pub struct Sources {
     /// In the checkout, or in a copy.
     pub work_on: WorkOn,
     /// Where they say their version.
-    pub version_file: Option<VersionFile>,
+    pub version_file: Option<SourceVersionFile>,
 }
 
 /// GPU targets.

@@ -21,20 +21,23 @@ mod requirements;
 mod tarball;
 mod user_environment;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 pub use rocwheel_output::LastLook;
-use rocwheel_report::{Reporter, Unit, suggestion};
+use rocwheel_report::{Exit, Reporter, Unit, suggestion};
+use rocwheel_wheel::WheelName;
 use serde::{Deserialize, Serialize};
 
 use crate::cell::{ChosenBy, Mode, PythonVersion, Repair};
 use crate::error::Error;
 use crate::evaluated::{Check, Pythons, Step};
-use crate::job::{Job, Rocm};
+use crate::job::{InputWheel, Job, Rocm};
+use crate::plan::PlanFolder;
 use crate::preflight::{Estimated, Machine};
 use crate::process::Ended;
 use crate::python::Search;
+use crate::slurm::Submitted;
 use crate::surroundings::Surroundings;
 use context::Context;
 use folder::Folder;
@@ -43,7 +46,7 @@ pub use user_environment::UserEnvironment;
 
 /// Where and how a job runs.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct JobPlace {
     /// Folder of outputs; absolute.
     pub output: PathBuf,
     /// Folder in which jobs have theirs; absolute.
@@ -65,7 +68,7 @@ pub struct Place {
     /// Whether the job's environment and copies stay when it is done.
     pub leftovers: Leftovers,
     /// What becomes of a file of the same name that is no earlier result.
-    pub existing: Existing,
+    pub existing: ExistingOutput,
     /// Whether the result is audited.
     pub last_look: LastLook,
     /// What the machine has, where this is to be enough before anything begins.
@@ -83,7 +86,7 @@ pub enum Leftovers {
 
 /// What becomes of a file that is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Existing {
+pub enum ExistingOutput {
     /// It stays, and the job fails.
     Refuse,
     /// It is replaced.
@@ -92,7 +95,7 @@ pub enum Existing {
 
 /// Which stages run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Selection {
+pub enum StageSelection {
     /// All that are not done.
     #[default]
     Rest,
@@ -102,10 +105,24 @@ pub enum Selection {
     From(String),
 }
 
-/// What is told while a job runs.
+/// Hears what happens while jobs are made and run.
 pub trait Listener {
+    /// Progress, warnings, and the user's wish to stop.
+    fn reporter(&self) -> &dyn Reporter;
+    /// Something worth saying that is no warning.
+    fn note(&self, _text: &str) {}
+    /// The same for users who want to know more (`-v`).
+    fn detail(&self, _text: &str) {}
+    /// Options of this program that make it say in a container what it says here: `-v`.
+    fn talk(&self) -> &'static [&'static str] {
+        &[]
+    }
+    /// A job failed, and others go on.
+    fn failed(&self, _error: Error) {}
+    /// Slurm has taken tasks for so many cells of a plan.
+    fn submitted(&self, _folder: &PlanFolder, _submitted: &Submitted, _cells: usize) {}
     /// A stage begins; its log is being written.
-    fn begins(&self, _title: &str, _stage: &str, _log: &std::path::Path) {}
+    fn begins(&self, _title: &str, _stage: &str, _log: &Path) {}
     /// A stage is over.
     fn done(&self, _title: &str, _stage: &str, _took: Duration) {}
     /// How much there is to compile.
@@ -117,7 +134,7 @@ pub trait Listener {
 /// How a job ended that did not fail.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "status")]
-pub enum Outcome {
+pub enum JobOutcome {
     /// It is built.
     Built {
         /// Files in the folder of outputs.
@@ -145,6 +162,20 @@ pub enum Outcome {
         /// The stage that was stopped.
         stage: String,
     },
+}
+
+impl JobOutcome {
+    /// [`Exit::Partial`] if another run goes on.
+    pub fn exit(&self) -> Exit {
+        if matches!(self, JobOutcome::Stopped { .. }) { Exit::Partial } else { Exit::Done }
+    }
+
+    /// The wheels that were made, as what others install; `output` is the folder of outputs.
+    pub(crate) fn wheels(&self, output: &Path) -> Vec<InputWheel> {
+        let (JobOutcome::Built { outputs, .. } | JobOutcome::Unchanged { outputs }) = self else { return Vec::new() };
+        let wheels = outputs.iter().filter(|made| WheelName::is_wheel(&made.path));
+        wheels.map(|made| InputWheel { path: output.join(&made.path), sha256: made.sha256.clone() }).collect()
+    }
 }
 
 /// What is done one after the other.
@@ -244,7 +275,7 @@ pub fn stage_names(job: &Job) -> Vec<String> {
 ///
 /// # Errors
 /// When there is none.
-pub fn default_python(place: &Place, reporter: &dyn Reporter) -> Result<PythonVersion, Error> {
+pub fn default_python(place: &JobPlace, reporter: &dyn Reporter) -> Result<PythonVersion, Error> {
     let search = Search { environment: &place.surroundings, uv: place.uv.as_deref() };
     let found = match &place.interpreter {
         Some(path) => search.ask(path, reporter)?,
@@ -261,20 +292,20 @@ pub fn default_python(place: &Place, reporter: &dyn Reporter) -> Result<PythonVe
 /// have to be; another run of the same job.
 pub fn run(
     job: &Job,
-    place: &Place,
-    selection: &Selection,
+    place: &JobPlace,
+    selection: &StageSelection,
     listener: &dyn Listener,
     reporter: &dyn Reporter,
-) -> Result<Outcome, Error> {
+) -> Result<JobOutcome, Error> {
     let began = Instant::now();
     let stages = stages(job);
     let (first_again, last) = bounds(job, selection)?;
     let mut folder = Folder::open(job, place)?;
     let _tree = install::own_tree(job)?;
-    if *selection == Selection::Rest
+    if *selection == StageSelection::Rest
         && let Some(outputs) = folder.finished(place)
     {
-        return Ok(Outcome::Unchanged { outputs });
+        return Ok(JobOutcome::Unchanged { outputs });
     }
     if let Some(machine) = &place.machine {
         machine.check(&job.recipe)?;
@@ -292,23 +323,23 @@ pub fn run(
         context.finish(stages.len());
     }
     if let Some(stage) = ended? {
-        return Ok(Outcome::Stopped { stage });
+        return Ok(JobOutcome::Stopped { stage });
     }
     if last + 1 < stages.len() {
-        return Ok(Outcome::Partly { stage: stages[last].name() });
+        return Ok(JobOutcome::Partly { stage: stages[last].name() });
     }
     if job.recipe.cell.mode == Mode::Develop {
-        return Ok(Outcome::Ready { environment: context.venv() });
+        return Ok(JobOutcome::Ready { environment: context.venv() });
     }
     let outputs = folder.outputs().to_vec();
     if place.leftovers == Leftovers::Remove {
         folder.tidy()?;
     }
-    Ok(Outcome::Built { outputs, seconds: began.elapsed().as_secs_f64() })
+    Ok(JobOutcome::Built { outputs, seconds: began.elapsed().as_secs_f64() })
 }
 
 /// The first stage that is done again whatever was done before, and the last one.
-fn bounds(job: &Job, selection: &Selection) -> Result<(usize, usize), Error> {
+fn bounds(job: &Job, selection: &StageSelection) -> Result<(usize, usize), Error> {
     let names = stage_names(job);
     let find = |name: &String| {
         names.iter().position(|other| other == name).ok_or_else(|| Error::Unknown {
@@ -320,9 +351,9 @@ fn bounds(job: &Job, selection: &Selection) -> Result<(usize, usize), Error> {
     };
     let end = names.len() - 1;
     Ok(match selection {
-        Selection::Rest => (names.len(), end),
-        Selection::Only(name) => (find(name)?, find(name)?),
-        Selection::From(name) => (find(name)?, end),
+        StageSelection::Rest => (names.len(), end),
+        StageSelection::Only(name) => (find(name)?, find(name)?),
+        StageSelection::From(name) => (find(name)?, end),
     })
 }
 

@@ -6,7 +6,7 @@ mod jobs;
 use serde_json::{Value, json};
 
 use crate::cell::Platform;
-use crate::matrix::Wanted;
+use crate::matrix::MatrixQuery;
 pub use jobs::{GpuTargetSet, JobSources, RunnerLabels, StagedJobs};
 
 /// Jobs that one matrix may have ("Workflow syntax for GitHub Actions",
@@ -115,7 +115,7 @@ fn is_left(rest: &str) -> String {
 
 /// A workflow for a tag that is pushed, which calls the other one with the axes that are wanted and
 /// with more inputs, of which empty ones are left out.
-pub fn release_workflow(wanted: &Wanted, more: &[(&str, String)]) -> String {
+pub fn release_workflow(wanted: &MatrixQuery, more: &[(&str, String)]) -> String {
     let python: Vec<String> = wanted.python.iter().map(ToString::to_string).collect();
     let is_usual = wanted.platforms.iter().all(|platform| *platform == Platform::Linux);
     let platforms: Vec<String> = wanted.platforms.iter().map(ToString::to_string).collect();
@@ -170,31 +170,32 @@ impl Block<'_> {
 mod tests {
     use super::*;
     use crate::book::Book;
-    use crate::matrix::{self, Matrix, Origin, Row, Status, Table};
+    use crate::matrix::{self, CellStatus, FrameworkTable, Matrix, MatrixRow, Origin};
 
-    fn wanted(recipes: &[&str], python: &str) -> Wanted {
-        Wanted {
+    fn wanted(recipes: &[&str], python: &str) -> MatrixQuery {
+        MatrixQuery {
             recipes: recipes.iter().map(|&name| name.to_owned()).collect(),
             rocm: vec!["7.2".into()],
             torch: vec!["2.11".into(), "2.12".into()],
             python: python.parse().into_iter().collect(),
             platforms: vec![Platform::Linux, Platform::Windows],
-            ..Wanted::default()
+            ..MatrixQuery::default()
         }
     }
 
     /// The jobs of everything that is missing.
     fn staged(matrix: &Matrix, targets: &[GpuTargetSet], runners: &RunnerLabels) -> StagedJobs {
-        let (book, table) = (Book::built_in().unwrap(), Table::built_in().unwrap());
-        let missing = matrix.rows.iter().filter(|row| row.status == Status::Missing);
-        let rows: Vec<(&Row, Option<Origin>)> = missing.map(|row| (row, Some(Origin::Line("2.11".into())))).collect();
+        let (book, table) = (Book::built_in().unwrap(), FrameworkTable::built_in().unwrap());
+        let missing = matrix.rows.iter().filter(|row| row.status == CellStatus::Missing);
+        let rows: Vec<(&MatrixRow, Option<Origin>)> =
+            missing.map(|row| (row, Some(Origin::Line("2.11".into())))).collect();
         let sources = JobSources { table: &table, book: &book, matrix, targets, runners };
         StagedJobs::new(&rows, &sources).unwrap()
     }
 
-    fn made(wanted: &Wanted, wheels: &[&str]) -> Matrix {
+    fn made(wanted: &MatrixQuery, wheels: &[&str]) -> Matrix {
         let wheels: Vec<String> = wheels.iter().map(|&name| name.to_owned()).collect();
-        matrix::make(&Table::built_in().unwrap(), &Book::built_in().unwrap(), wanted, &wheels).unwrap()
+        matrix::make(&FrameworkTable::built_in().unwrap(), &Book::built_in().unwrap(), wanted, &wheels).unwrap()
     }
 
     fn job<'a>(jobs: &'a [Value], name: &str) -> &'a Value {
@@ -248,7 +249,7 @@ mod tests {
 
     #[test]
     fn wheels_that_exist_are_not_built_and_not_waited_for() {
-        let linux = Wanted { platforms: Vec::new(), ..wanted(&["torch", "torchvision"], "3.12") };
+        let linux = MatrixQuery { platforms: Vec::new(), ..wanted(&["torch", "torchvision"], "3.12") };
         let torch = "torch-2.11.0+rocm7.2-cp312-cp312-manylinux_2_28_x86_64.whl";
         let jobs = staged(&made(&linux, &[torch]), &[], &RunnerLabels::default());
         let vision = job(&jobs.stages[0], "torchvision-0.26.0-rocm-rocm7.2-torch2.11-py3.12");

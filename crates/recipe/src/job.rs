@@ -27,7 +27,7 @@ pub struct Job {
     /// Where ROCm is.
     pub rocm: Rocm,
     /// Wheels that are installed before.
-    pub with: Vec<Input>,
+    pub with: Vec<InputWheel>,
     /// The Python that builds; `None`: whichever is there.
     #[serde(with = "crate::cell::optional_text", default)]
     pub python: Option<PythonVersion>,
@@ -84,14 +84,14 @@ pub enum Rocm {
         /// Address.
         url: Option<String>,
         /// What is installed.
-        packages: Packages,
+        packages: RocmPackages,
     },
     /// Python packages of a page or folder with links.
     FindLinks {
         /// Address or absolute path.
         links: String,
         /// What is installed.
-        packages: Packages,
+        packages: RocmPackages,
     },
     /// A ROCm that is there.
     Prefix {
@@ -125,7 +125,7 @@ impl fmt::Debug for Rocm {
 /// Which of ROCm's Python packages are installed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Packages {
+pub struct RocmPackages {
     /// Specifier with its operator (`>1.0`, `==7.10.0`).
     pub specifier: String,
     /// Extras besides libraries and devel.
@@ -134,7 +134,7 @@ pub struct Packages {
     pub pre: bool,
 }
 
-impl Packages {
+impl RocmPackages {
     /// The requirement for pip.
     pub(crate) fn requirement(&self) -> String {
         let extras = ["libraries", "devel"].into_iter().chain(self.extras.iter().map(String::as_str));
@@ -145,7 +145,7 @@ impl Packages {
 /// A wheel that is installed before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Input {
+pub struct InputWheel {
     /// Absolute.
     pub path: PathBuf,
     /// Lower-case hexadecimal SHA-256.
@@ -223,15 +223,15 @@ impl Source {
     }
 }
 
-impl Input {
+impl InputWheel {
     /// A wheel, looked at.
     ///
     /// # Errors
     /// When it cannot be read.
-    pub fn at(path: &Path, reporter: &dyn Reporter) -> Result<Input, Error> {
+    pub fn at(path: &Path, reporter: &dyn Reporter) -> Result<InputWheel, Error> {
         let path = std::path::absolute(path)?;
         let sha256 = rocwheel_source::sha256(&path, reporter)?;
-        Ok(Input { path, sha256 })
+        Ok(InputWheel { path, sha256 })
     }
 }
 

@@ -1,5 +1,5 @@
-//! Input: a recipe, and what is to be built of it: a [`Cell`]. Output: wheels or a tarball, tried
-//! and audited.
+//! Input: a recipe, and what is built of it: a [`Cell`]. Output: wheels or a tarball, tried and
+//! audited.
 //!
 //! [`recipe`] is a recipe as written, [`Evaluated`] the same for one cell, with everything decided
 //! but what depends on the place. With sources and ROCm it is a [`Job`], one file that means the
@@ -10,6 +10,7 @@ mod book;
 mod causes;
 mod cell;
 mod condition;
+pub mod containers;
 pub mod duration;
 pub mod engine;
 mod error;
@@ -29,19 +30,21 @@ mod process;
 pub mod provenance;
 mod python;
 pub mod recipe;
+pub mod request;
+pub mod schedule;
 pub mod script;
 pub mod slurm;
 mod substitute;
 mod surroundings;
 
-pub use book::{Author, Book, Entry};
+pub use book::{Author, Book, BookEntry};
 pub use cell::{
     Cell, ChosenBy, CompilerCache, LabelStyle, Mode, Platform, PythonVersion, Release, Repair, SdkKind, Switch,
     VersionLock,
 };
-pub use error::{Error, Failure};
+pub use error::{Error, StepFailure};
 pub use evaluate::{check, evaluate};
 pub use evaluated::{Action, Evaluated, Pythons};
-pub use job::{Input, Job, Packages, Rocm, Source};
-pub use python::Interpreter;
+pub use job::{InputWheel, Job, Rocm, RocmPackages, Source};
+pub use python::PythonInterpreter;
 pub use surroundings::Surroundings;

@@ -1,6 +1,5 @@
 //! Input: what there is to build (`data/frameworks.toml`), what is wanted of it, and wheels that
 //! are there. Output: the cells: which are there, which are missing, and which are not built and
-
 //! why.
 
 mod existing;
@@ -23,14 +22,14 @@ use crate::engine::{self, Images};
 use crate::error::Error;
 use crate::evaluate::evaluate;
 use crate::recipe::Recipe;
-pub use existing::Existing;
+pub use existing::ExistingWheels;
 pub use label::{Label, RocmLabel};
 pub use origin::Origin;
-pub use table::{Framework, Table, WhyNot};
+pub use table::{Framework, FrameworkTable, WhyNot};
 
 /// What is wanted; empty: everything that the table has.
 #[derive(Debug, Clone, Default)]
-pub struct Wanted {
+pub struct MatrixQuery {
     /// Recipes.
     pub recipes: Vec<String>,
     /// Versions of the frameworks.
@@ -47,7 +46,7 @@ pub struct Wanted {
     pub platforms: Vec<Platform>,
 }
 
-impl Wanted {
+impl MatrixQuery {
     /// How a torch of the table was asked for: 2.5 as `2.5` or `2.5.1`.
     fn torch_as_asked(&self, version: &str) -> Option<&str> {
         self.torch.iter().find(|asked| minor(asked) == version).map(String::as_str)
@@ -79,12 +78,12 @@ pub struct Point {
 /// A cell of the matrix.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Row {
+pub struct MatrixRow {
     /// What it is.
     #[serde(flatten)]
     pub point: Point,
     /// Whether it is there.
-    pub status: Status,
+    pub status: CellStatus,
     /// Why it is not built, when it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -96,7 +95,7 @@ pub struct Row {
 /// Whether a cell is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Status {
+pub enum CellStatus {
     /// A wheel of it is.
     Exists,
     /// It could be built.
@@ -107,7 +106,7 @@ pub enum Status {
 
 /// A wheel whose name does not say enough.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Unclear {
+pub struct UnclearWheel {
     /// The file.
     pub file: String,
     /// Why.
@@ -118,16 +117,16 @@ pub struct Unclear {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Matrix {
     /// The cells.
-    pub rows: Vec<Row>,
+    pub rows: Vec<MatrixRow>,
     /// Wheels of the frameworks that could be several cells.
-    pub unclear: Vec<Unclear>,
+    pub unclear: Vec<UnclearWheel>,
 }
 
 /// Makes the matrix. `wheels` are names of files.
 ///
 /// # Errors
 /// Recipes, versions and backends that the table does not have, with the nearest.
-pub fn make(table: &Table, book: &Book, wanted: &Wanted, wheels: &[String]) -> Result<Matrix, Error> {
+pub fn make(table: &FrameworkTable, book: &Book, wanted: &MatrixQuery, wheels: &[String]) -> Result<Matrix, Error> {
     let mut rows = Vec::new();
     let (frameworks, images) = (table.chosen(&wanted.recipes)?, Images::built_in()?);
     check_wanted(table, &frameworks, wanted)?;
@@ -135,8 +134,8 @@ pub fn make(table: &Table, book: &Book, wanted: &Wanted, wheels: &[String]) -> R
         let recipe = &book.get(&framework.recipe)?.recipe;
         for point in points(table, framework, wanted, |backend| recipe.any_python.iter().any(|any| any == backend)) {
             let reason = table.excluded(framework, &point)?.or_else(|| without_image(recipe, &images, &point.rocm));
-            let status = if reason.is_some() { Status::Excluded } else { Status::Missing };
-            rows.push(Row { point, status, reason, files: Vec::new() });
+            let status = if reason.is_some() { CellStatus::Excluded } else { CellStatus::Missing };
+            rows.push(MatrixRow { point, status, reason, files: Vec::new() });
         }
     }
     let mut matrix = Matrix { rows, unclear: Vec::new() };
@@ -151,12 +150,12 @@ pub fn make(table: &Table, book: &Book, wanted: &Wanted, wheels: &[String]) -> R
 
 /// Why a recipe that is built in a container is not built for a ROCm; `None`: there is an image.
 fn without_image(recipe: &Recipe, images: &Images, rocm: &str) -> Option<String> {
-    let wanted = engine::Wanted { recipe: &recipe.name, sdk: SdkKind::Prefix, rocm: Some(rocm) };
+    let wanted = engine::ImageQuery { recipe: &recipe.name, sdk: SdkKind::Prefix, rocm: Some(rocm) };
     recipe.in_container.then(|| images.name(wanted).err())?.map(|error| error.to_string())
 }
 
 /// Every value that was asked for is one that the table has.
-fn check_wanted(table: &Table, frameworks: &[&Framework], wanted: &Wanted) -> Result<(), Error> {
+fn check_wanted(table: &FrameworkTable, frameworks: &[&Framework], wanted: &MatrixQuery) -> Result<(), Error> {
     let known = |what: &'static str, asked: &[String], known: &BTreeSet<String>| match asked
         .iter()
         .find(|value| !known.contains(*value))
@@ -178,7 +177,12 @@ fn check_wanted(table: &Table, frameworks: &[&Framework], wanted: &Wanted) -> Re
 }
 
 /// The cells of a framework.
-fn points(table: &Table, framework: &Framework, wanted: &Wanted, is_for_any: impl Fn(&str) -> bool) -> Vec<Point> {
+fn points(
+    table: &FrameworkTable,
+    framework: &Framework,
+    wanted: &MatrixQuery,
+    is_for_any: impl Fn(&str) -> bool,
+) -> Vec<Point> {
     let fits = |wanted: &[String], value: &str| wanted.is_empty() || wanted.iter().any(|one| one == value);
     let all: Vec<String> = table.torch.iter().map(|torch| torch.version.clone()).collect();
     let platforms = if wanted.platforms.is_empty() { &[Platform::Linux][..] } else { &wanted.platforms };
@@ -225,7 +229,13 @@ fn points(table: &Table, framework: &Framework, wanted: &Wanted, is_for_any: imp
 
 impl Matrix {
     /// Notes which cells are there.
-    fn find(&mut self, table: &Table, book: &Book, frameworks: &[&Framework], wheels: &[String]) -> Result<(), Error> {
+    fn find(
+        &mut self,
+        table: &FrameworkTable,
+        book: &Book,
+        frameworks: &[&Framework],
+        wheels: &[String],
+    ) -> Result<(), Error> {
         let rocm = table.rocm_versions();
         let places: BTreeMap<Point, usize> =
             self.rows.iter().enumerate().map(|(at, row)| (row.point.clone(), at)).collect();
@@ -233,8 +243,8 @@ impl Matrix {
             if let Some(expected) = tarball(book, &row.point)? {
                 let found = wheels.iter().filter(|file| file.rsplit('/').next() == Some(expected.as_str()));
                 row.files.extend(found.cloned());
-                if !row.files.is_empty() && row.status == Status::Missing {
-                    row.status = Status::Exists;
+                if !row.files.is_empty() && row.status == CellStatus::Missing {
+                    row.status = CellStatus::Exists;
                 }
             }
         }
@@ -252,11 +262,11 @@ impl Matrix {
                     Ok(points) => {
                         for at in points.iter().filter_map(|point| places.get(point)) {
                             let row = &mut self.rows[*at];
-                            row.status = Status::Exists;
+                            row.status = CellStatus::Exists;
                             row.files.push(file.clone());
                         }
                     }
-                    Err(reason) => self.unclear.push(Unclear { file: file.clone(), reason }),
+                    Err(reason) => self.unclear.push(UnclearWheel { file: file.clone(), reason }),
                 }
             }
         }
@@ -266,7 +276,7 @@ impl Matrix {
     /// How many there are of each status: exists, missing, excluded.
     pub fn counts(&self) -> [usize; 3] {
         let count = |status| self.rows.iter().filter(|row| row.status == status).count();
-        [count(Status::Exists), count(Status::Missing), count(Status::Excluded)]
+        [count(CellStatus::Exists), count(CellStatus::Missing), count(CellStatus::Excluded)]
     }
 
     /// The share of what could be there that is, in percent; `None` where nothing could.

@@ -14,7 +14,7 @@ pub mod github;
 
 use std::path::Path;
 
-pub use assets::{Asset, Facts, checksums, look};
+pub use assets::{Asset, WheelFacts, checksums, look};
 pub use coverage::coverage;
 pub use notes::{history, notes};
 pub use packages::{Package, Packages, Release};

@@ -25,8 +25,8 @@ use crate::cell::Mode;
 use crate::error::Error;
 use crate::evaluated::{Evaluated, Pythons};
 use crate::execute::Made;
-use crate::job::{Input, Job, Rocm, Source};
-use crate::matrix::Existing;
+use crate::job::{InputWheel, Job, Rocm, Source};
+use crate::matrix::ExistingWheels;
 use crate::recipe::WorkOn;
 pub use folder::{PlanFolder, Seen, State, Taken};
 pub use record::{Attempt, End, Ended, Record};
@@ -77,7 +77,7 @@ pub struct PlannedCell {
     pub folder: String,
     /// Why it is not built.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub left_out: Option<LeftOut>,
+    pub left_out: Option<SkipReason>,
     /// What a scheduler is asked for.
     pub requests: Requests,
 }
@@ -85,7 +85,7 @@ pub struct PlannedCell {
 /// Why a cell is not built.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum LeftOut {
+pub enum SkipReason {
     /// The tables say that it cannot be.
     Excluded(String),
     /// These files are it already.
@@ -132,7 +132,7 @@ pub struct Combination {
 
 /// A job on its way into a plan.
 #[derive(Debug, Clone)]
-pub struct Wanted {
+pub struct WantedJob {
     /// What it is.
     pub job: Job,
     /// Where it stands on the axes.
@@ -152,13 +152,13 @@ pub struct Planner<'a> {
     /// Recipe and column → backend and place of what is built there.
     places: BTreeMap<(String, usize), Vec<(String, usize)>>,
     groups: Vec<(String, String, Requests)>,
-    existing: Option<&'a Existing>,
+    existing: Option<&'a ExistingWheels>,
     reporter: &'a dyn Reporter,
 }
 
 impl<'a> Planner<'a> {
     /// `existing`: wheels that are there; what they are is not built.
-    pub fn new(existing: Option<&'a Existing>, reporter: &'a dyn Reporter) -> Planner<'a> {
+    pub fn new(existing: Option<&'a ExistingWheels>, reporter: &'a dyn Reporter) -> Planner<'a> {
         Planner {
             cells: Vec::new(),
             jobs: Vec::new(),
@@ -175,33 +175,33 @@ impl<'a> Planner<'a> {
     ///
     /// # Errors
     /// None that is known; serde may give one.
-    pub fn add(&mut self, wanted: Wanted) -> Result<(), Error> {
-        let Wanted { mut job, combination, excluded, after } = wanted;
+    pub fn add(&mut self, wanted: WantedJob) -> Result<(), Error> {
+        let WantedJob { mut job, combination, excluded, after } = wanted;
         let recipe = &job.recipe;
         let backend = recipe.cell.backend.clone().unwrap_or_default();
         let folder = if recipe.targets.names.is_empty() { String::new() } else { combination.folder.clone() };
         let place = (recipe.recipe.clone(), combination.column);
         // What is there already changes from run to run, and the plan stays the same.
         let key = job.key();
-        let mut left_out = excluded.map(LeftOut::Excluded);
+        let mut left_out = excluded.map(SkipReason::Excluded);
         let mut needs = Vec::new();
         for before in &after {
             let Some(at) = self.before(before, combination.column, &backend) else { continue };
             let cell = &self.cells[at];
             match &cell.left_out {
                 None => needs.push(cell.id.clone()),
-                Some(LeftOut::Excluded(reason)) => {
-                    left_out.get_or_insert_with(|| LeftOut::Excluded(format!("{before} is not built: {reason}")));
+                Some(SkipReason::Excluded(reason)) => {
+                    left_out.get_or_insert_with(|| SkipReason::Excluded(format!("{before} is not built: {reason}")));
                 }
-                Some(LeftOut::Exists(_)) if cell.installs => job.with.extend(self.found(at)?),
-                Some(LeftOut::Exists(_)) => {}
+                Some(SkipReason::Exists(_)) if cell.installs => job.with.extend(self.found(at)?),
+                Some(SkipReason::Exists(_)) => {}
             }
         }
         let identity = identity(&job, &folder, &needs)?;
         if let Some(&there) = self.identities.get(&identity) {
             // What is excluded for one torch alone need not be for another, and it is the same
             // wheel.
-            if let (Some(LeftOut::Excluded(_)), None) = (&self.cells[there].left_out, &left_out) {
+            if let (Some(SkipReason::Excluded(_)), None) = (&self.cells[there].left_out, &left_out) {
                 self.cells[there].left_out = None;
             }
             self.places.entry(place).or_default().push((backend, there));
@@ -211,7 +211,7 @@ impl<'a> Planner<'a> {
             && let Some(existing) = self.existing
         {
             let files = existing.of(&job.recipe, &folder);
-            left_out = (!files.is_empty()).then_some(LeftOut::Exists(files));
+            left_out = (!files.is_empty()).then_some(SkipReason::Exists(files));
         }
         let requests = Requests::of(&job.recipe);
         let group = (job.recipe.recipe.clone(), backend.clone(), requests);
@@ -243,8 +243,8 @@ impl<'a> Planner<'a> {
     }
 
     /// The wheels that a cell is already.
-    fn found(&self, at: usize) -> Result<Vec<Input>, Error> {
-        let (Some(existing), Some(LeftOut::Exists(files))) = (self.existing, &self.cells[at].left_out) else {
+    fn found(&self, at: usize) -> Result<Vec<InputWheel>, Error> {
+        let (Some(existing), Some(SkipReason::Exists(files))) = (self.existing, &self.cells[at].left_out) else {
             return Ok(Vec::new());
         };
         existing.inputs(files, self.reporter)
@@ -293,7 +293,7 @@ impl<'a> Planner<'a> {
         self.separate()?;
         let mut names: BTreeMap<String, &PlannedCell> = BTreeMap::new();
         for (cell, job) in self.cells.iter().zip(&self.jobs) {
-            if matches!(cell.left_out, Some(LeftOut::Excluded(_))) {
+            if matches!(cell.left_out, Some(SkipReason::Excluded(_))) {
                 continue;
             }
             let Some(name) = name(job, &cell.folder) else { continue };
@@ -361,7 +361,7 @@ impl Plan {
     pub fn key(&self) -> String {
         let mut digest = blake3::Hasher::new();
         for cell in &self.cells {
-            let excluded = if let Some(LeftOut::Excluded(reason)) = &cell.left_out { reason } else { "" };
+            let excluded = if let Some(SkipReason::Excluded(reason)) = &cell.left_out { reason } else { "" };
             for text in [&cell.id, &cell.key, &cell.folder, excluded] {
                 digest.update(text.as_bytes()).update(&[0]);
             }
@@ -400,10 +400,10 @@ impl PlannedCell {
     }
 
     /// Its outputs, as what others install.
-    pub(crate) fn inputs(&self, plan: &Plan, made: &[Made]) -> Vec<Input> {
+    pub(crate) fn inputs(&self, plan: &Plan, made: &[Made]) -> Vec<InputWheel> {
         let folder = plan.output.join(&self.folder);
         let wheels = made.iter().filter(|made| WheelName::is_wheel(&made.path));
-        wheels.map(|made| Input { path: folder.join(&made.path), sha256: made.sha256.clone() }).collect()
+        wheels.map(|made| InputWheel { path: folder.join(&made.path), sha256: made.sha256.clone() }).collect()
     }
 }
 

@@ -35,7 +35,7 @@ pub struct Statement {
     /// [`PREDICATE`].
     pub predicate_type: String,
     /// What is stated.
-    pub predicate: Predicate,
+    pub predicate: ProvenancePredicate,
 }
 
 /// A file or something else that has an address or a digest.
@@ -57,7 +57,7 @@ pub struct Resource {
 /// What is stated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Predicate {
+pub struct ProvenancePredicate {
     /// What was to be built, of what.
     pub build_definition: BuildDefinition,
     /// How it was.
@@ -196,7 +196,7 @@ mod tests {
             kind: STATEMENT.into(),
             subject: vec![Resource::file(name, "00")],
             predicate_type: PREDICATE.into(),
-            predicate: Predicate {
+            predicate: ProvenancePredicate {
                 build_definition: BuildDefinition {
                     build_type: BUILD_TYPE.into(),
                     external_parameters: BTreeMap::from([(

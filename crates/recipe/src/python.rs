@@ -41,7 +41,7 @@ const MINORS: std::ops::RangeInclusive<u16> = 8..=20;
 
 /// An interpreter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Interpreter {
+pub struct PythonInterpreter {
     /// The program.
     pub path: PathBuf,
     /// What it is, `3.12` or `3.13t`.
@@ -49,7 +49,7 @@ pub struct Interpreter {
 }
 
 /// What was answered for a program and a PATH.
-static ANSWERED: Mutex<BTreeMap<(PathBuf, Option<String>), Interpreter>> = Mutex::new(BTreeMap::new());
+static ANSWERED: Mutex<BTreeMap<(PathBuf, Option<String>), PythonInterpreter>> = Mutex::new(BTreeMap::new());
 
 /// Where interpreters are looked for.
 #[derive(Debug, Clone)]
@@ -65,7 +65,11 @@ impl Search<'_> {
     ///
     /// # Errors
     /// When there is none, with those that are there.
-    pub(crate) fn find(&self, version: Option<PythonVersion>, reporter: &dyn Reporter) -> Result<Interpreter, Error> {
+    pub(crate) fn find(
+        &self,
+        version: Option<PythonVersion>,
+        reporter: &dyn Reporter,
+    ) -> Result<PythonInterpreter, Error> {
         let Some(version) = version else {
             for name in ["python3", "python"] {
                 if let Some(found) = self.ask(Path::new(name), reporter)? {
@@ -96,7 +100,7 @@ impl Search<'_> {
     /// What an interpreter is; `None` when it is not there or does not run. Each is asked once: a
     /// plan has thousands of jobs, and where pyenv stands before Python an answer takes longer than
     /// all else of a small job.
-    pub(crate) fn ask(&self, path: &Path, reporter: &dyn Reporter) -> Result<Option<Interpreter>, Error> {
+    pub(crate) fn ask(&self, path: &Path, reporter: &dyn Reporter) -> Result<Option<PythonInterpreter>, Error> {
         let asked = (path.to_owned(), self.environment.get("PATH").cloned());
         let answered = || ANSWERED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = answered().get(&asked).filter(|known| known.path.exists()) {
@@ -105,7 +109,7 @@ impl Search<'_> {
         let Some(answer) = self.answer(path, &["-I", "-c", QUESTION], reporter)? else { return Ok(None) };
         let mut lines = answer.lines();
         let (Some(version), Some(path)) = (lines.next(), lines.next()) else { return Ok(None) };
-        let interpreter = Interpreter { path: PathBuf::from(path), version: version.to_owned() };
+        let interpreter = PythonInterpreter { path: PathBuf::from(path), version: version.to_owned() };
         answered().insert(asked, interpreter.clone());
         Ok(Some(interpreter))
     }

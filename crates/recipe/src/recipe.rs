@@ -7,11 +7,14 @@
 mod reading;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use rocwheel_source::Project;
 use serde::Deserialize;
 
 use crate::cell::{Cell, Platform, Repair, Switch};
 use crate::executor::ImagePackages;
+use crate::matrix::Framework;
 pub(crate) use reading::{SCHEMA, from_toml};
 
 /// How to build one framework.
@@ -25,16 +28,23 @@ pub struct Recipe {
     /// What it is, in a few words.
     pub summary: String,
     /// Name of the wheel; none for a tarball.
-    #[serde(default)]
     pub distribution: Option<String>,
     /// Project whose sources are built, as in `data/sources.toml`.
     pub source: String,
+    /// Where the sources are; `None`: the table of sources has the project. Its name is `source`.
+    pub project: Option<Project>,
+    /// What there is to build; `None`: the table of frameworks has the recipe, or nothing does.
+    /// Recipe, backends and platforms are those of the recipe.
+    pub framework: Option<Framework>,
     /// Recipes that are built before this one when both are.
     #[serde(default)]
     pub after: Vec<String>,
     /// Distributions that have to be there: built before, or installed because `--torch` says so.
     #[serde(default)]
     pub needs: Vec<String>,
+    /// `true`: `rocwheel build all` builds it.
+    #[serde(default)]
+    pub part_of_all: bool,
     /// Systems it can be built on.
     pub platforms: Vec<Platform>,
     /// Variants; the first is the default.
@@ -62,7 +72,6 @@ pub struct Recipe {
     pub image_packages: ImagePackages,
     /// With this before the digits of a ROCm version, the name means the recipe for that version
     /// (`magma-rocm63`).
-    #[serde(default)]
     pub named_by_rocm: Option<String>,
     /// The framework makes its version itself, and the wheel says it.
     #[serde(default)]
@@ -72,30 +81,29 @@ pub struct Recipe {
     pub targets: Vec<TargetRule>,
     /// What can be switched on and off.
     #[serde(default, rename = "feature")]
-    pub features: Vec<Feature>,
+    pub features: Vec<RecipeFeature>,
     /// The version of the result; the first that applies.
     #[serde(default, rename = "version")]
     pub versions: Vec<VersionRule>,
     /// Where the sources say their version.
-    #[serde(default)]
-    pub version_file: Option<VersionFile>,
+    pub version_file: Option<SourceVersionFile>,
     /// Variables, in order.
     #[serde(default)]
-    pub environment: Vec<Environment>,
+    pub environment: Vec<EnvironmentBlock>,
     /// What is done, in order.
     #[serde(default, rename = "step")]
-    pub steps: Vec<Step>,
+    pub steps: Vec<RecipeStep>,
     /// What is done at the end, also after a failure.
     #[serde(default, rename = "finish")]
-    pub finish: Vec<Step>,
+    pub finish: Vec<RecipeStep>,
     /// Requirements that the machine has to meet.
     #[serde(default, rename = "require")]
-    pub requirements: Vec<Requirement>,
+    pub requirements: Vec<MachineRequirement>,
     /// What comes out.
     pub output: Output,
     /// What has to work afterwards.
     #[serde(default, rename = "check")]
-    pub checks: Vec<Check>,
+    pub checks: Vec<RecipeCheck>,
     /// Variables that the result needs where it is used.
     #[serde(default)]
     pub run_time: Vec<RunTime>,
@@ -103,8 +111,7 @@ pub struct Recipe {
     #[serde(default, rename = "cost")]
     pub costs: Vec<CostRule>,
     /// How many files will be compiled.
-    #[serde(default)]
-    pub estimate: Option<Estimate>,
+    pub estimate: Option<CostEstimate>,
 }
 
 /// Environment and steps that several recipes have in common.
@@ -118,13 +125,13 @@ pub struct Layer {
     pub sdk: bool,
     /// As in a recipe.
     #[serde(default)]
-    pub environment: Vec<Environment>,
+    pub environment: Vec<EnvironmentBlock>,
     /// As in a recipe.
     #[serde(default, rename = "step")]
-    pub steps: Vec<Step>,
+    pub steps: Vec<RecipeStep>,
     /// As in a recipe.
     #[serde(default, rename = "finish")]
-    pub finish: Vec<Step>,
+    pub finish: Vec<RecipeStep>,
 }
 
 /// Where a recipe works.
@@ -180,27 +187,25 @@ pub struct TargetRule {
     #[serde(default)]
     pub default: Vec<String>,
     /// What helps with a target that it does not take.
-    #[serde(default)]
     pub hint: Option<String>,
 }
 
 /// Something that can be switched.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Feature {
+pub struct RecipeFeature {
     /// Its name in conditions.
     pub name: String,
     /// On by itself when one of the GPU targets is one of these (`gfx11*`).
     pub targets: Vec<String>,
     /// Recipe whose result it needs.
-    #[serde(default)]
     pub needs: Option<String>,
     /// Where it does.
     #[serde(default)]
     pub needs_on: Vec<Platform>,
 }
 
-impl Feature {
+impl RecipeFeature {
     /// The recipe that it needs and that is not built before in the same run.
     pub fn lacks(&self, cell: &Cell) -> Option<&str> {
         let needed = self.needs.as_ref().filter(|_| self.needs_on.contains(&cell.platform))?;
@@ -222,116 +227,98 @@ pub struct VersionRule {
 /// Where the sources say their version.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct VersionFile {
+pub struct SourceVersionFile {
     /// Relative to the sources.
     pub path: String,
     /// Regular expression whose first group is the version; without one, it is the whole text.
-    #[serde(default)]
     pub pattern: Option<String>,
 }
 
 /// Variables that belong together.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Environment {
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+pub struct EnvironmentBlock {
     /// When.
-    #[serde(default)]
     pub when: When,
     /// Only if this path is there when the job runs.
-    #[serde(default)]
     pub exists: Option<String>,
     /// Only if whoever runs the job has this variable.
-    #[serde(default)]
     pub if_variable: Option<String>,
     /// What to warn of when the path is not there.
-    #[serde(default)]
     pub warning: Option<String>,
     /// Without the path nothing can be built.
-    #[serde(default)]
     pub error: Option<String>,
     /// Values.
-    #[serde(default)]
     pub set: BTreeMap<String, String>,
     /// Put before what is there, as in lists of folders.
-    #[serde(default)]
     pub prepend: BTreeMap<String, String>,
     /// Put behind what is there, as text.
-    #[serde(default)]
     pub append: BTreeMap<String, String>,
     /// Set when whoever runs the job has not; else taken from there.
-    #[serde(default)]
     pub default: BTreeMap<String, String>,
     /// A JSON object whose names and texts are set.
-    #[serde(default)]
     pub from_file: Option<String>,
 }
 
-/// One thing to do. Of the actions exactly one has to be there.
+/// One thing to do.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Step {
-    /// What users call it.
+#[serde(try_from = "reading::StepFields")]
+pub struct RecipeStep {
+    /// Its name in messages, logs and `--only`.
     pub name: String,
-    /// When.
-    #[serde(default)]
+    /// When the step is part of a build.
     pub when: When,
-    /// Only if this path is there when the step's turn comes.
-    #[serde(default)]
+    /// Skips the step unless this path exists when its turn comes.
     pub exists: Option<String>,
-    /// Only if it is not.
-    #[serde(default)]
+    /// Skips the step if this path exists when its turn comes.
     pub lacks: Option<String>,
-    /// Only if whoever runs the job has this variable.
-    #[serde(default)]
+    /// Skips the step unless the caller has this environment variable.
     pub if_variable: Option<String>,
-    /// Folder it runs in; the sources when none is named.
-    #[serde(default)]
+    /// Folder to run in; `None`: the sources.
     pub directory: Option<String>,
-    /// After this long it is stopped (`30m`, `12h`).
-    #[serde(default)]
-    pub timeout: Option<String>,
-    /// Variables for this step only.
-    #[serde(default)]
+    /// After this time the step is stopped; `None`: 6 hours for programs, 1 hour for the rest.
+    pub timeout: Option<Duration>,
+    /// Environment variables for this step only.
     pub set: BTreeMap<String, String>,
-    /// Whether its failure matters.
-    #[serde(default)]
+    /// `true`: a failure does not stop the build.
     pub may_fail: bool,
-    /// Regular expression that what it says has to hold.
-    #[serde(default)]
-    pub expect: Option<String>,
-    /// More arguments for `run`.
-    #[serde(default)]
-    pub arguments: Vec<Arguments>,
-    /// Action: a program and its arguments.
-    #[serde(default)]
-    pub run: Option<Vec<String>>,
-    /// Action: requirements to install.
-    #[serde(default)]
-    pub install: Option<Vec<String>>,
-    /// An index besides the usual one, for `install`.
-    #[serde(default)]
-    pub index: Option<String>,
-    /// Action: distributions to uninstall.
-    #[serde(default)]
-    pub uninstall: Option<Vec<String>>,
-    /// Action: a file to write.
-    #[serde(default)]
-    pub write: Option<Text>,
-    /// Action: a text to put at the end of a file.
-    #[serde(default)]
-    pub append: Option<Text>,
-    /// Action: files to copy.
-    #[serde(default)]
-    pub copy: Option<Copy>,
-    /// Action: files and folders to remove.
-    #[serde(default)]
-    pub remove: Option<Vec<String>>,
-    /// Action: a text to replace in a file.
-    #[serde(default)]
-    pub replace: Option<Replace>,
-    /// Action: a file that gets these steps as a script.
-    #[serde(default)]
-    pub script: Option<String>,
+    /// What the step does.
+    pub action: StepAction,
+}
+
+/// What a step does, under the key of that name.
+#[derive(Debug, Clone)]
+pub enum StepAction {
+    /// Runs a program.
+    Run {
+        /// The program and its arguments.
+        command: Vec<String>,
+        /// More arguments, under conditions.
+        arguments: Vec<Arguments>,
+        /// Regular expression that has to match the output.
+        expect: Option<String>,
+    },
+    /// Installs packages with pip or uv.
+    Install {
+        /// Requirements (PEP 508), or options of pip.
+        requirements: Vec<String>,
+        /// Address of an index besides the usual one.
+        index: Option<String>,
+    },
+    /// Uninstalls distributions.
+    Uninstall(Vec<String>),
+    /// Writes a file.
+    Write(Text),
+    /// Adds a text to the end of a file.
+    Append(Text),
+    /// Copies files.
+    Copy(Copy),
+    /// Removes files and folders.
+    Remove(Vec<String>),
+    /// Replaces a text in a file.
+    Replace(Replace),
+    /// Writes the environment and steps as a script to this file.
+    Script(String),
 }
 
 /// More arguments, under conditions.
@@ -342,7 +329,6 @@ pub struct Arguments {
     #[serde(default)]
     pub when: When,
     /// Only if a file holds a text.
-    #[serde(default)]
     pub contains: Option<Contains>,
     /// The arguments.
     pub add: Vec<String>,
@@ -413,7 +399,6 @@ pub struct Replace {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Output {
     /// Pattern of the wheel, relative to the sources.
-    #[serde(default)]
     pub wheel: Option<String>,
     /// Other names that the wheel's distribution may have.
     #[serde(default)]
@@ -425,13 +410,12 @@ pub struct Output {
     #[serde(default)]
     pub install: bool,
     /// A tarball in place of a wheel.
-    #[serde(default)]
     pub tarball: Option<Tarball>,
     /// How the wheel is made to load on other machines; `None`: not at all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub repair: Option<Repair>,
     /// Whether the code for each GPU target gets a wheel of its own; `None`: it does not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<Switch>,
 }
 
@@ -464,7 +448,7 @@ pub struct Tarball {
 /// Something that has to work when the wheel is installed.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Check {
+pub struct RecipeCheck {
     /// What users call it.
     pub name: String,
     /// When.
@@ -481,7 +465,6 @@ pub struct Check {
     /// The program and its arguments.
     pub run: Vec<String>,
     /// Regular expression that what it says has to hold.
-    #[serde(default)]
     pub expect: Option<String>,
 }
 
@@ -500,15 +483,15 @@ pub struct RunTime {
 /// a program, or an interpreter without spaces in its path.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Requirement {
+pub struct MachineRequirement {
     /// When.
     #[serde(default, skip_serializing_if = "When::is_empty")]
     pub when: When,
     /// A program on the search path, which says its version with `--version`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
     /// The versions that will do, as in requirements: `>=1.13.1`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// `true`: the path of the interpreter must not have spaces.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -531,11 +514,10 @@ pub struct CostRule {
     /// GB on the disk.
     pub disk: f64,
     /// Cores that are worth asking a scheduler for.
-    #[serde(default)]
     pub cpus: Option<u16>,
     /// How long it may take on so many (`6h`).
-    #[serde(default)]
-    pub time: Option<String>,
+    #[serde(default, deserialize_with = "reading::time")]
+    pub time: Option<Duration>,
 }
 
 /// What a build takes.
@@ -547,10 +529,10 @@ pub struct Cost {
     /// GB on the disk.
     pub disk: f64,
     /// Cores that are worth asking a scheduler for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus: Option<u16>,
     /// Seconds that it may take on so many.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<u64>,
 }
 
@@ -563,7 +545,7 @@ impl Default for Cost {
 /// How to find out beforehand how many files will be compiled.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Estimate {
+pub struct CostEstimate {
     /// When.
     #[serde(default)]
     pub when: When,

@@ -5,7 +5,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rocwheel_recipe::plan::{Combination, End, Ended, LeftOut, Plan, PlanFolder, Planner, State, Wanted, all_before};
+use rocwheel_recipe::plan::{
+    Combination, End, Ended, Plan, PlanFolder, Planner, SkipReason, State, WantedJob, all_before,
+};
 use rocwheel_recipe::recipe::WorkOn;
 use rocwheel_recipe::{Book, Cell, Job, Mode, Platform, Rocm, Source, evaluate};
 use rocwheel_report::Silent;
@@ -28,9 +30,9 @@ fn job(book: &Book, recipe: &str, rocm: &str, torch: &str) -> Job {
     Job { schema: 1, source, rocm, with, python, try_on, epoch: 0, image: None, recipe }
 }
 
-fn wanted(job: Job, column: usize, after: &[&str]) -> Wanted {
+fn wanted(job: Job, column: usize, after: &[&str]) -> WantedJob {
     let combination = Combination { column, folder: String::new() };
-    Wanted { job, combination, excluded: None, after: after.iter().map(|&name| name.to_owned()).collect() }
+    WantedJob { job, combination, excluded: None, after: after.iter().map(|&name| name.to_owned()).collect() }
 }
 
 fn plan(output: &Path) -> (Plan, Vec<Job>) {
@@ -149,10 +151,10 @@ fn what_is_excluded_takes_along_what_waits_for_it() {
     let book = Book::built_in().unwrap();
     let mut planner = Planner::new(None, &Silent);
     let excluded = Some("too old".to_owned());
-    planner.add(Wanted { excluded, ..wanted(job(&book, "triton", "7.1", "2.9"), 0, &[]) }).unwrap();
+    planner.add(WantedJob { excluded, ..wanted(job(&book, "triton", "7.1", "2.9"), 0, &[]) }).unwrap();
     planner.add(wanted(job(&book, "torchvision", "7.1", "2.9"), 0, &["triton"])).unwrap();
     let (plan, _) = planner.finish("/out".into(), "/work".into()).unwrap();
-    assert_eq!(plan.cells[1].left_out, Some(LeftOut::Excluded("triton is not built: too old".into())));
+    assert_eq!(plan.cells[1].left_out, Some(SkipReason::Excluded("triton is not built: too old".into())));
     assert_eq!(plan.to_build().count(), 0);
 }
 
@@ -162,7 +164,7 @@ fn what_is_excluded_once_is_built_when_it_is_the_same_as_something_else() {
     let mut planner = Planner::new(None, &Silent);
     // triton is built for no torch: what one of them excludes, another needs.
     let excluded = Some("not for torch 2.9".to_owned());
-    planner.add(Wanted { excluded, ..wanted(job(&book, "triton", "7.1", "2.9"), 0, &[]) }).unwrap();
+    planner.add(WantedJob { excluded, ..wanted(job(&book, "triton", "7.1", "2.9"), 0, &[]) }).unwrap();
     planner.add(wanted(job(&book, "triton", "7.1", "2.10"), 1, &[])).unwrap();
     let (plan, _) = planner.finish("/out".into(), "/work".into()).unwrap();
     assert_eq!((plan.cells.len(), plan.to_build().count()), (1, 1));

@@ -215,7 +215,7 @@ fn what_nobody_said_is_asked_for() {
 #[test]
 fn the_list_of_a_recipe_is_cut_to_what_the_compiler_knows() {
     let linux = |recipe: &str, rocm: &str| {
-        let llvm = rocwheel_recipe::matrix::Table::built_in().unwrap().llvm(rocm);
+        let llvm = rocwheel_recipe::matrix::FrameworkTable::built_in().unwrap().llvm(rocm);
         let cell =
             Cell { chosen_by: ChosenBy::Recipe, targets: Vec::new(), rocm: Some(rocm.into()), llvm, ..with_torch() };
         evaluated(recipe, &cell).unwrap().targets.names.join(" ")

@@ -24,7 +24,7 @@ use crate::layout::{self, IndexRoot, Layout};
 use crate::listing::{Distribution, Listing, NameFilter, clashes};
 use crate::status::{self, StatusTable};
 use crate::store::{Store, StoredFile, with_threads};
-use crate::{Error, View};
+use crate::{Error, IndexView};
 use pages::Writer;
 
 /// How an index is made.
@@ -44,7 +44,7 @@ pub struct BuildOptions {
     /// The public address of the store, ending in `/`. Attestations (PEP 740) need it.
     pub address: Option<String>,
     /// Smaller indexes over the same files.
-    pub views: Vec<View>,
+    pub views: Vec<IndexView>,
     /// Also write pages in JSON as `v1_json/PROJECT/index.html`, for hosts whose only choice is the
     /// type of a stored file.
     pub json_root: bool,
@@ -109,9 +109,9 @@ pub struct Built {
 /// Makes the index of a store.
 ///
 /// # Errors
-/// [`Error::Files`] for distributions that cannot be in an index, all of them at once and before any
-/// page is written; [`Error::Layout`], [`Error::Empty`], [`Error::ForeignPage`], [`Error::Status`];
-/// what cannot be read or written.
+/// [`Error::Files`] for distributions that cannot be in an index, all of them at once and before
+/// any page is written; [`Error::Layout`], [`Error::Empty`], [`Error::ForeignPage`],
+/// [`Error::Status`]; what cannot be read or written.
 pub fn build(store: &dyn Store, options: &BuildOptions, reporter: &dyn Reporter) -> Result<Built, Error> {
     with_threads(store, || build_index(store, options, reporter))
 }
@@ -139,7 +139,7 @@ fn build_index(store: &dyn Store, options: &BuildOptions, reporter: &dyn Reporte
     }
     let records = records(store, reporter)?;
     let work = Reading { store, listing: &listing, records: &records, options, began };
-    let (files, read, bytes_read) = work.files(problems, reporter)?;
+    let ReadFiles { files, read, bytes: bytes_read } = work.files(problems, reporter)?;
     if options.address.is_none() && listing.others.keys().any(|key| key.ends_with(".provenance")) {
         reporter.warn("attestations (`*.provenance`) are not on the pages: they need the public address of the index");
     }
@@ -228,6 +228,16 @@ struct OldFile {
     upload_time: Option<Timestamp>,
 }
 
+/// What pages say of all files.
+struct ReadFiles {
+    /// By key.
+    files: BTreeMap<String, KnownFile>,
+    /// Those that were read for it.
+    read: Vec<StoredFile>,
+    /// The bytes that were read of them.
+    bytes: u64,
+}
+
 /// Finds out what pages say of each file.
 struct Reading<'a> {
     store: &'a dyn Store,
@@ -238,13 +248,8 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// What is known of every distribution by key, those that were read for it, and how many bytes
-    /// of them.
-    fn files(
-        &self,
-        mut problems: Vec<String>,
-        reporter: &dyn Reporter,
-    ) -> Result<(BTreeMap<String, KnownFile>, Vec<StoredFile>, u64), Error> {
+    /// Reads the distributions that are new or changed.
+    fn files(&self, mut problems: Vec<String>, reporter: &dyn Reporter) -> Result<ReadFiles, Error> {
         let known: BTreeMap<&str, &KnownFile> = self
             .records
             .values()
@@ -306,7 +311,7 @@ impl Reading<'_> {
             files.insert(file.key.clone(), KnownFile::new(file, facts, uploaded, self.began));
         }
         let read = unread.into_iter().map(|distribution| distribution.file.clone()).collect();
-        Ok((files, read, bytes))
+        Ok(ReadFiles { files, read, bytes })
     }
 
     /// When files were published, by name and SHA-256, as the pages of these projects have it. The
@@ -348,6 +353,6 @@ fn metadata_of(store: &dyn Store, file: &StoredFile) -> Result<Option<(String, V
     if !rocwheel_wheel::WheelName::is_wheel(file_name(&file.key)) {
         return Ok(None);
     }
-    let bytes = facts::metadata(file, &store.bytes(file)?)?;
+    let bytes = facts::stored_metadata(file, &store.bytes(file)?)?;
     Ok(Some((format!("{}.metadata", file.key), bytes)))
 }

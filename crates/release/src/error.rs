@@ -93,6 +93,14 @@ pub enum Error {
         /// Why.
         source: globset::Error,
     },
+    /// The first page of an index cannot be read.
+    #[error("`{address}` is not an index: {reason}")]
+    Check {
+        /// Its address.
+        address: String,
+        /// Why.
+        reason: String,
+    },
     /// Another publisher is at work.
     #[error("another run is writing the index of `{store}`")]
     Locked {
@@ -156,6 +164,9 @@ impl Hint for Error {
             Self::Layout { hint, .. } => hint.clone(),
             Self::ForeignPage { .. } => {
                 "if the page may be replaced, add `--replace-pages`; else move the files to another folder".to_owned()
+            }
+            Self::Check { .. } => {
+                "give the address of the page that lists the projects; installers get it with `--index-url`".to_owned()
             }
             Self::Locked { .. } => "try again when it is done".to_owned(),
             Self::Leased { seconds, .. } => {

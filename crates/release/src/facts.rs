@@ -54,7 +54,7 @@ impl Facts {
         let bytes = store.bytes(file).map_err(Fault::Store)?;
         let mut size = 0;
         let (headers, metadata_sha256) = if distribution.wheel.is_some() {
-            let metadata = metadata(file, &bytes).map_err(|error| fault(with_causes(&error)))?;
+            let metadata = stored_metadata(file, &bytes).map_err(|error| fault(with_causes(&error)))?;
             size = metadata.len() as u64;
             let text = String::from_utf8_lossy(&metadata);
             (Some(Headers::parse(&text)), Some(hexadecimal(&sha256(&metadata))))
@@ -87,13 +87,16 @@ impl Facts {
     }
 }
 
-/// METADATA of a wheel, byte for byte.
-pub(crate) fn metadata(file: &StoredFile, bytes: &StoredBytes) -> Result<Vec<u8>, rocwheel_wheel::Error> {
+/// METADATA of a wheel of this machine, byte for byte.
+pub(crate) fn metadata(path: &Path) -> Result<Vec<u8>, rocwheel_wheel::Error> {
+    let wheel = Wheel::open(path)?;
+    wheel.bytes(&format!("{}/METADATA", wheel.info()))
+}
+
+/// METADATA of a stored wheel, byte for byte.
+pub(crate) fn stored_metadata(file: &StoredFile, bytes: &StoredBytes) -> Result<Vec<u8>, rocwheel_wheel::Error> {
     match bytes {
-        StoredBytes::Local(path) => {
-            let wheel = Wheel::open(path)?;
-            wheel.bytes(&format!("{}/METADATA", wheel.info()))
-        }
+        StoredBytes::Local(path) => metadata(path),
         StoredBytes::Remote(content) => {
             let wheel = WheelDirectory::open(Path::new(&file.key), content)?;
             wheel.bytes(&format!("{}/METADATA", wheel.info()))
@@ -119,7 +122,7 @@ fn sdist_headers(
 /// The SHA-256 of all bytes, whose number is reported.
 fn digest(bytes: &StoredBytes, reporter: &dyn Reporter) -> io::Result<Digest> {
     match bytes {
-        StoredBytes::Local(path) => sha256_of(Watched::new(std::fs::File::open(path)?, reporter)),
+        StoredBytes::Local(path) => sha256_of(Watched::new(fs_err::File::open(path)?, reporter)),
         StoredBytes::Remote(content) => sha256_of(Watched::new(Cursor::new(content.open()?), reporter)),
     }
 }

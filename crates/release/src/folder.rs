@@ -1,6 +1,6 @@
 //! Input: a folder. Output: the [`Store`] of its files.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use rocwheel_content::Digest;
@@ -13,6 +13,9 @@ use crate::{Error, known};
 
 /// Pages are for everybody who can read the folder.
 const PAGE_MODE: u32 = 0o644;
+
+/// How the names of files begin that will be pages.
+const UNFINISHED: &str = "unfinished-";
 
 /// A folder of this machine. Links in it are followed.
 #[derive(Debug, Clone)]
@@ -45,9 +48,38 @@ impl FolderStore {
         Ok(StoredFile { key, size: metadata.len(), stamp })
     }
 
+    /// Removes pages that a killed run did not finish. Only the holder of the lock writes any.
+    fn sweep(&self) {
+        let Ok(entries) = fs_err::read_dir(self.path(known::TOP)) else { return };
+        for entry in
+            entries.flatten().filter(|entry| entry.file_name().as_encoded_bytes().starts_with(UNFINISHED.as_bytes()))
+        {
+            // What stays is in nobody's way.
+            let _ = fs_err::remove_file(entry.path());
+        }
+    }
+
     fn listing(&self, error: walkdir::Error) -> Error {
         let path = error.path().unwrap_or(&self.root).to_owned();
         Error::Read { path, source: error.into() }
+    }
+}
+
+/// The lock on a folder. Dropping it removes its file, and the folder of that if nothing else is in
+/// it.
+struct FolderLock {
+    path: PathBuf,
+    lock: Option<Lock>,
+}
+
+impl Drop for FolderLock {
+    fn drop(&mut self) {
+        // While it is locked, so that nobody locks a file that is about to go.
+        let _ = fs_err::remove_file(&self.path);
+        drop(self.lock.take());
+        if let Some(folder) = self.path.parent() {
+            let _ = fs_err::remove_dir(folder);
+        }
     }
 }
 
@@ -85,7 +117,7 @@ impl Store for FolderStore {
 
     fn read(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
         let path = self.path(key);
-        match std::fs::read(&path) {
+        match fs_err::read(&path) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(Error::Read { path, source }),
@@ -96,20 +128,25 @@ impl Store for FolderStore {
         let path = self.path(key);
         let write = || {
             fs_err::create_dir_all(path.parent().unwrap_or(&self.root))?;
-            rocwheel_system::replace(&path, bytes, PAGE_MODE)
+            let folder = self.path(known::TOP);
+            fs_err::create_dir_all(&folder)?;
+            let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(folder)?;
+            file.write_all(bytes)?;
+            file.as_file().set_permissions(rocwheel_system::permissions(PAGE_MODE))?;
+            file.persist(&path).map(drop).map_err(|error| error.error)
         };
         write().map_err(|source| Error::Write { path: path.clone(), source })
     }
 
     fn remove(&self, key: &str) -> Result<(), Error> {
         let path = self.path(key);
-        match std::fs::remove_file(&path) {
+        match fs_err::remove_file(&path) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => return Err(Error::Write { path, source }),
             _ => {}
         }
         // The folders of a project that is gone; the first one with something in it ends this.
         let mut folder = path.parent();
-        while let Some(path) = folder.filter(|path| *path != self.root && std::fs::remove_dir(path).is_ok()) {
+        while let Some(path) = folder.filter(|path| *path != self.root && fs_err::remove_dir(path).is_ok()) {
             folder = path.parent();
         }
         Ok(())
@@ -117,12 +154,21 @@ impl Store for FolderStore {
 
     fn lock(&self) -> Result<StoreLock, Error> {
         let path = self.path(known::LOCK);
-        let lock = || {
+        let try_lock = || {
             fs_err::create_dir_all(path.parent().unwrap_or(&self.root))?;
             Lock::at(&path)
         };
-        match lock().map_err(|source| Error::Write { path: path.clone(), source })? {
-            Some(lock) => Ok(Box::new(lock)),
+        // A run that ends removes the folder, perhaps between the two steps.
+        let lock = || match try_lock() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => try_lock(),
+            answer => answer,
+        };
+        let locked = lock();
+        if let Ok(Some(_)) = &locked {
+            self.sweep();
+        }
+        match locked.map_err(|source| Error::Write { path: path.clone(), source })? {
+            Some(lock) => Ok(Box::new(FolderLock { path, lock: Some(lock) })),
             None => Err(Error::Locked { store: self.name() }),
         }
     }

@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 use crate::facts::Facts;
 use crate::store::StoredFile;
 
+/// The folder of everything that is neither a page nor a distribution.
+pub(crate) const TOP: &str = ".rocwheel";
 /// The folder of the records. Installers and listings ignore it for its dot.
 pub(crate) const FOLDER: &str = ".rocwheel/index";
 /// The file that a publisher locks.
@@ -80,9 +82,14 @@ impl KnownProject {
     }
 }
 
-/// Where the record of a project is, of the index whose pages are in this folder.
+/// The folder of the records of an index whose first page is in the folder `pages`.
+pub(crate) fn folder(pages: &str) -> String {
+    if pages.is_empty() { FOLDER.to_owned() } else { join(FOLDER, pages) }
+}
+
+/// Where the record of a project of that index is.
 pub(crate) fn key(pages: &str, project: &str) -> String {
-    join(&join(FOLDER, pages), &format!("{project}.json"))
+    join(&folder(pages), &format!("{project}.json"))
 }
 
 /// A time of modification as a stamp. Later times are later texts.
@@ -93,4 +100,16 @@ pub(crate) fn stamp(time: SystemTime) -> String {
 
 fn is_time(stamp: &str) -> bool {
     stamp.len() == 22 && stamp.as_bytes()[12] == b'.'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A store lists normal keys. A record with another key is that of a project that is gone.
+    #[test]
+    fn keys_are_normal() {
+        assert_eq!(key("", "torch"), ".rocwheel/index/torch.json");
+        assert_eq!(key("gfx110X/simple", "torch"), ".rocwheel/index/gfx110X/simple/torch.json");
+    }
 }

@@ -15,8 +15,8 @@ pub enum Layout {
     Flat,
     /// A folder for each project, with its files and its page: TheRock's `manage_structured.py`.
     Structured,
-    /// A folder for each family of GPUs, each a flat index of its files and of those above: TheRock's
-    /// `generate_local_index.py --per-family-indexes`.
+    /// A folder for each family of GPUs, each a flat index of its files and of those above:
+    /// TheRock's `generate_local_index.py --per-family-indexes`.
     Families,
 }
 

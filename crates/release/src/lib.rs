@@ -7,6 +7,7 @@
 //! does and reports what is wrong with it.
 
 pub mod build;
+pub mod check;
 mod error;
 mod facts;
 mod folder;
@@ -19,6 +20,7 @@ mod store;
 mod views;
 
 pub use build::{BuildOptions, Built, BuiltIndex, PageChange, PageFile, build};
+pub use check::{CheckOptions, Checked, FaultLevel, FolderSite, IndexFault, check};
 pub use error::Error;
 pub use folder::FolderStore;
 pub use layout::Layout;
@@ -28,4 +30,4 @@ pub use s3::{
 };
 pub use status::StatusTable;
 pub use store::{Store, StoreLock, StoredBytes, StoredFile};
-pub use views::View;
+pub use views::IndexView;

@@ -43,8 +43,8 @@ pub trait Store: Send + Sync {
         None
     }
 
-    /// All files below a folder (empty: the whole store), sorted by key, without those below further
-    /// folders whose names begin with a dot. A folder that does not exist has no files.
+    /// All files below a folder (empty: the whole store), sorted by key, without those below
+    /// further folders whose names begin with a dot. A folder that does not exist has no files.
     ///
     /// # Errors
     /// A store that cannot be listed; an interruption.

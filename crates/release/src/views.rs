@@ -13,14 +13,14 @@ use crate::listing::Distribution;
 
 /// What a view is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum View {
+pub enum IndexView {
     /// `by_python/cp312/`: what CPython 3.12 can install.
     Python,
     /// `by_target/gfx942/`: everything but the packages of other GPU targets.
     Target,
 }
 
-impl View {
+impl IndexView {
     /// The folder of such views. A project's folder has no `_` in its name.
     fn folder(self) -> &'static str {
         match self {
@@ -106,7 +106,7 @@ mod tests {
         let file = |name: &&str| StoredFile { key: (*name).to_owned(), size: 1, stamp: String::new() };
         let all = Listing::of(names.iter().map(file).collect(), &NameFilter::default()).distributions;
         let root = roots(Layout::Flat, &all).unwrap().remove(0);
-        let shown = |view: View| -> Vec<String> {
+        let shown = |view: IndexView| -> Vec<String> {
             let names = |root: IndexRoot<'_>| {
                 let projects = root.projects.iter().map(|(name, files)| format!("{name} {}", files.len()));
                 format!("{}: {}", root.pages, projects.collect::<Vec<_>>().join(", "))
@@ -115,14 +115,14 @@ mod tests {
         };
         let devices = "amd-torch-device-gfx1100 1, amd-torch-device-gfx942 1";
         assert_eq!(
-            shown(View::Python),
+            shown(IndexView::Python),
             [
                 format!("simple/by_python/cp312: {devices}, pure 1, rocm 1, torch 1"),
                 format!("simple/by_python/cp313: {devices}, pure 1, rocm 1, stable 1, torch 2"),
             ]
         );
         assert_eq!(
-            shown(View::Target),
+            shown(IndexView::Target),
             [
                 "simple/by_target/gfx1100: amd-torch-device-gfx1100 1, pure 1, rocm 1, stable 1, torch 3",
                 "simple/by_target/gfx942: amd-torch-device-gfx942 1, pure 1, rocm 1, stable 1, torch 3",

@@ -1,5 +1,5 @@
-//! Input: the wheels that will be installed beside the one that is repaired (`--with`). Output:
-//! which of them has which library, and where, which goes before the table of known families.
+//! Input: the wheels that will be installed beside the repaired one (`--with`). Output: the
+//! libraries in them with their folders, which take precedence over the table of known families.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,25 +14,24 @@ use crate::directories::MACHINE;
 use crate::inventory::Place;
 use crate::{Error, paths};
 
-/// A library of a wheel beside.
+/// A library in one of these wheels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Held {
     /// The canonical name of the distribution.
     pub(crate) distribution: String,
-    /// Its version.
     pub(crate) version: String,
     /// The folder, relative to site-packages.
     pub(crate) directory: String,
 }
 
-/// Libraries by the name they are needed by.
+/// Libraries by the names in NEEDED.
 #[derive(Debug, Default)]
 pub(crate) struct Beside {
     libraries: BTreeMap<String, Held>,
 }
 
 impl Beside {
-    /// Reads wheels, and those in folders. The first wheel that has a library counts.
+    /// Reads wheels, and those in folders. If several contain a library, the first one counts.
     pub(crate) fn read(given: &[PathBuf], scratch: &Path) -> Result<Beside, Error> {
         let mut beside = Beside::default();
         for wheel in wheels(given)? {
@@ -52,7 +51,7 @@ impl Beside {
                     let reader = rocwheel_content::Content::open(&content).ok()?;
                     let elf = Elf::read(&reader).ok().flatten()?;
                     let is_library = elf.kind == Kind::SharedLibrary && elf.machine == MACHINE && elf.is_64;
-                    // Only a file of the needed name is found by a search path.
+                    // A search path finds a file only by the needed name.
                     is_library.then(|| (paths::name(&site).to_owned(), paths::folder(&site).to_owned()))
                 })
                 .collect();
@@ -68,12 +67,12 @@ impl Beside {
         Ok(beside)
     }
 
-    /// Who has the library of this name.
+    /// The library with this name; `None` if no wheel contains it.
     pub(crate) fn of(&self, library: &str) -> Option<&Held> {
         self.libraries.get(library)
     }
 
-    /// The version of ROCm's packages, when one of them is there.
+    /// The version of ROCm's packages, if one of them is among the wheels.
     pub(crate) fn rocm_version(&self) -> Option<&str> {
         let is_rocm = |held: &&Held| held.distribution.starts_with("rocm-sdk-");
         self.libraries.values().find(is_rocm).map(|held| held.version.as_str())

@@ -1,5 +1,5 @@
-//! Input: a finished wheel that is too large, and its plan. Output: what is large in it, and who
-//! needs it, as lines of a tree.
+//! Input: a finished wheel that is too large, and its plan. Output: lines of a tree that shows the
+//! largest members and the files that need them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,19 +8,19 @@ use rocwheel_wheel::read::Wheel;
 use crate::paths;
 use crate::plan::Plan;
 
-/// How many files are named.
+/// Maximum number of members that are listed.
 const SHOWN: usize = 12;
-/// How deep the tree of users goes.
+/// Maximum depth of the tree below a member.
 const DEPTH: usize = 6;
 
-/// The largest members with their packed sizes, and below each the chain of its users.
+/// The largest members with their packed sizes, each with the chain of files that need it.
 pub(crate) fn largest(wheel: &Wheel, plan: &Plan) -> Vec<String> {
     let mut members: Vec<(&str, u64, u64)> =
         wheel.members().iter().map(|listed| (listed.name.as_str(), listed.compressed, listed.size)).collect();
     members.sort_by(|one, other| other.1.cmp(&one.1).then(one.0.cmp(other.0)));
     let users: BTreeMap<&str, &Vec<String>> =
         plan.grafted.iter().map(|graft| (graft.member.as_str(), &graft.needed_by)).collect();
-    // Users are named by their file's name on this machine, grafted libraries too.
+    // Users, including grafted libraries, are named like the file on this machine.
     let by_source: BTreeMap<&str, &str> = plan
         .grafted
         .iter()

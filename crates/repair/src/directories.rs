@@ -1,36 +1,35 @@
-//! Input: the directories that the user names and those of the system. Output: libraries of this
-//! machine by name, as ld.so finds them: the first file of the name that is a library for the same
-//! machine.
+//! Input: the directories of the user and those of the system. Output: libraries of this machine by
+//! name, like in ld.so: the first file with that name that is a library for the same machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use rocwheel_elf::{Elf, Kind};
 
-/// x86-64: what can be edited.
+/// `e_machine` of x86-64, the only machine whose files can be edited.
 pub(crate) const MACHINE: u16 = 62;
-/// How deep `include` lines of ld.so.conf may nest.
+/// Maximum nesting of `include` lines in ld.so.conf.
 const DEPTH: usize = 8;
 
 /// A library of this machine.
 #[derive(Debug, Clone)]
 pub(crate) struct Found {
-    /// Where it was found.
+    /// The path at which it was found.
     pub(crate) path: PathBuf,
-    /// The file itself, links followed.
+    /// The file itself, with links resolved.
     pub(crate) real: PathBuf,
     pub(crate) elf: Elf,
 }
 
-/// Looks for libraries, and remembers what it read.
+/// Searches for libraries, and caches the headers it has read.
 #[derive(Debug, Default)]
 pub(crate) struct Finder {
     read: BTreeMap<PathBuf, Result<Elf, String>>,
 }
 
 impl Finder {
-    /// The library `name` in the first of the directories that has one; files that cannot be taken
-    /// go to `refused`.
+    /// The library `name` in the first directory that contains one. Files that cannot be used are
+    /// added to `refused`.
     pub(crate) fn find(
         &mut self,
         name: &str,
@@ -40,7 +39,7 @@ impl Finder {
         directories.iter().find_map(|directory| self.take(&directory.join(name), refused))
     }
 
-    /// The library at this path.
+    /// The library at this path; `None` if there is none.
     pub(crate) fn take(&mut self, path: &Path, refused: &mut BTreeSet<String>) -> Option<Found> {
         let real = match fs_err::canonicalize(path) {
             Ok(real) => real,
@@ -62,7 +61,7 @@ impl Finder {
     }
 }
 
-/// The headers of a shared library for this machine, or what the file is instead.
+/// The headers of a shared library for this machine; the error describes what the file is instead.
 fn read(path: &Path) -> Result<Elf, String> {
     let file = fs_err::File::open(path).map_err(|error| format!("cannot be read: {}", error.kind()))?;
     if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
@@ -83,8 +82,8 @@ fn read(path: &Path) -> Result<Elf, String> {
     }
 }
 
-/// The directories in which ld.so of this system looks: those of `/etc/ld.so.conf`, then the
-/// trusted ones. Those that do not exist are left out.
+/// The directories that ld.so of this system searches: those of `/etc/ld.so.conf`, then the trusted
+/// ones. Missing directories are skipped.
 pub fn system_directories() -> Vec<PathBuf> {
     let mut directories = Vec::new();
     configured(Path::new("/etc/ld.so.conf"), &mut directories, 0);
@@ -112,7 +111,8 @@ fn configured(file: &Path, directories: &mut Vec<PathBuf>, depth: usize) {
     }
 }
 
-/// The files that an `include` line means: a glob in its last part only, as everybody writes it.
+/// The files of an `include` line. A glob is supported in the last part only, where everyone writes
+/// it.
 fn matching(pattern: &Path) -> Vec<PathBuf> {
     let (Some(folder), Some(name)) = (pattern.parent(), pattern.file_name().and_then(|name| name.to_str())) else {
         return Vec::new();

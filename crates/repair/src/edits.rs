@@ -1,5 +1,6 @@
-//! Input: where everything comes from. Output: what is done to each file: the libraries that come
-//! along with their names, and what changes in the headers of those and of the wheel's own.
+//! Input: the origins of all needed libraries. Output: the changes of each file: the libraries to
+//! copy with their new names, and the changes in the headers of these and of the wheel's own
+//! binaries.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,22 +12,21 @@ use rocwheel_system::FileMetadata as _;
 use rocwheel_wheel::read::Wheel;
 
 use crate::inventory::{Binary, Inventory, Place};
-use crate::plan::{Edit, FileEdit, Graft, Mode, Package, Text};
+use crate::plan::{Edit, FileEdit, Graft, Mode, Package, WrittenText};
 use crate::resolve::{External, Need, Resolution, Target};
 use crate::{Error, Request, packages, paths};
 
 const SHIM: &str = include_str!("../../../python/wheel-repair/script_shim.py");
 
-/// What has to be read of the libraries of this machine before anything can be named, by their
-/// number in the resolution.
+/// Data of the libraries of this machine that names depend on, by their number in the resolution.
 pub(crate) struct Read {
     /// SHA-256 in hexadecimal digits.
     hashes: Vec<String>,
-    /// The packages of the system that files belong to.
+    /// Files → the packages of the system that contain them.
     owners: BTreeMap<PathBuf, Package>,
 }
 
-/// Decides about the files of one wheel.
+/// Decides on the changes of the files of one wheel.
 pub(crate) struct Edits<'a> {
     pub(crate) wheel: &'a Wheel,
     pub(crate) request: &'a Request,
@@ -34,12 +34,12 @@ pub(crate) struct Edits<'a> {
     pub(crate) resolution: &'a Resolution,
     pub(crate) mode: Mode,
     read: &'a Read,
-    /// The names that the libraries of this machine get, by their number.
+    /// The new names of the libraries of this machine, by their number.
     names: Vec<String>,
 }
 
 impl Read {
-    /// Reads the libraries, and the lists of files of all packages: both are a lot.
+    /// Reads the libraries and the file lists of all packages, which takes a while.
     pub(crate) fn new(resolution: &Resolution, reporter: &dyn Reporter) -> Result<Read, Error> {
         let externals = &resolution.externals;
         let hashes = || -> Result<Vec<String>, Error> {
@@ -74,9 +74,9 @@ impl<'a> Edits<'a> {
         Edits { wheel, request, inventory, resolution, mode, read, names }
     }
 
-    /// What changes in each binary of the wheel, in their order and also where nothing does, and
-    /// the scripts that take the places of programs that move.
-    pub(crate) fn files(&self) -> Result<(Vec<FileEdit>, Vec<Text>), Error> {
+    /// The change of each binary of the wheel, in order and including empty changes, and the
+    /// scripts that replace moved programs.
+    pub(crate) fn files(&self) -> Result<(Vec<FileEdit>, Vec<WrittenText>), Error> {
         let binaries = self.inventory.binaries.iter().zip(&self.resolution.needs);
         let edits = binaries.map(|(binary, needs)| self.file(binary, needs)).collect::<Result<Vec<_>, Error>>()?;
         let moved = edits.iter().filter_map(|edit| Some(shim(&edit.member, edit.moved_to.as_ref()?)));
@@ -88,8 +88,8 @@ impl<'a> Edits<'a> {
         format!("{}.libs", self.wheel.name.distribution)
     }
 
-    /// The libraries that come along, by name, and the number of each in the resolution. A file
-    /// that is on this machine twice comes once; one that an earlier repair brought stays.
+    /// The libraries to copy, sorted by name, and the number of each in the resolution. A file that
+    /// occurs twice on this machine is copied once; one from an earlier repair stays.
     pub(crate) fn grafts(&self) -> (Vec<Graft>, Vec<usize>) {
         let externals = &self.resolution.externals;
         let mut grafts: BTreeMap<&str, (Graft, usize)> = BTreeMap::new();
@@ -134,7 +134,7 @@ impl<'a> Edits<'a> {
         let mut edit = self.needed_edit(&external.needs);
         edit.soname = (external.found.elf.soname.as_deref() != Some(name)).then(|| name.to_owned());
         edit.strip = self.request.strip.is_some() && has_symbols(&external.found.elf);
-        // A file that cannot be read now cannot be copied either, which says so.
+        // A file that cannot be read here cannot be copied either, and copying reports the error.
         let file = fs_err::File::open(&external.found.real).ok();
         edit.stack = file.is_some_and(|file| external.found.elf.has_needless_stack_flag(file.file()).unwrap_or(false));
         let folder = self.libraries_folder();
@@ -150,7 +150,7 @@ impl<'a> Edits<'a> {
         edit
     }
 
-    /// Names that change in NEEDED.
+    /// Renames in NEEDED.
     fn needed_edit(&self, needs: &[Need]) -> Edit {
         let mut edit = Edit::default();
         for need in needs {
@@ -171,8 +171,8 @@ impl<'a> Edits<'a> {
         edit
     }
 
-    /// The folders below site-packages that the search path of a file in `folder` has to lead to,
-    /// in the order of its needs.
+    /// The folders below site-packages that the search path of a file in `folder` must contain, in
+    /// the order of the needs.
     fn folders(&self, needs: &[Need], folder: &str) -> Vec<String> {
         let mut folders: Vec<String> = Vec::new();
         for need in needs {
@@ -192,7 +192,7 @@ impl<'a> Edits<'a> {
                 folders.push(to);
             }
         }
-        // A file that finds libraries in its own folder looks there first.
+        // The file's own folder comes first.
         folders.sort_by_key(|to| to != folder);
         folders
     }
@@ -260,9 +260,9 @@ impl<'a> Edits<'a> {
     }
 }
 
-/// The script in the place of a program that moves.
-fn shim(member: &str, moved: &str) -> Text {
-    Text {
+/// The script that replaces a moved program.
+fn shim(member: &str, moved: &str) -> WrittenText {
+    WrittenText {
         member: member.to_owned(),
         purpose: format!("starts `{moved}`"),
         replaces: true,
@@ -271,13 +271,13 @@ fn shim(member: &str, moved: &str) -> Text {
     }
 }
 
-/// Whether there is anything that `strip` would remove.
+/// `true` if there is anything that `strip` would remove.
 fn has_symbols(elf: &rocwheel_elf::Elf) -> bool {
     elf.sections.iter().any(|section| section.name == ".symtab" || section.name.starts_with(".debug_"))
 }
 
-/// `libfoo-0a1b2c3d.so.1` for `libfoo.so.1`. A name that has the digits already, from an earlier
-/// repair, stays.
+/// `libfoo-0a1b2c3d.so.1` for `libfoo.so.1`. A name that contains the digits already, from an
+/// earlier repair, stays.
 fn graft_name(file: &Path, digits: &str) -> String {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let end = name.find(".so").or_else(|| name.find('.')).unwrap_or(name.len());

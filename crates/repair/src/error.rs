@@ -1,4 +1,4 @@
-//! What can go wrong while a wheel is repaired, and what to do about it.
+//! Errors of repairing a wheel, with hints.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,137 +8,137 @@ use rocwheel_report::{Exit, Hint};
 /// A library that was not found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
-    /// The needed name.
+    /// The name in NEEDED.
     pub library: String,
-    /// Who needs it, from the library's own user up to a file of the wheel.
+    /// The chain of files that need it, from the library's own user up to a file of the wheel.
     pub needed_by: Vec<String>,
-    /// Files of that name that cannot be taken, and why.
+    /// Files with that name that cannot be used, with the reasons.
     pub refused: Vec<String>,
 }
 
-/// Every failure of repairing a wheel.
+/// Errors of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A wheel cannot be read or written.
     #[error(transparent)]
     Wheel(#[from] rocwheel_wheel::Error),
-    /// A file of the wheel, or one that is to come into it, cannot be understood or edited.
+    /// A file of the wheel, or one that will be added, cannot be parsed or edited.
     #[error("could not read or edit `{file}` for `{}`", wheel.display())]
     Binary {
-        /// The wheel.
+        /// Path of the wheel.
         wheel: PathBuf,
         /// The member or the file.
         file: String,
-        /// Why.
+        /// The cause.
         source: rocwheel_elf::Error,
     },
     /// A file cannot be read or written.
     #[error("could not {action} `{}`", path.display())]
     File {
-        /// What was attempted, an infinitive.
+        /// The attempted action, as an infinitive.
         action: &'static str,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The underlying I/O error.
         source: io::Error,
     },
-    /// Libraries that files of the wheel need are nowhere.
+    /// Libraries that files of the wheel need were not found.
     #[error("`{}` needs libraries that were not found:{}", wheel.display(), list(missing))]
     Missing {
-        /// The wheel.
+        /// Path of the wheel.
         wheel: PathBuf,
-        /// What is missing, sorted by name.
+        /// The missing libraries, sorted by name.
         missing: Vec<Missing>,
     },
-    /// A binary lies where no search path can lead to the libraries.
+    /// A binary is installed where no search path can refer to the libraries.
     #[error("`{member}` of `{}` needs `{library}`, but it is installed outside of site-packages, from where no search path can lead there", wheel.display())]
     Unreachable {
-        /// The wheel.
+        /// Path of the wheel.
         wheel: PathBuf,
-        /// The binary.
+        /// The member that is a binary.
         member: String,
         /// The library.
         library: String,
     },
-    /// The wheel is for another system than the repair.
+    /// The wheel is for a system that cannot be repaired.
     #[error("`{}` is {what}, which `rocwheel repair` does not support", wheel.display())]
     Foreign {
-        /// The wheel.
+        /// Path of the wheel.
         wheel: PathBuf,
-        /// What it is.
+        /// A description of the wheel.
         what: String,
-        /// What to do.
+        /// The hint that is printed below the error.
         hint: &'static str,
     },
-    /// No manylinux policy promises what the binaries need, or the one that was asked for does not.
+    /// No manylinux policy guarantees the needs of the binaries, or the requested one does not.
     #[error("`{}` cannot be tagged {wanted}:{}", wheel.display(), first(reasons))]
     Tag {
-        /// The wheel.
+        /// Path of the wheel.
         wheel: PathBuf,
-        /// The tag that was asked for, or what any tag would have to be.
+        /// The requested tag, or a description of any tag.
         wanted: String,
-        /// The files and what they need.
+        /// The files and their needs.
         reasons: Vec<String>,
-        /// The tag that the binaries deserve, when there is one.
+        /// The lowest tag that the binaries allow; `None` if there is none.
         floor: Option<String>,
     },
-    /// A tag that is no manylinux tag of this machine.
+    /// A tag that is not a manylinux tag of this machine.
     #[error("`{tag}` is not a known manylinux tag")]
     UnknownTag {
-        /// As given.
+        /// The tag as the user wrote it.
         tag: String,
-        /// Those that are known.
+        /// The known tags.
         known: Vec<String>,
     },
-    /// A glob that cannot be understood.
+    /// An invalid glob.
     #[error("`{glob}` is not a glob")]
     Glob {
-        /// As given.
+        /// The glob as the user wrote it.
         glob: String,
-        /// Why.
+        /// The reason.
         source: globset::Error,
     },
-    /// The version of ROCm is needed and was not given.
+    /// The version of ROCm is required but unknown.
     #[error("`{}` needs ROCm's libraries, and which version it was built for is not known", wheel.display())]
     RocmVersion {
-        /// The wheel.
+        /// Path of the wheel.
         wheel: PathBuf,
     },
-    /// A module cannot be made to run first when a package is imported.
+    /// No module can be made to run first when a package is imported.
     #[error("`{}` cannot load libraries when `{package}` is imported: {reason}", wheel.display())]
     Package {
-        /// The wheel.
+        /// Path of the wheel.
         wheel: PathBuf,
-        /// The package.
+        /// Name of the import package.
         package: String,
-        /// Why.
+        /// The reason, printed after a colon.
         reason: String,
-        /// What to do.
+        /// The hint that is printed below the error.
         hint: String,
     },
-    /// The folder of a ROCm tree is none.
+    /// The given folder is not a ROCm tree.
     #[error("`{}` is not a ROCm tree: {reason}", path.display())]
     Tree {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// Why.
+        /// The reason, printed after a colon.
         reason: String,
     },
-    /// A file that would come in has the name of one that is there.
+    /// A file that would be added has the name of an existing member.
     #[error("`{member}` is in `{}` already, with another content", wheel.display())]
     Exists {
-        /// The wheel.
+        /// Path of the wheel.
         wheel: PathBuf,
-        /// The member.
+        /// Name of the member, a path in the wheel.
         member: String,
     },
     /// The program that removes symbols failed.
     #[error("`strip` failed for `{file}`{}", said(message))]
     Strip {
-        /// The file.
+        /// Name of the member, a path in the wheel.
         file: String,
-        /// What it printed.
+        /// The output of `strip`.
         message: String,
     },
     /// The result is larger than allowed.
@@ -148,12 +148,12 @@ pub enum Error {
         name: String,
         /// Its size in bytes.
         size: u64,
-        /// What is allowed, in bytes.
+        /// The maximum size in bytes.
         budget: u64,
-        /// A tree of what is large and who needs it, in lines.
+        /// The lines of a tree of the largest members and the files that need them.
         largest: Vec<String>,
     },
-    /// The wheel cannot be put in its place.
+    /// The wheel cannot be moved to its destination.
     #[error(transparent)]
     Output(#[from] rocwheel_output::Error),
     /// The user stopped the work.

@@ -1,7 +1,8 @@
-//! Input: the patterns of `--exclude`. Output: whether a needed library is meant.
+//! Input: the patterns of `--exclude`. Output: `true` if a needed library matches one.
 //!
-//! A pattern means a family: `libamdhip64.so` also means `libamdhip64.so.7`, and `libfoo.so.1` also
-//! `libfoo.so.1.2`. With a `/` in it, it is about the path that was found.
+//! A pattern matches a family: `libamdhip64.so` also matches `libamdhip64.so.7`, and `libfoo.so.1`
+//! also matches `libfoo.so.1.2`. A pattern with a `/` is matched against the path of the library
+//! that was found.
 
 use std::path::Path;
 
@@ -9,7 +10,7 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use crate::Error;
 
-/// Libraries that are left out.
+/// Patterns of libraries that are not copied.
 #[derive(Debug, Default)]
 pub(crate) struct Excludes {
     names: Vec<GlobMatcher>,
@@ -30,13 +31,13 @@ impl Excludes {
         Ok(excludes)
     }
 
-    /// Whether the needed name is left out.
+    /// `true` if the needed name is excluded.
     pub(crate) fn has(&self, library: &str) -> bool {
         let name = super::paths::name(library);
         self.names.iter().any(|glob| glob.is_match(name))
     }
 
-    /// Whether the file that was found is left out.
+    /// `true` if the file at this path is excluded.
     pub(crate) fn has_path(&self, path: &Path) -> bool {
         self.paths.iter().any(|glob| glob.is_match(path))
     }

@@ -1,4 +1,5 @@
-//! Input: a [`Prepared`] plan and a folder. Output: the repaired wheel, complete or not at all.
+//! Input: a [`PreparedRepair`] plan and a folder. Output: the repaired wheel, complete or not at
+//! all.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,18 +16,18 @@ use rocwheel_wheel::{Member, Rewrite, WheelName};
 use serde::Serialize;
 
 use crate::plan::{Edit, Plan};
-use crate::{Error, Prepared, Request, budget, strip};
+use crate::{Error, PreparedRepair, Request, budget, strip};
 
-/// What came of a plan.
+/// The result of a plan.
 #[derive(Debug, Clone, Serialize)]
 pub struct Outcome {
-    /// The repaired wheel.
+    /// Path of the repaired wheel.
     pub path: PathBuf,
     /// Its size in bytes.
     pub size: u64,
-    /// Whether it is a copy of the input, as there was nothing to repair.
+    /// `true` if it is a copy of the input, because there was nothing to repair.
     pub unchanged: bool,
-    /// Members that keep their symbols, because `strip` would break them.
+    /// Members that keep their symbols because `strip` would break them.
     pub unstripped: Vec<String>,
 }
 
@@ -34,11 +35,11 @@ pub struct Outcome {
 struct Replaced {
     member: String,
     content: Box<dyn Content>,
-    /// Whether `strip` would have broken it.
+    /// `true` if `strip` would have broken it, so it keeps its symbols.
     is_unstripped: bool,
 }
 
-/// A binary with a patch laid over it.
+/// A binary to which a patch is applied when it is read.
 struct Edited {
     original: Arc<dyn Content>,
     patch: Patch,
@@ -58,20 +59,22 @@ impl Content for Edited {
     }
 }
 
-impl Prepared {
-    /// Carries the plan out: the wheel appears in `output`, a folder that is made where there is
-    /// none, when it is complete and not larger than allowed. The input is not changed.
+impl PreparedRepair {
+    /// Executes the plan: writes the wheel to the folder `output`, which is created if it is
+    /// missing. The wheel gets its name when it is complete and not larger than allowed. The input
+    /// does not change.
     ///
     /// # Errors
-    /// What cannot be read or written, a wheel that is too large, an interruption.
+    /// A file that cannot be read or written, a wheel that is too large, an interruption.
     pub fn execute(&self, output: &Path, request: &Request, reporter: &dyn Reporter) -> Result<Outcome, Error> {
         Ok(self.write(output, request, reporter)?.commit()?)
     }
 
-    /// As [`Prepared::execute`], but for the last step, so that the wheel can be looked at before.
+    /// Like [`PreparedRepair::execute`] without the last step, so the wheel can be checked before
+    /// it is moved.
     ///
     /// # Errors
-    /// As [`Prepared::execute`].
+    /// The errors of [`PreparedRepair::execute`].
     pub fn write(&self, output: &Path, request: &Request, reporter: &dyn Reporter) -> Result<Staged<Outcome>, Error> {
         let target = output.join(&self.plan.output);
         if is_same(&self.plan.input, &target) {
@@ -97,7 +100,7 @@ impl Prepared {
         Ok(Staged::new(staging, outcome).with_file(StagedFile { staged, place: target }))
     }
 
-    /// The changes to the wheel, and the members that keep their symbols because `strip` would
+    /// The changes of the wheel, and the members that keep their symbols because `strip` would
     /// break them.
     fn rewrite(&self, request: &Request) -> Result<(Rewrite, Vec<String>), Error> {
         let plan = &self.plan;
@@ -138,7 +141,7 @@ impl Prepared {
                 rewrite.replace.insert(member, content);
             }
         }
-        // What is left of the tree comes in as it is.
+        // The other files of the tree are added unchanged.
         for file in plan.tree.iter().flat_map(|tree| &tree.files).filter(|file| tree.contains_key(file.member.as_str()))
         {
             let content = FileContent { path: file.source.clone(), size: file.size };
@@ -151,7 +154,7 @@ impl Prepared {
         Ok((rewrite, unstripped))
     }
 
-    /// Every binary that changes, by its member.
+    /// Every binary that changes, with its member.
     fn edited(&self, plan: &Plan, request: &Request) -> Result<Vec<Replaced>, Error> {
         let binaries: BTreeMap<&str, &Arc<dyn Content>> =
             self.inventory.binaries.iter().map(|binary| (binary.member.as_str(), &binary.content)).collect();

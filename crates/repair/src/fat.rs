@@ -1,9 +1,9 @@
-//! Input: a ROCm tree on this machine (an installed prefix, or artifacts laid over each other), and
-//! a wheel. Output: which files of it come into the wheel and where, as part of the plan.
+//! Input: a ROCm tree on this machine (an installed prefix, or merged artifacts), and a wheel.
+//! Output: the files of the tree that are added to the wheel and their paths, as part of the plan.
 //!
-//! Wheels hold no links, so every library comes in once, under its SONAME, which is the name that
-//! others need it by; other links to it are left out. On Linux search paths lead to the libraries,
-//! on Windows a module names their folder.
+//! Wheels contain no links, so every library is added once, under its SONAME, the name by which
+//! others need it. Other links to it are skipped. On Linux search paths refer to the libraries; on
+//! Windows a module names their folder.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -17,38 +17,38 @@ use walkdir::WalkDir;
 
 use crate::directories::MACHINE;
 use crate::inventory::Inventory;
-use crate::plan::{Change, Text, Tree, TreeFile};
+use crate::plan::{RocmTree, TreeFile, ValueChange, WrittenText};
 use crate::{Error, Request, initialize, paths};
 
 const TABLE: &str = include_str!("../../../data/fat-wheels.toml");
-/// Where the tree is below its package.
+/// The folder of the tree, relative to its package.
 const FOLDER: &str = "lib/rocm";
 
 /// Patterns by reason, for one system.
 type Exclusions = BTreeMap<String, Vec<String>>;
 
-/// What mode fat adds to a plan.
+/// The parts of a plan that only mode fat has.
 pub(crate) struct Fat {
-    pub(crate) tree: Tree,
-    pub(crate) texts: Vec<Text>,
-    pub(crate) version: Option<Change>,
+    pub(crate) tree: RocmTree,
+    pub(crate) texts: Vec<WrittenText>,
+    pub(crate) version: Option<ValueChange>,
 }
 
-/// A file of the tree that could come in.
+/// A file of the tree that may be added.
 struct Candidate {
-    /// The path in the tree, with links followed to the file itself.
+    /// The path in the tree, with links resolved.
     path: String,
     real: PathBuf,
     size: u64,
     executable: bool,
     elf: Option<Elf>,
-    /// Why it stays out unless a library needs it.
+    /// The reason why it is skipped unless a library needs it.
     excluded: Option<String>,
-    /// The name it gets, where that is not its own.
+    /// Its new file name; `None` if the name stays.
     name: Option<String>,
 }
 
-/// Chooses the files and adds the libraries among them to the inventory.
+/// Selects the files and adds the libraries among them to the inventory.
 pub(crate) fn plan(wheel: &Wheel, request: &Request, inventory: &mut Inventory) -> Result<Fat, Error> {
     let Some(root) = &request.tree else {
         let path = PathBuf::from("--rocm");
@@ -100,7 +100,7 @@ pub(crate) fn plan(wheel: &Wheel, request: &Request, inventory: &mut Inventory) 
         texts.extend(initialize::Hook::dll_directory(FOLDER).texts(wheel, &package)?);
     }
     let size = files.iter().map(|file| file.size).sum();
-    let tree = Tree { source: root.clone(), folder, files, size, left_out };
+    let tree = RocmTree { source: root.clone(), folder, files, size, left_out };
     Ok(Fat { tree, texts, version: local_version(wheel, &version)? })
 }
 
@@ -112,8 +112,7 @@ fn exclusions(is_windows: bool) -> Vec<(String, Vec<Pattern>)> {
     table.map(|(reason, globs)| (reason.clone(), globs.iter().map(|glob| Pattern::new(glob)).collect())).collect()
 }
 
-/// Every file of the tree, each once; of links only those to other files than libraries, which
-/// become copies.
+/// Every file of the tree once. Links to libraries are skipped; links to other files become copies.
 fn list(root: &Path, is_windows: bool, left_out: &mut BTreeMap<String, Vec<String>>) -> Result<Vec<Candidate>, Error> {
     let exclusions = exclusions(is_windows);
     let mut candidates = Vec::new();
@@ -185,14 +184,14 @@ fn candidate(
     })
 }
 
-/// Takes in the libraries of excluded folders that others need.
+/// Includes the libraries in excluded folders that others need.
 fn include_needed(candidates: &mut [Candidate], needed: Vec<String>) {
     let mut names: BTreeMap<String, usize> = BTreeMap::new();
     for (index, candidate) in candidates.iter().enumerate() {
         if let Some(elf) = &candidate.elf {
             let own = paths::name(&candidate.path).to_owned();
             for name in elf.soname.iter().cloned().chain([own]) {
-                // One that comes in anyway goes before one that would not.
+                // A file that is included anyway is preferred to an excluded one.
                 let better = names
                     .get(&name)
                     .is_none_or(|other| candidates[*other].excluded.is_some() && candidate.excluded.is_none());
@@ -218,8 +217,8 @@ fn include_needed(candidates: &mut [Candidate], needed: Vec<String>) {
     }
 }
 
-/// The package that gets the tree: the one that was asked for, or that with the most bytes of
-/// binaries.
+/// The package that gets the tree: the one in the request, or else the one whose binaries have the
+/// most bytes.
 fn package(wheel: &Wheel, request: &Request, inventory: &Inventory) -> Result<String, Error> {
     let mut sizes: BTreeMap<&str, u64> = BTreeMap::new();
     let windows = inventory.windows.iter().map(String::as_str);
@@ -228,7 +227,7 @@ fn package(wheel: &Wheel, request: &Request, inventory: &Inventory) -> Result<St
             *sizes.entry(package).or_default() += wheel.member(member).map_or(0, |listed| listed.size);
         }
     }
-    // The first in order of those of one size.
+    // Of packages of equal size, the first one by name.
     let largest = sizes.iter().rev().max_by_key(|(_, size)| **size).map(|(package, _)| (*package).to_owned());
     let fail = |package: &str, reason: &str| Error::Package {
         wheel: wheel.path().to_owned(),
@@ -246,7 +245,7 @@ fn package(wheel: &Wheel, request: &Request, inventory: &Inventory) -> Result<St
     }
 }
 
-/// The version of ROCm: as given, or as the tree says.
+/// The version of ROCm: the one in the request, or else the one in the tree.
 fn version(root: &Path, request: &Request) -> Result<String, Error> {
     if let Some(version) = &request.rocm_version {
         rocwheel_wheel::check_version(version)?;
@@ -265,8 +264,9 @@ fn version(root: &Path, request: &Request) -> Result<String, Error> {
     })
 }
 
-/// The wheel's version with ROCm's as local version, or behind the one that is there.
-fn local_version(wheel: &Wheel, rocm: &str) -> Result<Option<Change>, Error> {
+/// The wheel's version with ROCm's version as local version, or appended to an existing local
+/// version.
+fn local_version(wheel: &Wheel, rocm: &str) -> Result<Option<ValueChange>, Error> {
     let before = wheel.name.version.clone();
     let rocm: String = rocm.chars().map(|next| if next.is_ascii_alphanumeric() { next } else { '.' }).collect();
     let label = format!("rocm{rocm}");
@@ -276,7 +276,7 @@ fn local_version(wheel: &Wheel, rocm: &str) -> Result<Option<Change>, Error> {
         None => format!("{before}+{label}"),
     };
     rocwheel_wheel::check_version(&after)?;
-    Ok(Some(Change { before, after }))
+    Ok(Some(ValueChange { before, after }))
 }
 
 #[cfg(test)]

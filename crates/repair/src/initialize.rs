@@ -1,23 +1,24 @@
 //! Input: the ROCm libraries that a package needs, and the package's `__init__.py`. Output: a
-//! module that loads them, or lets the system find them, and the `__init__.py` that runs it first.
+//! module that loads them, or that lets the system find them, and an `__init__.py` that runs the
+//! module first.
 //!
-//! `_rocm_init.py` has the form of those that framework builds write (framework-builds, 2.5):
-//! promotion tools edit its version as text.
+//! `_rocm_init.py` has the form that framework builds write (framework-builds, 2.5), because
+//! promotion tools edit the version in it as text.
 
 use rocwheel_rocm::dlopen::DlopenTable;
 use rocwheel_rocm::providers::{Kind, Provider, Providers};
 use rocwheel_wheel::read::Wheel;
 
 use crate::inventory::{Binary, Inventory};
-use crate::plan::Text;
+use crate::plan::WrittenText;
 use crate::{Error, paths, python_source};
 
 const INIT: &str = include_str!("../../../python/wheel-repair/_rocm_init.py");
 const INSIDE: &str = include_str!("../../../python/wheel-repair/_rocm_inside.py");
 const DLL_DIRECTORY: &str = include_str!("../../../python/wheel-repair/_rocm_dll_directory.py");
 
-/// The short names of ROCm's libraries that must be loaded first, in the order of the table: what
-/// is needed, and what that loads by name and cannot do without.
+/// The short names of ROCm's libraries that must be loaded first, in the order of the table: the
+/// needed ones, and those that they load by name and require.
 pub(crate) fn shortnames<'a>(libraries: impl Iterator<Item = &'a str>) -> Vec<String> {
     let providers = Providers::embedded();
     let mut wanted: Vec<&Provider> = Vec::new();
@@ -34,7 +35,8 @@ pub(crate) fn shortnames<'a>(libraries: impl Iterator<Item = &'a str>) -> Vec<St
     wanted.into_iter().filter_map(|provider| provider.shortname.clone()).collect()
 }
 
-/// The packages at the top whose binaries fulfil a condition.
+/// The top-level packages that contain a binary for which `condition` is true; the error is a
+/// binary outside of a package.
 pub(crate) fn packages(inventory: &Inventory, condition: impl Fn(&Binary) -> bool) -> Result<Vec<String>, String> {
     let mut packages: Vec<String> = Vec::new();
     for binary in inventory.binaries.iter().filter(|binary| condition(binary)) {
@@ -44,12 +46,12 @@ pub(crate) fn packages(inventory: &Inventory, condition: impl Fn(&Binary) -> boo
     }
     packages.sort();
     packages.dedup();
-    // `name.libs` and the like hold libraries of the others.
+    // Folders such as `name.libs` contain libraries of the packages.
     packages.retain(|package| !package.contains('.'));
     Ok(packages)
 }
 
-/// A module for a package, and its `__init__.py` that runs it.
+/// A module for a package, which the package's `__init__.py` runs.
 pub(crate) struct Hook<'a> {
     pub(crate) module: &'a str,
     pub(crate) text: String,
@@ -57,21 +59,21 @@ pub(crate) struct Hook<'a> {
 }
 
 impl Hook<'_> {
-    /// `_rocm_init.py`.
+    /// The hook that loads ROCm's libraries, `_rocm_init.py`.
     pub(crate) fn preload(shortnames: &[String], version: &str) -> Hook<'static> {
         let quoted: Vec<String> = shortnames.iter().map(|name| format!("'{name}'")).collect();
         let text = INIT.replace("'@SHORTNAMES@'", &quoted.join(", ")).replace("@VERSION@", version);
         Hook { module: "_rocm_init", text, purpose: "loads ROCm's libraries from the wheels beside" }
     }
 
-    /// The module that names the folder of the libraries on Windows.
+    /// The hook that names the folder of the libraries on Windows.
     pub(crate) fn dll_directory(folder: &str) -> Hook<'static> {
         let text = DLL_DIRECTORY.replace("@FOLDER@", folder);
         Hook { module: "_rocm_dll_directory", text, purpose: "lets Windows find ROCm's libraries inside the wheel" }
     }
 
-    /// The texts that change in `package`.
-    pub(crate) fn texts(&self, wheel: &Wheel, package: &str) -> Result<Vec<Text>, Error> {
+    /// The texts to add or change in `package`.
+    pub(crate) fn texts(&self, wheel: &Wheel, package: &str) -> Result<Vec<WrittenText>, Error> {
         let fail = |reason: String| Error::Package {
             wheel: wheel.path().to_owned(),
             package: package.to_owned(),
@@ -89,7 +91,7 @@ impl Hook<'_> {
             return Err(fail(format!("it has no `{member}`")));
         }
         let source = wheel.bytes(&member)?;
-        // PyTorch imports the module by itself when it is there.
+        // PyTorch imports the module itself if it exists.
         let is_run = source.windows(self.module.len()).any(|window| window == self.module.as_bytes());
         if !is_run {
             let statement = format!("from . import {0}; {0}.initialize()", self.module);
@@ -101,9 +103,9 @@ impl Hook<'_> {
     }
 }
 
-/// The `_rocm_init.py` of other builds, made to do nothing: there are no other packages to load
-/// from.
-pub(crate) fn silenced(wheel: &Wheel) -> Result<Vec<Text>, Error> {
+/// Replaces every `_rocm_init.py` of other builds by one that does nothing, because there are no
+/// other packages to load from.
+pub(crate) fn silenced(wheel: &Wheel) -> Result<Vec<WrittenText>, Error> {
     let mut texts = Vec::new();
     for listed in wheel.members().iter().filter(|listed| paths::name(&listed.name) == "_rocm_init.py") {
         if wheel.bytes(&listed.name)? != INSIDE.as_bytes() {
@@ -118,8 +120,8 @@ pub(crate) fn silenced(wheel: &Wheel) -> Result<Vec<Text>, Error> {
     Ok(texts)
 }
 
-fn text(member: &str, purpose: &str, replaces: bool, bytes: Vec<u8>) -> Text {
-    Text { member: member.to_owned(), purpose: purpose.to_owned(), replaces, executable: false, bytes }
+fn text(member: &str, purpose: &str, replaces: bool, bytes: Vec<u8>) -> WrittenText {
+    WrittenText { member: member.to_owned(), purpose: purpose.to_owned(), replaces, executable: false, bytes }
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Input: an open wheel, and for `--mode fat` the files of a ROCm tree. Output: every file that the
-//! dynamic loader could be asked for, where it will be, and what its headers say.
+//! Input: an open wheel and, for `--mode fat`, the files of a ROCm tree. Output: every file that
+//! the dynamic loader may load, with its installation path and headers.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,20 +13,21 @@ use rocwheel_wheel::read::{Kind as MemberKind, Listed, MemberContent, Wheel};
 use crate::directories::MACHINE;
 use crate::{Error, paths};
 
-/// Where an installer puts a member.
+/// The installation path of a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Below site-packages, at this path.
+    /// At this path below site-packages.
     Site(String),
-    /// In the folder for programs, which has no fixed way to site-packages.
+    /// At this path in the folder for programs, from which no fixed relative path leads to
+    /// site-packages.
     Script(String),
-    /// Elsewhere, with no fixed way to site-packages either.
+    /// Elsewhere, also without a fixed relative path to site-packages.
     Elsewhere,
 }
 
 impl Place {
-    /// Where the member of a wheel with this `.dist-info` folder goes (binary distribution format,
-    /// "The .data directory").
+    /// The installation path of a member of the wheel with this `.dist-info` folder (binary
+    /// distribution format, "The .data directory").
     pub(crate) fn of(member: &str, info: &str) -> Place {
         let stem = info.strip_suffix(".dist-info").unwrap_or(info);
         let data = member.strip_prefix(stem).and_then(|rest| rest.strip_prefix(".data/"));
@@ -41,9 +42,9 @@ impl Place {
     }
 }
 
-/// A binary for this kind of machine.
+/// A binary for a supported machine.
 pub(crate) struct Binary {
-    /// The member, or the member that a file of the tree becomes.
+    /// The member of the wheel, or the one that a file of the tree will become.
     pub(crate) member: String,
     pub(crate) place: Place,
     pub(crate) elf: Elf,
@@ -51,16 +52,16 @@ pub(crate) struct Binary {
     pub(crate) origin: Origin,
 }
 
-/// Where a binary comes from.
+/// The source of a binary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
     Wheel,
-    /// The ROCm tree: the file.
+    /// The ROCm tree; the path is that of the file.
     Tree(PathBuf),
 }
 
 impl Binary {
-    /// Where it will be below site-packages.
+    /// Its path below site-packages; `None` if it is installed elsewhere.
     pub(crate) fn site(&self) -> Option<&str> {
         match &self.place {
             Place::Site(path) => Some(path),
@@ -68,18 +69,18 @@ impl Binary {
         }
     }
 
-    /// The entries of the search path that the loader honours.
+    /// The entries of the search path that the loader uses.
     pub(crate) fn entries(&self) -> Vec<&str> {
         self.elf.search_path().map_or_else(Vec::new, |path| path.split(':').filter(|entry| !entry.is_empty()).collect())
     }
 }
 
-/// Everything in a wheel that a repair is about.
+/// Everything in a wheel that matters for a repair.
 pub(crate) struct Inventory {
     pub(crate) binaries: Vec<Binary>,
     /// Members that are PE files: Windows' libraries and programs.
     pub(crate) windows: Vec<String>,
-    /// Members that are ELF files for another kind of machine, and which.
+    /// Members that are ELF files for another machine, with their `e_machine`.
     pub(crate) foreign: Vec<(String, u16)>,
 }
 
@@ -91,7 +92,7 @@ enum Found {
 }
 
 impl Inventory {
-    /// Reads the wheel. GPU code, object files and separate debug files are no binaries here.
+    /// Reads the wheel. GPU code, object files and separate debug files do not count as binaries.
     pub(crate) fn read(wheel: &Arc<Wheel>, scratch: &Path, reporter: &dyn Reporter) -> Result<Inventory, Error> {
         let spool = Spool::new(scratch);
         let files: Vec<&Listed> = wheel
@@ -119,14 +120,14 @@ impl Inventory {
         Ok(inventory)
     }
 
-    /// Puts the binaries in the order of their names, whatever the order of the archive.
+    /// Sorts everything by name, so that the order of the archive does not matter.
     pub(crate) fn sort(&mut self) {
         self.binaries.sort_by(|one, other| one.member.cmp(&other.member));
         self.windows.sort();
         self.foreign.sort();
     }
 
-    /// Adds a library of the ROCm tree that will be `member`.
+    /// Adds a library of the ROCm tree that will become `member`.
     pub(crate) fn add(&mut self, member: &str, path: &Path, elf: Elf) -> Result<(), Error> {
         let content = FileContent::new(path).map_err(Error::file("read", path))?;
         let binary = Binary {
@@ -141,8 +142,8 @@ impl Inventory {
     }
 }
 
-/// Files that are surely no programs, by name: reading the start of thousands of sources takes
-/// longer than all else.
+/// Files whose names show that they are not programs. To read the start of thousands of sources
+/// takes longer than everything else.
 fn is_text(member: &str) -> bool {
     let extension = paths::name(member).rsplit_once('.').map(|(_, extension)| extension);
     extension.is_some_and(|extension| {
@@ -176,8 +177,7 @@ fn member(wheel: &Arc<Wheel>, listed: &Listed, spool: &Spool) -> Result<Found, E
     };
     Ok(match elf.kind {
         Kind::Relocatable | Kind::DebugOnly | Kind::Other => Found::Nothing,
-        // A code object for a GPU is a shared library by its header, and nothing loads it with
-        // ld.so.
+        // By its header a code object for a GPU is a shared library, but ld.so never loads it.
         _ if elf.machine == 224 => Found::Nothing,
         _ if elf.machine != MACHINE || !elf.is_64 => Found::Foreign(listed.name.clone(), elf.machine),
         Kind::Executable | Kind::StaticExecutable | Kind::SharedLibrary => Found::Binary(Box::new(Binary {

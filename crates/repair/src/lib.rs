@@ -1,12 +1,13 @@
-//! Input: a wheel whose libraries are only on the machine that built it, or only beside it. Output:
-//! a wheel that loads wherever its tag says.
+//! Input: a wheel whose libraries exist only on the machine that built it, or only in other
+//! packages. Output: a wheel that loads on every system that its tag includes.
 //!
-//! Three ways lead there ([`Mode`]): what is needed is copied into the wheel (graft), or is found
-//! in the `rocm-sdk-*` wheels (rocm), or a whole ROCm comes in (fat). One plan serves all:
-//! `inventory` reads the binaries, `resolve` finds out where every needed library comes from,
-//! `edits` what is done to each file, `planner` decides texts, requirements and tags.
-//! [`Prepared::execute`] walks the plan: binaries are read through [`rocwheel_elf::Patched`], so
-//! nothing is copied to be edited, and members that stay are copied packed as they are.
+//! There are three ways ([`Mode`]): the needed libraries are copied into the wheel (graft), or are
+//! found in the `rocm-sdk-*` wheels (rocm), or a whole ROCm is added (fat). One plan serves all:
+//! `inventory` reads the binaries, `resolve` determines the origin of every needed library, `edits`
+//! the changes of each file, and `planner` decides on texts, requirements and tags.
+//! [`PreparedRepair::execute`] executes the plan. Binaries are read through
+//! [`rocwheel_elf::Patched`], so none is copied for editing, and members that do not change are
+//! copied in packed form.
 
 mod beside;
 mod budget;
@@ -40,16 +41,17 @@ pub use error::{Error, Missing};
 pub use execute::Outcome;
 use inventory::Inventory;
 pub use plan::{
-    Change, Edit, FileEdit, Graft, KeptOut, Mode, Package, Plan, Reason, Requirement, Tags, Text, Tree, TreeFile,
+    Edit, FileEdit, Graft, KeptOut, Mode, Package, Plan, Reason, Requirement, RocmTree, Tags, TreeFile, ValueChange,
+    WrittenText,
 };
 pub use planner::plan;
 
-/// How files find ROCm's libraries in the wheels beside them.
+/// The way in which files find ROCm's libraries in other packages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resolve {
-    /// By their search paths.
+    /// By search paths.
     Rpath,
-    /// They are loaded when the package is imported.
+    /// By loading them when the package is imported.
     Preload,
     /// Both.
     Both,
@@ -65,55 +67,55 @@ impl Resolve {
     }
 }
 
-/// What is asked for.
+/// A request to repair a wheel.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The way; `None` for rocm where files need ROCm or torch, else graft.
+    /// The mode; `None` for rocm if files need ROCm or torch, else graft.
     pub mode: Option<Mode>,
-    /// How ROCm is found in mode rocm.
+    /// The way in which files find ROCm in mode rocm.
     pub resolve: Resolve,
-    /// Directories to look for libraries in, before the system's.
+    /// Directories to search for libraries before those of the system.
     pub library_path: Vec<PathBuf>,
     /// The system's directories; [`system_directories`] has those of this machine.
     pub system: Vec<PathBuf>,
-    /// Wheels, or folders of wheels, that will be beside this one: what they have stays out.
+    /// Wheels, or folders of wheels, that will be installed too. Libraries in them are not copied.
     pub beside: Vec<PathBuf>,
-    /// Libraries to leave out, as globs of families.
+    /// Libraries that are not copied, as globs of families.
     pub exclude: Vec<String>,
-    /// The platform tag; `None` for the lowest honest one.
+    /// The platform tag; `None` for the lowest one that fits the files.
     pub platform: Option<String>,
-    /// Whether a lower tag that the files deserve is left out.
+    /// `true` if a lower tag that also fits the files is not added.
     pub only_platform: bool,
-    /// The version of ROCm: of the requirement in mode rocm, of the tree in mode fat.
+    /// The version of ROCm: for the requirement in mode rocm, of the tree in mode fat.
     pub rocm_version: Option<String>,
-    /// What brings ROCm's libraries in mode rocm.
+    /// The provider of ROCm's libraries in mode rocm.
     pub rocm_from: RocmFrom,
     /// The ROCm tree of mode fat.
     pub tree: Option<PathBuf>,
-    /// The package that gets the ROCm tree; `None` for the one with most of the binaries.
+    /// The package that gets the ROCm tree; `None` for the one whose binaries are largest.
     pub package: Option<String>,
-    /// The program that removes symbols, when they are to be removed.
+    /// The program that removes symbols; `None` if they are kept.
     pub strip: Option<PathBuf>,
-    /// The most bytes that the result may have.
+    /// Maximum size of the result in bytes.
     pub budget: Option<u64>,
     /// Folder for large temporary files.
     pub scratch: PathBuf,
-    /// How the result is written.
+    /// Settings for writing the result.
     pub write: WriteOptions,
 }
 
-/// What brings ROCm's libraries at run time to a wheel that was repaired in mode rocm.
+/// The provider of ROCm's libraries at run time for a wheel that was repaired in mode rocm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RocmFrom {
     /// ROCm's Python packages, which become a requirement.
     Packages,
-    /// torch, if the wheel requires it: PyTorch's wheels contain a ROCm. No requirement is added.
+    /// torch, if the wheel requires it: PyTorch's wheels contain ROCm. No requirement is added.
     Torch,
 }
 
-/// A plan and what carrying it out needs.
-pub struct Prepared {
-    /// What will be done.
+/// A plan and the data for its execution.
+pub struct PreparedRepair {
+    /// The changes to make.
     pub plan: Plan,
     wheel: Arc<Wheel>,
     inventory: Inventory,

@@ -1,5 +1,5 @@
-//! Input: files of this machine. Output: the packages that they come from, with version and
-//! licences: from dpkg's database, or from `rpm` where that is the package manager.
+//! Input: files of this machine. Output: the system packages that contain them, with version and
+//! licences, from dpkg's database, or from `rpm` if that is the package manager.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::plan::Package;
 /// The largest copyright file that is read, in bytes.
 const LARGEST: u64 = 1 << 20;
 
-/// The packages of those files that belong to one.
+/// The packages of the files; a file that no package contains is omitted.
 pub(crate) fn owners(files: &BTreeSet<PathBuf>) -> BTreeMap<PathBuf, Package> {
     if files.is_empty() {
         return BTreeMap::new();
@@ -21,7 +21,8 @@ pub(crate) fn owners(files: &BTreeSet<PathBuf>) -> BTreeMap<PathBuf, Package> {
     if dpkg.join("info").is_dir() { debian(dpkg, files) } else { rpm(files) }
 }
 
-/// Where packages have the file: with and without `/usr`, which are one on merged systems.
+/// The paths that packages may list for the file: with and without `/usr`, which is the same on
+/// merged systems.
 fn spellings(file: &Path) -> Vec<String> {
     let text = file.to_string_lossy().into_owned();
     match text.strip_prefix("/usr") {
@@ -57,7 +58,7 @@ fn debian(dpkg: &Path, files: &BTreeSet<PathBuf>) -> BTreeMap<PathBuf, Package> 
         .collect()
 }
 
-/// The name without its architecture.
+/// The name of a package without its architecture.
 fn bare(name: &str) -> &str {
     name.split(':').next().unwrap_or(name)
 }
@@ -109,7 +110,7 @@ fn licenses(copyright: &str) -> Vec<String> {
     names.filter(|name| !name.is_empty()).map(str::to_owned).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// Name and release of the system: `debian`, `12` (os-release).
+/// Name and release of the system, from os-release: `debian`, `12`.
 fn system() -> (String, String) {
     let text = fs_err::read_to_string("/etc/os-release").unwrap_or_default();
     let field = |name: &str| {
@@ -153,7 +154,7 @@ fn rpm(files: &BTreeSet<PathBuf>) -> BTreeMap<PathBuf, Package> {
     packages
 }
 
-/// Percent-encoding of what is not allowed as it is in a package's address.
+/// Percent-encodes the characters that a package URL does not allow.
 pub(crate) fn percent(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {

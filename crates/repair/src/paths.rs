@@ -1,30 +1,31 @@
-//! Relative paths inside an environment, as text with `/`: what `$ORIGIN/../x` means, and how one
-//! folder is reached from another.
+//! Relative paths inside an environment, as text with `/`: the meaning of `$ORIGIN/../x`, and the
+//! path from one folder to another.
 
 pub(crate) use rocwheel_content::archive_path::{file_name as name, normal, parent as folder, relative};
 
-/// Folders from site-packages up to the environment's prefix: `lib/python3.12/site-packages`.
+/// Number of folders from the environment's prefix down to site-packages:
+/// `lib/python3.12/site-packages`.
 const PREFIX: usize = 3;
 
-/// The way to `path` from a folder, both relative to site-packages.
+/// Resolves `path`, which is relative to `folder`. The folder and the result are relative to
+/// site-packages.
 pub(crate) fn join(folder: &str, path: &str) -> String {
     normal(&format!("{folder}/{path}"))
 }
 
-/// An entry of a search path that leads from one folder to another.
+/// The entry of a search path in the folder `from` for the folder `to`.
 pub(crate) fn entry(from: &str, to: &str) -> String {
     let way = relative(from, to);
     if way.is_empty() { "$ORIGIN".to_owned() } else { format!("$ORIGIN/{way}") }
 }
 
-/// What an entry of a search path is relative to the file's folder; `None` when it does not begin
-/// with `$ORIGIN`.
+/// The part of an entry of a search path after `$ORIGIN`; `None` if it does not begin with that.
 pub(crate) fn of_origin(entry: &str) -> Option<&str> {
     let rest = entry.strip_prefix("$ORIGIN").or_else(|| entry.strip_prefix("${ORIGIN}"))?;
     if rest.is_empty() { Some("") } else { rest.strip_prefix('/') }
 }
 
-/// Whether a normal path relative to site-packages leaves the environment.
+/// `true` if a normal path relative to site-packages leaves the environment.
 pub(crate) fn leaves(path: &str) -> bool {
     path.split('/').take_while(|part| *part == "..").count() > PREFIX
 }

@@ -1,5 +1,5 @@
-//! What will be done to one wheel, as plain data: `--dry-run` prints it, `--json` hands it to
-//! machines, and [`super::execute`] walks it without deciding anything.
+//! The changes to one wheel as plain data: `--dry-run` prints it, `--json` prints it for programs,
+//! and [`super::execute`] follows it without any decision.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,52 +8,52 @@ use serde::Serialize;
 
 use rocwheel_rocm::providers::Kind;
 
-/// What kind of repair it is.
+/// The kind of repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// Libraries of this machine go into the wheel.
+    /// Libraries of this machine are copied into the wheel.
     Graft,
-    /// The same, but ROCm, torch and the driver stay out and are found in the wheels beside this
-    /// one.
+    /// Like graft, but libraries of ROCm, torch and the driver are not copied; they are found in
+    /// other packages.
     Rocm,
-    /// A whole ROCm goes into the wheel.
+    /// A whole ROCm is added to the wheel.
     Fat,
 }
 
-/// Everything that will be done.
+/// All changes to one wheel.
 #[derive(Debug, Clone, Serialize)]
 pub struct Plan {
-    /// The wheel.
+    /// Path of the wheel.
     pub input: PathBuf,
     /// File name of the result.
     pub output: String,
-    /// The mode, chosen by the user or by what the files need.
+    /// The mode, chosen by the user or by the needs of the files.
     pub mode: Mode,
-    /// Libraries that are copied into the wheel, by the name they get.
+    /// Libraries that are copied into the wheel, sorted by their new names.
     pub grafted: Vec<Graft>,
     /// Binaries that change, by member.
     pub edits: Vec<FileEdit>,
-    /// Libraries that are needed and left out.
+    /// Libraries that are needed but not copied.
     pub kept_out: Vec<KeptOut>,
-    /// Members that are added or get another text, without the grafted libraries.
-    pub texts: Vec<Text>,
-    /// Requirements that change.
+    /// Members that are added or whose text changes, without the grafted libraries.
+    pub texts: Vec<WrittenText>,
+    /// Requirements of METADATA that change.
     pub requirements: Vec<Requirement>,
-    /// Files of a ROCm tree that come in.
-    pub tree: Option<Tree>,
-    /// Platform tags.
+    /// Files of a ROCm tree that are added.
+    pub tree: Option<RocmTree>,
+    /// The platform tags.
     pub tags: Tags,
-    /// Versions before and after, when the version changes.
-    pub version: Option<Change>,
-    /// Whether symbol tables and debug sections are removed from grafted and changed binaries.
+    /// The old and the new version; `None` if the version does not change.
+    pub version: Option<ValueChange>,
+    /// `true` if symbol tables and debug sections are removed from grafted and changed binaries.
     pub strip: bool,
-    /// What a reader should know, in sentences.
+    /// Sentences with remarks for the user.
     pub notes: Vec<String>,
 }
 
 impl Plan {
-    /// Whether the result is a copy of the wheel under its own name.
+    /// `true` if the result is a copy of the wheel with the same name.
     pub fn is_empty(&self) -> bool {
         self.grafted.is_empty()
             && self.edits.is_empty()
@@ -66,12 +66,12 @@ impl Plan {
     }
 }
 
-/// A value before and after.
+/// The old and the new value of something.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Change {
-    /// As it is.
+pub struct ValueChange {
+    /// The old value.
     pub before: String,
-    /// As it will be.
+    /// The new value.
     pub after: String,
 }
 
@@ -80,25 +80,26 @@ pub struct Change {
 pub struct Graft {
     /// The name by which files need it.
     pub library: String,
-    /// The name it gets: with eight digits of its SHA-256.
+    /// Its new name, which contains eight digits of its SHA-256.
     pub name: String,
     /// The member it becomes.
     pub member: String,
-    /// The file, links followed.
+    /// The file, with links resolved.
     pub source: PathBuf,
     /// Its size in bytes.
     pub size: u64,
     /// SHA-256 of the file, in hexadecimal digits.
     pub sha256: String,
-    /// Who needs it: members of the wheel, and grafted libraries by their source's name.
+    /// The files that need it: members of the wheel, and grafted libraries by the file names of
+    /// their sources.
     pub needed_by: Vec<String>,
-    /// The directories or entry through which it was found.
+    /// The directories or the entry through which it was found.
     pub found_by: String,
-    /// The package of this machine that it comes from.
+    /// The package of this machine that contains it.
     pub package: Option<Package>,
-    /// Whether the file may be executed.
+    /// `true` if the file is executable.
     pub executable: bool,
-    /// What changes in it.
+    /// The changes in it.
     pub edit: Edit,
 }
 
@@ -109,36 +110,36 @@ pub struct Package {
     pub name: String,
     /// Its version, with epoch and revision.
     pub version: String,
-    /// The package's address (purl specification).
+    /// The package URL (purl specification).
     pub purl: String,
-    /// Licences that its copyright file names, as it spells them.
+    /// Licences in its copyright file, in its spelling.
     pub licenses: Vec<String>,
-    /// The copyright file.
+    /// Path of the copyright file.
     pub copyright: Option<PathBuf>,
 }
 
-/// What changes in an ELF file.
+/// The changes in an ELF file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Edit {
-    /// The new search path, written as `DT_RPATH`; none of it removes the search path; `None`
-    /// leaves it.
+    /// The new search path, written as `DT_RPATH`. `Some` of an empty list removes the search path,
+    /// `None` keeps it.
     pub search_path: Option<Vec<String>>,
-    /// Entries of the old search path that go.
+    /// Entries of the old search path that are removed.
     pub dropped: Vec<String>,
-    /// The new SONAME.
+    /// The new SONAME; `None` keeps it.
     pub soname: Option<String>,
-    /// Needed names that change, from old to new; in the versions needed too.
+    /// Renames in NEEDED, from old to new, which also apply to the version needs.
     pub needed: BTreeMap<String, String>,
-    /// Needed names that go.
+    /// Names that are removed from NEEDED.
     pub removed: Vec<String>,
-    /// Whether its symbol table and debug sections are removed first.
+    /// `true` if its symbol table and debug sections are removed first.
     pub strip: bool,
-    /// Whether it no longer asks for a stack on which code can be run, which nothing in it needs.
+    /// `true` if its request for an executable stack, which no code in it needs, is removed.
     pub stack: bool,
 }
 
 impl Edit {
-    /// Whether nothing changes.
+    /// `true` if nothing changes.
     pub fn is_empty(&self) -> bool {
         *self == Edit::default()
     }
@@ -149,53 +150,53 @@ impl Edit {
 pub struct FileEdit {
     /// The member, under its old name.
     pub member: String,
-    /// The new name of a program of the scripts folder, which no search path can be relative to: a
-    /// script starts it from there.
+    /// The new name of a program of the scripts folder. No search path can be relative to that
+    /// folder, so a script there starts the program at its new path.
     pub moved_to: Option<String>,
-    /// What changes.
+    /// The changes in it.
     pub edit: Edit,
 }
 
-/// Why a needed library is left out.
+/// The reason why a needed library is not copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reason {
-    /// `--exclude`.
+    /// The user excluded it with `--exclude`.
     Excluded,
-    /// A wheel that was named has it.
+    /// A wheel that was passed with `--with` contains it.
     Beside,
     /// Its family belongs to another distribution or to the driver.
     Family(Kind),
 }
 
-/// A needed library that is left out.
+/// A library that is needed but not copied.
 #[derive(Debug, Clone, Serialize)]
 pub struct KeptOut {
-    /// The needed name.
+    /// The name in NEEDED.
     pub library: String,
-    /// Why.
+    /// The reason why it is not copied.
     pub reason: Reason,
-    /// The distribution that has it.
+    /// The distribution that contains it.
     pub distribution: Option<String>,
-    /// Where it will be, relative to site-packages.
+    /// The folder that will contain it, relative to site-packages.
     pub directory: Option<String>,
-    /// Who needs it.
+    /// The files that need it.
     pub needed_by: Vec<String>,
 }
 
-/// A text that is written: a new member, or another text of one that is there.
+/// A text that is written: a new member, or a new text of an existing one.
 #[derive(Debug, Clone, Serialize)]
-pub struct Text {
-    /// The member.
+pub struct WrittenText {
+    /// Name of the member, a path in the wheel.
     pub member: String,
-    /// What it is for.
+    /// The purpose of the text.
     pub purpose: String,
-    /// Whether the member is there already.
+    /// `true` if the member exists already.
     pub replaces: bool,
-    /// Whether it may be executed.
+    /// `true` if the member is executable.
     #[serde(skip)]
     pub executable: bool,
-    /// The whole text.
+    /// The whole text, in bytes.
     #[serde(skip)]
     pub bytes: Vec<u8>,
 }
@@ -203,24 +204,24 @@ pub struct Text {
 /// A requirement that changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Requirement {
-    /// As METADATA has it; `None` when it is new.
+    /// The text in METADATA; `None` for a new requirement.
     pub before: Option<String>,
-    /// As METADATA will have it; `None` when it goes.
+    /// The new text in METADATA; `None` for a removed requirement.
     pub after: Option<String>,
 }
 
-/// A ROCm tree that comes into the wheel.
+/// A ROCm tree that is added to the wheel.
 #[derive(Debug, Clone, Serialize)]
-pub struct Tree {
+pub struct RocmTree {
     /// The tree's folder on this machine.
     pub source: PathBuf,
-    /// The folder it becomes, relative to site-packages.
+    /// Its folder in the wheel, relative to site-packages.
     pub folder: String,
     /// The files, by member.
     pub files: Vec<TreeFile>,
-    /// Bytes of all files.
+    /// Size of all files in bytes.
     pub size: u64,
-    /// What stays out, and why: paths in the tree.
+    /// Files that are not added, by reason, as paths in the tree.
     pub left_out: BTreeMap<String, Vec<String>>,
 }
 
@@ -229,28 +230,28 @@ pub struct Tree {
 pub struct TreeFile {
     /// The member it becomes.
     pub member: String,
-    /// The file, links followed.
+    /// The file, with links resolved.
     pub source: PathBuf,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Whether it may be executed.
+    /// `true` if the file is executable.
     pub executable: bool,
 }
 
-/// Platform tags before and after, and why.
+/// The old and the new platform tags, with the reasons.
 #[derive(Debug, Clone, Serialize)]
 pub struct Tags {
-    /// Those of the file name.
+    /// Those in the old file name.
     pub before: Vec<String>,
-    /// Those of the result.
+    /// Those in the new file name.
     pub after: Vec<String>,
-    /// The lowest tag that all binaries together deserve.
+    /// The lowest tag that fits all binaries together.
     pub floor: String,
-    /// What keeps it from being lower.
+    /// The needs that prevent a lower one.
     pub reasons: Vec<String>,
-    /// Tags that promise more than the files keep, and go.
+    /// Tags that are removed because the files do not fit them.
     pub untrue: Vec<String>,
-    /// The new text of WHEEL, when it changes.
+    /// The new text of WHEEL; `None` if it does not change.
     #[serde(skip)]
     pub wheel: Option<String>,
 }

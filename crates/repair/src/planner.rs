@@ -1,4 +1,4 @@
-//! Input: a wheel and what is asked for. Output: the [`Plan`].
+//! Input: a wheel and a request. Output: the [`Plan`].
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,17 +11,19 @@ use rocwheel_wheel::{Headers, WheelName};
 
 use crate::edits::{Edits, Read};
 use crate::inventory::{Binary, Inventory};
-use crate::plan::{Change, FileEdit, Graft, KeptOut, Mode, Plan, Reason, Requirement, Tags, Text, Tree};
+use crate::plan::{
+    FileEdit, Graft, KeptOut, Mode, Plan, Reason, Requirement, RocmTree, Tags, ValueChange, WrittenText,
+};
 use crate::resolve::{Families, Resolution, Rules, resolve};
 use crate::tags::{self, Judged, Wanted};
-use crate::{Error, Prepared, Request, RocmFrom, beside, exclude, fat, initialize, paths, requirement, sbom};
+use crate::{Error, PreparedRepair, Request, RocmFrom, beside, exclude, fat, initialize, paths, requirement, sbom};
 
-/// Works out what repairing the wheel at `path` comes to. Nothing is written but temporary files in
-/// the request's scratch folder.
+/// Plans the repair of the wheel at `path`. Writes only temporary files in the request's scratch
+/// folder.
 ///
 /// # Errors
-/// All of [`Error`] except those of writing.
-pub fn plan(path: &Path, request: &Request, reporter: &dyn Reporter) -> Result<Prepared, Error> {
+/// All variants of [`Error`] except those of writing.
+pub fn plan(path: &Path, request: &Request, reporter: &dyn Reporter) -> Result<PreparedRepair, Error> {
     let wheel = Arc::new(Wheel::open(path)?);
     check_system(&wheel, request)?;
     let wanted = Wanted::parse(request.platform.as_deref(), request.only_platform)?;
@@ -51,17 +53,17 @@ pub fn plan(path: &Path, request: &Request, reporter: &dyn Reporter) -> Result<P
     let version = request.rocm_version.clone().or_else(|| beside.rocm_version().map(str::to_owned));
     let draft = Draft { wheel: &wheel, version, request, inventory: &inventory, resolution: &resolution, mode };
     let (plan, metadata) = draft.finish(&wanted, fat, reporter)?;
-    Ok(Prepared { plan, wheel, inventory, metadata })
+    Ok(PreparedRepair { plan, wheel, inventory, metadata })
 }
 
-/// The way that fits: what belongs to ROCm or torch was kept out, so it matters.
+/// The default mode: rocm if libraries of ROCm or torch were left to other packages, else graft.
 fn mode(resolution: &Resolution) -> Mode {
     let is_family = |reason| matches!(reason, Reason::Beside | Reason::Family(Kind::Rocm | Kind::Torch));
     let has_family = resolution.left.values().any(|left| is_family(left.reason));
     if has_family { Mode::Rocm } else { Mode::Graft }
 }
 
-/// Refuses wheels of other systems.
+/// Refuses wheels for other systems.
 fn check_system(wheel: &Wheel, request: &Request) -> Result<(), Error> {
     let foreign = |what: &str, hint| Error::Foreign { wheel: wheel.path().to_owned(), what: what.to_owned(), hint };
     for platform in &wheel.name.platforms {
@@ -92,11 +94,11 @@ fn check_machine(wheel: &Wheel, inventory: &Inventory) -> Result<(), Error> {
     }
 }
 
-/// What is known before names and texts are decided.
+/// The data that is known before names and texts are decided.
 struct Draft<'a> {
     wheel: &'a Arc<Wheel>,
     request: &'a Request,
-    /// The version of ROCm, when it is known.
+    /// The version of ROCm; `None` if it is unknown.
     version: Option<String>,
     inventory: &'a Inventory,
     resolution: &'a Resolution,
@@ -180,7 +182,7 @@ impl Draft<'_> {
         tags::tags(self.wheel, &judged, wanted)
     }
 
-    fn name(&self, tags: &Tags, version: Option<&Change>) -> WheelName {
+    fn name(&self, tags: &Tags, version: Option<&ValueChange>) -> WheelName {
         let mut name = self.wheel.name.clone();
         name.platforms.clone_from(&tags.after);
         if let Some(version) = version {
@@ -189,8 +191,9 @@ impl Draft<'_> {
         name
     }
 
-    /// What mode rocm adds: the requirement, and the modules that load ROCm's libraries first.
-    fn rocm(&self, metadata: &Headers) -> Result<(Vec<Requirement>, Vec<Text>), Error> {
+    /// The additions of mode rocm: the requirement, and the modules that load ROCm's libraries
+    /// first.
+    fn rocm(&self, metadata: &Headers) -> Result<(Vec<Requirement>, Vec<WrittenText>), Error> {
         let left = self.resolution.left.iter().filter_map(|(library, left)| {
             let provider = left.provider.filter(|provider| provider.kind == Kind::Rocm)?;
             Some((library.as_str(), (provider, left.distribution.as_deref())))
@@ -201,7 +204,8 @@ impl Draft<'_> {
             return Ok((Vec::new(), Vec::new()));
         }
         let Some(version) = self.version.as_deref() else {
-            // Who requires ROCm has said which one already; loading it checks the version.
+            // A wheel that already requires ROCm states the version itself; the preload module
+            // checks it.
             if requirement::requires_rocm(metadata) && !self.request.resolve.has_preload() {
                 return Ok((Vec::new(), Vec::new()));
             }
@@ -241,18 +245,18 @@ impl Draft<'_> {
         .collect()
     }
 
-    fn bill(&self, name: &WheelName, grafted: &[Graft], tree: Option<&Tree>) -> Text {
+    fn bill(&self, name: &WheelName, grafted: &[Graft], tree: Option<&RocmTree>) -> WrittenText {
         let folder = format!("{}/sboms", self.wheel.info());
         let file = sbom::name(|file| self.wheel.member(&format!("{folder}/{file}")).is_some());
         let version = self.request.rocm_version.as_deref().unwrap_or("unknown");
         let tree = tree.map(|tree| (tree, version));
-        // The folder is named by the new version when the version changes.
+        // The name of the folder contains the version.
         let info = if name.version == self.wheel.name.version {
             self.wheel.info().to_owned()
         } else {
             format!("{}.dist-info", name.stem())
         };
-        Text {
+        WrittenText {
             member: format!("{info}/sboms/{file}"),
             purpose: "says where the libraries come from (PEP 770)".to_owned(),
             replaces: false,
@@ -294,7 +298,7 @@ impl Draft<'_> {
         notes
     }
 
-    /// Files that go on asking for a stack on which code can be run.
+    /// Remarks on files that still request an executable stack.
     fn stacks(&self) -> Vec<String> {
         let of_wheel =
             self.inventory.binaries.iter().map(|binary| (binary.member.clone(), &binary.elf, &binary.content));
@@ -320,8 +324,8 @@ impl Draft<'_> {
             .collect()
     }
 
-    /// A warning when the HIP runtime that is needed is that of another ROCm than the one that is
-    /// required: its SONAME has the major version of the release.
+    /// A warning if the needed HIP runtime belongs to another release of ROCm than the required
+    /// one. Its SONAME contains the major version of the release.
     fn other_release(&self) -> Option<String> {
         let version = self.version.as_deref().filter(|_| self.mode == Mode::Rocm)?;
         let library = self.resolution.left.keys().find(|library| library.starts_with("libamdhip64.so."))?;

@@ -1,12 +1,12 @@
-//! Input: the source of a Python module. Output: where a statement can be put so that it runs
-//! before everything else: behind the docstring and the `__future__` imports, which Python only
-//! knows at the start of a module.
+//! Input: the source of a Python module. Output: the position at which an inserted statement runs
+//! before everything else: after the docstring and the `__future__` imports, which Python accepts
+//! only at the start of a module.
 //!
-//! Only what can stand there is understood: blank lines, comments, string literals and
+//! Only what can precede that position is parsed: blank lines, comments, string literals and
 //! `from __future__ import`.
 
-/// Puts `statement`, one line without its end, at the earliest place. `None` when the source breaks
-/// off inside a string or a bracket, so that Python would not run it either.
+/// Inserts `statement`, one line without a line end, at the earliest position. `None` if the source
+/// ends inside a string or a bracket, so that Python would not run it either.
 pub(crate) fn prepend(source: &[u8], statement: &str) -> Option<Vec<u8>> {
     let (at, is_line) = first_statement(source)?;
     let end: &[u8] = if source.windows(2).any(|pair| pair == b"\r\n") { b"\r\n" } else { b"\n" };
@@ -29,8 +29,8 @@ fn bom(source: &[u8]) -> usize {
     if source.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 }
 }
 
-/// Where the first statement begins that is neither docstring nor `__future__` import, and whether
-/// a line begins there.
+/// The position of the first statement that is neither docstring nor `__future__` import, and
+/// `true` if it is the beginning of a line.
 fn first_statement(source: &[u8]) -> Option<(usize, bool)> {
     let mut scan = Scan { source, at: bom(source) };
     let mut is_line = true;
@@ -54,7 +54,7 @@ fn first_statement(source: &[u8]) -> Option<(usize, bool)> {
             Some(b';') => {
                 scan.at += 1;
                 scan.skip_blanks();
-                // `"text";` may end the line.
+                // In `"text";` the semicolon may end the line.
                 scan.end_line()
             }
             _ => scan.end_line(),
@@ -76,7 +76,7 @@ impl Scan<'_> {
         &self.source[self.at..]
     }
 
-    /// Spaces, and line ends behind a backslash.
+    /// Skips blanks, and line ends after a backslash.
     fn skip_blanks(&mut self) {
         loop {
             match self.rest() {
@@ -96,7 +96,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Goes behind the end of the line when there is nothing left on it but a comment.
+    /// Moves to the next line if only a comment is left on this one.
     fn end_line(&mut self) -> bool {
         self.skip_blanks();
         self.skip_comment();
@@ -138,7 +138,7 @@ impl Scan<'_> {
         found
     }
 
-    /// The logical line of an import, which has no strings in it.
+    /// Skips the logical line of an import, which contains no strings.
     fn skip_import(&mut self) -> Option<bool> {
         let mut depth = 0_usize;
         loop {
@@ -161,7 +161,8 @@ impl Scan<'_> {
         }
     }
 
-    /// A statement that is nothing but string literals. Otherwise the place stays.
+    /// Skips a statement that consists only of string literals. If the statement is another one,
+    /// the position stays.
     fn skip_docstring(&mut self) -> Option<bool> {
         let begin = self.at;
         let mut any = false;

@@ -1,5 +1,5 @@
-//! Input: METADATA, and the distributions that the binaries need. Output: the requirements that
-//! change.
+//! Input: METADATA, and the distributions that the binaries need. Output: the changes of the
+//! requirements.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use rocwheel_wheel::{Headers, canonical_name};
 
 use crate::plan::Requirement;
 
-/// The pieces of a requirement that a pin changes (PEP 508): name, extras, specifier and marker.
+/// The parts of a requirement that a pin changes (PEP 508): name, extras, specifier and marker.
 #[derive(Debug, PartialEq, Eq)]
 struct Parts {
     name: String,
@@ -35,13 +35,13 @@ fn parse(text: &str) -> Parts {
     Parts { name: canonical_name(name), extras, specifier, marker }
 }
 
-/// What to require of ROCm: its version, and whether the math libraries are needed.
+/// The requirement on ROCm: its version, and `true` if the math libraries are needed.
 pub(crate) struct Rocm<'a> {
     pub(crate) version: &'a str,
     pub(crate) libraries: bool,
 }
 
-/// Whether METADATA requires ROCm's packages already.
+/// `true` if METADATA already requires ROCm's packages.
 pub(crate) fn requires_rocm(metadata: &Headers) -> bool {
     metadata.all("Requires-Dist").iter().any(|text| is_rocm(&parse(text).name))
 }
@@ -57,7 +57,7 @@ fn is_rocm(name: &str) -> bool {
     name == "rocm" || name.starts_with("rocm-sdk-")
 }
 
-/// The change that pins ROCm, if one is needed.
+/// The change that pins ROCm; empty if none is necessary.
 pub(crate) fn pin(metadata: &Headers, rocm: &Rocm<'_>) -> Vec<Requirement> {
     let wanted = format!("=={}", rocm.version);
     let present: Vec<(String, Parts)> = metadata
@@ -81,7 +81,8 @@ pub(crate) fn pin(metadata: &Headers, rocm: &Rocm<'_>) -> Vec<Requirement> {
     changes
 }
 
-/// The changes that drop ROCm's packages, which a wheel with ROCm inside does not need.
+/// The changes that remove the requirements on ROCm's packages, which a wheel that contains ROCm
+/// does not need.
 pub(crate) fn drop_rocm(metadata: &Headers) -> Vec<Requirement> {
     let all = metadata.all("Requires-Dist").into_iter();
     all.filter(|text| {
@@ -92,7 +93,6 @@ pub(crate) fn drop_rocm(metadata: &Headers) -> Vec<Requirement> {
     .collect()
 }
 
-/// Carries the changes out.
 pub(crate) fn apply(metadata: &mut Headers, changes: &[Requirement]) -> Result<(), rocwheel_wheel::Error> {
     for change in changes {
         match (&change.before, &change.after) {

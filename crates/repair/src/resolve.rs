@@ -1,10 +1,11 @@
-//! Input: the binaries of a wheel and the directories of this machine. Output: for every needed
-//! library of every binary where it will come from, and the libraries of this machine that have to
-//! come along, with theirs.
+//! Input: the binaries of a wheel and the directories of this machine. Output: the origin of every
+//! library that a binary needs, and the libraries of this machine that must be copied, together
+//! with those that they need.
 //!
-//! A name is looked for where ld.so would look once the wheel is installed, and then, as repairing
-//! is about what ld.so would not find, by name anywhere in the wheel; only what is neither there,
-//! nor on every system, nor kept out, is looked for on this machine.
+//! A name is first searched for where ld.so would search after the installation. Because a repair
+//! is about libraries that ld.so would not find, it is then searched for by name anywhere in the
+//! wheel. Only if it is not there, not on every system and not left to other packages, it is
+//! searched for on this machine.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -21,57 +22,57 @@ use crate::exclude::Excludes;
 use crate::inventory::{Binary, Origin};
 use crate::paths;
 use crate::plan::Reason;
-use rocwheel_loader::facts::{Facts, Object};
+use rocwheel_loader::facts::{Object, SiteFacts};
 use rocwheel_loader::simulation::{Led, Loader, Scenario};
 use rocwheel_loader::site::{self, Site};
 use rocwheel_wheel::PythonVersion;
 
-/// What is looked for where, and what is not.
+/// The rules for searching and for leaving libraries out.
 pub(crate) struct Rules<'a> {
-    /// Only libraries that policies up to this one list are on every system.
+    /// Only libraries that this policy or an older one lists count as being on every system.
     pub(crate) policy: Option<Release>,
     pub(crate) excludes: Excludes,
     pub(crate) beside: &'a Beside,
-    /// Whether ROCm and torch stay out.
+    /// The treatment of ROCm's and torch's libraries.
     pub(crate) families: Families,
     pub(crate) library_path: &'a [PathBuf],
     pub(crate) system: &'a [PathBuf],
 }
 
-/// What happens with libraries that other distributions have.
+/// The treatment of libraries that other distributions provide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Families {
-    /// They come along like any other library.
+    /// Copy them like any other library.
     Take,
-    /// They stay out.
+    /// Do not copy them.
     KeepOut,
-    /// torch stays out, and ROCm must be in the tree that comes in.
+    /// Do not copy those of torch. Those of ROCm must be in the tree that is added.
     Tree,
 }
 
-/// Where a needed library comes from.
+/// The origin of a needed library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
     /// Every system has it.
     System,
-    /// A binary of the wheel; whether the search path leads there already.
+    /// A binary of the wheel; `reached` is `true` if the search path leads there already.
     Wheel { binary: usize, reached: bool },
-    /// A library of this machine.
+    /// A library of this machine, by its number.
     Graft(usize),
-    /// Kept out.
+    /// Not copied.
     Out { directory: Option<String> },
-    /// The interpreter has it in itself.
+    /// The interpreter itself contains it.
     Python,
 }
 
-/// A needed name and where it comes from.
+/// A name in NEEDED and its origin.
 #[derive(Debug, Clone)]
 pub(crate) struct Need {
     pub(crate) name: String,
     pub(crate) target: Target,
 }
 
-/// A library of this machine that comes along.
+/// A library of this machine that will be copied.
 #[derive(Debug)]
 pub(crate) struct External {
     pub(crate) library: String,
@@ -79,13 +80,13 @@ pub(crate) struct External {
     pub(crate) found_by: String,
     pub(crate) needed_by: BTreeSet<String>,
     pub(crate) needs: Vec<Need>,
-    /// Who needs it, up to the wheel: for messages.
+    /// The chain of files that need it, up to the wheel, for messages.
     chain: Vec<String>,
-    /// Directories of `DT_RPATH` of those that load it.
+    /// Directories of `DT_RPATH` of the files that load it.
     inherited: Vec<PathBuf>,
 }
 
-/// A library that is left out, and who needs it.
+/// A library that is not copied, and the files that need it.
 #[derive(Debug, Clone)]
 pub(crate) struct Left {
     pub(crate) reason: Reason,
@@ -95,10 +96,10 @@ pub(crate) struct Left {
     pub(crate) needed_by: BTreeSet<String>,
 }
 
-/// Where everything comes from.
+/// The origins of all needed libraries.
 #[derive(Debug, Default)]
 pub(crate) struct Resolution {
-    /// By binary of the inventory.
+    /// The needs of each binary of the inventory.
     pub(crate) needs: Vec<Vec<Need>>,
     pub(crate) externals: Vec<External>,
     pub(crate) left: BTreeMap<String, Left>,
@@ -106,7 +107,7 @@ pub(crate) struct Resolution {
     pub(crate) warnings: BTreeSet<String>,
 }
 
-/// Finds out where everything comes from.
+/// Determines the origins of all needed libraries.
 pub(crate) fn resolve(binaries: &[Binary], rules: &Rules<'_>) -> Resolution {
     let mut resolver = Resolver {
         binaries,
@@ -133,7 +134,7 @@ pub(crate) fn resolve(binaries: &[Binary], rules: &Rules<'_>) -> Resolution {
     out
 }
 
-/// Two files under one name would be two copies in one process.
+/// Warns of two files with one name: both would be loaded into one process.
 fn warn_of_copies(out: &mut Resolution) {
     let mut files: BTreeMap<&str, BTreeSet<&Path>> = BTreeMap::new();
     for external in &out.externals {
@@ -150,15 +151,15 @@ fn warn_of_copies(out: &mut Resolution) {
     out.warnings.extend(warnings);
 }
 
-/// What the loader finds for each binary once the wheel is installed, wherever that is: the binary
-/// that a needed name leads to. A search path that those who load it pass on (`DT_RPATH`) counts as
-/// its own when all of them do.
+/// The binary that the loader finds for each needed name after the installation, for each binary. A
+/// search path that is inherited (`DT_RPATH`) counts as the binary's own if all files that load it
+/// have it.
 fn reached(binaries: &[Binary]) -> Vec<BTreeMap<String, usize>> {
-    // Where the environment is and which Python it has changes nothing: there is no fixed way there
-    // from elsewhere.
+    // The prefix of the environment and its version of Python do not matter, because no fixed
+    // relative path leads to it from elsewhere.
     let place = site::Place::new(PythonVersion { major: 3, minor: 12, free_threaded: false }, "/environment");
     let packages = place.packages();
-    let (mut facts, mut numbers) = (Facts::default(), BTreeMap::new());
+    let (mut facts, mut numbers) = (SiteFacts::default(), BTreeMap::new());
     for (number, binary) in binaries.iter().enumerate() {
         let Some(site) = binary.site() else { continue };
         let path = format!("{packages}/{site}");
@@ -186,10 +187,10 @@ fn reached(binaries: &[Binary]) -> Vec<BTreeMap<String, usize>> {
     reached
 }
 
-/// By who needs something and its name.
+/// Results by the binary that needs something and the needed name.
 type Leads<'a> = BTreeMap<(usize, &'a str), Lead>;
 
-/// What is known of some processes and of others.
+/// Combines the results of different processes.
 fn merge<'a>(mut one: Leads<'a>, other: Leads<'a>) -> Leads<'a> {
     for (key, lead) in other {
         let known = one.entry(key).or_insert(lead);
@@ -198,23 +199,23 @@ fn merge<'a>(mut one: Leads<'a>, other: Leads<'a>) -> Leads<'a> {
     one
 }
 
-/// Where search paths lead in some processes.
+/// The result of search paths in some processes.
 #[derive(Debug, Clone, Copy)]
 struct Lead {
-    /// Whether it is the process that loads the file itself, which nobody may ever start when
-    /// others load the file.
+    /// `true` for the process that loads the file itself. Such a process may never exist if other
+    /// files load the file.
     is_own: bool,
-    /// The binary; `None` when they lead nowhere in one of the processes.
+    /// The binary; `None` if the search paths find nothing in one of the processes.
     to: Option<usize>,
 }
 
 impl Lead {
-    /// Where they lead in the processes of both.
+    /// The combined result of both groups of processes.
     fn and(self, other: Lead) -> Lead {
         match (self.is_own, other.is_own) {
             (true, false) => other,
             (false, true) => self,
-            // One is as good as the other; which is taken must not depend on who came first.
+            // Both are equally good; the choice must not depend on the order.
             (is_own, _) => Lead { is_own, to: self.to.zip(other.to).map(|(one, other)| one.min(other)) },
         }
     }
@@ -239,7 +240,8 @@ impl Index {
         index
     }
 
-    /// The binary of this name that is nearest to a folder, and whether another one is as near.
+    /// The binary with this name that is nearest to a folder, and `true` if another one is equally
+    /// near.
     fn nearest(&self, name: &str, folder: &str, binaries: &[Binary]) -> Option<(usize, bool)> {
         let candidates = self.names.get(name)?;
         let distance = |number: &usize| {
@@ -262,21 +264,21 @@ struct Resolver<'a> {
     out: Resolution,
 }
 
-/// Who asks for a library.
+/// A file that needs libraries.
 struct Seeker {
-    /// The name in messages and plans.
+    /// Its name in messages and plans.
     who: String,
-    /// Who asked for it in turn.
+    /// The chain of files that need it.
     chain: Vec<String>,
     /// Its folder below site-packages.
     folder: Option<String>,
-    /// Directories of this machine before those that the user names.
+    /// Directories of this machine that are searched before those of the user.
     first: Vec<PathBuf>,
-    /// Directories behind them.
+    /// Directories that are searched after those.
     second: Vec<PathBuf>,
-    /// Directories that what it loads inherits.
+    /// Directories that the libraries it loads inherit.
     passed: Vec<PathBuf>,
-    /// Whether it is part of the ROCm tree.
+    /// `true` if it is part of the ROCm tree.
     in_tree: bool,
 }
 
@@ -345,8 +347,8 @@ impl Resolver<'_> {
         listed || library.starts_with("ld-linux")
     }
 
-    /// Where a library comes from that no search path leads to. `None` when it is missing, which is
-    /// noted.
+    /// The origin of a library that no search path finds. `None` if it is missing, which is
+    /// recorded.
     fn target(&mut self, name: &str, seeker: &Seeker, number: Option<usize>) -> Option<Target> {
         let base = paths::name(name);
         if self.is_of_system(base) {
@@ -454,14 +456,14 @@ impl Resolver<'_> {
             needed_by: BTreeSet::new(),
         });
         left.needed_by.insert(seeker.who.clone());
-        // torch is imported before what is built on it, and brings its libraries along.
+        // torch is imported before its extensions, and its libraries are then loaded.
         let is_torch = provider.is_some_and(|provider| provider.kind == providers::Kind::Torch);
         Target::Out { directory: directory.filter(|_| !is_torch) }
     }
 
     fn miss(&mut self, library: &str, seeker: &Seeker, refused: Vec<String>) {
-        // A part of ROCm that is started by nobody may lack what only it needs, as on the machine
-        // it was built on.
+        // A part of ROCm that no file of the wheel loads may lack libraries that only it needs, as
+        // on the machine on which ROCm was built.
         if seeker.in_tree {
             let text = format!("`{}` of the ROCm tree needs `{library}`, which was not found", seeker.who);
             self.out.warnings.insert(text);
@@ -471,7 +473,7 @@ impl Resolver<'_> {
     }
 }
 
-/// The directories of this machine that a library's own search path names.
+/// The directories of this machine in a library's own search path.
 fn directories_of(found: &Found) -> Vec<PathBuf> {
     let mut folders = vec![found.path.parent().unwrap_or(Path::new("/"))];
     folders.extend(found.real.parent().filter(|real| *real != folders[0]));
@@ -489,20 +491,20 @@ fn unique(names: &[String]) -> impl Iterator<Item = &String> {
     names.iter().filter(move |name| seen.insert(name.as_str()))
 }
 
-/// `libpython3.12.so.1.0`: an extension module gets its symbols from the interpreter, whatever file
-/// that is.
+/// `true` for names such as `libpython3.12.so.1.0`: an extension module gets these symbols from the
+/// interpreter, whatever file contains it.
 fn is_python(library: &str) -> bool {
     let Some(rest) = library.strip_prefix("libpython") else { return false };
     let Some((version, end)) = rest.split_once(".so") else { return false };
     let version = version.trim_end_matches(['m', 't', 'd']);
     let is_number =
         |text: &str| !text.is_empty() && text.split('.').all(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
-    // libpython3.so is the stable ABI's, which is linked on purpose by programs that look for their
-    // interpreter.
+    // libpython3.so belongs to the stable ABI. Programs that search for their interpreter link to
+    // it on purpose.
     version.contains('.') && is_number(version) && (end.is_empty() || end.strip_prefix('.').is_some_and(is_number))
 }
 
-/// Names of the versions that a file needs, by library.
+/// Names of the versions that a file needs from a library.
 pub(crate) fn versions<'a>(elf: &'a Elf, library: &str) -> Vec<&'a String> {
     elf.version_needs.iter().filter(|need| need.library == library).flat_map(|need| &need.versions).collect()
 }

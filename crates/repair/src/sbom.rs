@@ -1,6 +1,6 @@
-//! Input: the libraries that come into a wheel. Output: a bill of materials for `dist-info/sboms/`
-//! (PEP 770), in the form of CycloneDX 1.6. It has neither date nor serial number: the same wheel
-//! gets the same text.
+//! Input: the libraries that are added to a wheel. Output: a bill of materials for
+//! `dist-info/sboms/` (PEP 770) in the format of CycloneDX 1.6. It contains neither a date nor a
+//! serial number, so the same wheel gets the same text.
 
 use std::collections::BTreeSet;
 
@@ -8,9 +8,9 @@ use rocwheel_wheel::WheelName;
 use serde_json::{Value, json};
 
 use crate::packages::{percent, read_copyright};
-use crate::plan::{Graft, Tree};
+use crate::plan::{Graft, RocmTree};
 
-/// The name of the file below `sboms/`; a second repair takes another.
+/// The name of the file below `sboms/`; a second repair uses another name.
 pub(crate) fn name(taken: impl Fn(&str) -> bool) -> String {
     let numbered =
         |number: u32| if number == 1 { "rocwheel.cdx.json".to_owned() } else { format!("rocwheel-{number}.cdx.json") };
@@ -21,8 +21,8 @@ pub(crate) fn name(taken: impl Fn(&str) -> bool) -> String {
     numbered(number)
 }
 
-/// The text.
-pub(crate) fn text(wheel: &WheelName, grafts: &[Graft], tree: Option<(&Tree, &str)>) -> Vec<u8> {
+/// The text of the bill of materials.
+pub(crate) fn text(wheel: &WheelName, grafts: &[Graft], tree: Option<(&RocmTree, &str)>) -> Vec<u8> {
     let (name, version) = (wheel.distribution.as_str(), wheel.version.as_str());
     let reference = format!(
         "pkg:pypi/{}@{}?file_name={}",
@@ -68,8 +68,8 @@ pub(crate) fn text(wheel: &WheelName, grafts: &[Graft], tree: Option<(&Tree, &st
     text
 }
 
-/// A library that comes in. The licence text of its package is given where the package first
-/// appears.
+/// A library that is added. The licence text of its package is included only where the package
+/// first occurs.
 fn library(graft: &Graft, quoted: &mut BTreeSet<String>) -> Value {
     let file = graft.source.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let short = &graft.sha256[..16];

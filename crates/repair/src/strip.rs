@@ -1,7 +1,7 @@
-//! Input: a binary. Output: the same without symbol table and debug sections, made by `strip` of
-//! binutils on a temporary copy: the symbols that the loader needs stay. Binutils moves the
-//! segments of some binaries, such as those that BOLT rewrote, which then crash, and ends without
-//! an error: such a result is thrown away.
+//! Input: a binary. Output: the same binary without symbol table and debug sections, made by
+//! `strip` of binutils on a temporary copy. The symbols that the loader needs stay. Binutils moves
+//! the segments of some binaries, such as those that BOLT rewrote, without an error, and these then
+//! crash. Such a result is discarded.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use tempfile::{NamedTempFile, TempPath};
 
 use crate::Error;
 
-/// Bytes that are copied at once.
+/// Number of bytes that are copied at once.
 const WINDOW: usize = 1 << 20;
 
-/// A stripped copy, which goes with its last owner.
+/// A stripped copy, which is deleted with its last owner.
 pub(crate) struct Stripped {
     path: TempPath,
     size: u64,
@@ -32,8 +32,8 @@ impl Content for Stripped {
     }
 }
 
-/// Strips `content`, which `name` is the name of in messages, with the program `strip`; `None` when
-/// the result would not be loaded as the original is.
+/// Strips `content` with the program `strip`; `name` is its name in messages. `None` if the result
+/// would not be loaded like the original.
 pub(crate) fn strip(
     content: &dyn Content,
     name: &str,
@@ -77,8 +77,8 @@ pub(crate) fn strip(
     Ok(is_same.then_some(stripped))
 }
 
-/// The program headers, SONAME and NEEDED of a binary, without file offsets: what the kernel and
-/// the loader read. `None` if it cannot be parsed.
+/// The parts of a binary that the kernel and the loader read: program headers without file offsets,
+/// SONAME and NEEDED. `None` if it cannot be parsed.
 fn loaded(content: &dyn Content) -> io::Result<Option<Loaded>> {
     let Ok(Some(elf)) = Elf::read(&content.open()?) else { return Ok(None) };
     let segments = elf.segments.iter();
@@ -88,7 +88,7 @@ fn loaded(content: &dyn Content) -> io::Result<Option<Loaded>> {
 
 #[derive(PartialEq, Eq)]
 struct Loaded {
-    /// Kind, flags, address, bytes in the file and in memory.
+    /// Kind, flags, address, size in the file and size in memory.
     segments: Vec<(u32, u32, u64, u64, u64)>,
     needed: Vec<String>,
     soname: Option<String>,
@@ -113,7 +113,7 @@ mod tests {
         let bytes = library(folder.path(), "libx.so", "int x(void) { return 1; }");
         let stripped = strip(&bytes, "libx.so", Path::new("strip"), folder.path()).unwrap().unwrap();
         assert!(stripped.size() < bytes.len() as u64);
-        // A `strip` that makes another binary of it, and ends without an error.
+        // A `strip` that replaces the binary by another one and reports no error.
         library(folder.path(), "other.so", "char more[100000] = {1}; int x(void) { return 1; }");
         let program = folder.path().join("strip");
         let script = format!(

@@ -1,5 +1,5 @@
-//! Input: what all binaries of the result need, the tags of the wheel, and the tag that the user
-//! asks for. Output: the tags that the result deserves (PEP 600), and the texts that say so.
+//! Input: the needs of all binaries of the result, the tags of the wheel, and the requested tag.
+//! Output: the tags that fit the result (PEP 600), and the texts that contain them.
 
 use std::collections::BTreeSet;
 
@@ -11,26 +11,26 @@ use rocwheel_wheel::{Headers, WheelName};
 use crate::plan::{Edit, Tags};
 use crate::{Error, resolve};
 
-/// The tag of Linux systems of which nothing is promised.
+/// The tag for Linux systems without any guarantee.
 const LINUX: &str = "linux_x86_64";
-/// The baseline of x86-64 in the processor level that a file declares to need.
+/// The bit of the x86-64 baseline in the processor level that a file declares.
 const BASELINE: u32 = 1;
 
-/// The tag that the user asks for.
+/// The tag that the user requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// The lowest honest one.
+    /// The lowest one that fits the files.
     Lowest,
-    /// None: that of this machine only.
+    /// No policy: the result is for this machine only.
     Linux,
-    /// This policy, and a lower one where the files deserve it.
+    /// This policy, and a lower one if it also fits the files.
     Policy(Policy),
-    /// This policy only.
+    /// Exactly this policy.
     Only(Policy),
 }
 
 impl Wanted {
-    /// Reads a tag: `manylinux_2_28_x86_64`, `manylinux_2_28`, `manylinux2014`, `linux_x86_64` or
+    /// Parses a tag: `manylinux_2_28_x86_64`, `manylinux_2_28`, `manylinux2014`, `linux_x86_64` or
     /// `auto`.
     pub(crate) fn parse(tag: Option<&str>, only: bool) -> Result<Wanted, Error> {
         let Some(tag) = tag.filter(|tag| *tag != "auto") else { return Ok(Wanted::Lowest) };
@@ -51,7 +51,7 @@ impl Wanted {
         }
     }
 
-    /// The policy whose libraries count as the system's.
+    /// The policy whose libraries count as those of the system.
     pub(crate) fn policy(&self) -> Option<&Policy> {
         match self {
             Wanted::Policy(policy) | Wanted::Only(policy) => Some(policy),
@@ -60,7 +60,7 @@ impl Wanted {
     }
 }
 
-/// What a file will need of the system once it is edited.
+/// The needs of a file after it is edited.
 pub(crate) fn needs(file: &str, elf: &Elf, edit: &Edit) -> FileNeeds {
     let mut libraries = Vec::new();
     for name in &elf.needed {
@@ -74,7 +74,7 @@ pub(crate) fn needs(file: &str, elf: &Elf, edit: &Edit) -> FileNeeds {
     FileNeeds { file: file.to_owned(), libraries }
 }
 
-/// The level of x86-64 that a file says it needs: `x86-64-v3`.
+/// The level of x86-64 that a file declares: `x86-64-v3`.
 fn level(elf: &Elf) -> Option<&'static str> {
     match elf.isa_needed.unwrap_or(BASELINE) & !BASELINE {
         0 => None,
@@ -92,7 +92,7 @@ pub(crate) struct Judged<'a> {
     pub(crate) edit: &'a Edit,
 }
 
-/// Works out the tags. Without binaries everything stays.
+/// Determines the tags. Without binaries they stay.
 pub(crate) fn tags(wheel: &Wheel, files: &[Judged<'_>], wanted: &Wanted) -> Result<Tags, Error> {
     let before = wheel.name.platforms.clone();
     let policies = Policies::built_in();
@@ -126,7 +126,7 @@ pub(crate) fn tags(wheel: &Wheel, files: &[Judged<'_>], wanted: &Wanted) -> Resu
     let kept: Vec<String> = if matches!(wanted, Wanted::Only(_)) { Vec::new() } else { kept.collect() };
     let after: Vec<String> = kept.into_iter().chain(added).collect::<BTreeSet<_>>().into_iter().collect();
     let name = WheelName { platforms: after.clone(), ..wheel.name.clone() };
-    // A name that says the same in another order stays.
+    // If only the order of the tags differs, the file name stays.
     let same = before.iter().collect::<BTreeSet<_>>() == after.iter().collect::<BTreeSet<_>>();
     let after = if same { before.clone() } else { after };
     Ok(Tags { before, after, floor: tag, reasons, untrue, wheel: wheel_text(wheel, &name)? })
@@ -155,7 +155,7 @@ fn added(wheel: &Wheel, wanted: &Wanted, deserved: Option<&Policy>, reasons: &[S
     }
 }
 
-/// The new text of WHEEL, when it does not say these tags yet.
+/// The new text of WHEEL; `None` if it contains these tags already.
 fn wheel_text(wheel: &Wheel, name: &WheelName) -> Result<Option<String>, Error> {
     let text = wheel.wheel()?;
     let mut headers = Headers::parse(&text);

@@ -1,4 +1,5 @@
-//! An error on its way to the user, with the hint and the exit code of where it was made.
+//! An error on its way to the user, with the hint and the exit code of the error type that caused
+//! it.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -7,11 +8,11 @@ use std::{fmt, io};
 
 use crate::{Exit, Hint};
 
-/// Any error of a command. It takes hint and exit code from the error it is made of, so no list of
-/// error types has to be kept where it is printed.
+/// Any error of a command. It takes hint and exit code from the error that it is converted from, so
+/// the code that prints errors needs no list of error types.
 ///
-/// Like `anyhow::Error` it is not an [`Error`] itself: that would rule out the conversion from all
-/// of them.
+/// Like `anyhow::Error` it does not implement [`Error`]: that would rule out the conversion from
+/// every error type.
 pub struct Failure(Box<Inner>);
 
 struct Inner {
@@ -21,7 +22,7 @@ struct Inner {
     exit: Exit,
 }
 
-/// What was attempted when another error came up.
+/// Adds the attempted action to an error.
 #[derive(Debug)]
 struct Attempt {
     text: Cow<'static, str>,
@@ -41,17 +42,17 @@ impl Error for Attempt {
 }
 
 impl Failure {
-    /// An error that is only a text, without a hint; exit code 1.
+    /// An error that consists of a text, without a hint; exit code 1.
     pub fn message(text: impl Into<Cow<'static, str>>) -> Self {
         Self::other(text.into())
     }
 
-    /// An error of a library that knows neither hints nor exit codes; exit code 1.
+    /// An error of a library without a [`Hint`] implementation; exit code 1.
     pub fn other(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self(Box::new(Inner { error: error.into(), hint: None, rows: Vec::new(), exit: Exit::Failed }))
     }
 
-    /// The same failure, introduced by what was attempted. Hint and exit code stay.
+    /// The same failure with `text`, the attempted action, in front of it. Hint and exit code stay.
     #[must_use]
     pub fn context(self, text: impl Into<Cow<'static, str>>) -> Self {
         let inner = *self.0;
@@ -59,17 +60,17 @@ impl Failure {
         Self(Box::new(Inner { error: Box::new(attempt), ..inner }))
     }
 
-    /// What the user can do about it.
+    /// A sentence about how to solve the problem.
     pub fn hint(&self) -> Option<&str> {
         self.0.hint.as_deref()
     }
 
-    /// The whole list of which the message shows the first rows; [`Hint::rows`].
+    /// All rows of a list of which the message shows only the first ones; see [`Hint::rows`].
     pub fn rows(&self) -> &[String] {
         &self.0.rows
     }
 
-    /// The exit code it deserves.
+    /// The exit code of the program for this failure.
     pub fn exit(&self) -> Exit {
         self.0.exit
     }
@@ -103,7 +104,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The whole chain in one line: what a test shows that did not expect it.
+/// The whole chain in one line, for tests that fail with an unexpected error.
 impl fmt::Debug for Failure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&crate::with_causes(&*self.0.error))
@@ -113,13 +114,14 @@ impl fmt::Debug for Failure {
 impl Hint for io::Error {}
 impl Hint for Infallible {}
 
-/// Says what was attempted when a result is an error.
+/// Adds the attempted action to the error of a result.
 pub trait Context<T> {
     /// # Errors
-    /// The error, introduced by `text`.
+    /// The original error with `text` in front of it.
     fn context(self, text: impl Into<Cow<'static, str>>) -> Result<T, Failure>;
     /// # Errors
-    /// The error, introduced by the text that `text` makes.
+    /// The original error with the result of `text` in front of it. `text` is called only on an
+    /// error.
     fn with_context(self, text: impl FnOnce() -> String) -> Result<T, Failure>;
 }
 

@@ -1,29 +1,31 @@
-//! How the libraries talk to whoever runs them, without knowing who that is: progress, warnings,
-//! hints and interruption. A library never prints; the binary implements [`Reporter`] with bars,
-//! lines or silence.
+//! Progress, warnings, hints and interruption: how the libraries communicate with their caller
+//! without knowing it. A library never prints; the binary implements [`Reporter`] with progress
+//! bars, lines or silence.
 
 mod failure;
+mod text;
 
 use std::fmt;
 use std::io::{self, Read};
 
 pub use failure::{Context, Failure};
+pub use text::{escape_controls, one_line, shell_word, shell_word_with};
 
-/// Receives progress and answers whether the work should go on. Implementations are called from
-/// many threads.
+/// Receives progress and tells whether to continue. Implementations are called from many threads.
 pub trait Reporter: Send + Sync {
-    /// A stage begins. `total` counts the units that [`Reporter::advance`] will report, `None` when
-    /// not known.
+    /// A stage begins. `total` is the number of units that [`Reporter::advance`] will report;
+    /// `None` if it is unknown.
     fn begin(&self, stage: &str, total: Option<u64>, unit: Unit);
     /// `amount` more units of the current stage are done.
     fn advance(&self, amount: u64);
     /// The current stage is over.
     fn end(&self);
-    /// Something the user should know, which does not stop the work.
+    /// Reports something that the user should know and that does not stop the work.
     fn warn(&self, message: &str);
     /// `true` after Ctrl-C or SIGTERM.
     fn interrupted(&self) -> bool;
-    /// Ends a loop that the user no longer wants, with `?`. Long loops call it once for each item.
+    /// Returns an error after an interruption, so that `?` ends a loop. Long loops call it once per
+    /// item.
     ///
     /// # Errors
     /// [`Interrupted`].
@@ -32,7 +34,7 @@ pub trait Reporter: Send + Sync {
     }
 }
 
-/// The user stopped the work. A variant of every error enum, so that the exit code says so.
+/// The user stopped the work. Every error enum has it as a variant and takes its exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("interrupted")]
 pub struct Interrupted;
@@ -43,7 +45,7 @@ impl Hint for Interrupted {
     }
 }
 
-/// What a stage counts.
+/// The unit in which a stage counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Bytes of input or output.
@@ -52,7 +54,7 @@ pub enum Unit {
     Items,
 }
 
-/// Reports nothing and never interrupts: for tests and for callers that do not care.
+/// Reports nothing and never interrupts, for tests and for callers without a user.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
 
@@ -66,15 +68,14 @@ impl Reporter for Silent {
     }
 }
 
-/// A reader that reports the bytes it reads, and ends with an error as soon as the user wants to
-/// stop.
+/// A reader that reports the bytes it reads, and that fails as soon as the user wants to stop.
 pub struct Watched<'a, R> {
     inner: R,
     reporter: &'a dyn Reporter,
 }
 
 impl<'a, R> Watched<'a, R> {
-    /// Reports what is read of `inner` as progress of the current stage, in bytes.
+    /// Reports the bytes read from `inner` as progress of the current stage.
     pub fn new(inner: R, reporter: &'a dyn Reporter) -> Self {
         Self { inner, reporter }
     }
@@ -82,11 +83,11 @@ impl<'a, R> Watched<'a, R> {
 
 impl<R: Read> Read for Watched<'_, R> {
     /// # Errors
-    /// Those of the inner reader; an interruption, which [`Reporter::interrupted`] tells apart from
-    /// them.
+    /// The errors of the inner reader; an interruption, which the caller recognizes with
+    /// [`Reporter::interrupted`].
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.reporter.interrupted() {
-            // Not the kind `Interrupted`: that one means to try again.
+            // Not `ErrorKind::Interrupted`: it makes callers try again.
             return Err(io::Error::other("interrupted"));
         }
         let read = self.inner.read(buffer)?;
@@ -95,7 +96,7 @@ impl<R: Read> Read for Watched<'_, R> {
     }
 }
 
-/// An error and all its causes in one line, for reports that hold many of them.
+/// An error and all its causes in one line, for reports that contain many errors.
 pub fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -107,9 +108,9 @@ pub fn with_causes(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// The name that was probably meant: the one that the fewest changes make of what was typed, if it
-/// takes no more than a third of its letters. Capitals do not count; of several that are as near
-/// the first is taken.
+/// The known name that the user probably meant: the one with the fewest edits from `typed`. More
+/// edits than a third of its letters are too many, but one is always allowed. Case is ignored.
+/// Among equally near names the first one wins.
 pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let typed = typed.to_lowercase();
     let distance = |name: &str| strsim::damerau_levenshtein(&typed, &name.to_lowercase());
@@ -117,7 +118,7 @@ pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
     found.filter(|(distance, name)| *distance <= (name.chars().count() / 3).max(1)).map(|(_, name)| name)
 }
 
-/// What to say about a name that does not exist: the nearest one, else all of them.
+/// The text that suggests a name instead of an unknown one: the nearest name, or else all of them.
 pub fn suggestion<'a>(typed: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> String {
     if let Some(name) = nearest(typed, known.clone()) {
         return format!("did you mean `{name}`?");
@@ -130,22 +131,21 @@ pub fn suggestion<'a>(typed: &str, known: impl IntoIterator<Item = &'a str> + Cl
     }
 }
 
-/// What the user can do about an error. The binary prints it as `hint: …` below the error and its
-/// causes.
+/// The solution to an error. The binary prints it as `hint: …` below the error and its causes.
 pub trait Hint: std::error::Error {
-    /// One sentence, imperative, naming the command or flag that helps; `None` when there is
-    /// nothing to say.
+    /// One sentence in the imperative that names the command or flag that helps; `None` if there is
+    /// no advice.
     fn hint(&self) -> Option<String> {
         None
     }
 
-    /// All rows of a list of which the message has the first, for `--json`; empty where the
-    /// message has every row.
+    /// All rows of a list of which the message shows only the first ones, for `--json`; empty if
+    /// the message has every row.
     fn rows(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Which exit code the error deserves.
+    /// The exit code for this error.
     fn exit(&self) -> Exit {
         Exit::Failed
     }
@@ -154,15 +154,15 @@ pub trait Hint: std::error::Error {
 /// Exit codes of the program; the same for every command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// Everything that was asked for is done.
+    /// Everything that was requested is done.
     Done = 0,
     /// A check failed or the input is bad.
     Failed = 1,
     /// The command line or the configuration is wrong.
     Usage = 2,
-    /// Done, with something missing that was allowed to be missing; or stopped at a time limit.
+    /// Done, but something is missing that was allowed to be missing; or stopped at a time limit.
     Partial = 3,
-    /// A temporary trouble (network, a lock held by another run): trying again may help.
+    /// A temporary problem (network, a lock held by another run): trying again may help.
     TryAgain = 4,
     /// A defect of the program itself.
     Bug = 70,
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(suggestion("x", []), "there are none");
     }
 
-    /// Wants to stop after so many bytes.
+    /// Interrupts after this number of bytes.
     struct Until(u64, AtomicU64);
 
     impl Reporter for Until {
@@ -219,7 +219,7 @@ mod tests {
         let mut watched = Watched::new(&[1; 100][..], &reporter);
         let mut page = [0; 10];
         assert_eq!(watched.read(&mut page).ok(), Some(10));
-        // `read_exact` and `io::copy` would try again after an error of the kind `Interrupted`.
+        // `read_exact` and `io::copy` would try again after `ErrorKind::Interrupted`.
         assert_eq!(watched.read(&mut page).map_err(|error| error.kind()), Err(io::ErrorKind::Other));
     }
 }

@@ -1,7 +1,7 @@
-//! Input: the path of a file in a flattened tree. Output: the kernel database it belongs to and the
-//! GPU target it is for.
+//! Input: the path of a file in a flattened tree. Output: the kernel database that the file belongs
+//! to, and its GPU target.
 //!
-//! The rules are data (`data/libraries.toml`): a new library or target is a line there.
+//! The rules are data (`data/libraries.toml`): add a line there for a new library or target.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,16 +11,16 @@ use crate::RocmTables;
 use crate::error::Error;
 use crate::rows::{DatabaseRow, RuleRow, Within};
 
-/// `gfx`, digits, letters, then `-strict` and `-xnack+` or `-xnack-`, each if it is there.
+/// `gfx`, digits, letters, then optionally `-strict`, and optionally `-xnack+` or `-xnack-`.
 const TARGET: &str = r"gfx[0-9]+[a-z]*(?:-strict)?(?:-xnack[-+])?";
 
-/// The rules by which kernel database files are recognised.
+/// The rules that recognise files of kernel databases.
 #[derive(Debug)]
 pub struct Databases {
     rules: Vec<Rule>,
 }
 
-/// What a file of a kernel database is.
+/// The role of a file in a kernel database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member<'a> {
     /// The library's name, for example `rocblas`.
@@ -46,7 +46,8 @@ struct Rule {
     rename: BTreeMap<String, String>,
 }
 
-/// How Tensile names its files, for `{name}`: the target in a directory, or in the file's name.
+/// The rules for Tensile's file names, with `{name}` for the library: the target is in the name of
+/// a directory, or in the name of the file.
 fn tensile(name: &str) -> [RuleRow; 2] {
     let row = |path: &str, target: &str, within| RuleRow {
         path: path.replace("{name}", name),
@@ -61,7 +62,7 @@ fn tensile(name: &str) -> [RuleRow; 2] {
 }
 
 impl Databases {
-    /// The rules of the tables in use.
+    /// The rules of [`RocmTables::in_use`].
     pub fn embedded() -> &'static Self {
         RocmTables::in_use().databases()
     }
@@ -91,10 +92,10 @@ impl Databases {
         self.rules.iter().map(|rule| rule.database.as_str()).collect()
     }
 
-    /// What the file at `path` (relative, with `/`) is to a kernel database; `None` when it belongs
-    /// to none.
+    /// The kernel database and the target of the file at `path` (relative, with `/`); `None` for a
+    /// file that belongs to no database.
     pub fn classify(&self, path: &str) -> Option<Member<'_>> {
-        // Directories decide many rules, so a path that is only a directory is no member.
+        // Many rules match directories, and a path that is only a directory is not a member.
         if path.ends_with('/') {
             return None;
         }
@@ -142,7 +143,7 @@ fn expression(text: &str) -> Result<Regex, Error> {
 mod tests {
     use super::*;
 
-    /// Path, database, target.
+    /// Path, database and target.
     const CASES: &[(&str, &str, Option<&str>)] = &[
         ("lib/rocblas/library/TensileLibrary_gfx90a.co", "rocblas", Some("gfx90a")),
         ("lib/rocblas/library/Kernels.so-000-gfx90a-xnack+.hsaco", "rocblas", Some("gfx90a:xnack+")),

@@ -1,5 +1,5 @@
-//! Input: GPU targets as bundles and kernel databases name them. Output: the device packages their
-//! code goes to, what these are called, and which of them the owner of a GPU needs.
+//! Input: GPU targets as bundles and kernel databases name them. Output: the device packages for
+//! their code, the names of these packages, and the packages that the owner of a GPU needs.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -9,13 +9,13 @@ use serde::Serialize;
 
 use crate::{RocmTables, target};
 
-/// How many targets a device package is for.
+/// The range of targets that a device package serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PackageLevel {
     /// One target, `gfx942`.
     Target,
-    /// The targets that can run code for a generic one, `gfx9-4-generic`.
+    /// The targets that can run the code of a generic target, `gfx9-4-generic`.
     Generic,
     /// Part of a generation, `gfx12_0`.
     SubFamily,
@@ -30,7 +30,7 @@ pub struct DevicePackages {
     /// Other spellings of families.
     aliases: BTreeMap<String, String>,
     generics: BTreeMap<String, Vec<String>>,
-    /// Targets whose code lies in another target's package.
+    /// Target → another target whose package contains its code.
     owners: BTreeMap<String, String>,
 }
 
@@ -41,7 +41,7 @@ struct Family {
 }
 
 impl DevicePackages {
-    /// The device packages of the tables in use.
+    /// The device packages of [`RocmTables::in_use`].
     pub fn embedded() -> &'static DevicePackages {
         static EMBEDDED: LazyLock<DevicePackages> = LazyLock::new(|| DevicePackages::of(RocmTables::in_use()));
         &EMBEDDED
@@ -73,14 +73,14 @@ impl DevicePackages {
         packages
     }
 
-    /// The key of the package that code for `target` goes to: the target without its features
+    /// The key of the package for the code of `target`: the target without its features
     /// (`gfx90a:xnack+`, `gfx90a-xnack+`), or the package that it shares with another target.
     pub fn key(&self, target: &str) -> String {
         let base = without_features(target);
         self.owners.get(base).or_else(|| self.aliases.get(base)).map_or_else(|| base.to_owned(), String::clone)
     }
 
-    /// How many targets the package `key` is for. What no table knows is a target.
+    /// The level of the package `key`. A name that is in no table is a target.
     pub fn level(&self, key: &str) -> PackageLevel {
         match self.families.get(key) {
             Some(Family { parent: Some(_), .. }) => PackageLevel::SubFamily,
@@ -90,13 +90,14 @@ impl DevicePackages {
         }
     }
 
-    /// The targets that can run the code of a generic target; empty for anything else.
+    /// The targets that can run the code of a generic target; empty for any other name.
     pub fn runs(&self, generic: &str) -> &[String] {
         self.generics.get(generic).map_or(&[], Vec::as_slice)
     }
 
-    /// The packages that the owner of the target `key` may need: its own, then those of generic
-    /// targets, its sub-family and its family. A wider package needs nothing but itself.
+    /// The packages that the owner of the target `key` may need: the target's own, then those of
+    /// generic targets, of its sub-family and of its family. A package of a wider level needs only
+    /// itself.
     pub fn chain(&self, key: &str) -> Vec<String> {
         let mut chain = vec![key.to_owned()];
         if self.level(key) != PackageLevel::Target {
@@ -115,21 +116,21 @@ impl DevicePackages {
         chain
     }
 
-    /// Orders packages as tables show them: targets by number, then generic targets, sub-families
-    /// and families.
+    /// Orders packages for display: targets by number, then generic targets, sub-families and
+    /// families.
     pub fn compare(&self, left: &str, right: &str) -> Ordering {
         self.level(left).cmp(&self.level(right)).then_with(|| target::compare(left, right))
     }
 }
 
-/// The name of the distribution `prefix` for the package `key`: lower case, every run of other
-/// characters than letters, digits and `.` one `-`, so that each target has a name that an
-/// installer accepts.
+/// The name of the distribution `prefix` for the package `key`: lower case, with `-` for every run
+/// of characters other than letters, digits and `.`, so every target has a name that installers
+/// accept.
 pub fn distribution(prefix: &str, key: &str) -> String {
     format!("{prefix}-{}", words(key).join("-"))
 }
 
-/// The name of an extra that asks for the package `key` (PEP 685).
+/// The name of the extra that requires the package `key` (PEP 685).
 pub fn extra(key: &str) -> String {
     format!("device-{}", words(key).join("-"))
 }
@@ -147,8 +148,8 @@ fn words(key: &str) -> Vec<String> {
         .collect()
 }
 
-/// `gfx90a` of `gfx90a:sramecc+:xnack-` and of `gfx90a-xnack+`; a name such as `gfx9-4-generic` is
-/// left alone.
+/// Removes the features: `gfx90a` for `gfx90a:sramecc+:xnack-` and for `gfx90a-xnack+`. A name such
+/// as `gfx9-4-generic` stays unchanged.
 pub fn without_features(target: &str) -> &str {
     let mut base = target.split(':').next().unwrap_or(target);
     while let Some(shorter) =
@@ -159,7 +160,7 @@ pub fn without_features(target: &str) -> &str {
     base
 }
 
-/// `gfx11` of `gfx1104`: all but the last two digits, which are minor version and stepping.
+/// `gfx11` for `gfx1104`: all but the last two digits, which are minor version and stepping.
 fn generation(target: &str) -> Option<String> {
     let plain = target.split('-').next()?;
     let split = plain.len().checked_sub(2).filter(|split| plain.is_char_boundary(*split))?;
@@ -198,11 +199,11 @@ mod tests {
             ("gfx1151", &["gfx1151", "gfx11-generic", "gfx115x", "gfx11"][..]),
             ("gfx1201", &["gfx1201", "gfx12-generic", "gfx12_0", "gfx12"]),
             ("gfx942", &["gfx942", "gfx9-4-generic", "gfx9_4", "gfx9"]),
-            // CDNA has no generic target of its own before gfx94x.
+            // CDNA has no generic target before gfx94x.
             ("gfx90a", &["gfx90a", "gfx9_0", "gfx9"]),
             ("gfx1250", &["gfx1250", "gfx12_5", "gfx12"]),
-            // In no table: the generation is in the number, and there is no package for generation
-            // 8.
+            // A target that is in no table. Its number contains the generation, and there is no
+            // package for generation 8.
             ("gfx940", &["gfx940", "gfx9"]),
             ("gfx1170", &["gfx1170", "gfx11"]),
             ("gfx803", &["gfx803"]),

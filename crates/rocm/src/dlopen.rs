@@ -1,12 +1,12 @@
-//! Input: the tables. Output: what a library or script loads at run time, which no NEEDED
-//! entry shows.
+//! Input: the tables. Output: the libraries that a library or script loads at run time without a
+//! NEEDED entry.
 
 use std::sync::LazyLock;
 
 use crate::RocmTables;
 use crate::pattern::Pattern;
 
-/// Who loads what at run time.
+/// The libraries that are loaded by name at run time, by their loaders.
 #[derive(Debug)]
 pub struct DlopenTable {
     loaders: Vec<(Pattern, Vec<Load>)>,
@@ -15,9 +15,9 @@ pub struct DlopenTable {
 /// One library, or a group of them, that is loaded at run time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Load {
-    /// The SONAME, with `*` for anything: `libamd_comgr.so.*`.
+    /// The SONAME; `*` matches any text: `libamd_comgr.so.*`.
     pub pattern: String,
-    /// Whether the loader does not work without it. Otherwise it is used when it is there.
+    /// `true` if the loader does not work without it; `false` if the loader uses it when it exists.
     pub required: bool,
     compiled: Pattern,
 }
@@ -27,20 +27,20 @@ impl Load {
         Self { compiled: Pattern::new(&pattern), pattern, required }
     }
 
-    /// Whether a SONAME is one of those that are loaded.
+    /// `true` if a library with this SONAME is loaded.
     pub fn matches(&self, soname: &str) -> bool {
         self.compiled.matches(soname)
     }
 }
 
 impl DlopenTable {
-    /// What the tables in use say.
+    /// The loads in [`RocmTables::in_use`].
     pub fn embedded() -> &'static Self {
         static EMBEDDED: LazyLock<DlopenTable> = LazyLock::new(|| DlopenTable::of_tables(RocmTables::in_use()));
         &EMBEDDED
     }
 
-    /// What these tables say.
+    /// The loads in these tables.
     pub fn of_tables(tables: &RocmTables) -> Self {
         let loads = |required: &[String], optional: &[String]| {
             let required = required.iter().map(|pattern| Load::new(pattern.clone(), true));
@@ -52,8 +52,8 @@ impl DlopenTable {
         Self { loaders: libraries.filter(|(_, loads)| !loads.is_empty()).chain(others).collect() }
     }
 
-    /// What the library with this SONAME, or the script with this file name, loads. Empty when the
-    /// table has nothing.
+    /// The loads of the library with this SONAME, or of the script with this file name. Empty if
+    /// the tables list none.
     pub fn of(&self, name: &str) -> &[Load] {
         self.loaders.iter().find(|(pattern, _)| pattern.matches(name)).map_or(&[], |(_, loads)| loads)
     }

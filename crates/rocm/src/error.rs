@@ -13,12 +13,12 @@ pub enum Error {
     /// A text that is not a GPU target.
     #[error("`{target}` is no GPU target: {reason}")]
     Target {
-        /// The text.
+        /// The text that was parsed.
         target: String,
-        /// Why not, without a full stop.
+        /// The reason, without a full stop.
         reason: String,
     },
-    /// A GPU target or family that no table has.
+    /// A name that no table has as a GPU target or family.
     #[error("unknown GPU target or family `{name}`")]
     UnknownFamily {
         /// As the user wrote it.
@@ -33,100 +33,100 @@ pub enum Error {
     Expression {
         /// As written in the table.
         expression: String,
-        /// What the regular expression engine says.
+        /// The error of the regular expression engine.
         source: Box<regex::Error>,
     },
-    /// A pattern for names of DLLs that is not a glob.
+    /// A pattern for names of DLLs that is not a valid glob.
     #[error("could not understand a name of a DLL in the tables")]
     DllName {
-        /// Which, and why.
+        /// The pattern and the reason.
         source: Box<globset::Error>,
     },
     /// A file that is not TOML.
     #[error("could not read the tables in `{file}`")]
     Syntax {
-        /// The file.
+        /// Name of the file, for the message.
         file: String,
-        /// Where, and why.
+        /// The position and the reason.
         source: Box<toml::de::Error>,
     },
     /// A table that does not exist.
     #[error("`{file}` has `{table}`, which is the name of no table")]
     UnknownTable {
-        /// The file.
+        /// Name of the file, for the message.
         file: String,
-        /// As written.
+        /// The name in the file.
         table: String,
     },
-    /// Something else than rows.
+    /// A table that is not a list of rows.
     #[error("`{table}` in `{file}` is not a list of rows")]
     NoRows {
-        /// The file.
+        /// Name of the file, for the message.
         file: String,
-        /// The table.
+        /// Name of the table: `library`.
         table: String,
     },
-    /// A row without the field by which rows are told apart.
+    /// A row without its key field.
     #[error("a row of `{table}` in `{file}` has no `{key}`")]
     NoKey {
-        /// The file.
+        /// Name of the file, for the message.
         file: String,
-        /// The table.
+        /// Name of the table: `library`.
         table: String,
-        /// The field.
+        /// Name of the key field.
         key: &'static str,
     },
-    /// One file with two rows of one key.
+    /// A file with two rows that have the same key.
     #[error("`{file}` has two rows `{row}` in `{table}`")]
     TwiceInTable {
-        /// The file.
+        /// Name of the file, for the message.
         file: String,
-        /// The table.
+        /// Name of the table: `library`.
         table: String,
-        /// The key.
+        /// Key of the row.
         row: String,
     },
-    /// A row with a field that the table does not have, or without one that it needs.
+    /// A row with an unknown field, or without a required one.
     #[error("could not understand the row `{row}` of `{table}` in `{file}`")]
     BadRow {
-        /// The file.
+        /// Name of the file, for the message.
         file: String,
-        /// The table.
+        /// Name of the table: `library`.
         table: String,
-        /// The key.
+        /// Key of the row.
         row: String,
-        /// Which field.
+        /// The field and the reason.
         source: Box<toml::de::Error>,
     },
-    /// A row that names another one, which is not there.
+    /// A row that refers to another row that does not exist.
     #[error("the row `{row}` of `{table}` has the {field} `{name}`, which is no row")]
     NoSuchRow {
-        /// The table.
+        /// Name of the table: `library`.
         table: &'static str,
         /// The key of the row.
         row: String,
-        /// The field that names another row.
+        /// The field that refers to another row.
         field: &'static str,
-        /// The name.
+        /// The name of the missing row.
         name: String,
     },
     /// A folder that is not a checkout of TheRock.
     #[error("`{folder}` is not a checkout of TheRock")]
     NoCheckout {
-        /// The folder.
+        /// Path of the folder.
         folder: PathBuf,
-        /// The file that is not there.
+        /// The error of reading one of the checkout's files.
         source: std::io::Error,
     },
-    /// A file of a checkout that is written in another way than before.
+    /// A file of a checkout whose format has changed.
     #[error("found no {what} in `{file}`")]
     NotUnderstood {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// What it should have.
+        /// The content that is missing.
         what: &'static str,
     },
-    /// The tables are in use, and cannot be changed.
+    /// Rows that were added after the tables had been read; the tables do not change any more.
     #[error("the tables were asked for before the user's rows were read")]
     TooLate,
 }

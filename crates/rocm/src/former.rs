@@ -1,20 +1,21 @@
-//! Input: a file with tables, in the form of today or in a former one. Output: the same rows in the
-//! form of today.
+//! Input: a file with tables in the current format or in a former one. Output: the same rows in the
+//! current format.
 //!
 //! Until November 2026 one fact was in up to ten tables: `providers.toml`, `dlopen.toml`,
-//! `generic-targets.toml` and others. A copy of one of those that a user has kept still works.
+//! `generic-targets.toml` and others. A user's copy of one of those still works.
 
 use std::collections::BTreeMap;
 
 use toml::{Table, Value};
 
-/// What a former `kind` of providers is called as an owner.
+/// A former `kind` of providers → the name of the owner today.
 const OWNERS: [(&str, &str); 3] = [("rocm", "ROCm"), ("torch", "PyTorch"), ("driver", "machine")];
 
-/// The rows in the form of today. `known` are the tables that the rows are laid over.
+/// Converts the rows to the current format. `known` are the tables that the rows will be merged
+/// into.
 pub(crate) fn renewed(mut file: Table, known: &Table) -> Table {
     let mut rows = Rows::default();
-    // generic-targets.toml: lists of targets, each under the generic one.
+    // generic-targets.toml: lists of targets, each with its generic target as the key.
     let is_generic = |(name, value): (&String, &Value)| name.ends_with("-generic") && value.is_array();
     if !file.is_empty() && file.iter().all(is_generic) {
         for (generic, members) in std::mem::take(&mut file) {
@@ -38,7 +39,7 @@ pub(crate) fn renewed(mut file: Table, known: &Table) -> Table {
     for provider in take_rows(&mut file, "provider") {
         provided(&provider, &mut rows);
     }
-    // windows-libraries.toml had ROCm's names too.
+    // windows-libraries.toml contained ROCm's names too.
     if let Some(dlls) = file.remove("rocm") {
         rows.set("owner", "ROCm", "windows", dlls);
     }
@@ -82,7 +83,7 @@ fn device_packages(file: &mut Table, rows: &mut Rows) {
     }
 }
 
-/// A row of providers.toml, which has several libraries of one folder.
+/// A row of providers.toml, which lists several libraries of one folder.
 fn provided(provider: &Table, rows: &mut Rows) {
     let kind = provider.get("kind").and_then(Value::as_str).unwrap_or_default();
     let owner = OWNERS.iter().find(|(former, _)| *former == kind).map_or(kind, |(_, owner)| *owner);
@@ -100,8 +101,8 @@ fn provided(provider: &Table, rows: &mut Rows) {
     }
 }
 
-/// dlopen.toml, whose rows have other names for what is loaded, and which had rows for libraries
-/// that have one of their own today.
+/// dlopen.toml, whose rows name the loads differently, and which had rows for libraries that have
+/// their own rows today.
 fn renew_loaders(file: &mut Table, rows: &mut Rows, known: &Table) {
     let libraries = known.get("library").and_then(Value::as_array);
     let has_row = |soname: &str| {
@@ -138,7 +139,7 @@ fn names(list: &Value) -> impl Iterator<Item = &str> {
     list.as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// Rows by table and key, in the order in which they were first named.
+/// Rows by table and key, in the order in which they first occur.
 #[derive(Default)]
 struct Rows {
     order: Vec<(String, String)>,
@@ -171,7 +172,7 @@ impl Rows {
         }
     }
 
-    /// A row of kernel-databases.toml: the rules of one database take the place of ours.
+    /// Adds a row of kernel-databases.toml: the user's rules for a database replace ours.
     fn add_rule(&mut self, mut rule: Table) {
         let Some(Value::String(database)) = rule.remove("database") else { return };
         let row = self.row("database", &database);
@@ -182,7 +183,7 @@ impl Rows {
         }
     }
 
-    /// The rows in front of those that the file has in the form of today.
+    /// Puts these rows before the rows that the file already has in the current format.
     fn add_to(mut self, mut file: Table) -> Table {
         for id in self.order {
             let Some(mut row) = self.fields.remove(&id) else { continue };

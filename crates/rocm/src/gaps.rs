@@ -1,4 +1,4 @@
-//! Input: a checkout of TheRock. Output: what it has that the tables lack, as rows to add.
+//! Input: a checkout of TheRock. Output: the facts in it that the tables lack, as rows to add.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,30 +11,30 @@ use crate::RocmTables;
 use crate::error::Error;
 use crate::targets::TargetTable;
 
-/// Where a checkout says which GPU targets there are.
+/// The file of a checkout that lists the GPU targets.
 const TARGETS: &str = "cmake/therock_amdgpu_targets.cmake";
-/// Where it says which artifacts there are.
+/// The file that lists the artifacts.
 const TOPOLOGY: &str = "BUILD_TOPOLOGY.toml";
-/// Where it says which libraries have short names.
+/// The file that lists the libraries with short names.
 const DIST_INFO: &str = "build_tools/packaging/python/templates/rocm/src/rocm_sdk/_dist_info.py";
 
-/// Something that the tables lack, or have otherwise.
+/// A fact that the tables lack, or that they have with a different value.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Gap {
-    /// The table that it belongs to: `target`.
+    /// The table that needs the row: `target`.
     pub table: &'static str,
     /// The key of the row: `gfx1300`.
     pub key: String,
-    /// What is missing: the row, or a field of it.
+    /// The missing part: the row, or a field of it.
     pub missing: String,
-    /// The file that has it, relative to what was looked at.
+    /// The file that contains the fact, relative to the folder that was examined.
     pub found_in: String,
-    /// The row, or the fields of it, as a user's file or ours would have them (TOML).
+    /// The row or its missing fields, in TOML as the tables have them.
     pub row: String,
 }
 
 impl Gap {
-    /// A gap that a whole row fills. `fields` are names and values as TOML.
+    /// A gap that needs a whole row. `fields` are names and values in TOML.
     pub fn row(table: &'static str, key: &str, found_in: &str, fields: &[(&str, String)]) -> Self {
         Self::fields(table, key, found_in, fields, "row")
     }
@@ -49,7 +49,7 @@ impl Gap {
     }
 }
 
-/// A text as TOML has it.
+/// A text as a TOML string, with quotation marks.
 pub fn text(text: &str) -> String {
     toml::Value::from(text).to_string()
 }
@@ -58,12 +58,12 @@ fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     toml::Value::Array(names.into_iter().map(Into::into).collect()).to_string()
 }
 
-/// What a checkout of TheRock has and `tables` lack: targets and their families, artifacts, kernel
-/// databases, and libraries with short names.
+/// Finds the facts that a checkout of TheRock has and `tables` lack: targets and their families,
+/// artifacts, kernel databases, and libraries with short names.
 ///
 /// # Errors
-/// [`Error::NoCheckout`] for a folder without the files that say so; a file that cannot be
-/// understood.
+/// [`Error::NoCheckout`] for a folder without the files that list them; [`Error::NotUnderstood`]
+/// for a file of another format.
 pub fn therock(checkout: &Path, tables: &RocmTables) -> Result<Vec<Gap>, Error> {
     let read = |path: &str| {
         fs_err::read_to_string(checkout.join(path))

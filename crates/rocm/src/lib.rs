@@ -1,7 +1,7 @@
-//! Input: the tables in `data/`. Output: what AMD ships: GPU targets, the libraries of ROCm, and
-//! which distributions hold them.
+//! Input: the tables in `data/`. Output: facts about what AMD ships: GPU targets, the libraries of
+//! ROCm, and the distributions that contain them.
 //!
-//! Nothing here reads a binary. The crates that do ask this one what a name means.
+//! This crate reads no binaries. The crates that do look up the names here.
 
 pub mod database;
 pub mod device_packages;

@@ -1,4 +1,4 @@
-//! Input: bits of `e_flags`. Output: the processor and features they stand for.
+//! Input: bits of `e_flags`. Output: the processor and the features that they encode.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -14,7 +14,8 @@ pub fn processor(machine: u8) -> Option<&'static str> {
     BY_VALUE.get(&machine).copied()
 }
 
-/// A feature of code object version 3: on, or off if the processor has it at all.
+/// A feature of code object version 3: on if its bit is set, else off if the processor supports the
+/// feature, else any.
 pub fn one_bit(is_set: bool, feature: &str, processor: &str) -> Feature {
     let row = RocmTables::in_use().targets.iter().find(|row| row.name == processor);
     let supported = row.is_some_and(|row| row.one_bit_features.iter().any(|name| name == feature));

@@ -1,4 +1,4 @@
-//! Input: the name of a library. Output: which distributions bring it.
+//! Input: the name of a library. Output: the distributions that provide it.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -7,7 +7,7 @@ use crate::providers::{self, Kind, Providers};
 use crate::rows::LibraryRow;
 use crate::{Pattern, RocmTables, windows};
 
-/// Who brings well-known libraries.
+/// The products that provide well-known libraries.
 #[derive(Debug)]
 pub struct Owners {
     owners: Vec<Owner>,
@@ -17,7 +17,7 @@ pub struct Owners {
 /// A product whose libraries others link to.
 #[derive(Debug)]
 pub struct Owner {
-    /// What people call it.
+    /// The common name of the product.
     pub name: String,
     require: String,
     cuda: bool,
@@ -28,7 +28,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Whether the distribution of this canonical name brings the libraries.
+    /// `true` if the distribution with this canonical name provides the libraries.
     pub fn is_brought_by(&self, distribution: &str) -> bool {
         self.distributions.iter().any(|pattern| pattern.matches(distribution))
     }
@@ -48,20 +48,21 @@ impl Owner {
         self.cuda
     }
 
-    /// The requirement that brings it, for this major version of CUDA.
+    /// The requirement that installs it, for this major version of CUDA.
     pub fn requirement(&self, cuda: u32) -> String {
         self.require.replace("{cuda}", &cuda.to_string())
     }
 }
 
 impl Owners {
-    /// The owners of the tables in use.
+    /// The owners of [`RocmTables::in_use`].
     pub fn embedded() -> &'static Owners {
         static EMBEDDED: LazyLock<Owners> = LazyLock::new(|| Owners::of_tables(RocmTables::in_use()));
         &EMBEDDED
     }
 
-    /// The owners of these tables, with the libraries that have rows of their own.
+    /// The owners of these tables, each with the SONAMEs of its rows of libraries that name no
+    /// distribution.
     pub fn of_tables(tables: &RocmTables) -> Owners {
         let patterns = |texts: &[String]| texts.iter().map(|text| Pattern::new(text)).collect();
         let owners = tables.owners.iter().map(|row| {
@@ -81,7 +82,7 @@ impl Owners {
         Owners { owners: owners.collect(), plain: tables.plain.clone() }
     }
 
-    /// Who brings the library of this SONAME, or the DLL of this name.
+    /// The product that provides the library with this SONAME, or the DLL with this name.
     pub fn of(&self, library: &str) -> Option<&Owner> {
         let lower = library.to_ascii_lowercase();
         if Path::new(&lower).extension().is_some_and(|extension| extension == "dll") {
@@ -98,8 +99,8 @@ impl Owners {
         })
     }
 
-    /// Whether the distribution of this canonical name is known to bring no libraries that others
-    /// link to.
+    /// `true` if the distribution with this canonical name is known to provide no libraries that
+    /// others link to.
     pub fn is_plain(&self, distribution: &str) -> bool {
         self.plain.iter().any(|plain| plain == distribution)
     }

@@ -1,4 +1,4 @@
-//! Input: a glob and a relative path with `/`. Output: whether the path matches.
+//! Input: a glob and a relative path with `/`. Output: `true` if the path matches.
 //!
 //! The dialect is that of `TheRock`'s descriptors, which differs from every common one. A glob is
 //! matched against the whole path, case counts, dotfiles are nothing special and there are no
@@ -23,13 +23,13 @@ pub struct Pattern {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Part {
-    /// These bytes.
+    /// Exactly these bytes.
     Literal(Vec<u8>),
     /// Zero or more bytes other than `/`.
     Segment,
-    /// Nothing, or anything that ends in `/`.
+    /// Nothing, or any text that ends in `/`.
     Directories,
-    /// Nothing at the end, or `/` and anything.
+    /// Nothing at the end, or `/` and any text.
     Below,
 }
 
@@ -79,10 +79,10 @@ impl Pattern {
         &self.glob
     }
 
-    /// Whether the whole of `path` matches.
+    /// `true` if the whole of `path` matches.
     pub fn matches(&self, path: &str) -> bool {
         let path = path.as_bytes();
-        // The set of positions in `path` that the parts so far can end at.
+        // The positions in `path` at which a match of the parts so far can end.
         let mut reached = vec![false; path.len() + 1];
         reached[0] = true;
         for part in &self.parts {
@@ -140,15 +140,15 @@ impl fmt::Debug for Pattern {
     }
 }
 
-/// Which paths are taken. There is no order among the patterns of one list: nothing overrides
-/// anything by coming later.
+/// Selects paths. The order of the patterns in a list does not matter: a later pattern does not
+/// override an earlier one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Predicate {
-    /// At least one must match, unless there is none.
+    /// At least one must match, unless the list is empty.
     pub includes: Vec<Pattern>,
     /// None may match.
     pub excludes: Vec<Pattern>,
-    /// A path that matches one of these is taken whatever the other two lists say.
+    /// A path that matches one of these is selected regardless of the other two lists.
     pub forced: Vec<Pattern>,
 }
 
@@ -162,7 +162,7 @@ impl Predicate {
         }
     }
 
-    /// Whether `path` is taken.
+    /// `true` if `path` is selected.
     pub fn matches(&self, path: &str) -> bool {
         let any = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.matches(path));
         any(&self.forced) || ((self.includes.is_empty() || any(&self.includes)) && !any(&self.excludes))
@@ -175,7 +175,7 @@ mod tests {
     use proptest::prelude::*;
     use regex::Regex;
 
-    /// The rules as the original states them: escape, then substitute in order.
+    /// The rules as the original states them: escape the glob, then substitute in order.
     fn reference(glob: &str) -> Regex {
         let mut text = regex::escape(glob);
         text = text.replace(r"/\*\*/", "/(?:.*/)?");

@@ -1,5 +1,5 @@
-//! Input: the libraries of the tables, and the name of one. Output: which distribution has it,
-//! where, and what ROCm's Python package calls it.
+//! Input: the libraries of the tables, and the name of a library. Output: the distribution and the
+//! folder that contain it, and its short name in ROCm's Python package.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::tables::MACHINE;
 use crate::{Pattern, RocmTables};
 
-/// What a provided library belongs to.
+/// The product that a library belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -17,36 +17,36 @@ pub enum Kind {
     Rocm,
     /// PyTorch, which is imported before its extensions.
     Torch,
-    /// The machine: its GPU or network driver, or its display server. In no wheel.
+    /// The machine: a driver of its GPU or network, or its display server. In no wheel.
     Driver,
 }
 
-/// One family of libraries and who has it.
+/// A family of libraries and the distribution that contains it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Provider {
-    /// The SONAME up to `.so`; `*` is anything.
+    /// The SONAME up to `.so`; `*` matches any text.
     pub family: String,
-    /// What it belongs to.
+    /// The product that it belongs to.
     pub kind: Kind,
-    /// The distribution; `None` for the machine's own.
+    /// The distribution; `None` for a library of the machine.
     pub distribution: Option<String>,
     /// The folder, relative to site-packages.
     pub directory: Option<String>,
-    /// What `rocm_sdk` calls it.
+    /// The name that `rocm_sdk` knows it by.
     pub shortname: Option<String>,
-    /// Its place in the table: libraries that others need come first.
+    /// Its position in the table. A library comes before those that need it.
     pub order: usize,
 }
 
-/// The families that are known.
+/// The known families.
 #[derive(Debug)]
 pub struct Providers {
     exact: BTreeMap<String, Provider>,
     patterns: Vec<(Pattern, Provider)>,
 }
 
-/// The family of a library: its name up to and with `.so`, whatever the version behind it. A name
-/// without is its own.
+/// The family of a library: its file name up to `.so`, without the version. A name without `.so.`
+/// is its own family.
 pub fn family(library: &str) -> &str {
     let name = library.rsplit('/').next().unwrap_or(library);
     match name.find(".so.") {
@@ -56,13 +56,13 @@ pub fn family(library: &str) -> &str {
 }
 
 impl Providers {
-    /// The libraries of the tables in use.
+    /// The libraries of [`RocmTables::in_use`].
     pub fn embedded() -> &'static Providers {
         static EMBEDDED: LazyLock<Providers> = LazyLock::new(|| Providers::of_tables(RocmTables::in_use()));
         &EMBEDDED
     }
 
-    /// The libraries of these tables that are in a distribution, or the machine's.
+    /// The libraries of these tables that are in a distribution or belong to the machine.
     pub fn of_tables(tables: &RocmTables) -> Providers {
         let mut providers = Providers { exact: BTreeMap::new(), patterns: Vec::new() };
         for (order, row) in tables.libraries.iter().enumerate() {
@@ -86,7 +86,7 @@ impl Providers {
         providers
     }
 
-    /// Who has the library of this SONAME or file name.
+    /// The entry for the library with this SONAME or file name.
     pub fn of(&self, library: &str) -> Option<&Provider> {
         let family = family(library);
         let by_pattern = || self.patterns.iter().find(|(pattern, _)| pattern.matches(family));
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(zlib.directory.as_deref(), Some("_rocm_sdk_core/lib/rocm_sysdeps/lib"));
         assert_eq!(providers.of("libc10.so").unwrap().kind, Kind::Torch);
         assert_eq!(providers.of("libcuda.so.1").unwrap().kind, Kind::Driver);
-        // Compilers of others link these; ROCm's own are reached through libamd_comgr.
+        // Other distributions' compilers link these; ROCm's own are reached through libamd_comgr.
         for foreign in ["libLLVM.so.19.1", "libz.so.1", "libhipo.so.1", "libamdhip64"] {
             assert!(providers.of(foreign).is_none(), "{foreign}");
         }

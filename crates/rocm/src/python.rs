@@ -1,18 +1,18 @@
 //! Input: the libraries of the tables, and the text of `rocm_sdk/_dist_info.py`. Output: the text
-//! with its list of libraries made from the tables.
+//! with a list of libraries that is generated from the tables.
 
 use crate::RocmTables;
 use crate::rows::LibraryRow;
 
 const BEGIN: &str = "    for library in (\n";
 const END: &str = "    )\n}\n";
-/// The folder of a wheel's libraries that an entry need not name.
+/// The folder of a wheel's libraries that an entry may omit.
 const USUAL_FOLDER: &str = "lib";
-/// Folders that the Python file has names for.
+/// Folders for which the Python file has constants.
 const NAMED_FOLDERS: [(&str, &str); 2] = [("lib/rocm_sysdeps/lib", "_SYSDEPS"), ("lib/host-math/lib", "_HOST_MATH")];
 
 /// The text of `_dist_info.py` with the libraries of the tables that have a short name. A text
-/// without such a list, as TheRock's own, is left alone.
+/// without such a list, such as TheRock's own, stays unchanged.
 pub fn with_libraries(text: &str, tables: &RocmTables) -> String {
     let list = text.find(BEGIN).map(|start| start + BEGIN.len());
     let end = list.and_then(|start| Some(start + text[start..].find(END)?));

@@ -1,5 +1,5 @@
-//! The rows of the tables, as they are written. The head of each file in `data/` says what the
-//! fields mean.
+//! The rows of the tables in their file format. The head of each file in `data/` explains the
+//! fields.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub struct TargetRow {
     pub(crate) shares_package_of: Option<String>,
 }
 
-/// A device package for more than one target.
+/// A device package that serves more than one target.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PackageRow {
@@ -59,18 +59,19 @@ fn rocm() -> String {
 }
 
 impl LibraryRow {
-    /// Names by which a DLL is known to be this library; `*` is anything.
+    /// The file names of this library's DLL; `*` matches any text.
     pub(crate) fn dlls(&self) -> &[String] {
         self.dlls.as_deref().unwrap_or(self.dll.as_slice())
     }
 
-    /// The SONAMEs of all versions, as loaders are looked up: `libamdhip64.so.*`.
+    /// The pattern for the SONAMEs of all versions, by which loaders are looked up:
+    /// `libamdhip64.so.*`.
     pub(crate) fn versioned(&self) -> String {
         format!("{}.*", self.soname)
     }
 }
 
-/// A script, or a library that is not ROCm's, that loads libraries by name.
+/// A script, or a library that is not part of ROCm, that loads libraries by name.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LoaderRow {
@@ -90,7 +91,7 @@ pub struct OwnerRow {
     #[serde(default)]
     pub(crate) cuda: bool,
     pub(crate) distributions: Vec<String>,
-    /// Whose rows of libraries are this owner's.
+    /// The kind of the libraries whose rows name this owner.
     pub(crate) kind: Option<crate::providers::Kind>,
     #[serde(default)]
     pub(crate) families: Vec<String>,
@@ -98,7 +99,7 @@ pub struct OwnerRow {
     pub(crate) windows: Vec<String>,
 }
 
-/// A library's kernel database.
+/// The kernel database of a library.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct DatabaseRow {
@@ -111,7 +112,7 @@ pub struct DatabaseRow {
     pub(crate) rule: Vec<RuleRow>,
 }
 
-/// How files of a kernel database are named.
+/// A rule for the names of files in a kernel database.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RuleRow {
@@ -124,14 +125,14 @@ pub struct RuleRow {
     pub(crate) rename: BTreeMap<String, String>,
 }
 
-/// Where a rule looks for the target.
+/// The part of a path in which a rule looks for the target.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Within {
-    /// In the name of the file.
+    /// The name of the file.
     #[default]
     Name,
-    /// In a directory below the match of the rule's path.
+    /// A directory below the match of the rule's path.
     Directory,
 }
 
@@ -139,16 +140,16 @@ pub(crate) enum Within {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ArtifactRow {
-    /// As in the names of its folders and archives: `core-hip`.
+    /// The name that its folders and archives begin with: `core-hip`.
     pub name: String,
-    /// The key of the Python distribution that takes it: `core`.
+    /// The key of the Python distribution that contains it: `core`.
     pub package: Option<String>,
-    /// Its parts for one GPU target go into the device packages.
+    /// `true` if its parts for one GPU target go into the device packages.
     #[serde(default)]
     pub device: bool,
-    /// Why no Python distribution has it.
+    /// The reason why no Python distribution contains it.
     pub left_out: Option<String>,
-    /// Names of distribution packages, `*` is anything.
+    /// Names of distribution packages; `*` matches any text.
     #[serde(default)]
     pub packages: Vec<String>,
     /// Globs ([`crate::Pattern`]) on the path in the flattened tree.
@@ -160,13 +161,13 @@ pub struct ArtifactRow {
     /// Globs of files that belong to the component `run`.
     #[serde(default)]
     pub run: Vec<String>,
-    /// Where its tree begins, if not at `{name}/stage`.
+    /// The folder of its tree, if that is not `{name}/stage`.
     pub basedir: Option<String>,
-    /// An SPDX expression, if not [`crate::RocmTables::default_license`].
+    /// An SPDX expression, if it is not [`crate::RocmTables::default_license`].
     pub license: Option<String>,
 }
 
-/// DLLs that need not be in a set of packages for Windows, of `data/windows-libraries.toml`.
+/// DLLs that a set of packages for Windows need not contain, of `data/windows-libraries.toml`.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct WindowsNames {
     pub(crate) system: Vec<String>,

@@ -1,8 +1,9 @@
-//! Input: the tables in `data/`, and files with a user's rows. Output: [`RocmTables`], all of them
-//! as one, which the other modules ask.
+//! Input: the tables in `data/`, and files with a user's rows. Output: [`RocmTables`], the merged
+//! tables that the other modules read.
 //!
-//! A row of a user's file whose key is known changes the fields that it names; another one is added
-//! behind ours. So a file has only what is different, and a table copied whole changes nothing.
+//! If the key of a user's row is known, the row changes the fields that it names; otherwise it is
+//! added after ours. So a user's file contains only the differences, and a complete copy of a table
+//! changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
@@ -18,7 +19,7 @@ use crate::providers::Kind;
 use crate::rows::{ArtifactRow, DatabaseRow, LibraryRow, LoaderRow, OwnerRow, PackageRow, TargetRow, WindowsNames};
 use crate::windows::DllNames;
 
-/// The files this program was built with, by name.
+/// The built-in files, as name and text.
 const BUILT_IN: [(&str, &str); 4] = [
     ("data/targets.toml", include_str!("../../../data/targets.toml")),
     ("data/libraries.toml", include_str!("../../../data/libraries.toml")),
@@ -26,7 +27,7 @@ const BUILT_IN: [(&str, &str); 4] = [
     ("data/windows-libraries.toml", include_str!("../../../data/windows-libraries.toml")),
 ];
 
-/// The tables of rows: name, and the field that is the key of a row.
+/// The tables that consist of rows: the name, and the key field of a row.
 pub const KEYS: [(&str, &str); 7] = [
     ("target", "name"),
     ("package", "name"),
@@ -37,15 +38,15 @@ pub const KEYS: [(&str, &str); 7] = [
     ("artifact", "name"),
 ];
 
-/// What is not rows: lists and texts that a user's file replaces.
+/// Keys that hold a list or a text instead of rows. A user's file replaces their values.
 const SINGLE: [&str; 8] = ["plain", "shortnames", "default-license", "system", "python", "runtime", "debug", "driver"];
 
-/// The owner of what belongs to the machine: its drivers and display server.
+/// The owner of the libraries that belong to the machine: its drivers and display server.
 pub(crate) const MACHINE: &str = "machine";
 
 static IN_USE: OnceLock<RocmTables> = OnceLock::new();
 
-/// Everything that is known of what AMD ships.
+/// All facts about what AMD ships.
 #[derive(Debug)]
 pub struct RocmTables {
     pub(crate) targets: Vec<TargetRow>,
@@ -61,7 +62,7 @@ pub struct RocmTables {
     artifacts: Vec<ArtifactRow>,
     default_license: String,
     raw: Table,
-    /// Table and key → the files that have the row, the last of them decides.
+    /// Table and key → the files that contain the row. The last of them wins.
     sources: BTreeMap<(String, String), Vec<String>>,
 }
 
@@ -89,29 +90,28 @@ struct Plain {
 }
 
 impl RocmTables {
-    /// The tables of this process: those that [`RocmTables::use_with`] was given, else the built-in
-    /// ones.
+    /// The tables of this process: built-in tables, merged with the files that were passed to
+    /// [`RocmTables::use_with`].
     ///
-    /// There is one set in a process, and it does not change. Handing it through would put one more
-    /// argument into some sixty functions of eight crates, for a value of which there are never
-    /// two.
+    /// There is one set in a process, and it does not change. Passing it along would add one more
+    /// argument to some sixty functions of eight crates, for a value of which there are never two.
     pub fn in_use() -> &'static RocmTables {
         IN_USE.get_or_init(|| Self::with(&[]).expect("the built-in tables are right: a test sees to it"))
     }
 
-    /// Makes these files with a user's rows part of the tables of this process.
+    /// Merges these files with a user's rows into the tables of this process.
     ///
     /// # Errors
-    /// A file that does not parse, has rows of no table, or fields that a table does not have;
-    /// [`Error::TooLate`] when the tables were asked for before.
+    /// A file that does not parse, has an unknown table, or has an unknown field;
+    /// [`Error::TooLate`] if the tables have been read before.
     pub fn use_with(files: &[(String, String)]) -> Result<(), Error> {
         IN_USE.set(Self::with(files)?).map_err(|_| Error::TooLate)
     }
 
-    /// The built-in tables with the rows of these files: their names, for messages, and texts.
+    /// The built-in tables, merged with these files. Each has a name, for messages, and a text.
     ///
     /// # Errors
-    /// As [`RocmTables::use_with`].
+    /// The errors of [`RocmTables::use_with`], except [`Error::TooLate`].
     pub fn with(files: &[(String, String)]) -> Result<RocmTables, Error> {
         let mut raw = Table::new();
         let mut sources = BTreeMap::new();
@@ -149,41 +149,41 @@ impl RocmTables {
         &self.artifacts
     }
 
-    /// The licence of an artifact whose row says none, as an SPDX expression.
+    /// The licence of an artifact whose row names none, as an SPDX expression.
     pub fn default_license(&self) -> &str {
         &self.default_license
     }
 
-    /// The rules by which files of kernel databases are recognised.
+    /// The rules that recognise files of kernel databases.
     pub fn databases(&self) -> &Databases {
         &self.databases
     }
 
-    /// The kernel databases in a PyTorch wheel that holds ROCm's libraries.
+    /// The kernel databases in a PyTorch wheel that contains ROCm's libraries.
     pub fn databases_in_torch(&self) -> Vec<String> {
         self.in_torch.clone()
     }
 
-    /// A row for this GPU target, also one that no release of AMD is built for.
+    /// `true` if a row exists for this GPU target. AMD's releases need not be built for it.
     pub fn has_target(&self, processor: &str) -> bool {
         self.targets.iter().any(|row| row.name == processor)
     }
 
-    /// The rows of a table as they are written, with their keys; empty for another name than those
-    /// of [`KEYS`].
+    /// The rows of a table as they are written, with their keys; empty for a name that is not in
+    /// [`KEYS`].
     pub fn rows(&self, table: &str) -> Vec<(&str, &Table)> {
         let Some((_, key)) = KEYS.iter().find(|(name, _)| *name == table) else { return Vec::new() };
         let rows = self.raw.get(table).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_table);
         rows.filter_map(|row| Some((row.get(*key)?.as_str()?, row))).collect()
     }
 
-    /// The files that say something of a row, the built-in one first.
+    /// The files that contain a row, the built-in one first.
     pub fn sources(&self, table: &str, key: &str) -> &[String] {
         self.sources.get(&(table.to_owned(), key.to_owned())).map_or(&[], Vec::as_slice)
     }
 }
 
-/// Lays the rows and values of one file over what is there.
+/// Merges the rows and values of one file into the tables.
 fn merge(
     into: &mut Table,
     from: Table,
@@ -232,7 +232,7 @@ fn merge(
     Ok(())
 }
 
-/// Names that rows refer to have to be rows as well.
+/// Checks that every name that a row refers to is a row as well.
 fn refer(tables: &Whole) -> Result<(), Error> {
     let missing = |table, row: &str, field, name: &str| Error::NoSuchRow {
         table,
@@ -259,7 +259,7 @@ fn refer(tables: &Whole) -> Result<(), Error> {
     Ok(())
 }
 
-/// Names of ROCm's DLLs.
+/// The names of ROCm's DLLs.
 fn rocm_dlls(tables: &Whole) -> Vec<String> {
     let owner = tables.owner.iter().find(|owner| owner.kind == Some(Kind::Rocm));
     let libraries = tables.library.iter().filter(|row| owner.is_some_and(|owner| owner.name == row.owner));
@@ -267,7 +267,7 @@ fn rocm_dlls(tables: &Whole) -> Vec<String> {
     names.cloned().collect()
 }
 
-/// Reads one row as what its table holds, so that the message names it.
+/// Parses a single row as the type of its table, so that an error message can name the row.
 fn check(table: &str, row: &Table) -> Result<(), toml::de::Error> {
     fn read<T: DeserializeOwned>(row: &Table) -> Result<(), toml::de::Error> {
         Value::Table(row.clone()).try_into::<T>().map(|_| ())

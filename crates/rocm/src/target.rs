@@ -1,6 +1,5 @@
-//! Input: a GPU target as somebody spelled it: `gfx90a:xnack+`, a bundle id, the runtime's ISA
-//! name. Output: its parts, its place in the order people expect, and where the runtime looks for
-//! its code.
+//! Input: a GPU target in one of its spellings: `gfx90a:xnack+`, a bundle id, the runtime's ISA
+//! name. Output: its parts, its sort order, and the order in which the runtime looks for its code.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -11,30 +10,30 @@ use std::sync::LazyLock;
 use crate::RocmTables;
 use crate::error::Error;
 
-/// Characters that a processor's name may have besides letters and digits. The name becomes part of
-/// file names.
+/// Characters that the name of a processor may contain besides letters and digits. The name becomes
+/// part of file names.
 const PUNCTUATION: &[char] = &['-', '_', '.'];
 
 /// A GPU target: a processor, and the two features that a code object can be built for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TargetId {
-    /// `gfx90a`, `gfx9-4-generic`, `gfx1250-strict`; names in no table are kept as they are.
+    /// `gfx90a`, `gfx9-4-generic`, `gfx1250-strict`; a name that is in no table stays unchanged.
     pub processor: String,
-    /// Whether page faults are retried.
+    /// The XNACK feature: page faults are retried.
     pub xnack: Feature,
-    /// Whether the memory on the chip corrects errors.
+    /// The SRAM ECC feature: the memory on the chip corrects errors.
     pub sramecc: Feature,
 }
 
-/// What a target says about a feature.
+/// The requirement of a target on a feature.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Feature {
-    /// Nothing: the code runs with the feature and without it.
+    /// No requirement: the code runs with the feature and without it.
     #[default]
     Any,
-    /// `+`: only with it.
+    /// `+`: the code runs only with it.
     On,
-    /// `-`: only without it.
+    /// `-`: the code runs only without it.
     Off,
 }
 
@@ -54,8 +53,8 @@ impl TargetId {
         Self { processor: processor.into(), xnack: Feature::Any, sramecc: Feature::Any }
     }
 
-    /// The targets whose code a GPU that calls itself so can run, in the order in which the
-    /// runtime's loader asks for them: all features, then fewer, those on the right dropped first
+    /// The targets whose code a GPU of this target can run, in the order in which the runtime's
+    /// loader asks for them: all features first, then fewer. The rightmost feature is dropped first
     /// (spec 4.2).
     pub fn compatible(&self) -> Vec<Self> {
         let mut found = Vec::with_capacity(4);
@@ -69,14 +68,14 @@ impl TargetId {
         found
     }
 
-    /// The generic target that the runtime tries when nothing was built for this one, with the same
-    /// features.
+    /// The generic target, with the same features, that the runtime tries if there is no code for
+    /// this target.
     pub fn generic(&self) -> Option<Self> {
         let processor = generic_processors().get(self.processor.as_str())?;
         Some(Self { processor: (*processor).to_owned(), ..self.clone() })
     }
 
-    /// Everything the loader asks for on a GPU that calls itself so: [`TargetId::compatible`], then
+    /// All targets that the loader asks for on a GPU of this target: [`TargetId::compatible`], then
     /// the same for [`TargetId::generic`].
     pub fn lookup_order(&self) -> Vec<Self> {
         let mut found = self.compatible();
@@ -94,8 +93,8 @@ fn generic_processors() -> &'static BTreeMap<&'static str, &'static str> {
     &TABLE
 }
 
-/// `gfx90a:sramecc+:xnack-`: the order in which bundle ids have the features and the loader looks
-/// them up.
+/// `gfx90a:sramecc+:xnack-`. Bundle ids list the features in this order, and the loader looks them
+/// up in it.
 impl fmt::Display for TargetId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.processor)?;
@@ -108,8 +107,9 @@ impl fmt::Display for TargetId {
     }
 }
 
-/// Reads `gfx90a:xnack+`, `gfx90a-xnack+` (file names), `amdgcn-amd-amdhsa--gfx90a:xnack+` (the
-/// runtime) and `hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+` (bundles), features in any order.
+/// Parses `gfx90a:xnack+`, `gfx90a-xnack+` (file names), `amdgcn-amd-amdhsa--gfx90a:xnack+` (the
+/// runtime) and `hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+` (bundles). The features may be in any
+/// order.
 impl FromStr for TargetId {
     type Err = Error;
 
@@ -158,9 +158,9 @@ impl PartialOrd for TargetId {
     }
 }
 
-/// The target in a bundle entry's id: what follows the last `--`, or the fifth `-` where a newer
-/// compiler wrote out the environment (`hip-amdgcn-amd-amdhsa-unknown-gfx906`). `None` for the
-/// host's entry and for ids of another form.
+/// The target in the id of a bundle entry: the text after the last `--`, or after the fifth `-` if
+/// a newer compiler has written the environment (`hip-amdgcn-amd-amdhsa-unknown-gfx906`). `None`
+/// for the host's entry and for ids of another form.
 pub fn of_bundle_id(id: &str) -> Option<&str> {
     if id.starts_with("host-") {
         return None;
@@ -172,12 +172,12 @@ pub fn of_bundle_id(id: &str) -> Option<&str> {
     (!target.is_empty()).then_some(target)
 }
 
-/// The target without its features: what comes before the first `:` (`gfx942` of `gfx942:xnack+`).
+/// The target without its features: the text before the first `:` (`gfx942` for `gfx942:xnack+`).
 pub fn base_target(target: &str) -> &str {
     target.split(':').next().unwrap_or(target)
 }
 
-/// Whether a processor has a name of the form `gfx90a`, `gfx1250-strict` or `gfx9-4-generic`.
+/// `true` if a processor has a name of the form `gfx90a`, `gfx1250-strict` or `gfx9-4-generic`.
 pub fn is_processor(processor: &str) -> bool {
     let Some(rest) = processor.strip_prefix("gfx") else { return false };
     let (number, suffix) = rest.split_once('-').unwrap_or((rest, ""));
@@ -186,11 +186,12 @@ pub fn is_processor(processor: &str) -> bool {
     digits && !number.is_empty() && if is_generic { true } else { number.len() >= 3 && matches!(suffix, "" | "strict") }
 }
 
-/// Orders targets as people do: by major, minor and stepping, so `gfx90a` comes before `gfx942` and
-/// both before `gfx1010`. The last two characters of a name are hexadecimal digits, what is before
-/// them is decimal. Variants of one target (`gfx942:xnack+`, `gfx1250-strict`) follow it as text.
-/// An `X` in a family stands for any digit and comes after them all: `gfx94X-dcgpu` after `gfx942`,
-/// before `gfx950` and `gfx110X-all`. Names of another form come last, as text.
+/// Orders targets for people: by major, minor and stepping, so `gfx90a` comes before `gfx942` and
+/// both before `gfx1010`. The last two characters of a name are hexadecimal digits, those before
+/// them are decimal. Variants of a target (`gfx942:xnack+`, `gfx1250-strict`) follow it and are
+/// ordered as text. An `X` in a family matches any digit and comes after all of them:
+/// `gfx94X-dcgpu` after `gfx942`, before `gfx950` and `gfx110X-all`. Names of another form come
+/// last, ordered as text.
 pub fn compare(left: &str, right: &str) -> Ordering {
     key(left).cmp(&key(right)).then_with(|| left.cmp(right))
 }
@@ -213,7 +214,7 @@ fn key(target: &str) -> (bool, u32, u32) {
     parsed.map_or((true, 0, 0), |(major, rest)| (false, major, rest))
 }
 
-/// Sorts with [`compare`] and removes repetitions.
+/// Sorts with [`compare`] and removes duplicates.
 pub fn sort(targets: &mut Vec<String>) {
     targets.sort_by(|left, right| compare(left, right));
     targets.dedup();

@@ -1,4 +1,5 @@
-//! Input: the GPU targets of the tables, and lists of targets and families. Output: targets.
+//! Input: the GPU targets of the tables, and lists of targets and families. Output: lists of
+//! targets.
 
 use std::collections::BTreeSet;
 
@@ -9,16 +10,16 @@ use crate::error::Error;
 
 use crate::target::{base_target, compare, sort};
 
-/// One GPU target.
+/// A GPU target that AMD's releases are built for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Target {
     /// The LLVM name, for example `gfx942`.
     pub name: String,
-    /// The product most people know it by.
+    /// The best-known product with this GPU.
     pub product: String,
-    /// The groups it belongs to; it is also a family of its own, which is not listed.
+    /// The groups that it belongs to. Its own name is also a family, which is not listed.
     pub families: Vec<String>,
-    /// The first release of LLVM whose clang compiles for it; `None`: every release that is in use.
+    /// The first release of LLVM whose clang compiles for it; `None` if every current release does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub llvm: Option<u32>,
 }
@@ -29,7 +30,7 @@ pub struct TargetTable {
     targets: Vec<Target>,
 }
 
-/// Names that are offered for one that is not known.
+/// Maximum number of names that are suggested for an unknown one.
 const MOST_NEAR: usize = 4;
 
 impl TargetTable {
@@ -38,7 +39,7 @@ impl TargetTable {
         Self::of(RocmTables::in_use())
     }
 
-    /// The targets with a product of these tables.
+    /// The targets of these tables that have a product.
     pub fn of(tables: &RocmTables) -> Self {
         let targets = tables.targets.iter().filter_map(|row| {
             let (name, families) = (row.name.clone(), row.families.clone());
@@ -52,37 +53,37 @@ impl TargetTable {
         &self.targets
     }
 
-    /// The entry of a target, with or without features.
+    /// The row of a target. `target` may carry features.
     pub fn get(&self, target: &str) -> Option<&Target> {
         let base = base_target(target);
         self.targets.iter().find(|known| known.name == base)
     }
 
-    /// Whether the table has the target, with or without features.
+    /// `true` if the table has the target, which may carry features.
     pub fn is_known(&self, target: &str) -> bool {
         self.get(target).is_some()
     }
 
-    /// The product name of a target, with or without features.
+    /// The product name of a target, which may carry features.
     pub fn product(&self, target: &str) -> Option<&str> {
         self.get(target).map(|known| known.product.as_str())
     }
 
-    /// All names [`TargetTable::expand`] knows, sorted: the targets and their groups.
+    /// All names that [`TargetTable::expand`] accepts, sorted: the targets and their groups.
     pub fn family_names(&self) -> BTreeSet<&str> {
         let groups = self.targets.iter().flat_map(|target| target.families.iter().map(String::as_str));
         self.targets.iter().map(|target| target.name.as_str()).chain(groups).collect()
     }
 
-    /// The targets of one family in the order of the table; empty when it is unknown.
+    /// The targets of one family in the order of the table; empty for an unknown family.
     pub fn members(&self, family: &str) -> Vec<&str> {
         let belongs = |target: &&Target| target.name == family || target.families.iter().any(|name| name == family);
         self.targets.iter().filter(belongs).map(|target| target.name.as_str()).collect()
     }
 
-    /// Expands a list of targets and families, separated by `;` or `,`, to targets. The order is
-    /// that of the list, repetitions are dropped, a target may carry features (`gfx942:xnack+`). An
-    /// empty list expands to nothing.
+    /// Expands a list of targets and families, separated by `;` or `,`, to targets. The result
+    /// keeps the order of the list, without duplicates; a target may carry features
+    /// (`gfx942:xnack+`). An empty list expands to nothing.
     ///
     /// # Errors
     /// [`Error::UnknownFamily`] for a name that is not in the table.
@@ -90,8 +91,8 @@ impl TargetTable {
         self.expand_with(list, &[])
     }
 
-    /// As [`TargetTable::expand`], but the targets in `also` (those found in the input, say) count
-    /// as known.
+    /// Like [`TargetTable::expand`], but accepts the targets in `also` too, for example those that
+    /// were found in the input.
     ///
     /// # Errors
     /// [`Error::UnknownFamily`] for a name that is neither in the table nor in `also`.

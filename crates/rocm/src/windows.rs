@@ -1,6 +1,6 @@
-//! Input: the name of a DLL that a file imports. Output: who brings it to a machine, as far as
-//! the tables know. What manylinux policies are for Linux does not exist for
-//! Windows: there is no list that packages are held to.
+//! Input: the name of a DLL that a file imports. Output: the component that provides it on a
+//! machine, as far as the tables know. Windows has no equivalent of the manylinux policies: there
+//! is no list of DLLs that packages may rely on.
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
@@ -10,41 +10,42 @@ use crate::{Error, RocmTables};
 /// The platform tag of 64-bit Windows on x86-64 (PEP 425).
 pub const PLATFORM: &str = "win_amd64";
 
-/// Who brings a DLL.
+/// The component that provides a DLL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Provider {
-    /// Every Windows has it.
+    /// Windows itself, in every installation.
     System,
-    /// It comes with the interpreter.
+    /// The Python interpreter.
     Python,
-    /// It comes with Visual Studio's redistributable package.
+    /// Visual Studio's redistributable package.
     Runtime,
-    /// It comes with a driver.
+    /// A driver, in no package.
     Driver,
-    /// It comes with Visual Studio only: it is for debugging, and nobody may pass it on.
+    /// Visual Studio only: the DLL is for debugging and must not be redistributed.
     Debug,
-    /// It is ROCm's, and so to be in a package.
+    /// ROCm, so a package must contain it.
     Rocm,
 }
 
-/// What a DLL of CPython's API is for.
+/// The interpreter that a DLL with CPython's API belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Interpreter {
-    /// 12 for `python312.dll`; `None` for the stable ABI (`python3.dll`), which every version has.
+    /// 12 for `python312.dll`; `None` for the stable ABI (`python3.dll`), which every version
+    /// provides.
     pub minor: Option<u16>,
-    /// Whether it is of the build without the global lock (PEP 703): `python313t.dll`.
+    /// `true` for the build without the global lock (PEP 703): `python313t.dll`.
     pub free_threaded: bool,
-    /// Whether it is of a debug build: `python312_d.dll`.
+    /// `true` for a debug build: `python312_d.dll`.
     pub debug: bool,
 }
 
-/// The names of DLLs, by who brings them.
+/// Names of DLLs, grouped by provider.
 #[derive(Debug)]
 pub(crate) struct DllNames(Vec<(Provider, GlobSet)>);
 
 impl DllNames {
     /// # Errors
-    /// [`Error::DllName`] for a pattern that is not one.
+    /// [`Error::DllName`] for a pattern that is not a valid glob.
     pub(crate) fn new(names: &WindowsNames, rocm: &[String]) -> Result<Self, Error> {
         let set = |provider, patterns: &[String]| -> Result<(Provider, GlobSet), Error> {
             let wrong = |source| Error::DllName { source: Box::new(source) };
@@ -55,7 +56,7 @@ impl DllNames {
             Ok((provider, builder.build().map_err(wrong)?))
         };
         Ok(Self(vec![
-            // In front: their names are those of the others with a letter more.
+            // First, because their names are those of the other groups with one more letter.
             set(Provider::Debug, &names.debug)?,
             set(Provider::System, &names.system)?,
             set(Provider::Python, &names.python)?,
@@ -66,18 +67,17 @@ impl DllNames {
     }
 }
 
-/// Who brings the DLL of this file name; `None` when the table does not know. Upper and lower case
-/// are the same.
+/// The provider of the DLL with this file name; `None` for an unknown one. Case is ignored.
 pub fn provider(library: &str) -> Option<Provider> {
     RocmTables::in_use().dlls.0.iter().find(|(_, names)| names.is_match(library)).map(|(provider, _)| *provider)
 }
 
-/// Whether a machine has the DLL without any package bringing it.
+/// `true` if a machine has the DLL without a package that contains it.
 pub fn provides(library: &str) -> bool {
     provider(library).is_some_and(|provider| ![Provider::Rocm, Provider::Debug].contains(&provider))
 }
 
-/// For which CPython a DLL of this name is; `None` for any other DLL.
+/// The CPython that a DLL with this name belongs to; `None` for any other DLL.
 pub fn interpreter(library: &str) -> Option<Interpreter> {
     let name = library.to_ascii_lowercase();
     let rest = name.strip_prefix("python3")?.strip_suffix(".dll")?;

@@ -1,4 +1,4 @@
-//! A user's rows: those that are new, those that change ours, and copies of former tables.
+//! A user's rows: new ones, ones that change ours, and copies of former tables.
 
 use std::fmt::Debug;
 
@@ -83,7 +83,7 @@ fn what_cannot_be_a_row_is_named() {
     assert!(error.hint().unwrap().contains("`[[target]]`"));
 }
 
-/// The tables as they were at commit 653a1a4, before one fact was one row.
+/// The tables at commit 653a1a4, before every fact had a single row.
 const FORMER: [(&str, &str); 10] = [
     ("targets.toml", include_str!("former/targets.toml")),
     ("generic-targets.toml", include_str!("former/generic-targets.toml")),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use etcetera::base_strategy::{BaseStrategy as _, Xdg};
-use rocwheel_index::settings::{Places, Told};
+use rocwheel_index::settings::{ConfigurationFiles, Places, Told};
 use rocwheel_output::StagingFolder;
 use rocwheel_report::Context;
 use rocwheel_rocm::RocmTables;
@@ -157,76 +157,15 @@ pub(crate) fn indexes() -> Result<Places> {
         }
         Ok(files)
     };
-    if let Some(named) = named_by_uv().filter(|named| !named.is_file()) {
+    let variable_or_path = |name: &str| std::env::var_os(name);
+    let known = ConfigurationFiles { variable: &variable_or_path, home: etcetera::home_dir().ok() };
+    if let Some(named) = known.named_for_uv().filter(|named| !named.is_file()) {
         return Err(Usage::new(format!("UV_CONFIG_FILE is `{}`, which is not a file", named.display()))
             .hint("name a file in the format of uv.toml, or unset the variable")
             .into());
     }
-    let (files, uv_files) = (read(pip_files(), "pip")?, read(uv_files()?, "uv")?);
+    let (files, uv_files) = (read(known.of_pip(), "pip")?, read(known.of_uv(&directory()?), "uv")?);
     Ok(Told { variable: &variable, files, uv_files }.places()?)
-}
-
-/// Whether uv is told to read no configuration files.
-fn is_uv_without_files() -> bool {
-    let value = std::env::var_os("UV_NO_CONFIG").filter(|value| !value.is_empty());
-    value.is_some_and(|value| value != "0" && value != "false")
-}
-
-/// The configuration file that uv is told to read, and no other.
-fn named_by_uv() -> Option<PathBuf> {
-    let named = std::env::var_os("UV_CONFIG_FILE").filter(|path| !path.is_empty() && !is_uv_without_files());
-    named.map(PathBuf::from)
-}
-
-/// The machine's configuration file of uv: the first one in the folders for such things
-/// (`XDG_CONFIG_DIRS`, XDG base directory specification), else uv's own.
-fn uv_of_machine() -> PathBuf {
-    let folders = std::env::var_os("XDG_CONFIG_DIRS").filter(|folders| !folders.is_empty());
-    let folders = folders.unwrap_or_else(|| "/etc/xdg".into());
-    let mut files = std::env::split_paths(&folders).map(|folder| folder.join("uv/uv.toml"));
-    files.find(|file| file.is_file()).unwrap_or_else(|| PathBuf::from("/etc/uv/uv.toml"))
-}
-
-/// uv's configuration files, the weakest first: the machine's, the user's, and the project's that
-/// the working directory is in; or the one that a variable names, alone (uv's documentation,
-/// "Configuration files").
-fn uv_files() -> Result<Vec<PathBuf>> {
-    if is_uv_without_files() {
-        return Ok(Vec::new());
-    }
-    if let Some(named) = named_by_uv() {
-        return Ok(vec![named]);
-    }
-    let user = Xdg::new().ok().map(|folders| folders.config_dir());
-    let current = std::env::current_dir().context("cannot find out the working directory")?;
-    let project = current.ancestors().find_map(|folder| {
-        let (own, project) = (folder.join("uv.toml"), folder.join("pyproject.toml"));
-        let has_table = || fs_err::read_to_string(&project).is_ok_and(|text| text.contains("[tool.uv"));
-        if own.is_file() { Some(own) } else { has_table().then(|| project.clone()) }
-    });
-    let user = user.map(|user| user.join("uv/uv.toml"));
-    Ok([Some(uv_of_machine()), user, project].into_iter().flatten().collect())
-}
-
-/// pip's configuration files, the weakest first: the machine's, the user's, the environment's, and
-/// the one that a variable names (pip documentation, "Configuration").
-fn pip_files() -> Vec<PathBuf> {
-    let set = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
-    let named = set("PIP_CONFIG_FILE");
-    if named.as_deref() == Some(Path::new("/dev/null")) {
-        return Vec::new();
-    }
-    let user = Xdg::new().ok().map(|folders| folders.config_dir());
-    [
-        Some(PathBuf::from("/etc/pip.conf")),
-        set("HOME").map(|home| home.join(".pip/pip.conf")),
-        user.map(|user| user.join("pip/pip.conf")),
-        set("VIRTUAL_ENV").map(|environment| environment.join("pip.conf")),
-        named,
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
 }
 
 /// The variables that programs which this one starts may have.

@@ -102,7 +102,7 @@ struct Description {
     exit_code: u8,
     /// The step of a build that failed, its log and the last lines of it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    failed_step: Option<rocwheel_recipe::Failure>,
+    failed_step: Option<rocwheel_recipe::StepFailure>,
 }
 
 /// The error for machines: what [`print`] says for people.
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn the_step_that_failed_is_there_for_programs() {
-        let failure = rocwheel_recipe::Failure {
+        let failure = rocwheel_recipe::StepFailure {
             job: "torch".into(),
             step: "wheel".into(),
             reason: "exit code 1".into(),

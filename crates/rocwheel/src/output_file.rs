@@ -1,6 +1,5 @@
 //! Input: the path that an option names for a file to write. Output: that file, written as a whole,
 //! or the refusal to replace something else. An option without its value takes the next word of the
-
 //! command line, which is often the user's wheel.
 
 use std::ffi::OsString;
@@ -99,7 +98,8 @@ impl OutputOption {
         let shown = path.display();
         let (noun, example) = kind.words();
         if let Some(found) = precious(&path, kind) {
-            let words = std::iter::once(&path).chain(inputs).map(|path| rocwheel_audit::word(&path.to_string_lossy()));
+            let words =
+                std::iter::once(&path).chain(inputs).map(|path| rocwheel_report::shell_word(&path.to_string_lossy()));
             let words: Vec<String> = words.collect();
             return Err(Usage::new(if path.exists() {
                 format!("`{option}` would overwrite `{shown}`, which is {found}")
@@ -208,7 +208,7 @@ mod tests {
     use crate::arguments::Arguments;
 
     /// Options that name a file to read.
-    const READ: [&str; 15] = [
+    const READ: [&str; 16] = [
         "--accept",
         "--config",
         "--data-file",
@@ -220,6 +220,7 @@ mod tests {
         "--notes",
         "--source",
         "--source-table",
+        "--status",
         "--table",
         "--tables",
         "--tarball",

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::builder::styling::{AnsiColor, Style};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use rocwheel_report::Context;
-use rocwheel_report::{Exit, Reporter};
+pub(crate) use rocwheel_report::one_line;
+use rocwheel_report::{Exit, Reporter, escape_controls};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -22,10 +23,6 @@ const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 
 /// Version of the JSON documents on stdout.
 const SCHEMA: u32 = 1;
-
-/// Characters of a warning or of a cell of a table from which on the middle is left out: a path has
-/// up to 4096.
-const LONGEST_LINE: usize = 4096;
 
 /// What a command prints its result as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -363,7 +360,7 @@ fn in_words(exit: Exit) -> &'static str {
 /// A text that does nothing to a terminal but be read: names come from archives, and a name can
 /// hold anything. Line breaks stay.
 pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
-    escaped(text, |character| character != '\n')
+    escape_controls(text, |character| character != '\n')
 }
 
 /// The same for messages: text between backticks is a name, so its line breaks are escaped.
@@ -371,7 +368,7 @@ pub(crate) fn harmless_names(text: &str) -> Cow<'_, str> {
     let mut parts = text.split('`').collect::<Vec<_>>();
     // With an odd number of backticks it is not known what is a name.
     if parts.len() % 2 == 1 && parts.iter().skip(1).step_by(2).any(|name| name.contains('\n')) {
-        let names: Vec<String> = parts.iter().map(|name| escaped(name, |_| true).into_owned()).collect();
+        let names: Vec<String> = parts.iter().map(|name| escape_controls(name, |_| true).into_owned()).collect();
         parts = parts
             .iter()
             .zip(&names)
@@ -381,34 +378,6 @@ pub(crate) fn harmless_names(text: &str) -> Cow<'_, str> {
         return harmless(&parts.join("`")).into_owned().into();
     }
     harmless(text)
-}
-
-/// The same, with line breaks escaped too, and without the middle of what no one reads to the end.
-pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
-    let text = escaped(text, |_| true);
-    let length = text.chars().count();
-    if length <= LONGEST_LINE {
-        return text;
-    }
-    let head: String = text.chars().take(LONGEST_LINE / 2).collect();
-    let tail: String = text.chars().skip(length - LONGEST_LINE / 2).collect();
-    format!("{head}[…]{tail}").into()
-}
-
-fn escaped(text: &str, unwanted: impl Fn(char) -> bool) -> Cow<'_, str> {
-    let is_unwanted = |character: char| character.is_control() && unwanted(character);
-    if !text.contains(is_unwanted) {
-        return Cow::Borrowed(text);
-    }
-    let mut safe = String::with_capacity(text.len() + 8);
-    for character in text.chars() {
-        if is_unwanted(character) {
-            safe.extend(character.escape_default());
-        } else {
-            safe.push(character);
-        }
-    }
-    Cow::Owned(safe)
 }
 
 /// Bytes as people read them, in decimal units.
@@ -456,9 +425,6 @@ mod tests {
     fn names_do_nothing_to_the_terminal() {
         assert_eq!(harmless("a\x1b[31mb\nc\td\u{9b}"), "a\\u{1b}[31mb\nc\\td\\u{9b}");
         assert_eq!(harmless_names("no `a\nb`:\n  c"), "no `a\\nb`:\n  c");
-        assert_eq!(one_line("a\nb ü"), "a\\nb ü");
-        let long = one_line(&"ü".repeat(5000)).into_owned();
-        assert_eq!((long.chars().count(), long.contains("ü[…]ü")), (LONGEST_LINE + 3, true));
     }
 
     #[test]

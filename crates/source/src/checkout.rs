@@ -58,7 +58,7 @@ pub struct Outcome {
     /// What is checked out in the end.
     pub head: String,
     /// Whether anything was done.
-    pub status: Status,
+    pub status: CheckoutStatus,
     /// Files that the conversion wrote.
     pub converted: u64,
     /// Submodules that are checked out, those of submodules too.
@@ -72,7 +72,7 @@ pub struct Outcome {
 /// Whether anything was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Status {
+pub enum CheckoutStatus {
     /// There was nothing before.
     New,
     /// It was somewhere else, or was made otherwise.
@@ -151,7 +151,7 @@ fn one(checkout: &Checkout, git: &Git, convert: &dyn Convert, reporter: &dyn Rep
             commit: String::new(),
             hipify: None,
             head: String::new(),
-            status: Status::Unchanged,
+            status: CheckoutStatus::Unchanged,
             converted: 0,
             submodules: 0,
             patches: 0,
@@ -298,7 +298,7 @@ impl Run<'_> {
                 fs_err::remove_dir_all(&place)?;
             }
         }
-        self.outcome.status = if self.folder.is_new { Status::New } else { Status::Changed };
+        self.outcome.status = if self.folder.is_new { CheckoutStatus::New } else { CheckoutStatus::Changed };
         for (path, way_back) in ways_back {
             let path = path.display();
             let message = format!(

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use rocwheel_report::{Exit, Hint};
 
-use crate::git::Failure;
+use crate::git::GitFailure;
 
 /// Every failure of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +35,7 @@ pub enum Error {
         /// What was attempted.
         attempt: String,
         /// What git said.
-        source: Box<Failure>,
+        source: Box<GitFailure>,
     },
     /// The table of sources is wrong.
     #[error("could not understand the table of sources `{path}`: {reason}")]
@@ -203,7 +203,7 @@ pub enum Error {
         /// Whether git waits there with the patch half applied.
         waiting: bool,
         /// What git said.
-        source: Box<Failure>,
+        source: Box<GitFailure>,
     },
     /// A folder of patches for something that is not in the tree.
     #[error("`{}` holds patches for `{repository}`, which is no submodule of the checkout", path.display())]
@@ -243,7 +243,7 @@ fn listed(found: &[String]) -> String {
 
 impl Error {
     /// What git said, with what was attempted.
-    pub(crate) fn git(attempt: impl Into<String>) -> impl FnOnce(Failure) -> Error {
+    pub(crate) fn git(attempt: impl Into<String>) -> impl FnOnce(GitFailure) -> Error {
         move |source| Error::Git { attempt: attempt.into(), source: Box::new(source) }
     }
 }

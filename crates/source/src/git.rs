@@ -16,7 +16,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use rocwheel_report::{Exit, Hint, Interrupted, Reporter};
+use rocwheel_report::{Exit, Hint, Interrupted, Reporter, shell_word};
 use rocwheel_system::{RunningGroup, start_in_group};
 
 use crate::error::Error;
@@ -49,7 +49,7 @@ pub(crate) struct Answer {
 
 /// A git command that failed.
 #[derive(Debug)]
-pub struct Failure {
+pub struct GitFailure {
     command: String,
     directory: PathBuf,
     status: Option<ExitStatus>,
@@ -67,7 +67,7 @@ pub(crate) struct Call<'a> {
 
 /// How a call can end that is not an answer.
 pub(crate) enum Broken {
-    Failed(Failure),
+    Failed(GitFailure),
     Other(Error),
 }
 
@@ -147,7 +147,7 @@ impl Call<'_> {
         }
         let complaint = if complaint.is_empty() { output } else { complaint };
         let complaint = String::from_utf8_lossy(&complaint).into_owned();
-        Err(Broken::Failed(Failure { command, directory, status: Some(status), complaint }))
+        Err(Broken::Failed(GitFailure { command, directory, status: Some(status), complaint }))
     }
 
     /// Runs it; a failure says what was attempted.
@@ -270,7 +270,7 @@ impl Broken {
     }
 }
 
-impl Failure {
+impl GitFailure {
     /// Whether git said this.
     pub(crate) fn says(&self, words: &[&str]) -> bool {
         words.iter().any(|words| self.complaint.contains(words))
@@ -283,7 +283,7 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for GitFailure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "`{}` in `{}` ", self.command, self.directory.display())?;
         match self.status.and_then(|status| status.code()) {
@@ -302,7 +302,7 @@ impl fmt::Display for Failure {
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for GitFailure {}
 
 /// Why a command failed, as far as its words say, most certain first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -382,7 +382,7 @@ const CAUSES: [(Cause, &[&str]); 8] = [
     ),
 ];
 
-impl Failure {
+impl GitFailure {
     fn cause(&self) -> Option<Cause> {
         CAUSES.iter().find(|(_, words)| self.says(words)).map(|(cause, _)| *cause)
     }
@@ -393,7 +393,7 @@ impl Failure {
     }
 }
 
-impl Hint for Failure {
+impl Hint for GitFailure {
     fn hint(&self) -> Option<String> {
         let is_submodule = self.command.starts_with("git submodule");
         Some(match self.cause()? {
@@ -423,19 +423,9 @@ fn shown(arguments: &[OsString]) -> String {
     let mut text = "git".to_owned();
     for argument in arguments {
         text.push(' ');
-        text.push_str(&quoted(&without_secret(&argument.to_string_lossy())));
+        text.push_str(&shell_word(&without_secret(&argument.to_string_lossy())));
     }
     text
-}
-
-/// A word as a shell takes it.
-pub fn quoted(word: &str) -> String {
-    let plain = |character: char| character.is_ascii_alphanumeric() || "-_./:=@%+,^{}~".contains(character);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }
 
 /// An address without what stands before `@`, unless that is only a name.
@@ -465,7 +455,7 @@ mod tests {
     #[test]
     fn the_last_lines_of_a_complaint_are_shown() {
         let complaint = format!("{}Receiving 1%\rReceiving 2%\nfatal: it broke\n", "noise\n".repeat(50));
-        let failure = Failure { command: "git fetch".into(), directory: "d".into(), status: None, complaint };
+        let failure = GitFailure { command: "git fetch".into(), directory: "d".into(), status: None, complaint };
         let text = failure.to_string();
         assert!(text.contains("was ended by a signal") && text.ends_with("\n    fatal: it broke"), "{text}");
         assert!(!text.contains("1%") && text.lines().count() == 13, "{text}");
@@ -473,7 +463,7 @@ mod tests {
 
     #[test]
     fn complaints_are_told_apart() {
-        let failure = |complaint: &str| Failure {
+        let failure = |complaint: &str| GitFailure {
             command: "git fetch".into(),
             directory: "d".into(),
             status: None,

@@ -13,6 +13,7 @@ mod git;
 mod hipified;
 pub mod manifest;
 pub mod patches;
+mod per_project;
 mod pins;
 mod plan;
 mod repository;
@@ -23,14 +24,15 @@ mod table;
 use rocwheel_report::Reporter;
 
 pub use archive::{Unpacked, sha256, unpack};
-pub use checkout::{Convert, Outcome, Status};
+pub use checkout::{CheckoutStatus, Convert, Outcome};
 pub use error::Error;
-pub use git::{Failure, Git, quoted, without_secret};
+pub use git::{Git, GitFailure, without_secret};
 pub use hipified::Hipify;
+pub use per_project::{PerProject, absolute, local_origin};
 pub use pins::is_commit;
 pub use plan::{Checkout, Plan, Reference, Step};
 pub use repository::{HIPIFY, UPSTREAM};
-pub use request::{Archive, Conversion, Movement, Related, Request, Submodules, TritonPin, Wanted};
+pub use request::{Archive, Movement, Related, Request, Submodules, TreeConversion, TritonPin, WantedCheckout};
 pub use state::{Obtained, obtained};
 pub use table::{KnownArchive, Line, LocalChange, PinFiles, Project, Table, TritonRules};
 

@@ -111,7 +111,7 @@ impl Manifest {
 
 /// What a manifest is made of.
 #[derive(Debug, Clone)]
-pub struct Sources {
+pub struct ManifestSources {
     /// Projects and where they are checked out, absolute, in any order.
     pub checkouts: Vec<(String, PathBuf)>,
     /// What follows each project's own version (`+rocm7.14.0`); may be empty.
@@ -139,7 +139,12 @@ pub fn suffix(rocm_version: &str) -> Result<String, Error> {
 /// # Errors
 /// A project without a checkout, without the tag, made of an archive, or of which manifests know
 /// nothing.
-pub fn describe(sources: &Sources, table: &Table, git: &Git, reporter: &dyn Reporter) -> Result<Manifest, Error> {
+pub fn describe(
+    sources: &ManifestSources,
+    table: &Table,
+    git: &Git,
+    reporter: &dyn Reporter,
+) -> Result<Manifest, Error> {
     let mut manifest = Manifest::default();
     for project in &table.projects {
         let wanted =
@@ -161,7 +166,7 @@ pub fn describe(sources: &Sources, table: &Table, git: &Git, reporter: &dyn Repo
 fn entry(
     project: &Project,
     directory: &Path,
-    sources: &Sources,
+    sources: &ManifestSources,
     table: &Table,
     repository: &Repository<'_>,
 ) -> Result<Entry, Error> {
@@ -199,7 +204,11 @@ fn entry(
 }
 
 /// triton's version, which torch's tree says.
-fn triton_version(sources: &Sources, table: &Table, repository: &Repository<'_>) -> Result<Option<String>, Error> {
+fn triton_version(
+    sources: &ManifestSources,
+    table: &Table,
+    repository: &Repository<'_>,
+) -> Result<Option<String>, Error> {
     let torch =
         sources.checkouts.iter().find(|(name, _)| table.project(name).is_ok_and(|project| project.name == "torch"));
     let Some((_, directory)) = torch else { return Ok(None) };

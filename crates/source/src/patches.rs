@@ -7,11 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use rocwheel_report::{Interrupted, Reporter, Silent};
+use rocwheel_report::{Interrupted, Reporter, Silent, shell_word};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::git::{Broken, Git, quoted};
+use crate::git::{Broken, Git};
 use crate::pins;
 use crate::plan::PINNED_SET;
 use crate::repository::{HIPIFY, Repository, UPSTREAM};
@@ -446,7 +446,7 @@ fn refuse_merges(repository: &Repository<'_>, range: &str) -> Result<(), Error> 
             reason: format!("`{path}` has the merge `{merge}`, which no patch can hold"),
             hint: Some(format!(
                 "make ordinary commits of it, for example one of all: `git -C {} reset --soft {base}`, then `git commit`",
-                quoted(&path.to_string())
+                shell_word(&path.to_string())
             )),
         });
     }

@@ -10,7 +10,7 @@ const LARGEST: u64 = 1 << 20;
 
 /// What `related_commits` says of one project.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Related {
+pub struct RelatedCommit {
     /// Address of the repository.
     pub origin: String,
     /// The commit, in full.
@@ -24,9 +24,9 @@ pub struct Related {
 /// # Errors
 /// A line of another form, with its number, whether it concerns the project or not; lines that
 /// contradict each other.
-pub fn related(text: &str, path: &Path, system: &str, project: &str) -> Result<Option<Related>, Error> {
+pub fn related(text: &str, path: &Path, system: &str, project: &str) -> Result<Option<RelatedCommit>, Error> {
     let wrong = |line: usize, reason: String| Error::Pin { path: path.to_owned(), line: Some(line), reason };
-    let mut found: Option<(usize, Related)> = None;
+    let mut found: Option<(usize, RelatedCommit)> = None;
     for (line, text) in text.lines().enumerate().map(|(at, text)| (at + 1, text.trim())) {
         if text.is_empty() || text.starts_with('#') {
             continue;
@@ -45,7 +45,7 @@ pub fn related(text: &str, path: &Path, system: &str, project: &str) -> Result<O
         if (at, name) != (system, project) {
             continue;
         }
-        let this = Related { origin: origin.to_owned(), commit: commit.to_ascii_lowercase() };
+        let this = RelatedCommit { origin: origin.to_owned(), commit: commit.to_ascii_lowercase() };
         match &found {
             Some((first, that)) if *that != this => {
                 return Err(wrong(line, format!("it says something else of `{project}` than line {first}")));
@@ -148,7 +148,7 @@ mod tests {
 
     const SHA: &str = "0123456789abcdef0123456789abcdef01234567";
 
-    fn look(text: &str) -> Result<Option<Related>, Error> {
+    fn look(text: &str) -> Result<Option<RelatedCommit>, Error> {
         related(text, Path::new("related_commits"), "ubuntu", "torchaudio")
     }
 
@@ -159,7 +159,7 @@ mod tests {
              ubuntu|pytorch|torchaudio|release/2.9|{SHA}|https://audio\n",
             "f".repeat(40)
         );
-        assert_eq!(look(&text).unwrap().unwrap(), Related { origin: "https://audio".into(), commit: SHA.into() });
+        assert_eq!(look(&text).unwrap().unwrap(), RelatedCommit { origin: "https://audio".into(), commit: SHA.into() });
         assert_eq!(look("").unwrap(), None);
         assert_eq!(look("\r\n# x\r\n").unwrap(), None);
     }

@@ -4,15 +4,16 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use rocwheel_report::shell_word;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::git::{quoted, without_secret};
+use crate::git::without_secret;
 use crate::manifest::Entry;
 use crate::patches::{self, PatchGroup, Stage};
 use crate::pins::{self, Torch};
 use crate::repository::{HIPIFY, UPSTREAM};
-use crate::request::{Archive, Conversion, Movement, Related, Request, Submodules, TritonPin, Wanted};
+use crate::request::{Archive, Movement, Related, Request, Submodules, TreeConversion, TritonPin, WantedCheckout};
 use crate::table::{Line, LocalChange, Project, Table};
 
 /// Message of the commit of converted sources, as TheRock's scripts write it.
@@ -161,7 +162,7 @@ impl Plan {
     pub fn new(request: &Request, table: &Table) -> Result<Plan, Error> {
         let line = request.line.as_deref().map(|name| table.line(name)).transpose()?;
         let planner = Planner { request, table, line, torch: torch_directory(request, table)? };
-        let mut chosen: Vec<(usize, &Wanted)> = Vec::new();
+        let mut chosen: Vec<(usize, &WantedCheckout)> = Vec::new();
         for wanted in &request.projects {
             let project = table.project(&wanted.project)?;
             let at = table.projects.iter().position(|other| other.name == project.name).unwrap_or_default();
@@ -223,7 +224,7 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    fn checkout(&self, project: &Project, wanted: &Wanted, with_torch: bool) -> Result<Checkout, Error> {
+    fn checkout(&self, project: &Project, wanted: &WantedCheckout, with_torch: bool) -> Result<Checkout, Error> {
         let request = self.request;
         let directory = wanted.directory.clone().unwrap_or_else(|| request.root.join(&project.directory));
         let reference = self.reference(project, wanted)?;
@@ -235,7 +236,7 @@ impl Planner<'_> {
             return Err(Error::MayMove { project: project.name.clone(), reference: name.clone() });
         }
         let jobs = request.jobs.or(project.jobs);
-        let is_converted = request.conversion != Conversion::Skip && !wanted.only_pins;
+        let is_converted = request.conversion != TreeConversion::Skip && !wanted.only_pins;
         let changes = if is_converted { project.local_change } else { LocalChange::None };
         let Patches { base, hipified, warning } = self.patches(project, &reference)?;
         let depth = if wanted.only_pins { Some(1) } else { request.depth };
@@ -251,10 +252,10 @@ impl Planner<'_> {
                 steps.push(self.build_environment(wanted, &reference)?);
             }
         }
-        if changes != LocalChange::None && request.conversion == Conversion::Commit {
+        if changes != LocalChange::None && request.conversion == TreeConversion::Commit {
             steps.push(Step::Commit);
         }
-        if request.conversion == Conversion::Keep && changes != LocalChange::None && !hipified.is_empty() {
+        if request.conversion == TreeConversion::Keep && changes != LocalChange::None && !hipified.is_empty() {
             return Err(Error::Request {
                 reason: format!(
                     "the patch set of {} has patches for converted sources, which are not committed",
@@ -270,7 +271,7 @@ impl Planner<'_> {
     }
 
     /// What a user names comes before what torch pins, and that before the project's own default.
-    fn reference(&self, project: &Project, wanted: &Wanted) -> Result<Reference, Error> {
+    fn reference(&self, project: &Project, wanted: &WantedCheckout) -> Result<Reference, Error> {
         if let Some(archive) = &wanted.archive {
             if wanted.reference.is_some() || wanted.origin.is_some() {
                 return Err(contradiction(format!(
@@ -341,7 +342,7 @@ impl Planner<'_> {
         Ok(Patches { base, hipified, warning: None })
     }
 
-    fn build_environment(&self, wanted: &Wanted, reference: &Reference) -> Result<Step, Error> {
+    fn build_environment(&self, wanted: &WantedCheckout, reference: &Reference) -> Result<Step, Error> {
         let name = self.request.triton_rules.as_deref().or(self.line.map(|line| line.triton_rules.as_str()));
         let rules = match name {
             None => self.table.triton_rules.first(),
@@ -483,7 +484,7 @@ impl Checkout {
 
     fn typed(&self, step: &Step) -> Vec<String> {
         let git = |arguments: &[String]| {
-            format!("git {}", arguments.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "))
+            format!("git {}", arguments.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" "))
         };
         let text = str::to_owned;
         match step {
@@ -510,8 +511,8 @@ impl Checkout {
                     };
                     let mut fetch = fetch(*depth, *jobs, "");
                     fetch.pop();
-                    let name = if name.starts_with("# ") { name } else { quoted(&name) };
-                    let origin = if origin.starts_with("# ") { origin } else { quoted(&origin) };
+                    let name = if name.starts_with("# ") { name } else { shell_word(&name) };
+                    let origin = if origin.starts_with("# ") { origin } else { shell_word(&origin) };
                     vec![
                         text("git init --initial-branch=main  # unless it exists"),
                         format!("git remote add origin {origin}"),
@@ -533,9 +534,10 @@ impl Checkout {
                 let repository = if group.repository.is_empty() {
                     String::new()
                 } else {
-                    format!(" -C {}", quoted(&group.repository))
+                    format!(" -C {}", shell_word(&group.repository))
                 };
-                let files: Vec<String> = group.files.iter().map(|file| quoted(&file.display().to_string())).collect();
+                let files: Vec<String> =
+                    group.files.iter().map(|file| shell_word(&file.display().to_string())).collect();
                 vec![format!("git{repository} am {} {}", patches::am_options(&group.files).join(" "), files.join(" "))]
             }
             Step::BuildEnvironment { values, if_pinned } => {
@@ -548,7 +550,7 @@ impl Checkout {
             Step::Hipify => vec![text("rocwheel source hipify .  # when it has tools/amd_build/build_amd.py")],
             Step::Commit => vec![
                 text("git add --all  # here and in submodules, where something has changed"),
-                format!("git commit --no-verify --no-gpg-sign --message {}", quoted(HIPIFY_MESSAGE)),
+                format!("git commit --no-verify --no-gpg-sign --message {}", shell_word(HIPIFY_MESSAGE)),
                 format!("git tag --force --no-sign {HIPIFY}"),
             ],
         }

@@ -3,10 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use rocwheel_report::Reporter;
+use rocwheel_report::{Reporter, shell_word};
 
 use crate::error::Error;
-use crate::git::{Git, quoted};
+use crate::git::Git;
 
 /// The upstream commit: what patches start from.
 pub const UPSTREAM: &str = "THEROCK_UPSTREAM_DIFFBASE";
@@ -243,7 +243,7 @@ impl<'a> Repository<'a> {
         // A name for each, so that a second one does not take the place of the first.
         let name = format!("{INTERRUPTED}/{}", &commit[..commit.len().min(12)]);
         self.run(&["update-ref", &name, &commit], "keep what was left")?;
-        let git = format!("git -C {}", quoted(&self.path.display().to_string()));
+        let git = format!("git -C {}", shell_word(&self.path.display().to_string()));
         let way_back = if head.is_none() {
             format!("{git} checkout {name} -- .")
         } else if commits.is_empty() {

@@ -12,7 +12,7 @@ pub struct Request {
     /// Folder below which checkouts lie; absolute.
     pub root: PathBuf,
     /// The projects, in any order.
-    pub projects: Vec<Wanted>,
+    pub projects: Vec<WantedCheckout>,
     /// Version line or torch's branch of one (`2.9`, `release/2.9`).
     pub line: Option<String>,
     /// torch's tree, for pins; `None`: its place below the root.
@@ -24,7 +24,7 @@ pub struct Request {
     /// Whether submodules are checked out.
     pub submodules: Submodules,
     /// What becomes of converted sources.
-    pub conversion: Conversion,
+    pub conversion: TreeConversion,
     /// Whether `related_commits` has to name a project.
     pub related: Related,
     /// Which of torch's pins triton follows.
@@ -42,7 +42,7 @@ pub struct Request {
 
 impl Request {
     /// What the command line means when it names nothing but projects. `root` is absolute.
-    pub fn new(root: &Path, projects: Vec<Wanted>) -> Request {
+    pub fn new(root: &Path, projects: Vec<WantedCheckout>) -> Request {
         Request {
             root: root.to_owned(),
             projects,
@@ -51,7 +51,7 @@ impl Request {
             depth: None,
             jobs: None,
             submodules: Submodules::Take,
-            conversion: Conversion::Commit,
+            conversion: TreeConversion::Commit,
             related: Related::WhereNamed,
             triton: TritonPin::Commit,
             triton_rules: None,
@@ -64,7 +64,7 @@ impl Request {
 
 /// One project of a request.
 #[derive(Debug, Clone, Default)]
-pub struct Wanted {
+pub struct WantedCheckout {
     /// Its name, folder or key in manifests.
     pub project: String,
     /// Another folder for it; absolute.
@@ -84,11 +84,11 @@ pub struct Wanted {
     pub only_pins: bool,
 }
 
-impl Wanted {
+impl WantedCheckout {
     /// A project with nothing said about it: its place, its origin and its commit are what the
     /// table and torch's pins say.
-    pub fn of(project: &str) -> Wanted {
-        Wanted { project: project.to_owned(), ..Wanted::default() }
+    pub fn of(project: &str) -> WantedCheckout {
+        WantedCheckout { project: project.to_owned(), ..WantedCheckout::default() }
     }
 }
 
@@ -114,7 +114,7 @@ pub enum Submodules {
 /// What becomes of converted sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Conversion {
+pub enum TreeConversion {
     /// They are committed and tagged.
     Commit,
     /// They stay uncommitted, so that the tree still names the upstream commit.

@@ -34,9 +34,12 @@ pub struct Table {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Project {
-    /// What users call it.
+    /// What users call it; empty in a recipe, which names it.
+    #[serde(default)]
     pub name: String,
-    /// Its folder below the root of all checkouts, and its name in patch sets.
+    /// Its folder below the root of all checkouts, and its name in patch sets; empty in a recipe
+    /// means its name.
+    #[serde(default)]
     pub directory: String,
     /// Its key in manifests; `None`: manifests do not have it.
     #[serde(default)]
@@ -51,6 +54,7 @@ pub struct Project {
     #[serde(default)]
     pub jobs: Option<u16>,
     /// What is changed in the tree after its checkout.
+    #[serde(default)]
     pub local_change: LocalChange,
     /// Where the tree says its version.
     #[serde(default)]
@@ -68,7 +72,7 @@ pub struct Project {
 }
 
 /// What is changed in a tree after its checkout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LocalChange {
     /// CUDA sources are converted when the tree has `tools/amd_build/build_amd.py`.
@@ -76,6 +80,7 @@ pub enum LocalChange {
     /// `build_env.json` is written, which the build reads.
     BuildEnvironment,
     /// Nothing.
+    #[default]
     None,
 }
 
@@ -157,8 +162,29 @@ impl Table {
         if table.schema != 1 {
             return Err(wrong(format!("its schema is {}, and this program knows schema 1", table.schema)));
         }
-        for (at, project) in table.projects.iter().enumerate() {
-            if table.projects[..at]
+        table.check(name)?;
+        Ok(table)
+    }
+
+    /// The same with the projects that recipes describe themselves. A project of the table wins.
+    ///
+    /// # Errors
+    /// As [`Table::parse`].
+    pub fn with_projects<'a>(mut self, projects: impl Iterator<Item = &'a Project>) -> Result<Table, Error> {
+        for project in projects {
+            if !self.projects.iter().any(|known| known.name == project.name) {
+                self.projects.push(project.clone());
+            }
+        }
+        self.check("the recipes")?;
+        Ok(self)
+    }
+
+    /// Checks names and what refers to them; `name` is what errors call the table.
+    fn check(&self, name: &str) -> Result<(), Error> {
+        let wrong = |reason: String| Error::Table { path: name.to_owned(), reason };
+        for (at, project) in self.projects.iter().enumerate() {
+            if self.projects[..at]
                 .iter()
                 .any(|other| other.name == project.name || other.directory == project.directory)
             {
@@ -167,20 +193,23 @@ impl Table {
             if !project.origins.contains_key(&project.origin) {
                 return Err(wrong(format!("project `{}` has no origin `{}`", project.name, project.origin)));
             }
+            if project.name.is_empty() {
+                return Err(wrong("a project has no `name`".into()));
+            }
             if !is_plain_name(&project.directory) {
                 return Err(wrong(format!("`{}` is not the name of a folder", project.directory)));
             }
         }
-        for line in &table.lines {
-            let origins = table.project("torch").map(|torch| &torch.origins)?;
+        for line in &self.lines {
+            let origins = self.project("torch").map(|torch| &torch.origins)?;
             if !origins.contains_key(&line.torch_origin) {
                 return Err(wrong(format!("line `{}`: torch has no origin `{}`", line.name, line.torch_origin)));
             }
-            if table.rules(&line.triton_rules).is_none() {
+            if self.rules(&line.triton_rules).is_none() {
                 return Err(wrong(format!("line `{}`: there are no triton rules `{}`", line.name, line.triton_rules)));
             }
         }
-        Ok(table)
+        Ok(())
     }
 
     /// A project by its name, its folder or its key in manifests.
@@ -224,6 +253,13 @@ impl Table {
 }
 
 impl Project {
+    /// The same under the name that a recipe has for it.
+    #[must_use]
+    pub fn named(self, name: &str) -> Project {
+        let directory = if self.directory.is_empty() { name.to_owned() } else { self.directory };
+        Project { name: name.to_owned(), directory, ..self }
+    }
+
     /// The tag or branch of a release.
     pub fn release_tag(&self, version: &str) -> Option<String> {
         Some(self.release_tag.as_ref()?.replace("VERSION", version))

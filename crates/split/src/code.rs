@@ -1,5 +1,5 @@
-//! Input: a bundle of a file. Output: its code objects, in memory one at a time, in pieces that
-//! threads share.
+//! Input: a bundle of a file. Output: its code objects, in pieces that threads share, one at a time
+//! in memory.
 
 use std::io;
 use std::ops::Range;
@@ -10,19 +10,19 @@ use rocwheel_kpack::{Bundle, Entry};
 
 use crate::error::Error;
 
-/// Raw bytes of code objects in one piece of work, unless a single code object is larger.
+/// Uncompressed bytes of code objects in one piece of work, unless a single code object is larger.
 const WORK: u64 = 8 << 20;
 
-/// A part of a bundle that one thread works on.
+/// A part of a bundle that one thread processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// A compressed bundle can only be read from its start.
+    /// The whole bundle: a compressed bundle can only be read from its start.
     Whole,
     /// These entries of a plain bundle.
     Entries(Range<usize>),
 }
 
-/// Cuts a bundle into pieces. `wanted` says which entries count.
+/// Divides a bundle into pieces; entries for which `wanted` is `false` do not count.
 pub(crate) fn pieces(bundle: &Bundle, wanted: impl Fn(&Entry) -> bool) -> Vec<Piece> {
     if !bundle.entries.iter().any(&wanted) {
         return Vec::new();
@@ -44,10 +44,10 @@ pub(crate) fn pieces(bundle: &Bundle, wanted: impl Fn(&Entry) -> bool) -> Vec<Pi
 
 /// A file with GPU code.
 pub(crate) struct Source<'a> {
-    /// Its name.
+    /// Path of the file, for errors.
     pub(crate) key: &'a str,
     pub(crate) reader: &'a dyn ReadAt,
-    /// Its fat binary section.
+    /// Range of its fat binary section in bytes.
     pub(crate) section: &'a Range<u64>,
     pub(crate) checksum: Checksum,
 }
@@ -92,7 +92,7 @@ pub(crate) fn visit(
     }
 }
 
-/// Who failed: reading a bundle, or what was done with its bytes.
+/// The source of an error: the callback of [`visit`], or the reader of the bundle.
 enum Visited {
     Ours(Error),
     GpuCode(rocwheel_kpack::Error),

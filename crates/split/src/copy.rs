@@ -1,4 +1,4 @@
-//! Input: a content. Output: its bytes, where they are wanted.
+//! Input: a content. Output: its bytes in a file or other writer.
 
 use std::io::{BufWriter, Write};
 
@@ -8,13 +8,13 @@ use rocwheel_report::Reporter;
 
 use crate::error::Error;
 
-/// Bytes that are copied at a time.
+/// Bytes copied between two checks for an interruption.
 const WINDOW: usize = 1 << 20;
 
 /// Writes a content to `to` and reports its bytes as progress.
 ///
 /// # Errors
-/// What cannot be read or written; an interruption.
+/// Failures to read or write; an interruption.
 pub(crate) fn copy(content: &dyn Content, to: impl Write, reporter: &dyn Reporter) -> Result<(), Error> {
     let reader = content.open()?;
     let mut to = BufWriter::with_capacity(WINDOW, to);

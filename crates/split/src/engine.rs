@@ -1,9 +1,8 @@
-//! Input: a [`Plan`] and the files it was made of. Output: the archives, written, and for every
-//! host file the patch that takes its GPU code out.
+//! Input: a [`Plan`] and the files it was made from. Output: the archives, and for every host file
+//! a patch that removes its GPU code.
 //!
-//! Code objects are in memory one at a time for each thread; what waits for its turn to be written
-
-//! is compressed.
+//! Each thread holds one uncompressed code object in memory at a time; code objects that wait to be
+//! written are compressed.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter};
@@ -20,53 +19,53 @@ use serde::Serialize;
 
 use crate::code::{self, Piece, Source};
 use crate::error::Error;
-use crate::plan::{Plan, PlannedArchive, PlannedBinary, Unit, is_kept};
+use crate::plan::{Plan, PlannedBinary, PlannedKpack, Unit, is_kept};
 
-/// Markers start on multiples of this, in bytes.
+/// Alignment of markers in bytes.
 const MARKER_ALIGNMENT: usize = 16;
 
-/// How code objects are stored in archives.
+/// Storage of code objects in archives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packing {
-    /// Compressed or not.
+    /// Compressed or plain.
     pub scheme: Scheme,
-    /// The level of zstd; has no meaning for [`Scheme::None`].
+    /// The level of zstd; ignored for [`Scheme::None`].
     pub level: i32,
 }
 
 impl Default for Packing {
-    /// zstd at the level that existing tools use.
+    /// Returns zstd at the level that existing tools use.
     fn default() -> Self {
         Self { scheme: Scheme::ZstdPerKernel, level: 3 }
     }
 }
 
-/// What [`execute`] made.
+/// The result of [`execute`].
 #[derive(Debug)]
 pub struct Done {
-    /// For each binary of the plan, in its order.
+    /// One for each binary of the plan, in its order.
     pub hosts: Vec<Host>,
-    /// For each archive of the plan, in its order.
+    /// One for each archive of the plan, in its order.
     pub archives: Vec<WrittenArchive>,
 }
 
 /// A host file without its GPU code.
 #[derive(Debug, Clone)]
 pub struct Host {
-    /// The file's path.
+    /// Path of the file.
     pub key: String,
-    /// What to do to the original.
+    /// The patch to apply to the original.
     pub patch: rocwheel_elf::Patch,
 }
 
 /// An archive on disk.
 #[derive(Debug, Clone, Serialize)]
 pub struct WrittenArchive {
-    /// Its file name.
+    /// File name of the archive.
     pub name: String,
-    /// Where it is.
+    /// Path of the archive on disk.
     pub path: PathBuf,
-    /// In bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
@@ -77,7 +76,7 @@ struct Work<'a> {
     piece: Piece,
 }
 
-/// A code object ready to be written.
+/// A code object that is ready to be written.
 struct Packed<'a> {
     archive: usize,
     key: &'a str,
@@ -86,9 +85,9 @@ struct Packed<'a> {
     blob: Blob,
 }
 
-/// Writes the archives to where `place` says (the directory is made) and works out the patches.
-/// Files that exist are overwritten, so `place` should name a directory of the caller's own. The
-/// bytes do not depend on the threads.
+/// Writes the archives to the paths that `place` returns (directories are created) and computes the
+/// patches. Existing files are overwritten, so `place` should return paths in a directory that only
+/// the caller uses. The bytes do not depend on the number of threads.
 ///
 /// # Errors
 /// GPU code that is malformed behind its entry table, files that cannot be read or written, an
@@ -97,7 +96,7 @@ pub fn execute(
     plan: &Plan,
     units: &[Unit],
     packing: Packing,
-    place: &(dyn Fn(&PlannedArchive) -> PathBuf + Sync),
+    place: &(dyn Fn(&PlannedKpack) -> PathBuf + Sync),
     reporter: &dyn Reporter,
 ) -> Result<Done, Error> {
     reporter.begin("Moving GPU code to archives", Some(plan.code().1), Counted::Bytes);
@@ -112,12 +111,12 @@ pub fn execute(
     Ok(Done { hosts, archives })
 }
 
-/// Set after set, so that no more archives are open than there are targets.
+/// Writes one set after the other, so that no more archives are open than there are targets.
 fn write_archives(
     plan: &Plan,
     units: &[Unit],
     packing: Packing,
-    place: &(dyn Fn(&PlannedArchive) -> PathBuf + Sync),
+    place: &(dyn Fn(&PlannedKpack) -> PathBuf + Sync),
     reporter: &dyn Reporter,
 ) -> Result<Vec<WrittenArchive>, Error> {
     let mut written = Vec::new();
@@ -168,7 +167,7 @@ fn create(path: &Path) -> Result<File, Error> {
     Ok(file)
 }
 
-/// The pieces of a binary's bundles that belong to `set`.
+/// Returns the pieces of a binary's bundles that belong to `set`.
 fn work_of<'a>(plan: &'a Plan, binary: &'a PlannedBinary, set: usize) -> impl Iterator<Item = Work<'a>> {
     let of_set = binary.bundles.iter().enumerate().filter(move |(_, planned)| planned.set == set);
     of_set.flat_map(move |(bundle, _)| {
@@ -189,7 +188,8 @@ fn pack<'a>(plan: &'a Plan, unit: &Unit, work: &Work<'a>, packing: Packing) -> R
         (bundle, &work.piece),
         |entry| is_kept(entry, &plan.selection),
         |entry, code| {
-            // The targets of the set are those of the bundle; its texts live as long as the plan.
+            // The targets of the set are those of the bundle; unlike the entry's, its strings live
+            // as long as the plan.
             let target = plan.sets[set].targets.iter().find(|target| entry.target() == Some(target.as_str()));
             let place = target.and_then(|target| Some((target, plan.archive_of(set, target)?)));
             let (target, archive) = place.expect("every kept entry was planned");
@@ -202,7 +202,7 @@ fn pack<'a>(plan: &'a Plan, unit: &Unit, work: &Work<'a>, packing: Packing) -> R
     Ok(packed)
 }
 
-/// The edit that puts markers where the fat binary section was.
+/// Returns the patch that replaces the contents of the fat binary section by markers.
 fn patch(plan: &Plan, binary: &PlannedBinary, unit: &Unit) -> Result<rocwheel_elf::Patch, Error> {
     let mut page: Vec<u8> = Vec::new();
     let mut offsets: BTreeMap<usize, u64> = BTreeMap::new();

@@ -1,4 +1,5 @@
-//! What can go wrong when GPU code is taken out of host files, and what to do about it.
+//! Everything that can go wrong when GPU code is moved out of host files or back, and hints how to
+//! fix it.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,7 +9,7 @@ use rocwheel_report::{Exit, Hint};
 use crate::plan::Reason;
 use crate::verify::Difference;
 
-/// How many differences are listed; the report has all.
+/// Number of differences in a message; the report has all of them.
 const LISTED: usize = 20;
 
 /// Every failure of this crate.
@@ -21,86 +22,86 @@ pub enum Error {
     /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] rocwheel_report::Interrupted),
-    /// The GPU code of a file is malformed or of an unknown form.
+    /// The GPU code of a file is malformed or has an unknown format.
     #[error("could not read the GPU code of `{key}`")]
     GpuCode {
-        /// The file, relative to what is split.
+        /// Path of the file, relative to the input.
         key: String,
-        /// What is wrong with it.
+        /// The error of the reader.
         source: rocwheel_kpack::Error,
     },
     /// An archive could not be written.
     #[error("could not write the archive `{}`", path.display())]
     WriteArchive {
-        /// The archive.
+        /// Path of the archive.
         path: PathBuf,
-        /// Why.
+        /// The error of the writer.
         source: rocwheel_kpack::Error,
     },
-    /// Bytes of a file could not be read.
+    /// A file could not be read.
     #[error("could not read `{key}`")]
     Read {
-        /// The file, relative to what is split.
+        /// Path of the file, relative to the input.
         key: String,
-        /// Why.
+        /// The operating system's error.
         source: io::Error,
     },
     /// Two files have the same path.
     #[error("`{key}` is given twice")]
     DuplicateFile {
-        /// The path.
+        /// The path of both files.
         key: String,
     },
     /// A bundle has two code objects for one target; an archive holds one.
     #[error("bundle {bundle} of `{key}` has two code objects for `{target}`")]
     DuplicateTarget {
-        /// The file.
+        /// Path of the file.
         key: String,
-        /// Number of the bundle in the fat binary section.
+        /// Index of the bundle in the fat binary section.
         bundle: usize,
         /// The target.
         target: String,
     },
-    /// An entry with code that names no target, so no archive could be found for it.
+    /// An entry with code that names no target, so that it cannot be put into an archive.
     #[error("bundle {bundle} of `{key}` has {size} bytes of code under `{id}`, which names no GPU target")]
     NoTarget {
-        /// The file.
+        /// Path of the file.
         key: String,
-        /// Number of the bundle in the fat binary section.
+        /// Index of the bundle in the fat binary section.
         bundle: usize,
-        /// The entry's name.
+        /// Name of the entry.
         id: String,
-        /// Its size in bytes.
+        /// Size of the entry in bytes.
         size: u64,
     },
-    /// There is nothing to split.
+    /// The file has nothing to split.
     #[error("`{}` holds no GPU code that can be split off{}", path.display(), because(*reason))]
     NothingToSplit {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why its GPU code has to stay; `None` when it has none.
+        /// The reason why its GPU code has to stay; `None` if it has no GPU code.
         reason: Option<Reason>,
     },
-    /// A code object that does not fit into memory, which no compiler makes.
+    /// A code object too large for memory; compilers do not make such objects.
     #[error("bundle {bundle} of `{key}` claims {size} bytes of code for {target}; up to {limit} are taken")]
     CodeObjectTooLarge {
-        /// The file.
+        /// Path of the file.
         key: String,
-        /// Number of the bundle in the fat binary section.
+        /// Index of the bundle in the fat binary section.
         bundle: usize,
-        /// The target.
+        /// The target of the code object.
         target: String,
-        /// What it claims, in bytes.
+        /// The size in the entry table, in bytes.
         size: u64,
-        /// In bytes.
+        /// The largest accepted size, in bytes.
         limit: u64,
     },
-    /// A target whose name cannot become part of a file name.
+    /// A target with characters that cannot be part of a file name.
     #[error("`{key}` has code for a target called `{}`, which cannot be part of a file name", target.escape_debug())]
     TargetName {
-        /// The file.
+        /// Path of the file.
         key: String,
-        /// The target.
+        /// Name of the target.
         target: String,
     },
     /// A wheel could not be read or written.
@@ -109,132 +110,132 @@ pub enum Error {
     /// Artifacts could not be read.
     #[error(transparent)]
     Artifact(#[from] rocwheel_artifact::Error),
-    /// The output cannot be made.
+    /// The output cannot be written.
     #[error(transparent)]
     Output(#[from] rocwheel_output::Error),
-    /// A kernel database without rules.
+    /// The name of a kernel database that is not in the tables.
     #[error("there is no kernel database `{name}`")]
     UnknownDatabase {
-        /// As asked for.
+        /// The name as given.
         name: String,
-        /// Those there are.
+        /// The names in the tables, for the message.
         known: String,
     },
     /// The set's HIP runtime would load the host files and find no kernels.
     #[error("`{}` cannot read .kpack archives: there is no librocm_kpack in the set", runtime.display())]
     RuntimeWithoutArchives {
-        /// The HIP runtime.
+        /// Path of the HIP runtime.
         runtime: PathBuf,
     },
-    /// Two artifacts of the input would become one with the same file twice.
+    /// Two artifacts of the input would be merged into one, but both have the same file.
     #[error("`{path}` of the artifact `{artifact}` would come from {first} and from {second}")]
     SamePath {
         /// The artifact that would be written.
         artifact: String,
-        /// The path in it.
+        /// The path in that artifact.
         path: String,
-        /// Who brings it, in backticks.
+        /// One source of the file, in backticks.
         first: String,
-        /// Who else.
+        /// The other source, in backticks.
         second: String,
     },
     /// The GPU code of a file cannot be put back into it.
     #[error("cannot put the GPU code of `{key}` together: {why}")]
     Fuse {
-        /// The file.
+        /// Path of the file.
         key: String,
-        /// Why not.
+        /// The reason, for the message.
         why: String,
     },
-    /// A file does not take its GPU code back.
+    /// A file has no room for its GPU code, or cannot be edited.
     #[error("could not put the GPU code back into `{key}`")]
     PutBack {
-        /// The file.
+        /// Path of the file.
         key: String,
-        /// Why not.
+        /// The error of the edit.
         source: rocwheel_kpack::Error,
-        /// Whether compressed code might fit: a file for Windows has only the room that it had.
+        /// `true` if compressed code might fit: a file for Windows has only its original room.
         try_compressed: bool,
     },
-    /// Builds that were to become one are not of the same thing.
+    /// Builds to be merged differ in more than their GPU code.
     #[error("{count} of the builds' files are not the same, first `{path}`: {why}")]
     Unequal {
-        /// The first such file.
+        /// The first file that differs.
         path: String,
-        /// How it differs.
+        /// The difference, for the message.
         why: String,
-        /// How many there are.
+        /// Number of files that differ.
         count: usize,
     },
     /// A wrapper would register a bundle without any code.
     #[error("`{path}` would have a bundle without code: {why}")]
     WithoutCode {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// The missing part.
+        /// The missing part, for the message.
         why: String,
     },
-    /// An archive that was named has no code for what is fused.
+    /// A given archive has no code for any of the files.
     #[error("`{}` holds no code for the files that are put together", archive.display())]
     UnusedArchive {
-        /// The archive.
+        /// Path of the archive.
         archive: PathBuf,
     },
-    /// The result does not hold what went in: nothing is written.
+    /// The result does not hold the same code as the input: nothing is written.
     #[error("the fused `{path}` is not what went in: {why}")]
     NotFused {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// What is wrong with it.
+        /// The difference, for the message.
         why: String,
     },
-    /// A file cannot be edited, since its own headers do not agree.
+    /// A file cannot be edited, because its own headers contradict each other.
     #[error("`{key}` is damaged: {why}")]
     Contradiction {
-        /// The file.
+        /// Path of the file.
         key: String,
-        /// The contradiction.
+        /// The contradiction, for the message.
         why: String,
     },
-    /// Bytes could not be kept in a temporary file.
+    /// A temporary file could not be written.
     #[error("could not keep what becomes of `{key}` on the disk")]
     Scratch {
-        /// The file.
+        /// Path of the file that was being changed.
         key: String,
-        /// Why.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// No target is to be kept.
+    /// The list of targets to keep is empty.
     #[error("no GPU target is named that is to be kept")]
     NothingWanted,
-    /// A name in a list of targets that is not one.
+    /// An error in a list of targets.
     #[error(transparent)]
     Rocm(#[from] rocwheel_rocm::Error),
     /// A file, or a bundle of it, would have no code for any GPU left.
     #[error("`{key}` would have no GPU code left{}: it has code for {found}", of(*bundle))]
     Empty {
-        /// The file.
+        /// Path of the file.
         key: String,
-        /// The bundle, when others would keep some.
+        /// Index of the bundle; `None` if no bundle would have code.
         bundle: Option<usize>,
-        /// What it has.
+        /// The targets in the file.
         found: String,
     },
-    /// A path that is no file with GPU code, no wheel and no directory.
+    /// A path that is not a file with GPU code, a wheel or a directory.
     #[error("`{}` has no GPU code that could be removed: {reason}", path.display())]
     Unsuitable {
         /// The path.
         path: PathBuf,
-        /// What it is.
+        /// The reason, for the message.
         reason: String,
     },
-    /// Something is in the way of the output.
+    /// The output exists already.
     #[error("the output `{}` exists", path.display())]
     Exists {
-        /// What is there.
+        /// Path of the output.
         path: PathBuf,
     },
-    /// Two inputs would become one output.
+    /// Two inputs would be written to the same output.
     #[error("two inputs are called `{name}`")]
     SameName {
         /// The last part of both paths.
@@ -243,111 +244,111 @@ pub enum Error {
     /// The output lies in an input.
     #[error("the output `{}` is in the input `{}`", output.display(), input.display())]
     Inside {
-        /// The output.
+        /// Path of the output.
         output: PathBuf,
-        /// The input.
+        /// Path of the input.
         input: PathBuf,
     },
-    /// What was written without the code for some targets is not what should have been written.
+    /// The pruned result has a defect, and was removed.
     #[error("the result for `{}` is wrong, and was not kept: {}", path.display(), differences.join("; "))]
     NotPruned {
-        /// The input.
+        /// Path of the input.
         path: PathBuf,
-        /// What differs.
+        /// The defects, one sentence each.
         differences: Vec<String>,
     },
-    /// GPU code of a wheel cannot be taken out or packed.
+    /// The GPU code of a wheel cannot be removed or packed.
     #[error("could not split `{}`", path.display())]
     Code {
-        /// The wheel.
+        /// Path of the wheel.
         path: PathBuf,
-        /// Why.
+        /// The error for the file in the wheel.
         source: Box<Error>,
     },
     /// A wheel has nothing to split.
     #[error("`{}` holds no GPU code that can be split off{}", path.display(), because_all(reasons))]
     NoGpuCode {
-        /// The wheel.
+        /// Path of the wheel.
         path: PathBuf,
-        /// The files with GPU code that has to stay, and why.
+        /// The files with GPU code that has to stay, and the reasons.
         reasons: Vec<(String, Reason)>,
     },
     /// The host wheel would have the name of its input.
     #[error("the host wheel of `{}` has the same name, so it cannot be written to `{}`", input.display(), output.display())]
     SameFolder {
-        /// The wheel.
+        /// Path of the wheel.
         input: PathBuf,
         /// The output folder.
         output: PathBuf,
     },
-    /// Two inputs, or a host and a device wheel, would be written to one file.
+    /// Two wheels would be written to the same file.
     #[error("`{first}` and `{second}` would both be written to `{name}`")]
     SameWheel {
-        /// What is written.
+        /// Description of one wheel.
         first: String,
-        /// What else is.
+        /// Description of the other.
         second: String,
-        /// The file name.
+        /// The file name of both.
         name: String,
     },
-    /// The folder for archives does not fit the wheel.
+    /// The folder for archives cannot be used for the wheel.
     #[error("`{root}` cannot be the folder for the archives of `{}`: {reason}", path.display())]
     OverlayRoot {
-        /// The wheel.
+        /// Path of the wheel.
         path: PathBuf,
         /// The folder as given.
         root: String,
-        /// What is wrong with it.
+        /// The reason, for the message.
         reason: &'static str,
     },
-    /// The wheel has an extra of the name that is needed.
+    /// The wheel already has an extra with a name that the split needs.
     #[error("`{}` has an extra `{extra}` already", path.display())]
     ExtraExists {
-        /// The wheel.
+        /// Path of the wheel.
         path: PathBuf,
-        /// The extra.
+        /// Name of the extra.
         extra: String,
     },
-    /// A requirement that no installer would understand.
+    /// A requirement that violates PEP 508.
     #[error("`{requirement}` is not a requirement: {reason}")]
     Requirement {
-        /// As it would be written.
+        /// The requirement as it would be written.
         requirement: String,
-        /// What is wrong with it.
+        /// The reason, for the message.
         reason: String,
     },
     /// A variant label that the draft does not allow.
     #[error("`{label}` cannot be the label of a wheel variant: {reason}")]
     Label {
-        /// As given.
+        /// The label as given.
         label: String,
-        /// What is wrong with it.
+        /// The reason, for the message.
         reason: &'static str,
     },
-    /// A wheel of the output cannot be made, moved or read.
+    /// A wheel of the output cannot be written, moved or read.
     #[error("could not {attempt} `{}`", path.display())]
     Place {
-        /// What was attempted, `write` or `move to`.
+        /// The operation, as a verb for the message: `write` or `move to`.
         attempt: &'static str,
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// Why.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// The wheels that were written do not hold what was there before. Nothing of them is kept.
+    /// The written wheels together do not hold the contents of the input. They are removed.
     #[error("the parts of `{}` are not what it was: {}", path.display(), listed(differences))]
     NotSplit {
-        /// The wheel.
+        /// Path of the input wheel.
         path: PathBuf,
-        /// What is different.
+        /// All differences.
         differences: Vec<Difference>,
     },
-    /// None of the wanted targets is in the input.
+    /// The input has code for none of the requested targets.
     #[error("there is no GPU code for {wanted}: the input has code for {found}")]
     NothingSelected {
-        /// The wanted targets.
+        /// The requested targets, separated by `, `.
         wanted: String,
-        /// The targets in the input.
+        /// The targets in the input, separated by `, `.
         found: String,
     },
 }
@@ -446,7 +447,7 @@ impl Hint for Error {
             Self::Interrupted(_) => Exit::Interrupted,
             Self::Artifact(error) => error.exit(),
             Self::Wheel(error) => error.exit(),
-            // The writer contradicts itself: that is not the user's fault.
+            // The writer contradicts itself, which is not the user's fault.
             Self::NotFused { .. } | Self::NotPruned { .. } => Exit::Bug,
             Self::Output(error) => error.exit(),
             Self::Code { source, .. } => source.exit(),

@@ -1,9 +1,8 @@
 //! Input: libraries and programs. Output: a directory with the same files without GPU code, and
 //! their archives in `.kpack` beside them.
 //!
-//! Each file has archives of its own, named after it: whoever installs one of the files takes its
-
-//! archives along.
+//! Each file has separate archives, named after it, so that a user who installs only one of the
+//! files can install its archives with it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -25,61 +24,61 @@ use crate::plan::{self, Options, Plan, Unit};
 use crate::tree::{ARCHIVES, MAKER, view_of_directory};
 use crate::verify::{self, Checks, Item, Report, Verification, View};
 
-/// How to split files.
+/// Settings for a split of files.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Which targets are kept.
+    /// The targets to keep.
     pub selection: Selection,
-    /// How archives are named after targets.
+    /// The part of archive names that depends on targets.
     pub names: TargetNames,
-    /// How code objects are stored.
+    /// Storage of code objects in archives.
     pub packing: Packing,
-    /// Whether the result is checked before it takes the place of the output.
+    /// `Full` checks the result before it replaces the output.
     pub verification: Verification,
 }
 
-/// What [`execute`] will do with one file.
+/// The work of [`execute`] for one file.
 #[derive(Serialize)]
-pub struct PlannedFile {
-    /// The file.
+pub struct FileSplit {
+    /// Path of the input file.
     pub input: PathBuf,
-    /// What the file is called, there and in the output.
+    /// File name, which stays the same in the output.
     pub name: String,
-    /// What happens to its GPU code.
+    /// The plan for its GPU code.
     #[serde(flatten)]
     pub plan: Plan,
     #[serde(skip)]
     units: Vec<Unit>,
 }
 
-/// What a split came to.
+/// The result of a split.
 #[derive(Debug, Serialize)]
 pub struct Outcome {
-    /// The files, in the order of the plan.
+    /// The written files, in the order of the plan.
     pub files: Vec<WrittenFile>,
-    /// The archives of all files; their paths are those they have in the output.
+    /// The archives of all files, with their paths in the output.
     pub archives: Vec<WrittenArchive>,
-    /// Bytes of the fat binary sections before.
+    /// Bytes of the fat binary sections in the input.
     pub section_bytes: u64,
     /// Bytes of the archives.
     pub archive_bytes: u64,
-    /// What the check of the result found; `None` when it was not checked.
+    /// Result of the check; `None` if it was skipped.
     pub verification: Option<Report>,
 }
 
 /// A file without its GPU code.
 #[derive(Debug, Clone, Serialize)]
 pub struct WrittenFile {
-    /// Its name.
+    /// File name.
     pub name: String,
-    /// Bytes it had.
+    /// Size before the split in bytes.
     pub before: u64,
-    /// Bytes it has.
+    /// Size after the split in bytes.
     pub size: u64,
 }
 
 impl Outcome {
-    /// Whether the output was written: not when the check found differences.
+    /// `true` if the output was written, because the check found no differences or was skipped.
     pub fn is_good(&self) -> bool {
         self.verification.as_ref().is_none_or(Report::is_clean)
     }
@@ -88,9 +87,9 @@ impl Outcome {
 /// Plans the split of each file. Nothing is written.
 ///
 /// # Errors
-/// Files that cannot be read, that have one name, or whose GPU code cannot be split off; a
-/// selection that takes nothing.
-pub fn plan(paths: &[PathBuf], request: &Request, reporter: &dyn Reporter) -> Result<Vec<PlannedFile>, Error> {
+/// Files that cannot be read, that have the same name, or whose GPU code cannot be split off; a
+/// selection that matches no target.
+pub fn plan(paths: &[PathBuf], request: &Request, reporter: &dyn Reporter) -> Result<Vec<FileSplit>, Error> {
     let (mut names, mut groups) = (BTreeSet::new(), BTreeSet::new());
     let mut planned = Vec::with_capacity(paths.len());
     for path in paths {
@@ -111,26 +110,27 @@ pub fn plan(paths: &[PathBuf], request: &Request, reporter: &dyn Reporter) -> Re
             let reason = plan.left_alone.first().map(|left| left.reason);
             return Err(Error::NothingToSplit { path: path.clone(), reason });
         }
-        planned.push(PlannedFile { input: path.clone(), name, plan, units });
+        planned.push(FileSplit { input: path.clone(), name, plan, units });
     }
     Ok(planned)
 }
 
-/// `librocrand` of `librocrand.so.1.1`, `tool` of `tool.exe`.
+/// Returns the name without extensions: `librocrand` for `librocrand.so.1.1`, `tool` for
+/// `tool.exe`.
 fn stem(name: &str) -> &str {
     let ends = [".so", ".dll", ".exe", ".pyd"].into_iter().filter_map(|end| name.find(end)).filter(|at| *at > 0);
     ends.min().map_or(name, |end| &name[..end])
 }
 
-/// Writes the files and archives of a plan into `output`, which appears complete or not at all; one
-/// that an earlier split made is replaced.
+/// Writes the files and archives of a plan into `output`, which appears complete or not at all. The
+/// output of an earlier split is replaced.
 ///
 /// # Errors
 /// An output that was not made by this command, or that holds an input; files that cannot be read
-/// or written. What the check finds is no error but in [`Outcome::verification`], and then nothing
-/// is written.
+/// or written. Differences that the check finds are not an error: they are in
+/// [`Outcome::verification`], and then nothing is written.
 pub fn execute(
-    plan: &[PlannedFile],
+    plan: &[FileSplit],
     request: &Request,
     output: &Path,
     reporter: &dyn Reporter,
@@ -141,7 +141,7 @@ pub fn execute(
     let mut outcome =
         Outcome { files: vec![], archives: vec![], section_bytes: 0, archive_bytes: 0, verification: None };
     for file in plan {
-        let place = |archive: &crate::PlannedArchive| staging.root().join(ARCHIVES).join(&archive.name);
+        let place = |archive: &crate::PlannedKpack| staging.root().join(ARCHIVES).join(&archive.name);
         let done = engine::execute(&file.plan, &file.units, request.packing, &place, reporter)?;
         outcome.section_bytes += file.plan.binaries.iter().map(|binary| binary.section).sum::<u64>();
         for mut archive in done.archives {
@@ -172,7 +172,7 @@ pub fn execute(
             before.insert(&*file.name, Item::File { content, executable });
         }
         let after = view_of_directory(staging.root())?;
-        // The checksums were compared while the bundles were taken apart.
+        // The engine compared the checksums when it read the bundles.
         let checks = Checks { selection: &request.selection, checksum: Checksum::Skip, ..Checks::default() };
         outcome.verification = Some(verify::verify(&before, &after, &checks, reporter)?);
     }

@@ -1,8 +1,8 @@
-//! Input: the GPU targets of every bundle. Output: which bundles share their archives, and what
-//! those are called.
+//! Input: the GPU targets of every bundle. Output: the bundles that share archives, and the names
+//! of the archives.
 //!
-//! The runtime gives up on every device when an archive that it can reach for one of them lacks a
-//! kernel (kpack specification 4.1). So bundles share archives only when they have code for exactly
+//! The runtime gives up on every device if an archive that it can reach for one of them lacks a
+//! kernel (kpack specification 4.1). So bundles share archives only if they have code for exactly
 //! the same targets, features included: then no archive that a wrapper reaches lacks its code.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,24 +11,24 @@ use serde::Serialize;
 
 use crate::error::Error;
 
-/// The placeholder in a search path that the runtime replaces by each target.
+/// The placeholder in a search path, which the runtime replaces by the name of each target.
 pub const TARGET_PLACEHOLDER: &str = "@GFXARCH@";
 
-/// How archives are named after targets.
+/// The part of archive names that depends on targets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TargetNames {
     /// One archive for all variants of a base target: `…_gfx90a.kpack` holds `gfx90a:xnack+` and
-    /// `gfx90a:xnack-`. The name is a legal file name everywhere.
+    /// `gfx90a:xnack-`. The name is a legal file name on every system.
     #[default]
     Base,
-    /// One archive for each target, its features in the name, as existing tools write it:
+    /// One archive for each target, with its features in the name, as existing tools do:
     /// `…_gfx90a:xnack+.kpack`.
     Verbatim,
 }
 
 impl TargetNames {
-    /// What stands for `target` in the name of its archive.
+    /// Returns the part of the archive name for `target`.
     pub fn in_file_name(self, target: &str) -> &str {
         match self {
             Self::Base => rocwheel_rocm::target::base_target(target),
@@ -37,7 +37,7 @@ impl TargetNames {
     }
 }
 
-/// Which targets are wanted.
+/// The targets to keep.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(transparent)]
 pub struct Selection(Option<Vec<String>>);
@@ -46,18 +46,18 @@ impl Selection {
     /// Every target.
     pub const ALL: Self = Self(None);
 
-    /// Only these. A target without features stands for all its variants.
+    /// Selects only these targets. A target without features includes all its variants.
     pub fn only(targets: Vec<String>) -> Self {
         Self(Some(targets))
     }
 
-    /// Whether a target, with or without features, is wanted.
+    /// `true` if a target, with or without features, is selected.
     pub fn takes(&self, target: &str) -> bool {
         let base = rocwheel_rocm::target::base_target(target);
         self.0.as_ref().is_none_or(|only| only.iter().any(|wanted| wanted == target || wanted == base))
     }
 
-    /// The wanted targets; `None` when all are.
+    /// Returns the selected targets; `None` if all are selected.
     pub fn targets(&self) -> Option<&[String]> {
         self.0.as_deref()
     }
@@ -66,31 +66,31 @@ impl Selection {
 /// Bundles that have code for exactly the same targets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TargetSet {
-    /// Begins the names of the archives: `blas_lib` for the most common set, `blas_lib_set2` and so
-    /// on for the others.
+    /// First part of the names of the archives: `blas_lib` for the most common set, `blas_lib_set2`
+    /// and so on for the others.
     pub name: String,
-    /// With features, in numeric order. Empty for bundles without device code.
+    /// The targets with features, in numeric order. Empty for bundles without device code.
     pub targets: Vec<String>,
-    /// How many bundles have exactly these targets.
+    /// Number of bundles with exactly these targets.
     pub bundles: u64,
 }
 
 impl TargetSet {
-    /// The search path of a marker for this set; `directory` is where the archives are, relative to
-    /// the binary's.
+    /// Returns the search path of a marker for this set. `directory` is the directory of the
+    /// archives, relative to the directory of the binary.
     pub fn search_path(&self, directory: &str) -> String {
         let separator = if directory.is_empty() || directory.ends_with('/') { "" } else { "/" };
         format!("{directory}{separator}{}_{TARGET_PLACEHOLDER}.kpack", self.name)
     }
 
-    /// The file name of the archive that holds code for `target`.
+    /// Returns the file name of the archive that holds code for `target`.
     pub fn archive_name(&self, target: &str, names: TargetNames) -> String {
         format!("{}_{}.kpack", self.name, names.in_file_name(target))
     }
 }
 
-/// The target sets of some bundles, most common first, then by their targets; and for each bundle
-/// the index of its set.
+/// Returns the target sets of some bundles, most common first, then by their targets; and for each
+/// bundle the index of its set.
 pub fn group(name: &str, bundles: &[BTreeSet<String>]) -> (Vec<TargetSet>, Vec<usize>) {
     let mut counts: BTreeMap<Vec<String>, u64> = BTreeMap::new();
     let sorted = |targets: &BTreeSet<String>| {
@@ -122,12 +122,13 @@ pub fn group(name: &str, bundles: &[BTreeSet<String>]) -> (Vec<TargetSet>, Vec<u
     (sets.collect(), assigned)
 }
 
-/// Whether a path is that of an archive.
+/// `true` if a path ends in `.kpack`.
 pub fn is_archive(path: &str) -> bool {
     path.rsplit_once('.').is_some_and(|(_, extension)| extension == "kpack")
 }
 
-/// Refuses what cannot stand in a file name: names come from the input, and `../` is a name too.
+/// Refuses targets that cannot be part of a file name: names come from the input, and could be
+/// `../`.
 ///
 /// # Errors
 /// [`Error::TargetName`].

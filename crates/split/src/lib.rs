@@ -1,9 +1,10 @@
-//! Input: artifacts, wheels or files with GPU code. Output: the same without it, and `.kpack`
-//! archives that hold it, by GPU target; and the proof that the runtime finds there what it found
-//! before.
+//! Input: artifacts, wheels or files with GPU code. Output: the same files without GPU code,
+//! `.kpack` archives that hold the code by GPU target, and a check that the runtime finds in them
+//! what it found before.
 //!
-//! [`plan`] decides from entry tables alone, [`execute`] walks the plan, [`verify`] reads the
-//! result afresh. [`prune`] takes out the code for some targets only and needs no archives.
+//! [`plan`] decides from entry tables alone, [`execute`] carries out the plan, and [`verify`]
+//! checks the result without using the plan. [`prune`] removes the code for some targets only and
+//! needs no archives.
 
 mod code;
 mod copy;
@@ -21,5 +22,5 @@ pub mod wheels;
 pub use engine::{Done, Host, Packing, WrittenArchive, execute};
 pub use error::Error;
 pub use group::{Selection, TargetNames, TargetSet};
-pub use plan::{LeftAlone, Options, Plan, PlannedArchive, PlannedBinary, PlannedBundle, Reason, Unit, plan};
+pub use plan::{LeftAlone, Options, Plan, PlannedBinary, PlannedBundle, PlannedKpack, Reason, Unit, plan};
 pub use verify::verify;

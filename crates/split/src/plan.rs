@@ -1,5 +1,6 @@
-//! Input: files with GPU code. Output: a [`Plan`]: which archives there will be, what goes into
-//! each, and which wrapper of which file will find what. Only headers and entry tables are read.
+//! Input: files with GPU code. Output: a [`Plan`], which lists the archives, their contents, and
+//! the archive that each wrapper of each file will refer to. Only headers and entry tables are
+//! read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -19,24 +20,24 @@ use crate::group::{self, Selection, TargetNames, TargetSet};
 /// A file that may hold GPU code.
 #[derive(Clone)]
 pub struct Unit {
-    /// Its path with `/`, unique in what is split. The runtime looks code objects up under this
-    /// name.
+    /// Path of the file, separated by `/`, unique in the input. The runtime looks code objects up
+    /// under this name.
     pub key: String,
-    /// Its bytes.
+    /// Bytes of the file.
     pub content: Arc<dyn Content>,
-    /// The directory of the archives as seen from the directory of the installed file: `../.kpack`.
+    /// The directory of the archives relative to the directory of the installed file: `../.kpack`.
     pub archives: String,
 }
 
 impl Unit {
-    /// A file that will be installed at `path`, with its archives in the directory `archives`; both
-    /// are relative to the same root, with `/`.
+    /// Creates the unit of a file that will be installed at `path`, with its archives in the
+    /// directory `archives`. Both are relative to the same root and separated by `/`.
     pub fn new(key: impl Into<String>, content: Arc<dyn Content>, path: &str, archives: &str) -> Self {
         Self { key: key.into(), content, archives: relative(path, archives) }
     }
 }
 
-/// The way from the directory that holds `file` to `directory`.
+/// Returns the relative path from the directory that holds `file` to `directory`.
 fn relative(file: &str, directory: &str) -> String {
     let mut from: Vec<&str> = file.split('/').collect();
     from.pop();
@@ -46,34 +47,34 @@ fn relative(file: &str, directory: &str) -> String {
     [up.as_slice(), &to[shared..]].concat().join("/")
 }
 
-/// What to make of the files.
+/// Settings for a plan.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Begins the names of all archives.
+    /// First part of the names of all archives.
     pub group: String,
-    /// Which targets are kept; code for others is dropped.
+    /// The targets to keep; code for others is dropped.
     pub selection: Selection,
-    /// How archives are named after targets.
+    /// The part of archive names that depends on targets.
     pub names: TargetNames,
-    /// Whether compressed bundles are held against their checksums. Where the files come from an
-    /// archive with checksums of its own, this would be a second time.
+    /// `Compare` checks compressed bundles against their checksums. For files from an archive that
+    /// has checksums itself, this would be a second check.
     pub checksum: Checksum,
 }
 
-/// What [`crate::execute`] will do. The order of everything follows from the input alone.
+/// The work of [`crate::execute`]. The order of all lists follows from the input alone.
 #[derive(Debug, Clone, Serialize)]
 pub struct Plan {
-    /// Begins the names of all archives.
+    /// First part of the names of all archives.
     pub group: String,
-    /// Bundles by their targets, most common set first.
+    /// The sets of targets of the bundles, most common set first.
     pub sets: Vec<TargetSet>,
-    /// The files that change, sorted by key.
+    /// The files to be changed, sorted by key.
     pub binaries: Vec<PlannedBinary>,
-    /// In the order of the sets, then by target.
-    pub archives: Vec<PlannedArchive>,
-    /// Files with GPU code that stay as they are, sorted by key.
+    /// The archives, in the order of the sets, then by target.
+    pub archives: Vec<PlannedKpack>,
+    /// Files with GPU code that stay unchanged, sorted by key.
     pub left_alone: Vec<LeftAlone>,
-    /// All targets of the files that change, whether selected or not, in numeric order.
+    /// All targets of the changed files, selected or not, in numeric order.
     pub targets: Vec<String>,
     #[serde(skip)]
     pub(crate) selection: Selection,
@@ -81,18 +82,18 @@ pub struct Plan {
     pub(crate) checksum: Checksum,
 }
 
-/// A file whose GPU code goes into archives.
+/// A file whose GPU code is moved to archives.
 #[derive(Debug, Clone, Serialize)]
 pub struct PlannedBinary {
-    /// Its path.
+    /// Path of the file.
     pub key: String,
     /// Size of the file in bytes.
     pub size: u64,
-    /// Bytes of its fat binary section.
+    /// Size of its fat binary section in bytes.
     pub section: u64,
     /// Its bundles, in the order of the section.
     pub bundles: Vec<PlannedBundle>,
-    /// For each wrapper the bundle that it points to.
+    /// For each wrapper, the index of the bundle that it points to.
     pub wrappers: Vec<usize>,
     #[serde(skip)]
     pub(crate) unit: usize,
@@ -105,65 +106,65 @@ pub struct PlannedBinary {
 pub struct PlannedBundle {
     /// Index into [`Plan::sets`].
     pub set: usize,
-    /// Code objects that go into archives.
+    /// Number of code objects that are moved to archives.
     pub code_objects: u64,
-    /// Their bytes, decompressed.
+    /// Decompressed size of these code objects in bytes.
     pub bytes: u64,
-    /// Whether the bundle is compressed in the input.
+    /// `true` if the bundle is compressed in the input.
     pub compressed: bool,
 }
 
 /// An archive that will be written.
 #[derive(Debug, Clone, Serialize)]
-pub struct PlannedArchive {
-    /// Its file name.
+pub struct PlannedKpack {
+    /// File name of the archive.
     pub name: String,
     /// Index into [`Plan::sets`].
     pub set: usize,
-    /// What stands for the target in the name: the base target, or the target with its features.
+    /// The target in the name: the base target, or the target with its features.
     pub family: String,
-    /// The targets it holds code for, with features, in numeric order.
+    /// The targets of its code objects, with features, in numeric order.
     pub targets: Vec<String>,
-    /// How many code objects it will hold.
+    /// Number of code objects.
     pub code_objects: u64,
-    /// Their bytes, before compression.
+    /// Size of the code objects in bytes, before compression.
     pub bytes: u64,
 }
 
-impl PlannedArchive {
-    /// The base target that all targets of the archive are variants of.
+impl PlannedKpack {
+    /// Returns the base target that all targets of the archive are variants of.
     pub fn base_target(&self) -> &str {
         target::base_target(&self.family)
     }
 }
 
-/// A file with GPU code that is not changed.
+/// A file with GPU code that stays unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LeftAlone {
-    /// Its path.
+    /// Path of the file.
     pub key: String,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 
-/// Why a file with GPU code is not changed.
+/// The reason why a file with GPU code stays unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// Nothing registers the code with the runtime: the program loads it by itself.
+    /// No wrapper registers the code with the runtime: the program loads it by itself.
     NoWrappers,
     /// All code is in archives already.
     AlreadySplit,
-    /// Some wrappers say that their code is in archives, others do not.
+    /// Some wrappers refer to archives, others do not.
     HalfSplit,
-    /// A wrapper points to something that is no bundle of the section.
+    /// A wrapper does not point to a bundle of the section.
     Elsewhere {
-        /// Number of the wrapper.
+        /// Index of the wrapper.
         wrapper: usize,
     },
-    /// A bundle has code, and no wrapper points to it: something else may read it.
+    /// A bundle has code, but no wrapper points to it: something else may read it.
     Unreached {
-        /// Number of the bundle.
+        /// Index of the bundle.
         bundle: usize,
     },
 }
@@ -184,7 +185,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What a fat binary is to a split: the bundle of each wrapper, or the reason to leave it alone.
+/// Returns the index of the bundle of each wrapper, or the reason why the file must stay unchanged.
 pub(crate) fn wrappers(fat: &FatBinary) -> Result<Vec<usize>, Reason> {
     if fat.wrappers.is_empty() {
         return Err(Reason::NoWrappers);
@@ -210,7 +211,7 @@ pub(crate) fn wrappers(fat: &FatBinary) -> Result<Vec<usize>, Reason> {
     }
 }
 
-/// The targets a bundle has code for.
+/// Returns the targets that a bundle has code for.
 ///
 /// # Errors
 /// Code without a target, two code objects for one target, a target that cannot be part of a file
@@ -235,12 +236,12 @@ fn bundle_targets(key: &str, index: usize, bundle: &rocwheel_kpack::Bundle) -> R
     Ok(found)
 }
 
-/// Plans the split of `units`. Files without GPU code have no place in the plan.
+/// Plans the split of `units`. Files without GPU code are not in the plan.
 ///
-/// Target sets are made before the selection is applied, so the host files do not depend on it.
+/// Target sets are formed before the selection is applied, so the host files do not depend on it.
 ///
 /// # Errors
-/// Malformed GPU code, two units with one key, or a selection that takes nothing of what is there.
+/// Malformed GPU code, two units with one key, or a selection that matches no target of the files.
 pub fn plan(units: &[Unit], options: &Options, reporter: &dyn Reporter) -> Result<Plan, Error> {
     let plan = plan_any(units, options, reporter)?;
     if plan.archives.is_empty() && !plan.targets.is_empty() {
@@ -249,13 +250,13 @@ pub fn plan(units: &[Unit], options: &Options, reporter: &dyn Reporter) -> Resul
     Ok(plan)
 }
 
-/// What is wrong with a selection that takes none of the targets that were found.
+/// Returns the error for a selection that matches none of the targets in `found`.
 pub(crate) fn nothing_selected(selection: &Selection, found: &[String]) -> Error {
     let wanted = selection.targets().unwrap_or_default().join(", ");
     Error::NothingSelected { wanted, found: found.join(", ") }
 }
 
-/// As [`plan`]; a selection may take nothing.
+/// Like [`plan`], but the selection may match nothing.
 pub(crate) fn plan_any(units: &[Unit], options: &Options, reporter: &dyn Reporter) -> Result<Plan, Error> {
     let mut order: Vec<usize> = (0..units.len()).collect();
     order.sort_by(|left, right| units[*left].key.cmp(&units[*right].key));
@@ -316,20 +317,20 @@ fn planned_bundle(bundle: &rocwheel_kpack::Bundle, selection: &Selection) -> Pla
     PlannedBundle { set: 0, code_objects, bytes, compressed: bundle.compression.is_some() }
 }
 
-/// Whether an entry goes into an archive.
+/// `true` if an entry is moved to an archive.
 pub(crate) fn is_kept(entry: &rocwheel_kpack::Entry, selection: &Selection) -> bool {
     entry.size > 0 && entry.target().is_some_and(|target| selection.takes(target))
 }
 
-/// The archives of all sets, from the bundles that were assigned to them.
-fn archives(plan: &Plan, names: TargetNames) -> Vec<PlannedArchive> {
-    let mut archives: Vec<PlannedArchive> = Vec::new();
+/// Creates the archives of all sets, from the bundles that were assigned to them.
+fn archives(plan: &Plan, names: TargetNames) -> Vec<PlannedKpack> {
+    let mut archives: Vec<PlannedKpack> = Vec::new();
     let mut places: BTreeMap<(usize, &str), usize> = BTreeMap::new();
     for (set_index, set) in plan.sets.iter().enumerate() {
         for target in set.targets.iter().filter(|target| plan.selection.takes(target)) {
             let family = names.in_file_name(target);
             let place = *places.entry((set_index, family)).or_insert_with(|| {
-                archives.push(PlannedArchive {
+                archives.push(PlannedKpack {
                     name: set.archive_name(target, names),
                     set: set_index,
                     family: family.to_owned(),
@@ -356,12 +357,13 @@ fn archives(plan: &Plan, names: TargetNames) -> Vec<PlannedArchive> {
 }
 
 impl Plan {
-    /// Which archive holds code for `target` in a set.
+    /// Returns the index of the archive that holds code for `target` in a set.
     pub(crate) fn archive_of(&self, set: usize, target: &str) -> Option<usize> {
         self.archives.iter().position(|archive| archive.set == set && archive.targets.iter().any(|held| held == target))
     }
 
-    /// Number of code objects that go into archives, and their bytes before compression.
+    /// Returns the number of code objects that are moved to archives, and their bytes before
+    /// compression.
     pub fn code(&self) -> (u64, u64) {
         let count = self.archives.iter().map(|archive| archive.code_objects).sum();
         (count, self.archives.iter().map(|archive| archive.bytes).sum())

@@ -1,11 +1,11 @@
-//! Input: files with GPU code, wheels and trees, and the GPU targets that are wanted. Output: the
-//! same without the code for other targets, and the proof, from what was written, that the wanted
-//! code is byte for byte what it was and that nothing else changed.
+//! Input: files with GPU code, wheels and trees, and the GPU targets to keep. Output: the same
+//! without the code for other targets. After writing, the result is read again to check that the
+//! kept code is byte for byte the same and that nothing else changed.
 //!
-//! What goes: entries of offload bundles in host files and alone, `.kpack` archives, files of
-//! kernel databases by the rules of [`rocwheel_rocm::database`], artifacts for one target. What
-//! stays: generic targets that cover a wanted one, portable code, files that serve all targets, and
-//! code that nothing registers, since nobody knows who reads it.
+//! Removed are entries of offload bundles in host files and in separate bundle files, entries of
+//! `.kpack` archives, files of kernel databases by the rules of [`rocwheel_rocm::database`], and
+//! artifacts for one target. Kept are generic targets that cover a kept one, portable code, files
+//! that serve all targets, and code without a wrapper, because its reader is unknown.
 
 mod check;
 mod code;
@@ -27,39 +27,39 @@ use rocwheel_wheel::WriteOptions;
 
 use crate::error::Error;
 pub use keep::Keep;
-pub use outcome::{Action, Outcome, Pruned, PrunedFile};
+pub use outcome::{Outcome, PruneAction, Pruned, PrunedFile};
 
-/// zstd's level when nothing else is asked for. Of jax_rocm7_pjrt's 29.5 MB for 27 targets, two
-/// targets take 7.1 MB at level 3, 5.6 MB at 9, in the same time, and 5.0 MB at 19, in three times
-/// as long.
+/// Default zstd level. Of jax_rocm7_pjrt's 29.5 MB for 27 targets, two targets take 7.1 MB at level
+/// 3, 5.6 MB at 9, in the same time, and 5.0 MB at 19, in three times as long.
 pub const LEVEL: i32 = 9;
 
-/// How to prune.
+/// Settings for pruning.
 pub struct Options<'a> {
-    /// What is kept.
+    /// The targets to keep.
     pub keep: Keep,
-    /// Whether plain bundles become compressed ones. Compressed bundles stay of their version.
+    /// The form in which plain bundles are compressed; `None` keeps them plain. Compressed bundles
+    /// keep their version.
     pub compress: Option<Compress>,
-    /// zstd's level for bundles that are compressed, 1 to 22; [`LEVEL`] is a good one.
+    /// zstd level for bundles that are compressed, 1 to 22. The default is [`LEVEL`].
     pub level: i32,
-    /// What happens to a file or a bundle without any wanted code.
+    /// Treatment of a file or a bundle without any code to keep.
     pub empty: Empty,
-    /// Where the result goes.
+    /// The destination of the result.
     pub destination: Destination,
-    /// Whether there is a result.
+    /// `Execute`, or `DryRun` to write nothing.
     pub run: Run,
     /// A folder for large temporary files.
     pub scratch: &'a Path,
-    /// How wheels are written.
+    /// Options for writing wheels.
     pub write: WriteOptions,
 }
 
-/// The form that plain bundles get when they are compressed.
+/// The form of plain bundles after compression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compress {
-    /// Version 2 of the `CCOB` header, as clang 17 to 19 write it.
+    /// Version 2 of the `CCOB` header, written by clang 17 to 19.
     V2,
-    /// Version 3, as ROCm 7 writes it.
+    /// Version 3, written by ROCm 7.
     V3,
 }
 
@@ -72,48 +72,51 @@ impl Compress {
     }
 }
 
-/// What happens to a file or a bundle that would have no GPU code left.
+/// Treatment of a file or a bundle that would have no GPU code left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Empty {
-    /// An error: a program that registers it would fail on the GPUs that are kept.
+    /// Fail: a program that registers the bundle would not work on the kept GPUs.
     Refuse,
-    /// It becomes a bundle of nothing.
+    /// Write a bundle without code.
     Allow,
 }
 
-/// Where the result goes.
+/// The destination of the result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Destination {
-    /// Each input under its own name into this folder, which is made.
+    /// Each input is written under its own name into this folder, which is created if needed.
     Folder(PathBuf),
-    /// The inputs are replaced, each file at once, when all of it is done and checked.
+    /// The inputs are replaced. Each file is replaced in one step, after it is complete and
+    /// checked.
     InPlace,
 }
 
-/// Whether something is written.
+/// Selects between a real run and a dry run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Run {
-    /// Yes.
+    /// Write the result.
     Execute,
-    /// No: what would stay and go is read from tables, and sizes follow from them; those of code
-    /// that would be compressed are estimated from samples.
+    /// Write nothing. The treatment of each file is read from tables, and sizes follow from them;
+    /// sizes of code that would be compressed are estimated from samples.
     DryRun,
 }
 
 /// Prunes each of `paths`: a file with GPU code, a wheel, or a directory. An input is finished,
-/// checked and in its place before the next one begins; of an input that fails nothing is left.
+/// checked and moved to its destination before the next one begins; an input that fails leaves
+/// nothing behind.
 ///
 /// # Errors
-/// See [`Error`]. Targets that were nowhere found are no error: [`Outcome::missing`] names them.
+/// See [`Error`]. Targets without any code are not an error: they are listed in
+/// [`Outcome::missing`].
 pub fn prune(paths: &[PathBuf], options: &Options<'_>, reporter: &dyn Reporter) -> Result<Outcome, Error> {
     prune_each(paths, options, reporter, |_, staged| Ok(staged.commit()?))
 }
 
-/// As [`prune`], but `finish` gets the path and the result of each input, and commits the result;
-/// its error stops everything.
+/// Like [`prune`], but `finish` receives the path and the result of each input, and commits the
+/// result; its error stops the run.
 ///
 /// # Errors
-/// As [`prune`], and those of `finish`.
+/// As for [`prune`], and those of `finish`.
 pub fn prune_each<E: From<Error>>(
     paths: &[PathBuf],
     options: &Options<'_>,

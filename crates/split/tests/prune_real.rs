@@ -1,4 +1,4 @@
-//! The ROCm wheels of PyPI, pruned to two targets. With the feature `real` only;
+//! Prunes the ROCm wheels of PyPI to two targets. Only with the feature `real`;
 //! `ROCWHEEL_REAL_WHEELS` names the folder that scripts/fetch-wheels filled.
 #![cfg(feature = "real")]
 
@@ -50,7 +50,7 @@ fn librocsparse_is_pruned_to_one_target() {
     assert!(size * 3 < outcome.before, "{size} of {}", outcome.before);
     assert_eq!((after.bundles.len(), after.wrappers.len()), (before.bundles.len(), before.wrappers.len()));
     assert!(before.bundles.len() > 100);
-    // Variants of the target, bundle by bundle.
+    // Compares the variants of the target, bundle by bundle.
     let count = |fat: &rocwheel_kpack::FatBinary, all: bool| -> Vec<Vec<(String, u64)>> {
         let wanted =
             |entry: &&rocwheel_kpack::Entry| entry.target().is_some_and(|target| all || target.starts_with("gfx90a"));
@@ -67,7 +67,7 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("folder")
 }
 
-/// The files below a folder.
+/// Returns the files below a folder.
 fn walk(folder: &std::path::Path) -> Vec<PathBuf> {
     let entries = walkdir::WalkDir::new(folder).into_iter().map(|entry| entry.expect("entry"));
     entries.filter(|entry| entry.file_type().is_file()).map(walkdir::DirEntry::into_path).collect()

@@ -1,5 +1,5 @@
-//! Input: one bundle of a file, some entries of an archive, or a code object. Output: what is in it
-//! and what is wrong.
+//! Input: one bundle of a file, some entries of an archive, or a code object. Output: its code
+//! objects and findings.
 
 use positioned_io::ReadAt;
 use rocwheel_content::sha256_at;
@@ -12,9 +12,9 @@ use rocwheel_wheel::FileDigest;
 
 use crate::open::{ENTRIES, Shared, Window};
 use crate::source::Unit;
-use crate::{Code, Finding, Found, Kernels, Kind, Options, Subject};
+use crate::{CodeFormat, Finding, Found, Kernels, Kind, Options, Subject};
 
-/// What one unit of work came to.
+/// The result of one unit of work.
 pub(crate) struct Part {
     pub(crate) file: Shared,
     pub(crate) is_last: bool,
@@ -47,7 +47,7 @@ struct Examiner<'a> {
     findings: Vec<Finding>,
 }
 
-/// What is known of a code object before it is read.
+/// The facts about a code object that are known before it is read.
 #[derive(Default)]
 struct Place {
     declared: Option<String>,
@@ -58,7 +58,7 @@ struct Place {
 }
 
 impl Place {
-    /// For messages.
+    /// A description for messages.
     fn name(&self) -> String {
         let target = self.declared.as_deref().unwrap_or("its target").escape_debug();
         match (&self.bundle, &self.entry) {
@@ -81,7 +81,7 @@ impl Examiner<'_> {
             stored,
         };
         if bundle.compression.is_none() {
-            // Headers and notes are enough, and they are a thousandth of it.
+            // Headers and notes are enough; they are about a thousandth of the code.
             for entry in with_code {
                 let start = file.section.start.saturating_add(bundle.offset).saturating_add(entry.offset);
                 let range = start..start.saturating_add(entry.size).min(file.section.end).max(start);
@@ -96,13 +96,14 @@ impl Examiner<'_> {
             if entry.target().is_none() {
                 return Ok(());
             }
-            // Shares of what is compressed together; taken between two sums, so that they add up.
+            // Each target gets a share of the compressed bytes. A share is the difference between
+            // two running sums, so all shares add up to the whole.
             let before = share(bundle.length, seen, total);
             seen = seen.saturating_add(entry.size);
             let stored = share(bundle.length, seen, total) - before;
             self.code(&bytes, place(entry, stored))
         })?;
-        // As the entry table has them, which is the order of plain bundles too.
+        // The order of the entry table, which plain bundles use too.
         let order = |found: &Found| with_code.iter().position(|entry| entry.target() == Some(&found.target));
         self.code_objects.sort_by_key(order);
         Ok(())
@@ -140,7 +141,8 @@ impl Examiner<'_> {
         Ok(())
     }
 
-    /// Takes up one code object. Trouble with it is a finding; the others are read all the same.
+    /// Examines one code object. An error becomes a finding and does not stop the others from being
+    /// read.
     fn code(&mut self, reader: &dyn ReadAt, place: Place) -> Result<(), Error> {
         if place.declared.as_ref().is_some_and(|target| !self.options.wants(target)) {
             return Ok(());
@@ -155,7 +157,7 @@ impl Examiner<'_> {
             }
         };
         let code = match &read {
-            Some(_) => Code::Elf,
+            Some(_) => CodeFormat::Elf,
             None => self.other_code(reader, &place)?,
         };
         let own_target = read.as_ref().map(|read| read.target.clone());
@@ -193,23 +195,23 @@ impl Examiner<'_> {
         Ok(())
     }
 
-    /// What an entry holds that is no AMDGPU ELF file.
-    fn other_code(&mut self, reader: &dyn ReadAt, place: &Place) -> Result<Code, Error> {
+    /// The kind of an entry that is not an AMDGPU ELF file.
+    fn other_code(&mut self, reader: &dyn ReadAt, place: &Place) -> Result<CodeFormat, Error> {
         let mut start = [0; 4];
         let count = reader.read_at(0, &mut start).map_err(|source| Error::ReadCodeObject { offset: 0, source })?;
         Ok(match &start[..count] {
-            start if is_bitcode(start) => Code::Bitcode,
-            start if is_spirv(start) => Code::SpirV,
-            // A broken one was told of already.
+            start if is_bitcode(start) => CodeFormat::Bitcode,
+            start if is_spirv(start) => CodeFormat::SpirV,
+            // A broken ELF file has been reported already.
             [0x7f, b'E', b'L', b'F']
                 if self.findings.last().is_some_and(|last| last.message.starts_with(&place.name())) =>
             {
-                Code::Unknown
+                CodeFormat::Unknown
             }
             start => {
                 let message = format!("{} is no code object: it starts with `{}`", place.name(), start.escape_ascii());
                 self.findings.push(Finding::fault(Subject::Code, message));
-                Code::Unknown
+                CodeFormat::Unknown
             }
         })
     }
@@ -244,7 +246,7 @@ impl Examiner<'_> {
     }
 }
 
-/// The part of `length` that `seen` of `total` make up.
+/// The part of `length` that corresponds to `seen` out of `total`.
 fn share(length: u64, seen: u64, total: u64) -> u64 {
     if total == 0 { 0 } else { (u128::from(length) * u128::from(seen) / u128::from(total)) as u64 }
 }

@@ -1,12 +1,10 @@
 //! Input: paths of files and folders of any kind. Output: every piece of GPU code in them, file by
-//! file: what it is for, how large it is, which kernels it has, where it lies, and what is wrong
-//! with it.
+//! file: its target, size, kernels and position, and the problems with it.
 //!
-//! What a file is, its first bytes decide, never its name. Host programs and libraries, code
-//! objects, offload bundles and `.kpack` archives are read where they are, in folders, in wheels
-//! and other ZIP files, and in tar archives. Files are opened one after the other; their bundles
-
-//! are read in parallel and handed over in order.
+//! The first bytes of a file determine its type, never its name. Host programs and libraries, code
+//! objects, offload bundles and `.kpack` archives are read in folders, in wheels and other ZIP
+//! files, and in tar archives. Files are opened one after the other; their bundles are read in
+//! parallel and handed over in order.
 
 mod examine;
 mod open;
@@ -30,28 +28,27 @@ use open::Open;
 pub use open::{CUDA, WINDOWS_CUDA};
 use source::{Pause, Sources, Unit};
 
-/// What is wanted.
+/// Options of a survey.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Folder for what has to be unpacked to be read: members of wheels and tar archives of more
-    /// than 64 MiB. The files have no name there, so nothing is left behind.
+    /// Folder for data that must be unpacked before it can be read: members of wheels and tar
+    /// archives of more than 64 MiB. The files are unnamed, so nothing is left behind.
     pub scratch: PathBuf,
-    /// Only code for these targets; a target without features stands for its variants too. `None`:
-    /// all.
+    /// Report only code for these targets; a target without features includes its variants. `None`
+    /// reports all targets.
     pub targets: Option<BTreeSet<String>>,
-    /// Whether kernels are listed or only counted. A large library has a hundred thousand.
+    /// List the kernels or only count them. A large library has a hundred thousand.
     pub kernels: Kernels,
-    /// Whether all bytes of code objects are read, for [`Found::digest`]; otherwise headers and
-    /// notes are.
+    /// Read all bytes of code objects for [`Found::digest`], or only headers and notes.
     pub digest: FileDigest,
 }
 
-/// What is kept of the kernels.
+/// The amount of information about kernels that is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kernels {
-    /// How many there are.
+    /// The number of kernels.
     Counted,
-    /// All of them.
+    /// The kernels themselves.
     Listed,
 }
 
@@ -61,12 +58,12 @@ impl Options {
     }
 }
 
-/// Where a file is.
+/// The position of a file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Location {
     /// The file on disk.
     pub path: PathBuf,
-    /// The member, when that file is an archive.
+    /// The name of the member, if that file is an archive.
     pub member: Option<String>,
 }
 
@@ -80,7 +77,7 @@ impl fmt::Display for Location {
     }
 }
 
-/// What a file is, by its first bytes.
+/// The type of a file, by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A Linux program, library or object file.
@@ -93,12 +90,12 @@ pub enum Kind {
     Bundle,
     /// A `.kpack` archive.
     Kpack,
-    /// Something else, which has no GPU code.
+    /// Any other file; it has no GPU code.
     Other,
 }
 
 impl Kind {
-    /// A word for listings.
+    /// The name in listings.
     pub fn name(self) -> &'static str {
         match self {
             Self::Elf => "elf",
@@ -114,31 +111,32 @@ impl Kind {
 /// One file and the GPU code in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Surveyed {
-    /// Where it is.
+    /// The path, and the member for a file in an archive.
     pub location: Location,
-    /// What it is.
+    /// The type of the file.
     pub kind: Kind,
-    /// Bytes of the file, unpacked.
+    /// Size of the unpacked file in bytes.
     pub size: u64,
-    /// Bytes it takes in the archive it is a member of.
+    /// Size in the archive in bytes; `None` for a file that is not a member of an archive.
     pub packed: Option<u64>,
-    /// Wrappers, which register the code with the runtime.
+    /// Number of wrappers, which register the code with the runtime.
     pub wrappers: usize,
     /// The bundles, in the order of the file.
     pub bundles: Vec<BundleSummary>,
-    /// Where the code of a split file went.
+    /// The markers that name the archives with the code of a split file.
     pub markers: Vec<Marker>,
     /// The code objects, by bundle, then in the order of the bundle; those of an archive by name,
     /// index and target.
     pub code_objects: Vec<Found>,
-    /// Whether it has code for NVIDIA's GPUs, which is not looked into.
+    /// `true` if the file also has code for NVIDIA's GPUs, which is not examined.
     pub has_cuda: bool,
-    /// What is wrong with it, and what is worth knowing.
+    /// Problems of the file, and facts worth knowing.
     pub findings: Vec<Finding>,
 }
 
 impl Surveyed {
-    /// Whether it holds GPU code, held some before it was split, or should hold some.
+    /// `true` if the file contains GPU code, contained some before it was split, or should contain
+    /// some.
     pub fn is_of_interest(&self) -> bool {
         !self.code_objects.is_empty()
             || !self.bundles.is_empty()
@@ -150,13 +148,13 @@ impl Surveyed {
 /// One bundle of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BundleSummary {
-    /// First byte in the file.
+    /// Offset of the first byte in the file.
     pub offset: u64,
-    /// Bytes in the file, without padding.
+    /// Size in the file in bytes, without padding.
     pub length: u64,
-    /// How it is compressed.
+    /// The compression; `None` for a plain bundle.
     pub compression: Option<Compression>,
-    /// The numbers of the wrappers that reach it: one, or several when translation units were
+    /// The numbers of the wrappers that refer to it: one, or several if translation units were
     /// linked for the device (`-fgpu-rdc`).
     pub wrappers: Vec<usize>,
 }
@@ -164,48 +162,48 @@ pub struct BundleSummary {
 /// One code object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// What it is for, as its bundle or archive says, else by its own header.
+    /// The target that its bundle or archive declares, else the one in its own header.
     pub target: String,
-    /// What it is for by its own header.
+    /// The target in its own header.
     pub own_target: Option<TargetId>,
     /// The number of its bundle in the file.
     pub bundle: Option<usize>,
-    /// The text under which an archive has it: `lib/librocblas.so.4#0`.
+    /// The name in an archive: `lib/librocblas.so.4#0`.
     pub entry: Option<String>,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Bytes it takes in the file. Those of a compressed bundle are shared out among its code
-    /// objects by their size.
+    /// Bytes that it occupies in the file. The bytes of a compressed bundle are divided among its
+    /// code objects in proportion to their size.
     pub stored: u64,
-    /// The SHA-256 of the bytes, if it was asked for.
+    /// The SHA-256 of the bytes; `None` if it was not requested.
     pub digest: Option<Digest>,
-    /// What the bytes are.
-    pub code: Code,
+    /// The type of the bytes.
+    pub code: CodeFormat,
     /// The code object version, 2 to 6.
     pub version: Option<u8>,
-    /// Where the kernels come from.
+    /// The source of the list of kernels.
     pub metadata: Metadata,
-    /// How many kernels it has.
+    /// Number of kernels.
     pub kernel_count: u64,
-    /// The kernels, if they were asked for.
+    /// The kernels; empty if they were not requested.
     pub kernels: Vec<Kernel>,
 }
 
-/// What the bytes of an entry are.
+/// The type of an entry's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Code {
-    /// Code for one target.
+pub enum CodeFormat {
+    /// An ELF file with code for one target.
     Elf,
-    /// LLVM bitcode, from which a device linker makes code.
+    /// LLVM bitcode, which a device linker compiles.
     Bitcode,
     /// SPIR-V, which the runtime compiles.
     SpirV,
-    /// None of these.
+    /// Any other bytes.
     Unknown,
 }
 
-impl Code {
-    /// A word for listings.
+impl CodeFormat {
+    /// The name in listings.
     pub fn name(self) -> &'static str {
         match self {
             Self::Elf => "elf",
@@ -216,36 +214,36 @@ impl Code {
     }
 }
 
-/// Something about a file that is to be said.
+/// A message about a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// What it is about.
+    /// The subject of the message.
     pub subject: Subject,
-    /// Whether something is wrong.
+    /// The severity.
     pub weight: Weight,
-    /// One sentence, without the file.
+    /// One sentence that does not name the file.
     pub message: String,
 }
 
-/// What a finding is about.
+/// The subjects of findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
     /// The file, or a part of it, cannot be read.
     Unreadable,
-    /// A code object is for another target than its bundle or archive says.
+    /// A code object is for a different target than its bundle or archive declares.
     Target,
-    /// An entry is no code.
+    /// An entry is not code.
     Code,
     /// The metadata note.
     Metadata,
-    /// A wrapper that reaches nothing, or code that no wrapper reaches.
+    /// A wrapper that refers to no bundle, or a bundle without a wrapper.
     Wrapper,
-    /// A file that was not looked into.
+    /// A file that was not examined.
     Skipped,
 }
 
 impl Subject {
-    /// A word for listings.
+    /// The name in listings.
     pub fn name(self) -> &'static str {
         match self {
             Self::Unreadable => "unreadable",
@@ -258,12 +256,12 @@ impl Subject {
     }
 }
 
-/// How much a finding weighs.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Weight {
-    /// Worth knowing.
+    /// Worth knowing, but not a problem.
     Note,
-    /// Something is wrong with the file.
+    /// A problem of the file.
     Fault,
 }
 
@@ -282,7 +280,7 @@ impl Finding {
         let mut cause = error.source();
         while let Some(source) = cause {
             let text = source.to_string();
-            // A transparent error repeats its source.
+            // The message of a transparent error already ends with that of its source.
             if !message.ends_with(&text) {
                 message = format!("{message}: {text}");
             }
@@ -292,11 +290,10 @@ impl Finding {
     }
 }
 
-/// What one file of `size` bytes is and has, for those who have it open. Archives other than
-/// `.kpack` are not looked into.
+/// Surveys one open file of `size` bytes. Archives other than `.kpack` are not searched.
 ///
 /// # Errors
-/// [`Error::Io`] when the first bytes cannot be read. All other trouble is one of its findings.
+/// [`Error::Io`] if the first bytes cannot be read. Any other problem becomes a finding.
 pub fn survey_file(location: Location, reader: Reader, size: u64, options: &Options) -> Result<Surveyed, Error> {
     let mut start = vec![0; open::START.min(usize::try_from(size).unwrap_or(open::START))];
     let failed = |source| Error::Io { what: "the first bytes", source };
@@ -315,13 +312,13 @@ pub fn survey_file(location: Location, reader: Reader, size: u64, options: &Opti
     Ok(surveyed)
 }
 
-/// Looks through `paths` in their order, folders sorted and without following links, and hands
-/// every file to `each`, in an order that does not depend on the number of threads.
+/// Surveys `paths` in order, folders sorted by name and without following links. Passes every file
+/// to `each`, in an order that does not depend on the number of threads.
 ///
-/// Trouble with a file is one of its findings and does not stop the survey.
+/// A problem with a file becomes a finding and does not stop the survey.
 ///
 /// # Errors
-/// Those of `each`, and [`Error::Interrupted`].
+/// The errors of `each`, and [`Error::Interrupted`].
 pub fn survey<E: From<Error> + Send>(
     paths: &[PathBuf],
     options: &Options,
@@ -349,7 +346,7 @@ pub fn survey<E: From<Error> + Send>(
         rocwheel_pipeline::ordered(&mut sources, work, &mut hand_over)?;
         match sources.resume() {
             None => break,
-            // Memory is free again.
+            // All results so far have been handed over, so the memory is free again.
             Some(Pause::Full) => {}
             Some(Pause::Tar(file)) => {
                 source::for_each_tar_member(&file, options, &mut |member: Open| {

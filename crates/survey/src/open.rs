@@ -1,5 +1,4 @@
-//! Input: a file's bytes at random access. Output: what it is, and the tables of what GPU code it
-//! has.
+//! Input: a file's bytes at random access. Output: its type, and the tables of its GPU code.
 
 use std::io;
 use std::ops::Range;
@@ -17,15 +16,16 @@ use rocwheel_kpack::{Error, code_object};
 
 use crate::{BundleSummary, Finding, Kind, Location, Subject, Surveyed};
 
-/// Bytes that tell what a file is: a tar archive says so only at 257.
+/// Number of first bytes that are needed to recognise a file. The magic of a tar archive is at
+/// offset 257.
 pub(crate) const START: usize = 512;
 
-/// The section of a library with code for NVIDIA's GPUs.
+/// The section of an ELF file with code for NVIDIA's GPUs.
 pub const CUDA: &str = ".nv_fatbin";
-/// The same in a PE file, where a name has eight characters at most.
+/// The same section of a PE file, where names have at most eight characters.
 pub const WINDOWS_CUDA: &str = ".nv_fatb";
 
-/// What the first bytes say.
+/// The apparent type of a file, by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Looks {
     /// ELF or PE.
@@ -34,12 +34,12 @@ pub(crate) enum Looks {
     Bundle,
     Kpack,
     Zip,
-    /// A tar archive, compressed or not: perhaps, for compressed ones.
+    /// A tar archive. If the file is compressed this is only a guess.
     Tar(Packing),
     Other,
 }
 
-/// How a tar archive is compressed.
+/// The compression of a tar archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Packing {
     None,
@@ -70,14 +70,14 @@ pub(crate) fn looks(start: &[u8]) -> Looks {
     .unwrap_or(if tar { Looks::Tar(Packing::None) } else { Looks::Other })
 }
 
-/// A file to be surveyed, with its tables read.
+/// A file that will be surveyed. Its tables have been read.
 pub(crate) struct Open {
     pub(crate) location: Location,
     pub(crate) kind: Kind,
     pub(crate) size: u64,
     pub(crate) packed: Option<u64>,
     pub(crate) reader: Reader,
-    /// The file bytes that bundles' offsets count from.
+    /// The range of the file that bundle offsets are relative to.
     pub(crate) section: Range<u64>,
     pub(crate) bundles: Vec<Bundle>,
     pub(crate) archive: Option<Archive>,
@@ -89,7 +89,7 @@ pub(crate) struct Open {
 }
 
 impl Open {
-    /// A file about which there is nothing to read, only something to say.
+    /// A file that has nothing to read, only findings.
     pub(crate) fn only(location: Location, size: u64, findings: Vec<Finding>) -> Self {
         Self {
             location,
@@ -108,7 +108,7 @@ impl Open {
         }
     }
 
-    /// Reads the tables. A broken file is one with a finding.
+    /// Reads the tables. For a broken file the result contains a finding.
     pub(crate) fn read(location: Location, size: u64, looks: Looks, reader: Reader) -> Self {
         let mut file = Self { reader, ..Self::only(location, size, Vec::new()) };
         let expected = [("whl", Looks::Zip, "wheel"), ("kpack", Looks::Kpack, "kpack archive")];
@@ -174,7 +174,7 @@ impl Open {
         Ok(())
     }
 
-    /// A host file without a section of AMD's GPU code.
+    /// Examines a host file without a section for AMD's GPU code.
     fn read_without_code(&mut self) -> Result<(), Error> {
         if rocwheel_elf::is_pe(&self.reader)? {
             let pe = Pe::read(&self.reader)?;
@@ -228,13 +228,13 @@ impl Open {
         self.summaries = self.bundles.iter().map(summary).collect();
     }
 
-    /// How many units of work it is; at least one, so that every file is handed over.
+    /// Number of work units; at least one, so that every file is handed over.
     pub(crate) fn parts(&self) -> usize {
         let entries = self.archive.as_ref().map_or(0, |archive| archive.entries().len().div_ceil(ENTRIES));
         self.bundles.len().max(entries).max(1)
     }
 
-    /// What is known before any code object is read.
+    /// The facts that are known before any code object is read.
     pub(crate) fn surveyed(&self) -> Surveyed {
         Surveyed {
             location: self.location.clone(),
@@ -251,10 +251,10 @@ impl Open {
     }
 }
 
-/// Entries of an archive that are one unit of work.
+/// Number of entries of an archive in one unit of work.
 pub(crate) const ENTRIES: usize = 16;
 
-/// A part of a file, as a file.
+/// Makes a part of a file readable as a file.
 pub(crate) struct Window<'a> {
     pub(crate) reader: &'a dyn ReadAt,
     pub(crate) range: Range<u64>,
@@ -268,5 +268,5 @@ impl ReadAt for Window<'_> {
     }
 }
 
-/// A file and the number of a part of it.
+/// An open file, shared by its units of work.
 pub(crate) type Shared = Arc<Open>;

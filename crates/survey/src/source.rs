@@ -1,5 +1,5 @@
-//! Input: paths. Output: units of work, file by file: folders are walked, ZIP files and tar
-//! archives looked into.
+//! Input: paths. Output: units of work, file by file. Folders are walked; ZIP files and tar
+//! archives are searched.
 
 use std::collections::VecDeque;
 use std::io::{self, BufReader, Read, Write};
@@ -14,21 +14,22 @@ use walkdir::WalkDir;
 use crate::open::{Looks, Open, Packing, START, Shared, Window, looks};
 use crate::{Finding, Location, Options, Subject};
 
-/// Bytes of unpacked members that may be in memory at once before the next file is opened.
+/// Limit of the bytes of unpacked members in memory; the next file is not opened before they are
+/// freed.
 const HELD: u64 = 64 << 20;
-/// Members of tar archives of up to so many bytes are unpacked in memory.
+/// Members of tar archives of up to this many bytes are unpacked in memory.
 const IN_MEMORY: u64 = 64 << 20;
-/// Bytes read at once from an archive.
+/// Number of bytes that are read from an archive at once.
 const WINDOW: usize = 1 << 18;
-/// What the decoder of xz may use, in bytes; level 9 needs 65 MiB.
+/// Memory limit of the xz decoder in bytes; level 9 needs 65 MiB.
 const XZ_MEMORY: u64 = 256 << 20;
 
-/// A part of a file that is examined alone.
+/// A part of a file that is examined independently.
 pub(crate) struct Unit {
     pub(crate) file: Shared,
     /// The number of the bundle, or of the group of entries.
     pub(crate) number: usize,
-    /// Whether the file is complete with it.
+    /// `true` if it is the last unit of its file.
     pub(crate) is_last: bool,
 }
 
@@ -39,15 +40,14 @@ pub(crate) fn units(file: Open) -> VecDeque<Unit> {
     (0..parts).map(|number| Unit { file: Arc::clone(&file), number, is_last: number + 1 == parts }).collect()
 }
 
-/// Why the units ended before all was looked at.
+/// The reason for an early end of the units.
 pub(crate) enum Pause {
-    /// Enough is in memory.
+    /// The memory limit is reached.
     Full,
-    /// A tar archive, which is read front to back.
+    /// A tar archive, which must be read from front to back.
     Tar(Tarball),
 }
 
-/// A tar archive.
 pub(crate) struct Tarball {
     location: Location,
     size: u64,
@@ -55,14 +55,15 @@ pub(crate) struct Tarball {
     reader: Reader,
 }
 
-/// What is still to be looked at, the innermost last.
+/// Sources that still have to be read, the innermost last.
 enum Feeder<'a> {
     Paths(std::iter::Cloned<std::slice::Iter<'a, PathBuf>>),
     Folder(walkdir::IntoIter),
     Zip { path: PathBuf, zip: ZipFile, members: std::vec::IntoIter<Listed> },
 }
 
-/// The units of all paths. Ends at a [`Pause`] and goes on after [`Sources::resume`].
+/// The units of all paths. The iterator ends at a [`Pause`]; after [`Sources::resume`] it
+/// continues.
 pub(crate) struct Sources<'a> {
     options: &'a Options,
     feeders: Vec<Feeder<'a>>,
@@ -77,7 +78,7 @@ impl<'a> Sources<'a> {
         Self { options, feeders, ready: VecDeque::new(), held: 0, pause: None }
     }
 
-    /// Why it ended; `None` when all is done.
+    /// The reason why it ended; `None` if all units have been returned.
     pub(crate) fn resume(&mut self) -> Option<Pause> {
         self.held = 0;
         self.pause.take()
@@ -91,7 +92,7 @@ impl<'a> Sources<'a> {
         self.add(Open::only(location, size, vec![finding]));
     }
 
-    /// Opens what comes next; `false` when nothing does.
+    /// Opens the next source; `false` if there is none.
     fn feed(&mut self) -> bool {
         let Some(feeder) = self.feeders.last_mut() else {
             return false;
@@ -103,7 +104,8 @@ impl<'a> Sources<'a> {
             },
             Feeder::Folder(walk) => match walk.next() {
                 Some(Ok(entry)) if entry.file_type().is_file() => self.file(entry.into_path()),
-                // Links are looked at where they lead, devices and sockets not at all.
+                // Links are not followed, because their target is surveyed at its own path. Devices
+                // and sockets are ignored.
                 Some(Ok(_)) => {}
                 Some(Err(error)) => {
                     let path = error.path().unwrap_or(Path::new("")).to_owned();
@@ -128,7 +130,7 @@ impl<'a> Sources<'a> {
         true
     }
 
-    /// A path that the user named: a folder, a file, or a link to one.
+    /// Adds a path that the user named: a folder, a file, or a link to one.
     fn path(&mut self, path: PathBuf) {
         match fs_err::metadata(&path) {
             Ok(metadata) if metadata.is_dir() => {
@@ -210,8 +212,8 @@ impl Iterator for Sources<'_> {
     }
 }
 
-/// What a member is, and its bytes if it is of interest: most members of a wheel are not, and stay
-/// packed.
+/// Recognises a member, and unpacks it only if it can contain GPU code. Most members of a wheel
+/// cannot.
 fn open_member(zip: &ZipFile, member: &Listed, scratch: &Path) -> Result<(Looks, Reader), rocwheel_wheel::Error> {
     let looks = looks(&zip.start(member, START)?);
     let reader = match looks {
@@ -221,8 +223,8 @@ fn open_member(zip: &ZipFile, member: &Listed, scratch: &Path) -> Result<(Looks,
     Ok((looks, reader))
 }
 
-/// Calls `each` for every member of interest and once for the archive itself if something is wrong
-/// with it.
+/// Calls `each` for every member that can contain GPU code, and once for the archive itself if it
+/// has a problem.
 pub(crate) fn for_each_tar_member<E>(
     tarball: &Tarball,
     options: &Options,
@@ -243,7 +245,7 @@ pub(crate) fn for_each_tar_member<E>(
     let location = tarball.location.clone();
     match ended {
         Ok(()) => Ok(()),
-        // A compressed file that is no tar archive has no GPU code that anybody could load.
+        // A compressed file that is not a tar archive has no GPU code that a program could load.
         Err(_) if count == 0 && tarball.packing != Packing::None => {
             each(Open::only(location, tarball.size, Vec::new()))
         }
@@ -295,7 +297,7 @@ fn walk_tar(tarball: &Tarball, options: &Options, each: &mut dyn FnMut(Open) -> 
     Ok(())
 }
 
-/// Random access to the `size` bytes that are `start` and what follows it.
+/// Random access to `size` bytes: `start` and the bytes that follow it in `rest`.
 fn spool(start: Vec<u8>, rest: &mut impl Read, size: u64, scratch: &Path) -> io::Result<Reader> {
     let mut bytes = start;
     if size <= IN_MEMORY {
@@ -312,7 +314,7 @@ fn unreadable(error: &io::Error) -> Finding {
     Finding::fault(Subject::Unreadable, format!("it cannot be read: {}", plain(error)))
 }
 
-/// The system's reason without what `fs_err` puts in front of it: the finding has the path already.
+/// The system's reason without the prefix that `fs_err` adds: the finding already names the path.
 fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     text.rsplit_once("`: ").map_or(text.as_str(), |(_, reason)| reason).to_owned()

@@ -1,5 +1,4 @@
-//! The same code objects in every kind of file, and what is said about files that lie or are
-//! broken.
+//! The same code objects in every kind of file, and the findings for broken or inconsistent files.
 
 #![allow(clippy::unwrap_used, reason = "a test file")]
 
@@ -12,7 +11,7 @@ use std::sync::LazyLock;
 use rocwheel_kpack::bundle::{self, Form, Method, Part};
 use rocwheel_kpack::{ArchiveWriter, Blob, Error, FatBinary, Scheme};
 use rocwheel_report::{Reporter, Silent, Unit};
-use rocwheel_survey::{self as survey, Code, Kernels, Kind, Options, Subject, Surveyed, Weight};
+use rocwheel_survey::{self as survey, CodeFormat, Kernels, Kind, Options, Subject, Surveyed, Weight};
 use rocwheel_testing::gpu::{Gpu, Link, Unit as Source};
 use rocwheel_wheel::FileDigest;
 
@@ -45,7 +44,6 @@ fn library<'a>(name: &'a str, units: &[(&'a str, &'a [&'a str])], compile: &'a [
     Link { name, units: units.leak(), compile, link: &["-shared"] }
 }
 
-/// A folder of its own in the workshop.
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
@@ -73,7 +71,7 @@ fn look_for(paths: &[&Path], targets: Option<&[&str]>) -> Vec<Surveyed> {
     files
 }
 
-/// The one file with code.
+/// The only file with code.
 fn only(files: Vec<Surveyed>) -> Surveyed {
     let mut files: Vec<Surveyed> = files.into_iter().filter(Surveyed::is_of_interest).collect();
     assert_eq!(files.len(), 1, "{files:#?}");
@@ -85,7 +83,7 @@ fn faults(file: &Surveyed) -> Vec<(Subject, &str)> {
     faults.map(|finding| (finding.subject, finding.message.as_str())).collect()
 }
 
-/// Insists that the file has the library's three code objects and nothing wrong with it.
+/// Asserts that the file has the library's three code objects and no findings.
 fn assert_whole(file: &Surveyed) {
     assert_eq!(file.findings, [], "{file:#?}");
     let mut found: Vec<_> = file
@@ -96,7 +94,7 @@ fn assert_whole(file: &Surveyed) {
             let names: Vec<&str> = found.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
             assert_eq!((found.kernel_count, names), (1, vec!["_Z5scalePff"]));
             assert!(found.kernels[0].vgpr.is_some());
-            assert_eq!(found.code, Code::Elf);
+            assert_eq!(found.code, CodeFormat::Elf);
             (found.target.clone(), found.size)
         })
         .collect();
@@ -134,7 +132,7 @@ fn python(script: &str, arguments: &[&Path]) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// As rocm-kpack's `pack_tree` names its entries.
+/// The entries have the names that rocm-kpack's `pack_tree` gives them.
 #[test]
 fn entries_without_an_index_are_listed_with_a_warning() {
     let folder = tempfile::tempdir().unwrap();
@@ -205,7 +203,7 @@ fn units_with_other_targets_have_bundles_of_their_own() {
 #[test]
 fn every_file_format_is_known_by_its_bytes() {
     let folder = folder();
-    // Nothing in the name tells.
+    // The name does not reveal the type.
     let path = folder.path().join("file");
     for (target, bytes) in &WORKSHOP.code {
         fs_err::write(&path, bytes).unwrap();
@@ -266,7 +264,7 @@ fn archives_are_read_in_place() {
         assert_whole(&file);
         assert_eq!(file.location.member.as_deref(), Some("./library.so"));
     }
-    // A tar archive in a ZIP file is looked into, a ZIP file in one is not.
+    // A tar archive in a ZIP file is searched, a ZIP file in a ZIP file is not.
     let outer = folder.path().join("outer");
     let script = "import sys, zipfile\nwith zipfile.ZipFile(sys.argv[1], 'w') as z:\n z.write(sys.argv[2], 'x.tar')\n";
     python(script, &[&outer, &path]);
@@ -303,7 +301,7 @@ fn folders_are_walked_in_order_without_following_links() {
     let names: Vec<_> = files.iter().map(|file| file.location.path.strip_prefix(folder.path()).unwrap()).collect();
     assert_eq!(names, [Path::new("a/library.so"), Path::new("b/library.so"), Path::new("c.so")]);
     files.iter().for_each(assert_whole);
-    // A link that the user names is meant.
+    // A link that the user names is followed.
     assert_whole(&only(look(&[&folder.path().join("d.so")])));
 }
 
@@ -354,7 +352,7 @@ fn a_bundle_that_lies_about_a_target_is_found_out() {
         ("gfx90a:sramecc+:xnack+", "gfx90a:xnack+", true),
         ("gfx942:xnack+", "gfx942", true),
         ("gfx942:nonsense+", "gfx942", true),
-        // There is no flag for it.
+        // `e_flags` has no flag for it.
         ("gfx1100-strict", "gfx1100", false),
     ] {
         write_bundle(&path, Form::Plain, &[(declared, code(own))]);
@@ -363,7 +361,7 @@ fn a_bundle_that_lies_about_a_target_is_found_out() {
     }
     let entries = [("gfx942", code("gfx1100")), ("gfx1100", code("gfx1100"))];
     write_archive(&path, Scheme::None, &["gfx942", "gfx1100"], &entries);
-    // The list of targets gets another one of the same length.
+    // A target in the list gets another name of the same length.
     let mut bytes = fs_err::read(&path).unwrap();
     let find = |bytes: &[u8], text: &[u8]| bytes.windows(text.len()).position(|window| window == text).unwrap();
     let list = find(&bytes, b"gfx_arches");
@@ -402,8 +400,8 @@ fn bitcode_is_code_and_nonsense_is_not() {
     ];
     write_bundle(&path, Form::Plain, &parts);
     let file = only(look(&[&path]));
-    let code: Vec<Code> = file.code_objects.iter().map(|found| found.code).collect();
-    assert_eq!(code, [Code::Bitcode, Code::SpirV, Code::Unknown, Code::Unknown]);
+    let code: Vec<CodeFormat> = file.code_objects.iter().map(|found| found.code).collect();
+    assert_eq!(code, [CodeFormat::Bitcode, CodeFormat::SpirV, CodeFormat::Unknown, CodeFormat::Unknown]);
     let expected = [
         (Subject::Code, "the code for `gfx942` in bundle 0 is no code object: it starts with `nons`"),
         (

@@ -1,9 +1,9 @@
-//! Input: a question to the operating system that the standard library has no word for, or another
-//! word on each system. Output: the answer, under one name.
+//! Input: a question to the operating system that the standard library does not answer, or answers
+//! with a different function on each system. Output: the answer, from one function for all systems.
 //!
-//! Links, modes, locks, files without names, replacing a file, groups of processes and their end,
-//! limits. No other crate uses `std::os::unix` or `rustix`: clippy.toml and a test see to that.
-//! What is different on each system is in a module named after it.
+//! Links, modes, locks, unnamed files, replacing a file, process groups and how to end them,
+//! limits. No other crate uses `std::os::unix` or `rustix`; clippy.toml and a test enforce that.
+//! Code that differs between systems is in a module named after the system.
 
 mod lock;
 mod program;

@@ -18,24 +18,24 @@ use crate::is_same_file;
 pub struct Lock(fs_err::File);
 
 impl Lock {
-    /// Locks the file at `path` for its holder alone, and creates it where it is missing; `None`
-    /// when another holder has it.
+    /// Takes an exclusive lock on the file at `path` and creates the file if it is missing; `None`
+    /// if another holder has a lock.
     ///
     /// # Errors
-    /// A file that cannot be created, and a file system without locks.
+    /// A file that cannot be created; a file system without locks.
     pub fn at(path: &Path) -> io::Result<Option<Self>> {
         loop {
             let file = fs_err::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
             match Self::try_exclusive(file)? {
-                // The holder before may have removed the file between opening and locking: nobody
-                // would see a lock on it.
+                // The previous holder may have removed the file between our opening and locking it.
+                // A lock on the removed file would exclude no one.
                 Some(lock) if !is_same_file(&lock, path) => {}
                 answer => return Ok(answer),
             }
         }
     }
 
-    /// Locks a file for its holder alone; `None` when another holder has it.
+    /// Takes an exclusive lock on a file; `None` if another holder has a lock.
     ///
     /// # Errors
     /// A file system without locks.
@@ -78,7 +78,7 @@ impl DerefMut for Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Where this fails, closing the file frees the lock a little later.
+        // If this fails, closing the file frees the lock a little later.
         let _ = self.0.file().unlock();
     }
 }

@@ -1,16 +1,16 @@
-//! Input: the name of a program, or one that runs. Output: where it is; the end of it and of
-//! everything that it has started.
+//! Input: the name of a program, or a running one. Output: its path; the end of it and of every
+//! process that it has started.
 
 use std::path::PathBuf;
 use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often a group that was asked to end is looked at.
+/// Interval at which a group that was asked to end is checked.
 const TICK: Duration = Duration::from_millis(20);
 
-/// The program of that name in a list of folders, as PATH is one. Folders that are relative are
-/// left out, since the working directory is not the user's; `None` for a name that has a folder.
+/// Finds a program in a list of folders in the format of PATH. Relative folders are skipped,
+/// because the working directory is not the user's; `None` for a name that contains a folder.
 pub fn find_program(name: &str, path: &str) -> Option<PathBuf> {
     if name.contains(['/', '\\']) {
         return None;
@@ -19,19 +19,19 @@ pub fn find_program(name: &str, path: &str) -> Option<PathBuf> {
     which::which_in_global(name, Some(folders)).ok()?.next()
 }
 
-/// A child that was started with [`start_in_group`](crate::start_in_group), and everything that it
-/// has started.
+/// A child that was started with [`start_in_group`](crate::start_in_group), and every process that
+/// it has started.
 pub struct RunningGroup<'a>(pub &'a mut Child);
 
 impl RunningGroup<'_> {
-    /// Asks the whole group to end, and kills what is left of it after `patience`.
+    /// Asks the whole group to end, and kills the processes that are left after `patience`.
     pub fn end(self, patience: Duration) {
         let Some(group) = crate::unix::Group::of(self.0) else { return };
         group.ask_to_end();
         let end = Instant::now() + patience;
         while Instant::now() < end {
-            // The child is gone when it was waited for, others of its group when nobody is left to
-            // get a signal.
+            // A child stays in the group until it is waited for. Other members are gone when no
+            // process of the group can receive a signal.
             let _ = self.0.try_wait();
             if group.is_empty() {
                 return;

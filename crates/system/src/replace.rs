@@ -1,15 +1,15 @@
-//! Input: the bytes of a file. Output: the file, which nobody ever sees half-written.
+//! Input: the bytes of a file. Output: the file, which no other process ever sees half-written.
 
 use std::io::{self, Write as _};
 use std::path::Path;
 
 use crate::{FileMetadata as _, permissions};
 
-/// Writes a file beside its place and moves it there. The mode is given as it is, without regard to
-/// the umask.
+/// Writes a temporary file in the same folder and renames it to `path`. The file gets exactly this
+/// mode, without regard to the umask.
 ///
 /// # Errors
-/// When it cannot be written or moved; the message names `path`.
+/// A file that cannot be written or renamed; the message names `path`.
 pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let wrong = |error: io::Error| io::Error::new(error.kind(), format!("`{}`: {error}", path.display()));
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -19,8 +19,8 @@ pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     file.persist(path).map(drop).map_err(|error| wrong(error.error))
 }
 
-/// Whether an open file is still the one that a path names: another process may have removed or
-/// replaced it between opening and locking.
+/// `true` if a path still names this open file. Another process may have removed or replaced it
+/// between opening and locking.
 pub fn is_same_file(file: &fs_err::File, path: &Path) -> bool {
     let identity = |metadata: &std::fs::Metadata| metadata.identity();
     fs_err::metadata(path).is_ok_and(|there| file.metadata().is_ok_and(|open| identity(&open) == identity(&there)))

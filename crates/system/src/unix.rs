@@ -1,4 +1,4 @@
-//! The Unix half: Linux, and what other systems of the family share with it.
+//! Implementation for Unix: Linux, and what other Unix systems share with it.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -22,44 +22,44 @@ pub struct FileIdentity {
 /// Seconds and nanoseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timestamp {
-    /// Seconds.
+    /// Whole seconds; negative before 1970.
     pub seconds: i64,
     /// Nanoseconds of the second.
     pub nanoseconds: i64,
 }
 
-/// Who a file belongs to, by numbers.
+/// Owner of a file, as numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileOwner {
-    /// The user.
+    /// The user ID.
     pub user: u32,
-    /// The group.
+    /// The group ID.
     pub group: u32,
 }
 
-/// What the file system says of a file beyond the standard library's portable part.
+/// Metadata of a file that the standard library does not provide in portable form.
 pub trait FileMetadata {
-    /// Type and permissions, as `st_mode` has them.
+    /// Type and permissions, in the format of `st_mode`.
     fn mode(&self) -> u32;
 
-    /// Whether anybody may execute it.
+    /// `true` if the owner, the group or others may execute it.
     fn is_executable(&self) -> bool {
         self.mode() & 0o111 != 0
     }
 
-    /// Which file it is.
+    /// Device and inode.
     fn identity(&self) -> FileIdentity;
 
-    /// How many names it has.
+    /// Number of hard links.
     fn link_count(&self) -> u64;
 
-    /// The last change of its bytes.
+    /// Time of the last change of its bytes.
     fn modified_at(&self) -> Timestamp;
 
-    /// The last change of its bytes or of what is said about it.
+    /// Time of the last change of its bytes or metadata.
     fn changed_at(&self) -> Timestamp;
 
-    /// Who it belongs to.
+    /// Owner and group.
     fn owner(&self) -> FileOwner;
 }
 
@@ -89,7 +89,7 @@ impl FileMetadata for std::fs::Metadata {
     }
 }
 
-/// A word for what is neither a file, a folder nor a link.
+/// A word for a file type that is neither a file, a folder nor a link.
 pub fn special_kind(file_type: std::fs::FileType) -> &'static str {
     use std::os::unix::fs::FileTypeExt as _;
     if file_type.is_fifo() {
@@ -101,45 +101,45 @@ pub fn special_kind(file_type: std::fs::FileType) -> &'static str {
     }
 }
 
-/// Permissions of that mode.
+/// The standard library's form of a mode.
 pub fn permissions(mode: u32) -> std::fs::Permissions {
     std::fs::Permissions::from_mode(mode)
 }
 
-/// Gives a file or folder a mode, whatever the umask.
+/// Sets the mode of a file or folder, regardless of the umask.
 ///
 /// # Errors
-/// When it is not there or another user's.
+/// A path that does not exist or belongs to another user.
 pub fn set_mode(path: impl AsRef<Path>, mode: u32) -> io::Result<()> {
     fs_err::set_permissions(path.as_ref(), permissions(mode))
 }
 
-/// The mode of a file that these options create; the umask is subtracted.
+/// Sets the mode of files that these options create; the umask is subtracted.
 pub fn create_mode(options: &mut fs_err::OpenOptions, mode: u32) -> &mut fs_err::OpenOptions {
     options.options_mut().mode(mode);
     options
 }
 
-/// Gives an open file to another user and group, which only an administrator may.
+/// Changes user and group of an open file, which only an administrator may do.
 ///
 /// # Errors
-/// When that is not allowed.
+/// A process without that permission.
 #[expect(clippy::disallowed_methods, reason = "this is the place for it")]
 pub fn set_owner(file: &fs_err::File, owner: FileOwner) -> io::Result<()> {
     std::os::unix::fs::fchown(file.file(), Some(owner.user), Some(owner.group))
 }
 
-/// Makes a symbolic link at `link` with the text `target`.
+/// Creates a symbolic link at `link` with the text `target`.
 ///
 /// # Errors
-/// When there is something already, or the folder is missing.
+/// An existing path, or a missing folder.
 #[expect(clippy::disallowed_methods, reason = "this is the place for it")]
 pub fn symlink(target: impl AsRef<Path>, link: impl AsRef<Path>) -> io::Result<()> {
     fs_err::os::unix::fs::symlink(target.as_ref(), link.as_ref())
 }
 
-/// Writes to an open file from a position on, without moving the position of the file: several
-/// threads may write to different places of it.
+/// Writes to an open file from a given position without moving the file's own position, so several
+/// threads can write to different parts of it.
 #[derive(Debug)]
 #[expect(clippy::disallowed_types, reason = "both kinds of files have one inside")]
 pub struct PositionedWriter<'a> {
@@ -149,7 +149,7 @@ pub struct PositionedWriter<'a> {
 
 #[expect(clippy::disallowed_types, reason = "both kinds of files have one inside")]
 impl<'a> PositionedWriter<'a> {
-    /// Begins at `position`, in bytes.
+    /// Begins at `position`, in bytes from the start of the file.
     pub fn new(file: &'a std::fs::File, position: u64) -> Self {
         Self { file, position }
     }
@@ -167,28 +167,28 @@ impl io::Write for PositionedWriter<'_> {
     }
 }
 
-/// Lets two paths change their files in one step, so that there is no moment without either.
+/// Exchanges two paths atomically, so both exist at every moment.
 ///
 /// # Errors
-/// When one is not there, or the file system cannot do it.
+/// A missing path, or a file system without this operation.
 pub fn exchange(one: &Path, other: &Path) -> io::Result<()> {
     Ok(rustix::fs::renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
 }
 
-/// Bytes that a user who is not root may still write where a path is.
+/// Number of bytes that an ordinary user may still write to the file system of a path.
 ///
 /// # Errors
-/// When the path is not there.
+/// A path that does not exist.
 pub fn free_space(path: &Path) -> io::Result<u64> {
     let disk = rustix::fs::statvfs(path)?;
     Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
-/// Writes a copy of `from` to the end of `to`: both share their blocks where the file system can do
-/// that and `to` is empty.
+/// Appends a copy of `from` to `to`. If the file system supports it and `to` is empty, both share
+/// their blocks.
 ///
 /// # Errors
-/// Those of the files.
+/// The errors of the files.
 pub fn copy_content(mut from: impl AsFd + io::Read, to: &mut (impl AsFd + io::Write)) -> io::Result<()> {
     if rustix::fs::ioctl_ficlone(to.as_fd(), from.as_fd()).is_ok() {
         return Ok(());
@@ -196,8 +196,8 @@ pub fn copy_content(mut from: impl AsFd + io::Read, to: &mut (impl AsFd + io::Wr
     io::copy(&mut from, to).map(drop)
 }
 
-/// Lets the kernel copy `length` bytes from one file to the end of another one. Says how many it
-/// copied; `None` when it cannot between these, or met an error.
+/// Lets the kernel copy `length` bytes from one file to the end of another one. Returns the number
+/// of copied bytes; `None` if the kernel cannot copy between these files, or met an error.
 #[cfg(target_os = "linux")]
 pub fn copy_range(source: &impl AsFd, position: u64, target: &impl AsFd, length: u64) -> Option<u64> {
     let (mut position, mut done) = (position, 0);
@@ -219,12 +219,12 @@ pub fn copy_range(_: &impl AsFd, _: u64, _: &impl AsFd, _: u64) -> Option<u64> {
     None
 }
 
-/// Where the kernel shows the open files of a process.
+/// Folder in which the kernel lists the open files of this process.
 #[cfg(target_os = "linux")]
 const DESCRIPTORS: &str = "/proc/self/fd";
 
-/// A file without a name (`O_TMPFILE`) in a folder, of which nothing is left when the process is
-/// killed; `None` where there is no such thing, or no way to name it later.
+/// Creates an unnamed file (`O_TMPFILE`) in a folder, which disappears when the process is killed;
+/// `None` if the system has no such files, or no way to name them later.
 #[cfg(target_os = "linux")]
 pub fn nameless_file(folder: &Path, mode: u32) -> Option<fs_err::File> {
     use rustix::fs::{Mode, OFlags};
@@ -237,10 +237,10 @@ pub fn nameless_file(folder: &Path, mode: u32) -> Option<fs_err::File> {
     Some(fs_err::File::from_parts(file.into(), folder))
 }
 
-/// Gives a file of [`nameless_file`] a name that nothing has yet.
+/// Gives a file of [`nameless_file`] a name that does not exist yet.
 ///
 /// # Errors
-/// When there is something of that name.
+/// An existing path.
 #[cfg(target_os = "linux")]
 pub fn link_nameless(file: &fs_err::File, name: &Path) -> io::Result<()> {
     use rustix::fs::{AtFlags, linkat};
@@ -249,24 +249,24 @@ pub fn link_nameless(file: &fs_err::File, name: &Path) -> io::Result<()> {
     Ok(linkat(CWD, descriptor, CWD, name, AtFlags::SYMLINK_FOLLOW)?)
 }
 
-/// Other systems have no such files.
+/// Other systems have no unnamed files.
 #[cfg(not(target_os = "linux"))]
 pub fn nameless_file(_: &Path, _: u32) -> Option<fs_err::File> {
     None
 }
 
-/// Other systems have no such files.
+/// Other systems have no unnamed files.
 #[cfg(not(target_os = "linux"))]
 pub fn link_nameless(_: &fs_err::File, _: &Path) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// User and group that this process runs as.
+/// Effective user and group of this process.
 pub fn current_user() -> FileOwner {
     FileOwner { user: rustix::process::geteuid().as_raw(), group: rustix::process::getegid().as_raw() }
 }
 
-/// Makes the program that is going to be started the first of a new group of processes.
+/// Makes the program that is about to start the leader of a new process group.
 pub fn start_in_group(command: &mut Command) -> &mut Command {
     command.process_group(0)
 }
@@ -276,14 +276,14 @@ pub fn ending_signal(status: ExitStatus) -> Option<i32> {
     status.signal()
 }
 
-/// Kills a process by its number. That it has ended by itself is no error.
+/// Kills a process by its number. A process that has ended already is not an error.
 pub fn kill_process(number: i32) {
     if let Some(process) = Pid::from_raw(number) {
         let _ = rustix::process::kill_process(process, Signal::KILL);
     }
 }
 
-/// A group of processes. Signals to one that has ended by itself are no errors.
+/// A process group. A signal to a group that has ended already is not an error.
 pub(crate) struct Group(Pid);
 
 impl Group {
@@ -299,23 +299,23 @@ impl Group {
         let _ = rustix::process::kill_process_group(self.0, Signal::KILL);
     }
 
-    /// Whether nobody is left to get a signal.
+    /// `true` if no process of the group can receive a signal.
     pub(crate) fn is_empty(&self) -> bool {
         rustix::process::test_kill_process_group(self.0).is_err()
     }
 }
 
-/// The soft limit of the stack in bytes; `None`: there is none.
+/// The soft limit of the stack in bytes; `None` if there is no limit.
 #[cfg(target_os = "linux")]
 pub fn stack_limit() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::Stack).current
 }
 
-/// Raises this process' own soft limit of the stack, which the programs that it starts get, as far
-/// as the hard limit allows.
+/// Raises the soft stack limit of this process, which its children inherit, as far as the hard
+/// limit allows.
 ///
 /// # Errors
-/// When the system refuses.
+/// A system that refuses.
 #[cfg(target_os = "linux")]
 pub fn raise_stack_limit(bytes: u64) -> io::Result<()> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

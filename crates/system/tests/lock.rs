@@ -1,5 +1,5 @@
-//! A lock excludes other holders until it is dropped, and no longer, whatever copies of its
-//! descriptor exist.
+//! A lock excludes other holders until it is dropped and no longer, regardless of copies of its
+//! descriptor.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
@@ -20,7 +20,7 @@ fn one_holder_at_a_time() {
     assert!(Lock::try_exclusive(open()).unwrap().is_none());
 }
 
-/// A child has such a copy between its fork and its exec.
+/// A child holds such a copy between its fork and its exec.
 #[test]
 fn a_copy_of_the_descriptor_does_not_keep_the_lock() {
     let file = tempfile::NamedTempFile::new().unwrap();

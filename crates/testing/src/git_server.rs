@@ -1,6 +1,6 @@
-//! Git repositories over the network, on this machine: `git://` by `git daemon` and `http://` by
-//! `git http-backend`, behind a server that can be told to break a connection, to stall, or to know
-//! nothing.
+//! Serves Git repositories on this machine: `git://` by `git daemon` and `http://` by
+//! `git http-backend`, behind a server that can be told to break connections, to stall, or to deny
+//! that a repository exists.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
@@ -11,52 +11,53 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How repositories are served.
+/// The protocol of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// `git://`
     Git,
     /// `http://`, in version 2 of git's protocol.
     Http,
-    /// `http://` by a server that knows only version 0, which gives commits only by the names that
-    /// lead to them.
+    /// `http://` by a server that supports only version 0, in which commits can be requested only
+    /// through names that lead to them.
     OldHttp,
 }
 
-/// What becomes of answers.
+/// The treatment of answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Behaviour {
-    /// They are given.
+    /// Send them.
     Serve,
-    /// Those of a repository end after so many bytes.
+    /// End those of one repository after a number of bytes.
     Cut {
-        /// Its name.
+        /// Name of the repository.
         repository: String,
-        /// Bytes of the answer.
+        /// Number of bytes that are sent.
         after: usize,
     },
-    /// Those of a repository stop after so many bytes, and the connection stays.
+    /// Stop sending those of one repository after a number of bytes, without closing the
+    /// connection.
     Stall {
-        /// Its name.
+        /// Name of the repository.
         repository: String,
-        /// Bytes of the answer.
+        /// Number of bytes that are sent.
         after: usize,
     },
-    /// A repository that is not there asks for a password, as large hosts do for those that are
-    /// gone or private.
+    /// Ask for a password if a repository does not exist, as large hosts do for removed and private
+    /// repositories.
     AskWhereNothingIs,
 }
 
-/// An answer that was given, or a part of one.
+/// An answer that was sent, possibly only in part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Served {
     /// Name of the repository.
     pub repository: String,
-    /// Bytes that were sent.
+    /// Number of bytes that were sent.
     pub bytes: usize,
 }
 
-/// A server of all repositories in a folder, for as long as this lives.
+/// Serves all repositories in a folder until it is dropped.
 pub struct GitServer {
     address: String,
     port: u16,
@@ -68,19 +69,19 @@ struct Shared {
     protocol: Protocol,
     behaviour: Mutex<Behaviour>,
     served: Mutex<Vec<Served>>,
-    /// Answers that have stalled so far.
+    /// Number of answers that have stalled so far.
     stalled: Mutex<u64>,
     has_stalled: Condvar,
     is_over: AtomicBool,
 }
 
-/// A poisoned lock belongs to a connection whose test has failed already.
+/// Ignores poisoning: a poisoned lock belongs to a connection whose test has failed already.
 fn open<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl GitServer {
-    /// Serves the repositories below `root`, each by the name of its folder.
+    /// Serves the repositories in `root`; a repository has the name of its folder.
     pub fn new(root: &Path, protocol: Protocol) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port of this machine is free");
         let port = listener.local_addr().expect("it is bound").port();
@@ -102,7 +103,7 @@ impl GitServer {
                 }
                 let (Ok(connection), shared) = (connection, Arc::clone(&shared)) else { continue };
                 thread::spawn(move || {
-                    // A client that goes away is part of what is tested.
+                    // A client that disconnects is part of the tests.
                     let _ = match shared.protocol {
                         Protocol::Git => shared.git(connection),
                         Protocol::Http | Protocol::OldHttp => shared.http(connection),
@@ -113,22 +114,22 @@ impl GitServer {
         server
     }
 
-    /// The address of a repository.
+    /// The URL of a repository.
     pub fn address(&self, repository: &str) -> String {
         format!("{}/{repository}", self.address)
     }
 
-    /// Behaves in another way from here on.
+    /// Changes the behaviour for later answers.
     pub fn behave(&self, behaviour: Behaviour) {
         *open(&self.shared.behaviour) = behaviour;
     }
 
-    /// What was served since the last question.
+    /// The answers since the last call.
     pub fn served(&self) -> Vec<Served> {
         std::mem::take(&mut *open(&self.shared.served))
     }
 
-    /// Waits until so many answers have stalled.
+    /// Waits until `count` answers have stalled.
     pub fn wait_for_stall(&self, count: u64) {
         let begun = Instant::now();
         let mut stalled = open(&self.shared.stalled);
@@ -143,13 +144,13 @@ impl GitServer {
 impl Drop for GitServer {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::Relaxed);
-        // Wakes the thread that accepts.
+        // Wakes the thread that accepts connections.
         let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port));
     }
 }
 
 impl Shared {
-    /// Sends an answer as it is to be sent.
+    /// Sends an answer according to the current behaviour.
     fn send(&self, repository: &str, mut answer: impl Read, connection: &mut TcpStream) -> io::Result<()> {
         let (limit, stalls) = match &*open(&self.behaviour) {
             Behaviour::Cut { repository: of, after } if of == repository => (*after, false),
@@ -174,7 +175,7 @@ impl Shared {
         if sent == limit && stalls {
             *open(&self.stalled) += 1;
             self.has_stalled.notify_all();
-            // Until the other side goes away.
+            // Waits until the client disconnects.
             while matches!(connection.read(&mut page), Ok(1..)) {}
         }
         connection.shutdown(Shutdown::Both)
@@ -198,8 +199,8 @@ impl Shared {
         let (Some(mut input), Some(output)) = (daemon.stdin.take(), daemon.stdout.take()) else { return Ok(()) };
         input.write_all(&first)?;
         let mut from = connection.try_clone()?;
-        // By hand: `io::copy` splices, and while that waits for the connection nobody can read what
-        // is in the pipe already.
+        // Not `io::copy`: it uses splice, and while that waits for the connection, the bytes in the
+        // pipe cannot be read.
         thread::spawn(move || {
             let mut page = vec![0; 1 << 14];
             while let Ok(read @ 1..) = from.read(&mut page) {
@@ -271,7 +272,7 @@ impl Shared {
                 Some(_) => answer.push_str(&format!("{line}\r\n")),
             }
         }
-        // The length belongs to the header, so that one can see when something is missing.
+        // The header contains the length, so the client notices missing bytes.
         let mut text = Vec::new();
         output.read_to_end(&mut text)?;
         let length = text.len();
@@ -283,7 +284,7 @@ impl Shared {
     }
 }
 
-/// git as the server's own: nothing of whoever runs the tests.
+/// git for the server, without the configuration of the user who runs the tests.
 fn git() -> Command {
     let mut command = Command::new("git");
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
@@ -291,7 +292,7 @@ fn git() -> Command {
     command
 }
 
-/// Ends a server's process, whatever it is waiting for.
+/// Kills a server's process in any state.
 fn end(mut child: Child) {
     let _ = child.kill();
     let _ = child.wait();

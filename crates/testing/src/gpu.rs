@@ -1,16 +1,16 @@
-//! Input: names of GPU targets and how to link. Output: real HIP libraries and programs, made by
-//! clang 19 without ROCm and without a GPU, and a runtime for them that says what every
-//! registration reached.
+//! Input: names of GPU targets and linker options. Output: real HIP libraries and programs, made by
+//! clang 19 without ROCm or a GPU, and a runtime for them that prints the code each registration
+//! refers to.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
 
-/// The compiler; Debian's package `clang-19`.
+/// The compiler, from Debian's package `clang-19`.
 pub const CLANG: &str = "clang++-19";
 
-/// A folder with the sources, the runtime and whatever is built in it.
+/// A folder with the sources, the runtime and the results.
 pub struct Gpu {
     folder: TempDir,
 }
@@ -24,17 +24,17 @@ pub struct Unit<'a> {
     pub targets: &'a [&'a str],
 }
 
-/// How a fixture is compiled and linked.
+/// Options for compiling and linking a fixture.
 #[derive(Debug, Clone, Copy)]
 pub struct Link<'a> {
     /// File name of the result.
     pub name: &'a str,
     /// The units with device code.
     pub units: &'a [Unit<'a>],
-    /// More options for compiling, such as `--offload-compress` or `-fgpu-rdc`.
+    /// Additional compiler options, such as `--offload-compress` or `-fgpu-rdc`.
     pub compile: &'a [&'a str],
-    /// More options for linking, such as `-fuse-ld=lld-19`; `-shared` makes a library, without it
-    /// there is a program.
+    /// Additional linker options, such as `-fuse-ld=lld-19`. With `-shared` the result is a
+    /// library, otherwise a program.
     pub link: &'a [&'a str],
 }
 
@@ -55,7 +55,7 @@ impl Gpu {
     /// A new folder with the runtime, `libamdhip64.so.7`, and the program that loads libraries.
     ///
     /// # Panics
-    /// Says which tool is missing.
+    /// If a tool is missing; the message names it.
     pub fn new() -> Self {
         let gpu =
             Self { folder: tempfile::tempdir().expect("the system's directory for temporary files takes one more") };
@@ -73,10 +73,10 @@ impl Gpu {
         self.folder.path().join(name)
     }
 
-    /// Compiles and links; the path of the result.
+    /// Compiles and links. Returns the path of the result.
     ///
     /// # Panics
-    /// With what the compiler says.
+    /// If the compiler fails; the message contains its output.
     pub fn build(&self, link: &Link<'_>) -> PathBuf {
         let is_library = link.link.contains(&"-shared");
         let is_separate = link.compile.contains(&"-fgpu-rdc");
@@ -116,11 +116,11 @@ impl Gpu {
         self.path(link.name)
     }
 
-    /// Compiles `second` and `third` for Windows; the path of the library, which nothing here can
-    /// load.
+    /// Compiles `second` and `third` for Windows. Returns the path of the library, which cannot be
+    /// loaded on this system.
     ///
     /// # Panics
-    /// With what the compiler says.
+    /// If the compiler fails; the message contains its output.
     pub fn build_windows(&self, name: &str, targets: &[&str], compile: &[&str]) -> PathBuf {
         self.run("llvm-dlltool-19", &["-m", "i386:x86-64", "-d", "amdhip64.def", "-l", "amdhip64.lib"]);
         let windows = "--target=x86_64-pc-windows-msvc";
@@ -143,10 +143,10 @@ impl Gpu {
         self.path(name)
     }
 
-    /// Loads a library, or runs a program, and calls its function; what it said.
+    /// Loads a library or runs a program, and calls its function. Returns the output.
     ///
     /// # Errors
-    /// What it said when it did not load or gave a wrong result.
+    /// The output, if the file does not load or returns a wrong result.
     pub fn load(&self, file: &Path, is_library: bool) -> Result<String, String> {
         let mut command = if is_library {
             let mut command = Command::new(self.path("load"));
@@ -163,10 +163,10 @@ impl Gpu {
         if output.status.success() { Ok(said) } else { Err(format!("{}\n{said}{complained}", output.status)) }
     }
 
-    /// Runs a tool in the folder.
+    /// Runs a tool in the folder and returns its output.
     ///
     /// # Panics
-    /// When it is missing or fails.
+    /// If it is missing or fails.
     pub fn run(&self, program: &str, arguments: &[&str]) -> String {
         let output = Command::new(program).args(arguments).env("LC_ALL", "C").current_dir(self.folder.path()).output();
         let output = output.unwrap_or_else(|error| panic!("`{program}` is needed for this test: {error}"));

@@ -1,4 +1,4 @@
-//! Input: the path of a program. Output: a place of its own to run it in, and what it said as text
+//! Input: the path of a program. Output: a temporary directory to run it in, and its output as text
 //! that is the same on every machine, for snapshots. For tests only.
 
 pub mod git_server;
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 pub use self::program::make_program;
 
-/// A temporary directory to run the program in, without anything of the user's environment.
+/// A temporary directory in which the program runs without the user's environment variables.
 pub struct TestContext {
     program: PathBuf,
     directory: TempDir,
@@ -22,27 +22,26 @@ pub struct TestContext {
     filters: Vec<(Regex, &'static str)>,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ran {
-    /// The exit code; `None` when a signal ended it.
+    /// The exit code; `None` if a signal ended the process.
     pub code: Option<i32>,
-    /// Filtered stdout.
+    /// Standard output, filtered so that it is the same on every machine.
     pub stdout: String,
-    /// Filtered stderr.
+    /// Standard error, filtered likewise.
     pub stderr: String,
 }
 
 impl Ran {
-    /// Everything in one text, for a snapshot.
+    /// Exit code and output in one text, for a snapshot.
     pub fn snapshot(&self) -> String {
         let code = self.code.map_or_else(|| "none".to_owned(), |code| code.to_string());
         format!("exit code: {code}\n----- stdout -----\n{}----- stderr -----\n{}", self.stdout, self.stderr)
     }
 }
 
-/// Writes a wheel of a library, a file of a kernel database and a module, as Python's zipfile
-/// writes it.
+/// Writes a wheel with a library, a file of a kernel database and a module, using Python's zipfile.
 const GPU_WHEEL: &str = r#"
 import base64, hashlib, sys, zipfile
 info = "demo-1.0.dist-info/"
@@ -77,17 +76,17 @@ impl TestContext {
         Self { program: program.into(), directory, variables: Vec::new(), filters }
     }
 
-    /// The directory the program runs in.
+    /// The directory in which the program runs.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// A path in it.
+    /// A path in the directory.
     pub fn path(&self, relative: impl AsRef<Path>) -> PathBuf {
         self.directory.path().join(relative)
     }
 
-    /// Writes a file, with the directories it needs.
+    /// Writes a file and creates its parent directories.
     pub fn write(&self, relative: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path(relative);
         let parent = path.parent().expect("it has the temporary directory as parent");
@@ -96,10 +95,10 @@ impl TestContext {
         path
     }
 
-    /// Runs a script of Python in the directory; what it prints.
+    /// Runs a Python script in the directory and returns its output.
     ///
     /// # Panics
-    /// With what Python says when it fails.
+    /// If Python fails; the message contains its output.
     pub fn python(&self, script: &str, arguments: &[&str]) -> String {
         let run = Command::new("python3").arg("-c").arg(script).args(arguments).current_dir(self.directory()).output();
         let output = run.expect("python3 is needed for this test");
@@ -107,14 +106,14 @@ impl TestContext {
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 
-    /// Writes the wheel `name`, of the distribution `demo`, with a library that lies in the
-    /// directory.
+    /// Writes a wheel with the file name `name` of the distribution `demo`. It contains `library`,
+    /// which must be in the directory.
     pub fn gpu_wheel(&self, library: &str, name: &str) {
         self.python(GPU_WHEEL, &[library, name]);
     }
 
-    /// Makes an artifact directory `{name}_{component}_{target}` below `parent`. Files are given
-    /// with their basedir, which is everything up to the first `stage`.
+    /// Creates an artifact directory `{name}_{component}_{target}` in `parent`. Each path of a file
+    /// begins with its basedir, which ends with the first `stage`.
     pub fn artifact(&self, parent: &str, name: &str, files: &[(&str, &[u8])]) -> PathBuf {
         let root = self.path(parent).join(name);
         let mut basedirs: Vec<&str> = Vec::new();
@@ -129,14 +128,14 @@ impl TestContext {
         root
     }
 
-    /// Sets an environment variable for every run from here on.
+    /// Sets an environment variable for all runs.
     #[must_use]
     pub fn with_variable(mut self, name: &str, value: impl Into<String>) -> Self {
         self.variables.push((name.to_owned(), value.into()));
         self
     }
 
-    /// The program, ready to be given arguments.
+    /// A command that runs the program; the caller adds the arguments.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command
@@ -151,7 +150,7 @@ impl TestContext {
         command
     }
 
-    /// Runs the program to its end.
+    /// Runs the program and waits for it.
     pub fn run<I, A>(&self, arguments: I) -> Ran
     where
         I: IntoIterator<Item = A>,
@@ -161,7 +160,7 @@ impl TestContext {
         self.ran(&output)
     }
 
-    /// The filtered form of what a command printed.
+    /// The filtered output of a command.
     pub fn ran(&self, output: &Output) -> Ran {
         Ran { code: output.status.code(), stdout: self.filtered(&output.stdout), stderr: self.filtered(&output.stderr) }
     }

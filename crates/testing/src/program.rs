@@ -1,18 +1,18 @@
 //! Input: a file that this process has written. Output: the same file as a program that can be run
-//! at once.
+//! immediately.
 //!
-//! Linux refuses to run a file that anybody has open for writing ("Text file busy"), and a child
-//! that another thread is just starting has a copy of every descriptor of this process until its
-//! exec. So another process writes the program: of what `install` has open, no child of ours has a
-//! copy.
+//! Linux refuses to run a file that a process has open for writing ("Text file busy"). A child that
+//! another thread is starting has a copy of every descriptor of this process until its exec.
+//! Therefore a separate process, `install`, writes the program: no child of ours has copies of its
+//! descriptors.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Makes a program of the file.
+/// Makes a program from the file.
 ///
 /// # Panics
-/// When the file cannot be copied.
+/// If the file cannot be copied.
 pub fn make_program(path: &Path) {
     let mut name = path.file_name().expect("a program has a name").to_owned();
     name.push(".new");

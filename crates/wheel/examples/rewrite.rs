@@ -1,6 +1,6 @@
-//! Adds a requirement to a wheel and says how long that took: `cargo run --release --package wheel
-//! --example rewrite -- WHEEL FOLDER`. With `cp` of the same file beside it, this is how the ratio
-//! in docs/benchmarks.md was measured.
+//! Adds a requirement to a wheel and prints the time that takes:
+//! `cargo run --release --package wheel --example rewrite -- WHEEL FOLDER`. The ratio in
+//! docs/benchmarks.md is this time divided by that of `cp` for the same file.
 
 use std::path::Path;
 use std::time::Instant;

@@ -1,6 +1,6 @@
-//! Writes the files of a folder into a wheel and prints seconds, MB/s and peak memory, beside what
-//! reading, hashing and compressing cost at least: `cargo run --release -p wheel --example write --
-//! FOLDER [LEVEL] [THREADS]`.
+//! Writes the files of a folder into a wheel and prints seconds, MB/s and peak memory, beside the
+//! minimum cost of reading, hashing and compressing:
+//! `cargo run --release -p wheel --example write -- FOLDER [LEVEL] [THREADS]`.
 
 #![allow(clippy::cast_precision_loss)] // bytes as megabytes to print
 
@@ -63,7 +63,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     floor(&paths, number, &mut out)
 }
 
-/// Reading only, then reading and compressing, on as many threads as the pool has.
+/// Measures reading alone, then reading and compressing, on as many threads as the pool has.
 fn floor(paths: &[PathBuf], level: i32, out: &mut impl std::io::Write) -> Result<(), Box<dyn Error>> {
     for (what, level) in [("read", 0), ("read and deflate", level)] {
         let begin = Instant::now();
@@ -116,7 +116,7 @@ fn walk(folder: &Path, paths: &mut Vec<PathBuf>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// User and system time of this process so far; /proc counts in hundredths.
+/// User and system time of this process in seconds; /proc counts in hundredths.
 fn processor_seconds() -> Result<f64, Box<dyn Error>> {
     let text = fs_err::read_to_string("/proc/self/stat")?;
     let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();

@@ -14,11 +14,11 @@ use crate::{Error, Metadata};
 
 /// One file of an archive.
 pub struct Member {
-    /// Path inside the archive, `/` between its parts, relative.
+    /// Relative path inside the archive, with `/` between its parts.
     pub name: String,
-    /// Mode 0755 rather than 0644.
+    /// `true` for mode 0755, `false` for 0644.
     pub executable: bool,
-    /// The bytes.
+    /// The contents of the file.
     pub content: Box<dyn Content>,
 }
 
@@ -34,17 +34,17 @@ impl Member {
     }
 }
 
-/// What goes into one wheel.
+/// The contents of one wheel.
 pub struct Distribution {
-    /// Name as METADATA shows it; the file name has the normalised form.
+    /// Name as METADATA shows it; the file name uses the normalised form.
     pub name: String,
     /// Version in PEP 440's canonical form.
     pub version: String,
-    /// Compatibility tags; a full product of interpreters, ABIs and platforms.
+    /// Compatibility tags. They must be a full product of interpreters, ABIs and platforms.
     pub tags: Vec<Tag>,
-    /// Everything else METADATA says.
+    /// All other fields of METADATA.
     pub metadata: Metadata,
-    /// What entry_points.txt says; no file when empty.
+    /// The contents of entry_points.txt. If it is empty the file is not written.
     pub entry_points: EntryPoints,
     /// Licence texts; their names are relative to `dist-info/licenses/`.
     pub licenses: Vec<Member>,
@@ -65,8 +65,8 @@ impl EntryPoints {
         self.groups.entry("console_scripts".to_owned()).or_default().insert(name.into(), reference.into());
     }
 
-    /// The text of entry_points.txt. Errors name the entry whose name or reference would break the
-    /// file.
+    /// The text of entry_points.txt. An error names the entry whose name or reference would break
+    /// the file.
     pub fn text(&self) -> Result<String, Error> {
         let mut sections = Vec::new();
         for (group, entries) in self.groups.iter().filter(|(_, entries)| !entries.is_empty()) {
@@ -96,49 +96,49 @@ fn check_line(group: &str, value: &str, forbidden: &[char]) -> Result<(), Error>
     Err(Error::Metadata { field: format!("entry point of group {group}"), value: value.to_owned(), reason })
 }
 
-/// How hard to compress. Every level but `None` gives deflate, the only method installers are sure
-/// to read.
+/// Compression level. Every level but `None` uses deflate, the only method that every installer can
+/// read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Everything is stored.
+    /// Members are stored uncompressed.
     None,
-    /// A quick pass for trying things out.
+    /// A quick level for experiments.
     Fast,
-    /// No larger than Python's zlib at its level 6, as fast as that allows.
+    /// No larger than with Python's zlib at its level 6, and as fast as that allows.
     #[default]
     Default,
-    /// Smaller than that by a few thousandths, for a tenth more time: where no single file may come
-    /// out larger than zlib makes it. Files of more than 64 MiB are packed as with `Default`, which
-    /// is enough for that.
+    /// A few thousandths smaller than `Default`, for a tenth more time. Use it if no single file
+    /// may be larger than zlib makes it. The bytes of a file after its first 128 MiB are packed as
+    /// with `Default`, which is enough for that.
     Small,
-    /// For releases: each percent counts, time does not.
+    /// For releases: the smallest result, however long it takes.
     Best,
 }
 
-/// How to write an archive.
+/// Settings for writing an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// How hard to compress.
+    /// Compression level.
     pub level: Level,
     /// Time stamp of every member in seconds since 1970 (`SOURCE_DATE_EPOCH`). Wheels clamp it to
-    /// 1980–2107, the range ZIP can say.
+    /// 1980–2107, the range that ZIP can represent.
     pub epoch: u64,
-    /// Whether the SHA-256 of the finished file is wanted.
+    /// Computation of the SHA-256 of the finished file.
     pub digest: FileDigest,
 }
 
-/// Whether the SHA-256 of a finished file is computed. Where almost everything is copied it costs
-/// more than the rest: processors without SHA instructions hash a tenth of what they copy.
+/// Decides if the SHA-256 of a finished file is computed. If almost all bytes are copied, the hash
+/// costs more than the rest: processors without SHA instructions hash a tenth of what they copy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum FileDigest {
-    /// It is, while the bytes are written.
+    /// Compute it while the bytes are written.
     #[default]
     Sha256,
-    /// It is not, and [`Written::sha256`] is `None`.
+    /// Do not compute it; [`Written::sha256`] is `None`.
     Skip,
 }
 
-/// 1980-01-01, the first time a ZIP file can hold; the epoch when the user set none.
+/// 1980-01-01, the first time that a ZIP file can hold; used if the user sets no epoch.
 pub const DEFAULT_EPOCH: u64 = 315_532_800;
 
 impl Default for WriteOptions {
@@ -147,27 +147,26 @@ impl Default for WriteOptions {
     }
 }
 
-/// A finished file.
+/// The result of writing an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
     /// Number of members, generated ones included.
     pub files: u64,
-    /// Bytes of all members unpacked.
+    /// Size of all members unpacked, in bytes.
     pub raw: u64,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub compressed: u64,
-    /// SHA-256 of the file, hexadecimal; `None` when [`WriteOptions::digest`] left it out.
+    /// SHA-256 of the file in hexadecimal; `None` with [`FileDigest::Skip`].
     pub sha256: Option<String>,
 }
 
-/// Writes the wheel into the folder `output`, which must exist, under the name that
-/// [`WheelName::new`] gives.
+/// Writes the wheel into the folder `output`, which must exist. [`WheelName::new`] determines its
+/// name.
 ///
-/// The file appears under its name when it is complete; on any error or interruption nothing is
-/// left behind. Equal input gives equal bytes, whatever the number of threads and the order of
-/// members.
+/// The file gets its name when it is complete; an error or interruption leaves nothing behind.
+/// Equal input gives equal bytes, regardless of the number of threads and the order of members.
 pub fn write_wheel(
     distribution: &Distribution,
     output: &Path,
@@ -212,12 +211,12 @@ fn write_archive(
         record.push(source.name, &entry.sha256, entry.size);
     }
     let record = record.text(record_name);
-    // RECORD's bytes are not part of the announced progress.
+    // The bytes of RECORD are not part of the announced progress.
     archive.add(&[Source { name: record_name, mode: file_mode(false), content: &record.into_bytes() }], &Silent)?;
     archive.finish()
 }
 
-/// METADATA, WHEEL, entry_points.txt and top_level.txt.
+/// The generated files: METADATA, WHEEL, entry_points.txt and top_level.txt.
 fn generated_members(distribution: &Distribution, name: &WheelName) -> Result<Vec<Member>, Error> {
     let info = format!("{}.dist-info", name.stem());
     let mut license_files: Vec<String> = distribution.licenses.iter().map(|member| member.name.clone()).collect();
@@ -243,8 +242,8 @@ fn generated_members(distribution: &Distribution, name: &WheelName) -> Result<Ve
     Ok(members)
 }
 
-/// The text of top_level.txt: the packages and modules that `members` put into site-packages, one a
-/// line.
+/// The text of top_level.txt: one line for each package and module that `members` add to
+/// site-packages.
 pub fn top_level<'a>(members: impl IntoIterator<Item = &'a str>) -> String {
     let mut tops = BTreeSet::new();
     for name in members {
@@ -261,7 +260,7 @@ pub fn top_level<'a>(members: impl IntoIterator<Item = &'a str>) -> String {
     tops.into_iter().map(|top| format!("{top}\n")).collect()
 }
 
-/// Checks every name, that none comes twice, and that none is a file here and a folder there.
+/// Checks every name. Names must be unique, and none may be both a file and a folder.
 pub(crate) fn check_tree<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<(), Error> {
     let mut files = HashSet::new();
     for name in names {
@@ -270,7 +269,7 @@ pub(crate) fn check_tree<'a>(names: impl IntoIterator<Item = &'a str>) -> Result
             return Err(Error::DuplicateMember { name: name.to_owned() });
         }
     }
-    // Each folder once: most members share theirs with others.
+    // Adds each folder once: most members share theirs with others.
     let mut folders = HashSet::new();
     let mut both = BTreeSet::new();
     for name in &files {

@@ -1,4 +1,4 @@
-//! Everything that can go wrong while names, wheels and source distributions are made or read.
+//! The errors of making and reading names, wheels and source distributions.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,33 +8,33 @@ use rocwheel_report::{Exit, Hint};
 use crate::TagPart;
 use crate::read::Fault;
 
-/// What went wrong; the message says what was attempted, the source says why it failed.
+/// Errors of this crate. The message names the attempted action, the source gives the reason.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The output folder does not take a temporary file.
+    /// No temporary file could be created in the output folder.
     #[error("cannot create a file in `{}`", directory.display())]
     Create {
-        /// The output folder.
+        /// Path of the output folder.
         directory: PathBuf,
-        /// Why.
+        /// The underlying I/O error.
         source: io::Error,
     },
     /// The output could not be written: disk full, quota, file too large.
     #[error("cannot write `{}`{}", path.display(), during(member.as_deref()))]
     Write {
-        /// The file that was to come into being.
+        /// The file that was being written.
         path: PathBuf,
-        /// The member that was being written, if it was one.
+        /// The member that was being written; `None` outside of members.
         member: Option<String>,
-        /// Why.
+        /// The underlying I/O error.
         source: io::Error,
     },
     /// The finished temporary file could not be moved to its name.
     #[error("cannot move the finished file to `{}`", path.display())]
     Persist {
-        /// The final name.
+        /// The final path.
         path: PathBuf,
-        /// Why.
+        /// The underlying I/O error.
         source: io::Error,
     },
     /// The content of a member could not be read.
@@ -42,56 +42,56 @@ pub enum Error {
     Read {
         /// The member that was to be written.
         member: String,
-        /// The file its content comes from, where it is one.
+        /// The file that contains the content; `None` if it is not in one file.
         origin: Option<PathBuf>,
-        /// Why.
+        /// The underlying I/O error.
         source: io::Error,
     },
-    /// A content has fewer or more bytes than it said: somebody writes to the input while it is
-    /// read.
+    /// A content has fewer or more bytes than announced, because another process changes the input
+    /// while it is read.
     #[error("the content of member `{member}`{} changed while it was read: {expected} bytes were announced", from(origin.as_ref()))]
     SizeChanged {
         /// The member that was being written.
         member: String,
-        /// The file its content comes from, where it is one.
+        /// The file that contains the content; `None` if it is not in one file.
         origin: Option<PathBuf>,
         /// Bytes that [`rocwheel_content::Content::size`] announced.
         expected: u64,
-        /// How it showed.
+        /// The error that revealed it.
         source: io::Error,
     },
-    /// A member name that must not be in an archive.
+    /// A member name that is not allowed in an archive.
     #[error("member name `{name}` cannot be used: {reason}")]
     MemberName {
-        /// The name.
+        /// The name as it was given.
         name: String,
-        /// What is wrong with it.
+        /// The reason, printed after a colon.
         reason: &'static str,
     },
     /// Two members have the same name.
     #[error("two members are named `{name}`")]
     DuplicateMember {
-        /// The name.
+        /// The name as it was given.
         name: String,
     },
     /// A name, version, tag or file name that the packaging specifications do not allow.
     #[error("`{value}` is not a valid {what}: {reason}")]
     Name {
-        /// What it was meant to be: "wheel file name", "version", …
+        /// The kind of text, as in the message: "wheel file name", "version", …
         what: &'static str,
-        /// The text.
+        /// The text that was checked.
         value: String,
-        /// What is wrong with it.
+        /// The reason, printed after a colon.
         reason: String,
     },
     /// A part of a tag that no installer knows.
     #[error("no installer knows the {} `{text}`", part.noun())]
     UnknownTag {
-        /// Which part.
+        /// The kind of part.
         part: TagPart,
-        /// As it was written.
+        /// The part as it was written.
         text: String,
-        /// What was probably meant.
+        /// The tag that the user probably meant; `None` if there is no suggestion.
         meant: Option<String>,
     },
     /// A metadata field whose value would break the file.
@@ -99,12 +99,12 @@ pub enum Error {
     Metadata {
         /// Field name as it is written to METADATA.
         field: String,
-        /// The value.
+        /// The value that does not fit.
         value: String,
-        /// What is wrong with it.
+        /// The reason, printed after a colon.
         reason: &'static str,
     },
-    /// The result cannot be put in its place.
+    /// The result cannot be moved to its destination.
     #[error(transparent)]
     Output(#[from] rocwheel_output::Error),
     /// The user stopped the work.
@@ -113,89 +113,89 @@ pub enum Error {
     /// A wheel cannot be opened or one of its members cannot be unpacked.
     #[error("cannot read wheel `{}`", path.display())]
     Open {
-        /// The wheel.
+        /// Path of the wheel.
         path: PathBuf,
-        /// Why.
+        /// The underlying I/O error.
         source: io::Error,
     },
-    /// A wheel can be opened but breaks the wheel specification.
+    /// A wheel can be opened but violates the wheel specification.
     #[error("wheel `{}` is malformed: {reason}", path.display())]
     Malformed {
-        /// The wheel.
+        /// Path of the wheel.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason, printed after a colon.
         reason: String,
     },
     /// A member of a wheel cannot be unpacked.
     #[error("cannot unpack member `{member}` of `{}`", path.display())]
     Unpack {
-        /// The wheel.
+        /// Path of the wheel.
         path: PathBuf,
-        /// The member.
+        /// Name of the member, a path in the wheel.
         member: String,
-        /// Why.
+        /// The cause.
         source: Fault,
     },
-    /// A wheel has no such file, or it cannot be changed in the way that was asked for.
+    /// A wheel lacks this file, or the file cannot be changed as requested.
     #[error("member `{member}` of `{}` {reason}", path.display())]
     Member {
-        /// The wheel.
+        /// Path of the wheel.
         path: PathBuf,
-        /// The member.
+        /// Name of the member, a path in the wheel.
         member: String,
-        /// What is the matter, so that a sentence comes of it.
+        /// The problem, as the end of a sentence that begins with the member.
         reason: &'static str,
     },
-    /// The output is the input.
+    /// The output and the input are the same file.
     #[error("`{}` would be replaced while it is read", path.display())]
     SameFile {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
     /// A source distribution cannot be read.
     #[error("cannot read source distribution `{}`", path.display())]
     OpenSdist {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The underlying I/O error.
         source: io::Error,
     },
-    /// A source distribution can be read but breaks the specification.
+    /// A source distribution can be read but violates the specification.
     #[error("source distribution `{}` is malformed: {reason}", path.display())]
     MalformedSdist {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason, printed after a colon.
         reason: String,
     },
-    /// A source distribution is to be edited as only a wheel can be.
+    /// An edit of a source distribution that only a wheel supports.
     #[error("`{}` is a source distribution and does not have {what}", path.display())]
     NotAWheel {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What it does not have.
+        /// The thing that only a wheel has.
         what: &'static str,
     },
     /// A library in a wheel cannot be edited.
     #[error("cannot change the search path of member `{member}` of `{}`", path.display())]
     Elf {
-        /// The wheel.
+        /// Path of the wheel.
         path: PathBuf,
         /// The library.
         member: String,
-        /// Why.
+        /// The cause.
         source: Box<rocwheel_elf::Error>,
     },
-    /// Something has the name of the output.
+    /// A file with the name of the output exists.
     #[error("the output `{}` exists", path.display())]
     Exists {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// A policy table that is not in the expected form.
+    /// A policy table whose format is not the expected one.
     #[error("cannot understand the manylinux policy table")]
     PolicyTable {
-        /// Why.
+        /// The cause.
         source: Box<toml::de::Error>,
     },
 }

@@ -1,34 +1,36 @@
-//! Input: the text of a METADATA or WHEEL file, and changes. Output: the same text with nothing
-//! else changed: line ends, folded lines, spaces, order, lines that break the rules and the body
-//! behind the headers stay as they are.
+//! Input: the text of a METADATA or WHEEL file, and changes. Output: the text with only these
+//! changes. Line ends, folded lines, spaces, order, invalid lines and the body after the headers
+//! stay unchanged.
 //!
-//! Lines are understood as Python's `email` package understands them, which is how installers read
-//! these files (core metadata specification; PEP 427 for WHEEL).
+//! Lines are parsed like in Python's `email` package, which installers use for these files (core
+//! metadata specification; PEP 427 for WHEEL).
 
 use std::fmt;
 
 use crate::Error;
 use crate::metadata::check_value;
 
-/// The headers of a METADATA or WHEEL file, to be read and changed.
+/// The headers of a METADATA or WHEEL file, for reading and editing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Headers {
     fields: Vec<Field>,
-    /// Everything from the line on that ends the headers.
+    /// The text after the headers, from the line that ends them.
     rest: String,
-    /// What ends the lines: `\n` or `\r\n`.
+    /// The line end: `
+    /// ` or `\r
+    /// `.
     end: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Field {
     name: String,
-    /// All lines of the field with their ends.
+    /// All lines of the field with their line ends.
     text: String,
 }
 
 impl Field {
-    /// The value without the line breaks of folding, trimmed.
+    /// The value, trimmed and with folded lines joined.
     fn value(&self) -> String {
         let value = &self.text[self.name.len() + 1..];
         let lines: Vec<&str> = value.lines().collect();
@@ -41,14 +43,14 @@ impl Field {
 }
 
 impl Headers {
-    /// Reads the text. Nothing is an error: the headers end at the first line that is none.
+    /// Parses the text. This never fails: the headers end at the first line that is not a header.
     pub fn parse(text: &str) -> Headers {
         let mut fields: Vec<Field> = Vec::new();
         let mut position = 0;
         for line in text.split_inclusive('\n') {
             if line.starts_with([' ', '\t']) {
-                // A line that continues nothing is skipped by Python; here the first field cannot
-                // hold it.
+                // Python skips a continuation line at the beginning. No field can hold it here, so
+                // the headers end.
                 let Some(field) = fields.last_mut() else { break };
                 field.text.push_str(line);
             } else if let Some(name) = field_name(line) {
@@ -66,13 +68,13 @@ impl Headers {
         Headers { fields, rest: text[position..].to_owned(), end }
     }
 
-    /// The values of all headers of this name in order, whatever the case of their letters; folded
-    /// lines as one.
+    /// The values of all headers with this name, in order. The name is compared without regard to
+    /// case; folded lines are joined.
     pub fn all(&self, name: &str) -> Vec<String> {
         self.named(name).map(Field::value).collect()
     }
 
-    /// The value of the first header of this name.
+    /// The value of the first header with this name.
     pub fn get(&self, name: &str) -> Option<String> {
         self.named(name).next().map(Field::value)
     }
@@ -81,18 +83,19 @@ impl Headers {
         self.fields.iter().filter(move |field| field.name.eq_ignore_ascii_case(name))
     }
 
-    /// Names and values of all headers in order.
+    /// Names and values of all headers, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, String)> {
         self.fields.iter().map(|field| (field.name.as_str(), field.value()))
     }
 
-    /// What is behind the headers: the description in METADATA.
+    /// The text after the headers: the description in METADATA.
     pub fn body(&self) -> &str {
         self.rest.strip_prefix("\r\n").or_else(|| self.rest.strip_prefix('\n')).unwrap_or(&self.rest)
     }
 
-    /// Gives the header this value: the first one of the name is changed in place, others of the
-    /// name go, and without any it comes to the end. Errors when the value does not fit on a line.
+    /// Sets the value of a header. The first header with the name is changed in place and others
+    /// with the name are removed; without any, it is added at the end. Fails if the value does not
+    /// fit on a line.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), Error> {
         let Some(first) = self.fields.iter().position(|field| field.name.eq_ignore_ascii_case(name)) else {
             return self.push(name, value);
@@ -109,8 +112,8 @@ impl Headers {
         Ok(())
     }
 
-    /// Adds a header behind the last one of its name, or at the end of the headers. Errors when the
-    /// value does not fit on a line.
+    /// Adds a header after the last one with its name, or else at the end of the headers. Fails if
+    /// the value does not fit on a line.
     pub fn push(&mut self, name: &str, value: &str) -> Result<(), Error> {
         let field = self.field(name, value)?;
         let last = self.fields.iter().rposition(|field| field.name.eq_ignore_ascii_case(name));
@@ -118,8 +121,8 @@ impl Headers {
         Ok(())
     }
 
-    /// Adds headers in this order at the end of the headers, where they stay together, as extras
-    /// and what they require should. Errors when a value does not fit on a line.
+    /// Adds headers together and in this order at the end of the headers, as is usual for extras
+    /// and their requirements. Fails if a value does not fit on a line.
     pub fn extend<'a>(&mut self, fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<(), Error> {
         for (name, value) in fields {
             let field = self.field(name, value)?;
@@ -128,15 +131,17 @@ impl Headers {
         Ok(())
     }
 
-    /// Takes the headers of this name away whose value the condition holds for, and says how many.
+    /// Removes the headers with this name whose value meets the condition, and returns their
+    /// number.
     pub fn remove(&mut self, name: &str, condition: impl Fn(&str) -> bool) -> usize {
         let before = self.fields.len();
         self.fields.retain(|field| !field.name.eq_ignore_ascii_case(name) || !condition(&field.value()));
         before - self.fields.len()
     }
 
-    /// Gives the headers of this name the value that `new` makes of theirs; those it gives `None`
-    /// for stay as they are. Says how many changed. Errors when a value does not fit on a line.
+    /// Replaces the values of the headers with this name by the result of `new`; a header for which
+    /// it returns `None` stays unchanged. Returns the number of changes. Fails if a value does not
+    /// fit on a line.
     pub fn replace(&mut self, name: &str, new: impl Fn(&str) -> Option<String>) -> Result<usize, Error> {
         let mut count = 0;
         for index in 0..self.fields.len() {
@@ -178,8 +183,8 @@ impl Headers {
 impl fmt::Display for Headers {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.fields.iter().try_for_each(|field| formatter.write_str(&field.text))?;
-        // A text that began with a continued line had no header: behind one that was added it would
-        // continue that.
+        // A text that begins with a continuation line has no headers. If a header is added, an
+        // empty line keeps that line from continuing it.
         if !self.fields.is_empty() && self.rest.starts_with([' ', '\t']) {
             formatter.write_str(self.end)?;
         }
@@ -191,7 +196,7 @@ fn is_crlf(line: &str) -> bool {
     line.ends_with("\r\n")
 }
 
-/// The name of the header that begins on this line: printable ASCII without spaces up to a colon.
+/// The name of the header that begins on this line: printable ASCII without spaces, up to a colon.
 fn field_name(line: &str) -> Option<&str> {
     let (name, _) = line.split_once(':')?;
     name.bytes().all(|byte| (0x21..=0x7e).contains(&byte)).then_some(name)

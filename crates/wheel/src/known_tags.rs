@@ -1,6 +1,6 @@
-//! Input: a part of a compatibility tag. Output: whether an installer could know it (PEP 425, 600,
-//! 656, 730, 738 and 783, and what `packaging.tags` makes of other systems), and what was probably
-//! meant otherwise.
+//! Input: a part of a compatibility tag. Output: `true` if an installer could know it (PEP 425,
+//! 600, 656, 730, 738 and 783, and the tags that `packaging.tags` makes on other systems), or else
+//! the tag that was probably meant.
 
 use crate::Error;
 
@@ -15,17 +15,18 @@ pub enum TagPart {
     Platform,
 }
 
-/// Names of interpreters in tags. Those without a name of two letters have their own.
+/// Names of interpreters in tags. Interpreters without a two-letter abbreviation use their full
+/// name.
 const PYTHONS: [&str; 7] = ["py", "cp", "pp", "ip", "jy", "graalpy", "pyston"];
-/// How the ABIs of other interpreters than CPython begin.
+/// Prefixes of the ABIs of interpreters other than CPython.
 const OTHER_ABIS: [&str; 4] = ["pypy", "graalpy", "pyston", "jython"];
-/// Systems whose tags Python makes of the name of the system, its release and the machine.
+/// Systems for which Python makes a tag from the name of the system, its release and the machine.
 const OTHER_SYSTEMS: [&str; 11] =
     ["freebsd", "openbsd", "netbsd", "dragonfly", "sunos", "solaris", "aix", "cygwin", "mingw", "msys", "haiku"];
 const WINDOWS: [&str; 5] = ["win32", "win_amd64", "win_arm64", "win_arm32", "win_ia64"];
 const MACS: [&str; 11] =
     ["x86_64", "arm64", "universal2", "universal", "intel", "fat", "fat3", "fat64", "i386", "ppc", "ppc64"];
-/// What people call a machine, and what Linux does.
+/// Common names of machines, and Linux's names for them.
 const MACHINES: [(&str, &str); 7] = [
     ("amd64", "x86_64"),
     ("x64", "x86_64"),
@@ -36,7 +37,7 @@ const MACHINES: [(&str, &str); 7] = [
     ("x86", "i686"),
 ];
 
-/// Platforms whose names are misspelled.
+/// Platforms that misspelled ones are compared with.
 const COMMON: [&str; 8] = [
     "any",
     "linux_x86_64",
@@ -49,7 +50,7 @@ const COMMON: [&str; 8] = [
 ];
 
 impl TagPart {
-    /// "the platform", as in a sentence.
+    /// The noun for a sentence such as "the platform `x`".
     pub fn noun(self) -> &'static str {
         match self {
             TagPart::Python => "interpreter",
@@ -58,7 +59,7 @@ impl TagPart {
         }
     }
 
-    /// One that is known.
+    /// A known tag, for messages.
     pub fn example(self) -> &'static str {
         match self {
             TagPart::Python => "cp312",
@@ -67,21 +68,21 @@ impl TagPart {
         }
     }
 
-    /// Checks tags as a file name has them, with dots between several.
+    /// Checks the tags in a file name, where dots separate several.
     ///
     /// # Errors
-    /// [`Error::UnknownTag`] for the first that no installer could take.
+    /// [`Error::UnknownTag`] for the first one that no installer could accept.
     pub fn check(self, text: &str) -> Result<(), Error> {
         let Some(part) = text.split('.').find(|part| !self.is_known(part)) else { return Ok(()) };
         let unknown = |text: &str, meant| Error::UnknownTag { part: self, text: text.to_owned(), meant };
-        // `3.12` was meant as one.
+        // A text such as `3.12` was meant as one tag, although it contains a dot.
         match self.nearest(text) {
             Some(meant) => Err(unknown(text, Some(meant))),
             None => Err(unknown(part, self.nearest(part))),
         }
     }
 
-    /// Whether an installer on some machine could take it.
+    /// `true` if an installer on some machine could accept it.
     pub fn is_known(self, text: &str) -> bool {
         match self {
             TagPart::Python => is_python(text),
@@ -90,8 +91,7 @@ impl TagPart {
         }
     }
 
-    /// The tag that was probably meant, which may be written as people write versions: `3.12`,
-    /// `manylinux_2_28`.
+    /// The tag that was probably meant. The text may look like a version: `3.12`, `manylinux_2_28`.
     pub fn nearest(self, text: &str) -> Option<String> {
         let lower = text.to_lowercase().replace(['.', '-'], "_");
         let found = match self {
@@ -112,7 +112,7 @@ fn is_python(text: &str) -> bool {
     let version = &text[start.len()..];
     match start {
         "py" => version.starts_with(['2', '3']) && is_number(version),
-        // No installer looks for all versions of CPython at once.
+        // No installer accepts all versions of CPython with one tag.
         "cp" | "pp" => version.len() >= 2 && version.starts_with(['2', '3']) && is_number(version),
         _ => PYTHONS.contains(&start) && !version.is_empty(),
     }
@@ -129,7 +129,7 @@ fn is_abi(text: &str) -> bool {
         || OTHER_ABIS.iter().any(|start| text.strip_prefix(start).is_some_and(|rest| !rest.is_empty()))
 }
 
-/// The machine behind the two numbers of `manylinux_2_28_x86_64`.
+/// The machine after `count` numbers: `x86_64` for `2_28_x86_64`.
 fn behind_numbers(text: &str, count: usize) -> Option<&str> {
     let mut rest = text;
     for _ in 0..count {
@@ -200,7 +200,7 @@ fn platform_meant(text: &str) -> Option<String> {
             }
         }
     }
-    // What is missing is the machine.
+    // Only the machine is missing.
     let text = text.trim_end_matches('_');
     let machine = if text.starts_with("macosx") { "arm64" } else { "x86_64" };
     let with_machine = format!("{text}_{machine}");

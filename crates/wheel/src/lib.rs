@@ -1,12 +1,12 @@
 //! Input: members (bytes at random access, [`Content`](rocwheel_content::Content)) and metadata.
-//! Output: reproducible `.whl` and sdist files; and back: what a wheel holds and whether its RECORD
-//! is true.
+//! Output: reproducible `.whl` and sdist files. The reverse direction reads the contents of a wheel
+//! and verifies its RECORD.
 //!
-//! Nothing here knows ROCm. [`write_wheel`] and [`write_sdist`] are the doors; [`tar`] lays a tar
-//! archive over contents without copying them, [`manylinux`] finds the platform tag a set of files
-//! honestly deserves, and [`read`] opens finished wheels, and [`rewrite`] makes another wheel of
-//! one without unpacking what stays as it is; [`Headers`] changes the texts of METADATA and WHEEL.
-//! [`edit`] is the door for changes of finished files as people ask for them: another version,
+//! This crate knows nothing about ROCm. [`write_wheel`] and [`write_sdist`] write packages. [`tar`]
+//! makes a tar archive from contents without copying them; [`manylinux`] finds the lowest platform
+//! tag that fits a set of files. [`read`] opens finished wheels, [`rewrite`] makes a new wheel from
+//! one without unpacking members that stay unchanged, and [`Headers`] changes the texts of METADATA
+//! and WHEEL. [`edit`] makes the changes of finished files that users ask for: another version,
 //! other tags, other requirements.
 
 mod archive;
@@ -19,6 +19,8 @@ pub mod manylinux;
 mod metadata;
 mod names;
 mod output;
+mod platform;
+mod platform_tag;
 mod python_version;
 pub mod read;
 mod record;
@@ -37,8 +39,10 @@ pub use names::{
     Tag, WheelName, canonical_name, case_collisions, check_member_name, check_name, check_requirement, check_version,
     file_name_part,
 };
+pub use platform::Platform;
+pub use platform_tag::PlatformTag;
 pub use python_version::{InvalidPythonVersion, PythonVersion};
 pub use read::same_version;
 pub use record::{Row, RowEdit, edit_rows, hash_column, parse_rows};
-pub use rewrite::{Existing, Order, Rewrite, rewrite};
+pub use rewrite::{Existing, MemberOrder, Rewrite, rewrite};
 pub use sdist::{Sdist, write_sdist};

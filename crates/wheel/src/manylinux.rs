@@ -1,10 +1,10 @@
-//! Input: which symbol versions of which libraries the files of a distribution need. Output: the
-//! lowest manylinux policy that promises them all (PEP 600), and which file and version keep it
-//! from being lower.
+//! Input: the symbol versions that the files of a distribution need, by library. Output: the lowest
+//! manylinux policy that guarantees them all (PEP 600), and the files and versions that prevent a
+//! lower one.
 //!
-//! The policies are `data/manylinux.toml`. A file's needs are plain data, so that this works on
-//! anything that can read ELF's version needs. Only versions needed *from a library on the policy
-//! list* count: a bundled zlib under another name brings its own ZLIB versions along.
+//! The policies are in `data/manylinux.toml`. A file's needs are plain data, so any source of ELF
+//! version needs will do. Only versions needed *from a library on the policy list* count: a bundled
+//! zlib under another name provides its own ZLIB versions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,39 +14,39 @@ use serde::Deserialize;
 
 use crate::Error;
 
-/// What one file asks of the dynamic loader.
+/// The requirements of one file on the dynamic loader.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FileNeeds {
-    /// The file, as the reasons shall name it.
+    /// Name of the file in the reasons.
     pub file: String,
-    /// Every needed library (DT_NEEDED), with the symbol versions needed from it (.gnu.version_r);
-    /// often none.
+    /// Every needed library (DT_NEEDED), with the symbol versions needed from it (.gnu.version_r).
+    /// Often there are none.
     pub libraries: Vec<LibraryNeeds>,
 }
 
 /// The versions that a file needs from one library.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LibraryNeeds {
-    /// SONAME, `libc.so.6`.
+    /// SONAME: `libc.so.6`.
     pub library: String,
-    /// Version names, `GLIBC_2.17`.
+    /// Names of versions: `GLIBC_2.17`.
     pub versions: Vec<String>,
 }
 
 /// One manylinux policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
-    /// The glibc the systems of this policy have at least.
+    /// The minimum glibc of the systems of this policy.
     pub glibc: Release,
-    /// The name before PEP 600, `manylinux2014`.
+    /// The name before PEP 600: `manylinux2014`; `None` if it has none.
     pub alias: Option<String>,
-    /// Name of a version set → the newest version promised, `GLIBCXX` → 3.4.19.
+    /// Name of a version set → the newest guaranteed version: `GLIBCXX` → 3.4.19.
     newest: BTreeMap<String, Release>,
-    /// Versions without a number that are promised, `CXXABI_TM_1`.
+    /// Guaranteed versions without a number: `CXXABI_TM_1`.
     named: BTreeSet<String>,
 }
 
-/// A dotted number, compared number by number.
+/// A version of numbers and dots, ordered number by number.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Release(Vec<u32>);
@@ -72,11 +72,11 @@ impl fmt::Display for Release {
     }
 }
 
-/// The policies of one machine type, oldest system first.
+/// The policies of one machine type, ordered from the oldest system to the newest.
 #[derive(Debug, Clone)]
 pub struct Policies {
     machine: String,
-    /// Library → the oldest glibc whose policy lists it.
+    /// Library → the glibc of the oldest policy that lists it.
     libraries: BTreeMap<String, Release>,
     policies: Vec<Policy>,
 }
@@ -99,15 +99,15 @@ struct Row {
     named: BTreeSet<String>,
 }
 
-/// Why the floor is not lower.
+/// A need that prevents a lower policy.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reason {
     /// The file that needs the version.
     pub file: String,
-    /// The library it needs it from.
+    /// The library that provides the version.
     pub library: String,
-    /// The version, `GLIBC_2.36`, or the library's own name when the library itself is what the
-    /// policy must list.
+    /// The version, `GLIBC_2.36`; or the name of the library, if the library itself is missing from
+    /// lower policies.
     pub version: String,
 }
 
@@ -121,22 +121,22 @@ impl fmt::Display for Reason {
     }
 }
 
-/// The lowest honest policy of a set of files.
+/// The lowest policy that a set of files allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Floor {
-    /// The policy; `None` when no policy promises what is needed, which leaves `linux_MACHINE`.
+    /// The policy; `None` if no policy guarantees all needs, which leaves the tag `linux_MACHINE`.
     pub policy: Option<Policy>,
     /// Platform tag: `manylinux_2_36_x86_64`, or `linux_x86_64` without a policy.
     pub tag: String,
-    /// Every need that keeps the floor from being lower, sorted.
+    /// Every need that prevents a lower policy, sorted.
     pub reasons: Vec<Reason>,
-    /// Needed libraries that no system promises, and who needs them: they must come from this
-    /// distribution or from one it requires. They do not raise the floor.
+    /// Needed libraries that no policy lists → the files that need them. This distribution or one
+    /// that it requires must provide them. They do not raise the policy.
     pub outside: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Policies {
-    /// Reads a table in the form of `data/manylinux.toml`.
+    /// Parses a table in the format of `data/manylinux.toml`.
     pub fn parse(text: &str) -> Result<Policies, Error> {
         let table: Table = toml::from_str(text).map_err(|source| Error::PolicyTable { source: Box::new(source) })?;
         let mut policies: Vec<Policy> = table
@@ -148,7 +148,7 @@ impl Policies {
         Ok(Policies { machine: table.machine, libraries: table.libraries, policies })
     }
 
-    /// The table that is built in: x86_64.
+    /// The built-in table, for x86_64.
     pub fn built_in() -> &'static Policies {
         static TABLE: OnceLock<Policies> = OnceLock::new();
         TABLE.get_or_init(|| {
@@ -156,22 +156,22 @@ impl Policies {
         })
     }
 
-    /// Whether every system of some policy provides the library.
+    /// `true` if every system of some policy provides the library.
     pub fn provides(&self, library: &str) -> bool {
         self.libraries.contains_key(library)
     }
 
-    /// Whether every system with this version of glibc provides the library.
+    /// `true` if every system with this version of glibc provides the library.
     pub fn provides_with(&self, library: &str, glibc: &Release) -> bool {
         self.libraries.get(library).is_some_and(|since| since <= glibc)
     }
 
-    /// The policies, oldest system first.
+    /// The policies, ordered from the oldest system to the newest.
     pub fn policies(&self) -> &[Policy] {
         &self.policies
     }
 
-    /// Platform tags of a policy: the one of PEP 600 and, where there is one, the older name.
+    /// The platform tags of a policy: the one of PEP 600 and the older name, if it has one.
     pub fn tags(&self, policy: &Policy) -> Vec<String> {
         let mut tags = vec![self.tag(policy)];
         tags.extend(policy.alias.as_ref().map(|alias| format!("{alias}_{}", self.machine)));
@@ -182,11 +182,11 @@ impl Policies {
         format!("manylinux_{}_{}", policy.glibc.to_string().replace('.', "_"), self.machine)
     }
 
-    /// The lowest policy that promises every version the files need from system libraries.
+    /// The lowest policy that guarantees every version that the files need from system libraries.
     pub fn floor(&self, files: &[FileNeeds]) -> Floor {
         let mut outside: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        // What is needed, by the index of the lowest policy that has it; the number of policies
-        // when none has.
+        // The needs, by the index of the lowest policy that guarantees them; the number of policies
+        // if none does.
         let mut needs: BTreeMap<usize, BTreeSet<Reason>> = BTreeMap::new();
         for file in files {
             for needed in &file.libraries {
@@ -210,14 +210,14 @@ impl Policies {
         let (lowest, reasons) = needs.pop_last().unwrap_or_default();
         let policy = self.policies.get(lowest).cloned();
         let tag = policy.as_ref().map_or_else(|| format!("linux_{}", self.machine), |policy| self.tag(policy));
-        // The oldest policy needs no excuse.
+        // There is no policy below the oldest one, so its needs are not reasons.
         let reasons = if lowest == 0 { Vec::new() } else { reasons.into_iter().collect() };
         Floor { policy, tag, reasons, outside }
     }
 }
 
 impl Policy {
-    /// Whether systems of this policy have the symbol version.
+    /// `true` if systems of this policy have the symbol version.
     pub fn promises(&self, version: &str) -> bool {
         if self.named.contains(version) {
             return true;

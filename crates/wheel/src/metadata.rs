@@ -1,52 +1,53 @@
-//! Input: what a distribution says about itself. Output: the text of METADATA and PKG-INFO, core
+//! Input: the properties of a distribution. Output: the text of METADATA and PKG-INFO, core
 //! metadata 2.4 (PEP 566, 621, 639, 643, 685), in a fixed order of fields.
 
 use std::fmt::Write as _;
 
 use crate::{Error, names};
 
-/// Fields of core metadata 2.4 except Name, Version and License-File, which the writer knows.
+/// Fields of core metadata 2.4, except Name, Version and License-File, which [`Metadata::text`]
+/// gets as arguments.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Metadata {
-    /// One line about the distribution.
+    /// A summary in one line.
     pub summary: Option<String>,
-    /// Comma separated words.
+    /// Words, separated by commas.
     pub keywords: Option<String>,
-    /// Author's name.
+    /// Name of the author.
     pub author: Option<String>,
-    /// Author's address, `Name <mail>` allowed.
+    /// E-mail address of the author; `Name <mail>` is allowed.
     pub author_email: Option<String>,
     /// SPDX expression (PEP 639).
     pub license_expression: Option<String>,
-    /// Trove classifiers, kept in this order.
+    /// Trove classifiers. Their order is kept.
     pub classifiers: Vec<String>,
-    /// Label and address (PEP 753), kept in this order.
+    /// Labels and URLs (PEP 753). Their order is kept.
     pub project_urls: Vec<(String, String)>,
-    /// Version specifiers, `>=3.10`.
+    /// Version specifiers: `>=3.10`.
     pub requires_python: Option<String>,
-    /// Requirements with their markers (PEP 508), kept in this order.
+    /// Requirements with their markers (PEP 508). Their order is kept.
     pub requires_dist: Vec<String>,
-    /// Names of extras, normalised (PEP 685), kept in this order.
+    /// Normalised names of extras (PEP 685). Their order is kept.
     pub provides_extra: Vec<String>,
-    /// Fields that a build of the sdist may change (PEP 643). One line for each: uv takes several
-    /// on one line, or lower-cased names, for static metadata.
+    /// Fields that a build of the sdist may change (PEP 643). Each gets its own line: uv takes
+    /// several on one line, or lower-cased names, for static metadata.
     pub dynamic: Vec<String>,
-    /// Long text.
+    /// The long description.
     pub description: Option<Description>,
 }
 
-/// The long text and its type.
+/// The long description and its type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {
     /// MIME type: `text/markdown`, `text/x-rst`, `text/plain`.
     pub content_type: String,
-    /// The text itself.
+    /// The description in the markup of `content_type`.
     pub text: String,
 }
 
 impl Metadata {
     /// The text of METADATA or PKG-INFO. `license_files` are paths below `dist-info/licenses/`, or
-    /// below the root of an sdist. Errors name the field whose value does not fit on its line.
+    /// below the root of an sdist. An error names the field whose value does not fit on its line.
     pub fn text(&self, name: &str, version: &str, license_files: &[String]) -> Result<String, Error> {
         names::check_name(name)?;
         names::check_version(version)?;

@@ -1,6 +1,6 @@
-//! Input: names, versions and tags as people write them. Output: the forms that file names and
-//! metadata need (PEP 427 and its later edits, PEP 440, PEP 503, PEP 625), and checks of the names
-//! of members.
+//! Input: names, versions and tags as people write them. Output: their forms in file names and
+//! metadata (PEP 427 and its later edits, PEP 440, PEP 503, PEP 625), and checks of the names of
+//! members.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,7 +9,8 @@ use std::str::FromStr;
 
 use crate::Error;
 
-/// The name in its canonical form: lower case, runs of `-`, `_` and `.` as one `-` (PEP 503).
+/// The name in its canonical form: lower case, with one `-` for each run of `-`, `_` and `.` (PEP
+/// 503).
 pub fn canonical_name(name: &str) -> String {
     let mut canonical = String::with_capacity(name.len());
     for character in name.chars() {
@@ -24,7 +25,7 @@ pub fn canonical_name(name: &str) -> String {
     canonical
 }
 
-/// The name as the first part of a file name: canonical, with `_` (PEP 427, PEP 625).
+/// The name in the form for the first part of a file name: canonical, with `_` (PEP 427, PEP 625).
 pub fn file_name_part(name: &str) -> String {
     canonical_name(name).replace('-', "_")
 }
@@ -46,8 +47,9 @@ pub fn check_name(name: &str) -> Result<(), Error> {
     })
 }
 
-/// Checks what the parser of requirements (PEP 508) cannot bear, so this goes before it: it panics
-/// at names and extras that end in a separator, and recurses into parentheses until the stack ends.
+/// Checks for texts that the parser of requirements (PEP 508) cannot handle, so it must run first.
+/// The parser panics at names and extras that end in a separator, and recurses into parentheses
+/// until the stack overflows.
 pub fn check_requirement(requirement: &str) -> Result<(), Error> {
     check_nesting(requirement)?;
     let of_name = |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.');
@@ -59,7 +61,8 @@ pub fn check_requirement(requirement: &str) -> Result<(), Error> {
     extras.try_for_each(|extra| if extra.is_empty() { Ok(()) } else { check_name(extra) })
 }
 
-/// Checks that no more parentheses are open at once than anybody writes, outside of strings.
+/// Limits the nesting of parentheses outside of strings to a depth that no real requirement
+/// reaches.
 fn check_nesting(requirement: &str) -> Result<(), Error> {
     const DEEPEST: usize = 64;
     let (mut depth, mut quote) = (0_usize, None);
@@ -80,8 +83,7 @@ fn check_nesting(requirement: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks that a version is written in the canonical form of PEP 440, as file names and pins need
-/// it.
+/// Checks that a version is in the canonical form of PEP 440, which file names and pins require.
 pub fn check_version(version: &str) -> Result<(), Error> {
     let fail = |reason: String| Error::Name { what: "version", value: version.to_owned(), reason };
     let parsed = pep440_rs::Version::from_str(version).map_err(|error| fail(error.to_string()))?;
@@ -101,7 +103,7 @@ pub struct Tag {
 }
 
 impl Tag {
-    /// `py3-none-PLATFORM`: no compiled Python module, but files for one platform.
+    /// `py3-none-PLATFORM`: files for one platform, but no compiled Python module.
     pub fn platform(platform: &str) -> Tag {
         Tag { python: "py3".to_owned(), abi: "none".to_owned(), platform: platform.to_owned() }
     }
@@ -145,9 +147,9 @@ fn check_tag_part(part: &str, whole: &str) -> Result<(), Error> {
 /// The parts of a wheel's file name: `name-version(-build)?-python-abi-platform.whl` (PEP 427).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WheelName {
-    /// Name as it is in the file name, `_` for `-`.
+    /// Name in the form for file names, with `_` for `-`.
     pub distribution: String,
-    /// Version, with `-` as `_`; canonical PEP 440 has neither.
+    /// Version with `_` for `-`; a canonical version (PEP 440) contains neither.
     pub version: String,
     /// Build tag, which begins with a digit.
     pub build: Option<String>,
@@ -160,15 +162,15 @@ pub struct WheelName {
 }
 
 impl WheelName {
-    /// Whether a file is meant to be a wheel by its name. Case does not count, so that `X.WHL` is
-    /// an error that says what is wrong with the name, and never silently another kind of file.
+    /// `true` if the name of a file ends like that of a wheel. Case is ignored, so `X.WHL` leads to
+    /// an error about its name and is not silently treated as another kind of file.
     pub fn is_wheel(path: impl AsRef<Path>) -> bool {
         path.as_ref().extension().is_some_and(|extension| extension.eq_ignore_ascii_case("whl"))
     }
 
-    /// The file name of a wheel with these tags, compressed and sorted. Errors when the name or
-    /// version cannot be in a file name, there is no tag, or the tags are no full product and thus
-    /// cannot be said in one file name.
+    /// The file name of a wheel with these tags, compressed and sorted. Fails if the name or
+    /// version is not allowed in a file name, if there are no tags, and if the tags are not a full
+    /// product, which one file name cannot express.
     pub fn new(name: &str, version: &str, tags: &[Tag]) -> Result<WheelName, Error> {
         check_name(name)?;
         check_version(version)?;
@@ -196,7 +198,7 @@ impl WheelName {
         Ok(wheel)
     }
 
-    /// Every tag of the compressed set.
+    /// All tags of the compressed set.
     pub fn tags(&self) -> BTreeSet<Tag> {
         let mut tags = BTreeSet::new();
         for python in &self.pythons {
@@ -209,7 +211,7 @@ impl WheelName {
         tags
     }
 
-    /// `name-version`, the stem of the `.dist-info` and `.data` folders.
+    /// `name-version`, the stem of the names of the `.dist-info` and `.data` folders.
     pub fn stem(&self) -> String {
         format!("{}-{}", self.distribution, self.version)
     }
@@ -250,7 +252,7 @@ impl FromStr for WheelName {
         {
             return Err(fail("the build tag does not begin with a digit"));
         }
-        // It becomes part of a path.
+        // The part becomes part of a path.
         let is_plain = |sign: char| sign.is_ascii_graphic() && !r"/\:".contains(sign);
         if build.is_some_and(|build| !build.chars().all(is_plain)) {
             return Err(fail("the build tag has characters that cannot be in a file name"));
@@ -277,7 +279,7 @@ impl FromStr for WheelName {
 }
 
 /// Checks that a member's name is a relative path that stays inside the folder it is unpacked to,
-/// on any system.
+/// on every system.
 pub fn check_member_name(name: &str) -> Result<(), Error> {
     if is_plain(name) {
         return Ok(());
@@ -304,10 +306,10 @@ pub fn check_member_name(name: &str) -> Result<(), Error> {
     Err(Error::MemberName { name: name.to_owned(), reason })
 }
 
-/// Whether a name is surely good, in one pass over its bytes: nearly all are, and wheels have
-/// thousands.
+/// `true` if a name is certainly allowed; needs one pass over its bytes. Nearly all names are, and
+/// wheels have thousands.
 fn is_plain(name: &str) -> bool {
-    // A part of dots only may be `.` or `..`.
+    // A part that consists only of dots may be `.` or `..`.
     let (mut only_dots, mut is_plain) = (true, u16::try_from(name.len()).is_ok());
     for byte in name.bytes() {
         if byte == b'/' {
@@ -321,7 +323,7 @@ fn is_plain(name: &str) -> bool {
     is_plain && !only_dots
 }
 
-/// Groups of names that become one file where case does not count (Windows, macOS), sorted.
+/// Groups of names that become one file on systems that ignore case (Windows, macOS), sorted.
 pub fn case_collisions<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<Vec<&'a str>> {
     let mut groups: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for name in names {

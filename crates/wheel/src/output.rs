@@ -1,5 +1,5 @@
-//! Input: bytes in order, and now and then a correction of earlier ones. Output: a complete file
-//! with its SHA-256, or nothing at all.
+//! Input: bytes in order, and occasional corrections of earlier bytes. Output: a complete file with
+//! its SHA-256, or nothing at all.
 
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -10,40 +10,40 @@ use tempfile::NamedTempFile;
 
 use crate::{Error, FileDigest, Written};
 
-/// Bytes that are collected before they are written.
+/// Number of bytes that are collected before they are written.
 const BUFFER: usize = 1 << 20;
 /// Fewer bytes than this are copied through the buffer: two writes cost more than a copy in memory.
 const WORTHWHILE: u64 = 1 << 18;
 
-/// A file that comes into being beside its final place: without a name where the file system can do
-/// that, so that nothing is left of it when the process is killed, elsewhere under a temporary one.
-/// Dropping it removes it.
+/// A file that is being written in the folder of its final path. If the file system supports it the
+/// file is unnamed, so nothing is left when the process is killed; otherwise it has a temporary
+/// name. Dropping it removes it.
 pub(crate) struct Output {
     path: PathBuf,
     file: Unfinished,
-    /// The first `filled` bytes are not written yet; they follow `written`.
+    /// The first `filled` bytes have not been written; they belong after the first `written` bytes.
     buffer: Box<[u8]>,
     filled: usize,
     written: u64,
-    /// Hash of the first `hashed` bytes, which will not change any more; `None` when nobody wants
-    /// to know it.
+    /// Hash of the first `hashed` bytes, which do not change any more; `None` if no hash was
+    /// requested.
     hash: Option<Sha256>,
     hashed: u64,
-    /// Whether what is written may still be corrected and thus not be hashed.
+    /// `true` if the bytes being written may still be corrected and so must not be hashed.
     open: bool,
     hashing: Hashing,
-    /// Whether the kernel may copy from other files; it may be that it cannot.
+    /// `true` until the kernel turns out to be unable to copy from other files.
     direct: bool,
 }
 
-/// When bytes are hashed. A copy takes about as long to hash as to write, so both at once halve the
-/// time; but a thread that waits for a second one would wait for whole chunks when the pool
-/// compresses.
+/// The time at which bytes are hashed. To hash a copy takes about as long as to write it, so doing
+/// both at once halves the time. But if the pool compresses, a thread that waits for a second one
+/// would wait for whole chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hashing {
-    /// After they are written, on the same thread.
+    /// After writing, on the same thread.
     After,
-    /// While they are written, on another thread of the pool.
+    /// During writing, on another thread of the pool.
     Beside,
 }
 
@@ -57,7 +57,7 @@ impl Unfinished {
         if let Some(file) = nameless_file(directory, MODE) {
             return Ok(Unfinished::Nameless(file));
         }
-        // tempfile's own default is 0600.
+        // tempfile's own default mode is 0600.
         let mut builder = builder();
         builder.permissions(permissions(MODE));
         builder.tempfile_in(directory).map(Unfinished::Named)
@@ -71,12 +71,12 @@ impl Unfinished {
         }
     }
 
-    /// Moves the file to `path`.
+    /// Renames the file to `path`.
     fn persist(self, path: &Path) -> io::Result<()> {
         match self {
             Unfinished::Nameless(file) => {
-                // A name can only be given where there is none yet, and taking one that is there
-                // has to be one step.
+                // An unnamed file can only get a name that does not exist, and replacing an
+                // existing file must be one step.
                 let named =
                     builder().make_in(path.parent().unwrap_or(Path::new(".")), |name| link_nameless(&file, name))?;
                 named.persist(path).map(drop).map_err(|error| error.error)
@@ -86,7 +86,7 @@ impl Unfinished {
     }
 }
 
-/// Readable for everybody the umask lets, like any other output.
+/// Like any other output, the file is readable for everyone whom the umask allows.
 const MODE: u32 = 0o666;
 
 fn builder() -> tempfile::Builder<'static, 'static> {
@@ -96,7 +96,7 @@ fn builder() -> tempfile::Builder<'static, 'static> {
 }
 
 impl Output {
-    /// Begins the file `path`, whose folder must exist.
+    /// Begins the file `path` in a folder that must exist.
     pub(crate) fn create(path: &Path, digest: FileDigest) -> Result<Output, Error> {
         let directory = path.parent().unwrap_or(Path::new("."));
         let file = Unfinished::create(directory)
@@ -115,25 +115,25 @@ impl Output {
         })
     }
 
-    /// The final name.
+    /// The final path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Bytes so far.
+    /// Number of bytes so far.
     pub(crate) fn position(&self) -> u64 {
         self.written + self.filled as u64
     }
 
-    /// From here on bytes may be corrected, until [`Output::settle`].
+    /// Starts a range that may be corrected until [`Output::settle`].
     pub(crate) fn open(&mut self) -> io::Result<()> {
         self.flush()?;
         self.open = true;
         Ok(())
     }
 
-    /// Everything so far is as it will stay. Hashes what was written since [`Output::open`], which
-    /// the page cache still holds.
+    /// Declares all bytes so far as final. Hashes those written since [`Output::open`], which are
+    /// still in the page cache.
     pub(crate) fn settle(&mut self) -> io::Result<()> {
         self.flush()?;
         self.open = false;
@@ -153,7 +153,7 @@ impl Output {
         Ok(())
     }
 
-    /// How many bytes [`Output::append`] takes now; at least one.
+    /// The number of bytes that [`Output::append`] accepts now; at least one.
     pub(crate) fn room(&mut self) -> io::Result<usize> {
         if self.filled == BUFFER {
             self.flush()?;
@@ -161,17 +161,17 @@ impl Output {
         Ok(BUFFER - self.filled)
     }
 
-    /// Writes `length` bytes, no more than there is room for, which `read` provides.
+    /// Appends `length` bytes, at most [`Output::room`], that `read` provides.
     pub(crate) fn append<E>(&mut self, length: usize, read: impl FnOnce(&mut [u8]) -> Result<(), E>) -> Result<(), E> {
         read(&mut self.buffer[self.filled..self.filled + length])?;
         self.filled += length;
         Ok(())
     }
 
-    /// Writes up to `length` bytes that `source` has at `position`, without bringing them here.
-    /// Says how many; `None` when this is not the way, because they are few or to be hashed or the
-    /// system cannot: then they are to be read and appended, which also says what is wrong if
-    /// something is.
+    /// Lets the kernel copy up to `length` bytes from `position` in `source`. Returns their number.
+    /// `None` if this is not possible or not useful: there are too few bytes, they must be hashed,
+    /// or the system cannot do it. Then the caller must read and append them, which also reveals an
+    /// error if there is one.
     pub(crate) fn copy_from(&mut self, source: &fs_err::File, position: u64, length: u64) -> Option<u64> {
         if !self.direct || self.open || self.hash.is_some() || length < WORTHWHILE {
             return None;
@@ -184,13 +184,12 @@ impl Output {
         copied
     }
 
-    /// Says who else has work for the threads of the pool.
+    /// Sets the time of hashing, which depends on the other work of the pool.
     pub(crate) fn set_hashing(&mut self, hashing: Hashing) {
         self.hashing = hashing;
     }
 
-    /// Replaces bytes that were written at `position`, which is not before the last
-    /// [`Output::open`].
+    /// Replaces bytes at `position`, which must not be before the last [`Output::open`].
     pub(crate) fn correct(&mut self, position: u64, bytes: &[u8]) -> io::Result<()> {
         self.flush()?;
         let file = self.file.file();
@@ -200,7 +199,7 @@ impl Output {
         Ok(())
     }
 
-    /// Moves the file to its name.
+    /// Renames the file to its final path.
     pub(crate) fn finish(mut self, files: u64, raw: u64) -> Result<Written, Error> {
         self.settle().map_err(|source| Error::Write { path: self.path.clone(), member: None, source })?;
         self.file.persist(&self.path).map_err(|source| Error::Persist { path: self.path.clone(), source })?;

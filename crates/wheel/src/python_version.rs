@@ -8,21 +8,21 @@ use rocwheel_report::{Exit, Hint};
 
 use crate::names::WheelName;
 
-/// A version of CPython, shown as its folders have it: `3.12`, `3.13t`.
+/// A version of CPython, displayed like in the names of its folders: `3.12`, `3.13t`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PythonVersion {
-    /// 3.
+    /// The first number: 3.
     pub major: u16,
-    /// 12.
+    /// The second number: 12.
     pub minor: u16,
-    /// Whether it is the build without the global lock (PEP 703), which has folders and extension
-    /// modules of its own.
+    /// `true` for the build without the global lock (PEP 703), which has its own folders and
+    /// extension modules.
     pub free_threaded: bool,
 }
 
 impl PythonVersion {
-    /// The newest that the tags of all wheels allow, by their file names. A tag for any Python
-    /// allows every one.
+    /// The newest version that the file names of all wheels allow. A tag for any Python allows all
+    /// versions.
     pub fn newest_of<P: AsRef<Path>>(wheels: &[P]) -> PythonVersion {
         let default = PythonVersion { major: 3, minor: 12, free_threaded: false };
         let names = wheels.iter().filter_map(|path| path.as_ref().file_name()?.to_str()?.parse::<WheelName>().ok());
@@ -34,7 +34,7 @@ impl PythonVersion {
                 Some(PythonVersion { major: 3, minor, free_threaded: is_threaded })
             });
             let newest = versions.max()?;
-            // The stable ABI is for this one and all that follow.
+            // The stable ABI supports this version and all later ones.
             Some(if is_stable && newest < default { default } else { newest })
         };
         names.filter_map(of_wheel).min().unwrap_or(default)
@@ -62,7 +62,7 @@ impl Hint for InvalidPythonVersion {
 impl FromStr for PythonVersion {
     type Err = InvalidPythonVersion;
 
-    /// Reads `3.12`, `3.13t` and, as tags have it, `cp312` and `312`.
+    /// Parses `3.12`, `3.13t` and the forms in tags, `cp312` and `312`.
     fn from_str(text: &str) -> Result<PythonVersion, InvalidPythonVersion> {
         let number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?;
         let plain = text.strip_suffix('t');

@@ -1,10 +1,9 @@
-//! Input: a wheel file, of whatever tool. Output: its members and metadata, their bytes at random
-//! access, and what its RECORD says that is not so.
+//! Input: a wheel file made by any tool. Output: its members and metadata, their bytes at random
+//! access, and the contradictions to its RECORD.
 //!
 //! Opening reads the directory and the header of each member, and refuses archives that installers
-//! would not agree on. What only some uses need (RECORD, a name that agrees, methods that can be
-
-//! unpacked) is asked for by those uses.
+//! would read differently. Requirements of some uses only (RECORD, a matching name, methods that
+//! can be unpacked) are checked by those uses.
 
 mod chunks;
 mod directory;
@@ -35,34 +34,33 @@ pub use verify::{Known, Problem};
 pub use wheel_directory::WheelDirectory;
 pub use zip_file::ZipFile;
 
-/// An open wheel. Many threads read from it at once; the file must not change meanwhile.
+/// An open wheel. Many threads can read from it at once; the file must not change during that time.
 pub struct Wheel {
-    /// What the file name says.
+    /// The parsed file name.
     pub name: WheelName,
     path: PathBuf,
     file: SharedFile,
     members: Vec<Listed>,
     /// Name → index of the member.
     index: BTreeMap<String, usize>,
-    /// Where the directory begins in the file.
+    /// Position of the directory in the file.
     directory: u64,
     /// The comment of the archive.
     pub(crate) comment: Vec<u8>,
-    /// The `.dist-info` folder, without a slash.
+    /// The name of the `.dist-info` folder, without a slash.
     info: String,
-    /// The rows of RECORD, once somebody has asked for them.
+    /// The rows of RECORD, after they have been requested.
     rows: OnceLock<Vec<Row>>,
 }
 
-/// What a member is.
+/// The type of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A file.
     File,
-    /// A folder; its name ends in `/`. Installers make folders as they need them.
+    /// A folder; its name ends in `/`. Installers create folders as needed.
     Directory,
-    /// A symbolic link; its bytes are where it points to. Installers make a file with this text of
-    /// it.
+    /// A symbolic link; its bytes are the target. Installers make a file with that text from it.
     Symlink,
 }
 
@@ -71,32 +69,32 @@ pub enum Kind {
 pub struct Listed {
     /// Path inside the wheel.
     pub name: String,
-    /// Bytes unpacked.
+    /// Size of the unpacked bytes.
     pub size: u64,
-    /// Bytes in the wheel.
+    /// Size of the bytes in the wheel.
     pub compressed: u64,
-    /// Whether the mode has an execute bit.
+    /// `true` if the mode has an execute bit.
     pub executable: bool,
-    /// What it is.
+    /// The type of the member.
     pub kind: Kind,
-    /// The permission bits.
+    /// The permission bits of Unix; usual ones if the archive has none.
     pub mode: u32,
     pub(crate) crc32: u32,
-    /// The number of the method in the ZIP file.
+    /// The number of the compression method in the ZIP file.
     pub(crate) method: u16,
     pub(crate) encrypted: bool,
-    /// Where the bytes begin in the file.
+    /// Position of the bytes in the file.
     pub(crate) offset: u64,
-    /// Where its own header begins in the file.
+    /// Position of its local header in the file.
     pub(crate) header: u64,
-    /// What that has in common with the entry of the directory.
+    /// The fields of the local header that the directory entry has too.
     pub(crate) own: [u8; directory::OWN],
-    /// Whether the bytes of a stored member were compared with `crc32`.
+    /// Records that the bytes of a stored member have been compared with `crc32`.
     pub(crate) compared: Compared,
 }
 
-/// Whether something was compared, which is done once for all clones of a member. It makes no
-/// member another one.
+/// A flag for a comparison that is done once for all clones of a member. It does not take part in
+/// the equality of members.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Compared(Arc<Mutex<bool>>);
 
@@ -109,7 +107,7 @@ impl PartialEq for Compared {
 impl Eq for Compared {}
 
 impl Compared {
-    /// Runs `compare` unless it succeeded before. Threads that ask meanwhile wait for the answer.
+    /// Runs `compare` unless it has succeeded before. Other threads that call this meanwhile wait.
     fn once<E>(&self, compare: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
         let mut done = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !*done {
@@ -121,34 +119,34 @@ impl Compared {
 }
 
 impl Listed {
-    /// Whether the bytes lie in the archive as they are, so that [`Wheel::reader`] and
-    /// [`ZipFile::reader`] hold none of them.
+    /// `true` if the archive contains the bytes uncompressed, so that [`Wheel::reader`] and
+    /// [`ZipFile::reader`] hold none of them in memory.
     pub fn is_stored(&self) -> bool {
         self.method == 0
     }
 
-    /// The checksum that the archive says the bytes have. Members of one size and checksum are the
-    /// same unless somebody made them to differ.
+    /// The checksum of the bytes according to the archive. Members with the same size and checksum
+    /// are equal unless someone constructed them to differ.
     pub fn crc32(&self) -> u32 {
         self.crc32
     }
 
-    /// Whether [`Wheel::reader`] and [`ZipFile::reader`] hold all bytes in memory.
+    /// `true` if [`Wheel::reader`] and [`ZipFile::reader`] hold all bytes in memory.
     pub fn is_held(&self) -> bool {
         !self.is_stored() && self.size <= unpack::IN_MEMORY
     }
 }
 
 impl Wheel {
-    /// Opens the wheel at `path`. Errors when the file name is no wheel's, the file no ZIP, a
-    /// member has a name that is absolute or leaves the folder, comes twice, overlaps another one
-    /// or has a size that cannot be, and when there is not exactly one `.dist-info` folder with
-    /// METADATA and WHEEL in it.
+    /// Opens the wheel at `path`. Fails if the file name is not that of a wheel, the file is not a
+    /// ZIP file, the name of a member is absolute, leaves the folder or occurs twice, a member
+    /// overlaps another one or has an impossible size, or there is not exactly one `.dist-info`
+    /// folder with METADATA and WHEEL in it.
     ///
-    /// The `.dist-info` folder may have another name than the file ([`Wheel::name_agrees`]), and
-    /// RECORD may be missing.
+    /// The name of the `.dist-info` folder may contradict that of the file
+    /// ([`Wheel::name_agrees`]), and RECORD may be missing.
     pub fn open(path: &Path) -> Result<Wheel, Error> {
-        // A path that leads nowhere is that, whatever its name.
+        // A missing file is reported as that, whatever its name.
         let open = |source| Error::Open { path: path.to_owned(), source };
         if fs_err::metadata(path).map_err(open)?.is_dir() {
             return Err(open(io::ErrorKind::IsADirectory.into()));
@@ -174,7 +172,7 @@ impl Wheel {
         Error::Malformed { path: self.path.clone(), reason }
     }
 
-    /// Where the wheel is.
+    /// The path of the wheel.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -193,7 +191,7 @@ impl Wheel {
         &self.members
     }
 
-    /// The member of this name.
+    /// The member with this name.
     pub fn member(&self, name: &str) -> Option<&Listed> {
         self.index.get(name).map(|index| &self.members[*index])
     }
@@ -208,7 +206,7 @@ impl Wheel {
         if listed.kind == Kind::Directory { Err(packed.error(Fault::Directory)) } else { Ok(packed) }
     }
 
-    /// The directory's entries of [`Wheel::members`]. `None` where they cannot be taken over.
+    /// The directory entries of [`Wheel::members`]; `None` if they cannot be reused.
     pub(crate) fn entries(&self) -> Result<Option<Entries>, Error> {
         directory::entries(&self.file, self.directory, &self.members)
             .map_err(|source| Error::Open { path: self.path.clone(), source })
@@ -218,44 +216,43 @@ impl Wheel {
         Packed { path: &self.path, file: &self.file, listed }
     }
 
-    /// The bytes of one member, at most 64 MiB; the CRC is checked.
+    /// The bytes of one member, at most 64 MiB. The CRC is checked.
     pub fn bytes(&self, name: &str) -> Result<Vec<u8>, Error> {
         self.find(name)?.bytes()
     }
 
-    /// Random access to the bytes of one member, whose CRC is checked here. A stored member is read
-    /// where it is, after one pass over it when it is opened for the first time. Others are
-    /// unpacked, up to 64 MiB into memory (and the packed bytes meanwhile), larger ones into a file
-    /// without a name in the folder `scratch`, which goes when the reader does.
+    /// Random access to the bytes of one member. The CRC is checked here. A stored member is read
+    /// in the archive, after one pass over it when it is first opened. Other members are unpacked:
+    /// up to 64 MiB into memory (together with the packed bytes), larger ones into an unnamed file
+    /// in the folder `scratch`, which is deleted with the reader.
     pub fn reader(&self, name: &str, scratch: &Path) -> Result<Reader, Error> {
         self.find(name)?.reader(scratch)
     }
 
-    /// Random access to a few places of one member, for which no more of it is unpacked than its
-    /// stream asks for; `scratch` as for [`Wheel::reader`]. The CRC is checked only where all of it
-    /// is unpacked.
+    /// Random access to a few ranges of one member. Only as much of it is unpacked as its stream
+    /// requires; `scratch` is used like in [`Wheel::reader`]. The CRC is checked only if the whole
+    /// member is unpacked.
     pub fn sparse(&self, name: &str, scratch: &Path) -> Result<Sparse, Error> {
         self.find(name)?.sparse(scratch)
     }
 
-    /// The first `length` bytes of one member, fewer where there are no more. Their checksum is not
-    /// checked.
+    /// The first `length` bytes of one member, or all if it has fewer. The checksum is not checked.
     pub fn start(&self, name: &str, length: usize) -> Result<Vec<u8>, Error> {
         self.find(name)?.start(length)
     }
 
-    /// Unpacks the members of these names with all threads, and compares each with the CRC that the
-    /// archive says. Nobody gets the bytes: this is for members that are copied as they are packed.
+    /// Unpacks the members with these names on all threads, and compares each with its CRC in the
+    /// archive. The bytes are discarded: this is for members that are copied in packed form.
     ///
     /// # Errors
-    /// The first member that cannot be unpacked or has another CRC; an interruption.
+    /// The first member that cannot be unpacked or has a different CRC; an interruption.
     pub fn check_members<'a>(
         &self,
         names: impl IntoIterator<Item = &'a str>,
         reporter: &dyn Reporter,
     ) -> Result<(), Error> {
         let mut members: Vec<Packed<'_>> = names.into_iter().map(|name| self.find(name)).collect::<Result<_, _>>()?;
-        // The largest first, so that none of them is left alone at the end.
+        // Starts with the largest, so that it does not run alone at the end.
         members.sort_by_key(|packed| std::cmp::Reverse(packed.listed.size));
         members.into_par_iter().try_for_each(|packed| {
             packed.each(|_| {
@@ -265,9 +262,9 @@ impl Wheel {
         })
     }
 
-    /// Whether a member is the same as one of another wheel that it was copied from or to: packed
-    /// the same, byte for byte. Members that were packed by different tools may differ here and
-    /// hold the same.
+    /// `true` if a member has the same packed bytes as a member of another wheel, as copies do. For
+    /// members that were packed by different tools the result may be `false` although their
+    /// contents are equal.
     pub fn is_copy(&self, name: &str, other: &Wheel, other_name: &str) -> Result<bool, Error> {
         self.find(name)?.is_packed_like(&other.find(other_name)?)
     }
@@ -287,7 +284,7 @@ impl Wheel {
         self.info_text("WHEEL")
     }
 
-    /// The rows of RECORD. Errors when there is none.
+    /// The rows of RECORD. Fails if there is none.
     pub fn record(&self) -> Result<Vec<Row>, Error> {
         if let Some(rows) = self.rows.get() {
             return Ok(rows.clone());
@@ -298,7 +295,7 @@ impl Wheel {
         Ok(self.rows.get_or_init(|| rows).clone())
     }
 
-    /// The hash of a member, unpacked in windows; `go_on` is asked before each.
+    /// The hash of a member, which is unpacked in windows. `go_on` is called before each window.
     pub(crate) fn hash(
         &self,
         member: &Listed,
@@ -331,8 +328,8 @@ fn info_folder(members: &[Listed], path: &Path) -> Result<String, Error> {
     }
 }
 
-/// A member of a wheel as the content of a member of another archive. Opening it costs what
-/// [`Wheel::reader`] costs.
+/// A member of a wheel as the content of a member of another archive. Opening it costs as much as
+/// [`Wheel::reader`].
 pub struct MemberContent {
     wheel: Arc<Wheel>,
     name: String,
@@ -341,8 +338,8 @@ pub struct MemberContent {
 }
 
 impl MemberContent {
-    /// The member `name` of `wheel`; `scratch` as for [`Wheel::reader`]. Errors when there is no
-    /// such file.
+    /// The member `name` of `wheel`; `scratch` is used like in [`Wheel::reader`]. Fails if there is
+    /// no such file.
     pub fn new(wheel: &Arc<Wheel>, name: &str, scratch: &Path) -> Result<MemberContent, Error> {
         let size = wheel.find(name)?.listed.size;
         Ok(MemberContent { wheel: Arc::clone(wheel), name: name.to_owned(), size, scratch: scratch.to_owned() })
@@ -350,7 +347,7 @@ impl MemberContent {
 }
 
 impl MemberContent {
-    /// As [`MemberContent::new`], unpacked once however often it is opened.
+    /// Like [`MemberContent::new`], but unpacked only once, no matter how often it is opened.
     pub fn spooled(wheel: &Arc<Wheel>, name: &str, spool: &Spool) -> Result<Spooled, Error> {
         let member = MemberContent::new(wheel, name, spool.scratch())?;
         let opening = match wheel.member(name) {

@@ -1,5 +1,5 @@
 //! Input: names, hashes and sizes of a wheel's members. Output: the text of RECORD (PEP 376, PEP
-//! 427), and back.
+//! 427), and the reverse.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -10,8 +10,8 @@ pub fn hash_column(digest: &Digest) -> String {
     format!("sha256={}", URL_SAFE_NO_PAD.encode(digest))
 }
 
-/// A hash that RECORD may have: SHA-256 or better, in URL-safe base64 without padding (PEP 376, PEP
-/// 427).
+/// A hash that RECORD may contain: SHA-256 or stronger, in URL-safe base64 without padding (PEP
+/// 376, PEP 427).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hash {
     algorithm: HashAlgorithm,
@@ -19,8 +19,8 @@ pub(crate) struct Hash {
 }
 
 impl Hash {
-    /// Reads the second column of RECORD. `None` when it is empty, weak or in another form,
-    /// hexadecimal for one.
+    /// Parses the second column of RECORD. `None` if it is empty, weak or in another form, such as
+    /// hexadecimal.
     pub(crate) fn parse(column: &str) -> Option<Hash> {
         let (name, value) = column.split_once('=')?;
         let algorithm = HashAlgorithm::named(name)?;
@@ -28,7 +28,7 @@ impl Hash {
         (bytes.len() == algorithm.size()).then_some(Hash { algorithm, bytes })
     }
 
-    /// The hash of the bytes that `read` shows to the hasher.
+    /// The hash of the bytes that `read` adds to the hasher.
     pub(crate) fn of<E>(algorithm: HashAlgorithm, read: impl FnOnce(&mut Hasher) -> Result<(), E>) -> Result<Hash, E> {
         let mut hasher = Hasher::new(algorithm);
         read(&mut hasher)?;
@@ -45,7 +45,7 @@ impl Hash {
     }
 }
 
-/// RECORD as it grows.
+/// A RECORD that is being written.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     text: String,
@@ -57,19 +57,19 @@ impl Record {
         self.push_row(name, &hash_column(digest), size);
     }
 
-    /// Adds the row of a member whose second column is known.
+    /// Adds the row of a member with this second column.
     pub(crate) fn push_row(&mut self, name: &str, hash: &str, size: u64) {
         self.text.push_str(&format!("{},{hash},{size}\n", quoted(name)));
     }
 
-    /// The whole text; RECORD itself stands in it without hash and size.
+    /// The whole text, which lists RECORD itself without hash and size.
     pub(crate) fn text(mut self, record_name: &str) -> String {
         self.text.push_str(&format!("{},,\n", quoted(record_name)));
         self.text
     }
 }
 
-/// The field as CSV's excel dialect writes it: in quotes only where it must be.
+/// The field in CSV's excel dialect: in quotes only if necessary.
 fn quoted(field: &str) -> String {
     if field.contains(['"', ',', '\n', '\r']) {
         format!("\"{}\"", field.replace('"', "\"\""))
@@ -81,15 +81,15 @@ fn quoted(field: &str) -> String {
 /// A row of RECORD.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// Path of the file, relative to the folder the wheel is installed to.
+    /// Path of the file, relative to the folder in which the wheel is installed.
     pub path: String,
-    /// `sha256=…`; empty for RECORD itself and for files made after the installation.
+    /// `sha256=…`; empty for RECORD itself and for files that are made after the installation.
     pub hash: String,
-    /// Bytes, `None` where the column is empty.
+    /// Size in bytes; `None` if the column is empty.
     pub size: Option<u64>,
 }
 
-/// The rows of a RECORD. Errors say which line is wrong.
+/// The rows of a RECORD. The error contains the line.
 pub fn parse_rows(text: &str) -> Result<Vec<Row>, String> {
     let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text.as_bytes());
     let mut rows = Vec::new();
@@ -109,26 +109,25 @@ pub fn parse_rows(text: &str) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// What becomes of a row of RECORD.
+/// The change of a row of RECORD.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RowEdit {
-    /// It stays as it is.
+    /// Keep it unchanged.
     Keep,
-    /// It goes.
+    /// Remove it.
     Drop,
-    /// Its file has this SHA-256 now, and this many bytes.
+    /// Set the SHA-256 and the size in bytes.
     Replace(Digest, u64),
 }
 
-/// The text of a RECORD with some rows changed; the others keep their bytes. Errors say which line
-/// is wrong.
+/// Edits some rows of a RECORD; the others keep their bytes. The error contains the line.
 pub fn edit_rows(text: &str, mut edit: impl FnMut(&Row) -> RowEdit) -> Result<String, String> {
     let mut edited = String::with_capacity(text.len());
     let (mut start, mut end, mut line) = (0, 0, 1);
     for part in text.split_inclusive('\n') {
         end += part.len();
         let row = &text[start..end];
-        // A name in quotes may hold line breaks.
+        // A quoted name may contain line breaks.
         if row.matches('"').count() % 2 == 1 && end < text.len() {
             continue;
         }

@@ -1,17 +1,17 @@
-//! Input: an open wheel, and what is to be different. Output: another wheel. What is not touched
-//! keeps its packed bytes, so that this takes about as long as a copy of the file.
+//! Input: an open wheel, and changes. Output: another wheel. Members that do not change keep their
+//! packed bytes, so this takes about as long as a copy of the file.
 //!
-//! By default the result is in the order of [`crate::write_wheel`], with sizes in the local headers
-//! and one date for all. With [`Order::Kept`] members stay where they are, and those that are not
-//! touched keep their headers too: what lies behind each other is copied at once, which the kernel
-//! does as fast as a copy of the file. Either way equal input gives equal bytes for any number of
+//! By default the result has the order of [`crate::write_wheel`], with sizes in the local headers
+//! and one date for all members. With [`MemberOrder::Kept`] members keep their order, and those
+//! that do not change keep their headers too: adjacent ones are copied at once, which is as fast in
+//! the kernel as a copy of the file. Either way equal input gives equal bytes for any number of
 //! threads.
 //!
-//! A hash in RECORD is taken over when it is SHA-256, SHA-384 or SHA-512 in the form of the
-//! specification and the size beside it is the member's; the CRC of the archive is taken over too.
-//! Neither is checked: that would take unpacking, and [`crate::read::Wheel::verify`] does it.
-//! Hashes that are missing, weak or in another form are computed from the unpacked bytes, whose
-//! size and CRC are checked then.
+//! A hash in RECORD is kept if it is SHA-256, SHA-384 or SHA-512 in the specified form and the
+//! recorded size is that of the member. The CRC of the archive is kept too. Neither is verified:
+//! that would require unpacking, and [`crate::read::Wheel::verify`] does it. Hashes that are
+//! missing, weak or in another form are computed from the unpacked bytes, whose size and CRC are
+//! then checked.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,71 +27,71 @@ use crate::read::{Entries, Kind, Listed, Wheel, same_version, unhashed};
 use crate::record::{Hash, Record};
 use crate::{Error, FileDigest, Headers, Level, Member, WheelName, WriteOptions, Written};
 
-/// What is to be different. The default changes nothing, which still puts members in order, makes
-/// RECORD complete and drops its signatures.
+/// The changes to make. The default changes no member, but still sorts them, completes RECORD and
+/// removes its signatures.
 #[derive(Default)]
 pub struct Rewrite {
-    /// Members that go. METADATA, WHEEL and RECORD cannot.
+    /// Members to remove. METADATA, WHEEL and RECORD cannot be removed.
     pub drop: BTreeSet<String>,
-    /// Members that get other bytes. They keep their mode.
+    /// Members to replace, with their new bytes. They keep their mode.
     pub replace: BTreeMap<String, Box<dyn Content>>,
-    /// New members. One may have the name of one that goes.
+    /// New members. One may have the name of a removed member.
     pub add: Vec<Member>,
-    /// Another METADATA; see [`Headers`].
+    /// New text of METADATA; see [`Headers`].
     pub metadata: Option<String>,
-    /// Another WHEEL.
+    /// New text of WHEEL.
     pub wheel: Option<String>,
-    /// Another file name. When its distribution or version is another one, the `.dist-info` and
-    /// `.data` folders are renamed, and METADATA must agree.
+    /// New file name. If it changes the distribution or the version, the `.dist-info` and `.data`
+    /// folders are renamed, and METADATA must agree.
     pub name: Option<WheelName>,
-    /// What happens when the output is the input itself.
+    /// The behaviour if the output is the input itself.
     pub existing: Existing,
     /// The order of the members.
-    pub order: Order,
+    pub order: MemberOrder,
 }
 
-/// The order of the members of a changed wheel. RECORD is the last one.
+/// The order of the members of a rewritten wheel. RECORD comes last.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Order {
-    /// By their names, `.dist-info` behind the others, whatever the order was, and with headers of
-    /// one form.
+pub enum MemberOrder {
+    /// Sorted by name with `.dist-info` last, regardless of the previous order, and with uniform
+    /// headers.
     #[default]
     Sorted,
-    /// As it was, new ones at the end. What is not touched keeps its headers, with date and mode,
-    /// and the archive its comment.
+    /// The previous order, with new members at the end. Members that do not change keep their
+    /// headers with date and mode, and the archive keeps its comment.
     Kept,
 }
 
-/// What happens when the output is the input.
+/// The behaviour if the output is the input.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Existing {
-    /// An error.
+    /// Report an error.
     #[default]
     Refuse,
-    /// The finished file takes its place.
+    /// Replace the input by the finished file.
     Replace,
 }
 
 /// A member of the new wheel.
 struct Item<'a> {
     name: Cow<'a, str>,
-    /// Where the member that it comes from begins in the file; new ones are behind all.
+    /// Position in the file of the member that it comes from; new ones come after all others.
     place: u64,
     bytes: Bytes<'a>,
 }
 
-/// Where the bytes of a member come from.
+/// The source of a member's bytes.
 enum Bytes<'a> {
-    /// Packed as they are, behind a new header.
+    /// The packed bytes with a new header.
     Copied(&'a Listed),
-    /// Packed as they are, behind the header that they have; the entry of the directory.
+    /// The packed bytes with their old header; the directory entry is given.
     Taken(&'a Listed, &'a [u8]),
-    /// Packed anew, with this mode.
+    /// New bytes, with this mode.
     Written(u32, &'a dyn Content),
 }
 
 impl<'a> Item<'a> {
-    /// The member that it is a copy of.
+    /// The member of the input that it is a copy of.
     fn copied(&self) -> Option<&'a Listed> {
         match self.bytes {
             Bytes::Copied(listed) | Bytes::Taken(listed, _) => Some(listed),
@@ -99,7 +99,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Bytes that are read.
+    /// Number of bytes to read.
     fn length(&self) -> u64 {
         match self.bytes {
             Bytes::Copied(listed) => listed.compressed,
@@ -108,8 +108,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Whether the two can be written at once: both are new, or lie behind each other and stay as
-    /// they are.
+    /// `true` if the two can be written at once: both are new, or they are adjacent and unchanged.
     fn goes_with(&self, next: &Item<'_>) -> bool {
         match (&self.bytes, &next.bytes) {
             (Bytes::Written(..), Bytes::Written(..)) => true,
@@ -119,19 +118,19 @@ impl<'a> Item<'a> {
     }
 }
 
-/// Where a member's bytes end in the file.
+/// The end of a member's bytes in the file.
 fn end(listed: &Listed) -> u64 {
     listed.offset + listed.compressed
 }
 
-/// Writes the changed wheel into the folder `output`, which must exist. Links stay links, with a
-/// warning, since installers do not make links; folders stay when they were empty or still have
-/// members; rows of RECORD without a member go, with a warning, and so do RECORD.jws and
-/// RECORD.p7s, which sign what is no longer so.
+/// Writes the changed wheel into the folder `output`, which must exist. Links are kept with a
+/// warning, because installers do not create links. Folders are kept if they were empty before or
+/// still have members. Rows of RECORD without a member are removed with a warning; RECORD.jws and
+/// RECORD.p7s are removed, because they sign the old RECORD.
 ///
-/// The file appears under its name when it is complete; on any error or interruption nothing is
-/// left behind, and the input is never changed. Errors when the wheel has no RECORD, and when a
-/// member that is to go or to change is not there.
+/// The file gets its name when it is complete; an error or interruption leaves nothing behind, and
+/// the input never changes. Fails if the wheel has no RECORD, or if a member to remove or replace
+/// does not exist.
 pub fn rewrite(
     wheel: &Wheel,
     rewrite: &Rewrite,
@@ -150,7 +149,7 @@ pub fn rewrite(
     let texts = Texts::new(wheel, rewrite)?;
     let names = Names::new(wheel, rewrite, &texts)?;
     check(wheel, rewrite)?;
-    let entries = if rewrite.order == Order::Kept { wheel.entries()? } else { None };
+    let entries = if rewrite.order == MemberOrder::Kept { wheel.entries()? } else { None };
     let items = items(wheel, rewrite, &texts, (&names, entries.as_ref()))?;
     let hashes = hashes(wheel, &items, reporter)?;
 
@@ -160,8 +159,8 @@ pub fn rewrite(
     let record = names.record();
     let write = || job.write(&path, &items, &hashes, &record);
     let written = match options.digest {
-        // On a thread of the pool, where joining another one costs next to nothing; from outside it
-        // costs two switches.
+        // On a thread of the pool a join with another one costs almost nothing; from outside it
+        // costs two context switches.
         FileDigest::Sha256 => rayon::scope(|_| write()),
         FileDigest::Skip => write(),
     };
@@ -176,7 +175,7 @@ fn is_same(input: &Path, output: &Path) -> bool {
     }
 }
 
-/// The new METADATA and WHEEL, as contents.
+/// The new METADATA and WHEEL as contents.
 struct Texts {
     contents: BTreeMap<String, Vec<u8>>,
 }
@@ -197,7 +196,7 @@ impl Texts {
     }
 }
 
-/// The names of the folders that have the distribution's name in theirs, before and after.
+/// The old and the new names of the folders that contain the distribution's name.
 struct Names {
     folders: Vec<(String, String)>,
     info: String,
@@ -240,8 +239,8 @@ impl Names {
     }
 }
 
-/// The name that the `.dist-info` folder gets in a wheel of this name; `None` when it has one that
-/// says the same. How the distribution is spelled in it stays, when it is the same one.
+/// The name of the `.dist-info` folder in a wheel with this name; `None` if the current one is
+/// equivalent. If the distribution is the same, its spelling is kept.
 pub(crate) fn new_info(wheel: &Wheel, name: &WheelName) -> Option<String> {
     let old = wheel.info().strip_suffix(".dist-info").unwrap_or_default();
     let (distribution, version) = old.rsplit_once('-').unwrap_or((old, ""));
@@ -253,7 +252,7 @@ pub(crate) fn new_info(wheel: &Wheel, name: &WheelName) -> Option<String> {
     Some(format!("{distribution}-{}.dist-info", name.version))
 }
 
-/// The members that sign RECORD, and go when it becomes another one.
+/// The members that sign RECORD. They are removed when it changes.
 pub(crate) fn signatures(wheel: &Wheel) -> Vec<String> {
     let is_signature = |name: &String| *name != wheel.record_name() && wheel.member(name).is_some();
     unhashed(wheel.info()).into_iter().filter(is_signature).collect()
@@ -263,7 +262,7 @@ fn member_error(wheel: &Wheel, name: &str, reason: &'static str) -> Error {
     Error::Member { path: wheel.path().to_owned(), member: name.to_owned(), reason }
 }
 
-/// Checks that everything that is to go or to change is there and may.
+/// Checks that all members to remove or replace exist and may be changed.
 fn check(wheel: &Wheel, rewrite: &Rewrite) -> Result<(), Error> {
     let info = |file: &str| format!("{}/{file}", wheel.info());
     for name in rewrite.drop.iter().chain(rewrite.replace.keys()) {
@@ -298,7 +297,7 @@ fn items<'a>(
     let stays = |listed: &Listed| !rewrite.drop.contains(&listed.name) && !gone.contains(&listed.name);
     let copied = |index: usize, listed: &'a Listed, name: &str| {
         let entry = entries.map(|entries| entries.of(index));
-        // Its header has its name.
+        // The local header contains the name, so it can only be reused if the name stays.
         let plain = entry.filter(|entry| name == listed.name && listed.is_plain(entry));
         plain.map_or(Bytes::Copied(listed), |entry| Bytes::Taken(listed, entry))
     };
@@ -338,8 +337,8 @@ fn items<'a>(
         let key = |item: &Item<'_>| item.name.starts_with(&info);
         let by_name = || (key(one), one.name.as_bytes()).cmp(&(key(other), other.name.as_bytes()));
         match rewrite.order {
-            Order::Sorted => by_name(),
-            Order::Kept => one.place.cmp(&other.place).then_with(by_name),
+            MemberOrder::Sorted => by_name(),
+            MemberOrder::Kept => one.place.cmp(&other.place).then_with(by_name),
         }
     });
     for listed in items.iter().filter_map(Item::copied) {
@@ -348,8 +347,7 @@ fn items<'a>(
     Ok(items)
 }
 
-/// The second column of RECORD for the members that are copied, by their old names: taken over or
-/// computed.
+/// The second column of RECORD for the copied members, by their old names: kept or computed.
 fn hashes<'a>(
     wheel: &'a Wheel,
     items: &[Item<'a>],
@@ -403,11 +401,11 @@ fn hashes<'a>(
     result.map(|()| hashes)
 }
 
-/// What writing needs besides the members.
+/// The data for writing, apart from the members.
 struct Job<'a> {
     wheel: &'a Wheel,
     options: &'a WriteOptions,
-    order: Order,
+    order: MemberOrder,
     reporter: &'a dyn Reporter,
 }
 
@@ -420,7 +418,7 @@ impl Job<'_> {
         record_name: &str,
     ) -> Result<Written, Error> {
         let mut archive = Archive::create(path, *self.options)?;
-        if self.order == Order::Kept {
+        if self.order == MemberOrder::Kept {
             archive.set_comment(&self.wheel.comment);
         }
         let mut record = Record::default();
@@ -446,18 +444,17 @@ impl Job<'_> {
             }
         }
         let record = record.text(record_name).into_bytes();
-        // Of hashes nothing gets smaller, and packing them well is a tenth of what an edit of
-        // thousands of members takes.
-        if self.order == Order::Kept {
+        // Hashes do not compress, and a high level for RECORD takes a tenth of the time of an edit
+        // of thousands of members.
+        if self.order == MemberOrder::Kept {
             archive.set_level(self.options.level.min(Level::Fast));
         }
-        // RECORD's bytes are not part of the announced progress.
+        // The bytes of RECORD are not part of the announced progress.
         archive.add(&[Source { name: record_name, mode: file_mode(false), content: &record }], &Silent)?;
         archive.finish()
     }
 
-    /// Copies members that lie behind each other with their headers, or each one behind a new
-    /// header.
+    /// Copies adjacent members with their headers, or each one with a new header.
     fn copy(&self, archive: &mut Archive, items: &[Item<'_>]) -> Result<(), Error> {
         let read_error = |source| Error::Open { path: self.wheel.path().to_owned(), source };
         let entries: Vec<(&[u8], &Listed)> = items

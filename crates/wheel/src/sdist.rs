@@ -1,6 +1,5 @@
 //! Input: the files of a source distribution. Output: `name-version.tar.gz` (PEP 517, PEP 625, PEP
-
-//! 643), the same bytes on any machine.
+//! 643), with the same bytes on every machine.
 
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -15,21 +14,21 @@ use crate::output::Output;
 use crate::tar::TarBuilder;
 use crate::{Error, Level, Member, Metadata, WriteOptions, Written, names};
 
-/// What goes into one source distribution.
+/// The contents of one source distribution.
 pub struct Sdist {
-    /// Name as PKG-INFO shows it; the file name has the normalised form.
+    /// Name as PKG-INFO shows it; the file name uses the normalised form.
     pub name: String,
     /// Version in PEP 440's canonical form.
     pub version: String,
-    /// Everything else PKG-INFO says.
+    /// All other fields of PKG-INFO.
     pub metadata: Metadata,
     /// Paths of licence texts among the members, for License-File.
     pub license_files: Vec<String>,
-    /// Files, names relative to the folder `name-version`; PKG-INFO is added.
+    /// The files. Names are relative to the folder `name-version`; PKG-INFO is added.
     pub members: Vec<Member>,
 }
 
-/// Bytes that are read at once.
+/// Number of bytes that are read at once.
 const WINDOW: usize = 1 << 20;
 
 /// Writes the source distribution into the folder `output`, which must exist.
@@ -82,7 +81,7 @@ fn write_archive(
     encoder.finish().map_err(write)
 }
 
-/// Compresses what goes to `output`; nothing in the header depends on the machine or the day.
+/// A compressor that writes to `output`. Its header does not depend on the machine or the date.
 pub(crate) fn encoder(output: Output, level: Level) -> GzEncoder<Output> {
     let level = match level {
         Level::None => Compression::none(),
@@ -93,7 +92,7 @@ pub(crate) fn encoder(output: Output, level: Level) -> GzEncoder<Output> {
     GzBuilder::new().mtime(0).operating_system(255).write(output, level)
 }
 
-/// Gives the bytes of `content` to `sink` in windows.
+/// Passes the bytes of `content` to `sink` in windows.
 fn copy(
     content: &dyn Content,
     member: &str,

@@ -1,8 +1,9 @@
-//! Input: directories, files and links in the order they are to have. Output: a tar archive as a
-//! [`Content`]: headers in memory, file contents where they are, nothing copied.
+//! Input: directories, files and links in the order of the archive. Output: a tar archive as a
+//! [`Content`]: headers are in memory, file contents are read from their source, nothing is copied.
 //!
 //! The format is ustar; a name, link target or size that does not fit gets a pax extended header
-//! (POSIX.1-2001). Owners are 0 without names, modes 0755 and 0644, the time is the caller's.
+//! (POSIX.1-2001). Owners are 0 without names, modes are 0755 and 0644, the caller chooses the
+//! time.
 
 use std::io;
 
@@ -14,7 +15,7 @@ pub(crate) const END: [u8; 2 * BLOCK] = [0; 2 * BLOCK];
 /// ustar's size field holds eleven octal digits.
 const LARGEST_SIZE: u64 = 0o777_7777_7777;
 
-/// Zeros from the end of a file of `size` bytes to the next block.
+/// The zeros between the end of a file of `size` bytes and the next block.
 pub(crate) fn padding(size: u64) -> &'static [u8] {
     let used = (size % BLOCK as u64) as usize;
     if used == 0 { &[] } else { &END[..BLOCK - used] }
@@ -23,7 +24,7 @@ pub(crate) fn padding(size: u64) -> &'static [u8] {
 /// Collects the members of a tar archive.
 pub struct TarBuilder {
     epoch: u64,
-    /// Headers and padding since the last file content.
+    /// Headers and padding after the last file content.
     pending: Vec<u8>,
     parts: Vec<Box<dyn Content>>,
 }
@@ -42,13 +43,13 @@ impl TarBuilder {
         TarBuilder { epoch, pending: Vec::new(), parts: Vec::new() }
     }
 
-    /// Adds a directory; `name` without a slash at its end.
+    /// Adds a directory; `name` has no slash at its end.
     pub fn directory(&mut self, name: &str) {
         let header = self.directory_header(name);
         self.pending.extend(header);
     }
 
-    /// Adds a file, mode 0755 when `executable`, else 0644.
+    /// Adds a file with mode 0755 if `executable`, else 0644.
     pub fn file(&mut self, name: &str, executable: bool, content: impl Content + 'static) {
         let size = content.size();
         let header = self.file_header(name, executable, size);
@@ -70,7 +71,7 @@ impl TarBuilder {
         self.pending.extend(header);
     }
 
-    /// The archive.
+    /// Ends the archive and returns it as a content.
     pub fn finish(mut self) -> Tar {
         self.pending.extend_from_slice(&END);
         self.parts.push(Box::new(self.pending));
@@ -92,7 +93,7 @@ impl TarBuilder {
         self.header(&Entry { name, kind: b'1', mode: 0o644, size: 0, link: target })
     }
 
-    /// The header of a regular file, with what must precede it.
+    /// The header of a regular file, preceded by a pax header if it needs one.
     pub(crate) fn file_header(&self, name: &str, executable: bool, size: u64) -> Vec<u8> {
         let mode = if executable { 0o755 } else { 0o644 };
         self.header(&Entry { name, kind: b'0', mode, size, link: "" })
@@ -123,7 +124,7 @@ impl TarBuilder {
 
     fn ustar(&self, entry: &Entry<'_>) -> [u8; BLOCK] {
         let mut block = [0; BLOCK];
-        // What does not fit is in the pax header, which readers prefer; here it is cut.
+        // A longer name is in the pax header, which readers prefer; here it is truncated.
         let (prefix, name) = split_name(entry.name).unwrap_or(("", entry.name));
         put(&mut block[0..100], name.as_bytes());
         octal(&mut block[100..108], u64::from(entry.mode));
@@ -144,7 +145,7 @@ impl TarBuilder {
     }
 }
 
-/// A finished archive.
+/// A finished tar archive.
 pub struct Tar(Concat);
 
 impl Content for Tar {
@@ -157,7 +158,7 @@ impl Content for Tar {
     }
 }
 
-/// The name as ustar's prefix and name, `None` when it does not fit or is not ASCII.
+/// Splits a name into ustar's prefix and name; `None` if it does not fit or is not ASCII.
 fn split_name(name: &str) -> Option<(&str, &str)> {
     if !name.is_ascii() {
         return None;
@@ -170,7 +171,8 @@ fn split_name(name: &str) -> Option<(&str, &str)> {
         .find(|(prefix, rest)| prefix.len() <= 155 && rest.len() <= 100 && !rest.is_empty())
 }
 
-/// `LENGTH KEY=VALUE\n`, where the length counts itself.
+/// `LENGTH KEY=VALUE
+/// `. The length includes its own digits.
 fn pax_record(key: &str, value: &str) -> String {
     let rest = key.len() + value.len() + 3;
     let mut length = rest + 1;
@@ -185,7 +187,7 @@ fn put(field: &mut [u8], value: &[u8]) {
     field[..length].copy_from_slice(&value[..length]);
 }
 
-/// The number in octal digits that fill the field up to a closing zero byte.
+/// Writes the number in octal digits that fill the field up to a final zero byte.
 fn octal(field: &mut [u8], value: u64) {
     let width = field.len() - 1;
     put(field, format!("{value:0width$o}").as_bytes());

@@ -1,4 +1,4 @@
-//! Wheels that other tools made: what is read all the same, and what is refused with which words.
+//! Wheels that other tools made: some are accepted, others refused with a certain message.
 
 mod forge;
 
@@ -109,7 +109,7 @@ fn archives_that_installers_would_not_agree_on_are_refused() {
         ("put('a|b', b'')\ntexts(b'')\npatch(b'a|b', b'a\\\\b')", "`a\\b` cannot be used: it contains a backslash"),
         ("put('a', b'1')\nput('a', b'2')\ntexts(b'')", "two members are named `a`"),
         ("put('one', b'1')\nput('two', b'2')\ntexts(b'')\npatch(b'two', b'odd', 1)", "member `two` has another name"),
-        // Both entries of the directory point to the first member.
+        // Both entries of the directory refer to the first member.
         (
             "put('aa', b'1')\nput('ab', b'1')\ntexts(b'')\nwheel.close()\ndata = open(path, 'rb').read()\n\
              at = data.rindex(b'ab'); data = data[:at - 4] + bytes(4) + b'aa' + data[at + 2:]\n\
@@ -127,8 +127,8 @@ fn archives_that_installers_would_not_agree_on_are_refused() {
     }
 }
 
-/// Makes a member `pkg/a` of 3000 bytes and changes its headers with a Python expression for each:
-/// local, central.
+/// Makes a member `pkg/a` of 3000 bytes and changes its local and its central header, each with a
+/// Python expression.
 fn lie(folder: &Path, local: &str, central: &str) -> Result<Wheel, Error> {
     let script = format!(
         r"
@@ -160,7 +160,7 @@ fn sizes_that_lie_are_found_before_or_while_unpacking() {
         let scratch = tempfile::tempdir().expect("folder");
         let by_reader = wheel.reader("pkg/a", scratch.path()).map(|_| ());
         let by_windows = wheel.verify().expect("verify");
-        // The same is found on both ways.
+        // Reading in windows finds the same problem.
         let unreadable = by_windows.contains(&Problem::Unreadable("pkg/a".to_owned()));
         assert_eq!(by_reader.is_err(), unreadable, "{change}: {by_windows:?}");
         by_reader
@@ -187,8 +187,8 @@ fn sizes_that_lie_are_found_before_or_while_unpacking() {
 
 #[test]
 fn a_large_bomb_is_stopped_at_its_announced_size() {
-    // 200 MiB of zeros announced as 100 MiB: more than is unpacked in memory, so it goes through
-    // the temporary file.
+    // 200 MiB of zeros announced as 100 MiB. That is more than is unpacked in memory, so a
+    // temporary file is used.
     let folder = tempfile::tempdir().expect("folder");
     let script = "put('pkg/a', bytes(200 << 20))\ntexts(b'')\n\
         patch(struct.pack('<I', 200 << 20), struct.pack('<I', 100 << 20))";
@@ -216,7 +216,7 @@ fn what_is_no_wheel_says_so() {
     fs_err::write(&unnamed, "").expect("write");
     let error = Wheel::open(&unnamed).err().expect("no name");
     assert!(error.to_string().contains("`x.whl` is not a valid wheel file name"), "{error}");
-    // Every cut of a good wheel is an error, and none is a crash.
+    // Every truncation of a good wheel is an error, and none is a crash.
     let good = fs_err::read(forge(folder.path(), "put('pkg/a', b'a' * 100)\ntexts(b'')")).expect("read");
     for length in (0..good.len()).step_by(7) {
         fs_err::write(&path, &good[..length]).expect("write");
@@ -238,7 +238,7 @@ open(path, 'wb').write(data)
 ";
     let wheel = open(folder.path(), script).expect("open");
     let scratch = tempfile::tempdir().expect("folder");
-    // Every time, not only the first.
+    // Every call fails, not only the first.
     for _ in 0..2 {
         let error = causes(&wheel.reader("pkg/stored", scratch.path()).err().expect("a flipped bit"));
         assert!(error.contains("`pkg/stored`") && error.contains("CRC-32"), "{error}");
@@ -247,6 +247,6 @@ open(path, 'wb').write(data)
     let error = causes(&wheel.check_members(members, &rocwheel_report::Silent).expect_err("a flipped bit"));
     assert!(error.contains("`pkg/stored`") && error.contains("CRC-32"), "{error}");
     wheel.check_members(["pkg/packed"], &rocwheel_report::Silent).expect("the other one");
-    // Of a few places nobody knows.
+    // Reading a few ranges does not check the CRC.
     assert!(wheel.sparse("pkg/stored", scratch.path()).is_ok());
 }

@@ -1,5 +1,5 @@
-//! A member of more than 4 GiB. Slow (it is hashed and compressed), so only with the feature
-//! `real`.
+//! A member of more than 4 GiB. It is slow (the member is hashed and compressed), so it needs the
+//! feature `real`.
 #![cfg(feature = "real")]
 
 use std::process::Command;
@@ -57,13 +57,13 @@ fn a_member_of_more_than_32_bits() {
     let output = Command::new("python3").args(["-c", script]).arg(&written.path).output().expect("python3");
     assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{size} None after\n"));
 
-    // Copied into another wheel, it keeps its bytes and 64-bit sizes.
+    // A copy in another wheel keeps its bytes and 64-bit sizes.
     let other = tempfile::tempdir().expect("folder");
     let copied = rewrite(&wheel, &Rewrite::default(), other.path(), &options, &Silent).expect("rewrite");
     assert_eq!(copied.compressed, written.compressed);
     let output = Command::new("python3").args(["-c", script]).arg(&copied.path).output().expect("python3");
     assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{size} None after\n"));
-    // An edit copies it as well, into a folder with another name.
+    // An edit copies it too, into a folder with another name.
     let edit = Edit { version: Some(VersionEdit::set("2.0").expect("version")), ..Edit::default() };
     let plans = edit::plan(&[copied.path], &edit, other.path(), &Silent).expect("plan");
     let place =
@@ -79,9 +79,9 @@ fn a_member_of_more_than_32_bits() {
 
 #[test]
 fn a_wheel_of_more_than_32_bits_packed() {
-    // Stored zeros that are nowhere on the disk: five gigabytes in a member, which puts those
-    // behind it and the directory past what 32 bits reach. Its hash in RECORD is right in form
-    // only, since nobody looks at what is copied.
+    // Stored zeros that occupy no disk space: a member of five gigabytes, which moves the following
+    // members and the directory beyond the range of 32 bits. Its hash in RECORD has the right form
+    // but a wrong value, because copied members are not verified.
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("huge-1.0-py3-none-any.whl");
     let script = "import struct, sys\n\

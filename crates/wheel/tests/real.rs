@@ -1,4 +1,4 @@
-//! ROCm wheels from PyPI, made by five different tools. With the feature `real` only;
+//! ROCm wheels from PyPI that five different tools made. Needs the feature `real`;
 //! `ROCWHEEL_REAL_WHEELS` names the folder that scripts/fetch-wheels filled.
 #![cfg(feature = "real")]
 
@@ -31,7 +31,7 @@ fn real_wheels_are_rewritten_into_good_ones() {
     for path in real_wheels() {
         let wheel = Wheel::open(&path).expect("open");
         assert!(wheel.name_agrees(), "{}", path.display());
-        // What their makers left out, and nothing else: hashes, and the row of RECORD itself.
+        // Only the omissions of their makers: hashes, and the row of RECORD itself.
         for problem in wheel.verify().expect("verify") {
             let known = match &problem {
                 Problem::NoHash(_) => true,

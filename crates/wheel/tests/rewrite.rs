@@ -1,5 +1,5 @@
-//! Wheels made of other wheels, as Python and pip see them; and that nothing is left or changed
-//! when it fails.
+//! Rewritten wheels as Python and pip read them. A failure leaves nothing behind and changes
+//! nothing.
 
 mod forge;
 
@@ -14,10 +14,12 @@ use proptest::prelude::*;
 use rocwheel_content::Content;
 use rocwheel_report::{Reporter, Silent, Unit};
 use rocwheel_wheel::read::Wheel;
-use rocwheel_wheel::{Error, Existing, FileDigest, Headers, Member, Order, Rewrite, WriteOptions, Written, rewrite};
+use rocwheel_wheel::{
+    Error, Existing, FileDigest, Headers, Member, MemberOrder, Rewrite, WriteOptions, Written, rewrite,
+};
 
-/// A wheel with most quirks: data descriptors, folders, a link, hexadecimal, missing and wrong
-/// rows, signatures.
+/// A wheel with many peculiarities: data descriptors, folders, a link, hexadecimal, missing and
+/// wrong rows, signatures.
 const QUIRKS: &str = r#"
 class Pipe(io.RawIOBase):
     def __init__(self, file): self.file = file
@@ -51,7 +53,7 @@ fn replace(name: &str, content: impl Content + 'static) -> BTreeMap<String, Box<
     BTreeMap::from([(name.to_owned(), Box::new(content) as Box<dyn Content>)])
 }
 
-/// The packed bytes of every member by name, read by Python from the offsets in the directory.
+/// The packed bytes of every member by name; Python reads them at the offsets in the directory.
 fn packed(path: &Path) -> BTreeMap<String, String> {
     let script = "import hashlib, struct, sys, zipfile\n\
         data = open(sys.argv[1], 'rb').read()\n\
@@ -107,7 +109,7 @@ pkg-1.0.dist-info/RECORD 8 0o100644 2048 1980
     assert_eq!(written.files, 13);
     assert!(fs_err::read(&input).expect("read") == before, "the input is untouched");
 
-    // Done again it is the same file.
+    // A second rewrite gives the same file.
     let third = tempfile::tempdir().expect("folder");
     assert_eq!(write(&written.path, &Rewrite::default(), third.path()).expect("rewrite").sha256, written.sha256);
 }
@@ -187,7 +189,7 @@ fn a_new_name_renames_the_folders_that_have_it() {
     let wheel = Wheel::open(&written.path).expect("open");
     assert!(wheel.name_agrees());
     assert_eq!(wheel.verify().expect("verify"), []);
-    // Another tag alone leaves the folders as they are.
+    // A new tag alone does not change the folders.
     let third = tempfile::tempdir().expect("folder");
     let change = Rewrite { name: Some("PKG-1.0.0-1-py3-none-any.whl".parse().expect("name")), ..Rewrite::default() };
     let written = write(&input, &change, third.path()).expect("rewrite");
@@ -273,7 +275,7 @@ fn changes_that_cannot_be_are_named_and_leave_nothing() {
     bad("texts(b'a,b\\n')", "RECORD: line 1 does not have three columns");
     bad(&format!("put('a', b'x' * 99, method=zipfile.ZIP_LZMA)\n{texts}"), "method 14");
     bad(&format!("put('a', b'x')\nput('a/b', b'x')\n{texts}"), "`a` cannot be used: it is also the folder");
-    // Without a hash in RECORD the member is unpacked, and what is wrong with it found.
+    // Without a hash in RECORD the member is unpacked, which reveals its problem.
     bad(&format!("put('a', b'x' * 99)\n{texts}patch(struct.pack('<I', 99), struct.pack('<I', 98))"), "98 bytes");
     bad(
         &format!("put('a', b'x' * 99)\n{texts}patch(zipfile.crc32(b'x' * 99).to_bytes(4, 'little'), b'1234')"),
@@ -315,7 +317,7 @@ put(INFO + 'top_level.txt', b'pkg')";
         drop: ["pkg/a".to_owned()].into(),
         metadata: Some(metadata),
         add: vec![Member::new("pkg/aaa", b"new".to_vec())],
-        order: Order::Kept,
+        order: MemberOrder::Kept,
         ..Rewrite::default()
     };
     let options =
@@ -344,10 +346,11 @@ pkg-1.0.dist-info/RECORD 8 0o100644 2048 1980
     let kept = packed(&results[0]);
     assert!(packed(&input).iter().filter(|(name, facts)| kept.get(*name) == Some(facts)).count() == 7);
 
-    // What has descriptors behind its bytes, or names that change, gets new headers where it is.
+    // Members with data descriptors, and members whose names change, get new headers but keep their
+    // position.
     let folders = [(); 2].map(|()| tempfile::tempdir().expect("folder"));
     let quirks = forge(folders[0].path(), QUIRKS);
-    let change = || Rewrite { order: Order::Kept, ..Rewrite::default() };
+    let change = || Rewrite { order: MemberOrder::Kept, ..Rewrite::default() };
     let path = write(&quirks, &change(), folders[1].path()).expect("rewrite").path;
     let names = |path: &Path| listing(path).lines().map(str::to_owned).collect::<Vec<_>>();
     let found = names(&path);
@@ -356,7 +359,7 @@ pkg-1.0.dist-info/RECORD 8 0o100644 2048 1980
     assert_eq!(Wheel::open(&path).expect("open").verify().expect("verify"), []);
 }
 
-/// Looks into a folder while something is written into it.
+/// Lists a folder while a file is written into it.
 struct Looks<'a> {
     folder: &'a Path,
     names: std::sync::Mutex<BTreeSet<String>>,
@@ -376,8 +379,8 @@ impl Reporter for Looks<'_> {
     }
 }
 
-/// A process that is killed can remove nothing. This holds on the file systems that machines have:
-/// ext4, xfs, btrfs, tmpfs.
+/// A killed process cannot remove anything. This test holds on the usual file systems: ext4, xfs,
+/// btrfs, tmpfs.
 #[test]
 fn what_is_being_written_has_no_name_that_could_be_left() {
     let folders = [tempfile::tempdir().expect("folder"), tempfile::tempdir().expect("folder")];
@@ -391,7 +394,7 @@ fn what_is_being_written_has_no_name_that_could_be_left() {
     let plain = output.join("plain");
     fs_err::write(&plain, "").expect("write");
     assert_eq!(mode, fs_err::metadata(&plain).expect("metadata").permissions().mode());
-    // One that is there is replaced.
+    // An existing file is replaced.
     rewrite(&wheel, &Rewrite::default(), output, &WriteOptions::default(), &Silent).expect("again");
     assert_eq!(fs_err::read_dir(output).expect("list").count(), 2);
 }
@@ -426,7 +429,7 @@ fn an_interruption_leaves_nothing() {
         texts(('pkg/a,%s,%d\\n' % (good(r), len(r))).encode())";
     let input = forge(folder.path(), script);
     let wheel = Wheel::open(&input).expect("open");
-    // While it hashes, and while it copies.
+    // During hashing, and during copying.
     for after in [0, 12 << 20] {
         let output = tempfile::tempdir().expect("folder");
         let reporter = Stops { after, ..Stops::default() };

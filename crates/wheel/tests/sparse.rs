@@ -1,5 +1,5 @@
-//! Places of members, read without the rest, against the members themselves: streams of ours, of
-//! Python's zlib, and streams that look like ours and are not.
+//! Ranges of members that are read without the rest, compared with the whole members: streams of
+//! this crate, of Python's zlib, and streams that look like ours but are not.
 
 use std::io::Write as _;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use rocwheel_wheel::{Distribution, EntryPoints, Level, Member, Metadata, Tag, Wr
 
 const CHUNK: usize = 4 << 20;
 
-/// Bytes that compress like code, with the marks of our streams among them.
+/// Bytes that compress like code and contain the marks of our streams.
 fn code(length: usize) -> Vec<u8> {
     let mut state = length as u64 | 1;
     let mut bytes = Vec::with_capacity(length + 8);
@@ -45,7 +45,7 @@ fn ours(folder: &Path, bytes: &[u8]) -> PathBuf {
     write_wheel(&distribution, folder, &options, &Silent).expect("write").path
 }
 
-/// A wheel whose member is packed by somebody else: the packed bytes are given.
+/// A wheel with a member that another tool packed; the packed bytes are given.
 fn foreign(folder: &Path, bytes: &[u8], packed: &[u8]) -> PathBuf {
     let script = "
 import sys, zipfile, zlib
@@ -71,8 +71,8 @@ with zipfile.ZipFile(path, 'w', zipfile.ZIP_DEFLATED) as archive:
     wheel
 }
 
-/// Parts that are flushed one by one: with `independent` as in our streams, otherwise as other
-/// parallel packers do.
+/// Parts that are flushed one by one. With `independent` they are like our streams, otherwise like
+/// those of other parallel compressors.
 fn flushed(bytes: &[u8], part: usize, independent: bool) -> Vec<u8> {
     let mut compress = Compress::new(Compression::fast(), false);
     let mut packed = Vec::with_capacity(bytes.len() + bytes.len() / 100 + 4096);
@@ -109,7 +109,7 @@ fn places(length: usize) -> Vec<Range<usize>> {
 #[test]
 fn places_of_any_stream_are_read() {
     let folder = tempfile::tempdir().expect("folder");
-    // Larger than what is unpacked in memory.
+    // More bytes than are unpacked in memory.
     let bytes = code(5 * CHUNK + 12345);
     let wheels = [
         ("ours", ours(folder.path(), &bytes)),

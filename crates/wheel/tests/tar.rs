@@ -1,4 +1,4 @@
-//! Tar archives and source distributions as Python's tarfile sees them.
+//! Tar archives and source distributions as Python's tarfile reads them.
 
 use std::io::Write as _;
 use std::process::Command;
@@ -27,8 +27,8 @@ fn python_reads_every_kind_of_member() {
     let folder = tempfile::tempdir().expect("folder");
     let file = folder.path().join("file");
     fs_err::write(&file, vec![b'x'; 700]).expect("write");
-    // Too long for a name of 100 bytes, for a prefix and name, and for neither with a letter
-    // outside ASCII.
+    // Too long for a name of 100 bytes; for prefix and name; and for neither, but with a character
+    // that is not ASCII.
     let split = format!("{}/{}", "d".repeat(120), "n".repeat(60));
     let long = format!("{}/{}", "d".repeat(200), "n".repeat(150));
     let target = "../".repeat(60) + "t";

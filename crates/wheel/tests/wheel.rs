@@ -1,5 +1,5 @@
-//! Wheels as other programs see them: Python's zipfile, pip, the zip crate; and what happens when
-//! writing fails.
+//! Wheels as other programs read them: Python's zipfile, pip, the zip crate; and failures of
+//! writing.
 
 use std::path::Path;
 use std::process::Command;
@@ -39,7 +39,7 @@ fn write(members: Vec<Member>, folder: &Path, level: Level) -> Result<Written, E
     write_wheel(&distribution(members), folder, &options, &Silent)
 }
 
-/// Bytes that compress like code: runs of a few values between noise.
+/// Bytes that compress like code: runs of a few values with noise between them.
 fn code(length: usize) -> Vec<u8> {
     let mut state = length as u64 | 1;
     let mut bytes = Vec::with_capacity(length + 8);
@@ -170,7 +170,7 @@ fn the_start_of_a_member_is_read_alone_and_copies_are_recognised() {
     assert!(default.start("missing", 4).is_err());
 }
 
-/// A new folder below `parent`.
+/// Creates a new folder in `parent`.
 fn fresh(parent: &Path, level: Level) -> std::path::PathBuf {
     let path =
         tempfile::Builder::new().prefix(&format!("{level:?}")).tempdir_in(parent).expect("the folder takes another");
@@ -249,7 +249,7 @@ fn more_members_than_16_bits_count() {
     assert_eq!(python(&["-c", script, text(&written.path)]), "70006\n");
 }
 
-/// Zeros; counts how many readers are open at most.
+/// Zeros; counts the maximum number of open readers.
 struct Counted {
     size: u64,
     open: &'static AtomicU64,
@@ -327,7 +327,7 @@ fn bad_members_are_named_and_leave_nothing() {
     }
 }
 
-/// A content that lies about its size and gives more.
+/// A content that returns more bytes than it announces.
 struct Liar(u64, Vec<u8>);
 
 impl Content for Liar {
@@ -356,7 +356,7 @@ fn a_missing_output_folder_is_named() {
     assert!(matches!(&error, Error::Create { directory, .. } if directory.ends_with("none")), "{error}");
 }
 
-/// Counts progress and stops the work after some of it.
+/// Counts progress and stops the work after a certain amount.
 #[derive(Default)]
 struct Stops {
     after: u64,

@@ -1,7 +1,7 @@
 //! Input: bytes. Output: the same bytes compressed, identical for any number of threads.
 //!
-//! Both encoders always run in their multi-threaded mode with a fixed size of job: zstd gives other
-//! bytes without worker threads than with one, and the same bytes with one as with many.
+//! Both encoders always run in their multi-threaded mode with a fixed job size: zstd without worker
+//! threads writes other bytes than with one, but the same bytes with one worker as with many.
 
 use std::io::{self, Write};
 
@@ -10,13 +10,11 @@ use zstd::zstd_safe::CParameter;
 
 use super::Compression;
 
-/// Bytes of input each zstd job gets. 8 MiB is four windows of level 3; smaller jobs compress
-/// worse.
+/// Bytes of input for each zstd job. 8 MiB is four windows of level 3; smaller jobs compress worse.
 const ZSTD_JOB: u32 = 8 << 20;
-/// Bytes of input each xz block gets: three dictionaries of level 6, what `xz` itself takes.
+/// Bytes of input for each xz block: three dictionaries of level 6, the default of `xz` itself.
 const XZ_BLOCK: u64 = 24 << 20;
-/// Threads beyond these cost memory (about 30 MB each for zstd, 150 MB for xz) that bounded use
-/// does not allow.
+/// Upper limits of threads, which bound memory: a thread takes about 30 MB for zstd, 150 MB for xz.
 const MOST_ZSTD_THREADS: u32 = 16;
 const MOST_XZ_THREADS: u32 = 4;
 

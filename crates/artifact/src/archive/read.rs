@@ -1,4 +1,4 @@
-//! Input: an archive. Output: its members, one after the other, each checked before anyone sees it.
+//! Input: an archive. Output: its members one by one, each checked before the caller sees it.
 
 use std::collections::HashMap;
 use std::io::{self, BufReader, Read};
@@ -12,15 +12,15 @@ use crate::catalog::{Entry, EntryKind};
 use crate::error::Error;
 use crate::scan::{self, Basedirs, MANIFEST};
 
-/// No artifact has a manifest anywhere near this size.
+/// Largest manifest that is read, in bytes. Manifests are far smaller.
 const LARGEST_MANIFEST: u64 = 16 << 20;
-/// The decoder of xz may use as much; level 9 needs 65 MiB.
+/// Bytes of memory that the xz decoder may use; level 9 needs 65 MiB.
 const XZ_MEMORY: u64 = 256 << 20;
 
-/// One member whose name, place and links have been checked.
+/// A member whose name, parent directories and links have been checked.
 #[derive(Debug)]
 pub(crate) struct Member {
-    /// Relative, made of names only, unique in the archive.
+    /// Relative path made of names only, unique in the archive.
     pub(crate) path: String,
     pub(crate) kind: MemberKind,
     /// Permission bits.
@@ -29,30 +29,30 @@ pub(crate) struct Member {
 
 #[derive(Debug)]
 pub(crate) enum MemberKind {
-    /// The bytes are read from the reader that comes with the member.
+    /// A regular file; its bytes come from the reader passed with the member.
     File,
     Directory,
     Symlink {
         target: String,
     },
-    /// Another name of the file at `first`, which came before.
+    /// Another name of the file at `first`, an earlier member.
     HardLink {
         first: String,
     },
 }
 
-/// What a member's bytes are read from; its errors are errors of the archive.
+/// The reader of a member's bytes; its errors mean that the archive is damaged.
 pub(crate) type Content<'a> = &'a mut dyn Read;
 
-/// Reads a whole archive and hands every member to `take`: the manifest first, parents made by the
-/// archive before what is in them. Returns everything below the basedirs, sorted by basedir and
-/// path, hard links as files. Advances the reporter's stage by the compressed bytes read.
+/// Reads a whole archive and passes every member to `take`: the manifest first, then the others in
+/// the archive's order. Returns everything below the basedirs, sorted by basedir and path, with
+/// hard links as files. Advances the reporter's stage by the compressed bytes read.
 ///
 /// # Errors
 /// A damaged or truncated archive, a manifest that is not the first member, and every member that
-/// must not be unpacked: absolute, with `..`, below a link or a file, twice there, a device,
-/// outside the manifest's basedirs, a hard link to anything but an earlier file, a symbolic link
-/// that leads out of its basedir.
+/// must not be unpacked: absolute, with `..`, below a link or a file, repeated, a device, outside
+/// the manifest's basedirs, a hard link to anything but an earlier file, a symbolic link that leads
+/// out of its basedir.
 pub(crate) fn for_each_member(
     archive: &Path,
     reporter: &dyn Reporter,
@@ -124,7 +124,7 @@ fn read_manifest<R: Read>(
     Ok((Checker { basedirs, seen: HashMap::new() }, bytes))
 }
 
-/// What has been made so far, which decides whether the next member is safe.
+/// The members read so far, by which the next one is judged.
 struct Checker {
     basedirs: Vec<String>,
     seen: HashMap<String, EntryKind>,
@@ -167,7 +167,7 @@ impl Checker {
             other => return Err(refuse(format!("it is {}", describe(other)))),
         };
         match self.seen.get(path) {
-            // A directory may be announced after it was made for what is in it.
+            // A directory member may follow the files in it, which implied the directory.
             Some(EntryKind::Directory) if directory => {}
             Some(_) => return Err(refuse("there is an earlier member of that name".into())),
             None if !directory && Basedirs::new(&self.basedirs).split(path).is_none() => {
@@ -181,13 +181,13 @@ impl Checker {
         Ok(Member { path: path.to_owned(), kind, mode })
     }
 
-    /// Every parent must be a directory of the archive itself, so that nothing is ever written
-    /// through a link.
+    /// Checks that every parent is a directory of the archive itself, so that no file is ever
+    /// written through a link.
     fn check_parents(&mut self, path: &str) -> Result<(), String> {
         for (at, _) in path.rmatch_indices('/') {
             let parent = &path[..at];
             match self.seen.get(parent) {
-                // What is above a directory was looked at when that directory was.
+                // The parents of a directory were checked together with it.
                 Some(EntryKind::Directory) => break,
                 Some(EntryKind::Symlink { .. }) => return Err(format!("`{parent}` is a symbolic link")),
                 Some(EntryKind::File { .. }) => return Err(format!("`{parent}` is a file")),
@@ -242,8 +242,8 @@ fn describe(kind: EntryType) -> String {
     }
 }
 
-/// Reads what follows the first block of zeros: at least one more, and nothing else. Reading to the
-/// end is also what makes the decoders check their checksums.
+/// Reads what follows the first block of zeros: at least one more, and nothing else. The decoders
+/// check their checksums only at the end of the stream, so it is read completely.
 fn finish(mut rest: impl Read) -> io::Result<()> {
     let mut buffer = vec![0; 1 << 16];
     let mut zeros = 0;
@@ -263,7 +263,7 @@ fn finish(mut rest: impl Read) -> io::Result<()> {
     Ok(())
 }
 
-/// Turns an early end into an error: the tar reader passes it on as if the member were shorter.
+/// Turns an early end into an error: the tar reader treats it as if the member were shorter.
 struct Exact<R> {
     left: u64,
     inner: R,

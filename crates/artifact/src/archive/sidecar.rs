@@ -1,4 +1,4 @@
-//! Input: an archive and its `.sha256sum`. Output: the digest, or an error when the two disagree.
+//! Input: an archive and its `.sha256sum`. Output: the digest, or an error if the two disagree.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,23 +8,24 @@ use rocwheel_report::{Reporter, Watched};
 
 use crate::error::Error;
 
-/// Where the sidecar of an archive lies.
+/// Returns the path of the archive's sidecar, which lies beside it.
 pub fn sidecar_path(archive: &Path) -> PathBuf {
     let mut path = archive.as_os_str().to_owned();
     path.push(".sha256sum");
     path.into()
 }
 
-/// The SHA-256 digest of a file in lower-case hexadecimal. Advances the reporter's stage by the
-/// bytes read.
+/// Returns the SHA-256 digest of a file in lower-case hexadecimal. Advances the reporter's stage by
+/// the bytes read.
 pub fn digest(path: &Path, reporter: &dyn Reporter) -> Result<String, Error> {
     let digest = sha256_of(Watched::new(fs_err::File::open(path)?, reporter));
     reporter.check()?;
     Ok(hexadecimal(&digest?))
 }
 
-/// The digest in the sidecar of `archive`, `None` when there is no sidecar. The digest is the first
-/// word, so a bare digest (what `TheRock` writes) and the form of `sha256sum` are both accepted.
+/// Returns the digest in the sidecar of `archive`, or `None` if there is no sidecar. The digest is
+/// the first word, so a bare digest (which `TheRock` writes) and the format of `sha256sum` are both
+/// accepted.
 pub(crate) fn read_sidecar(archive: &Path) -> Result<Option<String>, Error> {
     let path = sidecar_path(archive);
     let bytes = match crate::input::read_small_followed(&path) {
@@ -33,7 +34,7 @@ pub(crate) fn read_sidecar(archive: &Path) -> Result<Option<String>, Error> {
         Err(error) => return Err(error.into()),
     };
     let text = String::from_utf8_lossy(&bytes);
-    // `sha256sum` puts a backslash before the digest when it had to escape the file name.
+    // `sha256sum` puts a backslash before the digest if it had to escape the file name.
     let digest = text.split_whitespace().next().unwrap_or_default().trim_start_matches('\\').to_ascii_lowercase();
     if digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         Ok(Some(digest))
@@ -42,7 +43,8 @@ pub(crate) fn read_sidecar(archive: &Path) -> Result<Option<String>, Error> {
     }
 }
 
-/// The digest of an archive, after comparing it with the sidecar's when there is one.
+/// Returns the digest of an archive, after comparing it with the digest in the sidecar if one
+/// exists.
 ///
 /// # Errors
 /// [`Error::DigestMismatch`] names both digests.
@@ -57,7 +59,7 @@ pub fn verify_digest(archive: &Path, reporter: &dyn Reporter) -> Result<String, 
     }
 }
 
-/// The line `sha256sum` would print for a file of that name, with its escapes.
+/// Returns the line that `sha256sum` prints for a file of that name, with its escapes.
 pub(super) fn sidecar_line(digest: &str, file_name: &str) -> String {
     if file_name.contains(['\\', '\n', '\r']) {
         let escaped = file_name.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r");

@@ -1,6 +1,5 @@
-//! Input: members in order. Output: the bytes of a GNU tar archive that depend on nothing else:
-//! owner and group are 0 without names, every time is the same, the header of a long name has fixed
-//! fields.
+//! Input: members in order. Output: a GNU tar archive whose bytes depend on nothing else: owner and
+//! group are 0 without names, every time is the same, the header of a long name has fixed fields.
 
 use std::io::{self, Write};
 
@@ -14,14 +13,14 @@ pub(super) struct Tarball<W: Write> {
     epoch: u64,
 }
 
-/// What a header says besides the name.
+/// The fields of a header besides the name.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Head<'a> {
     pub(super) kind: EntryType,
     pub(super) mode: u32,
-    /// Bytes of content that follow; 0 for everything but files.
+    /// Bytes of content that follow; 0 for everything but regular files.
     pub(super) size: u64,
-    /// What a link points to; empty for everything else.
+    /// The target of a link; empty for everything else.
     pub(super) link: &'a str,
 }
 
@@ -42,13 +41,13 @@ impl<W: Write> Tarball<W> {
         self.block(name, head, self.epoch)
     }
 
-    /// Fills the last block of a content of `size` bytes.
+    /// Fills the last block after a content of `size` bytes with zeros.
     pub(super) fn pad(&mut self, size: u64) -> io::Result<()> {
         let used = (size % BLOCK as u64) as usize;
         if used == 0 { Ok(()) } else { self.output.write_all(&[0; BLOCK][used..]) }
     }
 
-    /// Ends the archive and gives the output back.
+    /// Writes the end of the archive and returns the output.
     pub(super) fn finish(mut self) -> io::Result<W> {
         self.output.write_all(&[0; 2 * BLOCK])?;
         Ok(self.output)
@@ -88,7 +87,8 @@ impl<W: Write> Write for Tarball<W> {
     }
 }
 
-/// Readers take the name before it when it does not fit.
+/// Copies the text into a field of a header. Of a longer text only the beginning fits; readers use
+/// the GNU long-name member before it.
 fn copy(field: &mut [u8; LONGEST_PLAIN_NAME], text: &str) {
     let length = text.len().min(field.len());
     field[..length].copy_from_slice(&text.as_bytes()[..length]);

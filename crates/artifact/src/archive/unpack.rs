@@ -13,13 +13,14 @@ use crate::catalog::{Form, Place};
 use crate::error::Error;
 use crate::name::ArtifactName;
 
-/// Written into a directory of the scratch space when everything else in it is there.
+/// Name of the file that is written last into a directory of the scratch space. A directory without
+/// it is incomplete.
 const COMPLETE: &str = "complete";
-/// Where the artifact lies beside it.
+/// Name of the artifact directory beside it.
 const TREE: &str = "tree";
 
-/// Unpacks an archive into `destination`, which must not exist; nothing is left there after an
-/// error. Permission bits are kept, the owner can always read and write, owners and times are not
+/// Unpacks an archive into `destination`, which must not exist and is removed after an error.
+/// Permission bits are kept, but the owner can always read and write; owners and times are not
 /// restored. Advances the reporter's stage by the compressed bytes read.
 ///
 /// # Errors
@@ -71,7 +72,7 @@ fn unpack_into(archive: &Path, destination: &Path, reporter: &dyn Reporter) -> R
     Ok(())
 }
 
-/// Makes a directory and its parents with the same mode whatever the umask.
+/// Creates a directory and its parents, with mode 755 regardless of the umask.
 fn make_directories(path: &Path, destination: &Path, made: &mut HashSet<PathBuf>) -> io::Result<()> {
     if path == destination || made.contains(path) {
         return Ok(());
@@ -85,8 +86,9 @@ fn make_directories(path: &Path, destination: &Path, made: &mut HashSet<PathBuf>
     Ok(())
 }
 
-/// The artifact directory of an archive with that digest below `scratch`, unpacked there if it is
-/// not yet. `label` makes the place recognisable. Any number of processes may ask for the same one.
+/// Returns the artifact directory of an archive with that digest below `scratch`, and unpacks it
+/// first if needed. `label` makes the name of the directory recognisable. Any number of processes
+/// may ask for the same archive.
 fn cached(
     archive: &Path,
     label: &str,
@@ -106,15 +108,15 @@ fn cached(
         fs_err::remove_dir_all(&place)?;
     }
     match fs_err::rename(temporary.path(), &place) {
-        // Another process was faster; what it unpacked is the same.
+        // Another process was faster; it unpacked the same bytes.
         Err(_) if is_complete(&place) => {}
         renamed => renamed?,
     }
     Ok(place.join(TREE))
 }
 
-/// The directory of every artifact, in the same order: archives are compared with their sidecars
-/// and unpacked below `scratch`, on all threads.
+/// Returns the directory of every artifact, in the same order. Archives are compared with their
+/// sidecars and unpacked below `scratch`, on all threads.
 pub(crate) fn provide(
     places: &[(ArtifactName, Place)],
     scratch: &Path,

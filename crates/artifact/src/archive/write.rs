@@ -1,7 +1,6 @@
-//! Input: an artifact directory. Output: its archive and the archive's sidecar, the same bytes for
-//! the same files whatever the number of threads, the umask, the time zone or the order of the
-
-//! directory.
+//! Input: an artifact directory. Output: its archive and the archive's sidecar. The same files give
+//! the same bytes, regardless of the number of threads, the umask, the time zone or the order of
+//! the directory.
 
 use std::collections::HashMap;
 use std::io::{self, Read as _, Write};
@@ -23,69 +22,69 @@ use crate::input::{outside, read_small};
 use crate::name::ArtifactName;
 use crate::scan::MANIFEST;
 
-/// How archives are written.
+/// Options for all archives of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct WriteOptions {
-    /// The format, and with it the end of the name.
+    /// The format, which also determines the suffix of the name.
     pub compression: Compression,
     /// One of [`Compression::levels`].
     pub level: u32,
-    /// The time of every member, in seconds since 1970.
+    /// Modification time of every member, in seconds since 1970.
     pub epoch: u64,
-    /// How many threads compress. The bytes do not depend on it.
+    /// Number of threads that compress. The bytes do not depend on it.
     pub threads: usize,
 }
 
-/// What will be written.
+/// The archives that [`write`] will create.
 #[derive(Debug, Clone, Serialize)]
 pub struct ArchivePlan {
-    /// The options.
+    /// The options for all of them.
     pub options: WriteOptions,
-    /// In the order of the names.
+    /// The archives, sorted by artifact name.
     pub archives: Vec<PlannedArchive>,
 }
 
-/// One archive to be written.
+/// An archive that [`write`] will create.
 #[derive(Debug, Clone, Serialize)]
 pub struct PlannedArchive {
-    /// The artifact.
+    /// Name of the artifact.
     pub artifact: ArtifactName,
-    /// Its directory.
+    /// Path of the artifact's directory.
     pub source: PathBuf,
-    /// The archive.
+    /// Path of the archive.
     pub path: PathBuf,
-    /// Files and links.
+    /// Number of files and links.
     pub files: u64,
-    /// Bytes of all files.
+    /// Total size of all files in bytes.
     pub bytes: u64,
     #[serde(skip)]
     contents: Artifact,
 }
 
-/// One archive that has been written.
+/// An archive that has been written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Written {
-    /// The artifact.
+    /// Name of the artifact.
     pub artifact: ArtifactName,
-    /// The archive.
+    /// Path of the archive.
     pub path: PathBuf,
-    /// Its sidecar.
+    /// Path of its sidecar.
     pub sidecar: PathBuf,
-    /// SHA-256 in lower-case hexadecimal.
+    /// SHA-256 digest of the archive in lower-case hexadecimal.
     pub digest: String,
-    /// Files and links in it.
+    /// Number of files and links in it.
     pub files: u64,
-    /// Bytes of all files, each hard link counted once.
+    /// Total size of all files in bytes, each hard link counted once.
     pub raw: u64,
-    /// Bytes of the archive.
+    /// Size of the archive in bytes.
     pub compressed: u64,
 }
 
-/// Reads the artifact directories and says what [`write`] will make of them below `output`: one
-/// archive each.
+/// Reads the artifact directories and plans one archive each below `output`, for [`write`].
 ///
 /// # Errors
-/// Whatever is wrong with an artifact; a name given twice; a level the format does not have.
+/// A defect of an artifact; a name given twice; a level the format does not have; an output inside
+/// an input.
 pub fn plan(
     directories: &[PathBuf],
     output: &Path,
@@ -116,8 +115,8 @@ pub fn plan(
     Ok(ArchivePlan { options, archives })
 }
 
-/// Writes the planned archives and their sidecars. Each appears complete or not at all; an older
-/// one of the same name is replaced.
+/// Writes the planned archives and their sidecars. Each appears complete or not at all; an existing
+/// archive of the same name is replaced.
 pub fn write(plan: &ArchivePlan, reporter: &dyn Reporter) -> Result<Vec<Written>, Error> {
     let total = plan.archives.iter().map(|archive| archive.bytes).sum();
     reporter.begin("Writing archives", Some(total), Unit::Bytes);
@@ -149,7 +148,7 @@ fn write_one(planned: &PlannedArchive, options: WriteOptions, reporter: &dyn Rep
     let file_name = planned.path.file_name().unwrap_or_default().to_string_lossy();
     temporary_sidecar.write_all(sidecar_line(&digest, &file_name).as_bytes()).map_err(failed)?;
     reporter.check()?;
-    // An older sidecar must not stand beside the new archive, should the next step be the last one.
+    // An old sidecar must not stay beside the new archive if the program ends before the next step.
     match fs_err::remove_file(&sidecar) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
         _ => {}
@@ -160,7 +159,7 @@ fn write_one(planned: &PlannedArchive, options: WriteOptions, reporter: &dyn Rep
     Ok(Written { artifact, path, sidecar, digest, files, raw, compressed })
 }
 
-/// A temporary file that gets the mode of an ordinary one, whatever the umask.
+/// Creates a temporary file with mode 644, regardless of the umask.
 fn new_file(directory: &Path) -> io::Result<tempfile::NamedTempFile> {
     let file = tempfile::Builder::new().prefix(".rocwheel-").tempfile_in(directory)?;
     file.as_file().set_permissions(rocwheel_system::permissions(0o644))?;
@@ -239,7 +238,7 @@ fn write_content<W: Write>(
     }
 }
 
-/// Hashes and counts what goes through.
+/// Hashes and counts the bytes on their way to `output`.
 struct Counting<W> {
     output: W,
     hash: Sha256,

@@ -1,4 +1,4 @@
-//! Input: a descriptor and a build tree. Output: each file with the component that gets it.
+//! Input: a descriptor and a build tree. Output: the component that gets each file.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -12,55 +12,55 @@ use crate::catalog::EntryKind;
 use crate::contents::same;
 use crate::fileset::Fileset;
 
-/// What every component of an artifact gets.
+/// The files of every component of an artifact.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Claims {
-    /// By name.
+    /// The components by name.
     pub components: BTreeMap<String, ClaimedComponent>,
-    /// Basedirs that are not there and not optional, once each, sorted.
+    /// Basedirs that do not exist and are not optional, without repetitions, sorted.
     pub missing: Vec<String>,
-    /// Files that a second basedir has with the same contents, and that are taken once.
+    /// Files that a second basedir holds with the same contents; they are used once.
     pub repeated: Vec<Repeated>,
 }
 
-/// What one component gets.
+/// The files of one component.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClaimedComponent {
-    /// In the order of the descriptor; also those that are not there, which the manifest lists all
-    /// the same.
+    /// The basedirs in the order of the descriptor. Those that do not exist are included, because
+    /// the manifest lists them too.
     pub basedirs: Vec<Claimed>,
 }
 
-/// What one component gets of one basedir.
+/// The files that one component gets from one basedir.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claimed {
-    /// The basedir.
+    /// The basedir, relative to the root of the build tree.
     pub path: String,
-    /// The files.
+    /// The files, by their path relative to the basedir.
     pub files: Fileset,
 }
 
-/// A file that is in two basedirs.
+/// A file that two basedirs hold with the same contents.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Repeated {
-    /// Its path below both.
+    /// Its path relative to both basedirs.
     pub path: String,
-    /// Where it is taken from.
+    /// The basedir whose file is used.
     pub taken: String,
-    /// Where else it is.
+    /// The other basedir.
     pub also: String,
 }
 
-/// Which basedir a path was taken from.
+/// Path of a file → the basedir it was taken from.
 type Owners = HashMap<String, String>;
 
 impl Descriptor {
-    /// Gives every file below `root` to the first component that wants it. A component does not see
-    /// what those that it extends have taken; paths count without their basedir, because an
-    /// installed tree has each once.
+    /// Gives every file below `root` to the first component that claims it. A component does not
+    /// see the files that the components it extends have taken. Paths are compared without their
+    /// basedir, because an installed tree has each path once.
     ///
     /// # Errors
-    /// [`Error::Circular`], [`Error::Conflict`], and what is wrong with files.
+    /// [`Error::Circular`], [`Error::Conflict`], and failures to read files.
     pub fn claim(&self, root: &Path, reporter: &dyn Reporter) -> Result<Claims, Error> {
         let mut claiming = Claiming { root, reporter, scanned: HashMap::new(), claims: Claims::default() };
         let mut owners: HashMap<&str, Owners> = HashMap::new();
@@ -91,7 +91,7 @@ impl Descriptor {
         Ok(claims)
     }
 
-    /// What a component gets.
+    /// Returns the files of the component called `name`.
     ///
     /// # Errors
     /// [`Error::NoComponent`].
@@ -107,7 +107,8 @@ impl Descriptor {
 struct Claiming<'a> {
     root: &'a Path,
     reporter: &'a dyn Reporter,
-    /// A stage directory is read once, however many components look into it. `None` is not there.
+    /// Each stage directory is read once, however many components use it. `None`: it does not
+    /// exist.
     scanned: HashMap<String, Option<Fileset>>,
     claims: Claims,
 }
@@ -157,8 +158,8 @@ impl Claiming<'_> {
         }
     }
 
-    /// Two basedirs with one path: the second copy is lost, which is only right when it is the
-    /// same.
+    /// Checks that a path in two basedirs has the same contents in both: the second copy is
+    /// dropped.
     fn compare(&self, path: &str, taken: &str, also: &str) -> Result<Repeated, Error> {
         let file = |basedir: &str| self.root.join(basedir).join(path);
         if same(&file(taken), &file(also), self.reporter)? {

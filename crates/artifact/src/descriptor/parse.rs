@@ -14,30 +14,30 @@ const TOP: &[&str] = &["components", "options"];
 const OPTIONS: &[&str] = &["unmatched_include", "unmatched_exclude"];
 const COMPONENT: &[&str] = &["extends", "and tables that are called like a basedir"];
 const BASEDIR: &[&str] = &["default_patterns", "include", "exclude", "force_include", "optional"];
-/// What `platform.system()` of Python says here.
+/// The value of Python's `platform.system()` on this system, in lower case.
 const PLATFORM: &str = "linux";
 
 /// An artifact as its descriptor describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Descriptor {
-    /// Where it was read, for messages.
+    /// Path of the descriptor, for messages.
     pub(super) path: std::path::PathBuf,
-    /// Those of the text in its order, then those of the six that it does not mention.
+    /// The components in the order of the text, then those of the six that it does not mention.
     pub(super) components: Vec<Rules>,
-    /// Its options.
+    /// The `[options]` table.
     pub options: Options,
 }
 
-/// Which files may be in no component; kept, and not acted on.
+/// Patterns of files that may be in no component. They are read and kept, but have no effect.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
-    /// `unmatched_include`
+    /// Value of `unmatched_include`.
     pub unmatched_include: Vec<String>,
-    /// `unmatched_exclude`
+    /// Value of `unmatched_exclude`.
     pub unmatched_exclude: Vec<String>,
 }
 
-/// One component.
+/// The table of one component.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Rules {
     pub(super) name: String,
@@ -45,7 +45,7 @@ pub(super) struct Rules {
     pub(super) basedirs: Vec<Basedir>,
 }
 
-/// One directory that a component takes files from.
+/// A directory that a component takes files from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Basedir {
     pub(super) path: String,
@@ -57,17 +57,17 @@ impl Descriptor {
     /// Reads the descriptor of the artifact called `artifact`.
     ///
     /// # Errors
-    /// Whatever in it has no meaning; see [`Error`].
+    /// The file cannot be read, is not TOML, or has an unknown key or a wrong value; see [`Error`].
     pub fn read(path: &Path, artifact: &str) -> Result<Self, Error> {
         let bytes = read_small(path).map_err(crate::Error::from)?;
         let text = String::from_utf8_lossy(&bytes);
         Self::parse(&text, path, artifact)
     }
 
-    /// As [`Descriptor::read`] for a text; `path` is only named in errors.
+    /// Like [`Descriptor::read`] for a text; `path` is only used in errors.
     ///
     /// # Errors
-    /// As [`Descriptor::read`].
+    /// As for [`Descriptor::read`].
     pub fn parse(text: &str, path: &Path, artifact: &str) -> Result<Self, Error> {
         let table = DeTable::parse(text)
             .map_err(|source| Error::Malformed { path: path.to_owned(), source: Box::new(source) })?;
@@ -99,7 +99,8 @@ fn extends_by_default(name: &str) -> Vec<String> {
     before.map(|component| component.name().to_owned()).into_iter().collect()
 }
 
-/// The order of the text: manifests list basedirs in it, and the first basedir with a file gets it.
+/// Returns the entries in the order of the text: manifests list basedirs in it, and the first
+/// basedir with a file gets it.
 fn in_order<'a>(table: &'a DeTable<'a>) -> Vec<(&'a str, &'a DeValue<'a>)> {
     let mut entries: Vec<_> = table.iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
@@ -187,7 +188,7 @@ impl Reading<'_> {
         }
     }
 
-    /// A text, or a list of texts.
+    /// Reads a string or a list of strings.
     fn texts(&self, value: &DeValue<'_>, key: &str, place: &str) -> Result<Vec<String>, Error> {
         let wrong = || self.wrong(key, place, "a text or a list of texts");
         let text = |value: &DeValue<'_>| match value {

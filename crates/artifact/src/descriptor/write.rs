@@ -1,4 +1,4 @@
-//! Input: what a component gets. Output: its artifact directory, complete or not at all.
+//! Input: the files of a component. Output: its artifact directory, complete or not at all.
 
 use std::path::{Path, PathBuf};
 
@@ -10,11 +10,13 @@ use crate::flatten;
 use crate::input::separate;
 use crate::scan::MANIFEST;
 
-/// Writes the artifact directory `output`; one that is there is replaced. Files share nothing with
-/// those of the build. `root` is the build tree, which must not hold what is replaced.
+/// Writes the artifact directory `output`, replacing an existing artifact. Files are copied, not
+/// hard-linked to those of the build. `root` is the build tree; its stage directories must not
+/// overlap `output`.
 ///
 /// # Errors
-/// An `output` that is there and no artifact, or that holds the build tree.
+/// `output` exists and is not an artifact, or it overlaps a stage directory; a file cannot be
+/// copied.
 pub fn write(component: &ClaimedComponent, root: &Path, output: &Path, reporter: &dyn Reporter) -> Result<(), Error> {
     Ok(write_artifact(component, root, output, reporter).map_err(|error| error.or_full_disk(output))?)
 }
@@ -25,8 +27,8 @@ fn write_artifact(
     output: &Path,
     reporter: &dyn Reporter,
 ) -> Result<(), crate::Error> {
-    // Artifacts are often written into the build tree itself, so only what they are made of must
-    // stay out of the way.
+    // Artifacts are often written into the build tree itself, so only the stage directories count
+    // as inputs that the output must not overlap.
     let stages: Vec<PathBuf> =
         component.basedirs.iter().map(|basedir| root.join(&basedir.path)).filter(|stage| stage.is_dir()).collect();
     let output = separate(output, &stages)?;

@@ -1,8 +1,8 @@
-//! Input: the files of the staging tree. Output: which library each of them gets at run time, which
-//! libraries that are not ROCm's are needed for that, and what is missing.
+//! Input: the files of the staging tree. Output: the libraries that each of them gets at run time,
+//! the libraries from outside ROCm that are needed for that, and those that are missing.
 //!
-//! NEEDED entries and the table of run-time loads are followed from every ROCm file until nothing
-//! new turns up.
+//! From every ROCm file, NEEDED entries and the table of run-time loads are followed until no new
+//! file turns up.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -15,33 +15,32 @@ use super::libraries::SystemLibraries;
 use super::report::{Mention, Missing, Wanted};
 use super::unpack::{Placed, SYSDEPS_DIRECTORY, Unpacked, owner};
 
-/// ELF's number for x86-64.
+/// ELF's `e_machine` for x86-64.
 const EM_X86_64: u16 = 62;
-/// ELF's number for AMD GPUs: code objects are ELF too, and none of the loader's business.
+/// ELF's `e_machine` for AMD GPUs: code objects are ELF files that the loader never loads.
 const EM_AMDGPU: u16 = 224;
 
-/// What the loader will find.
+/// The result of resolving all libraries. Files are indices into [`Unpacked::files`].
 #[derive(Debug, Default)]
 pub(super) struct Resolution {
-    /// Indices of the files that are not ROCm's and are needed.
+    /// Files from outside ROCm that are needed.
     pub(super) taken: BTreeSet<usize>,
     /// File → the files it needs or loads, in order.
     pub(super) uses: BTreeMap<usize, Vec<usize>>,
-    /// What nothing provides.
+    /// Libraries that something needs and nothing provides.
     pub(super) missing: Vec<Missing>,
-    /// Names of libraries in the data that nothing explains.
+    /// Names of libraries in the data of files that neither NEEDED entries nor tables explain.
     pub(super) unlisted: Vec<Mention>,
-    /// Libraries that are not ROCm's and are loaded by their name at run time: who loads, what is
-    /// loaded.
+    /// Pairs of a file and a library from outside ROCm that it loads by name at run time.
     pub(super) loaded_by_name: BTreeSet<(usize, usize)>,
 }
 
-/// Whether a file is a program or library of this processor that the loader deals with.
+/// `true` for an x86-64 program or shared library, which the loader loads.
 pub(super) fn is_loadable(elf: &Elf) -> bool {
     matches!(elf.kind, Kind::Executable | Kind::SharedLibrary) && elf.machine == EM_X86_64
 }
 
-/// The name a library is found by: its SONAME, or else its file name.
+/// Returns the name that a library is found by: its SONAME, or else its file name.
 pub(super) fn library_name(file: &Placed) -> &str {
     let soname = file.elf.as_ref().and_then(|elf| elf.soname.as_deref());
     soname.unwrap_or_else(|| file_name(&file.place.path))
@@ -51,7 +50,10 @@ fn directory(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(directory, _)| directory)
 }
 
-/// Follows everything that is needed. `names` are the names of the sources.
+/// Resolves everything that ROCm's files need. `names` are the names of the sources, for messages.
+///
+/// # Errors
+/// A ROCm file for another processor, and two libraries with one SONAME in standard directories.
 pub(super) fn resolve(unpacked: &Unpacked, names: &[String]) -> Result<Resolution, Error> {
     let files = &unpacked.files;
     for file in files.iter().filter(|file| !file.system) {
@@ -69,7 +71,7 @@ pub(super) fn resolve(unpacked: &Unpacked, names: &[String]) -> Result<Resolutio
     Ok(resolution)
 }
 
-/// SONAME, file name or name of a link → file.
+/// Maps SONAMEs, file names and names of links to files.
 fn providers(unpacked: &Unpacked, names: &[String]) -> Result<BTreeMap<String, usize>, Error> {
     let files = &unpacked.files;
     let is_library =
@@ -112,7 +114,7 @@ fn providers(unpacked: &Unpacked, names: &[String]) -> Result<BTreeMap<String, u
 struct Walk<'a> {
     files: &'a [Placed],
     providers: &'a BTreeMap<String, usize>,
-    /// Reached file → the file that led to it.
+    /// File that was reached → the file that led to it.
     reached: BTreeMap<usize, Option<usize>>,
     resolution: Resolution,
 }
@@ -152,9 +154,9 @@ impl Walk<'_> {
         self.resolution.taken = self.reached.keys().copied().filter(|index| self.files[*index].system).collect();
     }
 
-    /// The other libraries of the packages that libraries were taken from, if they load: nothing
-    /// shows which of its own a package loads by name (ICU's converters, plugins), and they are its
-    /// licence's business already.
+    /// Returns the other libraries of the packages that libraries were taken from, if they load. No
+    /// data shows which of its own libraries a package loads by name (ICU's converters, plugins),
+    /// and their licence applies already.
     fn siblings(&mut self) -> Vec<usize> {
         let taken = self.reached.keys().filter(|index| self.files[**index].system);
         let sources: BTreeSet<usize> = taken.map(|index| self.files[*index].source).collect();
@@ -174,7 +176,7 @@ impl Walk<'_> {
         siblings
     }
 
-    /// Whether everything a file needs, and what that needs, is there.
+    /// `true` if everything the file needs is present, including what its dependencies need.
     fn loads(&self, index: usize, seen: &mut BTreeSet<usize>) -> bool {
         let needed = self.files[index].elf.iter().flat_map(|elf| &elf.needed);
         seen.insert(index);
@@ -185,7 +187,7 @@ impl Walk<'_> {
         })
     }
 
-    /// What a file needs and loads: names, and patterns for loads.
+    /// Returns the names in NEEDED entries and the patterns of run-time loads of a file.
     fn wants(&self, index: usize) -> Vec<(String, Demand)> {
         let file = &self.files[index];
         let needed = file.elf.iter().flat_map(|elf| &elf.needed).map(|name| (name.clone(), Demand::Needed));
@@ -207,8 +209,8 @@ impl Walk<'_> {
                 let load = load.into_iter().find(|load| load.pattern == name)?;
                 let mut found = self.providers.iter().filter(|(name, _)| load.matches(name));
                 let found = found.next().map(|(_, index)| *index).filter(|found| *found != index);
-                // The table tells what some build of a library loads. A library of the system is
-                // only taken in for that when this build has its name.
+                // The table lists the loads of any build of a library. A library of the system is
+                // only taken for an optional load if this build contains its name.
                 let names = &self.files[index].inspected.mentions;
                 let is_named = self.files[index].elf.is_none() || names.iter().any(|name| load.matches(name));
                 found.filter(|found| load.required || is_named || !self.files[*found].system)
@@ -250,7 +252,8 @@ enum Demand {
     Optional,
 }
 
-/// Names of libraries in the data of a file that it neither is, needs nor is known to load.
+/// Finds names of libraries in the data of a file that are neither its own name, nor in its NEEDED
+/// entries, nor among its known loads.
 fn unlisted(files: &[Placed], resolution: &Resolution) -> Vec<Mention> {
     let system = SystemLibraries::embedded();
     let mut unlisted = Vec::new();

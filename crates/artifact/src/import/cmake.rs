@@ -1,16 +1,15 @@
-//! Input: a CMake or pkg-config file, where it was and where it goes. Output: its text for the new
-//! place.
+//! Input: a CMake or pkg-config file with its old and new path. Output: its text for the new path.
 //!
-//! Flattening `lib/<architecture>` takes a level out of the way up to the prefix, moves libraries
+//! Flattening `lib/<architecture>` removes one level between a file and the prefix, moves libraries
 //! and makes absolute paths wrong. The rules undo exactly that:
 //!
 //! 1. `${…DIR…}/../../../..` and runs of `get_filename_component(X "${X}" PATH)` that climb from
-//!    the file's old place to its prefix climb from its new place to the new prefix; other lengths
+//!    the file's old path to its prefix climb from its new path to the new prefix; other lengths
 //!    are left alone;
-//! 2. the block that returns to the original prefix (`_realOrig`) goes, and an absolute
+//! 2. the block that returns to the original prefix (`_realOrig`) is removed, and an absolute
 //!    `_IMPORT_PREFIX` becomes relative to the file;
-//! 3. `lib/<architecture>/…` becomes what the path rules make of it;
-//! 4. the table's own replacements, for what is particular to one file;
+//! 3. `lib/<architecture>/…` is replaced by its path after flattening;
+//! 4. the table's own replacements, which are particular to one file, are made;
 //! 5. pkg-config: `prefix` is relative to the file, and the other directories are relative to
 //!    `prefix`.
 
@@ -20,7 +19,8 @@ use regex::{Captures, Regex};
 
 use super::table::Table;
 
-/// Whether a file (flattened path) is one these rules are for.
+/// `true` if the file at `path` (flattened) is a CMake or pkg-config file, which these rules are
+/// for.
 pub(super) fn is_candidate(path: &str) -> bool {
     match path.rsplit('.').next() {
         Some("cmake") => path.contains("/cmake/"),
@@ -32,7 +32,7 @@ fn is_pkg_config(path: &str) -> bool {
     path.rsplit('.').next() == Some("pc") && path.contains("/pkgconfig/")
 }
 
-/// The text of the file that was at `input` and goes to `path` in the flattened tree.
+/// Returns the text of the file that was at `input` and goes to `path` in the flattened tree.
 pub(super) fn rewrite(table: &Table, input: &str, path: &str, text: &str) -> String {
     let prefix = old_prefix(table, input, path);
     let depth = |path: &str| path.matches('/').count();
@@ -53,7 +53,7 @@ pub(super) fn rewrite(table: &Table, input: &str, path: &str, text: &str) -> Str
     text
 }
 
-/// The prefix the file was installed for: `usr`, `opt/rocm-6.2.0` or nothing.
+/// Returns the prefix that the file was installed for: `usr`, `opt/rocm-6.2.0` or an empty text.
 fn old_prefix<'a>(table: &Table, input: &'a str, path: &str) -> &'a str {
     let mut prefix = input;
     while let Some((parent, _)) = prefix.rsplit_once('/') {
@@ -65,8 +65,8 @@ fn old_prefix<'a>(table: &Table, input: &'a str, path: &str) -> &'a str {
     if table.flatten(prefix).is_empty() { prefix } else { "" }
 }
 
-/// Rule 1, first half. A variable that holds a file's own path is one level lower, and such climbs
-/// were written for an unflattened tree.
+/// Rule 1, first half. A variable that holds a file's own path needs one level more, and such
+/// climbs were written for an unflattened tree, so they are left alone.
 fn climbs(text: &str, old: usize, new: usize) -> String {
     static CLIMB: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"\$\{(\w+)\}((?:/\.\.)+)").expect("a constant expression"));
@@ -79,7 +79,7 @@ fn climbs(text: &str, old: usize, new: usize) -> String {
         .into_owned()
 }
 
-/// Rule 1, second half: a first line that takes the file's directory, then one line a level.
+/// Rule 1, second half: a line that takes the file's directory, then one line for each level.
 fn components(text: &str, old: usize, new: usize) -> String {
     static STEP: LazyLock<Regex> = LazyLock::new(|| {
         let expression = r#"^\s*get_filename_component\((\w+)\s+"\$\{(\w+)\}"\s+(?:PATH|DIRECTORY)\)\s*$"#;
@@ -105,7 +105,7 @@ fn components(text: &str, old: usize, new: usize) -> String {
     result
 }
 
-/// Rule 2, first half.
+/// Rule 2, first half: removes the block about the original prefix.
 fn drop_original_prefix(text: &str) -> String {
     let mut result = String::with_capacity(text.len());
     let mut dropping = false;
@@ -123,8 +123,8 @@ fn drop_original_prefix(text: &str) -> String {
     result
 }
 
-/// Rule 2, second half: `set(X "/usr")` and `set(X "/usr/lib/llvm-17/lib/clang/17")` for prefix
-/// variables.
+/// Rule 2, second half: makes prefix variables relative, such as `set(X "/usr")` and
+/// `set(X "/usr/lib/llvm-17/lib/clang/17")`.
 fn absolute_prefix(table: &Table, prefix: &str, here: &str, text: &str) -> String {
     static SET: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r#"set\((\w*PREFIX\w*)\s+"/([^"$]+)"\)"#).expect("a constant expression"));
@@ -143,7 +143,7 @@ fn absolute_prefix(table: &Table, prefix: &str, here: &str, text: &str) -> Strin
     .into_owned()
 }
 
-/// Rule 3.
+/// Rule 3: flattens paths with an architecture directory.
 fn architecture(table: &Table, prefix: &str, text: &str) -> String {
     static LIBRARY: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"\blib/[a-z0-9_]+-linux-gnu(?:/[A-Za-z0-9_.+/-]*)?").expect("a constant expression")
@@ -157,7 +157,7 @@ fn architecture(table: &Table, prefix: &str, text: &str) -> String {
         .into_owned()
 }
 
-/// Rule 5.
+/// Rule 5: makes the directories of a pkg-config file relative.
 fn pkg_config(table: &Table, prefix: &str, depth: usize, text: &str) -> String {
     let absolute = format!("/{prefix}");
     let mut result = String::with_capacity(text.len());

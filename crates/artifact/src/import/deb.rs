@@ -1,7 +1,7 @@
-//! Input: a Debian package. Output: its control fields, and its files one after the other.
+//! Input: a Debian package. Output: its control fields, and its files one by one.
 //!
-//! A `.deb` is an `ar` archive of `debian-binary`, `control.tar*` and `data.tar*`. Nothing is
-//! unpacked to disk here and nothing is held in memory but the decompressor's window.
+//! A `.deb` is an `ar` archive of `debian-binary`, `control.tar*` and `data.tar*`. This module
+//! unpacks nothing to disk and holds nothing in memory but the decompressor's window.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufReader, Read};
@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use super::error::Error;
 use super::members::{self, Decoding, Visitor};
 
-/// A control file is some kilobytes; more than this, in bytes, is no control file.
+/// Largest control file that is read, in bytes; real ones have some kilobytes.
 const MAX_CONTROL: u64 = 1 << 20;
 
-/// The control fields an import uses.
+/// The control fields that an import uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Control {
     pub(super) package: String,
@@ -21,15 +21,15 @@ pub(super) struct Control {
     pub(super) source: String,
     pub(super) source_version: String,
     pub(super) depends: Vec<String>,
-    /// Maintainer and homepage.
+    /// Maintainer and homepage, separated by a space.
     pub(super) origin: String,
-    /// Bytes on disk, as the package announces them.
+    /// Bytes on disk after installation, as the package announces them; 0 if it does not.
     pub(super) installed: u64,
 }
 
 impl Control {
-    /// Reads one paragraph of a control file or of dpkg's status file; `None` without the mandatory
-    /// fields.
+    /// Reads one paragraph of a control file or of dpkg's status file; `None` if a mandatory field
+    /// is missing.
     pub(super) fn parse(paragraph: &str) -> Option<Self> {
         let mut fields: BTreeMap<String, String> = BTreeMap::new();
         let mut last = None;
@@ -66,7 +66,8 @@ impl Control {
     }
 }
 
-/// The upstream part of a Debian version, as far as it is numbers: `1:5.3.0+dfsg-2` → `5.3.0`.
+/// Returns the leading numbers of the upstream part of a Debian version: `1:5.3.0+dfsg-2` →
+/// `5.3.0`.
 pub(super) fn upstream(version: &str) -> String {
     let version = version.split_once(':').map_or(version, |(_, rest)| rest);
     let numbers: String = version.chars().take_while(|letter| letter.is_ascii_digit() || *letter == '.').collect();
@@ -95,8 +96,8 @@ pub(super) fn control(path: &Path) -> Result<Control, Error> {
     Control::parse(&text).ok_or_else(|| bad(path, "its control file has no Package and Version"))
 }
 
-/// Hands every file and link of the package at `path` to `visitor`, decompressing with up to
-/// `threads` threads where the archive is divided into blocks.
+/// Passes every file and link of the package at `path` to `visitor`. Uses up to `threads` threads
+/// to decompress archives that are divided into blocks.
 pub(super) fn data(path: &Path, threads: u32, visitor: &mut dyn Visitor) -> Result<(), Error> {
     each_member(path, "data.tar", |name, stream| {
         members::walk(&Decoding { archive: path, member: name, threads }, stream, visitor)
@@ -130,8 +131,8 @@ fn each_member(
         if name == wanted || name.strip_prefix(wanted).is_some_and(|rest| rest.starts_with('.')) {
             let mut counted = Counted { inner: entry, count: 0 };
             found(&name, &mut counted)?;
-            // The tar archive may end before the member does; a package that ends before its member
-            // is cut off.
+            // The tar archive may end before the member does, but if the package ends before its
+            // member, it is cut off.
             io::copy(&mut counted, &mut io::sink()).map_err(damaged)?;
             if counted.count < size {
                 return Err(bad(path, format!("it is cut off within `{name}`")));

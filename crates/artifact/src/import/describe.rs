@@ -1,6 +1,5 @@
 //! Input: the finished staging tree. Output: the files that describe it: `artifact_manifest.txt` in
 //! each artifact, `therock_manifest.json` and `dist_info.json` in `base_lib_generic`, and the
-
 //! report.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,13 +20,13 @@ use crate::manifest::{DIST_INFO_FILE, DistInfo, MANIFEST_FILE, Manifest};
 use crate::name::{ArtifactName, GENERIC};
 use crate::scan::MANIFEST;
 
-/// Where both JSON files lie in the flattened tree.
+/// Directory of both JSON files in the flattened tree.
 const THEROCK: &str = "share/therock";
-/// Where the compiler's device libraries lie, and where programs look for them.
+/// The directory of the compiler's device libraries, and the link to it that programs look for.
 const DEVICE_LIBRARIES: (&str, &str) = ("lib/llvm/amdgcn", "amdgcn");
 
-/// The GPU targets, without features, that the tree has code for: in fat binaries and in kernel
-/// databases.
+/// Returns the GPU targets, without features, that the tree has code for, in fat binaries and in
+/// kernel databases.
 pub(super) fn gpu_targets(unpacked: &Unpacked) -> Vec<String> {
     let code = unpacked.files.iter().flat_map(|file| &file.inspected.targets);
     let databases =
@@ -37,7 +36,7 @@ pub(super) fn gpu_targets(unpacked: &Unpacked) -> Vec<String> {
     found
 }
 
-/// The libraries taken in, by their SONAME.
+/// Returns the libraries from outside ROCm that were taken, sorted by SONAME.
 pub(super) fn system_libraries(unpacked: &Unpacked, relinked: &Relinked, sources: &[Source]) -> Vec<SystemLibrary> {
     let copyrights: BTreeMap<usize, &str> = unpacked
         .files
@@ -71,13 +70,13 @@ pub(super) fn system_libraries(unpacked: &Unpacked, relinked: &Relinked, sources
     entries.collect()
 }
 
-/// Source package → upstream version, of ROCm's packages.
+/// Maps the source package of each ROCm package to its upstream version.
 pub(super) fn components(sources: &[Source]) -> BTreeMap<String, String> {
     let rocm = sources.iter().filter(|source| source.artifact.is_some());
     rocm.map(|source| (source.source.clone(), upstream(&source.source_version))).collect()
 }
 
-/// Writes the describing files; `unpacked.files` is what the tree holds.
+/// Writes the describing files; `unpacked.files` must be the files of the tree.
 pub(super) fn describe(
     context: &Context<'_>,
     plan: &ImportPlan,
@@ -140,8 +139,8 @@ fn generic(name: &str, component: Component) -> ArtifactName {
     ArtifactName { name: name.to_owned(), component: component.to_string(), target_family: GENERIC.to_owned() }
 }
 
-/// `therock_manifest.json` (rocm-python-packages 1.9) with what was imported under
-/// `rocwheel.import`.
+/// Returns `therock_manifest.json` (rocm-python-packages 1.9) with a description of the import
+/// under `rocwheel.import`.
 fn manifest(plan: &ImportPlan, libraries: &[SystemLibrary]) -> Manifest {
     let sources: Vec<Value> = plan
         .sources
@@ -180,7 +179,7 @@ fn manifest(plan: &ImportPlan, libraries: &[SystemLibrary]) -> Manifest {
     }
 }
 
-/// The first `X.Y.Z` of a version.
+/// Returns the first `X.Y.Z` of a version.
 fn first_numbers(version: &str) -> String {
     upstream(version).split('.').take(3).collect::<Vec<_>>().join(".")
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with an import.
+//! Everything that can go wrong with an import, and hints how to fix it.
 
 use std::fmt;
 use std::io;
@@ -18,156 +18,157 @@ pub enum Error {
     /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] rocwheel_report::Interrupted),
-    /// A folder in which packages were looked for.
+    /// The folder that was searched for packages has none.
     #[error("`{folder}` has no .deb files")]
     NoPackages {
-        /// The folder.
+        /// Path of the folder.
         folder: PathBuf,
     },
-    /// The name of a GPU target, or a table.
+    /// An error in the name of a GPU target, or in a table.
     #[error(transparent)]
     Rocm(#[from] rocwheel_rocm::Error),
-    /// A file that is no Debian package, or a damaged one.
+    /// A file that is damaged or not a Debian package.
     #[error("could not read the package `{package}`: {reason}")]
     Package {
-        /// The .deb file.
+        /// Path of the `.deb` file.
         package: PathBuf,
-        /// What is wrong.
+        /// The reason, for the message.
         reason: String,
     },
     /// A part of a package or tarball does not decompress or is cut off.
     #[error("could not read `{member}` of `{archive}`")]
     Damaged {
-        /// The .deb file or tarball.
+        /// Path of the `.deb` file or tarball.
         archive: PathBuf,
         /// `control.tar.xz`, `data.tar.xz` or the file that was being read.
         member: String,
-        /// What the decompressor or tar reader said.
+        /// The error of the decompressor or tar reader.
         source: io::Error,
     },
     /// A member that must not be unpacked.
     #[error("refused to unpack `{member}` of `{archive}`: {reason}")]
     Unsafe {
-        /// The .deb file or tarball.
+        /// Path of the `.deb` file or tarball.
         archive: PathBuf,
-        /// The member's name.
+        /// Name of the member.
         member: String,
-        /// Why.
+        /// The reason, for the message.
         reason: String,
     },
-    /// One package given twice.
+    /// One package is given twice.
     #[error("the package `{name}` is given twice: `{first}` and `{second}`")]
     DuplicatePackage {
-        /// Its name.
+        /// Name of the package.
         name: String,
-        /// One file.
+        /// Path of one file.
         first: PathBuf,
-        /// The other.
+        /// Path of the other.
         second: PathBuf,
     },
-    /// Nothing to import.
+    /// The input holds nothing to import.
     #[error("there is nothing to import in `{path}`: {reason}")]
     Empty {
-        /// The input.
+        /// Path of the input.
         path: PathBuf,
-        /// What was looked for.
+        /// The reason, for the message.
         reason: String,
     },
-    /// Two files want the same place.
+    /// Two files would have the same path in the output.
     #[error("`{path}` is provided twice, by {first} and by {second}")]
     Collision {
         /// The path in the flattened tree.
         path: String,
-        /// Package or input, and path in it.
+        /// The package or input and the path in it.
         first: String,
-        /// The other.
+        /// The same of the second file.
         second: String,
     },
-    /// Two libraries of one SONAME.
+    /// Two libraries have one SONAME.
     #[error("two libraries are called `{soname}`: {first} and {second}")]
     TwoVersions {
-        /// The SONAME.
+        /// The SONAME of both.
         soname: String,
-        /// Package and path.
+        /// Package and path of one library.
         first: String,
-        /// The other.
+        /// Package and path of the other.
         second: String,
     },
-    /// Libraries that are needed and not there.
+    /// Libraries that are needed and missing.
     #[error("{}", MissingList(.0))]
     Unresolved(Vec<Missing>),
-    /// A prefix that could not be walked.
+    /// A prefix could not be walked.
     #[error("could not read `{path}`")]
     Walk {
-        /// Where it failed.
+        /// Path of the directory or file.
         path: PathBuf,
-        /// The cause.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// A directory without anything that every ROCm has.
+    /// A directory that has nothing of what every ROCm installation has.
     #[error("`{}` does not look like a ROCm: it has neither a HIP runtime (`libamdhip64.so`) nor `.info/version`", prefix.display())]
     NoRocm {
-        /// The directory.
+        /// Path of the directory.
         prefix: PathBuf,
     },
-    /// A shared prefix whose packages nobody lists.
+    /// A shared prefix without dpkg's database, so the files of its packages are not known.
     #[error("`{prefix}` is shared with other software, and there is no `{database}` to tell which files are ROCm's")]
     NoDatabase {
-        /// The prefix.
+        /// Path of the prefix.
         prefix: PathBuf,
-        /// Where dpkg's database was looked for.
+        /// The path that dpkg's database was expected at.
         database: PathBuf,
     },
-    /// The disk is full. No source: it would name a temporary file that is gone by now.
+    /// The disk is full. It has no source, which would name a temporary file that is removed by
+    /// now.
     #[error("no space is left on the disk of `{output}`")]
     DiskFull {
         /// The output, or the directory of a dry run's temporary files.
         output: PathBuf,
     },
-    /// The version cannot be told.
+    /// The ROCm version cannot be determined.
     #[error("could not tell the ROCm version: no package or file of the input is the HIP runtime")]
     NoVersion,
-    /// A version that is none.
+    /// A version that does not begin with a digit.
     #[error("`{version}` is not a version")]
     BadVersion {
-        /// As given.
+        /// The text that was given.
         version: String,
     },
-    /// An ELF file that could not be understood or edited.
+    /// An ELF file could not be read or edited.
     #[error("could not {action} the ELF file `{path}`")]
     Elf {
         /// `read` or `edit`.
         action: &'static str,
-        /// The file, in the flattened tree.
+        /// Path of the file in the flattened tree.
         path: String,
-        /// Why.
+        /// The error of the ELF reader or editor.
         source: rocwheel_elf::Error,
     },
-    /// Device code that could not be understood.
+    /// Device code could not be read.
     #[error("could not read the GPU code in `{path}`")]
     DeviceCode {
-        /// The file, in the flattened tree.
+        /// Path of the file in the flattened tree.
         path: String,
-        /// Why.
+        /// The error of the reader.
         source: rocwheel_kpack::Error,
     },
     /// A library for another processor.
     #[error("`{path}` is built for the processor type {machine}; only x86-64 (62) is supported")]
     Machine {
-        /// The file, in the flattened tree.
+        /// Path of the file in the flattened tree.
         path: String,
         /// ELF's `e_machine`.
         machine: u16,
     },
-    /// The output cannot be made.
+    /// The output cannot be written.
     #[error(transparent)]
     Output(#[from] rocwheel_output::Error),
     /// A table that does not parse.
     #[error("could not understand the table `{name}`: {reason}")]
     Table {
-        /// Its file name.
+        /// File name of the table.
         name: &'static str,
-        /// Why.
+        /// The parser's error.
         reason: String,
     },
 }
@@ -185,8 +186,8 @@ impl fmt::Display for MissingList<'_> {
 }
 
 impl Error {
-    /// The same, or [`Error::DiskFull`] when a file of the output could not be written for lack of
-    /// space.
+    /// Turns an I/O error that means a full disk into [`Error::DiskFull`]; other errors stay
+    /// unchanged.
     pub(super) fn or_full_disk(self, output: &Path) -> Self {
         match self {
             Self::Io(source) if crate::error::is_full(&source) => Self::DiskFull { output: output.to_owned() },
@@ -243,7 +244,7 @@ fn unresolved_hint(missing: &[Missing]) -> String {
     if packages.is_empty() {
         return format!("add the packages that hold them, or accept it with `{allow}`");
     }
-    // Some have another name in later releases, which the table tells in brackets.
+    // The table adds the name that a package has in later releases in brackets.
     let name = |package: &&str| package.split(' ').next().unwrap_or_default().to_owned();
     let renamed: Vec<String> =
         packages.iter().filter(|package| package.contains(' ')).map(|one| format!("; {one}")).collect();

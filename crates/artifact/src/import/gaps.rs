@@ -1,4 +1,4 @@
-//! Input: a folder of Debian packages. Output: what those of ROCm have that the tables lack.
+//! Input: a folder of Debian packages. Output: rows that the tables lack for ROCm's packages.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read};
@@ -14,13 +14,13 @@ use super::error::Error;
 use super::members::Visitor;
 use super::table::Table;
 
-/// What a packager or a homepage of a package of ROCm has in its name.
+/// Words in the maintainer or homepage of ROCm's packages.
 const MARKS: [&str; 2] = ["rocm", "radeonopencompute"];
-/// Where AMD's own packages put their files.
+/// The directory that AMD's own packages install into.
 const PREFIX: &str = "opt/rocm";
 
-/// What the ROCm packages in a folder have and `tables` lack: artifacts, libraries, and GPU targets
-/// that kernel databases are for. Sorted.
+/// Finds artifacts, libraries and GPU targets (of kernel databases) of the ROCm packages in a
+/// folder that `tables` lack. Sorted.
 ///
 /// # Errors
 /// [`Error::NoPackages`] for a folder without packages; a package that cannot be read.
@@ -63,7 +63,7 @@ fn is_of_rocm(control: &Control) -> bool {
     MARKS.iter().any(|mark| origin.contains(mark))
 }
 
-/// The paths of a package in the flattened tree.
+/// Collects the paths of a package in the flattened tree.
 struct Listed<'a> {
     rules: &'a Table,
     paths: BTreeSet<String>,
@@ -110,7 +110,7 @@ impl Known<'_> {
     }
 }
 
-/// The name of a library that others can need: `librocrand.so.1` right in `lib`.
+/// Returns the name of a library directly in `lib` that others can need, such as `librocrand.so.1`.
 fn library(path: &str) -> Option<&str> {
     let name = path.strip_prefix("lib/").filter(|name| !name.contains('/'))?;
     (name.starts_with("lib") && name.contains(".so.")).then_some(name)

@@ -1,5 +1,5 @@
-//! Input: a file that was just written. Output: what it is, if it is an ELF file: its headers, the
-//! GPU targets it has code for and the names of libraries in its data.
+//! Input: a file that was just written. Output: for an ELF file its headers, the GPU targets it has
+//! code for and the names of libraries in its data.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,17 +10,17 @@ use rocwheel_kpack::{Entry, FatBinary};
 
 use super::error::Error;
 
-/// What was found in a file's data.
+/// The targets and names found in a file's data.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Inspected {
-    /// GPU targets with their features.
+    /// GPU targets with their features, such as `gfx90a:xnack+`.
     pub(super) targets: BTreeSet<String>,
-    /// Texts that look like `lib*.so*`.
+    /// Texts of the form `lib*.so*`.
     pub(super) mentions: BTreeSet<String>,
 }
 
-/// Looks at the file at `path`; `None` when it is no ELF file. `name` is its path in the flattened
-/// tree.
+/// Inspects the file at `path`; `None` if it is not an ELF file. `name` is its path in the
+/// flattened tree, for messages.
 pub(super) fn inspect(path: &Path, name: &str) -> Result<Option<(Elf, Inspected)>, Error> {
     let file = fs_err::File::open(path)?;
     let reader = file.file();

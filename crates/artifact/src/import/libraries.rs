@@ -1,5 +1,5 @@
-//! Input: `data/system-libraries.toml` and `data/licenses.toml`. Output: what happens to a library
-//! that is not ROCm's.
+//! Input: `data/system-libraries.toml` and `data/licenses.toml`. Output: the treatment of a library
+//! from outside ROCm.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 const LIBRARIES: &str = include_str!("../../../../data/system-libraries.toml");
 const LICENSES: &str = include_str!("../../../../data/licenses.toml");
 
-/// What is known about libraries that are not ROCm's.
+/// The table of libraries from outside ROCm.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SystemLibraries {
@@ -20,24 +20,25 @@ pub(super) struct SystemLibraries {
 }
 
 impl SystemLibraries {
-    /// The table this program ships with.
+    /// Returns the table this program ships with.
     pub(super) fn embedded() -> &'static Self {
         static EMBEDDED: LazyLock<SystemLibraries> =
             LazyLock::new(|| toml::from_str(LIBRARIES).expect("the embedded table is tested"));
         &EMBEDDED
     }
 
-    /// Whether every system, or nobody but the host, provides the library: it is never taken in.
+    /// `true` if every system provides the library, or only the host can: it is never taken into
+    /// the set.
     pub(super) fn is_outside(&self, soname: &str) -> bool {
         self.policy.contains(soname) || self.host.contains(soname)
     }
 
-    /// Whether the library is part of the manylinux policy.
+    /// `true` if the library is part of the manylinux policy.
     pub(super) fn is_policy(&self, soname: &str) -> bool {
         self.policy.contains(soname)
     }
 
-    /// The SONAME of the library once taken in: `libnuma.so.1` → `librocm_sysdeps_numa.so.1`.
+    /// Returns the SONAME of the library in the set: `libnuma.so.1` → `librocm_sysdeps_numa.so.1`.
     pub(super) fn renamed(&self, soname: &str) -> String {
         match self.rename.get(soname) {
             Some(name) => name.clone(),
@@ -45,7 +46,7 @@ impl SystemLibraries {
         }
     }
 
-    /// The Debian package that probably holds a library.
+    /// Returns the name of the Debian package that probably holds a library.
     pub(super) fn package(&self, soname: &str) -> Option<String> {
         if let Some(package) = self.package.get(soname) {
             return Some(package.clone());
@@ -65,8 +66,8 @@ struct Licenses {
     prefix: BTreeMap<String, String>,
 }
 
-/// The SPDX expression for libraries of a source package in an upstream version; `None` when the
-/// table does not know it.
+/// Returns the SPDX expression for libraries of a source package in an upstream version; `None` if
+/// the table does not have it.
 pub(super) fn license(source: &str, version: &str) -> Option<&'static str> {
     static EMBEDDED: LazyLock<Licenses> =
         LazyLock::new(|| toml::from_str(LICENSES).expect("the embedded table is tested"));

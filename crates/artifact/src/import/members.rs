@@ -1,8 +1,8 @@
 //! Input: a compressed tar archive as a stream. Output: calls of a [`Visitor`], one for each file
 //! and link.
 //!
-//! Names are checked here, before anybody sees them: relative, without `..`, UTF-8. Devices,
-//! sockets and the like are refused.
+//! Names are checked before the visitor sees them: relative, without `..`, UTF-8. Devices, sockets
+//! and other special files are refused.
 
 use std::collections::HashSet;
 use std::io::{self, BufReader, Read};
@@ -14,36 +14,36 @@ use tar::EntryType;
 use super::error::Error;
 use crate::links::{Links, leaves_tree};
 
-/// Bytes of a single decompressor that are too many: preset 9 of xz takes 65 MiB, zstd's largest
-/// window 128 MiB.
+/// Upper limit of a single decompressor's memory in bytes: preset 9 of xz takes 65 MiB, zstd's
+/// largest window 128 MiB.
 const MEMORY_LIMIT: u64 = 512 << 20;
-/// Bytes that decompressing in parallel may take; with Debian's 24 MiB blocks two threads take some
-/// 110 MiB.
+/// Upper limit of memory for parallel decompression in bytes; with Debian's 24 MiB blocks two
+/// threads take some 110 MiB.
 const PARALLEL_MEMORY_LIMIT: u64 = 160 << 20;
 
-/// Receives what an archive holds, in its order.
+/// Receives the members of an archive in its order.
 pub(super) trait Visitor {
-    /// A regular file of `size` bytes; `content` ends after them.
+    /// Receives a regular file of `size` bytes; `content` ends after them.
     fn file(&mut self, path: &str, size: u64, executable: bool, content: &mut dyn Read) -> Result<(), Error>;
 
-    /// A symbolic link with the text `target`.
+    /// Receives a symbolic link with the text `target`.
     fn symlink(&mut self, _path: &str, _target: &str) -> Result<(), Error> {
         Ok(())
     }
 
-    /// Another name of the file `target`, which came before.
+    /// Receives another name of the file `target`, an earlier member.
     fn hard_link(&mut self, _path: &str, _target: &str) -> Result<(), Error> {
         Ok(())
     }
 }
 
-/// Which archive is read, and how.
+/// An archive to be read and the way to decompress it.
 pub(super) struct Decoding<'a> {
-    /// The file on disk, for messages.
+    /// Path of the file on disk, for messages.
     pub(super) archive: &'a Path,
-    /// The archive's name, whose ending says how it is compressed.
+    /// Name of the archive, whose ending determines the decompressor.
     pub(super) member: &'a str,
-    /// Threads for formats that are divided into blocks.
+    /// Number of threads for formats that are divided into blocks.
     pub(super) threads: u32,
 }
 
@@ -125,7 +125,7 @@ pub(super) fn walk(decoding: &Decoding<'_>, stream: &mut dyn Read, visitor: &mut
             }
             EntryType::Symlink => {
                 let target = link()?;
-                // Absolute links mean the root that the archive is unpacked into.
+                // Absolute links refer to the root that the archive is unpacked into.
                 if !target.starts_with('/') && leaves_tree(&path, &target, &Links::new()) {
                     return Err(decoding.refused(&raw, "it is a link that leads out of the archive"));
                 }
@@ -145,12 +145,12 @@ pub(super) fn walk(decoding: &Decoding<'_>, stream: &mut dyn Read, visitor: &mut
             _ => return Err(decoding.refused(&raw, "it is neither file, directory nor link")),
         }
     }
-    // Only the end of the stream tells whether it is complete.
+    // A truncated stream is only detected at its end.
     io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(|error| decoding.damaged(error))?;
     Ok(())
 }
 
-/// Remembers that reading failed, so that it is not taken for a failure to write.
+/// Remembers that reading failed, to distinguish it from a failure to write.
 struct Watched<'a> {
     inner: &'a mut dyn Read,
     failed: bool,
@@ -162,7 +162,7 @@ impl Read for Watched<'_> {
     }
 }
 
-/// The name of a member as a relative path, without `./` and empty for the root.
+/// Returns the name of a member as a relative path, without `./`; empty for the root.
 fn checked_path(decoding: &Decoding<'_>, raw: &[u8]) -> Result<String, Error> {
     let text = std::str::from_utf8(raw).map_err(|_| decoding.refused(raw, "its name is not UTF-8"))?;
     if text.starts_with('/') {

@@ -1,11 +1,12 @@
 //! Input: Debian packages, an installed ROCm or a `therock-dist-*` tarball. Output: a directory of
-//! artifacts in TheRock's layout, and a report of what was taken, renamed, left out and missing.
+//! artifacts in TheRock's layout, and a report of the files and libraries that were taken, renamed,
+//! skipped and missing.
 //!
-//! [`plan`] reads what is cheap to know: the packages, their versions and the artifact each belongs
-//! to. [`execute`] decompresses every package once and writes every file once, straight into its
-//! place; then libraries are resolved, those that are not ROCm's renamed, search paths set, and the
-//! tree put in the place of the output. [`rehearse`] does the same and keeps nothing: what a
-//! compressed package holds is only known by decompressing it.
+//! [`plan`] reads what is cheap to find out: the packages, their versions and the artifact each
+//! belongs to. [`execute`] decompresses every package once and writes every file once, straight
+//! into its final place in a staging tree. Then it resolves libraries, renames those from outside
+//! ROCm, sets search paths, and moves the tree to the output. [`rehearse`] does the same and keeps
+//! nothing: the contents of a compressed package are only known after decompressing it.
 
 mod closure;
 mod cmake;
@@ -43,13 +44,13 @@ use self::table::Table;
 use self::unpack::{Belongs, Incoming, Unpacker};
 
 const MAKER: TreeMaker = TreeMaker { marker: ".rocwheel-import", command: "rocwheel artifact import" };
-/// Version of the plan and the report.
+/// Version of the structure of the plan and the report.
 const SCHEMA: u32 = 1;
-/// Packages from this size on, in bytes, are decompressed one at a time with all threads; smaller
-/// ones side by side.
+/// Packages of at least this many bytes are decompressed one at a time with all threads; smaller
+/// ones in parallel.
 const LARGE: u64 = 8 << 20;
 
-/// What to import.
+/// The input of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImportSource {
     /// Debian packages.
@@ -60,67 +61,68 @@ pub enum ImportSource {
     Tarball(PathBuf),
 }
 
-/// How to import.
+/// Options of an import.
 #[derive(Debug, Clone, Serialize)]
 pub struct ImportOptions {
-    /// Where the artifacts go: empty, missing, or made by an import.
+    /// Directory for the artifacts: empty, missing, or written by an earlier import.
     pub output: PathBuf,
-    /// SONAMEs that may be missing, with `*` for anything.
+    /// SONAMEs that may be missing; `*` matches any text.
     pub allow_unresolved: Vec<String>,
-    /// Whether libraries that are not ROCm's get names of their own.
+    /// Treatment of the SONAMEs of libraries from outside ROCm.
     pub sonames: Sonames,
-    /// The version of the set; the HIP runtime's when not given.
+    /// The version of the set; `None` determines it from the input.
     pub version: Option<String>,
 }
 
-/// What becomes of the SONAMEs of libraries that are not ROCm's.
+/// Treatment of the SONAMEs of libraries from outside ROCm.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Sonames {
-    /// `libnuma.so.1` becomes `librocm_sysdeps_numa.so.1`, so that it is found whatever the process
-    /// has loaded before.
+    /// `libnuma.so.1` becomes `librocm_sysdeps_numa.so.1`, so that it is found even if the process
+    /// has loaded another `libnuma.so.1` before.
     #[default]
     Rename,
-    /// They stay, and lose to a library of that name that is loaded already.
+    /// The names are kept. A library of the same name that is already loaded is used instead.
     Keep,
 }
 
-/// What an import is going to read and where each source goes.
+/// The sources of an import and their artifacts.
 #[derive(Debug, Clone, Serialize)]
 pub struct ImportPlan {
     /// Version of this structure.
     pub schema: u32,
-    /// What is imported.
+    /// The kind of input.
     pub kind: SourceKind,
     /// The version of the set.
     pub version: String,
-    /// The packages, or the one tree or tarball, by name.
+    /// The packages sorted by name, or the one tree or tarball.
     pub sources: Vec<PlannedSource>,
-    /// Packages of a shared prefix that are not imported, and why.
+    /// Packages of a shared prefix that are not imported, with the reason.
     pub left_out: Vec<Skipped>,
-    /// Bytes on disk as the packages announce them; 0 when not known.
+    /// Bytes on disk as the packages announce them; 0 if unknown.
     pub installed: u64,
-    /// How it is imported.
+    /// Options of the import.
     pub options: ImportOptions,
 }
 
-/// One source and where it lies.
+/// A source and its location.
 #[derive(Debug, Clone, Serialize)]
 pub struct PlannedSource {
     /// Name, versions, digest and artifact.
     #[serde(flatten)]
     pub source: Source,
-    /// The package, directory or tarball.
+    /// Path of the package, directory or tarball.
     pub path: PathBuf,
-    /// For a package installed in a shared prefix: its files, relative to the root.
+    /// For an installed prefix: the files to import, relative to `path`. Empty for packages and
+    /// tarballs.
     pub files: Vec<String>,
 }
 
-/// Reads what is to be imported without writing anything.
+/// Plans an import without writing anything.
 ///
 /// # Errors
-/// Packages that are damaged or given twice, an input with nothing of ROCm in it, and no way to
-/// tell the version.
+/// Packages that are damaged or given twice, an input without ROCm files, and a version that cannot
+/// be determined.
 pub fn plan(source: &ImportSource, options: &ImportOptions, reporter: &dyn Reporter) -> Result<ImportPlan, Error> {
     let mut plan = match source {
         ImportSource::Debs(paths) => plan_debs(paths, options, reporter)?,
@@ -142,7 +144,7 @@ pub fn plan(source: &ImportSource, options: &ImportOptions, reporter: &dyn Repor
 /// Writes the artifacts.
 ///
 /// # Errors
-/// Everything [`Error`] lists; nothing is left behind and an output that was there stays as it was.
+/// All variants of [`Error`]; nothing is left behind and an existing output stays unchanged.
 pub fn execute(plan: &ImportPlan, reporter: &dyn Reporter) -> Result<ImportReport, Error> {
     let staging = OutputTree::new(&plan.options.output, MAKER)?;
     staging.reserve(plan.installed)?;
@@ -151,10 +153,10 @@ pub fn execute(plan: &ImportPlan, reporter: &dyn Reporter) -> Result<ImportRepor
     Ok(report)
 }
 
-/// Does everything [`execute`] does in a temporary directory below `scratch`, and removes it.
+/// Does the work of [`execute`] in a temporary directory below `scratch`, and removes it.
 ///
 /// # Errors
-/// As [`execute`], but for the output.
+/// As for [`execute`], except those about the output.
 pub fn rehearse(plan: &ImportPlan, scratch: &Path, reporter: &dyn Reporter) -> Result<ImportReport, Error> {
     let directory = tempfile::Builder::new().prefix(".rocwheel-").tempdir_in(scratch)?;
     fill(plan, directory.path(), reporter).map_err(|error| error.or_full_disk(scratch))
@@ -254,7 +256,7 @@ fn plan_debs(paths: &[PathBuf], options: &ImportOptions, reporter: &dyn Reporter
     })
 }
 
-/// A package as a source, without digest and size.
+/// Converts control fields into a source, without digest and size.
 fn planned(control: Control) -> Source {
     let artifact = Table::embedded().of_package(&control.package).map(|rule| rule.name.clone());
     Source {
@@ -268,8 +270,8 @@ fn planned(control: Control) -> Source {
     }
 }
 
-/// The version of a set of packages: ROCm's own when there is a package for it, else the HIP
-/// runtime's.
+/// Returns the version of a set of packages: the version of `rocm-core` if the set has it, else the
+/// HIP runtime's.
 fn version_of(sources: &[PlannedSource]) -> String {
     let of = |prefix: &str| {
         let mut sources = sources.iter().map(|planned| &planned.source);
@@ -280,7 +282,7 @@ fn version_of(sources: &[PlannedSource]) -> String {
     version.split('.').take(3).collect::<Vec<_>>().join(".")
 }
 
-/// How the files of a source find their artifact.
+/// Returns the rule by which the files of a source find their artifact.
 fn belongs(source: &Source) -> Belongs {
     let rule = source.artifact.as_deref().and_then(|name| Table::embedded().artifact(name));
     rule.map_or(Belongs::System, |rule| Belongs::To(&rule.name))
@@ -303,7 +305,7 @@ fn unpack_debs(plan: &ImportPlan, unpacker: &Unpacker<'_>) -> Result<(), Error> 
     small.into_par_iter().try_for_each(|index| unpack(index, 1))
 }
 
-/// Hands the members of an archive to the unpacker.
+/// Passes the members of an archive to the unpacker.
 struct Feed<'a> {
     unpacker: &'a Unpacker<'a>,
     source: usize,

@@ -1,11 +1,10 @@
-//! Input: an installed ROCm. Output: what of it is imported, from where it lies; nothing there is
-//! changed.
+//! Input: an installed ROCm. Output: a plan of the files to import, and their copies. The prefix
+//! itself is only read.
 //!
-//! A private prefix (`/opt/rocm`) is taken as a whole. Of a shared prefix (`/usr`) the files of
-//! ROCm's packages are taken, as dpkg's database in the root that holds the prefix lists them. In
-//! both cases libraries of other packages are added as NEEDED and the table of run-time loads ask
-
-//! for them.
+//! A private prefix (`/opt/rocm`) is imported as a whole. From a shared prefix (`/usr`) only the
+//! files of ROCm's packages are imported, which dpkg's database in the root of the prefix lists. In
+//! both cases libraries of other packages are added if NEEDED entries or the table of run-time
+//! loads ask for them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -25,10 +24,10 @@ use super::table::Table;
 use super::unpack::{Belongs, Incoming, Unpacker};
 use super::{ImportOptions, ImportPlan, PlannedSource, SCHEMA, belongs, planned, version_of};
 
-/// Below the root that holds a prefix.
+/// Path of dpkg's database below the root that holds a prefix.
 const DPKG: &str = "var/lib/dpkg";
 
-/// What a private prefix has instead of a source package.
+/// Name of the source package of a private prefix, which has none.
 const TREE: &str = "prefix";
 
 /// Plans the import of `prefix`.
@@ -92,8 +91,8 @@ pub(super) fn plan(prefix: &Path, options: &ImportOptions) -> Result<ImportPlan,
     })
 }
 
-/// `true` if a prefix has something that every ROCm has. The whole prefix is walked afterwards: a
-/// wrong one, such as `/`, would take minutes and has folders like `/proc`.
+/// `true` if a prefix has something that every ROCm has. The whole prefix is walked afterwards, and
+/// a wrong one, such as `/`, would take minutes and has folders like `/proc`.
 fn looks_like_rocm(prefix: &Path) -> bool {
     const MARKS: [&str; 6] =
         [".info/version", "share/therock", "bin/hipcc", "bin/hipconfig", "bin/amdclang", "lib/llvm/bin/clang"];
@@ -108,7 +107,7 @@ fn looks_like_rocm(prefix: &Path) -> bool {
     !is_root && (MARKS.iter().any(|mark| prefix.join(mark).exists()) || ["lib", "lib64"].into_iter().any(has_runtime))
 }
 
-/// Copies what the plan names.
+/// Copies the files of the plan.
 pub(super) fn unpack(plan: &ImportPlan, unpacker: &Unpacker<'_>) -> Result<(), Error> {
     let jobs: Vec<(usize, &Path, Belongs, &str)> = plan
         .sources
@@ -150,7 +149,7 @@ fn take(unpacker: &Unpacker<'_>, source: usize, base: &Path, belongs: Belongs, p
     unpacker.file(&Incoming { source, belongs, path, size: metadata.len(), executable }, &mut content)
 }
 
-/// The nearest directory above the prefix that has a dpkg database.
+/// Returns the nearest directory at or above the prefix that has a dpkg database.
 fn root_of(prefix: &Path) -> Option<PathBuf> {
     prefix.ancestors().find(|directory| has_dpkg(directory)).map(Path::to_owned)
 }
@@ -179,7 +178,7 @@ fn tree_source(name: String, version: &str) -> Source {
     }
 }
 
-/// `.info/version` of an installed ROCm (`6.2.0-66`), or what its manifest says.
+/// Returns the version in `.info/version` of an installed ROCm (`6.2.0-66`), or in its manifest.
 fn private_version(prefix: &Path) -> String {
     let info = fs_err::read_to_string(prefix.join(".info/version")).unwrap_or_default();
     let version = upstream(info.trim());
@@ -190,7 +189,7 @@ fn private_version(prefix: &Path) -> String {
     manifest.map(|manifest| manifest.rocm_package_version).unwrap_or_default()
 }
 
-/// Every file and link below `prefix`, relative and sorted.
+/// Returns every file and link below `prefix`, relative and sorted.
 fn tree(prefix: &Path) -> Result<Vec<String>, Error> {
     let mut files = Vec::new();
     for entry in WalkDir::new(prefix).min_depth(1).sort_by_file_name() {
@@ -213,7 +212,7 @@ fn tree(prefix: &Path) -> Result<Vec<String>, Error> {
     Ok(files)
 }
 
-/// Dependencies of the imported packages that are installed and not imported.
+/// Returns dependencies of the imported packages that are installed but not imported.
 fn left_out(dpkg: &Dpkg, sources: &[PlannedSource]) -> Vec<Skipped> {
     let taken: BTreeSet<&str> = sources.iter().map(|planned| planned.source.name.as_str()).collect();
     let mut queue: VecDeque<&str> = taken.iter().copied().collect();
@@ -238,7 +237,7 @@ fn empty(path: &Path, reason: &str) -> Error {
     Error::Empty { path: path.to_owned(), reason: reason.to_owned() }
 }
 
-/// dpkg's database.
+/// The contents of dpkg's database.
 #[derive(Default)]
 struct Dpkg {
     packages: BTreeMap<String, Package>,
@@ -287,13 +286,13 @@ impl Dpkg {
 }
 
 impl Package {
-    /// Its files and links, relative to the root.
+    /// Returns the files and links of the package, relative to the root.
     fn files(&self) -> Result<Vec<String>, Error> {
         let text = fs_err::read_to_string(&self.list)?;
         let paths = text.lines().map(|line| line.trim_start_matches('/').to_owned());
         let mut paths: Vec<String> = paths.filter(|path| !path.is_empty() && path != ".").collect();
         paths.sort();
-        // A directory is in the list before what is in it.
+        // The list has directories as well as their contents.
         let directories: BTreeSet<String> =
             paths.iter().filter_map(|path| path.rsplit_once('/').map(|(parent, _)| parent.to_owned())).collect();
         paths.retain(|path| !directories.contains(path));
@@ -301,7 +300,7 @@ impl Package {
     }
 }
 
-/// Libraries that are there and libraries that are asked for.
+/// Libraries that exist and libraries that are needed.
 #[derive(Default)]
 struct Libraries {
     provided: BTreeSet<String>,
@@ -337,7 +336,8 @@ impl Libraries {
         Ok(())
     }
 
-    /// The packages that hold what is asked for and not there, and what those ask for.
+    /// Returns the packages that hold the libraries that are needed but missing, including those
+    /// that these libraries need.
     fn close(&mut self, root: &Path, dpkg: &Dpkg) -> Result<BTreeSet<String>, Error> {
         let system = SystemLibraries::embedded();
         let mut packages = BTreeSet::new();

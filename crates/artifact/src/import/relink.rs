@@ -1,9 +1,7 @@
-//! Input: the staging tree and what the loader is to find. Output: the tree as it is to be loaded:
-//! libraries that are not ROCm's under names of their own, and search paths that stay inside the
-//! tree.
+//! Input: the staging tree and the resolved libraries. Output: the tree with libraries from outside
+//! ROCm renamed, and with search paths that stay inside the tree.
 //!
-//! Edits are applied to the staging copies in place: they are this run's own, and librocsparse has
-
+//! The files of the staging tree are edited in place: they belong to this run, and librocsparse has
 //! 1.3 GB.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,29 +19,29 @@ use super::table::{Place, Table};
 use super::unpack::{Link, Placed, SYSDEPS_DIRECTORY, Unpacked, Unpacker, owner, staged};
 use super::{ImportOptions, Sonames};
 
-/// What changed while relinking.
+/// The changes made while relinking.
 #[derive(Debug, Default)]
 pub(super) struct Relinked {
-    /// File index → (SONAME now, SONAME in the input), of libraries taken in.
+    /// File index → (new SONAME, SONAME in the input), of the libraries from outside ROCm.
     pub(super) taken: BTreeMap<usize, (String, String)>,
-    /// Files and links left out.
+    /// Files and links that were skipped.
     pub(super) skipped: Vec<Skipped>,
     /// Search path entries that led out of the set.
     pub(super) dropped: Vec<Mention>,
-    /// Links that were made.
+    /// Links that were created.
     pub(super) links: Vec<Place>,
-    /// Who loads a library by the name it had, of which there is a second copy.
+    /// Files that load a library by its old name; the set holds a second copy of that name.
     pub(super) kept_names: Vec<Mention>,
 }
 
-/// What the functions here work on.
+/// The arguments that all functions here share.
 pub(super) struct Context<'a> {
     pub(super) unpacker: &'a Unpacker<'a>,
     pub(super) options: &'a ImportOptions,
     pub(super) reporter: &'a dyn Reporter,
 }
 
-/// Renames, edits and links. `unpacked` afterwards holds only what is in the tree.
+/// Renames, edits and links. Afterwards `unpacked` lists only the files that are in the tree.
 pub(super) fn relink(
     context: &Context<'_>,
     unpacked: &mut Unpacked,
@@ -61,7 +59,7 @@ pub(super) fn relink(
     Ok(relinked)
 }
 
-/// Removes what came from packages that are not ROCm's and is not needed. Returns the indices of
+/// Removes the files of packages from outside ROCm that are not needed. Returns the indices of
 /// those files.
 fn drop_unused(
     context: &Context<'_>,
@@ -86,7 +84,7 @@ fn drop_unused(
     Ok(removed)
 }
 
-/// Gives every library taken in a file named as its SONAME.
+/// Renames the file of every library from outside ROCm to its new SONAME.
 fn rename(
     context: &Context<'_>,
     unpacked: &mut Unpacked,
@@ -120,7 +118,7 @@ fn rename(
     Ok(())
 }
 
-/// Rewrites SONAME, NEEDED and search path of every file the loader deals with.
+/// Rewrites SONAME, NEEDED and search path of every file that the loader loads.
 fn edit(
     context: &Context<'_>,
     unpacked: &mut Unpacked,
@@ -150,7 +148,7 @@ fn edit(
             Some(NeededEdit::Replace { from: name.clone(), to: (*to).to_owned() })
         });
         let soname = relinked.taken.get(&index).filter(|(now, before)| now != before).map(|(now, _)| now.clone());
-        // A search path that already does what it should is left as it is.
+        // A search path that is already sufficient stays unchanged.
         let is_good = old.iter().all(|entry| stays_inside(&file.place.path, entry))
             && path.iter().all(|entry| old.iter().any(|old| same_directory(old, entry)));
         let changes_path = !is_good;
@@ -160,8 +158,8 @@ fn edit(
                 search_path: changes_path.then_some(SearchPath::Set(path)),
                 soname,
                 needed: needed.collect(),
-                // Debian's libamdhip64.so.5 has the flag, from assembler in it, and glibc 2.41
-                // would not load it.
+                // Debian's libamdhip64.so.5 requests an executable stack, because of assembler in
+                // it, and glibc 2.41 would not load it.
                 stack: StackFlag::Clear,
                 ..Edit::default()
             },
@@ -184,10 +182,10 @@ fn edit(
     Ok(())
 }
 
-/// Adds a copy under the old name of every library that is loaded by that name: NEEDED entries were
-/// rewritten, a name in a program's data cannot be. A second copy, as wheels have no links, and
-/// libraries that find theirs by NEEDED should keep the one that nothing else in the process can
-/// take the place of.
+/// Adds a copy under the old name for every library that is loaded by that name: NEEDED entries
+/// were rewritten, but a name in a program's data cannot be. It is a copy because wheels have no
+/// links. Libraries that find theirs by NEEDED keep the renamed one, which no other library in the
+/// process can replace.
 fn keep_names(
     context: &Context<'_>,
     unpacked: &mut Unpacked,
@@ -227,7 +225,8 @@ fn keep_names(
     Ok(())
 }
 
-/// Whether a search path entry of the file at `path` is relative to it and in the tree.
+/// `true` if a search path entry of the file at `path` is relative to that file and stays in the
+/// tree.
 fn stays_inside(path: &str, entry: &str) -> bool {
     let Some(rest) = entry.strip_prefix("$ORIGIN").or_else(|| entry.strip_prefix("${ORIGIN}")) else { return false };
     let mut depth = path.matches('/').count();
@@ -246,8 +245,9 @@ fn same_directory(left: &str, right: &str) -> bool {
     plain(left) == plain(right)
 }
 
-/// `$ORIGIN`-relative directories of everything a file uses: its own first, then in the order of
-/// the alphabet, which puts `lib` before `lib/llvm/lib` before `lib/rocm_sysdeps/lib`.
+/// Returns the `$ORIGIN`-relative directories of everything a file uses: its own directory first,
+/// then in alphabetical order, which puts `lib` before `lib/llvm/lib` before
+/// `lib/rocm_sysdeps/lib`.
 fn search_path(file: &Placed, uses: &[usize], files: &[Placed]) -> Vec<String> {
     let directory = |path: &str| path.rsplit_once('/').map_or(String::new(), |(directory, _)| directory.to_owned());
     let own = directory(&file.place.path);
@@ -260,7 +260,7 @@ fn search_path(file: &Placed, uses: &[usize], files: &[Placed]) -> Vec<String> {
     path
 }
 
-/// The way from one directory of the tree to another.
+/// Returns the relative path from one directory of the tree to another.
 fn relative(from: &str, to: &str) -> String {
     let parts =
         |path: &str| -> Vec<String> { path.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect() };
@@ -270,7 +270,7 @@ fn relative(from: &str, to: &str) -> String {
     ups.chain(to[common..].iter().cloned()).collect::<Vec<_>>().join("/")
 }
 
-/// Makes the links whose target is in the tree; lists the others.
+/// Creates the links whose target is in the tree and lists the others.
 fn link(
     context: &Context<'_>,
     unpacked: &mut Unpacked,
@@ -289,7 +289,7 @@ fn link(
             }
         }
     }
-    // Links to links: a link is good when its target is, whatever their order.
+    // Links may lead to links in any order: a link is good if its target is a file or a good link.
     let mut good: BTreeMap<String, (usize, String)> = BTreeMap::new();
     loop {
         let before = good.len();
@@ -345,7 +345,7 @@ fn link(
     Ok(())
 }
 
-/// Makes one link of the staging tree.
+/// Creates one link of the staging tree.
 pub(super) fn make_link(context: &Context<'_>, place: &Place, target: &str) -> Result<(), Error> {
     let path = staged(context.unpacker.root, context.unpacker.table, place);
     if let Some(parent) = path.parent() {
@@ -356,7 +356,7 @@ pub(super) fn make_link(context: &Context<'_>, place: &Place, target: &str) -> R
     })
 }
 
-/// The place in the flattened tree a link leads to; `None` when it leaves the input.
+/// Returns the path in the flattened tree that a link leads to; `None` if it leaves the input.
 fn flat_target(table: &Table, link: &Link) -> Option<String> {
     let mut parts: Vec<&str> = Vec::new();
     if !link.target.starts_with('/') {

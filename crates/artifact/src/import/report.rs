@@ -1,33 +1,33 @@
-//! Input: what an import did. Output: the report that `--json` prints and `rocwheel.import` in the
-//! manifest.
+//! Input: the results of an import. Output: the report that `--json` prints, and `rocwheel.import`
+//! in the manifest.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::Serialize;
 
-/// What an import wrote, took in, left out and could not find. Everything is sorted.
+/// Everything that an import wrote, skipped and could not find. All lists are sorted.
 #[derive(Debug, Clone, Serialize)]
 pub struct ImportReport {
     /// Version of this structure.
     pub schema: u32,
-    /// What was imported.
+    /// The kind of input.
     pub kind: SourceKind,
-    /// Where the artifacts are.
+    /// Directory of the artifacts.
     pub output: PathBuf,
     /// The version of the whole set.
     pub version: String,
-    /// The artifacts, by name.
+    /// The artifacts, sorted by name.
     pub artifacts: Vec<ArtifactSummary>,
-    /// The packages or other inputs, by name.
+    /// The packages or other inputs, sorted by name.
     pub sources: Vec<Source>,
     /// Source package → upstream version, of the ROCm packages.
     pub components: BTreeMap<String, String>,
-    /// GPU targets without features that there is code for, in numerical order.
+    /// GPU targets, without features, that the set has code for, in numerical order.
     pub targets: Vec<String>,
-    /// The libraries taken in that are not ROCm's.
+    /// Libraries from outside ROCm that are in the set.
     pub system_libraries: Vec<SystemLibrary>,
-    /// Libraries that are missing, which was allowed.
+    /// Libraries that are missing, as the options allow.
     pub unresolved: Vec<Missing>,
     /// Files of the input that are in no artifact.
     pub skipped: Vec<Skipped>,
@@ -35,18 +35,18 @@ pub struct ImportReport {
     pub unknown: Vec<String>,
     /// Names of libraries in a library's data that no table of run-time loads explains.
     pub unlisted_loads: Vec<Mention>,
-    /// Who loads a library at run time by a name that was replaced: the set holds a second copy of
-    /// that name.
+    /// Files that load a library at run time by a name that was replaced: the set holds a second
+    /// copy of that name.
     pub kept_names: Vec<Mention>,
     /// Search path entries that led out of the set.
     pub dropped_search_paths: Vec<Mention>,
     /// CMake and pkg-config files that were rewritten.
     pub rewritten: Vec<String>,
-    /// Files and links in the input, directories not counted.
+    /// Number of files and links in the input, without directories.
     pub input_entries: u64,
 }
 
-/// What was imported.
+/// The kind of input of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SourceKind {
@@ -58,57 +58,57 @@ pub enum SourceKind {
     Tarball,
 }
 
-/// One artifact that was written.
+/// An artifact that was written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ArtifactSummary {
     /// `{name}_{component}_{target}`.
     pub name: String,
-    /// Regular files.
+    /// Number of regular files.
     pub files: u64,
-    /// Symbolic links.
+    /// Number of symbolic links.
     pub links: u64,
-    /// Bytes of the files.
+    /// Total size of the files in bytes.
     pub bytes: u64,
 }
 
-/// One package, tree or tarball of the input.
+/// A package, tree or tarball of the input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Source {
-    /// The package's name, or the file or directory name.
+    /// Name of the package, file or directory.
     pub name: String,
-    /// The package's version, as the distribution writes it.
+    /// Version of the package, as the distribution writes it.
     pub version: String,
-    /// The source package.
+    /// Name of the source package; `prefix` for a tree, `TheRock` for a tarball.
     pub source: String,
-    /// The version of the source package.
+    /// Version of the source package.
     pub source_version: String,
-    /// Of the file; `None` for a tree.
+    /// SHA-256 digest of the file in hexadecimal; `None` for a tree.
     pub sha256: Option<String>,
-    /// Bytes of the file; 0 for a tree.
+    /// Size of the file in bytes; 0 for a tree.
     pub size: u64,
-    /// The ROCm artifact its files belong to; `None` for a package that is not ROCm's, or for a
-    /// tree or tarball, where every file is looked up by itself.
+    /// The ROCm artifact that its files belong to. `None` for a package from outside ROCm, and for
+    /// a tree or tarball, where every file is looked up separately.
     pub artifact: Option<String>,
 }
 
-/// A library taken in that is not ROCm's.
+/// A library from outside ROCm that is in the set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SystemLibrary {
     /// Its SONAME in the set.
     pub soname: String,
     /// Its SONAME in the input.
     pub original: String,
-    /// The package it comes from.
+    /// Name of the package that holds it.
     pub package: String,
-    /// The package's version.
+    /// Version of the package.
     pub version: String,
-    /// The source package.
+    /// Name of the source package.
     pub source: String,
-    /// The source package's version.
+    /// Version of the source package.
     pub source_version: String,
-    /// SPDX expression; `None` when the table has none.
+    /// SPDX expression; `None` if the table has none.
     pub license: Option<String>,
-    /// The package's copyright file in the flattened tree.
+    /// Path of the package's copyright file in the flattened tree.
     pub copyright: Option<String>,
 }
 
@@ -117,26 +117,27 @@ pub struct SystemLibrary {
 pub struct Missing {
     /// Its SONAME, or the pattern of the table of run-time loads.
     pub library: String,
-    /// Whether the loader or the program itself looks for it.
+    /// The way it is needed.
     pub wanted: Wanted,
-    /// Who needs it, then who needs that, up to a file of ROCm's; paths in the flattened tree.
+    /// The file that needs it, then the file that needs that one, up to a ROCm file; paths in the
+    /// flattened tree.
     pub chain: Vec<String>,
-    /// The Debian package that probably holds it.
+    /// Name of the Debian package that probably holds it.
     pub package: Option<String>,
 }
 
-/// How a library is asked for.
+/// The way a library is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Wanted {
-    /// By a NEEDED entry.
+    /// A NEEDED entry, which the loader resolves.
     Needed,
-    /// By dlopen.
+    /// A call of `dlopen` by the program.
     Loaded,
 }
 
 impl Missing {
-    /// `needed by `a`, which `b` needs`.
+    /// Returns the words for a message: `needed by `a`, which `b` needs`.
     pub(crate) fn needed_by(&self) -> String {
         let verb = match self.wanted {
             Wanted::Needed => "needed",
@@ -154,22 +155,22 @@ impl Missing {
 /// A file of the input that is in no artifact.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Skipped {
-    /// The package or input.
+    /// Name of the package or input.
     pub source: String,
-    /// Its path there.
+    /// Path of the file in it.
     pub path: String,
-    /// For a link that leads to nothing in the input: its text.
+    /// For a link whose target is not in the input: the text of the link.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// Why.
+    /// The reason, for the report.
     pub reason: String,
 }
 
-/// A file and something it mentions.
+/// A file and a text that occurs in it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Mention {
-    /// Path in the flattened tree.
+    /// Path of the file in the flattened tree.
     pub path: String,
-    /// The library or search path entry.
+    /// A name of a library or a search path entry.
     pub text: String,
 }

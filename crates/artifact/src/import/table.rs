@@ -1,5 +1,5 @@
-//! Input: `data/import.toml`, and the artifacts of the tables. Output: where a file of the input
-//! belongs.
+//! Input: `data/import.toml`, and the artifacts of the tables. Output: the artifact and path of a
+//! file of the input.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -14,9 +14,9 @@ use crate::name::{ArtifactName, GENERIC};
 
 const NAME: &str = "import.toml";
 const TABLE: &str = include_str!("../../../../data/import.toml");
-/// Where files go that no rule claims.
+/// The artifact of files that no rule claims.
 pub(super) const FALLBACK: &str = "base";
-/// Where libraries go that are not ROCm's.
+/// The artifact of libraries from outside ROCm.
 pub(super) const SYSDEPS: &str = "sysdeps";
 
 /// The rules of `data/import.toml`.
@@ -29,7 +29,7 @@ pub(super) struct Table {
     replacements: Vec<Replacement>,
 }
 
-/// Which packages and files make an artifact.
+/// The packages and files that make up an artifact.
 pub(super) struct ArtifactRule {
     pub(super) name: String,
     packages: Vec<Pattern>,
@@ -45,7 +45,7 @@ pub(super) struct Replacement {
     pub(super) to: String,
 }
 
-/// A place in the output.
+/// The location of a file in the output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) artifact: ArtifactName,
@@ -93,14 +93,14 @@ fn any(patterns: &[Pattern], path: &str) -> bool {
 }
 
 impl Table {
-    /// The table this program ships with.
+    /// Returns the table this program ships with.
     pub(super) fn embedded() -> &'static Self {
         static EMBEDDED: LazyLock<Table> =
             LazyLock::new(|| Table::parse(TABLE, RocmTables::in_use()).expect("the embedded table is tested"));
         &EMBEDDED
     }
 
-    /// The rules with the artifacts of `tables`.
+    /// Combines the rules with the artifacts of `tables`.
     pub(super) fn of(tables: &RocmTables) -> Result<Self, Error> {
         Self::parse(TABLE, tables)
     }
@@ -136,7 +136,8 @@ impl Table {
         })
     }
 
-    /// The path in the flattened tree of `input`, a path in the input without leading `/` or `./`.
+    /// Returns the path in the flattened tree of `input`, a path in the input without leading `/`
+    /// or `./`.
     pub(super) fn flatten(&self, input: &str) -> String {
         for (from, to) in &self.paths {
             if let Some(captures) = from.captures(input) {
@@ -148,32 +149,33 @@ impl Table {
         input.to_owned()
     }
 
-    /// Why the file at `path` (flattened) is never imported; `None` when it may be.
+    /// Returns the reason why the file at `path` (flattened) is never imported; `None` if it may
+    /// be.
     pub(super) fn skip(&self, path: &str) -> Option<&str> {
         self.skips.iter().find(|(patterns, _)| any(patterns, path)).map(|(_, reason)| reason.as_str())
     }
 
-    /// The artifact a distribution package belongs to; `None` when it is not ROCm's.
+    /// Returns the artifact of a distribution package; `None` if the package is not ROCm's.
     pub(super) fn of_package(&self, package: &str) -> Option<&ArtifactRule> {
         self.artifacts.iter().find(|artifact| any(&artifact.packages, package))
     }
 
-    /// The artifact a file belongs to, by its flattened path.
+    /// Returns the artifact of a file by its flattened path.
     pub(super) fn of_file(&self, path: &str) -> Option<&ArtifactRule> {
         self.artifacts.iter().find(|artifact| any(&artifact.files, path))
     }
 
-    /// The artifact of that name.
+    /// Returns the artifact of that name.
     pub(super) fn artifact(&self, name: &str) -> Option<&ArtifactRule> {
         self.artifacts.iter().find(|artifact| artifact.name == name)
     }
 
-    /// Where an artifact's tree begins, below its directory.
+    /// Returns the directory of an artifact's tree, below the artifact's directory.
     pub(super) fn basedir(&self, artifact: &str) -> String {
         self.basedirs.get(artifact).cloned().unwrap_or_else(|| format!("{artifact}/stage"))
     }
 
-    /// The place of the file at `path` (flattened) in the artifact of `rule`.
+    /// Returns the location of the file at `path` (flattened) in the artifact of `rule`.
     pub(super) fn place(&self, rule: &ArtifactRule, path: String) -> Place {
         let database = Databases::embedded().classify(&path);
         let target = database.as_ref().and_then(|member| member.base_target());
@@ -185,8 +187,9 @@ impl Table {
         Place { artifact, path }
     }
 
-    /// Kernel databases travel with the libraries that read them; for the rest, what the artifact's
-    /// own rule says, then the default patterns in their order, then [`Component::Run`].
+    /// Determines the component of a file. The table's components come first. Kernel databases are
+    /// in the same component as the libraries that read them; then the artifact's own rule applies,
+    /// then the default patterns in their order, then [`Component::Run`].
     fn component(&self, rule: &ArtifactRule, path: &str, database: bool) -> Component {
         let default =
             |component: Component| component.default_includes().iter().any(|glob| Pattern::new(glob).matches(path));
@@ -202,7 +205,7 @@ impl Table {
         Component::CHAIN.into_iter().find(|component| default(*component)).unwrap_or(Component::Run)
     }
 
-    /// The texts to replace in the CMake file at `path` (flattened).
+    /// Returns the texts to replace in the CMake file at `path` (flattened).
     pub(super) fn replacements<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a Replacement> {
         self.replacements.iter().filter(move |replacement| any(&replacement.files, path))
     }

@@ -1,5 +1,5 @@
-//! Input: a `therock-dist-*` tarball, whose root is a flattened tree. Output: its files, back in
-//! their artifacts.
+//! Input: a `therock-dist-*` tarball, whose root is a flattened tree. Output: its files, sorted
+//! into their artifacts.
 
 use std::io::Read;
 use std::path::Path;
@@ -52,7 +52,7 @@ pub(super) fn plan(path: &Path, options: &ImportOptions, reporter: &dyn Reporter
     })
 }
 
-/// Unpacks it.
+/// Unpacks the tarball of the plan.
 pub(super) fn unpack(plan: &ImportPlan, unpacker: &Unpacker<'_>) -> Result<(), Error> {
     for (source, planned) in plan.sources.iter().enumerate() {
         let mut feed = Feed { unpacker, source, belongs: Belongs::ByPath };
@@ -67,14 +67,15 @@ fn walk(path: &Path, name: &str, visitor: &mut dyn Visitor) -> Result<(), Error>
     members::walk(&Decoding { archive: path, member: name, threads }, &mut file, visitor)
 }
 
-/// `therock-dist-linux-gfx94X-dcgpu-7.1.0a20260822.tar.gz` → `7.1.0a20260822`.
+/// Extracts the version from a name: `therock-dist-linux-gfx94X-dcgpu-7.1.0a20260822.tar.gz` →
+/// `7.1.0a20260822`.
 fn version_in(name: &str) -> Option<String> {
     static VERSION: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"-(\d+\.\d+\.\d+[^-]*)\.tar(?:\.\w+)?$").expect("a constant expression"));
     VERSION.captures(name).map(|found| found[1].to_owned())
 }
 
-/// The version its manifest says; empty without one.
+/// Returns the version in the tarball's manifest; empty without one.
 fn version_inside(path: &Path, name: &str) -> Result<String, Error> {
     struct Find(String);
     impl Visitor for Find {

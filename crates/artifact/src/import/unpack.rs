@@ -1,9 +1,9 @@
-//! Input: the files of a source, one after the other. Output: each of them in its place in the
-//! staging tree, written once, and a record of what it is.
+//! Input: the files of a source, one by one. Output: each of them in its place in the staging tree,
+//! written once, and a record of its contents.
 //!
-//! Sources call [`Unpacker`] from several threads. Where a file goes is decided from its path and
-//! package before the first byte is read. Links are only recorded: they are made when all files are
-//! there, so that no file can be written through one.
+//! Sources call [`Unpacker`] from several threads. The destination of a file is decided from its
+//! path and package before the first byte is read. Links are only recorded here: they are created
+//! after all files, so that no file can be written through one.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -25,19 +25,20 @@ use crate::name::{ArtifactName, GENERIC};
 
 /// Bytes read and written at a time.
 const WINDOW: usize = 1 << 20;
-/// CMake and pkg-config files are rewritten in memory; larger ones, in bytes, are none.
+/// CMake and pkg-config files are rewritten in memory; larger files, in bytes, are copied
+/// unchanged.
 const MAX_TEXT: u64 = 4 << 20;
-/// Where the libraries lie that are not ROCm's.
+/// Directory of the libraries from outside ROCm, in the flattened tree.
 pub(super) const SYSDEPS_DIRECTORY: &str = "lib/rocm_sysdeps/lib";
 
-/// How the files of a source find their artifact.
+/// The rule by which the files of a source find their artifact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Belongs {
-    /// All to this artifact.
+    /// All files belong to this artifact.
     To(&'static str),
-    /// To the artifact their path says, or else to the fallback.
+    /// Each file belongs to the artifact that its path matches, or else to the fallback.
     ByPath,
-    /// The source is not ROCm's: its libraries are candidates for being taken in.
+    /// The source is not ROCm's: its libraries are candidates for the set.
     System,
 }
 
@@ -51,9 +52,9 @@ pub(super) struct Placed {
     pub(super) place: Place,
     pub(super) size: u64,
     pub(super) system: bool,
-    /// What an ELF file is; `None` for others.
+    /// The headers of an ELF file; `None` for other files.
     pub(super) elf: Option<Box<Elf>>,
-    /// What was found in its data.
+    /// The targets and names found in its data.
     pub(super) inspected: Inspected,
 }
 
@@ -64,11 +65,11 @@ pub(super) struct Link {
     pub(super) input: String,
     /// Text of the link in the input.
     pub(super) target: String,
-    /// Its place; `None` in sources that are not ROCm's.
+    /// Its location in the output; `None` in sources from outside ROCm.
     pub(super) place: Option<Place>,
 }
 
-/// Everything that was unpacked.
+/// All files and links of the input.
 #[derive(Debug, Default)]
 pub(super) struct Unpacked {
     pub(super) files: Vec<Placed>,
@@ -77,14 +78,14 @@ pub(super) struct Unpacked {
     pub(super) unknown: Vec<String>,
     pub(super) rewritten: Vec<String>,
     pub(super) entries: u64,
-    /// Flattened path → source and input path, of files.
+    /// Flattened path → index of the source and input path, of files.
     pub(super) owners: BTreeMap<String, (usize, String)>,
 }
 
-/// Puts files into the staging tree.
+/// Writes files into the staging tree.
 pub(super) struct Unpacker<'a> {
     pub(super) table: &'static Table,
-    /// The staging tree: artifact directories are made in it.
+    /// Root of the staging tree, which holds the artifact directories.
     pub(super) root: &'a Path,
     /// Names of the sources, for messages.
     pub(super) names: &'a [String],
@@ -92,7 +93,7 @@ pub(super) struct Unpacker<'a> {
     state: Mutex<Unpacked>,
 }
 
-/// One file on its way in.
+/// A file before it is written.
 pub(super) struct Incoming<'a> {
     pub(super) source: usize,
     pub(super) belongs: Belongs,
@@ -112,7 +113,7 @@ impl<'a> Unpacker<'a> {
         Self { table: Table::embedded(), root, names, reporter, state: Mutex::default() }
     }
 
-    /// What was unpacked, sorted; the unpacker forgets it.
+    /// Returns everything that was unpacked, sorted, and empties the unpacker.
     pub(super) fn take(&self) -> Unpacked {
         let mut unpacked = std::mem::take(&mut *self.state());
         unpacked.files.sort_by(|left, right| left.place.path.cmp(&right.place.path));
@@ -123,7 +124,7 @@ impl<'a> Unpacker<'a> {
         unpacked
     }
 
-    /// Takes one regular file.
+    /// Writes or skips one regular file.
     pub(super) fn file(&self, incoming: &Incoming<'_>, content: &mut dyn Read) -> Result<(), Error> {
         self.count();
         let (place, system) = match self.decide(incoming.belongs, incoming.path) {
@@ -160,7 +161,7 @@ impl<'a> Unpacker<'a> {
         Ok(())
     }
 
-    /// Takes one symbolic link.
+    /// Records one symbolic link.
     pub(super) fn symlink(&self, source: usize, belongs: Belongs, path: &str, target: &str) {
         self.count();
         let place = match self.decide(belongs, path) {
@@ -172,8 +173,8 @@ impl<'a> Unpacker<'a> {
         self.state().links.push(link);
     }
 
-    /// Takes another name of a file that came before: a copy, as the two may go to different
-    /// artifacts.
+    /// Copies an earlier file under another name; the two may go to different artifacts, so it is
+    /// not a hard link.
     pub(super) fn hard_link(&self, incoming: &Incoming<'_>, target: &str) -> Result<(), Error> {
         let found = {
             let state = self.state();
@@ -191,13 +192,13 @@ impl<'a> Unpacker<'a> {
         self.file(&Incoming { size, executable, ..*incoming }, &mut content)
     }
 
-    /// Lists a file that should be in the source and is not.
+    /// Records a file that should be in the source but is missing.
     pub(super) fn absent(&self, source: usize, path: &str, reason: &str) {
         self.count();
         self.skip(source, path, reason.to_owned());
     }
 
-    /// Where a file lies in the staging tree.
+    /// Returns the path of a file in the staging tree.
     pub(super) fn path(&self, place: &Place) -> PathBuf {
         staged(self.root, self.table, place)
     }
@@ -253,8 +254,8 @@ impl<'a> Unpacker<'a> {
         }
     }
 
-    /// The new text of a CMake or pkg-config file; `None` for other files, whose content is
-    /// untouched.
+    /// Returns the new text of a CMake or pkg-config file; `None` for other files, whose content is
+    /// not read.
     fn rewritten(
         &self,
         incoming: &Incoming<'_>,
@@ -275,17 +276,18 @@ impl<'a> Unpacker<'a> {
     }
 }
 
-/// Where a file lies below the staging root.
+/// Returns the path of a file below the staging root.
 pub(super) fn staged(root: &Path, table: &Table, place: &Place) -> PathBuf {
     root.join(place.artifact.to_string()).join(table.basedir(&place.artifact.name)).join(&place.path)
 }
 
-/// How a message names the owner of a file.
+/// Formats the owner of a file for messages.
 pub(super) fn owner(source: &str, input: &str) -> String {
     format!("`{input}` of `{source}`")
 }
 
-/// `.kpack/blas_lib_gfx1100.kpack` and `.kpack/blas_lib.kpm` are named after their artifact.
+/// Returns the artifact in the name of a kernel archive: `.kpack/blas_lib_gfx1100.kpack` or
+/// `.kpack/blas_lib.kpm`.
 fn kernel_archive(path: &str) -> Option<ArtifactName> {
     let name = path.strip_prefix(".kpack/")?;
     match name.strip_suffix(".kpack") {
@@ -294,7 +296,8 @@ fn kernel_archive(path: &str) -> Option<ArtifactName> {
     }
 }
 
-/// Of a package that is not ROCm's only libraries and the licence are of interest.
+/// Decides about a file of a package from outside ROCm: only libraries and the licence are
+/// imported.
 fn decide_system(path: String) -> Decision {
     let generic = |component: Component, path: String| Place {
         artifact: ArtifactName {
@@ -318,7 +321,7 @@ fn decide_system(path: String) -> Decision {
     Decision::Skip("not a library or licence of a package that is not ROCm's".into())
 }
 
-/// `libfoo.so`, `libfoo.so.1` or `libfoo-1.2.so`.
+/// `true` for `libfoo.so`, `libfoo.so.1` or `libfoo-1.2.so`.
 fn is_library_name(name: &str) -> bool {
     name.rsplit('.').next() == Some("so") || name.contains(".so.")
 }

@@ -1,4 +1,4 @@
-//! Archives: the same bytes each time, and readable by others.
+//! Archives have the same bytes each time, and other programs can read them.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
@@ -30,7 +30,7 @@ fn threads_and_directory_order_do_not_change_the_bytes() {
         for (index, threads) in [1, 2, 5].into_iter().enumerate() {
             let place = temporary.path().join(format!("{compression:?}{threads}"));
             let artifact = rich(&place, index % 2 == 1);
-            // Several jobs for zstd, two blocks for xz.
+            // The file spans several jobs of zstd and two blocks of xz.
             let artifact = artifact.file("core/stage/huge", &huge);
             for path in ["core/stage/huge", "core/stage/lib/part03.txt"] {
                 let mode = if index % 2 == 1 { 0o400 } else { 0o664 };
@@ -99,7 +99,7 @@ fn unpacking_and_packing_again_gives_the_same_archive() {
         archive::unpack(&first.path, &unpacked.root, &Silent).unwrap();
         let second = write(&unpacked, &temporary.path().join("second"), options(compression, 1));
         assert_eq!(first.digest, second.digest);
-        // The three names of one file still are one file.
+        // The three names still belong to one file.
         assert_eq!(fs_err::metadata(unpacked.path("core/stage/sbin/tool")).unwrap().nlink(), 3);
     }
 }
@@ -199,7 +199,7 @@ fn archives_of_python_are_read() {
     let temporary = tempfile::tempdir().unwrap();
     let artifact = rich(&temporary.path().join("in"), false);
     let archive = temporary.path().join("core_lib_generic.tar.xz");
-    // As TheRock does it: the manifest, then every entry for itself, in no particular order.
+    // This is TheRock's way: the manifest, then every entry by itself, in no particular order.
     let script = r"
 import os, sys, tarfile
 root, output = sys.argv[1:]

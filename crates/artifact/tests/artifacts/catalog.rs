@@ -1,4 +1,4 @@
-//! `Catalog::open` on directories, archives and what lies beside them.
+//! `Catalog::open` on directories, archives and the files beside them.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -20,7 +20,7 @@ fn pack(directories: &[&Artifact], output: &Path, compression: Compression) {
     archive::write(&archive::plan(&directories, output, options, &Silent).unwrap(), &Silent).unwrap();
 }
 
-/// What a catalog says, without where it was read.
+/// Formats a catalog as text, without the path it was read from.
 fn describe(catalog: &Catalog) -> String {
     let artifacts = catalog.artifacts.iter().map(|artifact| {
         let entries = artifact.entries.iter().map(|entry| format!("{} {} {:?}", entry.basedir, entry.path, entry.kind));
@@ -84,7 +84,7 @@ fn directories_and_archives_read_the_same() {
     assert_eq!(*recorder.stages.lock().unwrap(), ["Checking archives", "Reading artifacts"]);
     assert_eq!(again.artifacts[1].root, catalog.artifacts[1].root);
 
-    // Without the mark that is written last, the place counts for nothing.
+    // Without the mark that is written last, the unpacked directory is not used.
     let place = unpacked.root.parent().unwrap();
     fs_err::remove_file(place.join("complete")).unwrap();
     fs_err::remove_file(unpacked.path(tool)).unwrap();
@@ -99,7 +99,7 @@ fn links_at_the_top_are_what_they_lead_to() {
     let blas = Artifact::new(&plain, "blas_lib_gfx942", &["blas/stage"]).file("blas/stage/lib/a.co", "x");
     pack(&[&core], &store, Compression::Zstd);
     fs_err::create_dir(&linked).unwrap();
-    // As a content-addressed store does it: the name of the file says nothing.
+    // Content-addressed stores have files whose names are meaningless.
     fs_err::rename(store.join("core_lib_generic.tar.zst"), store.join("4711")).unwrap();
     let link = |target: &Path, name: &str| rocwheel_system::symlink(target, linked.join(name)).unwrap();
     link(&store.join("4711"), "core_lib_generic.tar.zst");

@@ -45,7 +45,7 @@ fn directories_and_archives_make_the_same_tree() {
         assert!(tree.join("nothing").is_dir());
         assert_eq!(fs_err::metadata(tree).unwrap().mode() & 0o777, 0o755);
     }
-    // The files of the tree are not those of the artifact.
+    // The tree has copies of the artifact's files, not hard links to them.
     assert_eq!(fs_err::metadata(core.path("core/stage/bin/tool")).unwrap().nlink(), 3);
     assert_eq!(fs_err::metadata(core.path("core/stage/empty")).unwrap().nlink(), 1);
     let left: Vec<_> = names(temporary.path()).into_iter().filter(|name| name.starts_with('.')).collect();

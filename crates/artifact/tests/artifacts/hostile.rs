@@ -1,4 +1,4 @@
-//! Archives that were made to do harm, and archives that were damaged on the way.
+//! Archives that were made to do harm, and archives that were damaged in transit.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use rocwheel_report::Silent;
 
 use crate::fixture::{Raw, manifest, names, noise, raw, raw_tar, xz, zstd};
 
-/// Unpacks an archive of these members in a directory of its own and makes sure that nothing but
-/// the artifact appears.
+/// Unpacks an archive of these members in a separate directory and checks that nothing but the
+/// artifact appears.
 fn unpack(members: &[Raw]) -> Result<(), Error> {
     unpack_bytes(&zstd(&raw_tar(members)), Compression::Zstd)
 }
@@ -99,7 +99,7 @@ fn links_out_of_the_tree() {
         let error = unpack(&[first.clone(), raw("stage/link", b'2', target, b"")]).unwrap_err();
         assert!(matches!(&error, Error::LinkLeavesTree { link, .. } if link == "stage/link"), "{error}");
     }
-    // A link from one basedir into another leaves its own: flattened, it would lead elsewhere.
+    // A link from one basedir into another leaves its own: once flattened, it would lead elsewhere.
     let across = raw("b/stage/link", b'2', "../../stage/x", b"");
     assert!(matches!(unpack(&[first.clone(), file("stage/x"), across]), Err(Error::LinkLeavesTree { .. })));
     let chain = [first.clone(), raw("stage/a", b'2', "d/..", b""), raw("stage/b", b'2', "a/../x", b"")];
@@ -174,7 +174,7 @@ fn what_other_writers_do_is_accepted() {
     unpack(&members).unwrap();
     let tar = raw_tar(&members);
     unpack_bytes(&xz(&tar), Compression::Xz).unwrap();
-    // Several frames or streams, and the padding of GNU tar.
+    // Readers accept several frames or streams, and the padding of GNU tar.
     let mut padded = tar.clone();
     padded.resize(padded.len().next_multiple_of(10240), 0);
     let (head, tail) = padded.split_at(1536);

@@ -1,4 +1,4 @@
-//! The crate as its callers see it: catalogs, archives (also hostile ones), flattened trees and
+//! Tests of the public interface: catalogs, archives (also hostile ones), flattened trees and
 //! findings.
 
 #![allow(clippy::unwrap_used, reason = "a failure in a test is a panic")]

@@ -1,4 +1,4 @@
-//! Input that lies, is cut off or wants to write elsewhere; outputs that are not ours.
+//! Input that is wrong, truncated or tries to write elsewhere, and outputs that are not ours.
 
 use std::path::Path;
 
@@ -9,8 +9,8 @@ use tar::EntryType;
 use super::Set;
 use super::fixture::{Packing, Tar, deb, import, library, listing, options};
 
-/// Imports one package with these files as HIP's runtime; the error, after checking that nothing
-/// was written.
+/// Imports one package with these files as the HIP runtime and returns the error, after checking
+/// that nothing was written.
 fn refused(tar: Tar) -> Error {
     let directory = tempfile::tempdir().unwrap();
     let path = deb(directory.path(), "libamdhip64-5", "5.2.3-8", tar, Packing::Xz);
@@ -52,7 +52,7 @@ fn nothing_is_written_through_a_link() {
     options.allow_unresolved = vec!["*".into()];
     let result = import(&ImportSource::Debs(vec![path]), &options);
     assert_eq!(fs_err::read_dir(&outside).unwrap().count(), 0);
-    // The link leads nowhere in the input, so it is left out and the file lands in the tree.
+    // The link leads nowhere in the input, so it is skipped and the file is written into the tree.
     let report = result.unwrap();
     let lost = report.skipped.iter().find(|skipped| skipped.path == "usr/lib/hole").unwrap();
     assert_eq!(lost.target.as_ref(), Some(&target));
@@ -151,7 +151,7 @@ fn a_failed_run_leaves_the_last_good_output() {
     assert_eq!(listing(&output), before);
 }
 
-/// Interrupts once some bytes were written.
+/// Interrupts after some bytes were written.
 struct Impatient(std::sync::atomic::AtomicU64);
 
 impl Reporter for Impatient {

@@ -18,7 +18,7 @@ fn put(root: &Path, path: &str, content: &[u8]) {
 /// Name, version, dependencies and files of a package.
 type Installed<'a> = (&'a str, &'a str, &'a str, Vec<(&'a str, Vec<u8>)>);
 
-/// A root as debootstrap leaves it: files, and dpkg's database.
+/// Creates a root as debootstrap does: files, and dpkg's database.
 fn system(root: &Path) {
     let build = root.join("build");
     fs_err::create_dir_all(&build).unwrap();

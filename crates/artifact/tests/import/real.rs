@@ -1,5 +1,5 @@
-//! Real packages: the folders named by `ROCWHEEL_REAL_DEBS` (separated by `:`), each a set that is
-//! complete by itself.
+//! Imports of real packages from the folders in `ROCWHEEL_REAL_DEBS` (separated by `:`). Each
+//! folder must be a complete set.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -67,8 +67,8 @@ fn real_sets_are_complete_and_load() {
     assert!(loaded >= 30, "only {loaded} libraries load on this machine");
 }
 
-/// `find_package` for HIP and rocRAND, compiled, linked and run against a set that was moved after
-/// it was flattened.
+/// Runs `find_package` for HIP and rocRAND, compiles, links and runs against a set that was moved
+/// after it was flattened.
 fn build_with_cmake(root: &Path, scratch: &Path) {
     let project = scratch.join("project");
     fs_err::create_dir(&project).unwrap();

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::checks::Context;
+use crate::analysis::Context;
 
 /// The version, as exactly as the wheel says it; `None` where METADATA requires ROCm already or
 /// nothing says it.

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 
 use super::LARGEST;
 use super::python::{Import, Module};
-use crate::checks::file_name;
-use rocwheel_loader::facts::Facts;
+use crate::analysis::file_name;
+use rocwheel_loader::facts::SiteFacts;
 use rocwheel_loader::site::Site;
 
 /// No more Python files are read for one wheel.
@@ -70,7 +70,7 @@ pub(crate) fn importer_of(site: &Site, wheel: usize, module: &str) -> Option<Str
 /// `required` are the wheels it requires; only their files and its own are followed, and only where
 /// they have a library of a name in `wanted`, or one that such a library needs.
 pub(crate) fn loaded_at_import(
-    (site, facts): (&Site, &Facts),
+    (site, facts): (&Site, &SiteFacts),
     wheel: usize,
     required: &BTreeSet<usize>,
     wanted: &BTreeSet<String>,
@@ -109,7 +109,7 @@ pub(crate) fn loaded_at_import(
 
 /// Libraries of the wheels that have one of the names, and those that they need in turn.
 fn candidates<'a>(
-    (site, facts): (&Site, &'a Facts),
+    (site, facts): (&Site, &'a SiteFacts),
     wheel: usize,
     required: &BTreeSet<usize>,
     wanted: &BTreeSet<String>,

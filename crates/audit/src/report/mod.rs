@@ -13,14 +13,14 @@ use crate::finding::{Finding, Severity};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// What the wheels were placed into.
-    pub environment: Environment,
+    pub environment: AuditedEnvironment,
     /// The wheels of the set in the order in which they were given, those beside the audited ones
     /// last.
     pub wheels: Vec<WheelSummary>,
     /// What is the matter, the heaviest first.
     pub findings: Vec<Finding>,
     /// How many findings there are of each severity, without those that were to be ignored.
-    pub counts: Counts,
+    pub counts: FindingCounts,
     /// How many findings were left out because they were to be ignored, by code.
     pub ignored: BTreeMap<String, u64>,
     /// What the loader was asked, wheel by wheel, and how it went.
@@ -49,7 +49,7 @@ pub struct LoadedByName {
 
 /// The environment that was simulated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Environment {
+pub struct AuditedEnvironment {
     /// `3.12`.
     pub python: String,
     /// The glibc of the systems asked about, when one was named: `2.28`.
@@ -61,7 +61,7 @@ pub struct Environment {
 
 /// Findings by severity.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Counts {
+pub struct FindingCounts {
     /// Errors.
     pub errors: u64,
     /// Warnings.
@@ -70,10 +70,10 @@ pub struct Counts {
     pub notes: u64,
 }
 
-impl Counts {
+impl FindingCounts {
     /// Counts findings.
-    pub fn of<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> Counts {
-        let mut counts = Counts::default();
+    pub fn of<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> FindingCounts {
+        let mut counts = FindingCounts::default();
         for finding in findings {
             match finding.severity {
                 Severity::Error => counts.errors += 1,
@@ -111,14 +111,14 @@ pub struct WheelSummary {
     /// Platforms of its file name, or of the file WHEEL of what is installed.
     pub platforms: Vec<String>,
     /// What it needs of the system; `None` for wheels without ELF files.
-    pub floor: Option<Floor>,
+    pub floor: Option<SystemFloor>,
     /// The CPU it needs: `x86-64`, `x86-64-v3`; `None` for wheels without ELF files.
     pub cpu: Option<&'static str>,
 }
 
 /// What a wheel needs of the system it runs on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Floor {
+pub struct SystemFloor {
     /// The lowest platform tag that is true: `manylinux_2_28_x86_64`, or `linux_x86_64` when no
     /// policy promises what is needed.
     pub tag: String,

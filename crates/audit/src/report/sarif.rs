@@ -103,7 +103,7 @@ fn uri(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Counts, Environment};
+    use crate::report::{AuditedEnvironment, FindingCounts};
 
     #[test]
     fn paths_become_uris() {
@@ -120,9 +120,9 @@ mod tests {
             .fixed_by(crate::fix::Fix::of_text("rocwheel edit a"));
         let findings = vec![finding, Finding::new(Code::SharedFile, "p", "two wheels")];
         let report = Report {
-            environment: Environment { python: "3.12".to_owned(), glibc: None, library_path: Vec::new() },
+            environment: AuditedEnvironment { python: "3.12".to_owned(), glibc: None, library_path: Vec::new() },
             wheels: Vec::new(),
-            counts: Counts::of(&findings),
+            counts: FindingCounts::of(&findings),
             findings,
             ignored: std::collections::BTreeMap::new(),
             scenarios: Vec::new(),

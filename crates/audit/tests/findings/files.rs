@@ -1,7 +1,7 @@
 //! What is in the wheels, where it goes, and what RECORD says of it.
 
 use rocwheel_audit::finding::Code;
-use rocwheel_audit::{Extra, Options};
+use rocwheel_audit::{ExtraCheck, Options};
 
 use crate::fixture::{Bench, demo, pack, said};
 
@@ -40,7 +40,7 @@ fn rw015_files_of_two_wheels() {
 #[test]
 fn rw016_and_rw017_records_that_do_not_match() {
     let bench = Bench::new();
-    let deep = Options { extras: [Extra::Hashes].into(), ..Options::default() };
+    let deep = Options { extras: [ExtraCheck::Hashes].into(), ..Options::default() };
     let record = |change: fn(String) -> String| {
         let mut wheel = pack("demo-1.0", "py3-none-any").with("demo/__init__.py", "x = 1\n");
         wheel.record = change;
@@ -80,7 +80,7 @@ fn rw018_paths_that_are_too_long() {
     assert!(finding.message.contains(&format!("is {below} characters long")), "{finding:?}");
     let linux = || demo().with(&long, "");
     assert_eq!(bench.found(&[linux()]), NONE);
-    let options = Options { extras: [Extra::WindowsPaths].into(), ..Options::default() };
+    let options = Options { extras: [ExtraCheck::WindowsPaths].into(), ..Options::default() };
     assert_eq!(said(&bench.audit(&[linux()], &options)), ["RW018 warning"]);
     assert_eq!(
         bench.found(&[pack("demo-1.0", "py3-none-any").with("demo/a.py", "").with("demo/A.py", "")]),

@@ -7,8 +7,8 @@ use std::process::Command;
 use rocwheel_audit::finding::Severity;
 use rocwheel_audit::report::Report;
 use rocwheel_audit::why::Why;
-use rocwheel_audit::{Options, audit};
-use rocwheel_loader::facts::Facts;
+use rocwheel_audit::{Options, audit_facts};
+use rocwheel_loader::facts::SiteFacts;
 use rocwheel_loader::site::{Place, Role, Site};
 use rocwheel_report::Silent;
 use tempfile::TempDir;
@@ -182,7 +182,7 @@ impl Bench {
 
     /// Audits the wheels together.
     pub fn audit(&self, packs: &[Pack], options: &Options) -> Report {
-        self.open(packs, |site, facts| audit(site, facts, options, &Silent).unwrap())
+        self.open(packs, |site, facts| audit_facts(site, facts, options, &Silent).unwrap())
     }
 
     /// Who pulls a library in.
@@ -190,12 +190,12 @@ impl Bench {
         self.open(packs, |site, facts| rocwheel_audit::why::why(site, facts, library))
     }
 
-    fn open<T>(&self, packs: &[Pack], ask: impl FnOnce(&Site, &Facts) -> T) -> T {
+    fn open<T>(&self, packs: &[Pack], ask: impl FnOnce(&Site, &SiteFacts) -> T) -> T {
         let folder = tempfile::tempdir_in(self.folder.path()).unwrap();
         let wheels: Vec<(PathBuf, Role)> = packs.iter().map(|pack| (pack.write(folder.path()), pack.role)).collect();
         let place = Place::new("3.12".parse().unwrap(), "/p");
         let site = Site::open(&wheels, &place, folder.path(), &Silent).unwrap();
-        let facts = Facts::read(&site, &Silent).unwrap();
+        let facts = SiteFacts::read(&site, &Silent).unwrap();
         ask(&site, &facts)
     }
 

@@ -7,3 +7,20 @@ mod fixture;
 mod loading;
 mod system;
 mod windows;
+
+/// Findings that no wheel made by a test could have; their own files test them.
+const WITHOUT_FIXTURE: [&str; 1] = ["RW020"];
+
+/// The codes are those of `data/findings.toml`, so a new row asks for a fixture.
+#[test]
+fn every_code_has_a_fixture() {
+    let folder = fs_err::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/findings")).unwrap();
+    let files = folder.map(|entry| fs_err::read_to_string(entry.unwrap().path()).unwrap());
+    let texts = files.collect::<String>();
+    let lacking: Vec<&str> = rocwheel_audit::finding::Code::ALL
+        .iter()
+        .map(|code| code.text())
+        .filter(|code| !WITHOUT_FIXTURE.contains(code) && !texts.contains(&format!("\"{code}")))
+        .collect();
+    assert_eq!(lacking, [""; 0], "no test here expects these");
+}

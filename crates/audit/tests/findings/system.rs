@@ -1,6 +1,6 @@
 //! Tags, interpreters, machines and GPUs.
 
-use rocwheel_audit::{Extra, Fix, Options};
+use rocwheel_audit::{ExtraCheck, Fix, Options};
 use rocwheel_kpack::Marker;
 
 use crate::fixture::{Bench, Pack, demo, pack, said};
@@ -104,7 +104,7 @@ fn rw010_modules_for_another_python() {
     );
     assert_eq!(bench.found(&[threaded.with("demo/_m.cpython-313t-x86_64-linux-gnu.so", &module)]), NONE);
     // A Python that somebody named.
-    let options = Options { extras: [Extra::Python].into(), ..Options::default() };
+    let options = Options { extras: [ExtraCheck::Python].into(), ..Options::default() };
     let wheel = pack("demo-1.0", "cp311-cp311-manylinux_2_34_x86_64");
     assert_eq!(said(&bench.audit(&[wheel], &options)), ["RW010 error"]);
     let mut wheel = demo();
@@ -204,7 +204,7 @@ fn rw021_split_code_without_a_runtime_that_reads_it() {
 #[test]
 fn rw024_gpu_code_that_is_none() {
     let bench = Bench::new();
-    let options = Options { extras: [Extra::GpuCode].into(), ..Options::default() };
+    let options = Options { extras: [ExtraCheck::GpuCode].into(), ..Options::default() };
     let broken = demo().with(MODULE, with_wrapper(&bench, 0x4849_5046, b"not a bundle"));
     assert_eq!(said(&bench.audit(std::slice::from_ref(&broken), &options)), ["RW024 error"]);
     assert_eq!(bench.found(&[broken]), NONE, "only when it is asked for");

@@ -1,5 +1,5 @@
-//! Files cut and changed anywhere: an error or a right answer, never a panic and never a wrong
-//! success.
+//! Files that are cut or changed anywhere give an error or a right answer, never a panic and never
+//! a wrong success.
 
 use std::sync::LazyLock;
 
@@ -26,7 +26,7 @@ static ORIGINALS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     originals
 });
 
-/// Numbers that headers lie with.
+/// Generates wrong numbers for headers.
 fn number() -> impl Strategy<Value = u64> {
     prop_oneof![
         Just(0),
@@ -40,8 +40,8 @@ fn number() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// Places that matter, as an offset from a part in a thousand: the headers in front, anything, and
-/// the section headers at the end.
+/// Generates positions that matter, as an offset from a part in a thousand: the headers in front,
+/// any position, and the section headers at the end.
 fn place() -> impl Strategy<Value = (usize, usize)> {
     prop_oneof![
         3 => (0..0x400_usize).prop_map(|offset| (offset, 0)),

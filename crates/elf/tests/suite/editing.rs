@@ -1,5 +1,5 @@
-//! Every kind of file is edited, read back, judged by readelf, loaded and called, stripped, loaded,
-//! edited again and loaded again.
+//! Every kind of file is edited, read back, checked by readelf, loaded and called, stripped,
+//! loaded, edited again and loaded again.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use rocwheel_elf::{Edit, Elf, NeededEdit, Outcome, SearchPath, StackFlag, edit_f
 
 use crate::fixtures::{Try, Workshop, forget_sections, readelf};
 
-/// Everything at once. Afterwards the file finds its libraries in `deps/` only.
+/// Returns an edit of everything. Afterwards the file finds its libraries in `deps/` only.
 fn first_edit() -> Edit {
     Edit {
         search_path: Some(SearchPath::Set(vec!["$ORIGIN/deps".to_owned()])),
@@ -37,9 +37,9 @@ struct Case<'a> {
     workshop: &'a Workshop,
     file: PathBuf,
     how: Try,
-    /// What readelf complained of before any edit.
+    /// The warnings of readelf before any edit.
     complaints: String,
-    /// By how many bytes the first edit may make it grow.
+    /// Bytes by which the first edit may make the file grow.
     growth: u64,
 }
 
@@ -88,7 +88,8 @@ impl Case<'_> {
         copy
     }
 
-    /// The whole life of an edited file. `strip`: the tools that rewrite it in between.
+    /// Goes through the whole life of an edited file. `strips`: the tools that rewrite it in
+    /// between.
     fn live(&self, strips: &[&[&str]]) {
         let before = fs_err::metadata(&self.file).unwrap().len();
         Self::edit(&self.file, &first_edit());
@@ -136,7 +137,7 @@ fn live_file(workshop: &Workshop, file: PathBuf, how: Try, strips: &[&[&str]], g
     Case { workshop, file, how, complaints, growth }.live(strips);
 }
 
-/// Every layout of one linker, as a library and as a program.
+/// Tests every layout of one linker, as a library and as a program.
 fn linker(linker: &str, relr: Option<&str>) {
     let workshop = Workshop::new();
     let with = format!("-fuse-ld={linker}");
@@ -224,17 +225,17 @@ fn files_of_gold() {
 
 #[test]
 fn files_of_lld() {
-    // Debian 12's lld packs relative relocations without the symbol version that glibc 2.36 asks
-    // for then.
+    // Debian 12's lld packs relative relocations without the symbol version that glibc 2.36
+    // requires for them.
     linker("lld", None);
 }
 
-/// Something that cannot move is right behind the program header table: the table itself moves.
+/// Something that cannot move is right behind the program header table, so the table itself moves.
 #[test]
 fn tables_without_room() {
     let workshop = Workshop::new();
     workshop.write("fixed.c", "const char fixed[300] __attribute__((section(\".fixed\"), aligned(1))) = {1};\n");
-    // Without the notes in front, what can move is shorter than a program header.
+    // Without the notes in front, the sections that can move are shorter than a program header.
     let script = "SECTIONS { /DISCARD/ : { *(.note.ABI-tag) *(.note.gnu.property) } .fixed : { KEEP(*(.fixed)) } }";
     workshop.write("fixed.ld", &format!("{script} INSERT BEFORE .gnu.hash;\n"));
     let common = ["fixed.c", "-Wl,--build-id=none", "-fcf-protection=none", "-Wa,-mx86-used-note=no"];
@@ -247,7 +248,7 @@ fn tables_without_room() {
         let file = workshop.build(name, &[arguments, &common].concat());
         let table = |file: &Path| fs_err::read(file).unwrap()[0x20..0x28].to_vec();
         let before = table(&file);
-        // A program's table must be at the same offset as its address, behind 400 kB of zeroed
+        // A program's table must have the same offset as its address, behind 400 kB of zeroed
         // memory.
         let growth = if how == Try::Program { 420 << 10 } else { 8192 };
         live_file(&workshop, file.clone(), how, &[], growth);
@@ -272,7 +273,7 @@ fn files_of_bolt() {
     }
 }
 
-/// A nested function whose address is taken: what GCC writes to the stack and runs there.
+/// A nested function whose address is taken: GCC writes code for it to the stack and runs it there.
 const NESTED: &str = "
 int first(void);
 int apply(int (*called)(int), int value);
@@ -293,7 +294,7 @@ fn the_stack_flag_goes_where_nothing_needs_it() {
     let library = workshop.build("libflagged.so", &["-shared", "-fPIC", "-Wl,-z,execstack"]);
     assert!(flag(&library).contains(" RWE "));
     let before = fs_err::read(&library).unwrap();
-    // Alone it is one bit of the file; with everything else it is the same bit.
+    // Alone and together with other edits, the same one bit of the file changes.
     let together = workshop.path("libtogether.so");
     fs_err::copy(&library, &together).unwrap();
     assert_eq!(edit_file(&library, &clear).unwrap(), Outcome::Changed);
@@ -306,7 +307,7 @@ fn the_stack_flag_goes_where_nothing_needs_it() {
     edit_file(&together, &Edit { stack: StackFlag::Clear, ..first_edit() }).unwrap();
     assert!(!flag(&together).contains('E') && read(&together).soname.is_some());
     workshop.answer(&together, Try::Library, None).unwrap();
-    // Programs are started with the stack that they ask for.
+    // Programs are started with the stack that they request.
     let program = workshop.build("flagged", &["-Wl,-z,execstack"]);
     assert_eq!(edit_file(&program, &clear).unwrap(), Outcome::Unchanged);
 

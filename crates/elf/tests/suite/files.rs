@@ -1,4 +1,4 @@
-//! Edits of files in folders, and what single edits do.
+//! Edits of files in folders, and the effects of single edits.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -143,8 +143,8 @@ fn needed_libraries() {
     assert_eq!(read(&file).version_needs[0].library, "libsecond.so");
 }
 
-/// Removing a library takes its versions along, wherever they are in the chain; its symbols come
-/// from elsewhere then.
+/// Removing a library removes its versions too, at any position in the chain; its symbols then come
+/// from other libraries.
 #[test]
 fn removing_a_versioned_library() {
     let workshop = Workshop::new();
@@ -175,7 +175,7 @@ fn removing_a_versioned_library() {
     }
 }
 
-/// What the version table says after a library was renamed is what the loader asserts on.
+/// After a library was renamed, the loader asserts that the version table has the new name.
 #[test]
 fn replacing_renames_in_the_version_table_only_where_asked() {
     let workshop = Workshop::new();

@@ -1,11 +1,11 @@
-//! Programs and libraries built in a temporary folder, and the tools that judge them.
+//! Programs and libraries built in a temporary folder, and the tools that check them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-/// A library or program that only answers 42 when everything the loader has to do for it was done:
+/// Source of a library or program that only returns 42 if the loader has done everything for it:
 /// constructors, thread-local variables, indirect functions, relative relocations, zeroed memory,
 /// heap, and a versioned symbol.
 const ANSWER: &str = r#"
@@ -70,18 +70,18 @@ int main(int count, char **arguments) {
 }
 "#;
 
-/// A folder with the runner, the libraries every fixture needs (`original/`), and the same under
-/// the names the edit gives them (`deps/`).
+/// A folder with the runner, the libraries that every fixture needs (`original/`), and the same
+/// libraries under the names that the edit gives them (`deps/`).
 pub(crate) struct Workshop {
     folder: TempDir,
 }
 
-/// How a fixture is tried.
+/// The way a fixture is tested.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Try {
-    /// Loaded by the runner, which calls `answer`.
+    /// The runner loads it and calls `answer`.
     Library,
-    /// Run.
+    /// It is started.
     Program,
 }
 
@@ -118,7 +118,7 @@ impl Workshop {
         fs_err::write(self.path(name), content).unwrap();
     }
 
-    /// Runs a tool in the folder; anything but success, or a missing tool, fails the test.
+    /// Runs a tool in the folder. The test fails if the tool fails or is missing.
     pub(crate) fn tool(&self, program: &str, arguments: &[&str]) -> String {
         let output = Command::new(program).args(arguments).current_dir(self.folder.path()).env("LC_ALL", "C").output();
         let output = output.unwrap_or_else(|error| panic!("{program} is needed for this test: {error}"));
@@ -139,7 +139,7 @@ impl Workshop {
         self.path(name)
     }
 
-    /// Loads the file in a child process and has it answer. `search` is the LD_LIBRARY_PATH.
+    /// Loads the file in a child process and checks its answer. `search` is the LD_LIBRARY_PATH.
     pub(crate) fn answer(&self, file: &Path, how: Try, search: Option<&str>) -> Result<(), String> {
         let mut command = match how {
             Try::Program => {
@@ -165,7 +165,7 @@ fn text(output: &Output) -> String {
     format!("{}\n{out}{err}", output.status)
 }
 
-/// Takes the section headers away, as `strip --strip-section-headers` of newer binutils does.
+/// Removes the section headers, as `strip --strip-section-headers` of newer binutils does.
 pub(crate) fn forget_sections(file: &Path) {
     let mut bytes = fs_err::read(file).unwrap();
     bytes[0x28..0x30].fill(0);
@@ -173,7 +173,7 @@ pub(crate) fn forget_sections(file: &Path) {
     fs_err::write(file, bytes).unwrap();
 }
 
-/// What `readelf` says of a file, and what it complains of.
+/// Returns the output of `readelf` for a file, and its warnings.
 pub(crate) fn readelf(file: &Path) -> (String, String) {
     let output =
         Command::new("readelf").args(["-l", "-S", "-d", "-V", "-n", "-W"]).arg(file).env("LC_ALL", "C").output();

@@ -1,13 +1,13 @@
-//! Tables of imports of files for Windows, also such as no linker makes.
+//! Import tables of files for Windows, including some that no linker makes.
 
 use rocwheel_elf::{Imports, Pe};
 
-/// Where the only section lies: in the file, and above the image's base.
+/// Position of the only section: in the file, and relative to the image's base.
 const SECTION: u32 = 0x400;
 const ADDRESS: u32 = 0x1000;
 const SIZE: u32 = 0x10000;
 
-/// A library with these bytes as its section, whose table of imports is at its beginning.
+/// Creates a library with these bytes as its section, whose import table is at its beginning.
 fn library(content: &[u8]) -> Vec<u8> {
     let mut file = vec![0; SECTION as usize];
     let mut put = |at: usize, bytes: &[u8]| file[at..at + bytes.len()].copy_from_slice(bytes);
@@ -34,7 +34,8 @@ fn library(content: &[u8]) -> Vec<u8> {
     file
 }
 
-/// An entry of the table whose name lies this far from the beginning of the section.
+/// Creates an entry of the table; `name` is the distance of the name from the beginning of the
+/// section.
 fn entry(name: u32) -> Vec<u8> {
     let mut entry = vec![0; 20];
     entry[12..16].copy_from_slice(&(ADDRESS + name).to_le_bytes());

@@ -1,7 +1,7 @@
-//! The editor against files that gcc and every linker at hand make at test time.
+//! The editor is tested with files that gcc and every available linker make at test time.
 //!
 //! Debian packages: gcc, g++, binutils (ld.bfd, ld.gold, readelf, strip, objcopy), lld, bolt-19. A
-//! missing one fails.
+//! missing one is a failure.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod damage;

@@ -1,19 +1,19 @@
-//! What `readelf` says of a file's dynamic symbols, in the form of what
-//! [`rocwheel_elf::visit_symbols`] says.
+//! The dynamic symbols of a file as `readelf` prints them and as [`rocwheel_elf::visit_symbols`]
+//! reports them, in the same form.
 
 use std::path::Path;
 use std::process::Command;
 
 use rocwheel_elf::{Binding, visit_symbols};
 
-/// A symbol in one line: number, kind, binding, visibility, whether it is defined, name with `@` or
-/// `@@` and version.
+/// Returns the symbols, one per line: number, kind, binding, visibility, `true` if defined, name
+/// with `@` or `@@` and version.
 pub(crate) fn readelf_symbols(file: &Path) -> Vec<String> {
     let output = Command::new("readelf").args(["--dyn-syms", "--wide"]).arg(file).env("LC_ALL", "C").output();
     let output = output.expect("readelf is needed for this test");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let mut symbols = Vec::new();
-    // What GNU adds has a number in files that do not say they are for GNU.
+    // In files that are not marked for GNU, GNU's own types are printed as numbers.
     for line in said.lines().map(|line| line.replace("<OS specific>: 10", "GNU")) {
         let mut fields = line.split_whitespace();
         let Some(index) = fields.next().and_then(|number| number.strip_suffix(':')?.parse::<u32>().ok()) else {
@@ -22,7 +22,7 @@ pub(crate) fn readelf_symbols(file: &Path) -> Vec<String> {
         let [_value, _size, kind, binding, visibility] = [(); 5].map(|()| fields.next().unwrap_or_default());
         let kind = if kind == "GNU" { "IFUNC" } else { kind };
         let binding = if binding == "GNU" { "UNIQUE" } else { binding };
-        // Notes of other machines stand between the visibility and the section, in square brackets.
+        // Notes of other machines are between the visibility and the section, in square brackets.
         let mut section = fields.next().unwrap_or_default();
         while section.starts_with('[') || section.ends_with(']') {
             section = fields.next().unwrap_or_default();
@@ -36,7 +36,7 @@ pub(crate) fn readelf_symbols(file: &Path) -> Vec<String> {
     symbols
 }
 
-/// The same from this crate.
+/// Returns the same from this crate.
 pub(crate) fn our_symbols(file: &Path) -> Result<Vec<String>, rocwheel_elf::Error> {
     let file = fs_err::File::open(file).unwrap();
     let mut symbols = Vec::new();
@@ -60,7 +60,7 @@ pub(crate) fn our_symbols(file: &Path) -> Result<Vec<String>, rocwheel_elf::Erro
         };
         let visibility = ["DEFAULT", "INTERNAL", "HIDDEN", "PROTECTED"][usize::from(symbol.visibility)];
         let separator = if symbol.default_version { "@@" } else { "@" };
-        // The symbol that stands for a version itself is shown without.
+        // The symbol that represents a version itself is printed without version.
         let version = symbol.version.filter(|version| *version != symbol.name);
         let version = version.map_or_else(String::new, |version| format!("{separator}{version}"));
         let line = format!("{kind} {binding} {visibility} {} {}{version}", symbol.defined, symbol.name);

@@ -1,4 +1,4 @@
-//! What the reader says of files whose making is known.
+//! Results of the reader for files that are built in a known way.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -60,7 +60,7 @@ fn program_headers_are_counted_in_section_0() {
     bytes[sections + 44..sections + 48].copy_from_slice(&(whole.segments.len() as u32).to_le_bytes());
     fs_err::write(&file, &bytes).unwrap();
     assert_eq!(read(&file), whole);
-    // Its only complaint is that so few would fit the file header.
+    // Its only warning is that so few would fit the file header.
     let complaint = format!("readelf: Warning: [ 0]: Unexpected value ({}) in info field.\n", whole.segments.len());
     let (said, complaints) = readelf(&file);
     assert!(said.contains(&format!("There are {} program headers", whole.segments.len())), "{said}");
@@ -146,7 +146,7 @@ impl ReadAt for Counting {
     }
 }
 
-/// A library of 64 MB costs some kilobytes, read or edited.
+/// Reading or editing a library of 64 MB takes some kilobytes.
 #[test]
 fn only_headers_are_read() {
     let workshop = Workshop::new();

@@ -1,4 +1,4 @@
-//! Dynamic symbols against `readelf`, and what is found of them against the loader.
+//! Compares dynamic symbols with `readelf`, and the results of lookups with the loader.
 
 use std::path::Path;
 
@@ -28,7 +28,7 @@ fn symbols_agree_with_readelf_with_and_without_section_headers() {
         workshop.build("cpp.so", &["C++", "-shared", "-fPIC"]),
         workshop.build("program", &["-pie", "-fPIE", "-rdynamic"]),
     ];
-    // Nothing is exported: the hash table counts no symbol.
+    // Nothing is exported, so the hash table counts no symbol.
     for (linker, style) in [("bfd", "gnu"), ("lld", "gnu"), ("lld", "sysv")] {
         let name = format!("needs-{linker}-{style}.so");
         let (linker, style) = (format!("-fuse-ld={linker}"), format!("-Wl,--hash-style={style}"));
@@ -62,13 +62,13 @@ fn needed_symbols_have_names_versions_and_libraries() {
         symbols(&workshop.path("original/libsecond.so")).find(NameHash::of("other"), Some("ANY")),
         Lookup::Found
     );
-    // What a file needs itself it does not offer.
+    // A symbol that a file needs itself is not offered.
     assert_eq!(found.find(first.hash, None), Lookup::Missing);
     assert_eq!(found.find(NameHash::of("chosen"), Some("ANSWER_2.0")), Lookup::Found);
     assert_eq!(found.find(NameHash::of("zeros"), None), Lookup::Missing, "a local symbol");
 }
 
-/// Libraries with `value` in several versions, and files that ask for it: what is found is what the
+/// Libraries have `value` in several versions, and files need it: the lookup must find what the
 /// loader finds.
 #[test]
 fn versions_are_found_as_the_loader_finds_them() {

@@ -1,5 +1,5 @@
-//! Input: Python source. Output: the values of its literals. Nothing is run: tables and settings of
-//! a tree are data.
+//! Input: Python source. Output: the values of its literals. No Python code runs: the tables and
+//! settings of a tree are data.
 
 mod token;
 mod value;
@@ -7,12 +7,12 @@ mod value;
 pub use token::{Token, TokenKind, tokens};
 pub use value::{Module, Parser, Value};
 
-/// Why a text cannot be read as literals.
+/// The reason why a text cannot be read as literals.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreadable {
     /// Line, from 1.
     pub line: usize,
-    /// What is there.
+    /// A description of the code at that line.
     pub message: String,
 }
 
@@ -21,7 +21,7 @@ impl Unreadable {
         Self { line, message: message.into() }
     }
 
-    /// The error of the file at `path`.
+    /// Converts it to an error for the file at `path`.
     pub(crate) fn at(self, path: &str) -> crate::Error {
         crate::Error::NotLiteral { path: path.to_owned(), line: self.line, message: self.message }
     }

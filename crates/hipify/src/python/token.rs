@@ -1,15 +1,15 @@
-//! Python's tokens (Python language reference, chapter 2), as far as literals need them.
+//! Python's tokens (Python language reference, chapter 2), as far as literals use them.
 
 use super::Unreadable;
 
-/// A token and where it is.
+/// A token and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token<'a> {
-    /// What it is.
+    /// The kind and the value.
     pub kind: TokenKind<'a>,
     /// Line, from 1.
     pub line: usize,
-    /// Bytes before it on its line.
+    /// Number of bytes before it on its line.
     pub column: usize,
 }
 
@@ -18,19 +18,19 @@ pub struct Token<'a> {
 pub enum TokenKind<'a> {
     /// A name or keyword.
     Name(&'a str),
-    /// A number as it is written.
+    /// A number as in the source.
     Number(&'a str),
-    /// A string without its quotes and escapes.
+    /// The value of a string, with escapes resolved.
     Text(String),
-    /// A string whose value is not in the file: bytes or a formatted one.
+    /// A string whose value is not needed or not known: bytes or an f-string.
     Opaque,
     /// One character of an operator or bracket.
     Operator(char),
-    /// The end of a line outside of brackets.
+    /// The end of a line, outside brackets.
     LineEnd,
 }
 
-/// All tokens of a file; comments are left out, and line ends within brackets.
+/// All tokens of a file, without comments and without line ends inside brackets.
 pub fn tokens(text: &str) -> Result<Vec<Token<'_>>, Unreadable> {
     let mut reader = Reader { text, at: 0, line: 1, line_begin: 0, depth: 0 };
     let mut tokens = Vec::new();
@@ -109,7 +109,7 @@ impl<'a> Reader<'a> {
         &rest[..length]
     }
 
-    /// A string after its prefix.
+    /// Reads a string; its prefix has been read.
     fn string(&mut self, prefix: &str) -> Result<TokenKind<'a>, Unreadable> {
         let begin = self.line;
         let rest = &self.text[self.at..];
@@ -152,7 +152,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What `\` and `escaped` stand for.
+    /// Adds the value of the escape `\` plus `escaped`.
     fn escape(&mut self, escaped: char, value: &mut String) -> Result<(), Unreadable> {
         let digits = match escaped {
             '\n' => return Ok(()),
@@ -167,7 +167,7 @@ impl<'a> Reader<'a> {
             'N' | '1'..='7' | 'a' | 'b' | 'f' | 'v' => {
                 return Err(Unreadable::new(self.line, format!("the escape `\\{escaped}` is not read")));
             }
-            // Python keeps the backslash of what is no escape.
+            // Python keeps the backslash of an unknown escape.
             other => {
                 value.extend(['\\', other]);
                 return Ok(());

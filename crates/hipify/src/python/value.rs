@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::Unreadable;
 use super::token::{Token, TokenKind, tokens};
 
-/// Brackets within brackets from which on a text is refused.
+/// Maximum nesting of brackets; deeper texts are refused.
 const DEEPEST: usize = 64;
 
 /// The value of a literal.
@@ -13,18 +13,18 @@ const DEEPEST: usize = 64;
 pub enum Value {
     /// A string.
     Text(String),
-    /// A number as it is written.
+    /// A number as in the source.
     Number(String),
     /// True or false.
     Flag(bool),
-    /// A name that is defined elsewhere, with its dots.
+    /// A dotted name that is defined elsewhere.
     Name(String),
-    /// A tuple or list; a dictionary is a sequence of pairs.
+    /// A tuple or list; a dictionary is a sequence of key-value pairs.
     Sequence(Vec<Value>),
 }
 
 impl Value {
-    /// The string, if it is one.
+    /// The string; `None` for another kind of value.
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -32,7 +32,7 @@ impl Value {
         }
     }
 
-    /// The elements, if there are any.
+    /// The elements; `None` for another kind of value.
     pub fn sequence(&self) -> Option<&[Value]> {
         match self {
             Self::Sequence(values) => Some(values),
@@ -41,19 +41,19 @@ impl Value {
     }
 }
 
-/// Names of a module and their values.
+/// The names of a module and their values.
 pub type Scope = BTreeMap<String, Value>;
 
 /// A module of imports, texts and assignments of literals.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Module {
-    /// What the names stand for in the end.
+    /// The final values of the names.
     pub scope: Scope,
 }
 
 impl Module {
-    /// Reads a module; anything but literals is an error with its line. Variables of the
-    /// environment count as not set.
+    /// Reads a module. Anything but literals is an error with its line. Environment variables are
+    /// treated as unset.
     pub fn read(text: &str) -> Result<Self, Unreadable> {
         let tokens = tokens(text)?;
         let mut parser = Parser::new(&tokens);
@@ -129,7 +129,7 @@ impl<'a> Parser<'a> {
         while self.take().is_some_and(|token| token.kind != TokenKind::LineEnd) {}
     }
 
-    /// `: dict[str, str]` of an assignment.
+    /// Skips the annotation of an assignment: `: dict[str, str]`.
     fn skip_annotation(&mut self) {
         if self.is(':') {
             while self.peek().is_some_and(|token| token.kind != TokenKind::LineEnd) && !self.is('=') {
@@ -146,7 +146,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The value that begins here, with `==`, and with `if … else …` about a value that is known.
+    /// Reads the value that begins here. It may contain `==`, and `if … else …` with a condition
+    /// whose value is known.
     pub fn value(&mut self) -> Result<Value, Unreadable> {
         self.depth += 1;
         if self.depth > DEEPEST {
@@ -229,7 +230,7 @@ impl<'a> Parser<'a> {
         Ok(Value::Sequence(pairs))
     }
 
-    /// A name, what it stands for, or the calls that tables are made with.
+    /// Reads a name and returns its value, or evaluates one of the calls that tables use.
     fn name(&mut self, name: &str, line: usize) -> Result<Value, Unreadable> {
         let mut name = name.to_owned();
         while self.accept('.') {
@@ -248,14 +249,14 @@ impl<'a> Parser<'a> {
         let Value::Sequence(mut arguments) = self.elements(')', Vec::new())? else { unreachable_sequence(line)? };
         match (name.as_str(), arguments.len()) {
             ("collections.OrderedDict" | "OrderedDict" | "dict" | "list" | "tuple", 1) => Ok(arguments.remove(0)),
-            // Not set, so the second argument is the answer.
+            // The variable is not set, so the result is the default, the second argument.
             ("os.environ.get" | "os.getenv", 2) => Ok(arguments.remove(1)),
             _ => Err(Unreadable::new(line, format!("`{name}(…)` is not a literal"))),
         }
     }
 }
 
-/// `elements` makes nothing but sequences.
+/// Never called: `elements` returns only sequences.
 fn unreachable_sequence<T>(line: usize) -> Result<T, Unreadable> {
     Err(Unreadable::new(line, "not a literal"))
 }

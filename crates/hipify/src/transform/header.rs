@@ -1,4 +1,5 @@
-//! Texts with device code begin with the header of the HIP runtime; CMake files name `.hip` files.
+//! Adds the header of the HIP runtime to texts with device code, and renames `.cu` to `.hip` in
+//! CMake files.
 
 use std::sync::OnceLock;
 
@@ -7,8 +8,8 @@ use regex::Regex;
 
 use crate::word::is_word;
 
-/// Whether the header has to be added: there is device code, comments included, and neither of the
-/// headers is there.
+/// `true` if the header must be added: the text contains device code, possibly in a comment, and
+/// includes neither of the headers.
 pub(super) fn is_needed(text: &str) -> bool {
     static INCLUDED: OnceLock<Option<Regex>> = OnceLock::new();
     let bytes = text.as_bytes();
@@ -25,13 +26,13 @@ pub(super) fn is_needed(text: &str) -> bool {
     !included.as_ref().is_some_and(|included| included.is_match(text))
 }
 
-/// `__syncthreads(` as a whole word.
+/// `true` if the text contains `__syncthreads(` as a whole word.
 fn synchronizes(text: &str) -> bool {
     memmem::find_iter(text.as_bytes(), b"__syncthreads(")
         .any(|at| text[..at].chars().next_back().is_none_or(|before| !is_word(before)))
 }
 
-/// `.cu` before anything but a word character becomes `.hip`.
+/// Replaces `.cu` by `.hip` unless a word character follows.
 pub(super) fn hip_suffixes(text: &str) -> String {
     let mut output = String::with_capacity(text.len());
     let mut copied = 0;

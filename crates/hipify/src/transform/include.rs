@@ -1,11 +1,11 @@
-//! Includes of files that hipify moves name the moved file.
+//! Rewrites includes of files that hipify moves.
 
 use memchr::memmem;
 
 use super::path;
 use crate::Setting;
 
-/// The three forms that name a file.
+/// The three kinds of lines that name a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Form {
     /// `#include "…"`.
@@ -17,7 +17,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// What stands before the name, with exactly one space, and what ends it.
+    /// The text before the name, with exactly one space, and the byte that ends the name.
     fn parts(self) -> (&'static str, u8) {
         match self {
             Self::Quote => ("#include \"", b'"'),
@@ -27,7 +27,7 @@ impl Form {
     }
 }
 
-/// Headers of PyTorch that are moved whoever includes them.
+/// Headers of PyTorch that are moved no matter which file includes them.
 const MOVED: [&str; 7] = [
     "ATen/cuda",
     "ATen/native/cuda",
@@ -38,7 +38,7 @@ const MOVED: [&str; 7] = [
     "THC/",
 ];
 
-/// Rewrites all includes of one form; `None` when there is none to rewrite.
+/// Rewrites all includes of one form; `None` if no include changes.
 pub(super) fn rewrite(
     text: &str,
     form: Form,
@@ -51,7 +51,7 @@ pub(super) fn rewrite(
     let (mut output, mut copied, mut at) = (String::new(), 0, 0);
     while let Some(found) = finder.find(&bytes[at..]) {
         let begin = at + found + before.len();
-        // The name may go over line ends, as in the original.
+        // The name may contain line ends, as in the original.
         let Some(length) = memchr::memchr(end, &bytes[begin..]) else { break };
         if length == 0 {
             at = begin;

@@ -1,6 +1,7 @@
-//! Kernel launches: `kernel<<<grid, block>>>(…)` becomes `hipLaunchKernelGGL(( kernel), dim3(grid),
-//! dim3(block), 0, 0, …)`, with the spaces, and the mistakes, of the original. Where that gives no
-//! result the place is named, or [`mended`](super::mended) converts.
+//! Kernel launches: `kernel<<<grid, block>>>(…)` becomes
+//! `hipLaunchKernelGGL(( kernel), dim3(grid), dim3(block), 0, 0, …)`, with the spaces, and the
+//! mistakes, of the original. If the original gives no result, the line is reported, or
+//! [`mended`](super::mended) converts the launch.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -15,11 +16,11 @@ use crate::{Defects, Problem, Trouble};
 /// A text after the conversion.
 #[derive(Debug, Default)]
 pub(super) struct Converted {
-    /// The text, if it is another one.
+    /// The text; `None` if it did not change.
     pub(super) text: Option<String>,
-    /// Launches that were converted.
+    /// Number of launches that were converted.
     pub(super) count: u64,
-    /// Launches that were left, with [`Defects::Fix`].
+    /// Launches that were not converted, with [`Defects::Fix`].
     pub(super) left: Vec<Trouble>,
 }
 
@@ -47,10 +48,10 @@ fn changed(text: Cow<'_, str>) -> Option<String> {
     }
 }
 
-/// A kernel's namespace on a line of its own, in a macro, comes to the kernel.
+/// Joins a kernel's namespace, on a separate line of a macro, with the kernel.
 fn join_namespaces(text: &str) -> Cow<'_, str> {
     static PATTERN: OnceLock<Option<Regex>> = OnceLock::new();
-    // The last letter is optional in the original too.
+    // The `?` after the last letter is in the original too.
     let pattern = PATTERN.get_or_init(|| Regex::new(r"( +)(detail?)::[ ]+\\\n +").ok());
     match pattern {
         Some(pattern) if memmem::find(text.as_bytes(), b"detai").is_some() => pattern.replace_all(text, "${1}${2}::"),
@@ -58,7 +59,7 @@ fn join_namespaces(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// What the original makes of a text, and how many launches it found.
+/// The text as the original converts it, and the number of launches it finds.
 pub(super) fn replace_all(text: &str) -> Result<(String, u64), Trouble> {
     let launches = find(text)?;
     let mut output = text.to_owned();
@@ -82,14 +83,14 @@ pub(super) fn replace_all(text: &str) -> Result<(String, u64), Trouble> {
     Ok((output, launches.len() as u64))
 }
 
-/// Bytes from `<<<` to behind `>>>`.
+/// The byte range of `<<<…>>>`.
 #[derive(Debug, Clone, Copy)]
 struct Launch {
     begin: usize,
     end: usize,
 }
 
-/// All launches outside of what the original takes for comments and strings.
+/// All launches that are not in a comment or string by the original's rules.
 fn find(text: &str) -> Result<Vec<Launch>, Trouble> {
     let masked = mask(text);
     let mut launches = Vec::new();
@@ -104,7 +105,7 @@ fn find(text: &str) -> Result<Vec<Launch>, Trouble> {
     Ok(launches)
 }
 
-/// Comments and strings as `x`, by the original's rules: `\\"` does not end a string.
+/// Replaces comments and strings by `x`, by the original's rules: `\\"` does not end a string.
 fn mask(text: &str) -> Vec<u8> {
     #[derive(PartialEq)]
     enum Inside {
@@ -136,7 +137,7 @@ fn masked(byte: u8, previous: &mut u8, code: bool) -> u8 {
     if code { byte } else { b'x' }
 }
 
-/// The kernel of a launch: the character before its name (if there is one), the name and its
+/// The kernel of a launch: the character before its name (if there is one), the name, and its
 /// template arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Kernel {
@@ -144,7 +145,7 @@ pub(super) struct Kernel {
     pub(super) end: usize,
 }
 
-/// The kernel that is launched at `launch`, going backwards; `None` when no name is there.
+/// Finds the kernel that is launched at `launch`, reading backwards; `None` if there is no name.
 pub(super) fn kernel(text: &str, launch: usize) -> Option<Kernel> {
     enum Status {
         Start,
@@ -191,8 +192,8 @@ pub(super) fn kernel(text: &str, launch: usize) -> Option<Kernel> {
     None
 }
 
-/// Puts `dim3(…)` around the first two arguments of `group` (`<<<…>>>`) within `cuda`. `None` where
-/// the original ends with an exception.
+/// Puts `dim3(…)` around the first two arguments of `group` (`<<<…>>>`) within `cuda`. `None` if
+/// the original raises an exception.
 pub fn add_dim3(group: &str, cuda: &str) -> Option<String> {
     let arguments = group.replace("<<<", "").replace(">>>", "");
     let mut ends = Vec::new();
@@ -212,7 +213,7 @@ pub fn add_dim3(group: &str, cuda: &str) -> Option<String> {
         }
     }
     let &[first_end, second_end] = ends.as_slice() else { return None };
-    // The first one ends with its comma, or there would be no second one.
+    // The first argument ends with its comma; otherwise there would be no second one.
     let first = &arguments[..=first_end];
     let second = &arguments[first_end + 1..second_end];
     let wrap = |raw: &str, clean: &str| {
@@ -224,14 +225,14 @@ pub fn add_dim3(group: &str, cuda: &str) -> Option<String> {
     Some(cuda.replace(&format!("{first}{second}"), &wrapped))
 }
 
-/// Byte ranges of the arguments in parentheses that a text begins with; empty when they do not
+/// Byte ranges of the arguments in the parentheses at the start of a text; empty if they do not
 /// close, as in `(a < b, c)`.
 pub fn extract_arguments(text: &str) -> Vec<(usize, usize)> {
     let bytes = text.as_bytes();
     let mut arguments = Vec::new();
     let (mut parentheses, mut angles, mut begin) = (0_i64, 0_i64, 1);
     for (at, &byte) in bytes.iter().enumerate() {
-        // Before the first character the original looks at the last one.
+        // At the first character the original reads the last one as its predecessor.
         let before = bytes[at.checked_sub(1).unwrap_or(bytes.len() - 1)];
         match byte {
             b'(' => parentheses += 1,
@@ -249,7 +250,7 @@ pub fn extract_arguments(text: &str) -> Vec<(usize, usize)> {
             begin = at + 1;
         }
     }
-    // What does not close: the original returns what it has found so far.
+    // The parentheses do not close: the original returns the arguments found so far.
     arguments
 }
 

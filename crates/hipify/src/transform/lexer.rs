@@ -1,8 +1,8 @@
-//! Input: a C++ text. Output: the same without comments, strings and characters, each byte of them
-//! a space.
+//! Input: a C++ text. Output: the same text with each byte of comments, strings and character
+//! literals replaced by a space.
 
-/// The code of a text; byte positions and line ends are those of the text. Raw strings, digit
-/// separators (`1'000`) and strings that are not closed on their line are known.
+/// The code of a text; byte positions and line ends stay the same. Handles raw strings, digit
+/// separators (`1'000`) and strings that are not closed on their line.
 pub(crate) fn code_only(text: &str) -> Vec<u8> {
     let bytes = text.as_bytes();
     let mut code = bytes.to_vec();
@@ -42,7 +42,7 @@ fn line_end(bytes: &[u8], at: usize) -> usize {
     memchr::memchr(b'\n', &bytes[at..]).map_or(bytes.len(), |length| at + length)
 }
 
-/// The end of a comment; a backslash before the line end goes on with the next line.
+/// The end of a line comment. After a backslash at the line end it continues on the next line.
 fn line_comment(bytes: &[u8], at: usize) -> usize {
     let mut end = line_end(bytes, at);
     while end < bytes.len() && bytes[end - 1] == b'\\' {
@@ -51,7 +51,7 @@ fn line_comment(bytes: &[u8], at: usize) -> usize {
     end
 }
 
-/// The end of a string or character that is closed on its line.
+/// The end of a string or character literal; `None` if it is not closed on its line.
 fn quoted(bytes: &[u8], at: usize) -> Option<usize> {
     let mut end = at + 1;
     while let Some(&byte) = bytes.get(end) {
@@ -65,8 +65,8 @@ fn quoted(bytes: &[u8], at: usize) -> Option<usize> {
     None
 }
 
-/// Whether the letters before the quote at `at` are one of the prefixes of literals, and not the
-/// end of a longer word.
+/// `true` if the letters before the quote at `at` are a prefix of literals and not the end of a
+/// longer word.
 fn is_prefix(bytes: &[u8], at: usize) -> bool {
     let word = bytes[..at].iter().rev().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
     [&b"u"[..], b"U", b"L", b"u8"].contains(&&bytes[at - word..at])

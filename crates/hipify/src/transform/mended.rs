@@ -1,6 +1,6 @@
-//! Kernel launches as they were meant (`--fix-defects`): each where it stands, none in comments or
-//! strings, with C++'s own strings, and template arguments that hold commas. What cannot be
-//! converted is left as it is, which clang compiles too.
+//! Converts kernel launches as they were meant (`--fix-defects`): each one where it occurs, none in
+//! comments or strings, with C++'s own string rules, and with template arguments that contain
+//! commas. A launch that cannot be converted stays unchanged; clang compiles it too.
 
 use memchr::memmem;
 
@@ -26,7 +26,7 @@ pub(super) fn convert(text: &str) -> Converted {
             }
             Err(problem) => {
                 left.push(trouble(text, begin, problem));
-                // Conflict markers and the like are one place.
+                // A run of `<` such as a conflict marker is reported once.
                 at += code[at..].iter().take_while(|byte| **byte == b'<').count();
             }
         }
@@ -35,8 +35,8 @@ pub(super) fn convert(text: &str) -> Converted {
     Converted { text: (output != text).then_some(output), count, left }
 }
 
-/// A launch and what it becomes: the text from the character before the kernel's name to behind
-/// `(`.
+/// A launch and its replacement. The range is from the character before the kernel's name up to and
+/// including `(`.
 struct Launch {
     begin: usize,
     end: usize,
@@ -78,7 +78,7 @@ fn launch(text: &str, code: &[u8], begin: usize, copied: usize) -> Result<Launch
     Ok(Launch { begin: kernel.begin, end: call + 1, text })
 }
 
-/// Where the arguments end; commas in brackets and in template arguments do not count.
+/// The ends of the arguments. Commas in brackets and in template arguments do not separate.
 fn split(code: &[u8]) -> Vec<usize> {
     let mut ends = Vec::new();
     let mut open = 0_i64;
@@ -100,8 +100,8 @@ fn split(code: &[u8]) -> Vec<usize> {
     ends
 }
 
-/// The `>` of template arguments that begin at `at`; `None` when `<` compares: template arguments
-/// begin right behind a name and have neither operators nor a question mark.
+/// The `>` that closes the template arguments at `at`; `None` if `<` is a comparison. Template
+/// arguments begin directly after a name and contain neither operators nor a question mark.
 fn template(code: &[u8], at: usize) -> Option<usize> {
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80;
     if !at.checked_sub(1).is_some_and(|before| is_name(code[before])) {
@@ -139,10 +139,11 @@ mod tests {
     #[test]
     fn launches_are_what_was_meant() {
         for (text, expected) in [
-            // As the original has them.
+            // Like the original.
             ("{\n  foo<<<g, b>>>(a);\n}", "{\n hipLaunchKernelGGL(( foo), dim3(g), dim3(b), 0, 0, a);\n}"),
             (" n::f<T, A<B>><<<g, b, s, t>>>(a);", "hipLaunchKernelGGL(( n::f<T, A<B>>), dim3(g), dim3(b), s, t, a);"),
-            // As it does not: templates and comparisons in arguments, line ends, strings, comments.
+            // Unlike the original: templates and comparisons in arguments, line ends, strings,
+            // comments.
             (" f<<<C<a,b>::g, c>>>(x);", "hipLaunchKernelGGL(( f), dim3(C<a,b>::g), dim3(c), 0, 0, x);"),
             (" f<<<n < 3 ? 1 : 2, 256>>>();", "hipLaunchKernelGGL(( f), dim3(n < 3 ? 1 : 2), dim3(256), 0, 0, );"),
             (" f<<<(a +\n b), c>>>(x);", "hipLaunchKernelGGL(( f), dim3((a +\n b)), dim3(c), 0, 0, x);"),

@@ -1,25 +1,23 @@
-//! Input: the path of a source. Output: what kind of file it is to hipify, and the path of its HIP
-//! form.
+//! Input: the path of a source. Output: its category in hipify, and the path of its HIP form.
 
 use crate::Setting;
 
 /// Folders whose files are converted in place in PyTorch's setting.
 const IN_PLACE: [&str; 3] = ["torch/", "third_party/nvfuser/", "tools/autograd/templates/"];
 
-/// Whether the result is another file (PyTorch's setting).
+/// `true` if the result is another file (PyTorch's setting).
 pub fn is_out_of_place(path: &str) -> bool {
     !IN_PLACE.iter().any(|folder| path.starts_with(folder))
 }
 
-/// Version 1: whether words are replaced by PyTorch's rules. (fbgemm only became one of its files
-/// in 2.9; earlier versions never see it, since nothing of `third_party` but nvfuser is looked
-/// into.)
+/// Version 1: `true` if words are replaced by PyTorch's rules. (fbgemm is one of these files only
+/// since 2.9. Earlier versions never see it, since they skip all of `third_party` except nvfuser.)
 pub fn is_pytorch_file(path: &str) -> bool {
     path.starts_with("third_party/fbgemm/")
         || if path.starts_with("aten/") { !path.starts_with("aten/src/ATen/core/") } else { !is_out_of_place(path) }
 }
 
-/// Version 1: whether words are replaced by Caffe2's rules.
+/// Version 1: `true` if words are replaced by Caffe2's rules.
 pub fn is_caffe2_gpu_file(path: &str) -> bool {
     let (_, name) = split(path);
     let (_, extension) = split_extension(name);
@@ -27,13 +25,13 @@ pub fn is_caffe2_gpu_file(path: &str) -> bool {
         || ((name.contains("gpu") || [".cu", ".cuh"].contains(&extension)) && !name.contains("cudnn"))
 }
 
-/// Version 1: whether the values for sparse matrices and linear algebra come first.
+/// Version 1: `true` if the values for sparse matrices and linear algebra take precedence.
 pub fn is_special_file(path: &str) -> bool {
     let path = path.to_lowercase();
     path.contains("sparse") || (path.contains("linalg") && !path.contains("batchlinearalgebralibblas"))
 }
 
-/// The path of the HIP form of the source at `path`, which is relative.
+/// The path of the HIP form of the source at `path`, which must be relative.
 pub fn hip_path(path: &str, setting: Setting) -> String {
     if setting == Setting::Pytorch && !is_out_of_place(path) {
         return path.to_owned();
@@ -59,14 +57,14 @@ pub fn hip_path(path: &str, setting: Setting) -> String {
     }
 }
 
-/// Folder and name, as `os.path.split` has them.
+/// Splits a path into folder and name like `os.path.split`.
 pub(crate) fn split(path: &str) -> (&str, &str) {
     let (folder, name) = path.rfind('/').map_or(("", path), |slash| path.split_at(slash + 1));
     let trimmed = folder.trim_end_matches('/');
     (if trimmed.is_empty() { folder } else { trimmed }, name)
 }
 
-/// Stem and ending, as `os.path.splitext` has them: dots at the beginning do not count.
+/// Splits a name into stem and ending like `os.path.splitext`: dots at the beginning do not count.
 fn split_extension(name: &str) -> (&str, &str) {
     let begin = name.len() - name.trim_start_matches('.').len();
     match name.rfind('.') {
@@ -75,7 +73,7 @@ fn split_extension(name: &str) -> (&str, &str) {
     }
 }
 
-/// Two paths, as `os.path.join` joins them.
+/// Joins two paths like `os.path.join`.
 pub(crate) fn join(folder: &str, path: &str) -> String {
     if folder.is_empty() || path.starts_with('/') {
         path.to_owned()
@@ -86,7 +84,7 @@ pub(crate) fn join(folder: &str, path: &str) -> String {
     }
 }
 
-/// A path without `.`, `..` and repeated slashes, as `os.path.normpath` makes it.
+/// Removes `.`, `..` and repeated slashes like `os.path.normpath`.
 pub(crate) fn normal(path: &str) -> String {
     let absolute = path.starts_with('/');
     let mut parts: Vec<&str> = Vec::new();
@@ -108,7 +106,7 @@ pub(crate) fn normal(path: &str) -> String {
     }
 }
 
-/// `target` as seen from the folder `from`; both are absolute.
+/// The path of `target` relative to the folder `from`; both must be absolute.
 pub(crate) fn relative(target: &str, from: &str) -> String {
     let (target, from) = (normal(target), normal(from));
     let parts = |path: &str| path.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect::<Vec<_>>();

@@ -1,24 +1,25 @@
-//! Input: the bytes of a file. Output: the text as Python reads it, and back.
+//! Input: the bytes of a file. Output: the text as Python reads it, and the bytes of a converted
+//! text.
 
 use std::borrow::Cow;
 
 use crate::{Defects, Problem, Trouble};
 
-/// Characters that stand for the bytes 0x80 to 0xFF of what is not UTF-8; they are for private use,
-/// and a file that has them itself is not mended.
+/// The first of the private-use characters that represent the bytes 0x80 to 0xFF if a file is not
+/// UTF-8. A file that contains these characters itself is not fixed.
 const STAND_INS: u32 = 0x0010_FE00;
 
-/// A text, and whether bytes of it are stand-ins.
+/// A text, and `true` if some characters represent bytes.
 #[derive(Debug)]
 pub struct Decoded<'a> {
-    /// The text with Python's universal newlines: CRLF and CR are LF. A byte order mark stays.
+    /// The text with Python's universal newlines: CRLF and CR become LF. A byte order mark stays.
     pub text: Cow<'a, str>,
-    /// Whether bytes that are no text have to be put back.
+    /// `true` if [`Decoded::encode`] must convert characters back to bytes.
     stand_ins: bool,
 }
 
 impl Decoded<'_> {
-    /// The bytes of a text made of this one.
+    /// The bytes of a text that was derived from this one.
     pub fn encode(&self, text: String) -> Vec<u8> {
         if !self.stand_ins {
             return text.into_bytes();
@@ -34,7 +35,7 @@ impl Decoded<'_> {
     }
 }
 
-/// Reads a text; with [`Defects::Fix`] bytes that are not UTF-8 are kept.
+/// Decodes a text; with [`Defects::Fix`] bytes that are not UTF-8 are kept.
 pub fn decode(bytes: &[u8], defects: Defects) -> Result<Decoded<'_>, Trouble> {
     let (text, stand_ins) = match std::str::from_utf8(bytes) {
         Ok(text) => (Cow::Borrowed(text), false),
@@ -55,7 +56,7 @@ pub fn decode(bytes: &[u8], defects: Defects) -> Result<Decoded<'_>, Trouble> {
     Ok(Decoded { text, stand_ins })
 }
 
-/// The line that the next byte is on, by any of the three line ends.
+/// The line number of the next byte. CRLF, CR and LF end a line.
 fn lines(text: &[u8]) -> usize {
     let single = memchr::memchr2_iter(b'\n', b'\r', text).count();
     single - memchr::memmem::find_iter(text, b"\r\n").count() + 1

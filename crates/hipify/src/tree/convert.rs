@@ -1,4 +1,4 @@
-//! Input: a source. Output: its text and, with the includes that were answered, its result.
+//! Input: a source. Output: its text and, with a resolver for includes, its result.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,12 +10,12 @@ use crate::error::Place;
 use crate::transform::{self, BREADCRUMB, Conversion, Decoded, Form, path};
 use crate::{Defects, Error, Problem, Setting, Tables, Trouble, unmapped};
 
-/// Why a file has no result.
+/// The reason why a file has no result.
 #[derive(Debug)]
 pub(super) enum Failed {
-    /// The original has none either.
+    /// The original gives no result either.
     Trouble(Place),
-    /// Something else.
+    /// Any other error.
     Other(Error),
 }
 
@@ -33,18 +33,18 @@ pub(super) struct Converter<'a> {
     pub(super) tables: &'a Tables,
 }
 
-/// A source after reading: bytes, and the text after the edits.
+/// A source as it was read.
 #[derive(Debug)]
 pub(super) struct Source {
     pub(super) path: String,
     pub(super) bytes: Vec<u8>,
 }
 
-/// A result.
+/// The result of one source.
 #[derive(Debug)]
 pub(super) struct Converted {
     pub(super) file: File,
-    /// What is to be written to the output, if anything.
+    /// The bytes to write to the output; `None` if nothing is written.
     pub(super) bytes: Option<Vec<u8>>,
     pub(super) source_bytes: u64,
 }
@@ -68,7 +68,7 @@ impl<'a> Converter<'a> {
             .map_err(|trouble| Failed::Trouble(Place { path: source.path.clone(), trouble }))
     }
 
-    /// The text after the edits that PyTorch makes before everything else.
+    /// Applies the edits that PyTorch makes before everything else.
     pub(super) fn edited<'t>(&self, path: &str, text: &'t str) -> Cow<'t, str> {
         let edits = self.request.edits.iter().filter(|edits| edits.files.iter().any(|file| file == path));
         edits.flat_map(|edits| &edits.replacements).fold(Cow::Borrowed(text), |text, (from, to)| {
@@ -76,13 +76,13 @@ impl<'a> Converter<'a> {
         })
     }
 
-    /// Whether the source is itself a result. The file may have any line end behind the first line.
+    /// `true` if the source is itself a result of hipify. Any line end may follow the first line.
     pub(super) fn is_generated(source: &Source) -> bool {
         let line = BREADCRUMB.trim_end().as_bytes();
         source.bytes.strip_prefix(line).is_some_and(|rest| matches!(rest.first(), Some(b'\n' | b'\r')))
     }
 
-    /// A file that is left alone.
+    /// The result of a file that is not converted.
     pub(super) fn left_alone(source: &Source, status: Status) -> Converted {
         let file = File {
             source: source.path.clone(),
@@ -98,7 +98,7 @@ impl<'a> Converter<'a> {
         Converted { file, bytes: None, source_bytes: source.bytes.len() as u64 }
     }
 
-    /// All steps for one file.
+    /// Does all steps for one file.
     pub(super) fn convert(
         &self,
         source: &Source,
@@ -122,7 +122,7 @@ impl<'a> Converter<'a> {
         (file.launches, file.header, file.left) = (finished.launches, finished.header, finished.left);
         if self.request.survey == Survey::Unmapped {
             file.unmapped = unmapped::find(&finished.text);
-            // Lines of the source: the header was not in it.
+            // Line numbers refer to the source, which does not have the header.
             file.unmapped.iter_mut().for_each(|name| name.line -= usize::from(finished.header));
         }
         let output = path::hip_path(&source.path, self.request.setting);
@@ -160,7 +160,7 @@ impl<'a> Converter<'a> {
         }
     }
 
-    /// Whether an earlier result says the same, whatever its line ends.
+    /// `true` if an earlier result has the same text, regardless of line ends.
     fn is_same(&self, existing: &Source, decoded: &Decoded<'_>, text: &str) -> Result<bool, Failed> {
         if existing.bytes == text.as_bytes() {
             return Ok(true);
@@ -177,8 +177,7 @@ impl<'a> Converter<'a> {
     }
 }
 
-/// The tree's own path without links, which must be UTF-8 since paths of includes are worked out
-/// from it.
+/// The canonical path of the tree. It must be UTF-8, because paths of includes are derived from it.
 pub(super) fn root(tree: &Path) -> Result<PathBuf, Error> {
     if !tree.is_dir() {
         return Err(Error::NoTree(tree.display().to_string()));

@@ -1,8 +1,8 @@
-//! Extension mode: which files include which, and what they are called afterwards.
+//! Extension mode: finds which files include which, and determines their new names.
 //!
-//! A file that says the same after its conversion is used as it is; whether it does also depends on
-//! the files it includes. Those come first, in rounds. What is left then includes itself, directly
-//! or not: the original gives all of these new names.
+//! A file whose text does not change keeps its name, and whether it changes also depends on the
+//! files it includes. So files are converted in rounds, included ones first. The files that then
+//! remain include each other in a cycle, and the original gives all of these new names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,17 +14,17 @@ use super::convert::{Converted, Converter, Failed, Source};
 use crate::transform::{Form, path};
 use crate::{Error, Setting};
 
-/// A listed file, its source, and the listed files it includes.
+/// A listed file with its source and the listed files that it includes.
 struct Node {
     source: Source,
     includes: BTreeSet<String>,
 }
 
-/// Where an include leads.
+/// The file that an include refers to.
 struct Found {
     /// Absolute path.
     path: String,
-    /// The folder it was found in, absolute.
+    /// The folder in which it was found, absolute.
     folder: String,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Includes<'a> {
     converter: &'a Converter<'a>,
     listed: &'a BTreeSet<String>,
     root: String,
-    /// Names of the listed files, backwards and sorted, to look for endings.
+    /// The names of the listed files, reversed and sorted, for searches by ending.
     backwards: Vec<String>,
 }
 
@@ -43,7 +43,7 @@ impl<'a> Includes<'a> {
         Self { converter, listed, root, backwards: names.into_iter().collect() }
     }
 
-    /// Converts the files at `begin` and everything listed that they include.
+    /// Converts the files at `begin` and all listed files that they include, directly or not.
     pub(super) fn convert(
         &self,
         begin: &BTreeSet<String>,
@@ -51,7 +51,7 @@ impl<'a> Includes<'a> {
     ) -> Result<Vec<Result<Converted, Failed>>, Error> {
         let mut results = Vec::new();
         let mut nodes = self.nodes(begin, &mut results, reporter)?;
-        // Whether the result is another file; files that could not be read count as they are.
+        // `true` if the result is another file. A file that could not be read counts as unchanged.
         let mut moved: BTreeMap<String, bool> = BTreeMap::new();
         loop {
             reporter.check()?;
@@ -60,7 +60,7 @@ impl<'a> Includes<'a> {
             let mut round: Vec<String> =
                 nodes.iter().filter(|(_, node)| ready(node)).map(|(path, _)| path.clone()).collect();
             if round.is_empty() {
-                // The rest goes round in circles.
+                // The remaining files include each other in a cycle.
                 moved.extend(nodes.keys().map(|path| (path.clone(), true)));
                 round.extend(nodes.keys().cloned());
             }
@@ -87,7 +87,7 @@ impl<'a> Includes<'a> {
         Ok(results)
     }
 
-    /// Reads the files at `begin`, then those they include, and so on.
+    /// Reads the files at `begin`, then the files they include, and so on.
     fn nodes(
         &self,
         begin: &BTreeSet<String>,
@@ -140,8 +140,8 @@ impl<'a> Includes<'a> {
         self.listed.contains(path).then_some(path)
     }
 
-    /// Where an include of the file at `path` leads: its own folder first (not for `<…>`), else the
-    /// last include folder that has it.
+    /// The file that an include of the file at `path` refers to: in its own folder first (not for
+    /// `<…>`), else in the last include folder that contains it.
     fn find(&self, path: &str, form: Form, name: &str) -> Option<Found> {
         let last: String = path::split(name).1.chars().rev().collect();
         let from = self.backwards.partition_point(|known| *known < last);
@@ -160,7 +160,7 @@ impl<'a> Includes<'a> {
         })
     }
 
-    /// What an include of the file at `path` says afterwards.
+    /// The new text of an include of the file at `path`.
     fn resolve(&self, path: &str, form: Form, name: &str, moved: &BTreeMap<String, bool>) -> Option<String> {
         let found = self.find(path, form, name)?;
         let target = match self.listed_path(&found.path) {

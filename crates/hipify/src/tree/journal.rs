@@ -1,13 +1,12 @@
-//! Input: what is about to be written into a tree. Output: a file in it that says how to take that
-//! back, as long as it may be needed.
+//! Input: the files that will be written into a tree. Output: a file in the tree that describes how
+//! to undo that, for as long as it may be needed.
 //!
-//! Results are written beside their places first (`….new`). What one replaces gets a second name
-//! (`….old`) before the result takes its place. So until the journal says that everything is done,
-//! the tree can be what it was before, byte for byte. A run that is killed leaves the journal
-//! behind; the next one finds it. The journal is locked by whoever works in the tree: the kernel
-//! takes the lock from a process that dies. Nothing is flushed to the disk, so a power cut is
-
-//! another matter.
+//! Results are first written beside their destination (`….new`). A file that a result replaces gets
+//! a second name (`….old`) before the result is moved. So the tree can be restored byte for byte
+//! until the journal says that everything is done. A killed run leaves the journal behind, and the
+//! next run finds it. The process that works in the tree holds a lock on the journal, which the
+//! kernel frees when the process dies. Nothing is flushed to the disk, so the journal does not
+//! protect against a power failure.
 
 use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
@@ -19,41 +18,41 @@ use serde::{Deserialize, Serialize};
 use super::Write;
 use crate::Error;
 
-/// Name of the journal, in the root of the tree, and the beginning of the names beside results.
+/// Name of the journal, in the root of the tree, and prefix of the temporary names beside results.
 const FILE: &str = ".rocwheel-hipify";
-/// The only form there has been.
+/// The version of the format.
 const SCHEMA: u32 = 1;
 
 /// One line of the journal.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Line {
-    /// What is going to be written.
+    /// The files that will be written.
     Begun(Begun),
-    /// All results are there, beside their places; this is how each is known again.
+    /// All results have been written beside their destinations. The stamps identify them later.
     Staged(Vec<Stamp>),
-    /// All results are in their places.
+    /// All results are at their destinations.
     Done,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Begun {
     schema: u32,
-    /// Folders that have to be made, those above first.
+    /// Folders that must be created, outermost first.
     folders: Vec<PathBuf>,
     entries: Vec<Entry>,
 }
 
-/// A file that is going to be written, relative to the tree.
+/// A file that will be written; the path is relative to the tree.
 #[derive(Debug, Serialize, Deserialize)]
 struct Entry {
     path: PathBuf,
-    /// Whether there is a file already.
+    /// `true` if a file exists already.
     replaced: bool,
 }
 
-/// What distinguishes a file that was written here from one that somebody has changed since:
-/// number, size, time of the last change.
+/// Distinguishes a file that this program wrote from one that was changed afterwards: inode, size,
+/// time of the last change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Stamp(u64, u64, i64, i64);
 
@@ -64,19 +63,19 @@ impl Stamp {
     }
 }
 
-/// What had to be done about an earlier run that was killed.
+/// The action that was necessary after an earlier, killed run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Recovered {
-    /// Nothing: there was none.
+    /// Nothing: no run was killed.
     Nothing,
-    /// The tree is what it was before that run.
+    /// The tree was restored to its state before that run.
     TakenBack,
-    /// That run had written everything; what it had kept for taking it back is gone.
+    /// That run had written everything. The files it had kept for undoing were removed.
     Completed,
 }
 
-/// A tree that is being written.
+/// The journal of a tree that is being written.
 #[derive(Debug)]
 pub(super) struct Journal {
     root: PathBuf,
@@ -85,12 +84,12 @@ pub(super) struct Journal {
     staged: Vec<Stamp>,
 }
 
-/// Takes back what a run that was killed has written into a tree. What it had not begun to write
-/// stays untouched.
+/// Undoes the changes that a killed run has made in a tree. Files that it had not begun to write
+/// stay untouched.
 ///
 /// # Errors
-/// Another run that works there; files of that run that somebody has changed since, of which none
-/// is touched then.
+/// Another run that works in the tree; files of that run that have been changed since. In that case
+/// no file is changed.
 pub fn recover(tree: &Path) -> Result<Recovered, Error> {
     let root = super::convert::root(tree)?;
     let Some(file) = locked(&root, &Missing::Leave)? else { return Ok(Recovered::Nothing) };
@@ -111,13 +110,13 @@ pub(super) fn check(root: &Path) -> Result<(), Error> {
     }
 }
 
-/// What to do when there is no journal.
+/// The action if there is no journal.
 enum Missing {
     Leave,
     Create,
 }
 
-/// The journal of a tree, locked.
+/// Locks the journal of a tree.
 fn locked(root: &Path, missing: &Missing) -> Result<Option<Lock>, Error> {
     let path = root.join(FILE);
     loop {
@@ -130,7 +129,7 @@ fn locked(root: &Path, missing: &Missing) -> Result<Option<Lock>, Error> {
         let Some(file) = Lock::try_exclusive(file)? else {
             return Err(Error::Locked(root.display().to_string()));
         };
-        // Whoever had it may have removed it between the two.
+        // The previous holder may have removed it between opening and locking.
         if is_same_file(&file, &path) {
             return Ok(Some(file));
         }
@@ -138,7 +137,7 @@ fn locked(root: &Path, missing: &Missing) -> Result<Option<Lock>, Error> {
 }
 
 impl Journal {
-    /// Says what is going to be written, before anything is.
+    /// Records what will be written, before anything is written.
     pub(super) fn begin(root: &Path, writes: &[Write]) -> Result<Self, Error> {
         let entry = |write: &Write| Entry {
             path: write.path.clone(),
@@ -170,23 +169,23 @@ impl Journal {
         }
     }
 
-    /// Folders that have to be made, those above first.
+    /// Folders that must be created, outermost first.
     pub(super) fn folders(&self) -> impl Iterator<Item = PathBuf> + '_ {
         self.begun.folders.iter().map(|folder| self.root.join(folder))
     }
 
-    /// Where the result of a write is put first.
+    /// The temporary path of a write's result.
     pub(super) fn beside(&self, index: usize) -> PathBuf {
         self.aside(index, "new")
     }
 
-    /// The file that a write replaces, if there is one.
+    /// The file that a write replaces; `None` if the file is new.
     pub(super) fn replaced(&self, index: usize) -> Option<PathBuf> {
         let entry = &self.begun.entries[index];
         entry.replaced.then(|| self.root.join(&entry.path))
     }
 
-    /// Puts all results in their places. On an error, [`Self::take_back`].
+    /// Moves all results to their destinations. After an error, call [`Self::take_back`].
     pub(super) fn put(&mut self, stamps: Vec<Stamp>) -> Result<(), Error> {
         step();
         let line = Line::Staged(stamps);
@@ -194,7 +193,7 @@ impl Journal {
         if let Line::Staged(stamps) = line {
             self.staged = stamps;
         }
-        // No result depends on another one, so the order is nobody's business.
+        // No result depends on another one, so the order does not matter.
         self.begun.entries.par_iter().enumerate().try_for_each(|(index, entry)| {
             let path = self.root.join(&entry.path);
             if entry.replaced {
@@ -208,7 +207,7 @@ impl Journal {
         self.append(&Line::Done)
     }
 
-    /// Removes what was kept for taking back, and the journal.
+    /// Removes the files that were kept for undoing, and the journal.
     pub(super) fn forget(self) -> Result<(), Error> {
         for (index, entry) in self.begun.entries.iter().enumerate() {
             if entry.replaced {
@@ -220,8 +219,7 @@ impl Journal {
         Ok(remove(&self.root.join(FILE))?)
     }
 
-    /// Makes the tree what it was before. Doing so twice, or a part of it twice, is the same as
-    /// once.
+    /// Restores the tree. Repeating it, completely or partly, has the same result as doing it once.
     pub(super) fn take_back(self) -> Result<(), Error> {
         let fates: Vec<Fate> = (0..self.begun.entries.len()).map(|index| self.fate(index)).collect();
         let entries = self.begun.entries.iter().zip(&fates);
@@ -248,14 +246,14 @@ impl Journal {
         }
         for folder in self.begun.folders.iter().rev() {
             step();
-            // One that is not empty belongs to somebody else by now.
+            // If the folder is not empty, other files have been added to it.
             let _ = fs_err::remove_dir(self.root.join(folder));
         }
         step();
         Ok(remove(&self.root.join(FILE))?)
     }
 
-    /// What became of a file.
+    /// The state of a file after a killed run.
     fn fate(&self, index: usize) -> Fate {
         let entry = &self.begun.entries[index];
         let look = |path: &Path| fs_err::symlink_metadata(path).ok();
@@ -266,7 +264,7 @@ impl Journal {
         let kept = look(&self.aside(index, "old"));
         let there = look(&self.root.join(&entry.path));
         match (there, kept) {
-            // The second name is there as long as the first is not back.
+            // The second name exists until the file is back at its first name.
             (Some(there), kept) if Stamp::of(&there) == *stamp => {
                 if entry.replaced && kept.is_none() {
                     Fate::Foreign
@@ -282,7 +280,7 @@ impl Journal {
         }
     }
 
-    /// A name beside a file, for its result or for what it replaces.
+    /// A name beside a file, for its result or for the file that it replaces.
     fn aside(&self, index: usize, what: &str) -> PathBuf {
         let path = self.root.join(&self.begun.entries[index].path);
         path.with_file_name(format!("{FILE}-{index}.{what}"))
@@ -294,7 +292,8 @@ impl Journal {
         Ok(self.file.write_all(&text)?)
     }
 
-    /// A journal that was left, and whether everything was done.
+    /// Reads a journal that a run has left behind. The second result is `true` if everything was
+    /// done.
     fn read(root: PathBuf, mut file: Lock) -> Result<(Self, bool), Error> {
         let mut text = Vec::new();
         file.read_to_end(&mut text)?;
@@ -302,7 +301,8 @@ impl Journal {
         let wrong = |reason: String| Error::Journal { path: shown.clone(), reason };
         let mut journal = Self { root, file, begun: Begun::default(), staged: Vec::new() };
         let mut is_done = false;
-        // A line without an end was being written: what it announces was not begun.
+        // A line without an end was still being written, so the action that it announces had not
+        // begun.
         for line in text.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")) {
             match serde_json::from_slice(line).map_err(|error| wrong(error.to_string()))? {
                 Line::Begun(begun) if begun.schema != SCHEMA => {
@@ -322,23 +322,23 @@ impl Journal {
     }
 }
 
-/// What became of a file of a run that was killed.
+/// The state of a file after a killed run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// Its result did not take its place, or was taken back already.
+    /// Its result was not moved to its destination, or has been removed again.
     Untouched,
-    /// It is what that run wrote.
+    /// It is the file that the killed run wrote.
     Ours,
-    /// Somebody has changed it since.
+    /// It has been changed since.
     Foreign,
 }
 
-/// Folders of results that are not there, those above first, relative to the tree.
+/// The folders of results that do not exist, outermost first, relative to the tree.
 fn missing_folders(root: &Path, writes: &[Write]) -> Vec<PathBuf> {
     let mut missing = std::collections::BTreeSet::new();
     let mut last: Option<&Path> = None;
     for folder in writes.iter().filter_map(|write| write.path.parent()) {
-        // Writes are sorted, so those of one folder follow each other.
+        // Writes are sorted, so those in one folder are adjacent.
         if last.replace(folder) == Some(folder) {
             continue;
         }
@@ -354,17 +354,17 @@ fn missing_folders(root: &Path, writes: &[Write]) -> Vec<PathBuf> {
 
 /// Gives a file a second name.
 fn keep(path: &Path, kept: &Path) -> io::Result<()> {
-    // Nothing of ours is there: without a journal nobody would know what it is. Copying into it
-    // could be copying into the file itself.
+    // An existing file of that name is not one of ours: without a journal its meaning would be
+    // unknown. It could also be a link to the file itself, so it must not be copied into.
     remove(kept)?;
     if fs_err::hard_link(path, kept).is_err() {
-        // Some file systems have no hard links.
+        // Some file systems do not support hard links.
         fs_err::copy(path, kept)?;
     }
     Ok(())
 }
 
-/// Removes a file, if it is there.
+/// Removes a file if it exists.
 fn remove(path: &Path) -> io::Result<()> {
     match fs_err::remove_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -372,7 +372,7 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Stands before every change of the file system: tests end the process there.
+/// Called before every change of the file system; tests end the process there.
 #[cfg(not(test))]
 pub(super) fn step() {}
 

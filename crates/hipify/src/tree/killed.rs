@@ -1,4 +1,4 @@
-//! Conversions that are killed (SIGKILL) before every change of the file system, one after the
+//! Tests that kill a conversion (SIGKILL) before every change of the file system, one after the
 //! other. The test program starts itself as the process that is killed.
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
@@ -13,21 +13,21 @@ use rocwheel_system::FileMetadata as _;
 use super::{Place, Recovered, Request, plan, recover};
 use crate::{Error, Setting, Tables};
 
-/// Changes until this process is killed; never when it begins at zero.
+/// Number of changes until this process is killed; zero at the start means never.
 static LEFT: AtomicI64 = AtomicI64::new(0);
 
-/// Stands before every change of the file system.
+/// Called before every change of the file system.
 pub(super) fn step() {
     if LEFT.fetch_sub(1, Ordering::SeqCst) == 1 {
         rocwheel_system::kill_process(std::process::id().cast_signed());
-        // The signal ends all threads; this one must not go on until it does.
+        // The signal ends all threads; this one must not continue until it arrives.
         loop {
             std::thread::park();
         }
     }
 }
 
-/// A key that is part of its own value: converting twice is not the same as once.
+/// Here a key is part of its own value, so converting twice differs from converting once.
 const TABLES: &str = "M = collections.OrderedDict([('driver.h', ('hip/driver.h', CONV_INCLUDE, API_RUNTIME)), \
                       ('cudaX', ('hipX', CONV_TYPE, API_RUNTIME))])\nCUDA_TO_HIP_MAPPINGS = [M]\n";
 
@@ -39,8 +39,8 @@ fn request(tree: &Path) -> Request {
     Request { setting: Setting::Pytorch, ..Request::extension(tree) }
 }
 
-/// Files that are converted in place, some with modes of their own, files with results in new
-/// folders, and a result that is out of date.
+/// Creates files that are converted in place, some with special modes, files with results in new
+/// folders, and an outdated result.
 fn make(tree: &Path) {
     for (path, text, mode) in [
         ("torch/csrc/a.h", " cudaX driver.h \r\n", 0o750),
@@ -60,7 +60,7 @@ fn make(tree: &Path) {
     }
 }
 
-/// Every file and folder: mode and bytes.
+/// Mode and bytes of every file and folder.
 fn contents(tree: &Path) -> BTreeMap<String, (u32, Vec<u8>)> {
     let mut found = BTreeMap::new();
     for entry in walkdir::WalkDir::new(tree) {
@@ -76,8 +76,8 @@ fn convert(tree: &Path) -> Result<(), Error> {
     plan(&request(tree), &tables(), &Silent)?.execute(&Place::InPlace, &Silent).map(drop)
 }
 
-/// Starts this test program as a process that does one thing to a tree and is killed before the
-/// given change. `false`: it ended by itself.
+/// Starts this test program as a process that converts or recovers a tree and is killed before the
+/// given change. `false` if it ended by itself.
 fn killed(what: &str, tree: &Path, at: u32) -> bool {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "tree::killed::after_every_kill_the_next_run_gives_what_an_undisturbed_one_does"]);
@@ -87,7 +87,7 @@ fn killed(what: &str, tree: &Path, at: u32) -> bool {
     !output.status.success()
 }
 
-/// In the process that is killed.
+/// Runs in the process that is killed.
 fn be_killed() -> bool {
     let variable = |name: &str| std::env::var(format!("HIPIFY_TEST_{name}"));
     let Ok(tree) = variable("TREE") else { return false };
@@ -122,8 +122,8 @@ fn after_every_kill_the_next_run_gives_what_an_undisturbed_one_does() {
         if !killed("convert", &tree, at) {
             break;
         }
-        // What a killed run has left is not taken for sources, and a run that takes it back may be
-        // killed as well.
+        // Files that a killed run has left must not be treated as sources. A run that undoes them
+        // may be killed as well.
         let is_left = tree.join(".rocwheel-hipify").exists();
         assert!(!is_left || matches!(convert(&tree), Err(Error::Unfinished(_))), "killed before change {at}");
         let mut again = 1;
@@ -147,7 +147,7 @@ fn after_every_kill_the_next_run_gives_what_an_undisturbed_one_does() {
     assert!(taken_back > 15 && completed >= 4, "{taken_back} were taken back, {completed} had written everything");
 }
 
-/// Wants to stop when it was asked so many times.
+/// Interrupts after this number of questions.
 struct Stop(AtomicI64);
 
 impl Reporter for Stop {
@@ -175,7 +175,7 @@ fn a_run_that_is_stopped_or_fails_leaves_the_tree_as_it_was() {
             break;
         }
     }
-    // A folder where a result belongs: the renames before it are taken back.
+    // A folder exists at the path of a result, so the renames before it are undone.
     let folder = tempfile::tempdir().unwrap();
     make(folder.path());
     let plan = super::plan(&request(folder.path()), &tables(), &Silent).unwrap();
@@ -191,8 +191,8 @@ fn what_somebody_changed_since_is_not_touched() {
     let folder = tempfile::tempdir().unwrap();
     make(folder.path());
     let before = contents(folder.path());
-    // The journal's third line says that everything is done: without it the run was killed after
-    // its last rename.
+    // The third line of the journal says that everything is done. Without it the run was killed
+    // after its last rename.
     let mut at = 1;
     loop {
         make(folder.path());
@@ -210,7 +210,7 @@ fn what_somebody_changed_since_is_not_touched() {
     let error = recover(folder.path()).unwrap_err().to_string();
     assert!(error.contains("`c10/hip/deep/c.h` changed since"), "{error}");
     assert_eq!(contents(folder.path()), half);
-    // As the hint says.
+    // Do what the hint recommends.
     fs_err::remove_file(mine).unwrap();
     assert_eq!(recover(folder.path()).unwrap(), Recovered::TakenBack);
     assert_eq!(contents(folder.path()), before);
@@ -222,7 +222,7 @@ fn what_somebody_changed_since_is_not_touched() {
         fs_err::write(folder.path().join(".rocwheel-hipify"), journal).unwrap();
         assert!(matches!(recover(folder.path()), Err(Error::Journal { .. })), "{journal}");
     }
-    // Before its first line was written nothing was done.
+    // Nothing was done before the first line was written.
     fs_err::write(folder.path().join(".rocwheel-hipify"), "{\"begun\":").unwrap();
     assert_eq!(recover(folder.path()).unwrap(), Recovered::TakenBack);
     assert_eq!(contents(folder.path()), before);

@@ -1,8 +1,8 @@
-//! Input: a tree of sources and what is wanted of it. Output: a plan that can be printed, and the
-//! converted tree.
+//! Input: a tree of sources and a request. Output: a plan that can be printed, and the converted
+//! tree.
 //!
-//! Everything is read and converted before anything is written; the results, as large as the
-//! changed files, are kept in memory until then.
+//! Everything is read and converted before anything is written. Until then the results are kept in
+//! memory, which takes as many bytes as the changed files.
 
 mod convert;
 mod includes;
@@ -26,29 +26,29 @@ pub use write::{Done, Place};
 use crate::build_amd::{BuildAmd, Copy, Edits};
 use crate::{Algorithm, Defects, Launches, Setting, Trouble, Unmapped};
 
-/// What is wanted of a tree.
+/// A request to convert a tree.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The tree.
+    /// Path of the tree.
     pub tree: PathBuf,
-    /// For whom it is converted.
+    /// The caller of the original to follow.
     pub setting: Setting,
-    /// What becomes of kernel launches.
+    /// The treatment of kernel launches.
     pub launches: Launches,
-    /// What to do where the original gives no result.
+    /// The reaction to input for which the original gives no result.
     pub defects: Defects,
-    /// Which files.
+    /// The files to convert.
     pub selection: Selection,
-    /// Replacements before everything else.
+    /// Replacements that are made before the conversion.
     pub edits: Vec<Edits>,
-    /// A result that gets a second name.
+    /// A result that is copied to another name.
     pub copy: Option<Copy>,
-    /// Whether to look for CUDA names that are left, which costs time.
+    /// Searches for remaining CUDA names, which takes time.
     pub survey: Survey,
 }
 
 impl Request {
-    /// PyTorch as its own `build_amd.py` converts it. `compiler`: what becomes of launches where
+    /// PyTorch, converted as by its own `build_amd.py`. `compiler` is the treatment of launches if
     /// the script asks the machine.
     pub fn pytorch(tree: &Path, settings: BuildAmd, compiler: Launches) -> Self {
         let BuildAmd { includes, ignores, extra_files, edits, launches, copy } = settings;
@@ -57,7 +57,7 @@ impl Request {
         Self { setting: Setting::Pytorch, launches, selection, edits, copy, ..Self::extension(tree) }
     }
 
-    /// A tree as `torch.utils.cpp_extension` converts it, all of it.
+    /// A whole tree, converted as by `torch.utils.cpp_extension`.
     pub fn extension(tree: &Path) -> Self {
         Self {
             tree: tree.to_owned(),
@@ -72,31 +72,31 @@ impl Request {
     }
 }
 
-/// Whether the results are searched for names of CUDA.
+/// Decides if the results are searched for names of CUDA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Survey {
-    /// They are.
+    /// Search for them.
     Unmapped,
-    /// They are not.
+    /// Do not search.
     Nothing,
 }
 
-/// What is to be written, and what was found.
+/// The changes to write, and the findings.
 #[derive(Debug, Serialize)]
 pub struct Plan {
-    /// The tree.
+    /// Path of the tree.
     pub tree: String,
-    /// The algorithm.
+    /// The algorithm of the tables.
     pub algorithm: Algorithm,
     /// Version of the tables.
     pub version: Option<String>,
-    /// For whom it is converted.
+    /// The caller of the original that is followed.
     pub setting: Setting,
-    /// What becomes of kernel launches.
+    /// The treatment of kernel launches.
     pub launches: Launches,
-    /// How many files have which status.
+    /// Totals over all files.
     pub counts: Counts,
-    /// Every file that was looked at, sorted by path.
+    /// Every file that was examined, sorted by path.
     pub files: Vec<File>,
     #[serde(skip)]
     pub(crate) root: PathBuf,
@@ -104,26 +104,26 @@ pub struct Plan {
     pub(crate) writes: Vec<Write>,
 }
 
-/// Numbers of files, and of what was replaced in them.
+/// Numbers of files, and of replacements in them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Files that were looked at.
+    /// Number of files that were examined.
     pub files: u64,
-    /// Results that are new.
+    /// Results that are new files.
     pub new: u64,
-    /// Files that change.
+    /// Files or earlier results that change.
     pub changed: u64,
-    /// Files whose result is there already, or that have nothing to convert.
+    /// Files whose result exists already, or that have nothing to convert.
     pub unchanged: u64,
-    /// Files that are results themselves.
+    /// Files that are themselves results of hipify.
     pub generated: u64,
     /// Words that were replaced.
     pub replacements: u64,
     /// Kernel launches that were converted.
     pub launches: u64,
-    /// Bytes of the sources.
+    /// Size of the sources in bytes.
     pub source_bytes: u64,
-    /// Bytes that are to be written.
+    /// Size in bytes of the files to write.
     pub written_bytes: u64,
 }
 
@@ -132,25 +132,25 @@ pub struct Counts {
 pub struct File {
     /// Path of the source, relative to the tree.
     pub source: String,
-    /// Path of the result; `None` when the source itself is used.
+    /// Path of the result; `None` if the source itself is used.
     pub output: Option<String>,
-    /// What becomes of it.
+    /// The change that is planned for it.
     pub status: Status,
-    /// How often each word was replaced.
+    /// Number of replacements of each word.
     pub replacements: BTreeMap<String, u64>,
-    /// Kernel launches that were converted.
+    /// Number of kernel launches that were converted.
     pub launches: u64,
-    /// Whether the header of the HIP runtime was added.
+    /// `true` if the header of the HIP runtime was added.
     pub header: bool,
-    /// Replaced words that HIP does not support, by the tables.
+    /// Replaced words that HIP does not support, according to the tables.
     pub unsupported: Vec<String>,
-    /// Names of CUDA that are left, with lines of the source; empty unless they were looked for.
+    /// Remaining names of CUDA, with lines of the source; empty unless they were searched for.
     pub unmapped: Vec<Unmapped>,
-    /// Launches that were left, with the reason.
+    /// Launches that were not converted, with the reason.
     pub left: Vec<Trouble>,
 }
 
-/// What becomes of a source.
+/// The planned change of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -158,24 +158,24 @@ pub enum Status {
     New,
     /// The file itself, or its earlier result, changes.
     Changed,
-    /// Its result is there already.
+    /// Its result exists already.
     Current,
-    /// It has nothing to convert and is used as it is.
+    /// It has nothing to convert and is used unchanged.
     Untouched,
-    /// It is a result of hipify itself.
+    /// It is itself a result of hipify.
     Generated,
-    /// It is a link to another source, which is converted.
+    /// It is a link to another source that is converted.
     Linked,
 }
 
 impl Status {
-    /// Whether something is to be written.
+    /// `true` if a file will be written.
     pub fn is_change(self) -> bool {
         matches!(self, Self::New | Self::Changed)
     }
 }
 
-/// A file to write: its place in the tree with all links followed.
+/// A file to write: its path in the tree with all links resolved.
 #[derive(Debug)]
 pub(crate) struct Write {
     pub(crate) path: PathBuf,
@@ -185,12 +185,12 @@ pub(crate) struct Write {
 }
 
 impl Plan {
-    /// Whether anything would be written.
+    /// `true` if nothing would be written.
     pub fn is_empty(&self) -> bool {
         self.writes.is_empty()
     }
 
-    /// What would be different, file by file, as a unified diff between source and result.
+    /// Prints the changes, file by file, as a unified diff between source and result.
     pub fn diff(&self, print: &mut dyn FnMut(&str) -> Result<(), crate::Error>) -> Result<(), crate::Error> {
         for write in &self.writes {
             let file = &self.files[write.file];

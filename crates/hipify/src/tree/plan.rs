@@ -1,4 +1,4 @@
-//! Input: a request. Output: the plan: every file, what becomes of it, and the bytes to write.
+//! Input: a request. Output: the plan: every file with its planned change, and the bytes to write.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,11 +13,11 @@ use super::{Counts, Plan, Request, Status, Write, journal, select};
 use crate::transform::path;
 use crate::{Defects, Error, Setting, Tables};
 
-/// Reads and converts everything; writes nothing.
+/// Reads and converts everything without writing.
 ///
 /// # Errors
-/// A tree that a run which was killed has left half converted ([`super::recover`]), everything that
-/// has no result, and what the disk says.
+/// A tree that a killed run has left half converted ([`super::recover`]); every source that has no
+/// result; the errors of reading.
 pub fn plan(request: &Request, tables: &Tables, reporter: &dyn Reporter) -> Result<Plan, Error> {
     let root = root(&request.tree)?;
     journal::check(&root)?;
@@ -65,7 +65,7 @@ pub fn plan(request: &Request, tables: &Tables, reporter: &dyn Reporter) -> Resu
     assemble(&converter, converted)
 }
 
-/// All results by path, or everything that is wrong.
+/// All results sorted by path, or all errors.
 fn sorted(results: Vec<Result<Converted, Failed>>) -> Result<Vec<Converted>, Error> {
     let (mut converted, mut places, mut others) = (Vec::new(), Vec::new(), Vec::new());
     for result in results {
@@ -78,7 +78,7 @@ fn sorted(results: Vec<Result<Converted, Failed>>) -> Result<Vec<Converted>, Err
     if let Some(at) = others.iter().position(|error| matches!(error, Error::Interrupted(_))) {
         return Err(others.swap_remove(at));
     }
-    // In an order that does not depend on threads.
+    // The order must not depend on threads.
     others.sort_by_cached_key(ToString::to_string);
     if let Some(error) = others.into_iter().next() {
         return Err(error);
@@ -91,7 +91,7 @@ fn sorted(results: Vec<Result<Converted, Failed>>) -> Result<Vec<Converted>, Err
     Ok(converted)
 }
 
-/// Files that PyTorch edits and does not convert in place.
+/// Files that PyTorch edits but does not convert in place.
 fn edits(converter: &Converter<'_>) -> Vec<Result<Converted, Failed>> {
     let files = converter.request.edits.iter().flat_map(|edits| &edits.files);
     let files: std::collections::BTreeSet<&String> = files.filter(|file| converter.root.join(file).is_file()).collect();
@@ -110,7 +110,7 @@ fn edits(converter: &Converter<'_>) -> Vec<Result<Converted, Failed>> {
     files.into_iter().map(edit).collect()
 }
 
-/// The second name of a result.
+/// Adds the copy of a result under its second name.
 fn copies(converter: &Converter<'_>, converted: &mut Vec<Converted>) -> Result<(), Error> {
     let Some(copy) = &converter.request.copy else { return Ok(()) };
     let made = converted.iter().find(|result| result.file.output.as_ref() == Some(&copy.from));
@@ -133,7 +133,7 @@ fn copies(converter: &Converter<'_>, converted: &mut Vec<Converted>) -> Result<(
     Ok(())
 }
 
-/// Works out where the results go, and refuses what would depend on the order.
+/// Determines the paths of the results, and refuses results that would depend on the order.
 fn assemble(converter: &Converter<'_>, converted: Vec<Converted>) -> Result<Plan, Error> {
     let mut targets = Targets { root: &converter.root, folders: BTreeMap::new() };
     let mut counts = Counts::default();
@@ -152,10 +152,10 @@ fn assemble(converter: &Converter<'_>, converted: Vec<Converted>) -> Result<Plan
                 return Err(Error::Overwrites { source_path: result.file.source, output });
             }
             match taken.get(&path).copied() {
-                // Another name of a source, or an edit of a file that is converted as well.
+                // Another name of a source, or an edit of a file that is also converted.
                 Some(other) if writes[other].bytes == bytes || output == result.file.source => {
                     result.file.status = Status::Linked;
-                    // The one that goes by the file's own name is the file's.
+                    // The result under the file's own name takes precedence.
                     if path.to_str() == Some(&output)
                         && writes[other].bytes != bytes
                         && files_differ(&files, &writes[other], &output)
@@ -199,20 +199,20 @@ fn assemble(converter: &Converter<'_>, converted: Vec<Converted>) -> Result<Plan
     })
 }
 
-/// Whether the write belongs to a file of another name.
+/// `true` if the write belongs to a file with another name.
 fn files_differ(files: &[super::File], write: &Write, name: &str) -> bool {
     files[write.file].source != name
 }
 
-/// Where files of the tree really are.
+/// Resolves the paths of files in the tree.
 struct Targets<'a> {
     root: &'a Path,
     folders: BTreeMap<String, PathBuf>,
 }
 
 impl Targets<'_> {
-    /// The path of a file relative to the root with all links followed; an error when it is outside
-    /// or no file.
+    /// The path of a file relative to the root with all links resolved; an error if it is outside
+    /// the root or not a file.
     fn of(&mut self, path: &str) -> Result<PathBuf, Error> {
         let (folder, name) = path::split(path);
         if !self.folders.contains_key(folder) {
@@ -233,7 +233,8 @@ impl Targets<'_> {
         end.strip_prefix(self.root).map(Path::to_owned).map_err(|_| Error::Outside(path.to_owned()))
     }
 
-    /// The folder with all links followed; what does not exist yet is below what does.
+    /// The folder with all links resolved. The missing part of the path is appended to the existing
+    /// one.
     fn folder(&self, folder: &str) -> Option<PathBuf> {
         let mut missing = Vec::new();
         let mut place = self.root.join(path::normal(folder));

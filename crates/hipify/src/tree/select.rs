@@ -13,28 +13,28 @@ use crate::{Error, Setting};
 
 /// Endings of sources.
 const SOURCES: [&str; 8] = [".cu", ".cuh", ".c", ".cc", ".cpp", ".h", ".in", ".hpp"];
-/// Endings of what include folders have.
+/// Endings of the headers in include folders.
 const HEADERS: [&str; 3] = [".cuh", ".h", ".hpp"];
-/// Folders of the root that are left out.
+/// Folders of the root that are skipped.
 const LEFT_OUT: [&str; 3] = [".git", "build", "third_party"];
-/// The only one below them that is looked into.
+/// The only folder below them that is searched.
 const LOOKED_INTO: &str = "third_party/nvfuser";
 
-/// Which files of a tree are converted. Paths and patterns are relative to the tree; `*` in a
-/// pattern also matches slashes, as in Python's `fnmatch`.
+/// Selects the files of a tree that are converted. Paths and patterns are relative to the tree; `*`
+/// in a pattern also matches slashes, as in Python's `fnmatch`.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
-    /// Patterns of files.
+    /// Patterns of files to convert.
     pub includes: Vec<String>,
-    /// Patterns of files that are left out.
+    /// Patterns of files that are skipped.
     pub ignores: Vec<String>,
-    /// Files that are converted whatever they are called.
+    /// Files that are converted regardless of their names.
     pub extra_files: Vec<String>,
-    /// Folders that includes are looked for in; their headers are converted too.
+    /// Folders in which includes are searched for; their headers are converted too.
     pub header_folders: Vec<String>,
     /// Convert only `extra_files` and what they include.
     pub extra_files_only: bool,
-    /// Leave out what would be converted in place (version 1).
+    /// Skip files that would be converted in place (version 1).
     pub out_of_place_only: bool,
 }
 
@@ -82,8 +82,8 @@ pub(super) fn select(
     Ok(files)
 }
 
-/// All regular files below a folder, in the order of their names, without what no pattern can match
-/// and what is left out at the root.
+/// All regular files below a folder, in the order of their names, except those that no pattern can
+/// match and those in the skipped folders of the root.
 fn walk(
     root: &Path,
     below: &str,
@@ -109,8 +109,8 @@ fn walk_all(
     entries(root, WalkDir::new(root.join(below)).into_iter(), reporter, found)
 }
 
-/// Hands the path of every file to `found`, which says whether its name is that of a source; those
-/// have to be regular files.
+/// Passes the path of every file to `found`, which returns `true` for the name of a source. Sources
+/// must be regular files.
 fn entries(
     root: &Path,
     entries: impl Iterator<Item = walkdir::Result<DirEntry>>,
@@ -131,8 +131,8 @@ fn entries(
             }
             continue;
         };
-        // A link to a folder is not followed, as in the original; what other links lead to is
-        // looked at when it is read.
+        // A link to a folder is not followed, as in the original. The target of any other link is
+        // checked when it is read.
         if entry.file_type().is_symlink() && entry.path().is_dir() {
             continue;
         }
@@ -141,11 +141,11 @@ fn entries(
     Ok(())
 }
 
-/// Patterns of which one has to match.
+/// A list of patterns; a path matches if one of them does.
 #[derive(Debug)]
 struct Patterns {
     regex: Option<Regex>,
-    /// What stands before the first special character of each.
+    /// The text before the first special character of each pattern.
     beginnings: Vec<String>,
 }
 
@@ -169,7 +169,7 @@ impl Patterns {
         self.regex.as_ref().is_some_and(|regex| regex.is_match(path.as_bytes()))
     }
 
-    /// Whether a path below the folder could match.
+    /// `true` if a path below the folder could match.
     fn may_match_below(&self, folder: &str) -> bool {
         let folder = if folder.is_empty() { String::new() } else { format!("{folder}/") };
         self.beginnings.iter().any(|beginning| beginning.starts_with(&folder) || folder.starts_with(beginning.as_str()))
@@ -187,8 +187,8 @@ fn translate(pattern: &str) -> String {
             '*' => regex.push_str(".*"),
             '?' => regex.push_str("(?u:.)"),
             '[' => {
-                // A bracket right at the beginning of a set belongs to it; a set that does not
-                // close is none.
+                // A bracket at the very beginning of a set belongs to the set. A bracket that is
+                // not closed does not begin a set.
                 let first = at + usize::from(characters.get(at) == Some(&'!'));
                 let rest = characters.get(first + 1..).unwrap_or_default();
                 let Some(length) = rest.iter().position(|character| *character == ']') else {

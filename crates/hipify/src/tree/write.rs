@@ -1,7 +1,6 @@
-//! Input: a plan. Output: the converted tree, in place or as a copy. All results are complete,
-//! beside where they belong, before the first is moved into place; until the last is, everything
-
-//! can be taken back.
+//! Input: a plan. Output: the converted tree, in place or as a copy. All results are complete and
+//! beside their destinations before the first one is moved; until the last one is moved, everything
+//! can be undone.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -15,21 +14,21 @@ use super::journal::{Journal, Stamp, step};
 use super::{Plan, Write};
 use crate::Error;
 
-/// Where the converted tree goes.
+/// The destination of the converted tree.
 #[derive(Debug, Clone)]
 pub enum Place {
-    /// Into the tree itself.
+    /// The tree itself.
     InPlace,
-    /// Into a new folder, with everything else of the tree.
+    /// A new folder, which also gets all other files of the tree.
     Folder(PathBuf),
 }
 
-/// What was written.
+/// The numbers of a finished conversion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct Done {
-    /// Files.
+    /// Number of files that were written.
     pub files: u64,
-    /// Bytes.
+    /// Number of bytes that were written.
     pub bytes: u64,
 }
 
@@ -37,8 +36,8 @@ impl Plan {
     /// Writes the results.
     ///
     /// # Errors
-    /// Whatever the disk says, an interruption, another run in the same place. Then everything is
-    /// as it was before.
+    /// An error of the disk, an interruption, another run with the same destination. In each case
+    /// the tree is unchanged.
     pub fn execute(&self, place: &Place, reporter: &dyn Reporter) -> Result<Done, Error> {
         match place {
             Place::InPlace if self.writes.is_empty() => {}
@@ -55,14 +54,14 @@ impl Plan {
         match staged.and_then(|stamps| journal.put(stamps)) {
             Ok(()) => journal.forget(),
             Err(error) => {
-                // When that fails as well, the journal stays, and the next run takes it back.
+                // If that fails too, the journal stays, and the next run undoes the changes.
                 let _ = journal.take_back();
                 Err(error)
             }
         }
     }
 
-    /// Writes all results beside their places.
+    /// Writes all results beside their destinations.
     fn stage(&self, journal: &Journal, reporter: &dyn Reporter) -> Result<Vec<Stamp>, Error> {
         for folder in journal.folders() {
             step();
@@ -83,7 +82,8 @@ impl Plan {
         Ok(stamps)
     }
 
-    /// The whole tree with the results in it, complete before it gets its name.
+    /// Writes a copy of the whole tree with the results in it. It gets its name when it is
+    /// complete.
     fn copy(&self, folder: &Path, reporter: &dyn Reporter) -> Result<(), Error> {
         let folder = std::path::absolute(folder)?;
         let parent = folder.parent().unwrap_or(Path::new("/"));
@@ -116,15 +116,16 @@ impl Plan {
     }
 }
 
-/// Writes a new file, with the mode and owner of what it replaces.
+/// Writes a new file with the mode and owner of the file that it replaces.
 fn create(path: &Path, bytes: &[u8], replaced: Option<&std::fs::Metadata>) -> Result<Stamp, Error> {
-    // The umask takes from the mode what it takes from every new file.
+    // The file has the mode of every new file, reduced by the umask.
     let mut file = fs_err::OpenOptions::new().write(true).create_new(true).open(path)?;
     file.write_all(bytes)?;
     let own = file.metadata()?;
     if let Some(replaced) = replaced {
         if own.owner() != replaced.owner() {
-            // Only an administrator may; then it matters that files do not change hands.
+            // Only an administrator may do this. For one it matters, because the files of other
+            // users must keep their owner.
             let _ = rocwheel_system::set_owner(&file, replaced.owner());
         }
         if own.mode() != replaced.mode() {
@@ -134,15 +135,15 @@ fn create(path: &Path, bytes: &[u8], replaced: Option<&std::fs::Metadata>) -> Re
     Ok(Stamp::of(&own))
 }
 
-/// The folder in which a copy is made, beside where it goes, with a name that the next run knows
-/// again.
+/// The folder in which a copy is made, beside its destination. Its name allows the next run to find
+/// it.
 struct Staging {
     path: PathBuf,
     _lock: Lock,
 }
 
 impl Staging {
-    /// Takes the folder, and away what a run that was killed has left in it.
+    /// Locks the folder, and removes the files that a killed run has left in it.
     fn open(folder: &Path) -> Result<Self, Error> {
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
         let path = folder.with_file_name(format!(".{name}.rocwheel-hipify"));
@@ -155,7 +156,7 @@ impl Staging {
             let Some(lock) = Lock::try_exclusive(lock)? else {
                 return Err(Error::Locked(folder.display().to_string()));
             };
-            // Whoever had it may have removed it between the two.
+            // The previous holder may have removed it between opening and locking.
             if rocwheel_system::is_same_file(&lock, &path.join("lock")) {
                 let staging = Self { path, _lock: lock };
                 if fs_err::symlink_metadata(staging.tree()).is_ok() {
@@ -173,7 +174,7 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // What cannot be removed now, the next run removes.
+        // Files that cannot be removed now are removed by the next run.
         let _ = fs_err::remove_dir_all(&self.path);
     }
 }

@@ -105,11 +105,14 @@ pub fn project_json(project: &IndexedProject) -> String {
     let files = project.listed();
     let mut versions: Vec<&str> = files.iter().map(|file| file.version.as_str()).collect();
     versions.dedup();
+    let status = match project.status {
+        ProjectStatus::Active => None,
+        status => Some(Status { status, reason: project.status_reason.as_deref() }),
+    };
     line(&ProjectPage {
         meta: META,
         name: &project.name,
-        project_status: (project.status != ProjectStatus::Active)
-            .then(|| Status { status: project.status, reason: project.status_reason.as_deref() }),
+        project_status: status,
         versions,
         files: files.into_iter().map(File::from).collect(),
     })

@@ -15,11 +15,12 @@ use tempfile::TempDir;
 use url::Url;
 
 use fixtures::{pure, source, tagged};
-use rocwheel_index::requirement::{Platform, Target};
+use rocwheel_index::requirement::InstallTarget;
+use rocwheel_wheel::Platform;
 use server::{Page, Server};
 
-fn target() -> Target {
-    Target { python: "3.12".parse().unwrap(), platform: Platform::Linux { glibc: Some((2, 28)) } }
+fn target() -> InstallTarget {
+    InstallTarget { python: "3.12".parse().unwrap(), platform: Platform::Linux, glibc: Some((2, 28)) }
 }
 
 fn names(gathered: &Gathered) -> Vec<String> {

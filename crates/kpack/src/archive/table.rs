@@ -1,11 +1,11 @@
-//! Input: the bytes of an archive's table of contents. Output: its fields, checked for their types
-//! and for what is missing or there twice.
+//! Input: the bytes of an archive's table of contents. Output: its fields, after checks of their
+//! types and for missing or repeated ones.
 
 use super::{MAX_BLOBS, Scheme, malformed};
 use crate::error::Error;
 use crate::messagepack::Reader;
 
-/// A table of contents as it was written.
+/// A table of contents as in the file.
 pub(super) struct Table {
     pub(super) group: String,
     pub(super) family: String,
@@ -15,7 +15,7 @@ pub(super) struct Table {
     pub(super) blobs: Blobs,
 }
 
-/// One code object.
+/// An entry of the table: one code object.
 pub(super) struct Kernel {
     pub(super) name: String,
     pub(super) index: Option<u32>,
@@ -24,7 +24,7 @@ pub(super) struct Kernel {
     pub(super) original_size: u64,
 }
 
-/// Where the code objects are.
+/// The positions of the code objects.
 pub(super) enum Blobs {
     /// Offset in the file and size of each, in bytes.
     Listed(Vec<(u64, u64)>),
@@ -32,7 +32,7 @@ pub(super) enum Blobs {
     Frames { offset: u64, size: u64 },
 }
 
-/// The fields as they come; which of them must be there depends on the scheme.
+/// The fields in the file; the scheme determines which of them are required.
 #[derive(Default)]
 struct Fields {
     format_version: Option<u64>,
@@ -147,10 +147,10 @@ fn kernels(reader: &mut Reader<'_>) -> Result<Vec<Kernel>, String> {
     Ok(found)
 }
 
-/// The name and index of `lib/librocblas.so.4#0`. Archives made on Windows may have `\` in names. A
-/// text without an index, as rocm-kpack's `pack_tree` writes it, is a name.
+/// Splits `lib/librocblas.so.4#0` into name and index. Archives made on Windows may have `\` in
+/// names. A text without an index, which rocm-kpack's `pack_tree` writes, is a name.
 pub(super) fn split(key: &str) -> (String, Option<u32>) {
-    // The loader compares texts, so `#00` is not `#0`.
+    // The loader compares texts, so `#00` differs from `#0`.
     let number = |digits: &str| digits.parse().ok().filter(|number: &u32| number.to_string() == digits);
     let parts = key.rsplit_once('#').and_then(|(name, digits)| Some((name, number(digits)?)));
     let (name, index) = match parts.filter(|(name, _)| !name.is_empty()) {
@@ -160,7 +160,7 @@ pub(super) fn split(key: &str) -> (String, Option<u32>) {
     (name.replace('\\', "/"), index)
 }
 
-/// A code object's number and its size in bytes.
+/// Reads a code object's number and its size in bytes.
 fn kernel(reader: &mut Reader<'_>) -> Result<(u64, u64), String> {
     let (mut ordinal, mut size, mut kind) = (None, None, None);
     for _ in 0..reader.map("a code object's entry")? {

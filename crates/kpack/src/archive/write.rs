@@ -1,5 +1,5 @@
-//! Input: code objects, one at a time. Output: a `.kpack` archive. Nothing but the table of
-//! contents is kept in memory.
+//! Input: code objects, one at a time. Output: a `.kpack` archive. Only the table of contents is
+//! kept in memory.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,20 +11,20 @@ use zstd::bulk::Compressor;
 use super::{HEADER_SIZE, MAGIC, MAX_BLOBS, MAX_BLOBS_SIZE, Scheme, VERSION, describe, key, table};
 use crate::error::Error;
 
-/// A code object as an archive stores it.
+/// A code object in the form in which an archive stores it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blob {
-    /// Bytes of the code object.
+    /// Size of the code object in bytes.
     pub original_size: u64,
-    /// What is written: the code object, or its zstd frame.
+    /// The stored bytes: the code object, or its zstd frame.
     pub bytes: Vec<u8>,
 }
 
 impl Blob {
-    /// Compresses a code object as `scheme` wants it; `level` is zstd's (the existing tools' is 3).
+    /// Compresses a code object according to `scheme`; `level` is zstd's (existing tools use 3).
     ///
     /// # Errors
-    /// [`Error::WriteArchive`] when zstd has not enough memory.
+    /// [`Error::WriteArchive`] if zstd has not enough memory.
     pub fn pack(code_object: &[u8], scheme: Scheme, level: i32) -> Result<Self, Error> {
         let bytes = match scheme {
             Scheme::None => code_object.to_vec(),
@@ -35,13 +35,13 @@ impl Blob {
 }
 
 thread_local! {
-    /// A compressor with its level and a buffer for its result, whose pages need not be made anew
-    /// for each code object. The result does not depend on what was compressed before.
+    /// A compressor with its level, and a buffer for its result that is reused, because fresh pages
+    /// for each code object cost time. The result does not depend on earlier code objects.
     static COMPRESSOR: RefCell<Option<(i32, Compressor<'static>, Vec<u8>)>> = const { RefCell::new(None) };
 }
 
-/// Its frames end with a checksum of 4 bytes, which zstd compares by itself when it unpacks them,
-/// in the loader too.
+/// Creates a compressor. Its frames end with a checksum of 4 bytes, which zstd itself compares when
+/// it decompresses them, in the loader too.
 fn compressor(level: i32) -> io::Result<Compressor<'static>> {
     let mut compressor = Compressor::new(level)?;
     compressor.include_checksum(true)?;
@@ -69,7 +69,7 @@ fn compress(bytes: &[u8], level: i32) -> io::Result<Vec<u8>> {
 type OfTargets = BTreeMap<String, (u64, u64)>;
 
 /// Writes an archive. The same calls give the same bytes; the table of contents is sorted, the code
-/// objects lie in the order in which they were added.
+/// objects are in the order in which they were added.
 #[derive(Debug)]
 pub struct ArchiveWriter<W: Write + Seek> {
     out: W,
@@ -79,14 +79,14 @@ pub struct ArchiveWriter<W: Write + Seek> {
     written_targets: Vec<String>,
     scheme: Scheme,
     kernels: BTreeMap<(String, Option<u32>), OfTargets>,
-    /// Offset and size of each code object.
+    /// Offset and size of each code object, in bytes.
     blobs: Vec<(u64, u64)>,
     position: u64,
 }
 
 impl<W: Write + Seek> ArchiveWriter<W> {
     /// Starts an archive at the beginning of `out`. The loader opens it for exactly the `targets`;
-    /// they are written in the order given, and each must get a code object before
+    /// they are written in the given order, and each must get a code object before
     /// [`ArchiveWriter::finish`].
     pub fn new(out: W, group: &str, family: &str, targets: &[String], scheme: Scheme) -> Result<Self, Error> {
         let set: BTreeSet<String> = targets.iter().cloned().collect();
@@ -99,14 +99,14 @@ impl<W: Write + Seek> ArchiveWriter<W> {
             Self { out, group, family, targets: set, written_targets, scheme, kernels, blobs, position: 0 };
         writer.put(&[0; HEADER_SIZE as usize])?;
         if scheme == Scheme::ZstdPerKernel {
-            // The number of frames, known at the end.
+            // The number of frames, which is known at the end.
             writer.put(&[0; 4])?;
         }
         Ok(writer)
     }
 
-    /// Adds a code object. `name` is what the binary's marker says, `index` what its wrapper says;
-    /// `None` is for what was read without an index.
+    /// Adds a code object. `name` comes from the binary's marker, `index` from its wrapper; it is
+    /// `None` for code that was read without an index.
     pub fn add(&mut self, name: &str, index: impl Into<Option<u32>>, target: &str, blob: &Blob) -> Result<(), Error> {
         let index = index.into();
         if name.is_empty() || table::split(&key(name, index)) != (name.to_owned(), index) {
@@ -142,7 +142,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         Ok(())
     }
 
-    /// Bytes written so far.
+    /// Returns the number of bytes written so far.
     pub fn size(&self) -> u64 {
         self.position
     }
@@ -150,7 +150,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
     /// Writes the table of contents and the header.
     ///
     /// # Errors
-    /// [`Error::NoArchive`] when a target has no code object: the loader would open the archive for
+    /// [`Error::NoArchive`] if a target has no code object: the loader would open the archive for
     /// it and fail.
     pub fn finish(mut self) -> Result<W, Error> {
         let used: BTreeSet<&String> = self.kernels.values().flat_map(BTreeMap::keys).collect();
@@ -183,7 +183,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         self.out.flush()
     }
 
-    /// The table in the order of keys that the existing tools write (spec 2).
+    /// Returns the table with its keys in the order of existing tools (spec 2).
     fn table(&self) -> io::Result<Vec<u8>> {
         let mut out = Vec::new();
         let fields = match self.scheme {

@@ -14,7 +14,7 @@ const CHUNK: usize = 128 * 1024;
 
 pub(super) struct Header {
     pub(super) compression: Compression,
-    /// Bytes of header and payload.
+    /// Size of header and payload in bytes.
     pub(super) total: u64,
 }
 
@@ -27,7 +27,7 @@ impl Header {
             1 => Method::Zstd,
             value => return Err(Error::Unsupported { offset: bundle, field: "method", value }),
         };
-        // Where the size of the decompressed bundle stands, and how wide it is. The checksum ends
+        // Position and width of the size of the decompressed bundle. The checksum is at the end of
         // the header.
         let (at, width) = match version {
             1 => (8, 4),
@@ -49,7 +49,7 @@ impl Header {
     }
 }
 
-/// Bytes of the header, by its version.
+/// Returns the size of the header in bytes for a version.
 fn header_size(version: u16) -> u64 {
     match version {
         1 => 20,
@@ -58,7 +58,7 @@ fn header_size(version: u16) -> u64 {
     }
 }
 
-/// The decompressed content of the bundle of `length` bytes at `bundle`.
+/// Returns the decompressed content of the bundle of `length` bytes at `bundle`, as a stream.
 pub(super) fn payload<'a>(
     window: &'a Window<'a>,
     bundle: u64,
@@ -72,14 +72,14 @@ pub(super) fn payload<'a>(
         Method::Zlib => Box::new(flate2::bufread::ZlibDecoder::new(span)),
         Method::Zstd => {
             let decoder = zstd::stream::read::Decoder::with_buffer(span);
-            // What follows the frame is padding.
+            // The bytes behind the frame are padding.
             Box::new(decoder.map_err(|source| Error::Read { offset: bundle, source })?.single_frame())
         }
     })
 }
 
-/// Version 1 does not say how long it is, only how long its content is: the payload is decompressed
-/// to see where it ends.
+/// Returns the size of the payload of version 1. The header only has the size of the decompressed
+/// content, so the payload is decompressed to find its end.
 fn payload_length(window: &Window<'_>, bundle: u64, header: u64, compression: Compression) -> Result<u64, Error> {
     let mut stream = match compression.method {
         Method::Zlib => Stream::Zlib(Decompress::new(true)),

@@ -9,32 +9,34 @@ use positioned_io::ReadAt;
 use super::{Bundle, Compression, Entry, Span, Window, compressed, in_order, malformed, same_bytes};
 use crate::error::Error;
 
-/// Bytes that are taken on the word of a table before any of them was read.
+/// Bytes that are allocated because of a size in a table, before any of them was read.
 const CHUNK: usize = 1 << 20;
 
-/// What a bundle may ask for.
+/// Upper limits for reading a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes that a compressed bundle may decompress to. More takes time, not memory.
+    /// Largest decompressed size of a compressed bundle, in bytes. A higher limit allows more time,
+    /// not more memory.
     pub uncompressed: u64,
-    /// Bytes of one code object, which is in memory as a whole.
+    /// Largest size of a code object in bytes; each is in memory as a whole.
     pub code_object: u64,
-    /// Whether the content of a compressed bundle has to fit its checksum.
+    /// `Compare` checks the content of a compressed bundle against its checksum.
     pub checksum: Checksum,
 }
 
-/// What is done with the checksum of a compressed bundle, an MD5: it takes longer than
-/// decompressing does.
+/// Treatment of the checksum of a compressed bundle, an MD5, which takes longer to compute than the
+/// decompression.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Checksum {
-    /// Compared.
+    /// It is compared.
     #[default]
     Compare,
-    /// Left alone, for a bundle that was or will be compared in another pass.
+    /// It is ignored, for a bundle that is compared in another pass.
     Skip,
 }
 
-/// 16 GiB and 2 GiB, checksums compared. The largest seen in real libraries are 60 MB and 12 MB.
+/// 16 GiB and 2 GiB, checksums compared. The largest sizes in real libraries so far are 60 MB and
+/// 12 MB.
 impl Default for Limits {
     fn default() -> Self {
         Self { uncompressed: 16 << 30, code_object: 2 << 30, checksum: Checksum::Compare }
@@ -42,16 +44,16 @@ impl Default for Limits {
 }
 
 impl Bundle {
-    /// Calls `each` for every entry that has bytes, in order of their offset, with the bytes. One
-    /// entry is in memory at a time, a compressed bundle is decompressed as a stream. The host's
-    /// entry has bytes in few bundles; it has no [`Entry::target`]. Entries that share their bytes
-    /// get a call each.
+    /// Calls `each` for every entry that has bytes, in the order of their offsets, with the bytes.
+    /// One entry is in memory at a time; a compressed bundle is decompressed as a stream. The
+    /// host's entry has bytes in few bundles; it has no [`Entry::target`]. Entries that share their
+    /// bytes get one call each.
     ///
     /// `section` is the range of `reader` that the bundle was read from.
     ///
     /// # Errors
-    /// Those of `each`, and those of the bundle. That a compressed bundle is damaged is known when
-    /// all of it was read: after the last call of `each`.
+    /// Those of `each`, and those of the bundle. Damage of a compressed bundle is only detected
+    /// after all of it was read: after the last call of `each`.
     pub fn visit<E: From<Error>>(
         &self,
         reader: &dyn ReadAt,
@@ -61,7 +63,7 @@ impl Bundle {
         self.visit_within(reader, section, Limits::default(), each)
     }
 
-    /// As [`Bundle::visit`], with other limits than the default.
+    /// Like [`Bundle::visit`], with other limits than the default.
     pub fn visit_within<E: From<Error>>(
         &self,
         reader: &dyn ReadAt,
@@ -89,7 +91,7 @@ impl Bundle {
     }
 }
 
-/// A bundle's content.
+/// The content of a bundle.
 enum Source<'a> {
     Plain {
         window: &'a Window<'a>,
@@ -100,7 +102,7 @@ enum Source<'a> {
         header: Compression,
         bundle: u64,
         position: u64,
-        /// `None` when the checksum is skipped.
+        /// `None` if the checksum is skipped.
         digest: Option<Md5>,
     },
 }
@@ -165,7 +167,7 @@ impl<'a> Source<'a> {
         Ok(())
     }
 
-    /// Checks that a compressed bundle is what its header says.
+    /// Checks that a compressed bundle has the size and checksum in its header.
     fn finish(mut self) -> Result<(), Error> {
         if let Self::Compressed { header, position, .. } = &self {
             let rest = header.uncompressed.saturating_sub(*position);
@@ -183,7 +185,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// What a header says of its content: the first eight bytes of the MD5.
+/// Returns the checksum as in the header: the first eight bytes of the MD5.
 pub(super) fn checksum(digest: Md5) -> u64 {
     let mut first = [0; 8];
     first.copy_from_slice(&digest.finalize()[..8]);
@@ -194,8 +196,8 @@ pub(super) fn more_than_stated(bundle: u64, stated: u64) -> Error {
     malformed(bundle, format!("its content is longer than the {stated} bytes it claims"))
 }
 
-/// Reads exactly `size` bytes to the start of a buffer. It keeps the length that earlier entries
-/// gave it, so that it is not cleared for each, and grows only as bytes come.
+/// Reads exactly `size` bytes to the start of a buffer. The buffer never shrinks, so that it is not
+/// cleared for each entry, and it only grows as bytes arrive.
 fn fill(source: &mut impl Read, size: u64, buffer: &mut Vec<u8>) -> io::Result<()> {
     let size = usize::try_from(size).map_err(io::Error::other)?;
     let mut filled = 0;

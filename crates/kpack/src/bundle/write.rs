@@ -1,4 +1,4 @@
-//! Input: code objects and their ids. Output: an offload bundle as clang writes it.
+//! Input: code objects and their ids. Output: an offload bundle in clang's layout.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufWriter, Read, Write};
@@ -13,48 +13,49 @@ use crate::error::Error;
 
 const CHUNK: usize = 256 * 1024;
 
-/// One entry of a bundle to be written.
+/// An entry of a bundle to be written.
 #[derive(Clone, Copy)]
 pub struct Part<'a> {
     /// Kind, triple and target.
     pub id: &'a str,
-    /// Bytes of the code object; 0 for the host's entry.
+    /// Size of the code object in bytes; 0 for the host's entry.
     pub size: u64,
-    /// The code object from its first byte.
+    /// The bytes of the code object.
     pub content: &'a dyn ReadAt,
 }
 
-/// How a bundle is written.
+/// The form of a bundle in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// As it is, the code objects on multiples of [`ALIGNMENT`].
+    /// Uncompressed, with code objects on multiples of [`ALIGNMENT`].
     Plain,
-    /// With a `CCOB` header.
+    /// Compressed, with a `CCOB` header.
     Compressed {
         /// 1, 2 or 3: clang 18 and older read 1, clang 17 to 19 read 2, newer ones 3.
         version: u16,
-        /// What the payload is compressed with.
+        /// Compression of the payload.
         method: Method,
-        /// 0 to 9 for zlib, zstd's levels for zstd.
+        /// Level of the compression: 0 to 9 for zlib, zstd's levels for zstd.
         level: i32,
     },
 }
 
-/// Bytes of the plain bundle that [`write()`] makes of the parts; what it compresses.
+/// Returns the size in bytes of the plain bundle that [`write()`] makes of the parts, before
+/// compression.
 pub fn plain_size(parts: &[Part<'_>]) -> u64 {
     let (table, placed) = layout(parts);
     placed.last().map_or(table, |(_, end)| *end).max(table)
 }
 
-/// Writes a bundle with the parts in the order given (clang has the host's first) and returns its
-/// size in bytes. A plain bundle that clang made comes back byte by byte when its entries are
-/// written in their order.
+/// Writes a bundle with the parts in the given order (clang has the host's first) and returns its
+/// size in bytes. If the entries of a plain bundle of clang are written in their order, the result
+/// is identical byte for byte.
 ///
-/// Of the code objects some kilobytes are in memory at a time; of a compressed bundle the whole
-/// payload, as the header before it says how long it is.
+/// Some kilobytes of the code objects are in memory at a time; of a compressed bundle the whole
+/// payload is, because the header before it contains its size.
 ///
 /// # Errors
-/// [`Error::NoBundle`] for parts that no reader would take, the other variants when reading,
+/// [`Error::NoBundle`] for parts that readers would refuse, the other variants if reading,
 /// compressing or writing fails.
 pub fn write(parts: &[Part<'_>], form: Form, out: &mut dyn Write) -> Result<u64, Error> {
     check(parts)?;
@@ -90,7 +91,7 @@ fn check(parts: &[Part<'_>]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Bytes of the table, and for each part where it starts and ends.
+/// Returns the size of the table in bytes, and start and end of each part.
 fn layout(parts: &[Part<'_>]) -> (u64, Vec<(u64, u64)>) {
     let table = parts.iter().map(|part| 24 + part.id.len() as u64).sum::<u64>() + MAGIC.len() as u64 + 8;
     let mut position = table;
@@ -131,7 +132,7 @@ fn copy(part: &Part<'_>, out: &mut dyn Write) -> io::Result<()> {
     if copied == part.size { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
-/// The header before a payload; `sizes` are those of the plain bundle and of the payload.
+/// Returns the header before a payload; `sizes` are those of the plain bundle and of the payload.
 fn header(version: u16, method: Method, sizes: (u64, u64), checksum: u64) -> Result<Vec<u8>, Error> {
     let (plain, payload) = sizes;
     let mut bytes = COMPRESSED_MAGIC.to_vec();
@@ -161,7 +162,7 @@ fn header(version: u16, method: Method, sizes: (u64, u64), checksum: u64) -> Res
     Ok(bytes)
 }
 
-/// Takes a plain bundle, keeps its payload and its checksum.
+/// Receives a plain bundle, and keeps its compressed payload and its checksum.
 struct Compressor {
     encoder: Encoder,
     digest: Md5,
@@ -180,7 +181,7 @@ impl Compressor {
             }
             Method::Zstd => {
                 let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), level)?;
-                // Readers decompress into a buffer of the size that the frame states.
+                // Readers decompress into a buffer of the size in the frame.
                 encoder.set_pledged_src_size(Some(size))?;
                 encoder.include_contentsize(true)?;
                 Encoder::Zstd(encoder)

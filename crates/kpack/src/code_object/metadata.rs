@@ -1,33 +1,33 @@
-//! Input: the value of an `NT_AMDGPU_METADATA` note, MessagePack. Output: the kernels it lists.
+//! Input: the value of an `NT_AMDGPU_METADATA` note, MessagePack. Output: the kernels in it.
 
 use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, IgnoredAny, SeqAccess, Visitor};
 
-/// More kernels than any code object has: the note is hostile then. Each costs some 300 bytes.
+/// Largest number of kernels; a note with more is hostile. Each takes some 300 bytes of memory.
 const MOST_KERNELS: usize = 1 << 18;
 
-/// Arrays and maps inside each other. Real notes have five; the reader recurses, and its own limit
-/// overflows the stack.
+/// Largest depth of arrays and maps. Real notes have five levels; the reader recurses, and with its
+/// own limit the stack overflows.
 const DEEPEST: usize = 32;
 
-/// Where the kernels of a code object come from.
+/// The format of the metadata note of a code object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Metadata {
-    /// There is no metadata note.
+    /// The file has no metadata note.
     #[default]
     Absent,
     /// The MessagePack note of code object version 3 and later.
     MessagePack,
     /// The YAML note of code object version 2, which is not read.
     Yaml,
-    /// There is a note that cannot be understood, for this reason.
+    /// The note cannot be parsed, for this reason.
     Malformed(String),
 }
 
 impl Metadata {
-    /// Keeps what was read already: only the want of metadata needs a reason.
+    /// Records a reason, unless metadata was read already.
     pub(super) fn complain(&mut self, reason: impl Into<String>) {
         if *self == Metadata::Absent {
             *self = Metadata::Malformed(reason.into());
@@ -35,7 +35,7 @@ impl Metadata {
     }
 }
 
-/// One kernel. What the note does not mention is `None`.
+/// A kernel. Fields that the note does not have are `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Kernel {
     /// The (mangled) name.
@@ -44,19 +44,19 @@ pub struct Kernel {
     /// The symbol of its descriptor: the name with `.kd`.
     #[serde(rename = ".symbol")]
     pub symbol: String,
-    /// Vector registers each work item needs.
+    /// Vector registers that each work item needs.
     #[serde(rename = ".vgpr_count")]
     pub vgpr: Option<u64>,
-    /// Accumulation registers each work item needs.
+    /// Accumulation registers that each work item needs.
     #[serde(rename = ".agpr_count")]
     pub agpr: Option<u64>,
-    /// Scalar registers each wavefront needs.
+    /// Scalar registers that each wavefront needs.
     #[serde(rename = ".sgpr_count")]
     pub sgpr: Option<u64>,
-    /// Stores from vector registers to memory for want of registers.
+    /// Stores from vector registers to memory, because there are too few registers.
     #[serde(rename = ".vgpr_spill_count")]
     pub vgpr_spills: Option<u64>,
-    /// Stores from scalar registers for want of registers.
+    /// Stores from scalar registers, because there are too few registers.
     #[serde(rename = ".sgpr_spill_count")]
     pub sgpr_spills: Option<u64>,
     /// Memory that a work group shares (LDS), fixed part, in bytes.
@@ -68,7 +68,7 @@ pub struct Kernel {
     /// Work items in a wavefront: 32 or 64.
     #[serde(rename = ".wavefront_size")]
     pub wavefront: Option<u64>,
-    /// Most work items in a work group.
+    /// Largest number of work items in a work group.
     #[serde(rename = ".max_flat_workgroup_size")]
     pub max_workgroup: Option<u64>,
 }
@@ -110,7 +110,7 @@ impl<'de> Deserialize<'de> for Kernels {
     }
 }
 
-/// The kernels of a note, and whether it could be read.
+/// Returns the kernels of a note, and the format or the reason why it could not be parsed.
 pub(super) fn parse(note: &[u8]) -> (Metadata, Vec<Kernel>) {
     let mut deserializer = rmp_serde::Deserializer::from_read_ref(note);
     deserializer.set_max_depth(DEEPEST);

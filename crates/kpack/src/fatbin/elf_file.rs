@@ -9,9 +9,9 @@ use rocwheel_elf::{Elf, RelocatedValue, RelocationRecord, Section, Segment};
 use super::{Area, FatBinary, Format, RawWrapper, WRAPPER_POINTER, assemble, read_wrappers};
 use crate::error::Error;
 
-/// The section of device code.
+/// Name of the section of device code.
 pub(super) const CODE: &str = ".hip_fatbin";
-/// The section of wrappers.
+/// Name of the section of wrappers.
 pub(super) const WRAPPERS: &str = ".hipFatBinSegment";
 const X86_64: u16 = 62;
 const NOBITS: u32 = 8;
@@ -56,7 +56,7 @@ fn file_range(section: &Section, size: u64) -> Result<Range<u64>, Error> {
     }
 }
 
-/// Sets every pointer that a relocation supplies; the others are as in the file.
+/// Sets every pointer that a relocation supplies; the others keep their values in the file.
 fn resolve(reader: &dyn ReadAt, wrappers: &mut [RawWrapper]) -> Result<(), Error> {
     let places: HashMap<u64, usize> =
         wrappers.iter().enumerate().map(|(number, wrapper)| (wrapper.address + WRAPPER_POINTER, number)).collect();
@@ -83,7 +83,7 @@ fn resolve(reader: &dyn ReadAt, wrappers: &mut [RawWrapper]) -> Result<(), Error
     Ok(())
 }
 
-/// The file bytes from `address` to the end of the segment that maps it.
+/// Returns the file bytes from `address` to the end of the segment that maps it.
 fn mapped(segments: &[Segment], address: u64) -> Option<Range<u64>> {
     let mut loads = segments.iter().filter(|segment| segment.kind == LOAD);
     let load = loads.find(|load| address >= load.address && address - load.address < load.file_size)?;

@@ -1,5 +1,5 @@
-//! Input: a PE file. Output: its fat binary, and its edit. Section names are cut to eight
-//! characters there.
+//! Input: a PE file. Output: its fat binary, and its edit. Section names in PE files are cut to
+//! eight characters.
 
 use positioned_io::ReadAt;
 use rocwheel_elf::{External, Patch, Pe, PeSection};
@@ -24,14 +24,14 @@ pub(super) fn read(reader: &dyn ReadAt) -> Result<Option<FatBinary>, Error> {
     assemble(reader, Format::Pe, area, &wrappers, &|address| pe.mapped(address)).map(Some)
 }
 
-/// The bytes of a section, without the padding of the file.
+/// Returns the bytes of a section, without the padding of the file.
 fn content(section: &PeSection) -> std::ops::Range<u64> {
     let length = (section.file.end - section.file.start).min(section.virtual_size);
     section.file.start..section.file.start + length
 }
 
-/// The edit. `pointers`: addresses of words and where they shall point, in bytes from the section's
-/// start; base relocations already cover them.
+/// Returns the edit. `pointers`: addresses of words and their new targets, in bytes from the
+/// section's start; base relocations already cover these words.
 pub(super) fn replace(
     reader: &dyn ReadAt,
     content: (External, u64),

@@ -1,8 +1,8 @@
-//! Input: a [`FatBinary`], what its section shall hold and where its wrappers shall point. Output:
-//! an [`rocwheel_elf::Patch`].
+//! Input: a [`FatBinary`], the new content of its section and the new targets of its wrappers.
+//! Output: an [`rocwheel_elf::Patch`].
 //!
-//! This is the one edit behind taking code out (the section becomes a page with markers), keeping
-//! some of it (smaller bundles) and putting it back.
+//! This edit serves three purposes: to remove code (the section becomes a page with markers), to
+//! keep some of it (smaller bundles) and to put it back.
 
 use std::sync::Arc;
 
@@ -11,43 +11,43 @@ use positioned_io::ReadAt;
 use super::{FatBinary, Format, Magic, WRAPPER_POINTER, elf_file, pe_file};
 use crate::error::Error;
 
-/// Where the index is in a wrapper.
+/// Offset of the index in a wrapper, in bytes.
 const WRAPPER_INDEX: u64 = 16;
 
-/// What becomes of a fat binary's section and wrappers.
+/// The new content of a fat binary's section and wrappers.
 #[derive(Clone)]
 pub struct Replacement {
     /// The new content of the section.
     pub content: Arc<dyn ReadAt + Send + Sync>,
-    /// Bytes of the new content, at least one.
+    /// Size of the new content in bytes, at least one.
     pub size: u64,
-    /// What becomes of each wrapper, in the order of [`FatBinary::wrappers`].
+    /// The new value of each wrapper, in the order of [`FatBinary::wrappers`].
     pub wrappers: Vec<NewWrapper>,
 }
 
-/// What becomes of a wrapper.
+/// The new value of a wrapper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NewWrapper {
-    /// Its magic.
+    /// The first word: the code is in the file or in archives.
     pub magic: Magic,
-    /// Where it points, in bytes from the start of the new content.
+    /// The new target, in bytes from the start of the new content.
     pub pointer: u64,
-    /// Which code object of the name in the marker; 0 in fat files.
+    /// Index of the code object under the name in the marker; 0 in fat files.
     pub index: u64,
 }
 
 impl FatBinary {
-    /// Works out how the file changes: the section gets the new content and size, every wrapper its
-    /// new magic, pointer (where a relocation supplies it, that changes) and index. Pages that are
-    /// not needed any more leave the file; addresses of code and data stay. A content that is
-    /// larger than the section goes back into the hole that it left in memory, or into a new
-    /// segment.
+    /// Computes how the file changes: the section gets the new content and size, every wrapper its
+    /// new magic, pointer and index. If a relocation supplies the pointer, the relocation is
+    /// changed. Pages that are no longer needed are removed from the file; addresses of code and
+    /// data stay the same. A content that is larger than the section goes back into the hole that
+    /// it left in memory, or into a new segment.
     ///
     /// `reader` must be the file that `self` was read from.
     ///
     /// # Errors
-    /// [`Error::FatBinary`] when the replacement does not fit the file's wrappers; [`Error::Elf`]
-    /// when the file cannot be edited, for example because something else points into the section.
+    /// [`Error::FatBinary`] if the replacement does not match the file's wrappers; [`Error::Elf`]
+    /// if the file cannot be edited, for example because something else points into the section.
     pub fn replace(&self, reader: &dyn ReadAt, with: Replacement) -> Result<rocwheel_elf::Patch, Error> {
         let refuse = |reason: String| Err(Error::FatBinary { reason });
         if with.wrappers.len() != self.wrappers.len() {

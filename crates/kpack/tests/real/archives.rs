@@ -1,4 +1,4 @@
-//! Archives of more than 4 GiB, in files with holes.
+//! Archives of more than 4 GiB, in sparse files.
 
 #![allow(clippy::disallowed_types, reason = "a file without a name has none that errors could say")]
 
@@ -9,7 +9,7 @@ use rocwheel_kpack::{Archive, ArchiveWriter, Blob, Error, Scheme};
 
 const GIBIBYTE: usize = 1 << 30;
 
-/// A file in which zeros take no room.
+/// A sparse file: zeros take no space.
 struct Sparse {
     file: File,
     position: u64,
@@ -41,7 +41,7 @@ impl Seek for Sparse {
     }
 }
 
-/// A code object of 1 GiB that is zeros but for its last bytes.
+/// Creates a code object of 1 GiB that is zero except for its last bytes.
 fn blob(number: u8, bytes: &mut Vec<u8>) -> Blob {
     let mut code = std::mem::take(bytes);
     code.resize(GIBIBYTE, 0);
@@ -73,14 +73,15 @@ fn code_objects_behind_4_gib_are_found() {
     let fifth = archive.find("lib/x.so", 5, "gfx942").unwrap();
     assert!(fifth.offset > 4 << 30);
     assert_eq!(archive.read(&file, &fifth).unwrap()[GIBIBYTE - 9..], [0, 5, 5, 5, 5, 5, 5, 5, 5]);
-    // An offset that leaves the file is one too many, and so is a file that is cut.
+    // An offset outside the file is refused, and so is a truncated file.
     assert!(matches!(
         Archive::open(&file, size - (1 << 30)),
         Err(Error::Archive { .. } | Error::NotAnArchive { .. } | Error::ReadArchive { .. })
     ));
 }
 
-/// The loader keeps the compressed code objects of an archive in memory, and takes 4 GiB of them.
+/// The loader keeps the compressed code objects of an archive in memory, and accepts up to 4 GiB of
+/// them.
 #[test]
 fn more_than_the_loader_takes_is_refused() {
     let out = Sparse { file: tempfile::tempfile().unwrap(), position: 0, end: 0 };

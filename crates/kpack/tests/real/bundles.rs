@@ -1,4 +1,4 @@
-//! Code objects, as their bundles say.
+//! Code objects and the descriptions in their bundles.
 
 use positioned_io::ReadAt;
 use rocwheel_kpack::bundle::{self, Form, Part};
@@ -6,8 +6,9 @@ use rocwheel_kpack::{CodeObject, Error};
 
 use crate::{read, unpacked};
 
-/// Every code object comes out of its bundle, compressed ones fit their checksum, what the id says
-/// is what the code object's own flags say, and a plain bundle written again is the same bytes.
+/// Every code object can be read from its bundle, compressed ones match their checksum, the id
+/// agrees with the code object's own flags, and a plain bundle that is written again has the same
+/// bytes.
 #[test]
 fn every_code_object_of_a_real_library_is_what_its_bundle_says() {
     let (_folder, all) = unpacked();

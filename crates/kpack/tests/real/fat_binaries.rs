@@ -1,4 +1,4 @@
-//! Fat binaries: taken out and put back.
+//! Fat binaries whose code is removed and put back.
 
 use positioned_io::ReadAt;
 use rocwheel_kpack::marker::Marker;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crate::{read, unpacked};
 
-/// The file with its code taken out: a page of markers instead.
+/// Removes the code from a file and puts a page of markers in its place.
 fn split(path: &Path, fat: &FatBinary, to: &Path) -> rocwheel_elf::Patch {
     let (mut content, mut places) = (Vec::new(), Vec::new());
     for bundle in 0..fat.bundles.len() {
@@ -29,7 +29,7 @@ fn split(path: &Path, fat: &FatBinary, to: &Path) -> rocwheel_elf::Patch {
     write(path, |reader| fat.replace(reader, with).unwrap_or_else(|error| panic!("{}: {error}", path.display())), to)
 }
 
-/// The original's code put back into a file that was split.
+/// Puts the original's code back into a file that was split.
 fn fuse(path: &Path, original: &Path, before: &FatBinary, to: &Path) -> rocwheel_elf::Patch {
     let fat = read(path).unwrap();
     let wrappers = before.wrappers.iter().map(|wrapper| {
@@ -72,8 +72,8 @@ fn complaints(path: &Path) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// A sum of everything that is mapped outside of the section of device code and of the wrappers, by
-/// address.
+/// Returns checksums of everything that is mapped outside of the section of device code and of the
+/// wrappers, by address.
 fn host(path: &Path) -> BTreeMap<u64, u64> {
     let file = fs_err::File::open(path).unwrap();
     let elf = rocwheel_elf::Elf::read(file.file()).unwrap().unwrap();
@@ -92,7 +92,7 @@ fn host(path: &Path) -> BTreeMap<u64, u64> {
             at += length as u64;
         }
         section.name.hash(&mut hasher);
-        // A few small sections make room for a program header.
+        // A few small sections move to make space for a program header.
         let movable = [".note", ".gnu.hash", ".dynsym", ".dynstr", ".gnu.version", ".interp"];
         let key = if movable.iter().any(|name| section.name.starts_with(name)) { 0 } else { section.address };
         *sums.entry(key).or_insert(0u64) ^= hasher.finish();
@@ -100,8 +100,8 @@ fn host(path: &Path) -> BTreeMap<u64, u64> {
     sums
 }
 
-/// Loads a library with a stand-in for every library and symbol that this machine lacks. `None`: it
-/// does not load.
+/// Loads a library with a substitute for every library and symbol that this machine lacks. `None`:
+/// it does not load.
 fn load(gpu: &Gpu, original: &Path, path: &Path) -> Option<String> {
     let elf = rocwheel_elf::Elf::read(fs_err::File::open(original).unwrap().file()).unwrap().unwrap();
     let run = |program: &str, arguments: &[&str]| {
@@ -175,7 +175,7 @@ fn every_real_library_comes_apart_and_together_again() {
         }
         assert_eq!(host(&taken), host(path), "{name}");
         let code = fat.section.end - fat.section.start;
-        // Sections that made room for a header stay where they went.
+        // Sections that moved for a header keep their new positions.
         let elf = rocwheel_elf::Elf::read(fs_err::File::open(path).unwrap().file()).unwrap().unwrap();
         let tables = [".note.gnu.build-id", ".note.gnu.property", ".gnu.hash", ".dynsym", ".gnu.version"];
         let tables = elf.sections.iter().filter(|section| tables.contains(&section.name.as_str()));

@@ -1,7 +1,10 @@
 //! GPU code in real ROCm wheels, and archives larger than any of them.
 //!
-//! `ROCWHEEL_REAL_WHEELS=FOLDER cargo test -p kpack --features real --test real -- --nocapture`,
-//! where FOLDER holds .whl files. Needs python3, gcc and binutils.
+//! ```text
+//! ROCWHEEL_REAL_WHEELS=FOLDER cargo test -p rocwheel-kpack --features real --test real -- --nocapture
+//! ```
+//!
+//! FOLDER holds .whl files. Needs python3, gcc and binutils.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test file; --nocapture shows what was seen")]
 
@@ -26,7 +29,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The files of all wheels, unpacked, and the folder they are in.
+/// Unpacks all wheels and returns the folder and the files in it.
 fn unpacked() -> (tempfile::TempDir, Vec<PathBuf>) {
     let wheels = std::env::var_os("ROCWHEEL_REAL_WHEELS").expect("set ROCWHEEL_REAL_WHEELS to a folder of .whl files");
     let folder = tempfile::tempdir().unwrap();
@@ -44,7 +47,7 @@ fn unpacked() -> (tempfile::TempDir, Vec<PathBuf>) {
     (folder, all)
 }
 
-/// The GPU part of a file; `None` when it has none.
+/// Returns the GPU part of a file; `None` if it has none.
 fn read(path: &Path) -> Option<FatBinary> {
     let file = fs_err::File::open(path).unwrap();
     let size = file.metadata().unwrap().len();

@@ -1,5 +1,5 @@
-//! Input: a path, as the loader would open it. Output: the file of the environment or of the
-//! machine that lies there, and whether the loader takes it.
+//! Input: a path that the loader would open. Output: the file of the environment or of the machine
+//! at that path, and the loader's verdict on it.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use super::Loader;
 use super::machine::{NotTaken, Real};
 use crate::facts::{Object, Purpose};
 
-/// `DF_1_PIE`.
+/// Flag `DF_1_PIE`.
 const POSITION_INDEPENDENT_EXECUTABLE: u64 = 0x0800_0000;
-/// `PT_LOAD` and `PT_DYNAMIC`.
+/// Program header types `PT_LOAD` and `PT_DYNAMIC`.
 const LOAD: u32 = 1;
 const DYNAMIC: u32 = 2;
 
@@ -38,17 +38,17 @@ impl File<'_> {
     }
 }
 
-/// What the loader does with a file of the right name.
+/// The loader's reaction to a file with the right name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Taken,
-    /// It looks on.
+    /// It continues the search.
     Skipped,
-    /// It gives up.
+    /// It ends the search with this error.
     Refused(&'static str),
 }
 
-/// What the loader does with a file; `None` is one that is not ELF (`open_verify` and
+/// The loader's reaction to a file; `None` is a file that is not ELF (`open_verify` and
 /// `_dl_map_object_from_fd`).
 pub(super) fn judge(object: Option<&Object>) -> Verdict {
     let Some(object) = object else { return Verdict::Refused("it is not an ELF file") };
@@ -73,30 +73,30 @@ pub(super) fn judge(object: Option<&Object>) -> Verdict {
     Verdict::Taken
 }
 
-/// Where a path leads.
+/// The target of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Location {
-    /// Into the environment; the path is relative to its prefix.
+    /// A path in the environment, relative to its prefix.
     Site(String),
-    /// Elsewhere; the path is absolute and as it was written.
+    /// A path outside the environment, absolute and as written.
     Outside(String),
-    /// Nowhere: it is relative to the working directory, or leads through a folder that is not
-    /// there.
+    /// No target: the path is relative to the working directory, or goes through a folder that does
+    /// not exist.
     Nowhere,
 }
 
-/// What is at a path.
+/// The file at a path.
 pub(super) enum Opened<'a> {
     File(File<'a>),
-    /// The loader passes over it.
+    /// The loader skips it.
     Skipped(String),
-    /// The loader gives up.
+    /// The loader gives up. The values are the path and the reason.
     Refused(String, String),
     Absent,
 }
 
 impl<'a> Loader<'a> {
-    /// Follows a path as the kernel does; the environment has no links.
+    /// Resolves a path like the kernel. The environment has no links.
     pub(super) fn locate(&self, path: &str) -> Location {
         if !path.starts_with('/') {
             return Location::Nowhere;
@@ -137,13 +137,13 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Opens a file outside of the environment.
+    /// Opens a file outside the environment.
     pub(super) fn open_outside(&self, path: &str) -> Opened<'a> {
         from_machine(self.machine.open(path), path)
     }
 }
 
-/// What a look at the machine came to; `asked` is the path or name that was looked for.
+/// Converts a result of the machine; `asked` is the requested path or name.
 pub(super) fn from_machine<'a>(found: Result<Arc<Real>, NotTaken>, asked: &str) -> Opened<'a> {
     match found {
         Ok(real) => Opened::File(File::Real(real)),

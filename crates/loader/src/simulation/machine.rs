@@ -1,5 +1,5 @@
-//! Input: a [`System`]. Output: which libraries the machine has, and for a real one what they need
-//! themselves.
+//! Input: a [`HostSystem`]. Output: the libraries of the machine and, for a real machine, their
+//! needs.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -8,15 +8,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rocwheel_wheel::manylinux::{Policies, Release};
 use serde::Deserialize;
 
-use super::System;
+use super::HostSystem;
 use super::files::{Verdict, judge};
 use crate::Error;
 use crate::facts::Object;
 
-/// The built-in directories of Debian and its children, then those of the others.
+/// The built-in directories of Debian and its derivatives, followed by those of other systems.
 const BUILT_IN: [&str; 6] =
     ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"];
-/// Includes in includes; `ld.so.conf` has one level.
+/// Maximum depth of nested includes; `ld.so.conf` has one level.
 const DEEPEST_INCLUDE: usize = 8;
 
 /// A machine whose files can be read.
@@ -24,18 +24,18 @@ const DEEPEST_INCLUDE: usize = 8;
 pub struct Root {
     /// Its root directory: `/`.
     pub directory: PathBuf,
-    /// Where its loader looks at last, in order, absolute in that root.
+    /// The directories that its loader searches last, in order, absolute in that root.
     pub directories: Vec<String>,
-    /// What `$LIB` stands for: `lib64`, or `lib/x86_64-linux-gnu` on Debian.
+    /// The value of `$LIB`: `lib64`, or `lib/x86_64-linux-gnu` on Debian.
     pub library_folder: String,
 }
 
 impl Root {
-    /// Reads which directories the loader of the system in `directory` searches: those of
+    /// Reads the directories that the loader of the system in `directory` searches: those of
     /// `etc/ld.so.conf`, then the built-in ones.
     ///
     /// # Errors
-    /// [`Error::System`] when `etc/ld.so.conf` is there and cannot be read.
+    /// [`Error::System`] if `etc/ld.so.conf` exists but cannot be read.
     pub fn read(directory: &Path) -> Result<Root, Error> {
         let fail = |source| Error::System { directory: directory.to_owned(), source };
         let mut directories = Vec::new();
@@ -59,7 +59,7 @@ fn read_configuration(root: &Path, file: &Path, found: &mut Vec<String>, depth: 
     };
     for line in text.lines().map(|line| line.split('#').next().unwrap_or_default().trim()) {
         if let Some(pattern) = line.strip_prefix("include").map(str::trim) {
-            // ldconfig takes any glob; distributions write one that names a folder and `*.conf`.
+            // ldconfig supports any glob; distributions use only a folder with `*.conf`.
             let pattern = root.join(pattern.trim_start_matches('/'));
             let Some(folder) = pattern.parent().filter(|_| depth < DEEPEST_INCLUDE) else { continue };
             let folder = if folder.is_absolute() { folder.to_owned() } else { root.join("etc").join(folder) };
@@ -78,15 +78,15 @@ fn read_configuration(root: &Path, file: &Path, found: &mut Vec<String>, depth: 
 
 /// A library of a real machine.
 pub(super) struct Real {
-    /// As the loader finds it.
+    /// The path at which the loader finds it.
     pub(super) path: String,
-    /// The file itself, behind all links.
+    /// The file itself, with all links resolved.
     pub(super) file: PathBuf,
     pub(super) object: Object,
     pub(super) paths: std::sync::OnceLock<super::SearchPaths>,
 }
 
-/// Answers what the machine has.
+/// The libraries of the machine.
 pub(super) enum Machine<'a> {
     Policy {
         glibc: Option<&'a Release>,
@@ -98,12 +98,12 @@ pub(super) enum Machine<'a> {
     Root {
         root: &'a Root,
         processor: u8,
-        /// By path; `None` where there is nothing that the loader takes.
+        /// Libraries by path; the error is the reason why the loader does not use the path.
         known: Mutex<HashMap<String, Result<Arc<Real>, NotTaken>>>,
     },
 }
 
-/// Why a path of the machine is not taken.
+/// The reason why the loader does not use a path of the machine.
 #[derive(Clone)]
 pub(super) enum NotTaken {
     Absent,
@@ -122,23 +122,23 @@ struct MuslLibraries {
 }
 
 impl<'a> Machine<'a> {
-    pub(super) fn new(system: &'a System, processor: u8) -> Machine<'a> {
+    pub(super) fn new(system: &'a HostSystem, processor: u8) -> Machine<'a> {
         match system {
-            System::Policy { glibc } => {
+            HostSystem::Policy { glibc } => {
                 let table: SystemLibraries = toml::from_str(include_str!("../../../../data/system-libraries.toml"))
                     .expect("a test parses the embedded table");
                 Machine::Policy { glibc: glibc.as_ref(), host: table.host }
             }
-            System::Musl => {
+            HostSystem::Musl => {
                 let table: MuslLibraries = toml::from_str(include_str!("../../../../data/musllinux.toml"))
                     .expect("a test parses the embedded table");
                 Machine::Musl { libraries: table.libraries }
             }
-            System::Root(root) => Machine::Root { root, processor, known: Mutex::default() },
+            HostSystem::Root(root) => Machine::Root { root, processor, known: Mutex::default() },
         }
     }
 
-    /// What `$LIB` stands for. Systems differ; most of those that manylinux stands for have
+    /// The value of `$LIB`. It differs between systems; most systems of manylinux policies have
     /// `lib64`.
     pub(super) fn library_folder(&self) -> &str {
         match self {
@@ -147,7 +147,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Whether a policy or a driver promises the library.
+    /// `true` if a policy or a driver guarantees the library.
     pub(super) fn promises(&self, name: &str) -> bool {
         let policies = Policies::built_in();
         match self {
@@ -160,17 +160,17 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Whether its loader is musl's.
+    /// `true` if its loader is musl's.
     pub(super) fn is_musl(&self) -> bool {
         matches!(self, Machine::Musl { .. })
     }
 
-    /// Whether files outside of the environment can be looked at.
+    /// `true` if files outside the environment can be read.
     pub(super) fn is_real(&self) -> bool {
         matches!(self, Machine::Root { .. })
     }
 
-    /// The directories that are searched at last.
+    /// The directories that are searched last.
     pub(super) fn directories(&self) -> &[String] {
         match self {
             Machine::Policy { .. } | Machine::Musl { .. } => &[],
@@ -178,8 +178,8 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Looks for a library in a directory of a real machine and in its folders for better
-    /// processors, best first.
+    /// Searches for a library in a directory of a real machine, first in its folders for better
+    /// processors, the best one first.
     pub(super) fn find_in(&self, directory: &str, name: &str) -> Result<Arc<Real>, NotTaken> {
         let Machine::Root { processor, .. } = self else { return Err(NotTaken::Absent) };
         let directory = directory.trim_end_matches('/');
@@ -225,14 +225,14 @@ mod tests {
 
     #[test]
     fn a_policy_promises_what_its_systems_and_drivers_have() {
-        let system = System::Policy { glibc: None };
+        let system = HostSystem::Policy { glibc: None };
         let machine = Machine::new(&system, 1);
         for (name, has) in
             [("libc.so.6", true), ("libGL.so.1", true), ("libcuda.so.1", true), ("libamdhip64.so.7", false)]
         {
             assert_eq!(machine.promises(name), has, "{name}");
         }
-        let system = System::Policy { glibc: Some("2.17".to_owned().try_into().unwrap()) };
+        let system = HostSystem::Policy { glibc: Some("2.17".to_owned().try_into().unwrap()) };
         let machine = Machine::new(&system, 1);
         assert!(machine.promises("libexpat.so.1") && !machine.promises("libmvec.so.1"));
         assert!(matches!(machine.find_in("/lib", "libc.so.6"), Err(NotTaken::Absent)));
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn musl_promises_its_c_library_and_zlib() {
-        let machine = Machine::new(&System::Musl, 1);
+        let machine = Machine::new(&HostSystem::Musl, 1);
         for (name, has) in
             [("libc.musl-x86_64.so.1", true), ("libz.so.1", true), ("libc.so.6", false), ("libGL.so.1", false)]
         {

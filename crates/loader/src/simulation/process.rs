@@ -1,5 +1,5 @@
-//! Input: files to load. Output: the [`Trace`] of one process, as `_dl_map_object` and
-//! `_dl_map_object_deps` of glibc would make it.
+//! Input: files to load. Output: the [`Trace`] of one process, by the rules of glibc's
+//! `_dl_map_object` and `_dl_map_object_deps`.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::PathBuf;
@@ -8,33 +8,33 @@ use rocwheel_system::FileIdentity;
 
 use super::files::{File, Location, Opened, from_machine};
 use super::search::{Hit, SHOWN, SearchPath, SearchPaths, expand};
-use super::{ByName, Led, Loaded, Loader, Missing, Rule, Trace, Where};
+use super::{ByName, Led, Loaded, Loader, Missing, SearchRule, Trace, Where};
 use crate::facts::Object;
 use crate::site::Site;
 
-/// `DF_1_NODEFLIB`: not the system's directories.
+/// Flag `DF_1_NODEFLIB`: the system's directories are not searched.
 const NO_DEFAULT_LIBRARIES: u64 = 0x800;
-/// It loads the others, so it is there before any of them.
+/// The loader itself; it is in the process before any other library.
 const DYNAMIC_LOADER: &str = "ld-linux-x86-64.so.2";
 
-/// What the names of musl's C library begin with: `libc.so`, `libc.musl-x86_64.so.1`.
+/// The prefix of the names of musl's C library: `libc.so`, `libc.musl-x86_64.so.1`.
 const C_LIBRARY_OF_MUSL: &str = "libc.";
 
 /// A process that libraries are loaded into.
 pub(super) struct Process<'l, 'a> {
     loader: &'l Loader<'a>,
     pub(super) trace: Trace,
-    /// The files behind [`Trace::loaded`]; `None` for libraries of a policy, of which nothing is
-    /// known.
+    /// The files of [`Trace::loaded`]; `None` for libraries of a policy, whose contents are
+    /// unknown.
     files: Vec<Option<File<'a>>>,
-    /// Names that somebody asked by, paths and SONAMEs.
+    /// Names, paths and SONAMEs by which libraries were requested.
     names: HashMap<String, usize>,
     identities: HashMap<Identity, usize>,
-    /// What the process has before anything is loaded.
+    /// The libraries that the process has at the start.
     before: HashSet<&'l str>,
 }
 
-/// What makes two files the same one for the loader.
+/// The property that makes two paths the same file for the loader.
 #[derive(PartialEq, Eq, Hash)]
 enum Identity {
     Site(String),
@@ -56,11 +56,11 @@ impl Identity {
     }
 }
 
-/// What a search came to.
+/// The result of a search.
 enum Searched<'a> {
-    Loaded(usize, Rule),
-    File(File<'a>, Rule),
-    System(Rule),
+    Loaded(usize, SearchRule),
+    File(File<'a>, SearchRule),
+    System(SearchRule),
     Missing { searched: Vec<String>, refused: Option<(String, String)>, skipped: Vec<String> },
 }
 
@@ -78,9 +78,10 @@ impl<'l, 'a> Process<'l, 'a> {
         }
     }
 
-    /// Loads a file of the environment and all that it needs. What is no library stays out.
+    /// Loads a file of the environment and everything that it needs. A file that is not native is
+    /// ignored.
     pub(super) fn open(&mut self, path: &str) {
-        // A program is taken as well: the kernel starts it.
+        // A program is accepted too: the kernel starts it.
         let Some((path, object)) =
             self.loader.facts.objects.get_key_value(path).filter(|(_, object)| object.is_native())
         else {
@@ -91,12 +92,12 @@ impl<'l, 'a> Process<'l, 'a> {
             return;
         }
         let name = self.loader.absolute(path);
-        let first = self.add(&name, file, None, Rule::Asked);
+        let first = self.add(&name, file, None, SearchRule::Asked);
         path.clone_into(&mut self.trace.loaded[first].name);
         self.complete(VecDeque::from([first]));
     }
 
-    /// Loads what files need, and what that needs.
+    /// Loads the needs of files, and in turn the needs of those.
     fn complete(&mut self, mut waiting: VecDeque<usize>) {
         while let Some(index) = waiting.pop_front() {
             let Some(file) = self.files[index].clone() else { continue };
@@ -111,8 +112,8 @@ impl<'l, 'a> Process<'l, 'a> {
         }
     }
 
-    /// Opens every library whose name is in the data of one that is loaded, with what it needs, and
-    /// what has its name in the data of those in turn.
+    /// Opens every library whose name is in the data of a loaded one, together with its needs, and
+    /// then in turn those whose names are in the data of these.
     pub(super) fn open_by_name(&mut self) -> Vec<ByName> {
         let mut opened = Vec::new();
         let mut by = 0;
@@ -143,15 +144,15 @@ impl<'l, 'a> Process<'l, 'a> {
         opened
     }
 
-    /// Finds one library that `by` needs, and loads it where it is new.
-    fn need(&mut self, by: usize, written: &str) -> Option<(usize, Rule)> {
+    /// Finds one library that `by` needs, and loads it if it is new.
+    fn need(&mut self, by: usize, written: &str) -> Option<(usize, SearchRule)> {
         let name = expand(written, &self.origin(by), self.loader.machine.library_folder());
         match self.search(by, &name) {
             Searched::Loaded(index, rule) => Some((index, rule)),
             Searched::File(file, rule) => {
                 if let Some(index) = self.identities.get(&Identity::of(self.loader.site, &file)) {
                     self.names.entry(name).or_insert(*index);
-                    return Some((*index, Rule::AlreadyLoaded));
+                    return Some((*index, SearchRule::AlreadyLoaded));
                 }
                 Some((self.add(&name, file, Some(by), rule.clone()), rule))
             }
@@ -176,13 +177,13 @@ impl<'l, 'a> Process<'l, 'a> {
         }
     }
 
-    fn add(&mut self, name: &str, file: File<'a>, by: Option<usize>, rule: Rule) -> usize {
+    fn add(&mut self, name: &str, file: File<'a>, by: Option<usize>, rule: SearchRule) -> usize {
         let index = self.trace.loaded.len();
         let (place, path) = match &file {
             File::Site(path, _) => (Where::Site((*path).to_owned()), self.loader.absolute(path)),
             File::Real(real) => (Where::System(real.path.clone()), real.path.clone()),
         };
-        // Those that were loaded earlier are asked first, so they keep a name.
+        // Libraries that were loaded earlier are asked first, so they keep a name.
         let soname = file.object().elf.soname.clone().filter(|_| !self.loader.machine.is_musl());
         for known in [Some(name.to_owned()), Some(path), soname].into_iter().flatten() {
             self.names.entry(known).or_insert(index);
@@ -193,7 +194,7 @@ impl<'l, 'a> Process<'l, 'a> {
         index
     }
 
-    /// The directory of a library, which `$ORIGIN` stands for.
+    /// The directory of a library, the value of `$ORIGIN`.
     fn origin(&self, index: usize) -> String {
         let path = match &self.files[index] {
             Some(File::Site(path, _)) => self.loader.absolute(path),
@@ -203,7 +204,7 @@ impl<'l, 'a> Process<'l, 'a> {
         path.rsplit_once('/').map_or(String::new(), |(folder, _)| folder.to_owned())
     }
 
-    /// The search paths of a library.
+    /// Calls `use_them` with the search paths of a library; `None` if it has none.
     fn with_paths<T>(&self, index: usize, use_them: impl FnOnce(&SearchPaths) -> T) -> Option<T> {
         let file = self.files[index].as_ref()?;
         let elf = &file.object().elf;
@@ -219,12 +220,12 @@ impl<'l, 'a> Process<'l, 'a> {
 
     fn search(&self, by: usize, name: &str) -> Searched<'a> {
         if let Some(index) = self.names.get(name) {
-            return Searched::Loaded(*index, Rule::AlreadyLoaded);
+            return Searched::Loaded(*index, SearchRule::AlreadyLoaded);
         }
         if self.before.contains(name) {
             return match self.real_system(name) {
-                Some(Opened::File(file)) => Searched::File(file, Rule::AlreadyLoaded),
-                _ => Searched::System(Rule::AlreadyLoaded),
+                Some(Opened::File(file)) => Searched::File(file, SearchRule::AlreadyLoaded),
+                _ => Searched::System(SearchRule::AlreadyLoaded),
             };
         }
         if name.contains('/') {
@@ -237,7 +238,7 @@ impl<'l, 'a> Process<'l, 'a> {
         Searched::Missing { searched: search.searched, refused: None, skipped: search.skipped }
     }
 
-    /// Where the search paths of every file that is loaded lead.
+    /// The results of the search paths of every loaded file.
     pub(super) fn led(&self) -> Vec<Led<'a>> {
         let mut led = Vec::new();
         for (index, file) in self.files.iter().enumerate() {
@@ -262,7 +263,7 @@ impl<'l, 'a> Process<'l, 'a> {
             Location::Nowhere => Opened::Absent,
         };
         let (refused, skipped) = match opened {
-            Opened::File(file) => return Searched::File(file, Rule::Path),
+            Opened::File(file) => return Searched::File(file, SearchRule::Path),
             Opened::Refused(path, why) => (Some((path, why)), Vec::new()),
             Opened::Skipped(path) => (None, vec![path]),
             Opened::Absent => (None, Vec::new()),
@@ -270,7 +271,7 @@ impl<'l, 'a> Process<'l, 'a> {
         Searched::Missing { searched: vec![name.to_owned()], refused, skipped }
     }
 
-    /// Looks in the system's directories of a real machine.
+    /// Searches the system's directories of a real machine.
     fn real_system(&self, name: &str) -> Option<Opened<'a>> {
         for directory in self.loader.machine.directories() {
             let opened = match self.loader.locate(directory) {
@@ -286,7 +287,7 @@ impl<'l, 'a> Process<'l, 'a> {
     }
 }
 
-/// One search for a name without a slash.
+/// A search for a name without a slash.
 struct Search<'s, 'l, 'a> {
     process: &'s Process<'l, 'a>,
     name: &'s str,
@@ -295,7 +296,7 @@ struct Search<'s, 'l, 'a> {
 }
 
 impl<'a> Search<'_, '_, 'a> {
-    /// All places in the loader's order.
+    /// Searches everywhere in the loader's order.
     fn everywhere(&mut self, by: usize) -> Option<Searched<'a>> {
         let process = self.process;
         if process.loader.machine.is_musl() {
@@ -303,48 +304,48 @@ impl<'a> Search<'_, '_, 'a> {
         }
         let known = process.loader.is_named(self.name);
         let elf = process.files[by].as_ref().map(|file| &file.object().elf);
-        // An object with DT_RUNPATH looks at nobody's DT_RPATH, not even at those of the ones that
-        // brought it in.
+        // For an object with DT_RUNPATH the loader ignores every DT_RPATH, including those of the
+        // files that caused it to be loaded.
         if elf.is_none_or(|elf| elf.runpath.is_none()) {
             let mut owner = Some(by);
-            // Nothing of that name is anywhere: who brought it in only matters for the message.
+            // No file has that name, so the other owners matter only for the message.
             while let Some(index) = owner.filter(|_| known || self.searched.len() < SHOWN) {
                 let hit = process.with_paths(index, |paths| self.in_path(paths.rpath.as_ref()));
                 if let Some(hit) = hit.flatten() {
-                    return Some(found(hit, |entry| Rule::Rpath { owner: index, entry }));
+                    return Some(found(hit, |entry| SearchRule::Rpath { owner: index, entry }));
                 }
                 owner = process.trace.loaded[index].needed_by;
             }
         }
         if let Some(hit) = self.in_path(Some(&process.loader.library_path)) {
-            return Some(found(hit, |entry| Rule::LibraryPath { entry }));
+            return Some(found(hit, |entry| SearchRule::LibraryPath { entry }));
         }
         let hit = process.with_paths(by, |paths| self.in_path(paths.runpath.as_ref()));
         if let Some(hit) = hit.flatten() {
-            return Some(found(hit, |entry| Rule::RunPath { entry }));
+            return Some(found(hit, |entry| SearchRule::RunPath { entry }));
         }
         if elf.is_some_and(|elf| elf.flags_1 & NO_DEFAULT_LIBRARIES != 0) {
             return None;
         }
         if process.loader.machine.promises(self.name) {
-            return Some(Searched::System(Rule::System));
+            return Some(Searched::System(SearchRule::System));
         }
         let opened = process.real_system(self.name)?;
-        Some(found(Hit { opened, entry: String::new() }, |_| Rule::System))
+        Some(found(Hit { opened, entry: String::new() }, |_| SearchRule::System))
     }
 
-    /// All places in the order of musl's loader (`load_library` in `ldso/dynlink.c`): the one
-    /// search path of a file, whichever kind it is, also counts for what that brings in, and the
-    /// system's directories come last. The C library is the loader itself, and is never searched
-    /// for.
+    /// Searches everywhere in the order of musl's loader (`load_library` in `ldso/dynlink.c`). The
+    /// one search path of a file, whichever kind it is, also applies to the libraries that are
+    /// loaded for it, and the system's directories come last. The C library is the loader itself
+    /// and is never searched for.
     fn everywhere_of_musl(&mut self, by: usize) -> Option<Searched<'a>> {
         let process = self.process;
         let is_promised = process.loader.machine.promises(self.name);
         if is_promised && self.name.starts_with(C_LIBRARY_OF_MUSL) {
-            return Some(Searched::System(Rule::System));
+            return Some(Searched::System(SearchRule::System));
         }
         if let Some(hit) = self.in_path(Some(&process.loader.library_path)) {
-            return Some(found(hit, |entry| Rule::LibraryPath { entry }));
+            return Some(found(hit, |entry| SearchRule::LibraryPath { entry }));
         }
         let mut owner = Some(by);
         while let Some(index) = owner {
@@ -352,11 +353,11 @@ impl<'a> Search<'_, '_, 'a> {
                 .with_paths(index, |paths| self.in_path(paths.runpath.as_ref().or(paths.rpath.as_ref())))
                 .flatten();
             if let Some(hit) = hit {
-                return Some(found(hit, |entry| Rule::Rpath { owner: index, entry }));
+                return Some(found(hit, |entry| SearchRule::Rpath { owner: index, entry }));
             }
             owner = process.trace.loaded[index].needed_by;
         }
-        is_promised.then_some(Searched::System(Rule::System))
+        is_promised.then_some(Searched::System(SearchRule::System))
     }
 
     fn in_path(&mut self, path: Option<&SearchPath>) -> Option<Hit<'a>> {
@@ -367,7 +368,7 @@ impl<'a> Search<'_, '_, 'a> {
     }
 }
 
-fn found(hit: Hit<'_>, rule: impl FnOnce(String) -> Rule) -> Searched<'_> {
+fn found(hit: Hit<'_>, rule: impl FnOnce(String) -> SearchRule) -> Searched<'_> {
     match hit.opened {
         Opened::File(file) => Searched::File(file, rule(hit.entry)),
         Opened::Refused(path, why) => {

@@ -1,23 +1,23 @@
-//! Input: DT_RPATH, DT_RUNPATH and `LD_LIBRARY_PATH` as they are written. Output: [`SearchPath`]s,
-//! in which a name is looked up without trying every directory: files may have search paths of
-//! megabytes.
+//! Input: DT_RPATH, DT_RUNPATH and `LD_LIBRARY_PATH` as written. Output: [`SearchPath`]s, which
+//! find a name without trying every directory, because files may have search paths of megabytes.
 
 use std::collections::HashMap;
 
 use super::Loader;
 use super::files::{Candidate, Location, Opened, from_machine};
 
-/// Entries of a search path that are kept for messages.
+/// Number of entries of a search path that are kept for messages.
 pub(super) const SHOWN: usize = 64;
-/// What `$PLATFORM` stands for on x86-64, unless the processor is of a few kinds of ten years ago.
+/// The value of `$PLATFORM` on x86-64, except on a few types of processors that are ten years old.
 const PLATFORM: &str = "x86_64";
-/// A plain directory comes after its folders for better processors.
+/// The rank of a plain directory, which comes after its folders for better processors.
 const PLAIN: u8 = u8::MAX;
 
 /// The search paths of one file.
 #[derive(Debug, Default)]
 pub(super) struct SearchPaths {
-    /// `None` without DT_RPATH, and with DT_RUNPATH, which makes the loader ignore it.
+    /// `None` without DT_RPATH. With DT_RUNPATH it is `None` too, because the loader then ignores
+    /// DT_RPATH.
     pub(super) rpath: Option<SearchPath>,
     pub(super) runpath: Option<SearchPath>,
 }
@@ -25,25 +25,25 @@ pub(super) struct SearchPaths {
 /// The directories of one search path.
 #[derive(Debug, Default)]
 pub(super) struct SearchPath {
-    /// Directories of the environment that exist, and their place in the order.
+    /// Existing directories of the environment, with their position in the order.
     folders: HashMap<String, usize>,
-    /// Directories outside of it, and their place in the order; only where the machine can be
-    /// looked at.
+    /// Directories outside the environment, with their position in the order; only if the machine
+    /// can be read.
     outside: Vec<(usize, String)>,
-    /// The entries, as they are written, of those two; the first one of those that are the same
-    /// directory.
+    /// The entries of these directories as written. If several are the same directory, the first
+    /// one.
     written: HashMap<usize, String>,
-    /// The first entries, whether they lead anywhere or not.
+    /// The first entries, whether their directories exist or not.
     pub(super) shown: Vec<String>,
 }
 
-/// What was found in a search path.
+/// A file that was found in a search path.
 pub(super) struct Hit<'a> {
     pub(super) opened: Opened<'a>,
     pub(super) entry: String,
 }
 
-/// Replaces `$ORIGIN`, `$LIB` and `$PLATFORM`, with or without braces; what else begins with `$`
+/// Expands `$ORIGIN`, `$LIB` and `$PLATFORM`, with or without braces; any other text after `$`
 /// stays.
 pub(super) fn expand(text: &str, origin: &str, library_folder: &str) -> String {
     let mut expanded = String::new();
@@ -65,7 +65,8 @@ pub(super) fn expand(text: &str, origin: &str, library_folder: &str) -> String {
     expanded
 }
 
-/// How long the token is that `text` begins with, if it is this one (`is_dst` of glibc).
+/// Length of the token `name` at the beginning of `text`; `None` if there is another token
+/// (`is_dst` of glibc).
 fn token_length(text: &str, name: &str) -> Option<usize> {
     if let Some(braced) = text.strip_prefix('{') {
         return braced.strip_prefix(name)?.starts_with('}').then_some(name.len() + 2);
@@ -76,8 +77,8 @@ fn token_length(text: &str, name: &str) -> Option<usize> {
 }
 
 impl<'a> Loader<'a> {
-    /// `LD_LIBRARY_PATH` of the scenario. Its entries may have tokens, but nobody has an origin
-    /// there.
+    /// `LD_LIBRARY_PATH` of the scenario. Its entries may contain tokens, but `$ORIGIN` has no
+    /// value there.
     pub(super) fn library_path(&self) -> SearchPath {
         let mut path = SearchPath::default();
         for entry in &self.scenario.library_path {
@@ -99,7 +100,7 @@ impl<'a> Loader<'a> {
         path
     }
 
-    /// Whether an entry, which stands for `directory` here, leads to the same folder of packages on
+    /// `true` if an entry, whose value here is `directory`, leads to the same folder of packages on
     /// every system.
     fn is_everywhere(&self, entry: &str, directory: &str) -> bool {
         let has = |token: &str| {
@@ -128,8 +129,8 @@ impl<'a> Loader<'a> {
         at.starts_with(&packages)
     }
 
-    /// The search paths of a file. An empty one is as good as none, except that DT_RUNPATH puts
-    /// DT_RPATH out of force all the same.
+    /// The search paths of a file. An empty search path has no effect, except that an empty
+    /// DT_RUNPATH still disables DT_RPATH.
     pub(super) fn search_paths(&self, elf: &rocwheel_elf::Elf, origin: &str) -> SearchPaths {
         let read = |text: &Option<String>| {
             text.as_deref().filter(|text| !text.is_empty()).map(|text| self.search_path(text, origin))
@@ -138,12 +139,13 @@ impl<'a> Loader<'a> {
         SearchPaths { rpath, runpath: read(&elf.runpath) }
     }
 
-    /// Whether a search path can lead to a file of this name.
+    /// `true` if a search path can lead to a file with this name.
     pub(super) fn is_named(&self, name: &str) -> bool {
         self.machine.is_real() || self.names.contains_key(name)
     }
 
-    /// Looks for a file name in a search path. What the loader passes over is added to `skipped`.
+    /// Searches for a file name in a search path. Files that the loader skips are added to
+    /// `skipped`.
     pub(super) fn look(&self, path: &SearchPath, name: &str, skipped: &mut Vec<String>) -> Option<Hit<'a>> {
         let candidates = self.names.get(name).map_or(&[][..], Vec::as_slice);
         let mut ranked: Vec<(usize, u8, Option<&Candidate<'a>>)> = candidates
@@ -180,7 +182,7 @@ impl SearchPath {
         if self.shown.len() < SHOWN {
             self.shown.push(entry.to_owned());
         }
-        // Places are numbers that grow; those that lead nowhere need none.
+        // Positions are increasing numbers; directories that do not exist need none.
         let place = self.written.len();
         match loader.locate(directory) {
             Location::Site(folder) => {
@@ -197,7 +199,7 @@ impl SearchPath {
         }
     }
 
-    /// Where a folder comes in the order, and whether it is one for better processors.
+    /// The position of a folder in the order, and the rank that folders for better processors have.
     fn rank(&self, folder: &str, processor: u8) -> Option<(usize, u8)> {
         if let Some(place) = self.folders.get(folder) {
             return Some((*place, PLAIN));

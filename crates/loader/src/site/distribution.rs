@@ -1,5 +1,5 @@
-//! Input: a wheel, or the folder that an installer unpacked one into. Output: a [`Distribution`]:
-//! what both say of themselves, and the bytes of their files.
+//! Input: a wheel, or the folder into which an installer unpacked one. Output: a [`Distribution`]
+//! with metadata and access to the files, for both.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,22 +15,22 @@ use crate::Error;
 
 /// A distribution of the environment.
 pub struct Distribution {
-    /// The wheel, or the `.dist-info` folder of one that is installed, as it is called in findings:
-    /// where it is, or where it will be.
+    /// The path of the wheel, or of the `.dist-info` folder of an installed one, for findings. It
+    /// may be a path at which the file will be written later.
     pub path: PathBuf,
     /// Canonical name (PEP 503): from the file name of a wheel, from METADATA of an installed one.
     pub name: String,
-    /// METADATA.
+    /// The headers of METADATA.
     pub metadata: Headers,
-    /// The file WHEEL; empty where an installer left none.
+    /// The headers of the file WHEEL; empty if an installer left none.
     pub wheel_file: Headers,
-    /// Why it is here.
+    /// The reason why it is in the environment.
     pub role: Role,
-    /// What its files are.
+    /// The form of its files.
     pub form: Form,
 }
 
-/// What the files of a distribution are.
+/// The form of a distribution's files.
 pub enum Form {
     /// Members of a wheel.
     Wheel(Arc<Wheel>),
@@ -38,11 +38,11 @@ pub enum Form {
     Installed(Installed),
 }
 
-/// Random access to a few places of a file.
+/// Random access to a few ranges of a file.
 pub enum FilePlaces {
-    /// Of a member of a wheel.
+    /// A member of a wheel.
     Member(Box<Sparse>),
-    /// Of a file of this machine.
+    /// A file of this machine.
     File(rocwheel_content::Reader),
 }
 
@@ -54,7 +54,7 @@ impl FilePlaces {
         }
     }
 
-    /// Says which places will be wanted, where that saves something.
+    /// Announces the ranges that will be read. This saves time for members of wheels.
     pub fn want(&self, ranges: &[std::ops::Range<u64>]) {
         if let FilePlaces::Member(sparse) = self {
             sparse.want(ranges);
@@ -66,8 +66,8 @@ impl Distribution {
     /// Opens a wheel.
     pub(super) fn open(path: &Path, role: Role) -> Result<Distribution, Error> {
         let wheel = Wheel::open(path)?;
-        // Old wheels have METADATA in other encodings; a character that is shown wrongly is no
-        // reason not to look at them.
+        // Old wheels have METADATA in other encodings. A wrongly displayed character is no reason
+        // to refuse them.
         let text = |file: &str| -> Result<Headers, Error> {
             let bytes = wheel.bytes(&format!("{}/{file}", wheel.info()))?;
             Ok(Headers::parse(&String::from_utf8_lossy(&bytes)))
@@ -82,12 +82,12 @@ impl Distribution {
         })
     }
 
-    /// What people call it: the name of the file, or of the `.dist-info` folder.
+    /// The name for messages: that of the file, or of the `.dist-info` folder.
     pub fn file_name(&self) -> String {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// The wheel; `None` when it is installed.
+    /// The wheel; `None` for an installed distribution.
     pub fn wheel(&self) -> Option<&Arc<Wheel>> {
         match &self.form {
             Form::Wheel(wheel) => Some(wheel),
@@ -95,7 +95,7 @@ impl Distribution {
         }
     }
 
-    /// What is installed; `None` for a wheel.
+    /// The installed files; `None` for a wheel.
     pub fn installed(&self) -> Option<&Installed> {
         match &self.form {
             Form::Wheel(_) => None,
@@ -103,7 +103,7 @@ impl Distribution {
         }
     }
 
-    /// The version, as METADATA has it, else as the name has it.
+    /// The version in METADATA, else the one in the name.
     pub fn version(&self) -> String {
         self.metadata.get("Version").unwrap_or_else(|| match &self.form {
             Form::Wheel(wheel) => wheel.name.version.clone(),
@@ -111,7 +111,7 @@ impl Distribution {
         })
     }
 
-    /// The name of the `.dist-info` folder, without a slash; empty where there is none.
+    /// The name of the `.dist-info` folder, without a slash; empty if there is none.
     pub fn info(&self) -> &str {
         match &self.form {
             Form::Wheel(wheel) => wheel.info(),
@@ -119,8 +119,8 @@ impl Distribution {
         }
     }
 
-    /// The tags: those of a wheel's name, and for what is installed those of the file WHEEL. Empty
-    /// where nothing says them.
+    /// The tags: those in the name of a wheel, or those in the file WHEEL of an installed
+    /// distribution. Empty if neither exists.
     pub fn tags(&self) -> BTreeSet<Tag> {
         match &self.form {
             Form::Wheel(wheel) => wheel.name.tags(),
@@ -133,7 +133,7 @@ impl Distribution {
         self.wheel_file.all("Tag").iter().flat_map(|tag| expanded(tag)).collect()
     }
 
-    /// The platforms of the tags, each once.
+    /// The platforms of the tags, without duplicates.
     pub fn platforms(&self) -> Vec<String> {
         match &self.form {
             Form::Wheel(wheel) => wheel.name.platforms.clone(),
@@ -141,7 +141,7 @@ impl Distribution {
         }
     }
 
-    /// The Pythons of the tags, each once.
+    /// The Pythons of the tags, without duplicates.
     pub fn pythons(&self) -> Vec<String> {
         match &self.form {
             Form::Wheel(wheel) => wheel.name.pythons.clone(),
@@ -149,7 +149,7 @@ impl Distribution {
         }
     }
 
-    /// The ABIs of the tags, each once.
+    /// The ABIs of the tags, without duplicates.
     pub fn abis(&self) -> Vec<String> {
         match &self.form {
             Form::Wheel(wheel) => wheel.name.abis.clone(),
@@ -162,18 +162,18 @@ impl Distribution {
         parts.into_iter().collect()
     }
 
-    /// Whether all its files are known: not those of an editable installation, and not without
-    /// RECORD.
+    /// `true` if all its files are known. Those of an editable installation are not, nor those
+    /// without RECORD.
     pub fn is_complete(&self) -> bool {
         self.installed().is_none_or(Installed::is_complete)
     }
 
-    /// Whether these are the files of an environment that no distribution has.
+    /// `true` if these are the files of an environment that belong to no distribution.
     pub fn is_rest(&self) -> bool {
         self.installed().is_some_and(Installed::is_rest)
     }
 
-    /// How many files it has, and their bytes.
+    /// The number of its files, and their total size in bytes.
     pub fn totals(&self) -> (u64, u64) {
         let sum = |sizes: &mut dyn Iterator<Item = u64>| sizes.fold((0, 0), |sum, size| (sum.0 + 1, sum.1 + size));
         match &self.form {
@@ -185,7 +185,7 @@ impl Distribution {
         }
     }
 
-    /// Bytes of the wheel; for what is installed those of its files.
+    /// Size in bytes of the wheel, or of all files of an installed distribution.
     pub fn size(&self) -> u64 {
         match &self.form {
             Form::Wheel(wheel) => fs_err::metadata(wheel.path()).map_or(0, |metadata| metadata.len()),
@@ -193,7 +193,7 @@ impl Distribution {
         }
     }
 
-    /// The first bytes of a file.
+    /// The first bytes of a file, at most `length`.
     pub fn start(&self, member: &str, length: usize) -> Result<Vec<u8>, Error> {
         match &self.form {
             Form::Wheel(wheel) => Ok(wheel.start(member, length)?),
@@ -201,7 +201,7 @@ impl Distribution {
         }
     }
 
-    /// Random access to a file; `scratch` is for what must be unpacked.
+    /// Random access to a file; `scratch` is a folder for unpacked members.
     pub fn reader(&self, member: &str, scratch: &Path) -> Result<rocwheel_content::Reader, Error> {
         match &self.form {
             Form::Wheel(wheel) => Ok(wheel.reader(member, scratch)?),
@@ -209,7 +209,7 @@ impl Distribution {
         }
     }
 
-    /// Random access to a few places of a file, for which no more is unpacked than has to be.
+    /// Random access to a few ranges of a file. Only as much as necessary is unpacked.
     pub fn places(&self, member: &str, scratch: &Path) -> Result<FilePlaces, Error> {
         match &self.form {
             Form::Wheel(wheel) => Ok(FilePlaces::Member(Box::new(wheel.sparse(member, scratch)?))),
@@ -225,7 +225,7 @@ impl Distribution {
         }
     }
 
-    /// Size and CRC-32 of a file. Reads it when it is installed.
+    /// Size and CRC-32 of a file. An installed file is read for this.
     pub fn checksum(&self, member: &str) -> Option<(u64, u32)> {
         match &self.form {
             Form::Wheel(wheel) => wheel.member(member).map(|member| (member.size, member.crc32())),
@@ -233,8 +233,8 @@ impl Distribution {
         }
     }
 
-    /// What RECORD says that is not so; `None` when there is no RECORD. `hashes`: whether the bytes
-    /// are compared too.
+    /// The contradictions between RECORD and the files; `None` if there is no RECORD. With `hashes`
+    /// the bytes are compared too.
     pub fn problems(&self, hashes: bool) -> Option<Result<Vec<Problem>, Error>> {
         match &self.form {
             Form::Wheel(wheel) => {
@@ -246,8 +246,8 @@ impl Distribution {
         }
     }
 
-    /// Whether RECORD has something in its column for the hash of a file, if only in a form that
-    /// installers do not take.
+    /// `true` if RECORD has any text in the hash column of one of these files, possibly in a form
+    /// that installers do not accept.
     pub fn has_hash_text(&self, members: &[String]) -> Result<bool, Error> {
         let rows = match &self.form {
             Form::Wheel(wheel) => wheel.record()?,
@@ -257,7 +257,7 @@ impl Distribution {
     }
 }
 
-/// A tag of the file WHEEL, which may be a set in itself: `py2.py3-none-any`.
+/// Expands a tag of the file WHEEL, which may be a compressed set: `py2.py3-none-any`.
 fn expanded(text: &str) -> Vec<Tag> {
     let parts: Vec<Vec<&str>> = text.trim().split('-').map(|part| part.split('.').collect()).collect();
     let [pythons, abis, platforms] = &parts[..] else { return Vec::new() };

@@ -1,12 +1,11 @@
-//! Input: a folder that installers unpacked wheels into (`site-packages`). Output: the
-//! distributions in it, with the files that their RECORD says are theirs, and one without a name
-//! that has the rest.
+//! Input: a folder into which installers unpacked wheels (`site-packages`). Output: the
+//! distributions in it with the files of their RECORDs, and a distribution without a name for all
+//! other files.
 //!
-//! What pip and uv write is in "Recording installed projects" of the packaging specifications: a
-//! `.dist-info` folder for each distribution, with METADATA, RECORD and, for what came from
-//! somewhere else than an index, `direct_url.json` (PEP 610). A folder `.egg-info` of older tools
-
-//! has PKG-INFO and no RECORD.
+//! The files that pip and uv write are described in "Recording installed projects" of the packaging
+//! specifications: a `.dist-info` folder for each distribution, with METADATA, RECORD and, unless
+//! the distribution came from an index, `direct_url.json` (PEP 610). An `.egg-info` folder of older
+//! tools has PKG-INFO and no RECORD.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -26,51 +25,59 @@ use walkdir::WalkDir;
 use super::{Distribution, Form, Place, Role};
 use crate::Error;
 
-/// No more of a file is held in memory.
+/// Limit for the bytes of a file that are held in memory.
 const IN_MEMORY: u64 = 64 << 20;
-/// Bytes that are read at a time.
+/// Number of bytes that are read at a time.
 const WINDOW: usize = 1 << 18;
+
+/// What a `.dist-info` or `.egg-info` folder holds.
+enum InfoFolder {
+    /// A distribution.
+    Distribution(Box<Distribution>),
+    /// Nothing that an installer would take for a distribution; the note says why.
+    Skipped(String),
+}
 
 /// A folder of installed packages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackageFolder {
-    /// Absolute, links followed.
+    /// Absolute, with links resolved.
     path: PathBuf,
-    /// The environment that it is part of, where it lies as `lib/python3.12/site-packages` in one.
+    /// The environment that contains it, if its path is `lib/python3.12/site-packages` in one.
     environment: Option<(PathBuf, PythonVersion)>,
 }
 
-/// What a folder holds.
+/// The contents of a folder.
 pub(super) struct Found {
     pub(super) distributions: Vec<Distribution>,
-    /// What was passed over, in sentences.
+    /// Sentences about distributions that were skipped.
     pub(super) notes: Vec<String>,
 }
 
-/// The files of a distribution that is installed.
+/// The files of an installed distribution.
 #[derive(Debug, Default)]
 pub struct Installed {
     /// The folder of the packages.
     folder: PathBuf,
-    /// Name of the `.dist-info` folder in it; empty for the rest.
+    /// Name of the `.dist-info` folder in it; empty for the files of no distribution.
     info: String,
-    /// By their paths in RECORD: relative to the folder of the packages.
+    /// Files by their paths in RECORD, relative to the folder of the packages.
     pub(super) files: BTreeMap<String, InstalledFile>,
     record: Record,
-    /// Where the source is that an editable installation takes its files from.
+    /// The URL of the source from which an editable installation takes its files.
     editable: Option<String>,
 }
 
-/// A file that is installed.
+/// An installed file.
 #[derive(Debug, Clone)]
 pub(super) struct InstalledFile {
-    /// Where it is.
+    /// Its path on this machine.
     pub(super) path: PathBuf,
-    /// Where it is in the environment.
+    /// Its path in the environment.
     pub(super) place: String,
     pub(super) size: u64,
     pub(super) executable: bool,
-    /// Device and inode: links lead to the same file.
+    /// Device and inode; links have those of their target.
     pub(super) identity: FileIdentity,
 }
 
@@ -78,12 +85,12 @@ pub(super) struct InstalledFile {
 enum Record {
     #[default]
     Absent,
-    /// It cannot be read, and why.
+    /// It cannot be parsed, with the reason.
     Damaged(String),
     Rows(Vec<Row>),
 }
 
-/// `direct_url.json`.
+/// The part of `direct_url.json` that is used.
 #[derive(Deserialize)]
 struct DirectUrl {
     url: String,
@@ -106,17 +113,17 @@ fn is_info(name: &str) -> bool {
     name.ends_with(".dist-info") || name.ends_with(".egg-info")
 }
 
-/// Python writes and removes these as it likes.
+/// Python creates and removes these files at any time.
 fn is_bytecode(path: &str) -> bool {
     path.ends_with(".pyc") || path.ends_with(".pyo")
 }
 
 impl PackageFolder {
-    /// The folder of packages that a path names: itself, or that of the virtual environment that it
-    /// is. `None` when it is neither.
+    /// The folder of packages at a path, which is that folder itself or its virtual environment.
+    /// `None` if it is neither.
     ///
     /// # Errors
-    /// [`Error::Read`], and [`Error::SeveralFolders`] for an environment with more than one.
+    /// [`Error::Read`], and [`Error::SeveralFolders`] for an environment with several folders.
     pub fn find(path: &Path) -> Result<Option<PackageFolder>, Error> {
         let given = fs_err::canonicalize(path).map_err(read_error(path))?;
         if given.join("pyvenv.cfg").is_file() {
@@ -129,7 +136,7 @@ impl PackageFolder {
                     }
                 }
             }
-            // Some systems have one for compiled packages besides, which may stay empty.
+            // Some systems have a second folder for compiled packages, which may be empty.
             let is_filled = |folder: &PathBuf| names(folder).is_ok_and(|names| !names.is_empty());
             let mut filled: Vec<PathBuf> = folders.iter().filter(|folder| is_filled(folder)).cloned().collect();
             if filled.len() > 1 {
@@ -156,8 +163,8 @@ impl PackageFolder {
         PackageFolder { path, environment }
     }
 
-    /// The Python that it belongs to: by its place, else by the tags of what is installed, where
-    /// they say one.
+    /// The Python that it belongs to, judged by its path or else by the tags of the installed
+    /// packages; `None` if neither tells.
     pub fn python(&self) -> Option<PythonVersion> {
         if let Some((_, version)) = &self.environment {
             return Some(*version);
@@ -179,12 +186,12 @@ impl PackageFolder {
         counts.into_iter().max_by_key(|(_, count)| *count).map(|(version, _)| version)
     }
 
-    /// Whether its place says which Python it belongs to.
+    /// `true` if its path tells which Python it belongs to.
     pub fn is_of_environment(&self) -> bool {
         self.environment.is_some()
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -195,7 +202,7 @@ impl PackageFolder {
         names.map(|name| self.path.join(name)).filter(|info| info.join("METADATA").is_file()).collect()
     }
 
-    /// The environment that it makes.
+    /// The environment that it is in; an imaginary one if it is in none.
     pub fn place(&self, python: PythonVersion) -> Place {
         match &self.environment {
             Some((prefix, _)) => {
@@ -206,18 +213,19 @@ impl PackageFolder {
         }
     }
 
-    /// Reads what is installed.
+    /// Reads the installed distributions.
     pub(super) fn read(&self, place: &Place, role: Role) -> Result<Found, Error> {
         let names = names(&self.path).map_err(read_error(&self.path))?;
         let infos: Vec<&String> = names.iter().filter(|name| is_info(name)).collect();
-        let opened: Vec<Result<Distribution, String>> =
+        let opened: Vec<InfoFolder> =
             infos.par_iter().map(|info| self.distribution(info, place, role)).collect::<Result<_, Error>>()?;
         let mut notes = Vec::new();
         let mut distributions: BTreeMap<String, Distribution> = BTreeMap::new();
         for opened in opened {
             match opened {
-                Err(note) => notes.push(note),
-                Ok(distribution) => {
+                InfoFolder::Skipped(note) => notes.push(note),
+                InfoFolder::Distribution(distribution) => {
+                    let distribution = *distribution;
                     let name = distribution.name.clone();
                     let Some(other) = distributions.remove(&name) else {
                         distributions.insert(name, distribution);
@@ -239,8 +247,8 @@ impl PackageFolder {
         Ok(Found { distributions, notes })
     }
 
-    /// Reads one distribution; or a note on why it is none.
-    fn distribution(&self, info: &str, place: &Place, role: Role) -> Result<Result<Distribution, String>, Error> {
+    /// Reads one distribution. The inner error is a note on why it is not one.
+    fn distribution(&self, info: &str, place: &Place, role: Role) -> Result<InfoFolder, Error> {
         let path = self.path.join(info);
         let (metadata, wheel_file) = if info.ends_with(".dist-info") {
             (path.join("METADATA"), path.join("WHEEL"))
@@ -248,12 +256,14 @@ impl PackageFolder {
             (if path.is_dir() { path.join("PKG-INFO") } else { path.clone() }, PathBuf::new())
         };
         let Some(metadata) = text(&metadata)? else {
-            return Ok(Err(format!("`{info}` has no METADATA and was passed over, as installers do")));
+            return Ok(InfoFolder::Skipped(format!("`{info}` has no METADATA and was passed over, as installers do")));
         };
         let metadata = Headers::parse(&metadata);
-        // pip renames to `~name` what it is about to remove.
+        // pip renames a folder to `~name` before it removes it.
         let Some(name) = metadata.get("Name").filter(|_| !info.starts_with('~')) else {
-            return Ok(Err(format!("`{info}` is of no distribution and was passed over, as installers do")));
+            return Ok(InfoFolder::Skipped(format!(
+                "`{info}` is of no distribution and was passed over, as installers do"
+            )));
         };
         let direct =
             text(&path.join("direct_url.json"))?.and_then(|text| serde_json::from_str::<DirectUrl>(&text).ok());
@@ -273,22 +283,22 @@ impl PackageFolder {
             files.extend(self.file(&row.path, place).map(|file| (row.path.clone(), file)));
         }
         installed.files = files;
-        Ok(Ok(Distribution {
+        Ok(InfoFolder::Distribution(Box::new(Distribution {
             name: rocwheel_wheel::canonical_name(&name),
             wheel_file: Headers::parse(&text(&wheel_file)?.unwrap_or_default()),
             metadata,
             role,
             form: Form::Installed(installed),
             path,
-        }))
+        })))
     }
 
-    /// The file of a row of RECORD, where there is one in the environment.
+    /// The file of a row of RECORD; `None` if it does not exist.
     fn file(&self, row: &str, place: &Place) -> Option<InstalledFile> {
         let path = match self.path.join(row) {
             path if path.is_file() => path,
-            // `pip install --target` moves programs beside the packages, and leaves RECORD as it
-            // was.
+            // `pip install --target` moves programs into the folder of the packages and does not
+            // update RECORD.
             _ => self.path.join(row.strip_prefix("../../")?),
         };
         let inside = match row.strip_prefix('/') {
@@ -298,8 +308,8 @@ impl PackageFolder {
         InstalledFile::new(path, inside)
     }
 
-    /// What no RECORD lists: the files of distributions that have none, as far as their names say
-    /// so, and a distribution without a name that has the others.
+    /// Finds files that no RECORD lists. Those whose names match a distribution without RECORD are
+    /// added to it; the others become a distribution without a name.
     fn rest(&self, distributions: &mut [Distribution], place: &Place) -> Result<Option<Distribution>, Error> {
         let mut tops: BTreeMap<String, usize> = BTreeMap::new();
         let mut known: BTreeSet<String> = BTreeSet::new();
@@ -338,11 +348,11 @@ impl PackageFolder {
         }))
     }
 
-    /// Files of the folder, and libraries beside it in the environment, whether they are in a
-    /// RECORD or not.
+    /// Files of the folder, and libraries beside it in the environment. Some of them are in a
+    /// RECORD.
     fn unrecorded(&self) -> Result<Vec<(String, PathBuf)>, Error> {
         let mut found = Vec::new();
-        // A link to a folder may lead anywhere, to the root of the machine for one.
+        // A link to a folder may lead anywhere, even to the root of the machine.
         let walk = WalkDir::new(&self.path).min_depth(1).sort_by_file_name().into_iter().filter_entry(|entry| {
             let name = entry.file_name().to_string_lossy();
             name != "__pycache__" && !(entry.depth() == 1 && is_info(&name))
@@ -358,7 +368,7 @@ impl PackageFolder {
                 found.push((member, entry.into_path()));
             }
         }
-        // Conda has libraries there that search paths of packages lead to.
+        // Conda keeps libraries there, and search paths of packages refer to them.
         if let Some((prefix, _)) = &self.environment
             && let Some(library) = self.path.ancestors().nth(2).filter(|library| library.starts_with(prefix))
         {
@@ -399,7 +409,7 @@ impl Installed {
         !matches!(self.record, Record::Rows(_))
     }
 
-    /// Where the source of an editable installation is, as an address.
+    /// The URL of the source of an editable installation.
     pub fn editable(&self) -> Option<&str> {
         self.editable.as_deref()
     }
@@ -412,17 +422,17 @@ impl Installed {
         self.info.is_empty()
     }
 
-    /// The virtual environment that the packages are in, when they are in one.
+    /// The virtual environment that contains the packages; `None` if they are not in one.
     pub fn environment(&self) -> Option<&Path> {
         self.folder.ancestors().nth(3).filter(|prefix| prefix.join("pyvenv.cfg").is_file())
     }
 
-    /// Where a file is on this machine.
+    /// The path of a file on this machine.
     pub fn path(&self, member: &str) -> Option<&Path> {
         self.files.get(member).map(|file| file.path.as_path())
     }
 
-    /// What RECORD has in its column for the hash of a file.
+    /// The hash column of a file in RECORD; `None` if it is empty.
     pub(super) fn recorded(&self, member: &str) -> Option<&str> {
         self.rows().iter().find(|row| row.path == member).map(|row| row.hash.as_str()).filter(|hash| !hash.is_empty())
     }
@@ -463,7 +473,8 @@ impl Installed {
         }
     }
 
-    /// What is not as RECORD has it. Rows of Python's bytecode say nothing: it comes and goes.
+    /// The contradictions to RECORD. Rows of Python's bytecode are ignored, because these files
+    /// come and go.
     pub(super) fn problems(&self, hashes: bool) -> Option<Result<Vec<Problem>, Error>> {
         let rows = match &self.record {
             Record::Absent => return None,
@@ -483,13 +494,13 @@ impl Installed {
         problems.par_extend(compared.flat_map_iter(|row| self.compare(row, hashes)));
         problems.sort();
         problems.dedup();
-        Some(Ok(super::expanded::unexplained(&self.folder, problems)))
+        Some(Ok(problems))
     }
 
     fn compare(&self, row: &Row, hashes: bool) -> Vec<Problem> {
         let name = || row.path.clone();
         let Some(file) = self.files.get(&row.path) else {
-            // It may lie outside of the environment.
+            // The file may be outside the environment.
             let exists = self.folder.join(&row.path).exists();
             return if exists { Vec::new() } else { vec![Problem::Missing(name())] };
         };
@@ -500,7 +511,7 @@ impl Installed {
         if row.size.is_some_and(|size| size != file.size) {
             problems.push(Problem::Size(name()));
         }
-        // Other algorithms are hardly ever used, and no worse for not being compared.
+        // Other algorithms are hardly ever used; their hashes are not compared.
         if hashes && row.hash.starts_with("sha256=") {
             let digest = fs_err::File::open(&file.path).and_then(rocwheel_content::sha256_of);
             match digest {
@@ -522,7 +533,7 @@ pub(super) fn names(folder: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// The text of a file; `None` when it is not there.
+/// The text of a file; `None` if it does not exist.
 fn text(path: &Path) -> Result<Option<String>, Error> {
     match fs_err::read(path) {
         Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),

@@ -1,5 +1,5 @@
-//! Input: the name of a member of a wheel. Output: where pip puts it in a virtual environment on
-//! Linux.
+//! Input: the name of a member of a wheel. Output: the path at which pip installs it in a virtual
+//! environment on Linux.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,14 +9,14 @@ use rocwheel_wheel::read::Wheel;
 
 use crate::Error;
 
-/// The environment.
+/// The environment that wheels are installed into, without its files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// Which Python it has.
+    /// Its version of Python.
     pub python: PythonVersion,
-    /// Its absolute path, without a slash at the end. Only a value: nothing has to be there.
+    /// Its absolute path, without a slash at the end. The path need not exist.
     pub prefix: String,
-    /// Where packages are, when it is not where a virtual environment has them.
+    /// The folder of the packages; `None` for the usual one of a virtual environment.
     packages: Option<String>,
 }
 
@@ -26,29 +26,29 @@ impl Place {
         Place { python, prefix: prefix.into(), packages: None }
     }
 
-    /// The same with the packages in another folder, relative to the prefix.
+    /// The same environment with the packages in another folder, relative to the prefix.
     pub(super) fn with_packages(self, packages: String) -> Place {
         Place { packages: Some(packages), ..self }
     }
 
-    /// The folder that packages are imported from, relative to the prefix.
+    /// The folder from which packages are imported, relative to the prefix.
     pub fn packages(&self) -> String {
         self.packages.clone().unwrap_or_else(|| format!("lib/python{}/site-packages", self.python))
     }
 }
 
-/// Finds the places for the members of one wheel.
+/// Determines the installation paths of the members of one wheel.
 pub(super) struct Destination<'a> {
     pub(super) place: &'a Place,
-    /// What the wheel is called in messages.
+    /// Path of the wheel for messages.
     pub(super) path: &'a Path,
     pub(super) wheel: &'a Wheel,
     pub(super) points: &'a BTreeMap<String, String>,
 }
 
 impl Destination<'_> {
-    /// The path of a member, and whether it is a script; `None` for one that pip leaves out because
-    /// it writes a script of that name itself.
+    /// The path of a member, and `true` for a script. `None` for a script that pip does not
+    /// install, because it generates one with that name itself.
     pub(super) fn of(&self, member: &str) -> Result<Option<(String, bool)>, Error> {
         let packages = self.place.packages();
         let data = member.split_once('/').and_then(|(folder, rest)| folder.strip_suffix(".data").map(|_| rest));
@@ -78,8 +78,8 @@ impl Destination<'_> {
     }
 }
 
-/// The name of the entry point that a file of the scripts was generated for, as setuptools names
-/// such files.
+/// The name of the entry point for which a script file was generated, if it is named like those of
+/// setuptools.
 fn without_wrapper(script: &str) -> &str {
     let lower = script.to_ascii_lowercase();
     [".exe", "-script.py", ".pya"]
@@ -88,9 +88,9 @@ fn without_wrapper(script: &str) -> &str {
         .map_or(script, |suffix| &script[..script.len() - suffix.len()])
 }
 
-/// Console and window programs of a wheel: name and what they call (entry points specification). A
-/// name that is no file name is left out: installers refuse it or write nothing they can find
-/// again.
+/// Console and GUI programs of a wheel: their names and the functions that they call (entry points
+/// specification). A name that is not a valid file name is skipped: installers refuse it, or write
+/// nothing that can be found again.
 pub(super) fn entry_points(wheel: &Wheel) -> Result<BTreeMap<String, String>, Error> {
     let member = format!("{}/entry_points.txt", wheel.info());
     if wheel.member(&member).is_none() {
@@ -111,7 +111,8 @@ fn parse_entry_points(text: &str) -> BTreeMap<String, String> {
             && !line.starts_with(['#', ';'])
             && let Some((name, target)) = line.split_once('=')
         {
-            // Extras behind the target were for a time when scripts had requirements of their own.
+            // The extras after the target are from the time when scripts had their own
+            // requirements.
             let target = target.split('[').next().unwrap_or_default().trim();
             let name = name.trim();
             if !name.is_empty() && !name.contains(['/', '\\', '\0']) && name != "." && name != ".." {

@@ -1,13 +1,13 @@
-//! Libraries and programs that gcc makes, in wheels and as installed files, and what glibc's own
-//! loader says of them.
+//! Libraries and programs that gcc makes, in wheels and as installed files, and the output of
+//! glibc's own loader for them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rocwheel_content::FileContent;
-use rocwheel_loader::facts::Facts;
-use rocwheel_loader::simulation::{Loader, Root, Scenario, System, Trace, Where};
+use rocwheel_loader::facts::SiteFacts;
+use rocwheel_loader::simulation::{HostSystem, Loader, Root, Scenario, Trace, Where};
 use rocwheel_loader::site::{Place, Role, Site};
 use rocwheel_report::Silent;
 use rocwheel_wheel::{Distribution, EntryPoints, Level, Member, Metadata, Tag, WriteOptions, write_wheel};
@@ -16,17 +16,17 @@ use tempfile::TempDir;
 pub(crate) const PACKAGES: &str = "lib/python3.11/site-packages";
 pub(crate) const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
 
-/// A library or program to be made.
+/// A library or program that will be made.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Object<'a> {
-    /// Relative to the folder of the packages.
+    /// Path relative to the folder of the packages.
     pub(crate) path: &'a str,
     /// DT_SONAME; empty for none.
     pub(crate) soname: &'a str,
     pub(crate) needed: &'a [&'a str],
     pub(crate) rpath: Option<&'a str>,
     pub(crate) runpath: Option<&'a str>,
-    /// More for the linker.
+    /// Additional linker flags.
     pub(crate) flags: &'a [&'a str],
     pub(crate) is_program: bool,
 }
@@ -51,7 +51,7 @@ impl<'a> Object<'a> {
     }
 }
 
-/// An environment that is both a set of wheels and installed.
+/// An environment in two forms: a set of wheels, and installed.
 pub(crate) struct Environment {
     folder: TempDir,
     wheels: Vec<PathBuf>,
@@ -75,7 +75,7 @@ impl Environment {
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        // The loader shows paths as they were asked for, and /proc as they are.
+        // The loader prints paths as they were requested, /proc prints canonical ones.
         fs_err::canonicalize(self.folder.path()).unwrap().join(name)
     }
 
@@ -83,8 +83,8 @@ impl Environment {
         self.path("prefix")
     }
 
-    /// An empty library to link with, so that anything can be needed before it exists, or without
-    /// ever existing.
+    /// An empty library for linking, so that a library can be needed that does not exist yet, or
+    /// never will.
     fn stub(&mut self, soname: &str) -> PathBuf {
         let path = self.path("stubs").join(format!("{}.so", soname.replace('/', "!")));
         if self.stubs.insert(soname.to_owned()) {
@@ -94,7 +94,7 @@ impl Environment {
         path
     }
 
-    /// Makes a wheel of these objects and other files, and installs it.
+    /// Makes a wheel from these objects and other files, and installs it.
     pub(crate) fn wheel(&mut self, name: &str, objects: &[Object<'_>], others: &[(&str, &[u8])]) {
         let made = self.path("made").join(name);
         let mut members = Vec::new();
@@ -159,25 +159,25 @@ impl Environment {
         Site::open(&wheels, &place, &self.path("scratch"), &Silent).unwrap()
     }
 
-    /// This machine, as a process of its own sees it.
+    /// This machine, as a new process sees it.
     pub(crate) fn scenario() -> Scenario {
         Scenario {
-            system: System::Root(Root::read(Path::new("/")).unwrap()),
+            system: HostSystem::Root(Root::read(Path::new("/")).unwrap()),
             process: Vec::new(),
             processor: processor(),
             ..Scenario::python(None)
         }
     }
 
-    /// What is loaded for a file, by our rules.
+    /// The simulated trace of a file.
     pub(crate) fn trace(&self, path: &str, scenario: &Scenario) -> Trace {
         let site = self.site();
-        let facts = Facts::read(&site, &Silent).unwrap();
+        let facts = SiteFacts::read(&site, &Silent).unwrap();
         Loader::new(&site, &facts, scenario).load(&[format!("{PACKAGES}/{path}")])
     }
 
-    /// Compares our answer for a file with that of `ld.so`: names, paths and order, and what is
-    /// missing.
+    /// Compares the simulated trace of a file with the output of `ld.so`: names, paths, order and
+    /// missing libraries.
     pub(crate) fn assert_as_listed(&self, path: &str, scenario: &Scenario) -> Trace {
         let trace = self.trace(path, scenario);
         let ours = self.shown(&trace);
@@ -201,7 +201,8 @@ impl Environment {
         entries.join(":")
     }
 
-    /// Name and file of what a trace loaded behind the first one, and the names of what is missing.
+    /// Name and file of everything that a trace loaded after the first file, and the names of the
+    /// missing libraries.
     pub(crate) fn shown(&self, trace: &Trace) -> Listing {
         let real = |place: &Where| match place {
             Where::Site(path) => self.prefix().join(path),
@@ -213,7 +214,7 @@ impl Environment {
     }
 }
 
-/// What was loaded, by name and file, and what was not found.
+/// The loaded libraries by name and file, and the missing ones.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Listing {
     pub(crate) loaded: Vec<(String, PathBuf)>,
@@ -224,8 +225,8 @@ fn is_loader(name: &str) -> bool {
     name.ends_with("ld-linux-x86-64.so.2")
 }
 
-/// What `ld.so` prints for a file as for `ldd`: unlike with `--list`, it goes on when something is
-/// not found. What it says when it gives up.
+/// The output of `ld.so` for a file in the mode that `ldd` uses: unlike with `--list`, it continues
+/// if a library is not found. The error is the message with which it gives up.
 pub(crate) fn listed(file: &Path, library_path: &str) -> Result<Listing, String> {
     let mut command = Command::new(LOADER);
     command.arg(file).env("LD_TRACE_LOADED_OBJECTS", "1").env("LD_LIBRARY_PATH", library_path).current_dir("/");
@@ -240,7 +241,7 @@ pub(crate) fn listed(file: &Path, library_path: &str) -> Result<Listing, String>
             Some((name, "not found")) => listing.missing.push(name.to_owned()),
             Some((name, _)) if is_loader(name) => {}
             Some((name, path)) => listing.loaded.push((name.to_owned(), fs_err::canonicalize(path).unwrap())),
-            // The kernel's own, and what was asked for by path.
+            // The library of the kernel, and the file that was requested by path.
             None if line.starts_with('/') && !is_loader(line) => {
                 listing.loaded.push((line.to_owned(), fs_err::canonicalize(line).unwrap()));
             }
@@ -250,7 +251,7 @@ pub(crate) fn listed(file: &Path, library_path: &str) -> Result<Listing, String>
     Ok(listing)
 }
 
-/// The x86-64 level of this machine, as its loader has it.
+/// The x86-64 level of this machine, according to its loader.
 pub(crate) fn processor() -> u8 {
     let help = run(Command::new(LOADER).arg("--help"));
     let has = |level: &u8| help.lines().any(|line| line.contains(&format!("x86-64-v{level} (supported, searched)")));

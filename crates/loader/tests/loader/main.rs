@@ -1,5 +1,4 @@
-//! The simulated loader against glibc's own, which is asked about the same files in a child
-//! process.
+//! Compares the simulated loader with glibc's own, which loads the same files in a child process.
 //!
 //! Debian packages: gcc, binutils, python3. A missing one fails.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -10,8 +9,8 @@ mod python;
 mod real;
 
 use fixture::{Environment, Object, PACKAGES, library, listed, processor};
-use rocwheel_loader::facts::Facts;
-use rocwheel_loader::simulation::{Loader, Rule, Scenario, Where};
+use rocwheel_loader::facts::SiteFacts;
+use rocwheel_loader::simulation::{Loader, Scenario, SearchRule, Where};
 use rocwheel_report::Silent;
 
 #[test]
@@ -31,10 +30,10 @@ fn a_diamond_with_a_cycle_is_loaded_breadth_first() {
     let names: Vec<&str> = trace.loaded.iter().map(|loaded| loaded.name.as_str()).collect();
     assert_eq!(names[1..4], ["libleft.so.1", "libright.so.1", "libc.so.6"]);
     let bottom = trace.position(&format!("{PACKAGES}/d/lib/libbottom.so.1")).unwrap();
-    assert_eq!(trace.loaded[bottom].by, Rule::RunPath { entry: "$ORIGIN".to_owned() });
+    assert_eq!(trace.loaded[bottom].by, SearchRule::RunPath { entry: "$ORIGIN".to_owned() });
     assert_eq!(trace.chain(bottom), [0, 1, bottom]);
     // libright needs the first one again, by its SONAME.
-    assert_eq!(trace.loaded[2].needs[2], Some((0, Rule::AlreadyLoaded)));
+    assert_eq!(trace.loaded[2].needs[2], Some((0, SearchRule::AlreadyLoaded)));
 }
 
 #[test]
@@ -43,16 +42,16 @@ fn rpath_is_inherited_and_runpath_is_not() {
     environment.wheel(
         "inherit",
         &[
-            // DT_RPATH is good for what the needed ones need, through any number of them.
+            // DT_RPATH applies to all indirect needs, at any depth.
             library("a/old.so", &["libone.so"]).rpath("$ORIGIN/deep"),
             library("a/deep/libone.so", &["libtwo.so"]),
             library("a/deep/libtwo.so", &["libthree.so"]),
             library("a/deep/libthree.so", &[]),
-            // DT_RUNPATH is not.
+            // DT_RUNPATH does not.
             library("b/new.so", &["libone-b.so"]).runpath("$ORIGIN/deep"),
             library("b/deep/libone-b.so", &["libtwo-b.so"]),
             library("b/deep/libtwo-b.so", &[]),
-            // Whoever has a DT_RUNPATH looks at nobody's DT_RPATH, but those it brings in do.
+            // A file with DT_RUNPATH ignores every DT_RPATH, but the files loaded for it do not.
             library("c/old.so", &["libmiddle.so"]).rpath("$ORIGIN/deep:$ORIGIN/other"),
             library("c/deep/libmiddle.so", &["libhidden.so", "libnext.so"]).runpath("$ORIGIN/own"),
             library("c/deep/own/libnext.so", &["libhidden2.so"]),
@@ -63,7 +62,7 @@ fn rpath_is_inherited_and_runpath_is_not() {
     );
     let scenario = Environment::scenario();
     let old = environment.assert_as_listed("a/old.so", &scenario);
-    assert_eq!(old.loaded[3].by, Rule::Rpath { owner: 0, entry: "$ORIGIN/deep".to_owned() });
+    assert_eq!(old.loaded[3].by, SearchRule::Rpath { owner: 0, entry: "$ORIGIN/deep".to_owned() });
     let new = environment.assert_as_listed("b/new.so", &scenario);
     assert_eq!(new.missing[0].name, "libtwo-b.so");
     assert_eq!(new.missing[0].needed_by, 1);
@@ -71,7 +70,7 @@ fn rpath_is_inherited_and_runpath_is_not() {
     assert_eq!(mixed.missing.iter().map(|missing| &missing.name).collect::<Vec<_>>(), ["libhidden.so"]);
     assert_eq!(mixed.missing[0].searched, ["$ORIGIN/own"]);
     let hidden = mixed.position(&format!("{PACKAGES}/c/other/libhidden2.so")).unwrap();
-    assert_eq!(mixed.loaded[hidden].by, Rule::Rpath { owner: 0, entry: "$ORIGIN/other".to_owned() });
+    assert_eq!(mixed.loaded[hidden].by, SearchRule::Rpath { owner: 0, entry: "$ORIGIN/other".to_owned() });
 }
 
 #[test]
@@ -92,9 +91,9 @@ fn the_library_path_comes_between_rpath_and_runpath() {
     scenario.library_path = vec!["/nowhere/at/all".to_owned(), format!("{PACKAGES}/t/../poison/")];
     let entry = scenario.library_path[1].clone();
     let rule = |path| environment.assert_as_listed(path, &scenario).loaded[1].by.clone();
-    assert_eq!(rule("t/old.so"), Rule::Rpath { owner: 0, entry: "$ORIGIN/own".to_owned() });
-    assert_eq!(rule("t/new.so"), Rule::LibraryPath { entry: entry.clone() });
-    assert_eq!(rule("t/none.so"), Rule::LibraryPath { entry });
+    assert_eq!(rule("t/old.so"), SearchRule::Rpath { owner: 0, entry: "$ORIGIN/own".to_owned() });
+    assert_eq!(rule("t/new.so"), SearchRule::LibraryPath { entry: entry.clone() });
+    assert_eq!(rule("t/none.so"), SearchRule::LibraryPath { entry });
     assert_eq!(environment.trace("t/none.so", &scenario).missing[0].searched, scenario.library_path);
 }
 
@@ -105,12 +104,12 @@ fn names_sonames_and_paths_of_what_is_loaded_are_taken() {
     environment.wheel(
         "names",
         &[
-            // The same SONAME in two files: the first one is taken for both.
+            // Two files with the same SONAME: the first one is used for both.
             library("n/top.so", &["libfirst.so", "libuser.so"]).runpath("$ORIGIN/lib"),
             library("n/lib/libfirst.so", &[]).soname("libshared.so.1"),
             library("n/lib/libuser.so", &["libshared.so.1"]).runpath("$ORIGIN/../other"),
             library("n/other/libshared.so.1", &[]),
-            // A file without SONAME is known by the name it was asked for by.
+            // A file without SONAME is known by the name by which it was requested.
             library("n/plain.so", &["libbare.so", "libuser2.so"]).runpath("$ORIGIN/lib"),
             library("n/lib/libbare.so", &[]).soname(""),
             library("n/lib/libuser2.so", &["libbare.so"]).runpath("$ORIGIN/../other"),
@@ -125,12 +124,12 @@ fn names_sonames_and_paths_of_what_is_loaded_are_taken() {
     );
     let scenario = Environment::scenario();
     let top = environment.assert_as_listed("n/top.so", &scenario);
-    assert_eq!(top.loaded[2].needs, [Some((1, Rule::AlreadyLoaded))]);
+    assert_eq!(top.loaded[2].needs, [Some((1, SearchRule::AlreadyLoaded))]);
     environment.assert_as_listed("n/plain.so", &scenario);
     let slash = environment.trace("n/slash.so", &scenario);
-    assert_eq!(slash.loaded[0].needs[0], Some((1, Rule::Path)));
-    // The second time it is found under another name, and is the same file.
-    assert_eq!(slash.loaded[0].needs[1], Some((1, Rule::AlreadyLoaded)));
+    assert_eq!(slash.loaded[0].needs[0], Some((1, SearchRule::Path)));
+    // The second request finds it under another name, as the same file.
+    assert_eq!(slash.loaded[0].needs[1], Some((1, SearchRule::AlreadyLoaded)));
     assert_eq!(slash.missing[0].name, "lib/libslash.so");
     let theirs = listed(&environment.prefix().join(PACKAGES).join("n/slash.so"), "").unwrap();
     let files =
@@ -239,7 +238,7 @@ fn without_default_directories_the_system_is_not_asked() {
     let scenario = Environment::scenario();
     assert_eq!(environment.assert_as_listed("q/alone.so", &scenario).missing.len(), 1);
     environment.assert_as_listed("q/later.so", &scenario);
-    // A Python has it before.
+    // A Python already has it.
     assert!(environment.trace("q/alone.so", &Scenario::python(None)).missing.is_empty());
 }
 
@@ -247,7 +246,7 @@ fn without_default_directories_the_system_is_not_asked() {
 fn needs_and_search_paths_without_end_are_answered() {
     let mut environment = Environment::new();
     let names: Vec<String> = (0..2000).map(|index| format!("libabsent{index}.so.1")).collect();
-    // One stub with a long name costs as much as any; the names are made by editing.
+    // One stub with a long name costs as much as any other; the names are made by editing it.
     environment.wheel(
         "endless",
         &[library("e/top.so", &["libseed.so"]), library("e/libdeep.so", &["libdeep.so"])],
@@ -270,7 +269,7 @@ fn needs_and_search_paths_without_end_are_answered() {
     let mut hostile = Environment::new();
     hostile.wheel("endless", &[library("e/libdeep.so", &["libdeep.so"])], &[("e/top.so", &bytes)]);
     let site = hostile.site();
-    let facts = Facts::read(&site, &Silent).unwrap();
+    let facts = SiteFacts::read(&site, &Silent).unwrap();
     let scenario = Scenario::python(None);
     let trace = Loader::new(&site, &facts, &scenario).load(&[format!("{PACKAGES}/e/top.so")]);
     assert_eq!(trace.missing.len(), names.len() + 2);

@@ -1,10 +1,10 @@
-//! What a Python loads with ctypes, as the process itself shows it, against our answer.
+//! Compares the libraries that a Python process loads with ctypes with the simulated ones.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
 
-use rocwheel_loader::facts::Facts;
+use rocwheel_loader::facts::SiteFacts;
 use rocwheel_loader::simulation::{Loader, Scenario, Trace, Where};
 
 use crate::fixture::{Environment, PACKAGES, library, run};
@@ -28,7 +28,7 @@ for path in sorted(before):
     print('before', path)
 ";
 
-/// What a Python said: files it loaded, names it had before, and errors.
+/// The output of a Python: files that it loaded, names that it had before, and errors.
 struct Said {
     loaded: BTreeSet<PathBuf>,
     before: Vec<String>,
@@ -50,7 +50,7 @@ fn load(environment: &Environment, paths: &[&str], library_path: &str) -> Said {
     }
 }
 
-/// The SONAMEs of what the process has; libraries lie under longer names.
+/// The SONAMEs of the process's libraries, whose files have longer names.
 fn sonames(before: &[String]) -> Vec<String> {
     let read = |path: &String| {
         let file = fs_err::File::open(path).ok()?;
@@ -74,8 +74,8 @@ fn extension_modules_and_preload_lists_come_out_as_in_python() {
     environment.wheel(
         "frame",
         &[
-            // As torch does it: what is needed lies in other packages, and is there because it was
-            // loaded before.
+            // Like torch: the needed libraries are in other packages, and are available because
+            // they were loaded before.
             library("frame/_C.so", &["libcore.so", "libblas.so.1", "libc.so.6"]).rpath("$ORIGIN/lib"),
             library("frame/lib/libcore.so", &["libblas.so.1", "libm.so.6"]),
         ],
@@ -90,7 +90,7 @@ fn extension_modules_and_preload_lists_come_out_as_in_python() {
         &[],
     );
     let site = environment.site();
-    let facts = Facts::read(&site, &rocwheel_report::Silent).unwrap();
+    let facts = SiteFacts::read(&site, &rocwheel_report::Silent).unwrap();
     let blas = "sdk/lib/libblas.so.1";
     for (preloaded, library_path, is_complete) in [
         (vec![], "", false),

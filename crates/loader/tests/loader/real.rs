@@ -1,17 +1,17 @@
-//! Every program and library of real wheels, as glibc's loader resolves them where they are
-//! installed, against our answer.
+//! Compares the simulation with glibc's loader for every program and library of real wheels at
+//! their installed paths.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rocwheel_loader::facts::Facts;
+use rocwheel_loader::facts::SiteFacts;
 use rocwheel_loader::simulation::{Loader, Where};
 use rocwheel_loader::site::{Place, Role, Site};
 use rocwheel_report::Silent;
 
 use crate::fixture::{Environment, Listing, PACKAGES, listed, run};
 
-/// Installs wheels as pip does, and compares every file. Says how many.
+/// Unpacks wheels to the paths that pip uses, and compares every file. Returns the number of files.
 fn compare(wheels: &[PathBuf]) -> usize {
     let folder = tempfile::tempdir().unwrap();
     let prefix = fs_err::canonicalize(folder.path()).unwrap();
@@ -35,7 +35,7 @@ for path in sys.argv[2:]:
     let place = Place::new("3.11".parse().unwrap(), prefix.to_str().unwrap());
     let wheels: Vec<_> = wheels.iter().map(|path| (path.clone(), Role::Audited)).collect();
     let site = Site::open(&wheels, &place, folder.path(), &Silent).unwrap();
-    let facts = Facts::read(&site, &Silent).unwrap();
+    let facts = SiteFacts::read(&site, &Silent).unwrap();
     assert!(facts.unreadable.is_empty(), "{:?}", facts.unreadable);
     let scenario = Environment::scenario();
     let loader = Loader::new(&site, &facts, &scenario);
@@ -72,7 +72,7 @@ fn wheels(variable: &str) -> Vec<PathBuf> {
     wheels
 }
 
-/// ROCWHEEL_REAL_WHEELS: wheels of PyPI, each in an environment of its own.
+/// ROCWHEEL_REAL_WHEELS: wheels from PyPI, each in its own environment.
 #[test]
 fn wheels_of_others_are_resolved_as_by_glibc() {
     let mut count = 0;

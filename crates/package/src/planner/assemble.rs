@@ -1,5 +1,5 @@
-//! The second half of planning: populations and the development tree in, wheels and selectors with
-//! their metadata out.
+//! The second half of planning. Input: populations and the development tree. Output: wheels and
+//! selectors with their metadata.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rocwheel_artifact::portable;
 use rocwheel_rocm::target::base_target;
 use rocwheel_wheel::manylinux::{self, FileNeeds, LibraryNeeds};
-use rocwheel_wheel::{Tag, WheelName};
+use rocwheel_wheel::{Platform, Tag, WheelName};
 
 use super::systems::Folders;
 use super::{Planner, Set};
@@ -16,7 +16,6 @@ use crate::devel::{DevelEntry, device_links};
 use crate::dist_info::Promise;
 use crate::populate::{PlannedFile, Population};
 use crate::request::{Plan, PlannedDevel, PlannedSelector, PlannedWheel, SelectorForm};
-use crate::system::System;
 use crate::{Error, Logical, templates};
 
 fn libraries(elf: &rocwheel_elf::Elf) -> Vec<LibraryNeeds> {
@@ -28,7 +27,7 @@ fn libraries(elf: &rocwheel_elf::Elf) -> Vec<LibraryNeeds> {
 }
 
 impl Planner<'_> {
-    /// Adds the wheels of the sets; `folders` says whether each family has one of its own.
+    /// Adds the wheels of the sets to the plan, in the folders that `folders` selects.
     pub(super) fn add_wheels(
         &self,
         plan: &mut Plan,
@@ -39,7 +38,8 @@ impl Planner<'_> {
         for (index, set) in sets.iter().enumerate() {
             let highest = self.platform(set.populations.iter().flat_map(|population| self.needs(population)))?;
             for population in &set.populations {
-                // Core and profiler are the same for every family: the first set writes them.
+                // Core and profiler are the same for every family, so only the first set writes
+                // them.
                 let common = matches!(population.logical, Logical::Core | Logical::Profiler);
                 if (index == 0 || !common) && self.wanted(population.logical) {
                     let platform = match population.logical {
@@ -67,17 +67,17 @@ impl Planner<'_> {
         })
     }
 
-    /// Platform tag and what sets it.
+    /// Returns the platform tag and the file and symbol that determine it.
     fn platform(&self, needs: impl Iterator<Item = FileNeeds>) -> Result<(String, Option<String>), Error> {
         if let Some(tag) = &self.request.platform_tag {
-            if System::of_tag(tag).is_none_or(|system| system == self.system) {
+            if Platform::of_tag(tag).is_none_or(|system| system == self.system) {
                 return Ok((tag.clone(), None));
             }
             if self.request.windows_artifacts.is_none() {
                 return Err(Error::PlatformTag { tag: tag.clone(), system: self.system });
             }
         }
-        if self.system == System::Windows {
+        if self.system == Platform::Windows {
             return Ok((rocwheel_rocm::windows::PLATFORM.to_owned(), None));
         }
         let needs: Vec<FileNeeds> = needs.collect();
@@ -147,8 +147,8 @@ impl Planner<'_> {
         if logical == Logical::Device {
             let target = target.unwrap_or_default();
             let module = format!("_device_{}.py", target.replace('-', "_"));
-            // TheRock's tests want every file of the libraries' folder in the devel tree, this one
-            // too.
+            // TheRock's tests expect every file of the libraries' folder in the devel tree,
+            // including this one.
             let linked: BTreeSet<String> = population.files.keys().chain([&module]).cloned().collect();
             let links = device_links(&self.version, package, linked.into_iter());
             wheel.files.insert(format!("{package}/.devel_links/{target}.json"), PlannedFile::text(links));
@@ -168,8 +168,8 @@ impl Planner<'_> {
         Ok(wheel)
     }
 
-    /// Adds the Python code of a wheel and its `_dist_info.py`; returns the import package it lies
-    /// in.
+    /// Adds the Python code of a wheel and its `_dist_info.py`. Returns the name of the import
+    /// package.
     fn add_python(
         &self,
         wheel: &mut PlannedWheel,
@@ -209,8 +209,8 @@ impl Planner<'_> {
                 _ => None,
             })
         };
-        // Its links lead to files of every other wheel, so it needs what they need, and what is in
-        // its own tar.
+        // Its links lead to files of every other wheel, so its platform must satisfy them as well
+        // as the files in its own tar.
         let in_tar = files().filter_map(|file| {
             let path = file.path()?;
             let elf = self.natures.of(path).elf()?;
@@ -237,13 +237,13 @@ impl Planner<'_> {
         Ok(wheel)
     }
 
-    /// Paths that installers on Windows could not make, or could make only once.
+    /// Refuses paths that cannot be created on Windows, and paths that differ only by case.
     fn check_for_windows<'p>(
         &self,
         package: &str,
         paths: impl Iterator<Item = &'p String> + Clone,
     ) -> Result<(), Error> {
-        if self.system != System::Windows {
+        if self.system != Platform::Windows {
             return Ok(());
         }
         let refused = |path: &str, reason: String| Error::WindowsPath { path: format!("{package}/{path}"), reason };
@@ -296,7 +296,7 @@ impl Planner<'_> {
     }
 }
 
-/// Refuses a name that could not be unpacked everywhere, or not be listed in a RECORD.
+/// Refuses a name that cannot be unpacked on every system or be listed in a RECORD.
 fn check_name(name: &str, file: Option<&PlannedFile>) -> Result<(), Error> {
     rocwheel_wheel::check_member_name(name).map_err(|source| {
         let path = file.and_then(|file| file.path().cloned()).unwrap_or_else(|| name.into());

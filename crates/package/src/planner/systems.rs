@@ -1,16 +1,18 @@
-//! Planners of one or two systems in, one plan out. What the two have in common is the selector: it
-//! offers what either has, with markers where only one has it, so that neither needs a selector
-//! that overwrites the other's.
+//! Input: planners of one or two systems. Output: one plan. The two systems share the selector: it
+//! offers the packages of both, with markers for those that only one has, so that neither system
+//! needs a selector that overwrites the other's.
 
 use std::collections::{BTreeMap, BTreeSet};
+
+use rocwheel_wheel::Platform;
 
 use super::{Planner, Settled};
 use crate::dist_info::Promise;
 use crate::request::{LeftOut, Plan, PlannedWheel, Shape};
-use crate::system::System;
 use crate::{Error, Logical};
 
-/// Whether the packages of a family lie in a folder of their own.
+/// The folder of packages that belong to a family: `dist/` itself, or a separate one for each
+/// family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Folders {
     One,
@@ -18,7 +20,7 @@ pub(super) enum Folders {
 }
 
 impl Folders {
-    /// The folder of a family.
+    /// Returns the folder of a family.
     pub(super) fn of(self, family: Option<&str>) -> Option<String> {
         family.filter(|_| self == Folders::EachFamily).map(str::to_owned)
     }
@@ -32,7 +34,7 @@ struct Half<'a> {
 /// Makes the plan.
 ///
 /// # Errors
-/// Those of [`super::plan_both`].
+/// As for [`super::plan_both`].
 pub(super) fn make(planners: Vec<Planner<'_>>) -> Result<Plan, Error> {
     if let [linux, windows] = &planners[..] {
         if linux.version != windows.version {
@@ -70,10 +72,10 @@ pub(super) fn make(planners: Vec<Planner<'_>>) -> Result<Plan, Error> {
     Ok(plan)
 }
 
-/// Refuses two packages of one name for one system, of which an environment could have only one,
-/// and a folder too. Names are compared as installers do (PEP 503).
+/// Refuses two packages with one name for one system and folder: an environment could have only one
+/// of them. Names are compared as installers do (PEP 503).
 fn check_names(plan: &Plan, halves: &[Half<'_>]) -> Result<(), Error> {
-    let mut seen: BTreeMap<(System, Option<&String>, String), &PlannedWheel> = BTreeMap::new();
+    let mut seen: BTreeMap<(Platform, Option<&String>, String), &PlannedWheel> = BTreeMap::new();
     for wheel in &plan.wheels {
         let key = (wheel.system, wheel.folder.as_ref(), rocwheel_wheel::canonical_name(&wheel.name));
         if let Some(other) = seen.insert(key, wheel) {
@@ -90,7 +92,7 @@ fn check_names(plan: &Plan, halves: &[Half<'_>]) -> Result<(), Error> {
 
 fn empty(halves: &[Half<'_>]) -> Plan {
     let first = &halves[0].planner;
-    let systems: BTreeMap<System, Vec<String>> =
+    let systems: BTreeMap<Platform, Vec<String>> =
         halves.iter().map(|half| (half.planner.system, half.planner.targets.clone())).collect();
     let mut targets: Vec<String> = systems.values().flatten().cloned().collect();
     rocwheel_rocm::target::sort(&mut targets);
@@ -111,11 +113,11 @@ fn empty(halves: &[Half<'_>]) -> Plan {
     }
 }
 
-/// What is to be told of the halves.
+/// Adds the findings of the halves to the plan.
 fn tell(plan: &mut Plan, halves: Vec<Half<'_>>) {
     let both = halves.len() > 1;
     for Half { planner, settled } in halves {
-        let windows = both && planner.system == System::Windows;
+        let windows = both && planner.system == Platform::Windows;
         let name = |reason: &mut String| {
             if windows {
                 reason.push_str(", for Windows");
@@ -148,7 +150,7 @@ fn tell(plan: &mut Plan, halves: Vec<Half<'_>>) {
 }
 
 fn promise(halves: &[Half<'_>]) -> Promise {
-    let mut holders: BTreeMap<Logical, BTreeSet<System>> = BTreeMap::new();
+    let mut holders: BTreeMap<Logical, BTreeSet<Platform>> = BTreeMap::new();
     for half in halves {
         for set in &half.settled.sets {
             let devel = (!set.devel.entries.is_empty()).then_some(Logical::Devel);
@@ -163,21 +165,21 @@ fn promise(halves: &[Half<'_>]) -> Promise {
         Shape::Split => holders.contains_key(&Logical::Device),
         Shape::PerFamily => holders.contains_key(&Logical::Libraries),
     };
-    let on = |system: System| match halves.iter().find(|half| half.planner.system == system) {
+    let on = |system: Platform| match halves.iter().find(|half| half.planner.system == system) {
         _ if !per_target => Vec::new(),
         Some(half) => half.planner.targets.clone(),
         None => first.elsewhere.clone(),
     };
-    let (mut linux, mut windows) = (on(System::Linux), on(System::Windows));
+    let (mut linux, mut windows) = (on(Platform::Linux), on(Platform::Windows));
     let mut families: Vec<String> = linux.iter().chain(&windows).cloned().collect();
     rocwheel_rocm::target::sort(&mut families);
-    // Markers tell the systems apart, so both lists are needed as soon as there is the other
-    // system's. Without it the own one says nothing that is not known, unless it was asked for.
+    // The lists distinguish the systems in markers, so both are needed if the other system has any
+    // target. Otherwise the system's own list adds no information, unless the user requested it.
     if halves.len() == 1 && first.request.targets_on(first.system).is_empty() && on(first.system.other()).is_empty() {
         linux.clear();
         windows.clear();
     }
-    let only_on = |systems: &BTreeSet<System>| systems.first().copied().filter(|_| systems.len() < halves.len());
+    let only_on = |systems: &BTreeSet<Platform>| systems.first().copied().filter(|_| systems.len() < halves.len());
     Promise {
         version: first.version.clone(),
         nonce: first.request.nonce.clone(),

@@ -1,5 +1,5 @@
-//! The last look at planned sets: what they lack in, an error or the packages that are left out for
-//! it out.
+//! The last check of planned sets. Input: the sets and the problems found in them. Output: an
+//! error, or a plan without the incomplete packages.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,6 +8,7 @@ use rocwheel_artifact::EntryKind;
 use rocwheel_content::archive_path::{file_name, join, parent};
 use rocwheel_kpack::{FatBinary, Magic};
 use rocwheel_rocm::target::base_target;
+use rocwheel_wheel::Platform;
 
 use super::{Planner, Set};
 use crate::error::Ways;
@@ -15,22 +16,21 @@ use crate::inspect::Nature;
 use crate::populate::Population;
 use crate::request::{Incomplete, Incompletes, Shape};
 use crate::search_path::Missing;
-use crate::system::System;
-use crate::{Error, Logical};
+use crate::{Error, Logical, system};
 
 /// Sections by which AMD's tool marks a library whose device code is in `.kpack` archives, in ELF
 /// and in PE (kpack spec 3).
 const KPACK_MARKERS: [&str; 2] = [".rocm_kpack_ref", ".kpackrf"];
-/// Sections of device code, or of the markers that stand for it.
+/// Sections that hold device code or its wrappers, in ELF and in PE.
 const CODE_SECTIONS: [&str; 2] = [".hip_fatbin", ".hip_fat"];
-/// Something that a package lacks.
+/// A defect of a package, such as a missing library.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Problem {
     logical: Logical,
-    /// GPU target of a device package, family of libraries of the per-family shape.
+    /// GPU target of a device package, or family of libraries in the per-family shape.
     target: Option<String>,
     line: String,
-    /// The library that is missing, where one is.
+    /// The library that is missing, if the problem is one.
     missing: Option<Missing>,
 }
 
@@ -50,7 +50,7 @@ impl Problem {
     }
 }
 
-/// Everything that the sets lack, sorted.
+/// Returns all problems of the sets, sorted.
 pub(super) fn problems(sets: &[Set], found: &[Problem]) -> Vec<Problem> {
     let mut problems = found.to_vec();
     for set in sets {
@@ -70,13 +70,13 @@ pub(super) fn problems(sets: &[Set], found: &[Problem]) -> Vec<Problem> {
 }
 
 impl Planner<'_> {
-    /// Leaves out the packages that have problems, and what requires them.
+    /// Skips the packages that have problems, and the packages that require them.
     ///
     /// # Errors
-    /// [`Error::Incomplete`] when that is not asked for, or when nothing would be left.
+    /// [`Error::Incomplete`] if the request does not allow that, or if core is incomplete.
     pub(super) fn leave_out(&mut self, problems: &[Problem]) -> Result<(), Error> {
         let refused = self.request.incompletes == Incompletes::Refuse;
-        // Everything requires core.
+        // Every package requires core.
         if refused || problems.iter().any(|problem| problem.logical == Logical::Core) {
             let mut lines: Vec<String> = problems.iter().map(|problem| problem.line.clone()).collect();
             lines.sort();
@@ -118,12 +118,12 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// The ways out of a missing library that this run has.
+    /// Returns the solutions for a missing library that this run offers.
     fn ways(&self) -> Ways {
         Ways { import: self.is_imported, drop: true }
     }
 
-    /// The package that holds the code of a target, or of a family.
+    /// Returns the name of the package that holds the code of a target or family.
     pub(super) fn name_for(&self, target: &str) -> String {
         match self.shape {
             Shape::PerFamily => format!("rocm-sdk-libraries-{}", base_target(target)),
@@ -135,7 +135,7 @@ impl Planner<'_> {
         self.incomplete.entry(package.to_owned()).or_default().insert(reason);
     }
 
-    /// The packages that are left out, for the plan.
+    /// Returns the skipped packages, for the plan.
     pub(super) fn left_incomplete(&self) -> Vec<Incomplete> {
         let rows = self.incomplete.iter();
         rows.map(|(package, reasons)| Incomplete {
@@ -146,14 +146,14 @@ impl Planner<'_> {
         .collect()
     }
 
-    /// Artifacts of a build for the other system, or a part of one, are a mistake that no user
-    /// should find.
+    /// Refuses artifacts that hold programs for the other system: they were added by mistake, and
+    /// users should not be the ones who notice it.
     pub(super) fn check_system(&self) -> Result<(), Error> {
         let selection = self.selection();
         let mut paths = Vec::new();
         for artifact in self.catalog.artifacts.iter().filter(|artifact| selection.packaged(artifact)) {
             for entry in artifact.entries.iter().filter(|entry| matches!(entry.kind, EntryKind::File { .. })) {
-                if self.system.is_foreign(&entry.path, self.natures.of(&artifact.path(entry))) {
+                if system::is_foreign(self.system, &entry.path, self.natures.of(&artifact.path(entry))) {
                     paths.push(format!("{}/{}/{}", artifact.name, artifact.basedirs[entry.basedir], entry.path));
                 }
             }
@@ -165,13 +165,13 @@ impl Planner<'_> {
         Err(Error::Foreign { system: self.system, artifacts: self.artifacts.to_owned(), paths })
     }
 
-    /// Pitfalls 8: a runtime without kpack support loads such a library silently and then has no
-    /// kernels.
+    /// Refuses libraries with `.kpack` archives for a runtime without support for them. It would
+    /// load such a library silently, and then find no kernels (pitfalls 8).
     pub(super) fn check_kpack(&self, sets: &[Set]) -> Result<(), Error> {
         for set in sets {
             let runtime = match self.system {
-                System::Linux => "librocm_kpack.so",
-                System::Windows => "rocm_kpack",
+                Platform::Linux => "librocm_kpack.so",
+                Platform::Windows => "rocm_kpack",
             };
             let understood = set.world.iter().any(|(path, _)| file_name(path).starts_with(runtime));
             for population in set.populations.iter().filter(|_| !understood) {
@@ -187,8 +187,8 @@ impl Planner<'_> {
     }
 }
 
-/// Whether a section says that the file's code is in an archive, or a wrapper: no section needs to
-/// say so. A file that cannot be read as a fat binary says nothing.
+/// `true` if a section or a wrapper of the file tells that its code is in an archive; not every
+/// such file has the section. A file that cannot be read as a fat binary counts as `false`.
 fn expects_kpack(path: &Path, nature: &Nature) -> bool {
     let (mut marked, mut has_code) = (false, false);
     let mut look = |name: &str| {

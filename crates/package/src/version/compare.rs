@@ -1,4 +1,4 @@
-//! Input: two versions. Output: which of them pip installs when both are on offer, and why, in
+//! Input: two versions. Output: the one that pip installs if both are available, and the reasons as
 //! sentences.
 
 use std::cmp::Ordering;
@@ -7,21 +7,22 @@ use pep440_rs::{LocalSegment, Version};
 
 use super::Error;
 
-/// What pip makes of two versions of one distribution.
+/// The way in which pip orders two versions of one distribution.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Comparison {
-    /// The version pip installs, in canonical form; `None` when both are the same version to pip.
+    /// The version that pip installs, in canonical form; `None` if both are the same version to
+    /// pip.
     pub preferred: Option<String>,
-    /// The other one; `None` when both are the same version to pip.
+    /// The other version; `None` if both are the same version to pip.
     pub passed_over: Option<String>,
-    /// What decides, one sentence each.
+    /// The deciding parts of the versions, one sentence each.
     pub reasons: Vec<String>,
-    /// What surprises people about this pair, one sentence each.
+    /// Surprising effects of this pair, one sentence each.
     pub warnings: Vec<String>,
 }
 
-/// Compares as PEP 440 orders; of two versions pip takes the higher one, unless only one of them is
-/// a pre-release.
+/// Compares two versions in PEP 440's order. Pip installs the higher one, unless only that one is a
+/// pre-release.
 ///
 /// # Errors
 /// One of the texts is not a version.
@@ -46,8 +47,8 @@ pub fn compare(left: &str, right: &str) -> Result<Comparison, Error> {
     let mut reasons = vec![format!("`{higher}` is the higher version: {}", deciding_part(higher, lower))];
     warnings.extend(local_trap(higher, lower));
 
-    // Without --pre, pip looks at pre-releases only if there is nothing else (PEP 440, "Handling of
-    // pre-releases").
+    // Without --pre, pip only considers pre-releases if there is nothing else (PEP 440, "Handling
+    // of pre-releases").
     let (mut preferred, mut passed_over) = (higher, lower);
     if higher.any_prerelease() && !lower.any_prerelease() {
         (preferred, passed_over) = (lower, higher);
@@ -64,7 +65,7 @@ pub fn compare(left: &str, right: &str) -> Result<Comparison, Error> {
     })
 }
 
-/// The first part in PEP 440's order of comparison in which the two differ, said in words.
+/// Describes the first part, in PEP 440's order of comparison, in which the two differ.
 fn deciding_part(higher: &Version, lower: &Version) -> String {
     if higher.epoch() != lower.epoch() {
         return format!("epoch {} is above {}", higher.epoch(), lower.epoch());
@@ -82,7 +83,7 @@ fn deciding_part(higher: &Version, lower: &Version) -> String {
     }
 }
 
-/// Trailing zeros do not count: 7.1 is 7.1.0.
+/// Compares release numbers. Trailing zeros do not count: 7.1 equals 7.1.0.
 fn compare_release(left: &[u64], right: &[u64]) -> Ordering {
     let length = left.len().max(right.len());
     let padded = |numbers: &[u64]| -> Vec<u64> {
@@ -97,7 +98,7 @@ fn dotted(numbers: &[u64]) -> String {
     numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(".")
 }
 
-/// What kind of version of its release this is.
+/// Describes the stage of a version: pre-release, post-release, development build or final.
 fn stage(version: &Version) -> String {
     let mut parts = Vec::new();
     if let Some(prerelease) = version.pre() {
@@ -116,7 +117,7 @@ fn local_text(segments: &[LocalSegment]) -> String {
     segments.iter().map(LocalSegment::to_string).collect::<Vec<_>>().join(".")
 }
 
-/// Which segment of the local part decides between two that differ.
+/// Describes the segment of the local part that decides between two that differ.
 fn deciding_segment(above: &[LocalSegment], below: &[LocalSegment]) -> String {
     for (high, low) in above.iter().zip(below) {
         if high == low {
@@ -138,7 +139,8 @@ fn deciding_segment(above: &[LocalSegment], below: &[LocalSegment]) -> String {
     format!("`+{}` has more segments than `+{}`", local_text(above), local_text(below))
 }
 
-/// `+rocm10.0` sorts below `+rocm7.0` because `rocm10` and `rocm7` are texts: 1 comes before 7.
+/// Warns about numbers in texts: `+rocm10.0` sorts below `+rocm7.0` because `rocm10` and `rocm7`
+/// are compared as texts, in which 1 comes before 7.
 fn local_trap(higher: &Version, lower: &Version) -> Option<String> {
     if higher.clone().without_local() != lower.clone().without_local() {
         return None;
@@ -157,7 +159,7 @@ fn local_trap(higher: &Version, lower: &Version) -> Option<String> {
     ))
 }
 
-/// `rocm10` → (`rocm`, 10).
+/// Splits `rocm10` into (`rocm`, 10).
 fn split_number(segment: &str) -> Option<(&str, u64)> {
     let digits = segment.find(|character: char| character.is_ascii_digit())?;
     let (word, number) = segment.split_at(digits);

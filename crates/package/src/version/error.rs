@@ -1,8 +1,8 @@
-//! What can be wrong with the parts of a version.
+//! Errors in the parts of a version.
 
 use rocwheel_report::{Exit, Hint};
 
-/// Errors of making and comparing versions. All of them are wrong arguments or a wrong
+/// Errors of making and comparing versions. The cause is always a wrong argument or a wrong
 /// `version.json`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -10,64 +10,64 @@ pub enum Error {
     /// The base version is not three numbers.
     #[error("the base version `{value}` is not of the form X.Y.Z")]
     Base {
-        /// The text.
+        /// The text as given.
         value: String,
     },
-    /// A date that is not in the calendar.
+    /// A date that does not exist in the calendar.
     #[error("`{value}` is not a valid date in YYYYMMDD format")]
     Date {
-        /// The text.
+        /// The text as given.
         value: String,
     },
-    /// A commit that is not hexadecimal or of unusual length.
+    /// A commit that is not hexadecimal or has an unusual length.
     #[error("`{value}` is not a git commit: 7 to 64 hexadecimal digits are expected")]
     Commit {
-        /// The text.
+        /// The text as given.
         value: String,
     },
-    /// A release candidate without its number.
+    /// A release candidate without a number.
     #[error("release type `prerelease` needs the number of the release candidate")]
     PrereleaseMissing,
-    /// A "best known configuration" without its date.
+    /// A "best known configuration" without a date.
     #[error("release type `{release_type}` needs `release-metadata.base-date` in version.json")]
     BaseDateMissing {
-        /// The release type.
+        /// Name of the release type.
         release_type: &'static str,
     },
     /// A development build without a commit.
     #[error("release type `{release_type}` needs the git commit")]
     CommitMissing {
-        /// The release type.
+        /// Name of the release type.
         release_type: &'static str,
     },
-    /// An option that would silently do nothing.
+    /// An option that would have no effect.
     #[error("`{option}` has no meaning for {form}")]
     Unused {
         /// The option of the command line.
         option: &'static str,
-        /// What was asked for, in words.
+        /// The requested form, in words.
         form: String,
     },
-    /// The wheel's version does not parse.
+    /// The wheel's version does not conform to PEP 440.
     #[error("`{value}` is not a version that pip accepts (PEP 440)")]
     NotPep440 {
         /// The version.
         value: String,
     },
-    /// The wheel's version parses, but installers write it differently.
+    /// The wheel's version is not in its canonical form, which installers use.
     #[error("pip would rewrite the version `{value}` to `{canonical}` (PEP 440) and not find its files")]
     NotCanonical {
         /// The version.
         value: String,
-        /// The canonical form.
+        /// The version in canonical form.
         canonical: String,
     },
-    /// `version.json` is not JSON, or misses a field, or a field has the wrong type.
+    /// `version.json` is not JSON, lacks a field, or has a field of the wrong type.
     #[error("cannot understand `{path}`")]
     VersionFile {
-        /// The file, as the caller named it.
+        /// Path of the file, as the caller named it.
         path: String,
-        /// What the JSON reader says.
+        /// The parser's error.
         source: serde_json::Error,
     },
 }

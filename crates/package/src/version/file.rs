@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use super::Error;
 
-/// A day of the calendar; prints as YYYYMMDD.
+/// A day of the calendar; displayed as YYYYMMDD.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Date(jiff::civil::Date);
 
@@ -36,10 +36,10 @@ impl fmt::Display for Date {
     }
 }
 
-/// What `version.json` says.
+/// The contents of `version.json`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VersionFile {
-    /// `X.Y.Z`.
+    /// The base version `X.Y.Z`.
     pub rocm_version: String,
     /// The day of the "best known configuration"; an empty string in the file counts as absent.
     pub base_date: Option<Date>,
@@ -60,7 +60,7 @@ struct RawMetadata {
 }
 
 impl VersionFile {
-    /// Reads `text`; `path` only names the file in errors. Unknown keys are allowed.
+    /// Parses `text`; `path` is only used in errors. Unknown keys are allowed.
     ///
     /// # Errors
     /// The text is not JSON of that form, the version is not `X.Y.Z`, or the date is not in the
@@ -77,7 +77,7 @@ impl VersionFile {
     }
 }
 
-/// Three numbers without leading zeros, which installers would drop.
+/// Checks for three numbers without leading zeros, which installers would drop.
 pub(super) fn check_base(base: &str) -> Result<(), Error> {
     let parts: Vec<&str> = base.split('.').collect();
     let plain = |part: &&str| {

@@ -1,6 +1,6 @@
-//! Input: what kind of release is built, from which base version, when and of which commit. Output:
-//! the version of its wheels, Debian packages and RPM packages, and for any two versions which one
-//! pip installs and why.
+//! Input: the release type, the base version, the date and the commit of a build. Output: the
+//! version of its wheels, Debian packages and RPM packages. Also compares two versions and explains
+//! which one pip installs.
 //!
 //! | release type | wheel | deb | rpm |
 //! | --- | --- | --- | --- |
@@ -12,9 +12,9 @@
 //! | custom suffix | base and suffix as they are | | |
 //!
 //! A build that is repeated on the same day (or of the same commit) is `.postN` of the first one.
-//! Where the wheel's version has a local part, `.post.N` goes to its end: in front of it, a
-//! repeated BKC build would sort above the builds of every later day, and a repeated dev build
-//! above the release itself. The dot before N makes it a number: as text, `post9` is above
+//! If the wheel's version has a local part, `.post.N` is appended to it: in front of the local
+//! part, a repeated BKC build would sort above the builds of every later day, and a repeated dev
+//! build above the release itself. The dot before N makes it a number: as text, `post9` is above
 //! `post10`.
 
 mod compare;
@@ -27,16 +27,16 @@ pub use compare::{Comparison, compare};
 pub use error::Error;
 pub use file::{Date, VersionFile};
 
-/// What a build is made for; the names are those of the command line.
+/// The purpose of a build; the names are those of the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReleaseType {
     /// A stable release.
     Release,
     /// A release candidate.
     Prerelease,
-    /// The build of a day.
+    /// A nightly build.
     Nightly,
-    /// The build of a day of an older "best known configuration".
+    /// A nightly build of an older "best known configuration".
     NightlyBkc,
     /// A build of continuous integration.
     Ci,
@@ -51,7 +51,7 @@ impl ReleaseType {
     pub const ALL: [Self; 7] =
         [Self::Release, Self::Prerelease, Self::Nightly, Self::NightlyBkc, Self::Ci, Self::Dev, Self::DevBkc];
 
-    /// The name on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Release => "release",
@@ -64,7 +64,7 @@ impl ReleaseType {
         }
     }
 
-    /// What the version of a wheel looks like.
+    /// Returns the form of a wheel's version.
     pub fn shape(self) -> &'static str {
         match self {
             Self::Release => "X.Y.Z",
@@ -75,18 +75,18 @@ impl ReleaseType {
         }
     }
 
-    /// Whether the version holds the commit: without one it cannot be made.
+    /// `true` if the version contains the commit, which is then required.
     pub fn needs_commit(self) -> bool {
         matches!(self, Self::Ci | Self::Dev | Self::DevBkc)
     }
 
-    /// Whether the base date of `version.json` must be set.
+    /// `true` if the base date of `version.json` is required.
     pub fn needs_base_date(self) -> bool {
         matches!(self, Self::NightlyBkc | Self::DevBkc)
     }
 }
 
-/// How the version is made from the base version.
+/// The method by which the version is derived from the base version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Form {
     /// By the table of release types.
@@ -95,42 +95,43 @@ pub enum Form {
     Suffix(String),
 }
 
-/// Everything a version is made from.
+/// Everything that a version is made from.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// `X.Y.Z`.
+    /// The base version `X.Y.Z`.
     pub base: String,
-    /// How it is extended.
+    /// The method of extending the base version.
     pub form: Form,
-    /// The number of the release candidate; exactly for [`ReleaseType::Prerelease`].
+    /// The number of the release candidate; required for [`ReleaseType::Prerelease`] and refused
+    /// otherwise.
     pub prerelease: Option<u32>,
     /// The day of the "best known configuration", from `version.json`.
     pub base_date: Option<Date>,
     /// The day of the build.
     pub date: Date,
-    /// The commit in hexadecimal.
+    /// The commit in hexadecimal, 7 to 64 digits.
     pub commit: Option<String>,
     /// 0 for the first build of the day, N for its N-th repetition.
     pub rerun: u32,
 }
 
-/// The same version in the languages of the three package managers.
+/// The same version in the formats of three package managers.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Versions {
     /// PEP 440, canonical.
     pub wheel: String,
     /// Debian policy 5.6.12.
     pub deb: String,
-    /// RPM, without release.
+    /// RPM, without release number.
     pub rpm: String,
 }
 
 impl Request {
-    /// Makes the versions.
+    /// Derives the versions.
     ///
     /// # Errors
     /// A part that the form needs is missing or malformed, a part is given that the form does not
-    /// use, or the wheel's version would be rewritten by installers because it is not canonical.
+    /// use, or the wheel's version is not canonical, so that installers would rewrite it.
     pub fn versions(&self) -> Result<Versions, Error> {
         file::check_base(&self.base)?;
         let mut versions = match &self.form {
@@ -200,7 +201,7 @@ impl Request {
     }
 }
 
-/// The commit in lower case: the local part of a version knows no other (PEP 440, "Local version
+/// Returns the commit in lower case, the only one that local versions have (PEP 440, "Local version
 /// identifiers").
 fn checked_commit(commit: &str) -> Result<String, Error> {
     let is_hexadecimal = commit.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -210,8 +211,8 @@ fn checked_commit(commit: &str) -> Result<String, Error> {
     Ok(commit.to_ascii_lowercase())
 }
 
-/// PEP 440 reads `+0123456` as the number 123456, so pip would look for another file name than the
-/// one that exists.
+/// Checks that a version is canonical. PEP 440 reads `+0123456` as the number 123456, so pip would
+/// look for another file name than the existing one.
 fn check_canonical(version: &str) -> Result<(), Error> {
     let parsed: Version = version.parse().map_err(|_| Error::NotPep440 { value: version.to_owned() })?;
     let canonical = parsed.to_string();

@@ -207,7 +207,7 @@ fn rocm_ten_sorts_below_rocm_seven_in_local_versions() {
         "{:?}",
         comparison.warnings
     );
-    // Where text and number agree there is nothing to warn of.
+    // The order of texts is that of their numbers, so there is no warning.
     assert!(compare("2.12.0+rocm6.4", "2.12.0+rocm7.0").unwrap().warnings.is_empty());
     assert!(compare("2.11.0+rocm7.0", "2.12.0+rocm10.0").unwrap().warnings.is_empty());
 }

@@ -1,4 +1,4 @@
-//! TheRock-shaped artifacts, made in a temporary folder.
+//! Artifacts in TheRock's layout, created in a temporary folder.
 
 #![allow(dead_code, clippy::unwrap_used)] // Each test file uses its own part.
 
@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rocwheel_artifact::Catalog;
-use rocwheel_package::{Outcome, OutputFolder, Plan, Request, System};
+use rocwheel_package::{Outcome, OutputFolder, Plan, Request};
 use rocwheel_report::Silent;
 use rocwheel_system::symlink;
+use rocwheel_wheel::Platform;
 
 /// A folder of artifacts and a folder for packages.
 pub struct Build {
@@ -19,7 +20,7 @@ pub struct Build {
 }
 
 impl Build {
-    /// An empty build with the two files of `base_lib_generic` that packaging reads.
+    /// Creates a build with only the two files of `base_lib_generic` that packaging reads.
     pub fn new(flags: &str, targets: &str) -> Build {
         let build = Build { folder: tempfile::tempdir().unwrap() };
         let manifest = format!(
@@ -34,7 +35,7 @@ impl Build {
         build
     }
 
-    /// A build as `KPACK_SPLIT_ARTIFACTS` leaves it.
+    /// Creates a build with `KPACK_SPLIT_ARTIFACTS`.
     pub fn split() -> Build {
         Build::new(r#"{"KPACK_SPLIT_ARTIFACTS": true}"#, "gfx942;gfx1100")
     }
@@ -51,7 +52,7 @@ impl Build {
         self.output().join("dist")
     }
 
-    /// Where `path` of an artifact lies; the artifact is created.
+    /// Returns the path on disk of `path` in an artifact, which is created if needed.
     pub fn place(&self, artifact: &str, path: &str) -> PathBuf {
         let basedir = match artifact.split('_').next().unwrap() {
             "base" => "base/aux-overlay/stage".to_owned(),
@@ -82,7 +83,8 @@ impl Build {
         fs_err::create_dir_all(self.place(artifact, path)).unwrap();
     }
 
-    /// A shared library with a function `name`, linked to `needed` (paths of other libraries).
+    /// Compiles a shared library with one function named after its path. `flags` go to the linker
+    /// driver, for example paths of other libraries.
     pub fn library(&self, artifact: &str, path: &str, soname: Option<&str>, flags: &[&str]) -> PathBuf {
         let place = self.place(artifact, path);
         let source = place.with_extension("c");
@@ -100,7 +102,7 @@ impl Build {
         place
     }
 
-    /// A program.
+    /// Compiles a program.
     pub fn program(&self, artifact: &str, path: &str, body: &str, flags: &[&str]) {
         let place = self.place(artifact, path);
         let source = place.with_extension("c");
@@ -110,19 +112,19 @@ impl Build {
         fs_err::remove_file(source).unwrap();
     }
 
-    /// A library for Windows with a function of its own, which imports one of each library in
-    /// `needed`.
+    /// Compiles a library for Windows with one function, which imports a function from each library
+    /// in `needed`.
     pub fn dll(&self, artifact: &str, path: &str, needed: &[&str]) -> PathBuf {
         self.pe(artifact, path, needed, &["/dll", "/noentry", "/export:f"])
     }
 
-    /// A program for Windows.
+    /// Compiles a program for Windows.
     pub fn exe(&self, artifact: &str, path: &str, needed: &[&str]) -> PathBuf {
         self.pe(artifact, path, needed, &["/entry:f", "/subsystem:console"])
     }
 
-    /// What clang and lld make for Windows, with these options of the linker. No header or library
-    /// of Windows is needed.
+    /// Compiles a file for Windows with clang and lld, with these linker options. It needs no
+    /// header or library of Windows.
     pub fn pe(&self, artifact: &str, path: &str, needed: &[&str], options: &[&str]) -> PathBuf {
         let place = self.place(artifact, path);
         let folder = tempfile::tempdir().unwrap();
@@ -151,9 +153,9 @@ impl Build {
         place
     }
 
-    /// The request for both systems, with the artifacts of `windows`.
+    /// Returns the request for both systems, with the artifacts of `windows`.
     pub fn request_with(&self, windows: &Build) -> Request {
-        Request { system: Some(System::Linux), windows_artifacts: Some(windows.artifacts()), ..self.request() }
+        Request { system: Some(Platform::Linux), windows_artifacts: Some(windows.artifacts()), ..self.request() }
     }
 
     pub fn request(&self) -> Request {
@@ -177,7 +179,7 @@ impl Build {
         Ok((plan, outcome))
     }
 
-    /// Names of the files in `dist/`, sorted.
+    /// Returns the names of the files in `dist/`, sorted.
     pub fn dist_names(&self) -> Vec<String> {
         names(&self.dist())
     }
@@ -191,7 +193,7 @@ pub fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Members of a wheel with their contents.
+/// Returns the members of a wheel with their contents.
 pub fn members(wheel: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut archive = zip::ZipArchive::new(fs_err::File::open(wheel).unwrap()).unwrap();
     (0..archive.len())
@@ -204,7 +206,7 @@ pub fn members(wheel: &Path) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
-/// A member as text.
+/// Returns a member as text.
 pub fn text(wheel: &Path, member: &str) -> String {
     let members = members(wheel);
     let found = members.iter().find(|(name, _)| name.ends_with(member));
@@ -212,7 +214,7 @@ pub fn text(wheel: &Path, member: &str) -> String {
     String::from_utf8(bytes.clone()).unwrap()
 }
 
-/// Members of a tar: name → `directory`, `file` or `-> target`.
+/// Returns the members of a tar: name → `directory`, `file` or `-> target`.
 pub fn tar_members(bytes: &[u8]) -> Vec<(String, String)> {
     let mut archive = tar::Archive::new(bytes);
     archive

@@ -10,8 +10,8 @@ use tempfile::TempDir;
 
 use super::mounts::{self, Needs, PROGRAM, UV};
 use super::{Engine, PATIENCE};
-use crate::error::{Error, Failure};
-use crate::execute::{Existing, LastLook, Leftovers, Outcome, Place, Selection};
+use crate::error::{Error, StepFailure};
+use crate::execute::{ExistingOutput, JobOutcome, JobPlace, LastLook, Leftovers, StageSelection};
 use crate::executor::Image;
 use crate::job::Job;
 use crate::process::{self, Ended, Finished, Held};
@@ -54,13 +54,13 @@ pub struct Container {
 
 /// How a job is to be run in a container.
 #[derive(Debug, Clone, Copy)]
-pub struct Order<'a> {
+pub struct ContainerJob<'a> {
     /// The job.
     pub job: &'a Job,
     /// Where; what is about this machine does not count.
-    pub place: &'a Place,
+    pub place: &'a JobPlace,
     /// Which stages.
-    pub selection: &'a Selection,
+    pub selection: &'a StageSelection,
     /// How many compilers may run at once; `None`: as the container's limits say.
     pub jobs: Option<u16>,
     /// Whether the disk is looked at.
@@ -73,7 +73,7 @@ pub struct Order<'a> {
 #[derive(Debug, Deserialize)]
 struct Document {
     #[serde(default)]
-    jobs: Vec<Outcome>,
+    jobs: Vec<JobOutcome>,
     error: Option<Said>,
 }
 
@@ -85,7 +85,7 @@ struct Said {
     hint: Option<String>,
     exit_code: u8,
     #[serde(default)]
-    failed_step: Option<Box<Failure>>,
+    failed_step: Option<Box<StepFailure>>,
 }
 
 impl Engine {
@@ -143,7 +143,12 @@ impl Container {
     ///
     /// # Errors
     /// Those of the job, and a container that ends in the middle.
-    pub fn run(&mut self, order: &Order<'_>, reporter: &dyn Reporter, told: &dyn Fn(&str)) -> Result<Outcome, Error> {
+    pub fn run(
+        &mut self,
+        order: &ContainerJob<'_>,
+        reporter: &dyn Reporter,
+        told: &dyn Fn(&str),
+    ) -> Result<JobOutcome, Error> {
         self.count += 1;
         let file = |what: &str| self.scratch.path().join(format!("{}.{what}", self.count));
         let (job_file, process_file, answer_file) = (file("toml"), file("process"), file("json"));
@@ -164,7 +169,7 @@ impl Container {
             stopped => {
                 self.stop(&process_file);
                 stopped?;
-                return Ok(Outcome::Stopped { stage: "container".into() });
+                return Ok(JobOutcome::Stopped { stage: "container".into() });
             }
         };
         lines.end();
@@ -278,16 +283,16 @@ impl Drop for Container {
 }
 
 /// The command line of the program in the container.
-fn command(order: &Order<'_>, job: &Path) -> Vec<String> {
+fn command(order: &ContainerJob<'_>, job: &Path) -> Vec<String> {
     let place = order.place;
     let path = |path: &Path| path.to_string_lossy().into_owned();
     let mut words: Vec<String> =
         [PROGRAM, "--json", "--no-config", "build", "--inside", "--job"].map(str::to_owned).to_vec();
     words.extend([path(job), "--output".into(), path(&place.output), "--work".into(), path(&place.work)]);
     match order.selection {
-        Selection::Rest => {}
-        Selection::Only(step) => words.extend(["--only".into(), step.clone()]),
-        Selection::From(step) => words.extend(["--from".into(), step.clone()]),
+        StageSelection::Rest => {}
+        StageSelection::Only(step) => words.extend(["--only".into(), step.clone()]),
+        StageSelection::From(step) => words.extend(["--from".into(), step.clone()]),
     }
     words.extend(order.talk.iter().map(|&word| word.to_owned()));
     if let Some(deadline) = place.deadline {
@@ -303,7 +308,7 @@ fn command(order: &Order<'_>, job: &Path) -> Vec<String> {
     let flags = [
         (place.uv.is_none(), "--no-uv"),
         (place.leftovers == Leftovers::Keep, "--keep"),
-        (place.existing == Existing::Replace, "--overwrite"),
+        (place.existing == ExistingOutput::Replace, "--overwrite"),
         (place.last_look == LastLook::Skip, "--no-audit"),
         (!order.preflight, "--no-preflight"),
     ];
@@ -375,7 +380,7 @@ mod tests {
         let text = r#"{"schema": 1, "jobs": [{"title": "x", "key": "1", "status": "built", "seconds": 1.5,
             "outputs": [{"path": "x.whl", "size": 3, "sha256": "ab"}]}], "output": "/out"}"#;
         let document: Document = serde_json::from_str(text).unwrap();
-        assert!(matches!(&document.jobs[..], [Outcome::Built { outputs, .. }] if outputs[0].size == 3));
+        assert!(matches!(&document.jobs[..], [JobOutcome::Built { outputs, .. }] if outputs[0].size == 3));
         let text = r#"{"error": {"message": "no", "causes": ["why"], "hint": null, "exit_code": 4}}"#;
         let document: Document = serde_json::from_str(text).unwrap();
         let said = document.error.unwrap();

@@ -73,7 +73,7 @@ impl Versions {
 
 /// What an image is wanted for.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted<'a> {
+pub struct ImageQuery<'a> {
     /// Name of the recipe.
     pub recipe: &'a str,
     /// Where ROCm comes from.
@@ -135,7 +135,7 @@ impl Images {
     ///
     /// # Errors
     /// None for it, or none for that ROCm, with those that there are.
-    pub fn name(&self, wanted: Wanted<'_>) -> Result<String, Error> {
+    pub fn name(&self, wanted: ImageQuery<'_>) -> Result<String, Error> {
         let fits = |row: &&Row| {
             (row.recipes.is_empty() || row.recipes.iter().any(|recipe| recipe == wanted.recipe))
                 && row.sdk.is_none_or(|sdk| sdk == wanted.sdk)
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn every_recipe_has_an_image() {
         let images = Images::built_in().unwrap();
-        let name = |recipe, sdk, rocm| images.name(Wanted { recipe, sdk, rocm });
+        let name = |recipe, sdk, rocm| images.name(ImageQuery { recipe, sdk, rocm });
         assert_eq!(name("magma", SdkKind::Prefix, Some("7.1")).unwrap(), "pytorch/almalinux-builder:rocm7.1");
         assert_eq!(name("torch", SdkKind::Prefix, Some("6.4.1")).unwrap(), "pytorch/manylinux2_28-builder:rocm6.4");
         assert_eq!(
@@ -228,7 +228,7 @@ mod tests {
     fn the_rows_of_a_user_come_first() {
         let row = "[[image]]\nname = \"mine:ROCM\"\nrecipes = [\"magma\"]\nrocm = [\"6.2\", \"7.14\"]";
         let images = Images::with_own(&format!("schema = 1\n{row}"), "my.toml").unwrap();
-        let name = |rocm| images.name(Wanted { recipe: "magma", sdk: SdkKind::Prefix, rocm: Some(rocm) }).unwrap();
+        let name = |rocm| images.name(ImageQuery { recipe: "magma", sdk: SdkKind::Prefix, rocm: Some(rocm) }).unwrap();
         assert_eq!(["6.2.4", "7.14", "7.2"].map(name), ["mine:6.2", "mine:7.14", "pytorch/almalinux-builder:rocm7.2"]);
     }
 

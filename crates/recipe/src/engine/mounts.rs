@@ -1,8 +1,10 @@
 //! What a container sees of this machine: folders, devices, caches and variables.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use rocwheel_index::settings::ConfigurationFiles;
 use rocwheel_report::Silent;
 use rocwheel_system::{FileMetadata as _, FileOwner, current_user};
 
@@ -10,7 +12,7 @@ use super::{Engine, Kind, Root};
 use crate::cell::{CompilerCache, Mode};
 use crate::error::Error;
 use crate::evaluated::{Action, Provided};
-use crate::execute::Place;
+use crate::execute::JobPlace;
 use crate::executor::Image;
 use crate::inputs;
 use crate::job::{Job, Rocm, Source};
@@ -50,7 +52,7 @@ impl Needs {
     ///
     /// # Errors
     /// Folders that cannot be made.
-    pub fn of(job: &Job, place: &Place) -> Result<Needs, Error> {
+    pub fn of(job: &Job, place: &JobPlace) -> Result<Needs, Error> {
         let mut needs = Needs::default();
         for folder in [&place.output, &place.work] {
             needs.writes(folder)?;
@@ -76,17 +78,11 @@ impl Needs {
                 needs.set.insert(name.into(), path.clone());
             }
         }
-        if !needs.set.contains_key("PIP_CONFIG_FILE")
-            && let Some(path) = pip_file(surroundings)
-        {
-            needs.reads(&path);
-            needs.set.insert("PIP_CONFIG_FILE".into(), path.to_string_lossy().into_owned());
-        }
-        if !needs.set.contains_key("UV_CONFIG_FILE")
-            && let Some(path) = uv_file(surroundings)
-        {
-            needs.reads(&path);
-            needs.set.insert("UV_CONFIG_FILE".into(), path.to_string_lossy().into_owned());
+        for (name, path) in ["PIP_CONFIG_FILE", "UV_CONFIG_FILE"].into_iter().zip(installer_settings(surroundings)) {
+            if let Some(path) = path.filter(|_| !needs.set.contains_key(name)) {
+                needs.reads(&path);
+                needs.set.insert(name.into(), path.to_string_lossy().into_owned());
+            }
         }
         needs.downloads = downloads(job, surroundings);
         needs.compiler_cache(job.recipe.cell.compiler_cache, surroundings)?;
@@ -347,25 +343,12 @@ fn user_cache(surroundings: &BTreeMap<String, String>) -> Option<PathBuf> {
     named.or_else(|| Some(home(surroundings)?.join(".cache")))
 }
 
-/// The user's own settings of pip, else the machine's (pip documentation, "Configuration").
-fn pip_file(surroundings: &BTreeMap<String, String>) -> Option<PathBuf> {
-    let user = surroundings.get("XDG_CONFIG_HOME").map(PathBuf::from);
-    let user = user.or_else(|| Some(home(surroundings)?.join(".config")));
-    let old = home(surroundings).map(|home| home.join(".pip/pip.conf"));
-    let files = [user.map(|user| user.join("pip/pip.conf")), old, Some(PathBuf::from("/etc/pip.conf"))];
-    files.into_iter().flatten().find(|path| path.is_file())
-}
-
-/// The user's own settings of uv, else the machine's, unless uv is told to read none (uv
-/// documentation, "Configuration files").
-fn uv_file(surroundings: &BTreeMap<String, String>) -> Option<PathBuf> {
-    if surroundings.get("UV_NO_CONFIG").is_some_and(|value| !["", "0", "false"].contains(&value.as_str())) {
-        return None;
-    }
-    let user = surroundings.get("XDG_CONFIG_HOME").map(PathBuf::from);
-    let user = user.or_else(|| Some(home(surroundings)?.join(".config")));
-    let files = [user.map(|user| user.join("uv/uv.toml")), Some(PathBuf::from("/etc/uv/uv.toml"))];
-    files.into_iter().flatten().find(|path| path.is_absolute() && path.is_file())
+/// The strongest configuration files of pip and uv for the user or the machine that exist. A
+/// container has neither the virtual environment nor the project that others belong to.
+fn installer_settings(surroundings: &BTreeMap<String, String>) -> [Option<PathBuf>; 2] {
+    let variable = |name: &str| surroundings.get(name).map(OsString::from);
+    let files = ConfigurationFiles { variable: &variable, home: home(surroundings) };
+    [files.of_pip_user(), files.of_uv_user()].map(|all| all.into_iter().rev().find(|path| path.is_file()))
 }
 
 #[cfg(test)]
@@ -499,8 +482,8 @@ mod tests {
         let settings = folder.path().join(".config/uv/uv.toml");
         fs_err::create_dir_all(settings.parent().unwrap()).unwrap();
         fs_err::write(&settings, "").unwrap();
-        assert_eq!(uv_file(&caller), Some(settings));
-        assert_eq!(uv_file(&surroundings(&[("HOME", &home), ("UV_NO_CONFIG", "1")])), None);
+        assert_eq!(installer_settings(&caller)[1], Some(settings));
+        assert_eq!(installer_settings(&surroundings(&[("HOME", &home), ("UV_NO_CONFIG", "1")]))[1], None);
     }
 
     #[test]

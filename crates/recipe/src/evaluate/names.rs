@@ -1,7 +1,7 @@
 //! What `${…}` stands for in recipes: what the cell decides is put in now, what only the place
 //! knows is left.
 
-use crate::book::Entry;
+use crate::book::BookEntry;
 use crate::cell::{ChosenBy, minor};
 use crate::condition::Facts;
 use crate::error::Error;
@@ -55,7 +55,7 @@ const DECIDED: [&str; 21] = [
 
 /// What names stand for in one cell.
 pub(super) struct Names<'a> {
-    entry: &'a Entry,
+    entry: &'a BookEntry,
     cell: &'a crate::cell::Cell,
     backend: &'a str,
     path: &'a str,
@@ -66,7 +66,12 @@ pub(super) struct Names<'a> {
 
 impl<'a> Names<'a> {
     #[allow(clippy::unnecessary_wraps, reason = "one door for what can be wrong")]
-    pub(super) fn new(entry: &'a Entry, facts: &Facts<'a>, sdk: bool, targets: &Targets) -> Result<Names<'a>, Error> {
+    pub(super) fn new(
+        entry: &'a BookEntry,
+        facts: &Facts<'a>,
+        sdk: bool,
+        targets: &Targets,
+    ) -> Result<Names<'a>, Error> {
         let (cell, backend, path) = (facts.cell, facts.backend, facts.path);
         Ok(Names { entry, cell, backend, path, sdk, targets: targets.clone(), version: None })
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use rocwheel_audit::written::{self, Set};
-use rocwheel_output::StagedFile;
+use rocwheel_output::{StagedFile, StagingFolder, move_to_places};
 use rocwheel_wheel::WheelName;
 use rocwheel_wheel::read::Wheel;
 
@@ -13,7 +13,7 @@ use crate::evaluated::Pythons;
 use crate::execute::actions::matching;
 use crate::execute::context::Context;
 use crate::execute::folder::{Folder, Made, is_ours};
-use crate::execute::{Existing, LastLook, Listener, tarball};
+use crate::execute::{ExistingOutput, LastLook, Listener, tarball};
 use crate::job::Rocm;
 use crate::recipe::Tarball;
 
@@ -133,21 +133,28 @@ impl Context<'_> {
             self.audit(&outputs, listener)?;
         }
         for made in &outputs {
-            let (staged, place) = (self.folder.join("made").join(&made.path), self.place.output.join(&made.path));
-            if place.exists() && self.place.existing == Existing::Refuse {
+            let place = self.place.output.join(&made.path);
+            if place.exists() && self.place.existing == ExistingOutput::Refuse {
                 let there = rocwheel_source::sha256(&place, &rocwheel_report::Silent)?;
                 if there != made.sha256 && !is_ours(&self.place.work, &made.path, &there) {
                     let reason = format!("`{}` exists, has other contents and is no earlier result", place.display());
                     return Err(self.wrong(reason, Some("`--overwrite` replaces it")));
                 }
             }
-            let parent = place.parent().unwrap_or(&self.place.output);
-            fs_err::create_dir_all(parent)?;
-            // Beside its place first: the job's folder may be on another file system.
-            let beside = tempfile::Builder::new().prefix(".rocwheel-").tempfile_in(parent)?.into_temp_path();
-            fs_err::copy(&staged, &beside)?;
-            beside.persist(&place).map_err(|error| error.error)?;
         }
+        // Beside their places first: the job's folder may be on another file system.
+        let staging = StagingFolder::for_results(&self.place.output, ".rocwheel-")?;
+        let mut files = Vec::new();
+        for made in &outputs {
+            let file =
+                StagedFile { staged: staging.path().join(&made.path), place: self.place.output.join(&made.path) };
+            for parent in [&file.staged, &file.place].into_iter().filter_map(|path| path.parent()) {
+                fs_err::create_dir_all(parent)?;
+            }
+            fs_err::copy(self.folder.join("made").join(&made.path), &file.staged)?;
+            files.push(file);
+        }
+        move_to_places(&files)?;
         folder.set_published()
     }
 

@@ -11,8 +11,8 @@ use rocwheel_report::{Interrupted, Reporter};
 use crate::causes;
 use crate::cell::Mode;
 use crate::duration::words;
-use crate::error::{Error, Failure};
-use crate::execute::Place;
+use crate::error::{Error, StepFailure};
+use crate::execute::JobPlace;
 use crate::execute::folder::{self, Log};
 use crate::job::{Job, Source};
 use crate::process::{self, Ended, Finished, Program};
@@ -25,7 +25,7 @@ const TAIL: usize = 15;
 /// What all stages of a job work with.
 pub(super) struct Context<'a> {
     pub(super) job: &'a Job,
-    pub(super) place: &'a Place,
+    pub(super) place: &'a JobPlace,
     /// The job's folder.
     pub(super) folder: PathBuf,
     pub(super) reporter: &'a dyn Reporter,
@@ -81,7 +81,7 @@ pub(super) fn hidden(
 }
 
 impl<'a> Context<'a> {
-    pub(super) fn new(job: &'a Job, place: &'a Place, folder: PathBuf, reporter: &'a dyn Reporter) -> Context<'a> {
+    pub(super) fn new(job: &'a Job, place: &'a JobPlace, folder: PathBuf, reporter: &'a dyn Reporter) -> Context<'a> {
         Context { job, place, folder, reporter, known: RefCell::default(), variables: RefCell::default() }
     }
 
@@ -147,7 +147,7 @@ impl<'a> Context<'a> {
             (ended == Ended::TimedOut)
                 .then(|| "if it only needs longer, raise `timeout` of that step in the recipe".into())
         });
-        Error::Step(Box::new(Failure {
+        Error::Step(Box::new(StepFailure {
             job: self.job.title(),
             step: stage.to_owned(),
             reason: reason(ended, timeout),
@@ -159,7 +159,7 @@ impl<'a> Context<'a> {
 
     /// The error about a stage that fails without a program.
     pub(super) fn broken(&self, stage: &str, reason: impl Into<String>, log: &Log) -> Error {
-        Error::Step(Box::new(Failure {
+        Error::Step(Box::new(StepFailure {
             job: self.job.title(),
             step: stage.to_owned(),
             reason: reason.into(),
@@ -173,7 +173,7 @@ impl<'a> Context<'a> {
     pub(super) fn finish(&self, number: usize) {
         const PATIENCE: Duration = Duration::from_mins(1);
         for step in &self.job.recipe.finish {
-            let place = Place { deadline: Some(Instant::now() + PATIENCE), ..self.place.clone() };
+            let place = JobPlace { deadline: Some(Instant::now() + PATIENCE), ..self.place.clone() };
             let calm = Context::new(self.job, &place, self.folder.clone(), &rocwheel_report::Silent);
             let answer = folder::log(&self.folder, number, &step.name).and_then(|mut log| calm.step(step, &mut log));
             if let Err(error) = answer {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::execute::Place;
+use crate::execute::JobPlace;
 use crate::files;
 use crate::job::Job;
 
@@ -73,7 +73,7 @@ impl Log {
 
 impl Folder {
     /// Takes the job's folder for this run; makes it when there is none.
-    pub(super) fn open(job: &Job, place: &Place) -> Result<Folder, Error> {
+    pub(super) fn open(job: &Job, place: &JobPlace) -> Result<Folder, Error> {
         let path = place.work.join(format!("{}-{}", job.recipe.recipe, job.key()));
         fs_err::create_dir_all(path.join(LOGS))?;
         let lock = files::lock(&path.join(LOCK))?.ok_or_else(|| Error::Locked { job: job.title() })?;
@@ -94,7 +94,7 @@ impl Folder {
     }
 
     /// The outputs, when the job is done and they are in their place as they were left there.
-    pub(super) fn finished(&self, place: &Place) -> Option<Vec<Made>> {
+    pub(super) fn finished(&self, place: &JobPlace) -> Option<Vec<Made>> {
         let is_there = |made: &Made| {
             let path = place.output.join(&made.path);
             path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() == made.size)

@@ -8,7 +8,7 @@ use rocwheel_wheel::WheelName;
 
 use crate::cell::Mode;
 use crate::error::Error;
-use crate::execute::Place;
+use crate::execute::JobPlace;
 use crate::execute::context::{Call, Context};
 use crate::execute::environment::interpreter_of;
 use crate::execute::folder::{Log, Made};
@@ -16,7 +16,7 @@ use crate::execute::user_environment::UserEnvironment;
 use crate::job::{Job, Rocm, Source};
 use crate::preflight::{self, Estimated};
 use crate::process::Ended;
-use crate::python::{Interpreter, Search};
+use crate::python::{PythonInterpreter, Search};
 use crate::recipe::WorkOn;
 use crate::{files, inputs};
 
@@ -86,7 +86,7 @@ impl Context<'_> {
     }
 
     /// The interpreter of the place, else one of a version.
-    pub(super) fn interpreter(&self, version: Option<crate::cell::PythonVersion>) -> Result<Interpreter, Error> {
+    pub(super) fn interpreter(&self, version: Option<crate::cell::PythonVersion>) -> Result<PythonInterpreter, Error> {
         let outer = self.outer_environment();
         let search = Search { environment: &outer, uv: self.place.uv.as_deref() };
         let Some(path) = &self.place.interpreter else { return search.find(version, self.reporter) };
@@ -108,7 +108,7 @@ impl Context<'_> {
     pub(super) fn make_venv(
         &self,
         stage: &str,
-        interpreter: &Interpreter,
+        interpreter: &PythonInterpreter,
         venv: &Path,
         log: &mut Log,
     ) -> Result<Option<Ended>, Error> {
@@ -279,7 +279,7 @@ impl Context<'_> {
 }
 
 /// The words before what is installed into or uninstalled from the environment of an interpreter.
-pub(super) fn installer(place: &Place, python: &Path, verb: &str) -> Vec<String> {
+pub(super) fn installer(place: &JobPlace, python: &Path, verb: &str) -> Vec<String> {
     let python = python.to_string_lossy().into_owned();
     if let Some(uv) = &place.uv {
         return vec![uv.to_string_lossy().into_owned(), "pip".into(), verb.into(), "--python".into(), python];
@@ -292,7 +292,7 @@ pub(super) fn installer(place: &Place, python: &Path, verb: &str) -> Vec<String>
 /// The words before `rocm` when its source distribution is to be built here and now, without what
 /// it requires: a wheel of it in a cache may have been made for another GPU. The cache stays as it
 /// is, since other builds may be using it.
-pub(super) fn fresh_install(place: &Place, python: &Path) -> Vec<String> {
+pub(super) fn fresh_install(place: &JobPlace, python: &Path) -> Vec<String> {
     let mut words = installer(place, python, "install");
     let without_cache = if place.uv.is_some() { "--no-cache" } else { "--no-cache-dir" };
     words.extend([without_cache.to_owned(), "--no-deps".to_owned()]);
@@ -311,7 +311,7 @@ fn module(python: &Path, arguments: &[&str]) -> Vec<String> {
 }
 
 /// Options that make an installer find the packages of a ROCm; none for one that is not packages.
-pub(super) fn rocm_options(rocm: &Rocm, place: &Place) -> Vec<String> {
+pub(super) fn rocm_options(rocm: &Rocm, place: &JobPlace) -> Vec<String> {
     let mut words = Vec::new();
     let packages = match rocm {
         Rocm::Index { url, packages } => {

@@ -11,8 +11,8 @@ use crate::execute::folder::{Folder, Made};
 use crate::inputs;
 use crate::job::{Rocm, Source};
 use crate::provenance::{
-    BUILD_TYPE, BUILDER, BuildDefinition, Builder, PREDICATE, Predicate, Resource, RunDetails, STATEMENT, SUFFIX,
-    Statement,
+    BUILD_TYPE, BUILDER, BuildDefinition, Builder, PREDICATE, ProvenancePredicate, Resource, RunDetails, STATEMENT,
+    SUFFIX, Statement,
 };
 
 impl Context<'_> {
@@ -67,7 +67,7 @@ impl Context<'_> {
             kind: STATEMENT.to_owned(),
             subject: vec![subject],
             predicate_type: PREDICATE.to_owned(),
-            predicate: Predicate {
+            predicate: ProvenancePredicate {
                 build_definition: BuildDefinition {
                     build_type: BUILD_TYPE.to_owned(),
                     external_parameters: external,

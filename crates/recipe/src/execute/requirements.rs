@@ -11,7 +11,7 @@ use regex::Regex;
 use crate::error::Error;
 use crate::execute::context::Context;
 use crate::process::{self, Program};
-use crate::recipe::Requirement;
+use crate::recipe::MachineRequirement;
 
 /// How long a program may take to say its version.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -28,7 +28,7 @@ impl Context<'_> {
                 _ => wrong_path(&self.interpreter(self.job.python)?.path),
             };
             if let Some(wrong) = wrong {
-                let Requirement { says, fix, .. } = requirement;
+                let MachineRequirement { says, fix, .. } = requirement;
                 let (job, hint) = (self.job.title(), fix.clone());
                 return Err(Error::Preflight { job, reason: format!("{wrong}: {says}"), hint });
             }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use rocwheel_report::{Interrupted, Reporter};
 
 use crate::cell::PythonVersion;
-use crate::error::{Error, Failure};
-use crate::execute::Place;
+use crate::error::{Error, StepFailure};
+use crate::execute::JobPlace;
 use crate::execute::context::{hidden, reason};
 use crate::execute::environment::interpreter_of;
 use crate::execute::install::{INSTALLING, ensurepip, fresh_install, has_pip, installer, rocm_options};
@@ -23,7 +23,7 @@ pub struct UserEnvironment<'a> {
     path: PathBuf,
     /// Version of its interpreter.
     pub python: PythonVersion,
-    place: &'a Place,
+    place: &'a JobPlace,
     reporter: &'a dyn Reporter,
 }
 
@@ -32,7 +32,7 @@ impl<'a> UserEnvironment<'a> {
     ///
     /// # Errors
     /// A folder without `pyvenv.cfg` or without an interpreter that runs.
-    pub fn open(path: &Path, place: &'a Place, reporter: &'a dyn Reporter) -> Result<UserEnvironment<'a>, Error> {
+    pub fn open(path: &Path, place: &'a JobPlace, reporter: &'a dyn Reporter) -> Result<UserEnvironment<'a>, Error> {
         let missing = || {
             let hint = format!("make one: `python3 -m venv {}`", path.display());
             Error::request_with(format!("`{}` is not a Python environment", path.display()), hint)
@@ -114,7 +114,7 @@ impl<'a> UserEnvironment<'a> {
         if process::is_stopping(self.reporter) {
             return Err(Error::Interrupted(Interrupted));
         }
-        Err(Error::Step(Box::new(Failure {
+        Err(Error::Step(Box::new(StepFailure {
             job: format!("`{}`", self.path.display()),
             step: step.to_owned(),
             reason: reason(finished.ended, INSTALLING),

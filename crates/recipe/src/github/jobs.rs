@@ -9,7 +9,7 @@ use crate::book::Book;
 use crate::cell::{Cell, ChosenBy, Platform};
 use crate::error::Error;
 use crate::evaluate::evaluate;
-use crate::matrix::{Matrix, Origin, Point, Row, Status, Table};
+use crate::matrix::{CellStatus, FrameworkTable, Matrix, MatrixRow, Origin, Point};
 use crate::plan::all_before;
 
 /// Machine for Windows where no label is given: Visual Studio 2022, which torch is built with.
@@ -83,7 +83,7 @@ impl RunnerLabels {
 #[derive(Debug)]
 pub struct JobSources<'a> {
     /// What belongs together.
-    pub table: &'a Table,
+    pub table: &'a FrameworkTable,
     /// The recipes.
     pub book: &'a Book,
     /// All cells; of those that exist the wheels are installed.
@@ -116,7 +116,7 @@ impl StagedJobs {
     ///
     /// # Errors
     /// Recipes that do not exist.
-    pub fn new(rows: &[(&Row, Option<Origin>)], sources: &JobSources<'_>) -> Result<StagedJobs, Error> {
+    pub fn new(rows: &[(&MatrixRow, Option<Origin>)], sources: &JobSources<'_>) -> Result<StagedJobs, Error> {
         let mut names: Vec<String> = sources.matrix.rows.iter().map(|row| row.point.recipe.clone()).collect();
         names.sort();
         names.dedup();
@@ -239,15 +239,15 @@ impl JobSources<'_> {
             }
             let name = artifact_name(other, targets.filter(|_| self.needs_sdk(other)));
             match row.status {
-                Status::Missing if staged.contains_key(&name) => needs.jobs.push(name),
-                Status::Exists => needs.files.extend(row.files.first().cloned()),
+                CellStatus::Missing if staged.contains_key(&name) => needs.jobs.push(name),
+                CellStatus::Exists => needs.files.extend(row.files.first().cloned()),
                 _ => {}
             }
         }
         needs
     }
 
-    fn job(&self, row: &Row, origin: Option<&Origin>, targets: Option<&GpuTargetSet>, needs: &Needs) -> Value {
+    fn job(&self, row: &MatrixRow, origin: Option<&Origin>, targets: Option<&GpuTargetSet>, needs: &Needs) -> Value {
         let point = &row.point;
         let mut values = Map::from_iter([
             ("backend".to_owned(), json!(point.backend)),

@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use rocwheel_report::Reporter;
 use rocwheel_wheel::WheelName;
 
-use super::{Label, RocmLabel, Table, outputs_in};
+use super::{FrameworkTable, Label, RocmLabel, outputs_in};
 use crate::cell::{Platform, minor};
 use crate::error::Error;
 use crate::evaluated::{Evaluated, Pythons};
-use crate::job::Input;
+use crate::job::InputWheel;
 
 /// What is in a folder of outputs.
 #[derive(Debug, Clone)]
-pub struct Existing {
+pub struct ExistingWheels {
     output: PathBuf,
     /// Versions of ROCm that names may mean.
     rocm: Vec<String>,
@@ -23,18 +23,23 @@ pub struct Existing {
     wheels: BTreeMap<(String, String), Vec<(String, WheelName)>>,
 }
 
-impl Existing {
+impl ExistingWheels {
     /// Looks at a folder of outputs and at `folders` below it; those that are not there hold
     /// nothing.
     ///
     /// # Errors
     /// A folder that cannot be read.
-    pub fn look(output: &Path, folders: &[String], table: &Table, rocm: &[String]) -> Result<Existing, Error> {
+    pub fn look(
+        output: &Path,
+        folders: &[String],
+        table: &FrameworkTable,
+        rocm: &[String],
+    ) -> Result<ExistingWheels, Error> {
         let mut known = table.rocm_versions();
         known.extend(rocm.iter().map(|version| minor(version)));
         known.sort();
         known.dedup();
-        let mut existing = Existing { output: output.to_owned(), rocm: known, wheels: BTreeMap::new() };
+        let mut existing = ExistingWheels { output: output.to_owned(), rocm: known, wheels: BTreeMap::new() };
         for folder in folders {
             let path = output.join(folder);
             if !path.is_dir() {
@@ -76,8 +81,8 @@ impl Existing {
     ///
     /// # Errors
     /// A file that cannot be read.
-    pub fn inputs(&self, files: &[String], reporter: &dyn Reporter) -> Result<Vec<Input>, Error> {
-        files.iter().map(|file| Input::at(&self.output.join(file), reporter)).collect()
+    pub fn inputs(&self, files: &[String], reporter: &dyn Reporter) -> Result<Vec<InputWheel>, Error> {
+        files.iter().map(|file| InputWheel::at(&self.output.join(file), reporter)).collect()
     }
 
     /// Version and label that the result would have; `None`: only the sources or the place know.
@@ -174,9 +179,9 @@ mod tests {
         ] {
             fs_err::write(output.path().join(name), "").unwrap();
         }
-        let (book, table) = (Book::built_in().unwrap(), Table::built_in().unwrap());
+        let (book, table) = (Book::built_in().unwrap(), FrameworkTable::built_in().unwrap());
         let folders = [String::new(), "gone".to_owned()];
-        let existing = Existing::look(output.path(), &folders, &table, &[]).unwrap();
+        let existing = ExistingWheels::look(output.path(), &folders, &table, &[]).unwrap();
         let of = |backend: &str, rocm: &str, torch: &str, python: &str| {
             let cell = Cell {
                 backend: Some(backend.into()),
@@ -207,13 +212,13 @@ mod tests {
 
     #[test]
     fn tarballs_count() {
-        let (table, book) = (Table::built_in().unwrap(), Book::built_in().unwrap());
+        let (table, book) = (FrameworkTable::built_in().unwrap(), Book::built_in().unwrap());
         let version = "a68b9257ac435afa1ebdfb8f50d67668950aef61";
         let output = tempfile::tempdir().unwrap();
         fs_err::create_dir(output.path().join("linux-64")).unwrap();
         let file = format!("linux-64/magma-rocm63-{version}-1.tar.bz2");
         fs_err::write(output.path().join(&file), "").unwrap();
-        let existing = Existing::look(output.path(), &[String::new()], &table, &[]).unwrap();
+        let existing = ExistingWheels::look(output.path(), &[String::new()], &table, &[]).unwrap();
         let of = |rocm: &str, version: &str| {
             let (rocm, version) = (Some(rocm.to_owned()), Some(version.to_owned()));
             let cell = Cell { rocm, version, ..Cell::new(Platform::Linux) };
@@ -222,7 +227,8 @@ mod tests {
         assert_eq!(of("6.3", version), [file.as_str()]);
         assert!(of("6.4", version).is_empty() && of("6.3", &version.replace('a', "b")).is_empty());
 
-        let wanted = crate::matrix::Wanted { recipes: vec!["magma".into()], ..crate::matrix::Wanted::default() };
+        let wanted =
+            crate::matrix::MatrixQuery { recipes: vec!["magma".into()], ..crate::matrix::MatrixQuery::default() };
         let matrix = crate::matrix::make(&table, &book, &wanted, &outputs_in(output.path()).unwrap()).unwrap();
         let found: Vec<_> = matrix.rows.iter().filter(|row| !row.files.is_empty()).collect();
         assert_eq!(found.len(), 1);

@@ -58,9 +58,9 @@ mod tests {
     fn every_cell_of_the_table_says_what_it_is_made_of() {
         let (book, table) = (Book::built_in().unwrap(), Table::built_in());
         let matrix = crate::matrix::make(
-            &crate::matrix::Table::built_in().unwrap(),
+            &crate::matrix::FrameworkTable::built_in().unwrap(),
             &book,
-            &crate::matrix::Wanted::default(),
+            &crate::matrix::MatrixQuery::default(),
             &[],
         )
         .unwrap();

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::{Point, fits};
+use crate::book::Book;
 use crate::cell::{Cell, ChosenBy, Platform, PythonVersion, minor};
 use crate::error::Error;
 use crate::evaluated::{Action, Evaluated, Step};
@@ -20,7 +21,7 @@ const FREE_THREADED: &str = "free-threaded";
 /// What there is to build.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Table {
+pub struct FrameworkTable {
     schema: u32,
     /// Empty in a table that adds rows to ours.
     #[serde(default)]
@@ -79,11 +80,13 @@ pub struct Torch {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Framework {
-    /// Its recipe.
+    /// Its recipe; empty in a recipe, which is the one.
+    #[serde(default)]
     pub recipe: String,
     /// Versions that are built.
     pub versions: Vec<String>,
     /// Backends that are built.
+    #[serde(default)]
     pub backends: Vec<String>,
     /// Systems that it is built for.
     #[serde(default = "linux")]
@@ -156,6 +159,11 @@ impl WhyNot {
 }
 
 impl Framework {
+    /// The same as the row of a recipe that describes it.
+    pub(crate) fn of_recipe(self, name: &str, backends: &[String], platforms: &[Platform]) -> Framework {
+        Framework { recipe: name.to_owned(), backends: backends.to_vec(), platforms: platforms.to_vec(), ..self }
+    }
+
     /// Its Pythons.
     pub(super) fn pythons(&self) -> impl Iterator<Item = PythonVersion> + '_ {
         // `Table::parse` has read them once.
@@ -181,7 +189,7 @@ impl Framework {
     }
 }
 
-impl Table {
+impl FrameworkTable {
     /// The text of the one that comes with the program.
     pub const BUILT_IN: &'static str = BUILT_IN;
 
@@ -189,7 +197,7 @@ impl Table {
     ///
     /// # Errors
     /// None: a test reads it.
-    pub fn built_in() -> Result<Table, Error> {
+    pub fn built_in() -> Result<FrameworkTable, Error> {
         Self::parse(BUILT_IN, NAME)
     }
 
@@ -198,18 +206,38 @@ impl Table {
     ///
     /// # Errors
     /// What is no table of this form, and versions that refer to nothing.
-    pub fn parse(text: &str, path: &str) -> Result<Table, Error> {
-        let mut table: Table = from_toml(text, path)?;
+    pub fn parse(text: &str, path: &str) -> Result<FrameworkTable, Error> {
+        let mut table: FrameworkTable = from_toml(text, path)?;
         if table.torch_index.release.is_empty() && path != NAME {
             table = Self::built_in()?.with_rows(table);
         }
-        let wrong = |reason: String| Err(Error::malformed(path, reason));
-        if table.schema != 1 {
-            return wrong(format!("its schema is {}, and this program knows 1", table.schema));
-        }
         path.clone_into(&mut table.path);
-        let rocm = table.rocm_versions();
-        for torch in &table.torch {
+        table.check()?;
+        Ok(table)
+    }
+
+    /// The same with the frameworks that recipes describe themselves. A row of the table wins.
+    ///
+    /// # Errors
+    /// As [`FrameworkTable::parse`]: a recipe may refer to versions that the table does not have.
+    pub fn with_recipes(mut self, book: &Book) -> Result<FrameworkTable, Error> {
+        for framework in book.entries().filter_map(|entry| entry.recipe.framework.as_ref()) {
+            if !self.frameworks.iter().any(|known| known.recipe == framework.recipe) {
+                self.frameworks.push(framework.clone());
+            }
+        }
+        self.check()?;
+        Ok(self)
+    }
+
+    /// What refers to nothing, and versions that are none.
+    fn check(&self) -> Result<(), Error> {
+        let wrong = |reason: String| Err(Error::malformed(&self.path, reason));
+        if self.schema != 1 {
+            return wrong(format!("its schema is {}, and this program knows 1", self.schema));
+        }
+        let rocm = self.rocm_versions();
+        for torch in &self.torch {
             if let Some(unknown) = torch.rocm.iter().chain(&torch.sources).find(|version| !rocm.contains(*version)) {
                 return wrong(format!(
                     "torch {} is for ROCm {unknown}, which is not among the versions of ROCm",
@@ -217,9 +245,12 @@ impl Table {
                 ));
             }
         }
-        for framework in &table.frameworks {
+        for framework in &self.frameworks {
+            if framework.recipe.is_empty() || framework.backends.is_empty() {
+                return wrong("a framework has a `recipe` and `backends`".into());
+            }
             let torch = framework.torch.values().flatten();
-            if let Some(unknown) = torch.clone().find(|torch| !table.torch.iter().any(|known| known.version == **torch))
+            if let Some(unknown) = torch.clone().find(|torch| !self.torch.iter().any(|known| known.version == **torch))
             {
                 return wrong(format!("{} is for torch {unknown}, which is not in the table", framework.recipe));
             }
@@ -228,34 +259,34 @@ impl Table {
                 return wrong(format!("it does not say which torch {} {version} is for", framework.recipe));
             }
         }
-        let pythons = table.frameworks.iter().flat_map(|framework| &framework.python);
-        let of_torch = table.torch.iter().flat_map(|torch| torch.python.iter().chain(&torch.free_threaded));
+        let pythons = self.frameworks.iter().flat_map(|framework| &framework.python);
+        let of_torch = self.torch.iter().flat_map(|torch| torch.python.iter().chain(&torch.free_threaded));
         for text in pythons.chain(of_torch) {
             if text.parse::<PythonVersion>().is_err() {
                 return wrong(format!("`{text}` is not a version of Python"));
             }
         }
-        for exclusion in &table.exclude {
+        for exclusion in &self.exclude {
             for specifier in
                 [&exclusion.version, &exclusion.rocm, &exclusion.torch, &exclusion.python].into_iter().flatten()
             {
                 if specifier != FREE_THREADED {
-                    fits(specifier, None, path)?;
+                    fits(specifier, None, &self.path)?;
                 }
             }
         }
-        Ok(table)
+        Ok(())
     }
 
     /// The same with the rows of another table, which replace those of the same version or recipe.
-    fn with_rows(mut self, other: Table) -> Table {
+    fn with_rows(mut self, other: FrameworkTable) -> FrameworkTable {
         lay(&mut self.rocm, other.rocm, |row| &row.version);
         lay(&mut self.torch, other.torch, |row| &row.version);
         lay(&mut self.frameworks, other.frameworks, |row| &row.recipe);
         self.rocm.sort_by_key(|row| row.version.parse::<pep440_rs::Version>().ok());
         self.torch.sort_by_key(|row| row.version.parse::<pep440_rs::Version>().ok());
         self.exclude.extend(other.exclude);
-        Table { schema: other.schema, ..self }
+        FrameworkTable { schema: other.schema, ..self }
     }
 
     /// The release of LLVM that the compiler of a ROCm is, as far as the table knows.
@@ -449,19 +480,19 @@ mod tests {
     use super::*;
     use crate::Book;
     use crate::evaluate::evaluate;
-    use crate::matrix::{Matrix, Status, Wanted, make};
+    use crate::matrix::{CellStatus, Matrix, MatrixQuery, make};
 
     fn matrix(recipe: &str, platform: Platform, wheels: &[&str]) -> Matrix {
-        let wanted = Wanted { recipes: vec![recipe.into()], platforms: vec![platform], ..Wanted::default() };
+        let wanted = MatrixQuery { recipes: vec![recipe.into()], platforms: vec![platform], ..MatrixQuery::default() };
         let wheels: Vec<String> = wheels.iter().map(|name| (*name).to_owned()).collect();
-        make(&Table::built_in().unwrap(), &Book::built_in().unwrap(), &wanted, &wheels).unwrap()
+        make(&FrameworkTable::built_in().unwrap(), &Book::built_in().unwrap(), &wanted, &wheels).unwrap()
     }
 
     #[test]
     fn what_follows_torch_is_for_the_rocm_and_the_python_of_that_torch() {
         let wheels = ["torchvision-0.25.3+rocm7.1-cp312-cp312-manylinux_2_28_x86_64.whl"];
         let there = matrix("torchvision", Platform::Linux, &wheels);
-        let cells: Vec<_> = there.rows.iter().filter(|row| row.status == Status::Exists).collect();
+        let cells: Vec<_> = there.rows.iter().filter(|row| row.status == CellStatus::Exists).collect();
         assert_eq!((cells.len(), cells[0].point.torch.as_deref()), (1, Some("2.10")), "a later patch release counts");
         let of = |version: &str, rocm: &str, python: &str| {
             let is_it = |point: &Point| {
@@ -479,7 +510,7 @@ mod tests {
         assert_eq!(of("0.22.1", "6.3", "3.12"), None);
         // One triton serves two versions of torch, and is in the matrix for both.
         let triton = matrix("triton", Platform::Linux, &["triton-3.6.0+rocm7.1-cp312-cp312-linux_x86_64.whl"]);
-        let torches = triton.rows.iter().filter(|row| row.status == Status::Exists);
+        let torches = triton.rows.iter().filter(|row| row.status == CellStatus::Exists);
         let torches: Vec<_> = torches.filter_map(|row| row.point.torch.as_deref()).collect();
         assert_eq!(torches, ["2.10", "2.11"]);
     }
@@ -489,12 +520,12 @@ mod tests {
         let wheels =
             ["torch-2.9.1+rocm7.2-cp312-cp312-win_amd64.whl", "torch-2.10.0+rocm7.1-cp312-cp312-linux_x86_64.whl"];
         let windows = matrix("torch", Platform::Windows, &wheels);
-        let there: Vec<_> = windows.rows.iter().filter(|row| row.status == Status::Exists).collect();
+        let there: Vec<_> = windows.rows.iter().filter(|row| row.status == CellStatus::Exists).collect();
         assert_eq!((there.len(), there[0].point.version.as_str()), (1, "2.9"));
         let old = windows.rows.iter().filter(|row| ["2.7", "2.8"].contains(&row.point.version.as_str()));
-        assert!(old.clone().count() > 0 && old.clone().all(|row| row.status == Status::Excluded));
+        assert!(old.clone().count() > 0 && old.clone().all(|row| row.status == CellStatus::Excluded));
         assert!(matrix("flash-attn", Platform::Windows, &[]).rows.is_empty());
-        let (table, book) = (Table::built_in().unwrap(), Book::built_in().unwrap());
+        let (table, book) = (FrameworkTable::built_in().unwrap(), Book::built_in().unwrap());
         let cell = |platform| Cell {
             torch: Some("2.7.1".into()),
             with: ["torch".to_owned()].into(),
@@ -513,39 +544,42 @@ mod tests {
     #[test]
     fn a_table_without_an_index_adds_rows() {
         let text = "schema = 1\n[[rocm]]\nversion = \"7.3\"\n[[rocm]]\nversion = \"6.1\"\nllvm = 99";
-        let table = Table::parse(text, "my.toml").unwrap();
+        let table = FrameworkTable::parse(text, "my.toml").unwrap();
         let versions = table.rocm_versions();
         assert_eq!(versions[versions.len() - 3..], ["7.2", "7.3", "7.14"]);
         assert_eq!((table.llvm("6.1"), table.llvm("6.2")), (Some(99), Some(18)));
         assert_eq!(table.torch_index(None, "7.3"), "https://download.pytorch.org/whl/rocm7.3");
         let whole = format!("{text}\n[torch-index]\nrelease = \"r\"\nnightly = \"n\"");
-        assert_eq!(Table::parse(&whole, "my.toml").unwrap().rocm_versions(), ["7.3", "6.1"]);
+        assert_eq!(FrameworkTable::parse(&whole, "my.toml").unwrap().rocm_versions(), ["7.3", "6.1"]);
     }
 
     #[test]
     fn free_threaded_pythons_are_an_axis() {
-        let (table, book) = (Table::built_in().unwrap(), Book::built_in().unwrap());
+        let (table, book) = (FrameworkTable::built_in().unwrap(), Book::built_in().unwrap());
         let reasons = |recipe: &str, backend: &str, version: &str, python: &str| {
-            let wanted = Wanted {
+            let wanted = MatrixQuery {
                 recipes: vec![recipe.into()],
                 backends: vec![backend.into()],
                 versions: vec![version.into()],
                 python: vec![python.parse().unwrap()],
-                ..Wanted::default()
+                ..MatrixQuery::default()
             };
             let wheel = "torch-2.10.0+rocm7.1-cp313-cp313t-linux_x86_64.whl".to_owned();
             let matrix = make(&table, &book, &wanted, &[wheel]).unwrap();
             matrix.rows.into_iter().filter(|row| row.point.rocm == "7.1").collect::<Vec<_>>()
         };
         let row = |version: &str, python: &str| reasons("torch", "rocm", version, python)[0].clone();
-        assert_eq!((row("2.10", "3.13t").status, row("2.10", "3.13").status), (Status::Exists, Status::Missing));
-        assert_eq!(row("2.13", "3.14t").status, Status::Missing);
+        assert_eq!(
+            (row("2.10", "3.13t").status, row("2.10", "3.13").status),
+            (CellStatus::Exists, CellStatus::Missing)
+        );
+        assert_eq!(row("2.13", "3.14t").status, CellStatus::Missing);
         assert_eq!(row("2.13", "3.13t").reason.as_deref(), Some("torch 2.13 is not for Python 3.13t"));
         let rows = reasons("flash-attn", "ck", "2.8.3", "3.14t");
         let of_torch = |torch: &str| rows.iter().find(|row| row.point.torch.as_deref() == Some(torch)).unwrap();
         let reason = of_torch("2.12").reason.as_deref();
         assert_eq!(reason, Some("PyTorch has no free-threaded wheels for ROCm"));
         let wrong = BUILT_IN.replace("\"free-threaded\"", "\"free-thraeded\"");
-        assert!(Table::parse(&wrong, "mine.toml").unwrap_err().to_string().contains("is no specifier"));
+        assert!(FrameworkTable::parse(&wrong, "mine.toml").unwrap_err().to_string().contains("is no specifier"));
     }
 }

@@ -26,14 +26,14 @@ pub struct Asset {
     /// Lower-case hexadecimal SHA-256.
     pub sha256: String,
     /// What it is by its name and by its provenance; `None` for what is no wheel.
-    pub facts: Option<Facts>,
+    pub facts: Option<WheelFacts>,
     /// The file beside it that says where it comes from.
     pub provenance: Option<PathBuf>,
 }
 
 /// What a wheel is, as pages say it. What nobody knows is empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct WheelFacts {
     /// `Linux x86_64`.
     pub platform: String,
     /// Name of the distribution.
@@ -113,7 +113,7 @@ fn asset(path: &Path, rocm: &[String]) -> Result<Asset, Error> {
         });
     }
     let facts = match name.parse::<WheelName>() {
-        Ok(parsed) => Some(Facts::of(&parsed, statement.as_ref(), rocm)),
+        Ok(parsed) => Some(WheelFacts::of(&parsed, statement.as_ref(), rocm)),
         Err(error) if WheelName::is_wheel(path) => return Err(error.into()),
         Err(_) => None,
     };
@@ -121,9 +121,9 @@ fn asset(path: &Path, rocm: &[String]) -> Result<Asset, Error> {
     Ok(Asset { path: path.to_owned(), name, size: path.metadata()?.len(), sha256, facts, provenance })
 }
 
-impl Facts {
+impl WheelFacts {
     /// What a name says, completed by the provenance.
-    pub fn of(name: &WheelName, statement: Option<&Statement>, known: &[String]) -> Facts {
+    pub fn of(name: &WheelName, statement: Option<&Statement>, known: &[String]) -> WheelFacts {
         let (public, local) = name.version.split_once('+').unwrap_or((&name.version, ""));
         let label = Label::parse(local);
         let said = |what: &str| statement.and_then(|statement| Some((*statement.of_cell(what).first()?).to_owned()));
@@ -135,7 +135,7 @@ impl Facts {
             },
             None => None,
         };
-        Facts {
+        WheelFacts {
             platform: platform(name.platforms.first().map_or("any", String::as_str)),
             package: rocwheel_wheel::canonical_name(&name.distribution),
             version: public.to_owned(),
@@ -214,7 +214,7 @@ mod tests {
     fn names_say_what_wheels_are() {
         let known = ["6.2".to_owned(), "7.1".to_owned(), "7.14".to_owned()];
         let of = |name: &str| {
-            let facts = Facts::of(&name.parse().unwrap(), None, &known);
+            let facts = WheelFacts::of(&name.parse().unwrap(), None, &known);
             [facts.platform, facts.package, facts.version, facts.python, facts.torch, facts.rocm, facts.backend]
                 .join("/")
         };
@@ -234,7 +234,7 @@ mod tests {
             assert_eq!(of(name), words, "{name}");
         }
         let device = "x_device_gfx942-1-py3-none-any.whl".parse().unwrap();
-        assert_eq!(Facts::of(&device, None, &known).targets, ["gfx942"]);
+        assert_eq!(WheelFacts::of(&device, None, &known).targets, ["gfx942"]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{head, newest_first, row};
-use crate::matrix::{Matrix, Row, Status};
+use crate::matrix::{CellStatus, Matrix, MatrixRow};
 
 /// A framework, its version and its backend.
 type Group<'a> = (&'a str, &'a str, &'a str);
@@ -17,12 +17,12 @@ pub fn coverage(matrix: &Matrix) -> String {
             groups.push(group);
         }
     }
-    groups.retain(|group| rows(matrix, group).any(|row| row.status != Status::Excluded));
+    groups.retain(|group| rows(matrix, group).any(|row| row.status != CellStatus::Excluded));
     let mut text = head(&["Framework", "Version", "Backend", "There", "Possible", "Coverage"]);
     let mut grids = String::new();
     for group in &groups {
-        let there = rows(matrix, group).filter(|row| row.status == Status::Exists).count();
-        let possible = rows(matrix, group).filter(|row| row.status != Status::Excluded).count();
+        let there = rows(matrix, group).filter(|row| row.status == CellStatus::Exists).count();
+        let possible = rows(matrix, group).filter(|row| row.status != CellStatus::Excluded).count();
         let (name, version, backend) = group;
         text.push_str(&self::row(&[
             (*name).to_owned(),
@@ -49,11 +49,11 @@ pub fn coverage(matrix: &Matrix) -> String {
     text + &grids
 }
 
-fn of(row: &Row) -> Group<'_> {
+fn of(row: &MatrixRow) -> Group<'_> {
     (&row.point.recipe, &row.point.version, &row.point.backend)
 }
 
-fn rows<'a>(matrix: &'a Matrix, group: &'a Group<'_>) -> impl Iterator<Item = &'a Row> {
+fn rows<'a>(matrix: &'a Matrix, group: &'a Group<'_>) -> impl Iterator<Item = &'a MatrixRow> {
     matrix.rows.iter().filter(move |row| of(row) == *group)
 }
 
@@ -64,8 +64,8 @@ fn percent(there: usize, possible: usize) -> String {
 
 /// Pythons downwards, torch and ROCm across.
 fn grid(matrix: &Matrix, group: &Group<'_>) -> String {
-    let column = |row: &Row| (row.point.torch.clone().unwrap_or_default(), row.point.rocm.clone());
-    let live = rows(matrix, group).filter(|row| row.status != Status::Excluded);
+    let column = |row: &MatrixRow| (row.point.torch.clone().unwrap_or_default(), row.point.rocm.clone());
+    let live = rows(matrix, group).filter(|row| row.status != CellStatus::Excluded);
     let mut columns: Vec<(String, String)> = live.map(column).collect::<BTreeSet<_>>().into_iter().collect();
     columns.sort_by(|one, other| newest_first(&one.0, &other.0).then_with(|| newest_first(&one.1, &other.1)));
     let mut pythons: Vec<_> = rows(matrix, group).map(|row| row.point.python).collect();
@@ -82,9 +82,9 @@ fn grid(matrix: &Matrix, group: &Group<'_>) -> String {
         let sign = |wanted: &(String, String)| {
             let found = rows(matrix, group).find(|row| row.point.python == python && column(row) == *wanted);
             match found.map(|row| row.status) {
-                Some(Status::Exists) => "✓",
-                Some(Status::Missing) => "✗",
-                Some(Status::Excluded) | None => "–",
+                Some(CellStatus::Exists) => "✓",
+                Some(CellStatus::Missing) => "✗",
+                Some(CellStatus::Excluded) | None => "–",
             }
         };
         let first = python.map_or_else(|| "any".to_owned(), |python| python.to_string());
@@ -99,16 +99,16 @@ fn grid(matrix: &Matrix, group: &Group<'_>) -> String {
 mod tests {
     use super::*;
     use crate::Book;
-    use crate::matrix::{Table, Wanted, make};
+    use crate::matrix::{FrameworkTable, MatrixQuery, make};
 
     #[test]
     fn a_grid_has_what_is_there_and_what_is_missing() {
-        let (table, book) = (Table::built_in().unwrap(), Book::built_in().unwrap());
-        let wanted = Wanted {
+        let (table, book) = (FrameworkTable::built_in().unwrap(), Book::built_in().unwrap());
+        let wanted = MatrixQuery {
             recipes: vec!["flash-attn".into()],
             versions: vec!["2.8.3".into()],
             backends: vec!["ck".into()],
-            ..Wanted::default()
+            ..MatrixQuery::default()
         };
         let wheels = ["flash_attn-2.8.3+rocm7.2torch2.14-cp312-cp312-linux_x86_64.whl".to_owned()];
         let text = coverage(&make(&table, &book, &wanted, &wheels).unwrap());

@@ -42,7 +42,7 @@ pub struct Gh {
 
 /// What a release is to be.
 #[derive(Debug, Clone)]
-pub struct Wanted {
+pub struct WantedRelease {
     /// Its tag.
     pub tag: String,
     /// Its title.
@@ -56,12 +56,12 @@ pub struct Wanted {
     /// Whether it is marked as one that is not final.
     pub prerelease: bool,
     /// What becomes of files of the same name with another size or digest.
-    pub existing: Existing,
+    pub existing: ExistingRelease,
 }
 
 /// What becomes of a file that is there with another content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Existing {
+pub enum ExistingRelease {
     /// It is an error.
     Refuse,
     /// It is replaced.
@@ -239,7 +239,7 @@ impl Gh {
     /// # Errors
     /// Files that are too large, and files of the same name with another content unless they may be
     /// replaced.
-    pub fn plan(&self, wanted: &Wanted, mut files: Vec<Upload>, remote: Option<&Remote>) -> Result<Plan, Error> {
+    pub fn plan(&self, wanted: &WantedRelease, mut files: Vec<Upload>, remote: Option<&Remote>) -> Result<Plan, Error> {
         if let Some(large) = files.iter().find(|file| file.size >= LIMIT) {
             return Err(Error::request_with(
                 format!("`{}` has {} bytes, and GitHub takes files of less than {LIMIT}", large.name, large.size),
@@ -263,7 +263,7 @@ impl Gh {
             let is_same = asset.is_some_and(|asset| asset.is(&file) && (asset.digest.is_some() || !follows));
             let may_replace = file.name == SUMS
                 || follows
-                || wanted.existing == Existing::Replace
+                || wanted.existing == ExistingRelease::Replace
                 || asset.is_some_and(|asset| !asset.is_whole());
             is_uploaded.insert(file.name.clone(), !is_same);
             match asset {
@@ -355,8 +355,8 @@ mod tests {
         }
     }
 
-    fn wanted(existing: Existing) -> Wanted {
-        Wanted {
+    fn wanted(existing: ExistingRelease) -> WantedRelease {
+        WantedRelease {
             tag: "v1".into(),
             title: "One".into(),
             notes: "notes.md".into(),
@@ -397,12 +397,12 @@ mod tests {
         };
         // Of the same size as always; b is new.
         let all = others(asset("a.whl", 10, "uploaded"));
-        assert_eq!(names(Existing::Refuse, all), ["SHA256SUMS", "b.whl"]);
+        assert_eq!(names(ExistingRelease::Refuse, all), ["SHA256SUMS", "b.whl"]);
         let other = others(asset("a.whl", 11, "uploaded"));
-        assert_eq!(names(Existing::Replace, other), ["SHA256SUMS", "a.whl", &provenance, "b.whl"]);
+        assert_eq!(names(ExistingRelease::Replace, other), ["SHA256SUMS", "a.whl", &provenance, "b.whl"]);
         // It was begun, and did not come to its end.
         let half = others(asset("a.whl", 10, "starter"));
-        assert_eq!(names(Existing::Refuse, half), ["SHA256SUMS", "a.whl", &provenance, "b.whl"]);
+        assert_eq!(names(ExistingRelease::Refuse, half), ["SHA256SUMS", "a.whl", &provenance, "b.whl"]);
     }
 
     #[test]
@@ -416,7 +416,7 @@ mod tests {
     fn only_what_is_missing_is_uploaded() {
         let files = || vec![file("SHA256SUMS", 3, "ee"), file("a.whl", 10, "aa"), file("b.whl", 20, "bb")];
         let typed = |plan: &Plan| plan.commands.iter().map(|words| words.join(" ")).collect::<Vec<_>>();
-        let plan = gh().plan(&wanted(Existing::Refuse), files(), None).unwrap();
+        let plan = gh().plan(&wanted(ExistingRelease::Refuse), files(), None).unwrap();
         assert_eq!(
             typed(&plan),
             [
@@ -428,26 +428,29 @@ mod tests {
         let all = remote(
             r#"{"assets":[{"name":"a.whl","size":10},{"name":"b.whl","size":20,"digest":"sha256:bb"},{"name":"SHA256SUMS","size":3}]}"#,
         );
-        let plan = gh().plan(&wanted(Existing::Refuse), files(), Some(&all)).unwrap();
+        let plan = gh().plan(&wanted(ExistingRelease::Refuse), files(), Some(&all)).unwrap();
         assert!(plan.commands.is_empty() && plan.unchanged.len() == 3, "{plan:?}");
         let old = remote(r#"{"assets":[{"name":"a.whl","size":10},{"name":"SHA256SUMS","size":2}]}"#);
-        let plan = gh().plan(&wanted(Existing::Refuse), files(), Some(&old)).unwrap();
+        let plan = gh().plan(&wanted(ExistingRelease::Refuse), files(), Some(&old)).unwrap();
         assert_eq!(plan.replaced, ["SHA256SUMS"]);
         assert_eq!(
             typed(&plan),
             ["gh release upload v1 out/SHA256SUMS out/b.whl --clobber --repo owner/name"],
             "a person may have written the notes of an existing release"
         );
-        let noted = Wanted { replaces_notes: true, ..wanted(Existing::Refuse) };
+        let noted = WantedRelease { replaces_notes: true, ..wanted(ExistingRelease::Refuse) };
         let plan = gh().plan(&noted, files(), Some(&all)).unwrap();
         assert_eq!(typed(&plan), ["gh release edit v1 --notes-file notes.md --repo owner/name"]);
         let other = remote(r#"{"assets":[{"name":"b.whl","size":20,"digest":"sha256:cc"}]}"#);
-        let error = gh().plan(&wanted(Existing::Refuse), files(), Some(&other)).unwrap_err();
+        let error = gh().plan(&wanted(ExistingRelease::Refuse), files(), Some(&other)).unwrap_err();
         assert_eq!(error.to_string(), "the release v1 has `b.whl` with another content");
-        assert_eq!(gh().plan(&wanted(Existing::Replace), files(), Some(&other)).unwrap().replaced, ["b.whl"]);
+        assert_eq!(gh().plan(&wanted(ExistingRelease::Replace), files(), Some(&other)).unwrap().replaced, ["b.whl"]);
         let large = vec![file("c.whl", LIMIT, "cc")];
         assert!(
-            gh().plan(&wanted(Existing::Refuse), large, None).unwrap_err().to_string().contains("2147483648 bytes")
+            gh().plan(&wanted(ExistingRelease::Refuse), large, None)
+                .unwrap_err()
+                .to_string()
+                .contains("2147483648 bytes")
         );
     }
 }

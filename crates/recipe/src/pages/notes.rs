@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::assets::Asset;
 use super::{head, newest_first, row};
-use crate::book::{Book, Entry};
+use crate::book::{Book, BookEntry};
 use crate::cell::{Cell, Platform};
 use crate::error::Error;
 use crate::evaluate::run_time;
@@ -100,7 +100,7 @@ fn at_run_time(assets: &[Asset], book: &Book) -> Result<BTreeSet<String>, Error>
     let mut lines = BTreeSet::new();
     for facts in assets.iter().filter_map(|asset| asset.facts.as_ref()) {
         let package = rocwheel_wheel::canonical_name(&facts.package);
-        let is_it = |entry: &&Entry| {
+        let is_it = |entry: &&BookEntry| {
             entry.recipe.distribution.as_deref().map(rocwheel_wheel::canonical_name) == Some(package.clone())
         };
         let Some(entry) = book.entries().find(is_it) else { continue };

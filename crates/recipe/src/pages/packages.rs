@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::assets::{Asset, Facts};
+use super::assets::{Asset, WheelFacts};
 use super::{head, newest_first, row};
 use crate::error::Error;
 
@@ -26,7 +26,7 @@ pub struct Package {
     /// Its name.
     pub name: String,
     /// What it is.
-    pub facts: Facts,
+    pub facts: WheelFacts,
     /// Its size, as people read it.
     pub size: String,
     /// Lower-case hexadecimal SHA-256.
@@ -189,7 +189,7 @@ fn read(cells: &[String], rocm: &[String]) -> Option<Package> {
     let [_, torch, for_rocm, targets, name, size, sha256, links] = cells else { return None };
     let plain = |cell: &String| cell.strip_prefix('`')?.strip_suffix('`').map(str::to_owned);
     let (name, sha256) = (plain(name)?, plain(sha256)?);
-    let mut facts = Facts::of(&name.parse().ok()?, None, rocm);
+    let mut facts = WheelFacts::of(&name.parse().ok()?, None, rocm);
     let known = |cell: &String| if cell == "–" { String::new() } else { cell.clone() };
     (facts.torch, facts.rocm) = (known(torch), known(for_rocm));
     facts.targets = known(targets).split(", ").filter(|target| !target.is_empty()).map(str::to_owned).collect();
@@ -225,13 +225,13 @@ mod tests {
     use super::*;
 
     fn asset(name: &str, sha256: &str) -> Asset {
-        let facts = Facts::of(&name.parse().unwrap(), None, &[]);
+        let facts = WheelFacts::of(&name.parse().unwrap(), None, &[]);
         Asset {
             path: PathBuf::from(name),
             name: name.into(),
             size: 1_234_567,
             sha256: sha256.into(),
-            facts: Some(Facts { targets: vec!["gfx90a".into(), "gfx942".into()], ..facts }),
+            facts: Some(WheelFacts { targets: vec!["gfx90a".into(), "gfx942".into()], ..facts }),
             provenance: None,
         }
     }

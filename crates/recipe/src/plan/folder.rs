@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use rocwheel_report::Reporter;
 
 use super::record::{Attempt, End, Ended, Record};
-use super::{LeftOut, Plan, PlannedCell, SCHEMA};
+use super::{Plan, PlannedCell, SCHEMA, SkipReason};
 use crate::error::Error;
 use crate::files::{self, replace};
 use crate::job::Job;
@@ -50,7 +50,7 @@ pub struct Seen<'a> {
 #[derive(Debug, Clone, PartialEq)]
 pub enum State {
     /// It is not to be built.
-    LeftOut(LeftOut),
+    LeftOut(SkipReason),
     /// Nobody has begun it.
     Waiting,
     /// Somebody is at it.

@@ -1,9 +1,14 @@
 //! Reads recipes and layers, and checks what can be checked without a cell and without other
 //! recipes.
 
+use std::collections::BTreeMap;
 use std::str::FromStr as _;
+use std::time::Duration;
 
-use super::{Layer, Recipe, Step};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+
+use super::{Arguments, Copy, Layer, Recipe, RecipeStep, Replace, StepAction, Text, When};
 use crate::error::Error;
 use rocwheel_report::suggestion;
 
@@ -16,8 +21,12 @@ impl Recipe {
     /// # Errors
     /// What is not a recipe, with the name that was probably meant.
     pub fn parse(text: &str, path: &str) -> Result<Recipe, Error> {
-        let recipe: Recipe = from_toml(text, path)?;
+        let mut recipe: Recipe = from_toml(text, path)?;
         check_schema(recipe.schema, path)?;
+        recipe.project = recipe.project.map(|project| project.named(&recipe.source));
+        let Recipe { name, backends, platforms, .. } = &recipe;
+        let framework = recipe.framework.clone();
+        recipe.framework = framework.map(|framework| framework.of_recipe(name, backends, platforms));
         recipe.check(path)?;
         Ok(recipe)
     }
@@ -103,43 +112,124 @@ impl Layer {
     }
 }
 
-impl Step {
+impl RecipeStep {
     fn check(&self, path: &str) -> Result<(), Error> {
-        let wrong = |reason: String| Err(Error::malformed(path, format!("step `{}` {reason}", self.name)));
-        let actions = [
-            ("run", self.run.is_some()),
-            ("install", self.install.is_some()),
-            ("uninstall", self.uninstall.is_some()),
-            ("write", self.write.is_some()),
-            ("append", self.append.is_some()),
-            ("copy", self.copy.is_some()),
-            ("remove", self.remove.is_some()),
-            ("replace", self.replace.is_some()),
-            ("script", self.script.is_some()),
-        ];
-        let there: Vec<&str> = actions.iter().filter(|(_, is_there)| *is_there).map(|(name, _)| *name).collect();
-        match there[..] {
-            [_] => {}
-            [] => return wrong(format!("does nothing: it needs one of {}", actions.map(|(name, _)| name).join(", "))),
-            _ => return wrong(format!("does several things at once: {}", there.join(", "))),
-        }
-        if self.run.as_ref().or(self.install.as_ref()).or(self.uninstall.as_ref()).is_some_and(Vec::is_empty) {
-            return wrong("has an empty list".into());
-        }
-        if self.run.is_none() && (!self.arguments.is_empty() || self.expect.is_some()) {
-            return wrong("has `arguments` or `expect`, which belong to `run`".into());
-        }
-        if self.install.is_none() && self.index.is_some() {
-            return wrong("has an `index`, which belongs to `install`".into());
-        }
-        if let Some(timeout) = &self.timeout
-            && crate::duration::parse(timeout).is_none()
-        {
-            return wrong(format!("has the timeout `{timeout}`, which is no time: write `90s`, `30m` or `12h`"));
-        }
-        let patterns = self.expect.iter().chain(self.replace.iter().map(|replace| &replace.pattern));
-        patterns.into_iter().try_for_each(|pattern| check_pattern(pattern, path))
+        let pattern = match &self.action {
+            StepAction::Run { expect, .. } => expect.as_ref(),
+            StepAction::Replace(replace) => Some(&replace.pattern),
+            _ => None,
+        };
+        pattern.map_or(Ok(()), |pattern| check_pattern(pattern, path))
     }
+}
+
+/// A step as TOML has it: any of the keys, or none. Read first, so that wrong keys get their lines.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+pub(super) struct StepFields {
+    name: Option<String>,
+    when: When,
+    exists: Option<String>,
+    lacks: Option<String>,
+    if_variable: Option<String>,
+    directory: Option<String>,
+    timeout: Option<String>,
+    set: BTreeMap<String, String>,
+    may_fail: bool,
+    run: Option<Vec<String>>,
+    arguments: Vec<Arguments>,
+    expect: Option<String>,
+    install: Option<Vec<String>>,
+    index: Option<String>,
+    uninstall: Option<Vec<String>>,
+    write: Option<Text>,
+    append: Option<Text>,
+    copy: Option<Copy>,
+    remove: Option<Vec<String>>,
+    replace: Option<Replace>,
+    script: Option<String>,
+}
+
+/// The keys of actions.
+const ACTIONS: &str = "run, install, uninstall, write, append, copy, remove, replace, script";
+
+impl TryFrom<StepFields> for RecipeStep {
+    type Error = String;
+
+    /// # Errors
+    /// A step without an action, with several, or with keys that belong to another action.
+    fn try_from(mut fields: StepFields) -> Result<RecipeStep, String> {
+        let name = fields.name.take().ok_or("missing field `name`")?;
+        let wrong = |reason: &str| format!("step `{name}` {reason}");
+        let timeout = match fields.timeout.take() {
+            Some(text) => Some(crate::duration::parse(&text).ok_or_else(|| {
+                wrong(&format!("has the timeout `{text}`, which is no time: write `90s`, `30m` or `12h`"))
+            })?),
+            None => None,
+        };
+        let action = fields.action().map_err(|reason| wrong(&reason))?;
+        let StepFields { when, exists, lacks, if_variable, directory, set, may_fail, .. } = fields;
+        Ok(RecipeStep { name, when, exists, lacks, if_variable, directory, timeout, set, may_fail, action })
+    }
+}
+
+impl StepFields {
+    /// Takes the only action out.
+    fn action(&mut self) -> Result<StepAction, String> {
+        let run = self.run.take().map(|command| StepAction::Run {
+            command,
+            arguments: std::mem::take(&mut self.arguments),
+            expect: self.expect.take(),
+        });
+        let install = self.install.take().map(|requirements| {
+            let index = self.index.take();
+            StepAction::Install { requirements, index }
+        });
+        let actions = [
+            ("run", run),
+            ("install", install),
+            ("uninstall", self.uninstall.take().map(StepAction::Uninstall)),
+            ("write", self.write.take().map(StepAction::Write)),
+            ("append", self.append.take().map(StepAction::Append)),
+            ("copy", self.copy.take().map(StepAction::Copy)),
+            ("remove", self.remove.take().map(StepAction::Remove)),
+            ("replace", self.replace.take().map(StepAction::Replace)),
+            ("script", self.script.take().map(StepAction::Script)),
+        ];
+        let (names, mut actions): (Vec<&str>, Vec<StepAction>) =
+            actions.into_iter().filter_map(|(name, action)| Some((name, action?))).unzip();
+        let Some(action) = actions.pop() else { return Err(format!("does nothing: it needs one of {ACTIONS}")) };
+        if !actions.is_empty() {
+            return Err(format!("does several things at once: {}", names.join(", ")));
+        }
+        // Each action has taken its own keys out.
+        if !self.arguments.is_empty() || self.expect.is_some() {
+            return Err("has `arguments` or `expect`, which belong to `run`".into());
+        }
+        if self.index.is_some() {
+            return Err("has an `index`, which belongs to `install`".into());
+        }
+        match &action {
+            StepAction::Run { command: words, .. }
+            | StepAction::Install { requirements: words, .. }
+            | StepAction::Uninstall(words)
+                if words.is_empty() =>
+            {
+                Err("has an empty list".into())
+            }
+            _ => Ok(action),
+        }
+    }
+}
+
+/// Reads a time such as `6h`.
+///
+/// # Errors
+/// Anything else.
+pub(super) fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let wrong = || D::Error::custom(format!("`{text}` is no time: write `90m` or `6h`"));
+    crate::duration::parse(&text).map(Some).ok_or_else(wrong)
 }
 
 fn check_pattern(pattern: &str, path: &str) -> Result<(), Error> {
@@ -228,6 +318,11 @@ wheel = "dist/*.whl"
             ("run = [\"true\"]", "run = []", "an empty list"),
             ("run = [\"true\"]", "remove = [\"x\"]\nexpect = \"x\"", "belong to `run`"),
             ("run = [\"true\"]", "run = [\"true\"]\ntimeout = \"soon\"", "`soon`, which is no time"),
+            ("run = [\"true\"]", "run = [\"true\"]\nindex = \"x\"", "an `index`, which belongs to `install`"),
+            ("run = [\"true\"]", "run = [\"true\"]\nunpack = \"x\"", "line 16: unknown field `unpack`"),
+            ("run = [\"true\"]", "run = \"true\"", "line 15: invalid type: string"),
+            ("name = \"wheel\"", "", "missing field `name`"),
+            ("[output]", "[[cost]]\nmemory-per-job = 1\ndisk = 1\ntime = \"long\"\n[output]", "`long` is no time"),
             ("run = [\"true\"]", "run = [\"true\"]\nexpect = \"(\"", "`(` is no regular expression"),
             ("name = \"small\"", "name = \"../small\"", "is no name"),
             ("distribution = \"small\"", "", "has a `distribution`"),

@@ -1,5 +1,7 @@
 //! A POSIX shell script.
 
+use rocwheel_report::shell_word_with;
+
 use super::{Dialect, Otherwise, indented};
 use crate::evaluated::{Action, Provided};
 use crate::recipe::Pick;
@@ -12,11 +14,7 @@ pub(super) const END: &str = "END";
 
 /// A word as a shell takes it; `${…}` is for the reader.
 pub(crate) fn quoted(word: &str) -> String {
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=@%+,^{}$".contains(letter);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
+    shell_word_with(word, |letter| letter == '$')
 }
 
 fn test(provided: &Provided) -> String {

@@ -1,6 +1,6 @@
 //! Cells that are missing as one script for sbatch, for those who submit by themselves.
 
-use crate::matrix::{Origin, Row};
+use crate::matrix::{MatrixRow, Origin};
 
 /// How often a task that was stopped is put back into the queue.
 const MOST_RESTARTS: u32 = 50;
@@ -25,7 +25,7 @@ exit $code
 
 /// A script with a task for each cell. What follows it on the command line of sbatch goes to every
 /// build.
-pub fn script(rows: &[(&Row, Option<Origin>)]) -> String {
+pub fn script(rows: &[(&MatrixRow, Option<Origin>)]) -> String {
     let (mut cells, mut sources) = (String::new(), String::new());
     for (row, origin) in rows {
         let point = &row.point;

@@ -87,7 +87,7 @@ impl<'a> Writer<'a> {
         let mut names: BTreeSet<&str> = root.projects.keys().map(String::as_str).collect();
         if self.options.project.is_some() {
             // The others have a record each.
-            let folder = join(known::FOLDER, &root.pages);
+            let folder = known::folder(&root.pages);
             names.extend(records.keys().filter(|key| parent(key) == folder).filter_map(|key| record_project(key)));
         }
         let html = root_html(names.iter().copied());

@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use rocwheel_audit::finding::{Code, Severity};
 use rocwheel_audit::report::{Report, sarif};
-use rocwheel_audit::{Extra, Options, SetLibraryPath};
-use rocwheel_index::requirement::{Platform, Target};
+use rocwheel_audit::{ExtraCheck, Options, SetLibraryPath};
+use rocwheel_index::requirement::InstallTarget;
 use rocwheel_index::{self as index, Fetch, Http, Request, Source, settings};
-use rocwheel_loader::facts::Facts;
+use rocwheel_loader::facts::SiteFacts;
 use rocwheel_loader::simulation::Root;
 use rocwheel_loader::site::{PackageFolder, Place, Role, Site};
 use rocwheel_report::Exit;
-use rocwheel_wheel::edit::Pattern;
+use rocwheel_wheel::edit::MemberPattern;
 use rocwheel_wheel::manylinux::{Policies, Release};
-use rocwheel_wheel::{PythonVersion, WheelName};
+use rocwheel_wheel::{Platform, PythonVersion, WheelName};
 
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};
@@ -173,17 +173,17 @@ impl TryFrom<Arguments> for Settings {
         let (mut ignore, mut ignore_in) = (BTreeSet::new(), Vec::new());
         for text in arguments.ignore.iter().map(|text| text.trim()).filter(|text| !text.is_empty()) {
             if let Some((name, pattern)) = text.split_once(':') {
-                let pattern = Pattern::parse(pattern).map_err(|error| Usage::of(&error))?;
+                let pattern = MemberPattern::parse(pattern).map_err(|error| Usage::of(&error))?;
                 ignore_in.push((code(name)?, pattern));
             } else {
                 ignore.insert(code(text)?);
             }
         }
         let extras = [
-            (!arguments.depth.no_hashes, Extra::Hashes),
-            (arguments.depth.gpu_code, Extra::GpuCode),
-            (arguments.depth.windows_paths, Extra::WindowsPaths),
-            (arguments.python.is_some(), Extra::Python),
+            (!arguments.depth.no_hashes, ExtraCheck::Hashes),
+            (arguments.depth.gpu_code, ExtraCheck::GpuCode),
+            (arguments.depth.windows_paths, ExtraCheck::WindowsPaths),
+            (arguments.python.is_some(), ExtraCheck::Python),
         ];
         let extras = extras.into_iter().filter(|(wanted, _)| *wanted).map(|(_, extra)| extra).collect();
         let library_path = library_path(&arguments.library_path)?;
@@ -276,28 +276,16 @@ fn look(look: &Look, printer: &Printer) -> Result<Exit> {
 
 /// Audits wheels without printing.
 fn examine(look: &Look, wheels: &[PathBuf], scratch: &Path, printer: &Printer) -> Result<Report> {
-    let (site, facts) = read(look, wheels, scratch, printer)?;
-    Ok(rocwheel_audit::audit(&site, &facts, &look.options, printer.reporter())?)
-}
-
-fn read(look: &Look, wheels: &[PathBuf], scratch: &Path, printer: &Printer) -> Result<(Site, Facts)> {
     let site = open(look, wheels, scratch, printer)?;
-    let mut facts = Facts::read(&site, printer.reporter())?;
-    // The names are in data that would otherwise stay packed.
-    if look.options.extras.contains(&Extra::Hashes) {
-        facts.find_loads(&site, printer.reporter())?;
-    }
-    if site.distributions.iter().any(|distribution| distribution.installed().is_some()) {
-        printer.detail("of what is installed, neither the names of wheels nor their sizes are known");
-    }
-    Ok((site, facts))
+    Ok(rocwheel_audit::audit(&site, &look.options, printer.reporter())?)
 }
 
 /// Audits wheels and prints the report.
 fn report_on(look: &Look, wheels: &[PathBuf], printer: &Printer) -> Result<Exit> {
     let scratch = environment::scratch_below(&look.scratch)?;
     if let Some(library) = &look.why {
-        let (site, facts) = read(look, wheels, scratch.path(), printer)?;
+        let site = open(look, wheels, scratch.path(), printer)?;
+        let facts = rocwheel_audit::read_facts(&site, &look.options, printer.reporter())?;
         return why(&site, &facts, library, printer);
     }
     let mut report = examine(look, wheels, scratch.path(), printer)?;
@@ -369,7 +357,11 @@ fn open(look: &Look, audited: &[PathBuf], scratch: &Path, printer: &Printer) -> 
         wheels.extend(new.map(|path| (path, Role::Beside)));
     }
     let place = folder.map_or_else(|| Place::new(python, "/environment"), |folder| folder.place(python));
-    Ok(Site::open(&wheels, &place, scratch, printer.reporter())?)
+    let site = Site::open(&wheels, &place, scratch, printer.reporter())?;
+    if site.distributions.iter().any(|distribution| distribution.installed().is_some()) {
+        printer.detail("of what is installed, neither the names of wheels nor their sizes are known");
+    }
+    Ok(site)
 }
 
 /// The paths to audit: a folder without installed packages stands for its wheels, and source
@@ -473,7 +465,7 @@ fn gather(
         Some((major.parse().ok()?, minor.parse().ok()?))
     });
     let Known { python, audited, offline } = *known;
-    let target = Target { python, platform: Platform::of_files(audited, glibc) };
+    let target = InstallTarget { python, platform: Platform::of_files(audited), glibc };
     let cache = environment::cache().map_or_else(|| scratch.to_owned(), |cache| cache.join("audit"));
     let proxy = environment::proxy();
     let http = if offline {
@@ -494,7 +486,7 @@ fn gather(
 /// Libraries that a hint names.
 const SHOWN: usize = 8;
 
-fn why(site: &Site, facts: &Facts, library: &str, printer: &Printer) -> Result<Exit> {
+fn why(site: &Site, facts: &SiteFacts, library: &str, printer: &Printer) -> Result<Exit> {
     let Some(why) = rocwheel_audit::why::why(site, facts, library) else {
         let names = rocwheel_audit::why::names(facts);
         let usage = Usage::new(format!("no file of the wheels is `{library}` or needs it"));

@@ -1,51 +1,46 @@
-//! `rocwheel build`: frameworks from recipes, on this machine.
+//! `rocwheel build`: frameworks from recipes, here, in containers or on Slurm.
 
 mod after;
 pub(crate) mod cell;
-mod cells;
 mod containers;
-mod inputs;
-mod into;
 mod machine;
 mod plan;
-mod recipes;
-mod slurm;
+mod rocm;
 mod sources;
 mod states;
 mod text;
 
-use std::borrow::Cow;
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
-use rocwheel_recipe::execute::{
-    self, Existing, LastLook, Leftovers, Listener, Outcome, Place, Selection, UserEnvironment,
-};
+use rocwheel_recipe::containers::Containers;
+use rocwheel_recipe::execute::{ExistingOutput, JobPlace, LastLook, Leftovers, StageSelection, UserEnvironment};
 use rocwheel_recipe::executor::Executor;
-use rocwheel_recipe::preflight::Machine;
-use rocwheel_recipe::{Input, Job, PythonVersion, duration};
-use rocwheel_report::{Exit, Hint as _};
-use rocwheel_wheel::WheelName;
-use serde::Serialize;
+use rocwheel_recipe::plan::PlanFolder;
+use rocwheel_recipe::request::combinations::{self, PlanChoice};
+use rocwheel_recipe::request::jobs::JobMaker;
+use rocwheel_recipe::request::rocm::RocmChoice;
+use rocwheel_recipe::schedule::slurm::{self, Cluster};
+use rocwheel_recipe::schedule::{self, Executors, Work};
+use rocwheel_recipe::{Job, PythonVersion, SdkKind, Surroundings, duration};
+use rocwheel_report::Exit;
 
 use crate::commands::Mode;
 use crate::environment;
-use crate::failure::{self, Failure, Result, Usage};
+use crate::failure::{Failure, Result, Usage};
 use crate::output_file::{FileKind, OutputFile, OutputOption};
 use crate::printer::{Format, Printer};
 use after::After;
 use cell::CellArguments;
-use containers::{ContainerArguments, Containers};
-use inputs::Sdk;
+use containers::ContainerArguments;
 pub(crate) use plan::with_questions;
 use plan::{Asked, Choices, PlanArguments};
-use recipes::Recipes;
-use sources::Sources;
+use rocm::RocmArguments;
+use sources::SourceArguments;
 use states::Before;
-use text::PlannedRecipe;
+use text::{PlannedRecipe, Talk};
 
 /// Headings of the help that several parts of it share.
 const RESULT: &str = "The result";
@@ -59,8 +54,7 @@ const WHERE: &str = "Where it runs";
 /// variables. Finished steps are not repeated: an interrupted build continues, and a finished one
 /// is not run again. The result is installed, tried and audited before it appears.
 ///
-/// `rocwheel recipe list` prints the recipes. `all` is triton, torch, torchaudio and torchvision;
-/// `all apex` has apex too.
+/// `rocwheel recipe list` prints the recipes, and which of them are `all`.
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -69,7 +63,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "RECIPE", required_unless_present_any = ["job", "plan", "status", "cancel", "logs"])]
     names: Vec<String>,
     /// Run a job that `--write-job` wrote
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["names", "CellArguments", "Sources", "Sdk", "After", "write_job"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["names", "CellArguments", "SourceArguments", "RocmArguments", "After", "write_job"])]
     job: Option<PathBuf>,
     /// Folder for the results
     #[arg(short, long, value_name = "DIR", default_value = "output")]
@@ -90,9 +84,9 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     cell: CellArguments,
     #[command(flatten)]
-    sources: Sources,
+    sources: SourceArguments,
     #[command(flatten)]
-    sdk: Sdk,
+    rocm: RocmArguments,
     #[command(flatten)]
     containers: ContainerArguments,
     #[command(flatten)]
@@ -142,21 +136,10 @@ fn time(text: &str) -> Result<Duration, String> {
 #[derive(Debug)]
 pub(crate) struct Settings {
     what: What,
-    /// Containers that jobs run in; `None`: they run here.
-    containers: Option<Rc<Containers>>,
-    /// Whether this is a container of the image that the job is for.
-    is_inside: bool,
-    place: Place,
-    selection: Selection,
-    time_limit: Option<Duration>,
-    compilers: Option<u16>,
-    preflight: bool,
+    executors: Executors,
     mode: Mode,
     write_job: Option<OutputFile>,
-    executor: Executor,
     choices: Choices,
-    /// Options that a task of a cluster gets.
-    task_options: Vec<String>,
 }
 
 /// Where jobs come from.
@@ -165,21 +148,21 @@ enum What {
     /// A file.
     File(Box<Job>),
     /// Recipes and options.
-    Recipes(Box<Recipes>),
-    /// A plan that is there.
+    Recipes(Box<JobMaker>),
+    /// An existing plan.
     Plan(Asked),
     /// Nothing is built: the packages of a ROCm are installed into the user's environment.
-    InstallRocm(Sdk),
+    InstallRocm(RocmChoice),
 }
 
 impl What {
-    /// Whether something is built in a container; an error where an image is named and nothing is.
+    /// `true` if something is built in a container; an error if an image is named and nothing is.
     fn is_in_container(&self, containers: Option<&Containers>) -> Result<bool> {
         let Some(containers) = containers else { return Ok(false) };
         match self {
             What::Recipes(recipes) => {
                 containers.check(recipes.written()?.into_iter().map(|recipe| recipe.in_container))?;
-                recipes.use_containers()
+                Ok(recipes.use_containers()?)
             }
             What::File(job) => Ok(containers.take_job(job)),
             What::Plan(_) | What::InstallRocm(_) => Ok(false),
@@ -191,7 +174,7 @@ impl What {
 const INSTALL_ROCM: &str = "install-rocm";
 
 impl Arguments {
-    /// What of the command line a task of a cluster needs, which has the plan for the rest.
+    /// The options that a task of a cluster needs; the plan has the rest.
     fn task_options(&self) -> Vec<String> {
         let flags = [
             (self.no_uv, "--no-uv"),
@@ -210,6 +193,74 @@ impl Arguments {
         words.extend(self.containers.task_options());
         words
     }
+
+    /// The cluster that plans go to; `None`: they run here.
+    fn cluster(&self, choices: &Choices) -> Result<Option<Cluster>> {
+        if self.containers.executor() != Executor::Slurm {
+            return Ok(None);
+        }
+        Ok(Some(Cluster {
+            program: environment::this_program()?,
+            options: self.task_options(),
+            sbatch: choices.sbatch.clone(),
+            wait: choices.wait,
+        }))
+    }
+
+    /// The place on this machine.
+    fn place(&self, surroundings: Surroundings) -> Result<JobPlace> {
+        let output = std::path::absolute(&self.output)?;
+        let work = self.work.as_ref().map(std::path::absolute).transpose()?;
+        let into = self.into.as_ref().map(std::path::absolute).transpose()?;
+        Ok(JobPlace {
+            work: work.unwrap_or_else(|| output.join(".rocwheel").join("jobs")),
+            output,
+            program: environment::this_program()?,
+            uv: if self.no_uv { None } else { environment::program("uv") },
+            surroundings,
+            jobs: 1,
+            deadline: None,
+            interpreter: self.interpreter.clone(),
+            into,
+            leftovers: if self.keep { Leftovers::Keep } else { Leftovers::Remove },
+            existing: if self.overwrite { ExistingOutput::Replace } else { ExistingOutput::Refuse },
+            last_look: if self.no_audit { LastLook::Skip } else { LastLook::Audit },
+            machine: None,
+        })
+    }
+
+    /// The jobs of recipes and options. Takes a recipe out of `--from`: those before it are there
+    /// already.
+    fn recipes(
+        self,
+        surroundings: &Surroundings,
+        from: &mut Option<String>,
+        containers: Option<Rc<Containers>>,
+    ) -> Result<JobMaker> {
+        let rocm = self.rocm.choice();
+        let request = self.cell.request(None)?.with_sdk(rocm.kind());
+        let mut names = request.recipes(&self.names)?;
+        if let Some(at) = names.iter().position(|named| from.as_ref() == Some(&named.recipe)) {
+            names.drain(..at);
+            *from = None;
+        }
+        let sources = self.sources.choice()?.with_names(&request.book)?;
+        sources.check(&names)?;
+        let sources = sources.with_versions(&request.book, &names)?;
+        let mut recipes = JobMaker {
+            request: Rc::new(request.clone()),
+            names,
+            sources,
+            rocm,
+            result: self.after.choice(),
+            try_on: self.try_on,
+            epoch: environment::epoch()?,
+            containers,
+        };
+        let of_rocm = recipes.rocm.targets(surroundings, !recipes.use_containers()?)?;
+        recipes.request = Rc::new(request.with_targets_of_rocm(of_rocm));
+        Ok(recipes)
+    }
 }
 
 impl Arguments {
@@ -220,13 +271,14 @@ impl Arguments {
 }
 
 impl Settings {
-    /// The containers that a job runs in; `None`: it runs here.
-    fn containers_of(&self, job: &Job) -> Option<&Containers> {
-        self.containers.as_deref().filter(|containers| containers.take_job(job))
+    fn place(&self) -> &JobPlace {
+        &self.executors.place
     }
 
-    fn is_for_slurm(&self) -> bool {
-        self.executor == Executor::Slurm
+    /// `true` if the recipes become a plan: several combinations, or an option that is for plans.
+    fn are_planned(&self, recipes: &JobMaker) -> Result<bool> {
+        let Choices { matrix, missing_only, write_plan, .. } = &self.choices;
+        Ok(*matrix || *missing_only || write_plan.is_some() || recipes.has_combinations()?)
     }
 }
 
@@ -234,173 +286,162 @@ impl TryFrom<Arguments> for Settings {
     type Error = Failure;
 
     fn try_from(mut arguments: Arguments) -> Result<Self> {
-        let executor = arguments.containers.executor();
-        if arguments.job.is_some() && executor == Executor::Slurm {
+        if arguments.job.is_some() && arguments.containers.executor() == Executor::Slurm {
             let usage = Usage::new("`--job` runs one job on this machine, and `--executor slurm` runs plans");
             return Err(usage.hint("name the recipes and the values of their axes, or a plan with `--plan`").into());
         }
-        let task_options = arguments.task_options();
         let write_job = arguments.write_job.take();
         let write_job = write_job.map(|file| file.check("--write-job", FileKind::Job, &[])).transpose()?;
-        let (asked, choices) = arguments.plan.choices()?;
-        let output = std::path::absolute(arguments.output)?;
-        let work = arguments.work.map(std::path::absolute).transpose()?;
+        let (asked, choices) = arguments.plan.clone().choices()?;
+        let cluster = arguments.cluster(&choices)?;
         let surroundings = environment::variables()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
         let containers = arguments.containers.of_jobs()?.containers(&surroundings)?.map(Rc::new);
-        let into = arguments.into.map(std::path::absolute).transpose()?;
-        let mut from = arguments.from;
+        let mut place = arguments.place(surroundings)?;
+        let (mode, time_limit) = (Mode::new(arguments.dry_run), arguments.time_limit);
+        let (is_inside, preflight) = (arguments.containers.is_inside(), !arguments.no_preflight);
+        let compilers = arguments.compilers.or(environment::max_jobs()?);
+        let (only, mut from) = (arguments.only.take(), arguments.from.take());
         let what = if let Some(asked) = asked {
             What::Plan(asked)
         } else if arguments.names == [INSTALL_ROCM] {
-            What::InstallRocm(arguments.sdk)
+            What::InstallRocm(arguments.rocm.choice())
         } else if let Some(path) = arguments.job {
             What::File(Box::new(Job::read(&path)?))
         } else {
-            let wishes = arguments.cell.wishes(None)?.with_sdk(arguments.sdk.kind());
-            let mut names = wishes.recipes(&arguments.names)?;
-            // A recipe in place of a step: those before it are there already.
-            if let Some(at) = names.iter().position(|named| from.as_ref() == Some(&named.recipe)) {
-                names.drain(..at);
-                from = None;
-            }
-            let sources = arguments.sources.with_names(&wishes.book)?;
-            sources.check(&names)?;
-            let sources = sources.with_versions(&wishes.book, &names)?;
-            let mut recipes = Recipes {
-                wishes: Rc::new(wishes.clone()),
-                names,
-                sources,
-                sdk: arguments.sdk,
-                after: arguments.after,
-                try_on: arguments.try_on,
-                epoch: environment::epoch()?,
-                containers: containers.clone(),
-            };
-            let of_rocm = recipes.sdk.targets(&surroundings, !recipes.use_containers()?)?;
-            recipes.wishes = Rc::new(wishes.with_targets_of_rocm(of_rocm));
-            What::Recipes(Box::new(recipes))
+            What::Recipes(Box::new(arguments.recipes(&place.surroundings, &mut from, containers.clone())?))
         };
         let is_in_container = what.is_in_container(containers.as_deref())?;
-        // A wheel for that environment is built with its Python.
-        let of_user = into.as_ref().filter(|_| !is_in_container).map(|path| UserEnvironment::interpreter_of(path));
-        let place = Place {
-            work: work.unwrap_or_else(|| output.join(".rocwheel").join("jobs")),
-            output,
-            program: environment::this_program()?,
-            uv: if arguments.no_uv { None } else { environment::program("uv") },
-            surroundings,
-            jobs: 1,
-            deadline: None,
-            interpreter: arguments.interpreter.or(of_user),
-            into,
-            leftovers: if arguments.keep { Leftovers::Keep } else { Leftovers::Remove },
-            existing: if arguments.overwrite { Existing::Replace } else { Existing::Refuse },
-            last_look: if arguments.no_audit { LastLook::Skip } else { LastLook::Audit },
-            machine: None,
+        if place.interpreter.is_none() && !is_in_container {
+            // A wheel for an environment of the user is built with its Python.
+            place.interpreter = place.into.as_deref().map(UserEnvironment::interpreter_of);
+        }
+        let selection = match (only, from) {
+            (Some(step), _) => StageSelection::Only(step),
+            (None, Some(step)) => StageSelection::From(step),
+            (None, None) => StageSelection::Rest,
         };
-        Ok(Self {
-            what,
-            is_inside: arguments.containers.is_inside(),
-            containers,
-            place,
-            selection: match (arguments.only, from) {
-                (Some(step), _) => Selection::Only(step),
-                (None, Some(step)) => Selection::From(step),
-                (None, None) => Selection::Rest,
-            },
-            time_limit: arguments.time_limit,
-            compilers: arguments.compilers.or(environment::max_jobs()?),
-            preflight: !arguments.no_preflight,
-            mode: Mode::new(arguments.dry_run),
-            write_job,
-            executor,
-            choices,
-            task_options,
-        })
+        let host = environment::host().unwrap_or_default();
+        let executors =
+            Executors { place, selection, containers, is_inside, compilers, preflight, time_limit, host, cluster };
+        Ok(Self { what, executors, mode, write_job, choices })
     }
-}
-
-/// What became of a job.
-#[derive(Debug, Serialize)]
-struct Ran {
-    title: String,
-    key: String,
-    #[serde(flatten)]
-    outcome: Option<Outcome>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    hint: Option<String>,
 }
 
 /// Builds, or says what would be built.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
-    into::check(settings, printer)?;
-    let deadline = settings.time_limit.map(|limit| Instant::now() + limit);
-    let recipes = match &settings.what {
+    check_environment(settings, printer)?;
+    match &settings.what {
         What::File(job) if settings.mode == Mode::DryRun => {
-            let containers = settings.containers.as_ref().filter(|containers| containers.take_job(job));
+            let containers = settings.executors.containers.as_ref().filter(|containers| containers.take_job(job));
             let container = containers.and_then(|containers| containers.planned_job(job));
-            return text::plan(&[PlannedRecipe { recipe: job.recipe.clone(), container }], &[], printer);
+            text::plan(&[PlannedRecipe { recipe: job.recipe.clone(), container }], &[], printer)
         }
-        What::File(job) => {
-            let mut run = Run { settings, deadline, printer, done: Vec::new() };
-            run.job(job)?;
-            return run.conclude();
+        What::File(job) => run(Work::Job(job), settings, printer),
+        What::Plan(asked) => existing_plan(asked, settings, printer),
+        What::InstallRocm(rocm) => install_rocm(rocm, settings, printer),
+        What::Recipes(recipes) if settings.choices.matrix => {
+            build_recipes(&recipes.with_axes_of_table()?, settings, printer)
         }
-        What::Plan(asked) => return slurm::asked(asked, settings, printer),
-        What::InstallRocm(sdk) => return into::install_rocm(sdk, settings, printer),
-        What::Recipes(recipes) if settings.choices.matrix => &recipes.of_the_table()?,
-        What::Recipes(recipes) => &**recipes,
-    };
-    if settings.write_job.is_none() && (settings.is_for_slurm() || recipes.are_many(&settings.choices)?) {
-        let made = plan::make(recipes, settings, printer)?;
-        if settings.mode == Mode::DryRun {
-            let before = Before { checkouts: made.checkouts, containers: made.containers };
-            return states::planned(&made.plan, &before, settings.choices.excluded, printer);
-        }
-        let folder = plan::write(made.plan, &made.jobs, settings)?;
-        return match settings.executor {
-            _ if settings.choices.write_plan.is_some() => {
-                printer.line(folder.path().to_string_lossy())?;
-                Ok(Exit::Done)
-            }
-            Executor::Slurm => slurm::submit(&folder, &[], settings, printer),
-            _ => cells::run(&folder, &[], settings, printer),
-        };
+        What::Recipes(recipes) => build_recipes(recipes, settings, printer),
     }
-    if settings.mode == Mode::DryRun {
-        let checkouts = recipes.checkouts(&settings.place)?;
-        let evaluated = recipes.evaluated(&settings.place)?.into_iter();
-        let planned = evaluated.map(|recipe| {
-            let container = recipes.planned_container(&recipe)?;
-            Ok(PlannedRecipe { recipe, container })
-        });
-        return text::plan(&planned.collect::<Result<Vec<_>>>()?, &checkouts, printer);
-    }
-    let mut run = Run { settings, deadline, printer, done: Vec::new() };
-    if let Some(file) = &settings.write_job {
-        return write_job(recipes, &settings.place, file.path(), printer);
-    }
-    run.recipes(recipes)?;
-    run.conclude()
 }
 
-fn write_job(recipes: &Recipes, place: &Place, path: &Path, printer: &Printer) -> Result<Exit> {
+/// Refuses, before anything is built, an environment of the user that takes no installation.
+fn check_environment(settings: &Settings, printer: &Printer) -> Result<()> {
+    let Some(into) = &settings.place().into else { return Ok(()) };
+    if let What::Recipes(recipes) = &settings.what {
+        if settings.executors.cluster.is_some() || settings.are_planned(recipes)? {
+            let usage = Usage::new("`--into` installs what one combination makes, and several are asked for");
+            return Err(usage.hint("name one ROCm, torch, Python and set of GPU targets").into());
+        }
+        if recipes.request.is_in_place() && recipes.use_containers()? {
+            let usage = Usage::new("`--develop` in a container leaves nothing that works outside of it");
+            return Err(usage.hint("remove `--develop`, or add `--executor here`").into());
+        }
+    }
+    UserEnvironment::open(into, settings.place(), printer.reporter())?;
+    Ok(())
+}
+
+/// Runs jobs, prints what became of them, and gives the exit code of the worst.
+fn run(work: Work<'_>, settings: &Settings, printer: &Printer) -> Result<Exit> {
+    let states = schedule::run(work, &settings.executors, &Talk { printer })?;
+    let Work::Plan(folder, named) = work else {
+        text::conclude(&states.results, settings.place(), printer)?;
+        return Ok(states.exit());
+    };
+    match &states.submitted {
+        Some(submitted) if !settings.choices.wait => {
+            if printer.format() == Format::Json {
+                printer.json(&serde_json::json!({ "plan": folder.path(), "submitted": submitted.arrays }))?;
+            } else {
+                printer.line(folder.path().to_string_lossy())?;
+            }
+        }
+        Some(_) => {
+            let queue = slurm::ask(folder, &settings.place().surroundings, printer.reporter());
+            states::table(folder, printer, queue.as_ref())?;
+            return Ok(slurm::exit_of(&folder.look()?, queue.as_ref()));
+        }
+        None if named.len() != 1 || printer.format() == Format::Json || states.is_interrupted => {
+            states::table(folder, printer, None)?;
+        }
+        None => {}
+    }
+    Ok(states.exit())
+}
+
+fn build_recipes(recipes: &JobMaker, settings: &Settings, printer: &Printer) -> Result<Exit> {
+    let is_planned = settings.executors.cluster.is_some() || settings.are_planned(recipes)?;
+    if let Some(file) = &settings.write_job {
+        return write_job(recipes, settings.place(), file.path(), printer);
+    }
+    if is_planned {
+        return build_plan(recipes, settings, printer);
+    }
+    if settings.mode == Mode::Execute {
+        return run(Work::Recipes(recipes), settings, printer);
+    }
+    let checkouts = recipes.checkouts(settings.place())?;
+    let evaluated = recipes.evaluated(settings.place())?.into_iter();
+    let planned = evaluated.map(|recipe| {
+        let container = recipes.planned_container(&recipe)?;
+        Ok(PlannedRecipe { recipe, container })
+    });
+    text::plan(&planned.collect::<Result<Vec<_>>>()?, &checkouts, printer)
+}
+
+/// Plans all combinations; prints the plan, writes it, or runs it.
+fn build_plan(recipes: &JobMaker, settings: &Settings, printer: &Printer) -> Result<Exit> {
+    let Choices { matrix, missing_only, excluded, write_plan, .. } = &settings.choices;
+    let dry_run = settings.mode == Mode::DryRun;
+    let choice = PlanChoice { matrix: *matrix, missing_only: *missing_only, dry_run };
+    let made = combinations::plan(recipes, choice, settings.place(), &Talk { printer })?;
+    if dry_run {
+        let before = Before { checkouts: made.checkouts, containers: made.containers };
+        return states::planned(&made.plan, &before, *excluded, printer);
+    }
+    if let Some(place) = write_plan {
+        let folder = PlanFolder::create_at(place, made.plan, &made.jobs)?;
+        printer.line(folder.path().to_string_lossy())?;
+        return Ok(Exit::Done);
+    }
+    run(Work::Plan(&PlanFolder::create(made.plan, &made.jobs)?, &[]), settings, printer)
+}
+
+fn write_job(recipes: &JobMaker, place: &JobPlace, path: &Path, printer: &Printer) -> Result<Exit> {
     let [named] = &recipes.names[..] else {
         return Err(Usage::new("`--write-job` writes one job, and several recipes are named").into());
     };
-    let with = recipes.sdk.given();
-    let mut cells = recipes.wishes.cells(named, &with)?;
+    let mut cells = recipes.request.cells(named, &recipes.rocm.given())?;
     if cells.len() > 1 {
         return Err(Usage::new("`--write-job` writes one job").hint("name one ROCm, and one `--backend`").into());
     }
     let Some(cell) = cells.pop() else { return Ok(Exit::Done) };
-    let inputs = recipes.sdk.inputs(printer.reporter())?;
-    let placed = recipes.placed(&cell, &recipes.sources)?;
-    let job = placed.job(&named.recipe, cell, inputs, place, printer)?;
+    let inputs = recipes.rocm.inputs(printer.reporter())?;
+    let job = recipes.job(&named.recipe, cell, inputs, place, &Talk { printer })?;
     job.write(path)?;
     if printer.format() == Format::Json {
         printer.json(&serde_json::json!({ "title": job.title(), "key": job.key(), "path": path }))?;
@@ -416,149 +457,58 @@ fn write_job(recipes: &Recipes, place: &Place, path: &Path, printer: &Printer) -
     Ok(Exit::Done)
 }
 
-/// A run of one or several jobs.
-struct Run<'a> {
-    settings: &'a Settings,
-    deadline: Option<Instant>,
-    printer: &'a Printer,
-    done: Vec<(Ran, Exit)>,
+/// Installs the packages of ROCm and nothing else.
+fn install_rocm(choice: &RocmChoice, settings: &Settings, printer: &Printer) -> Result<Exit> {
+    let Some(into) = &settings.place().into else {
+        let usage = Usage::new("`install-rocm` needs the environment to install into");
+        return Err(usage.hint("name it: `--into .venv`").into());
+    };
+    if choice.kind() == SdkKind::Prefix {
+        let usage = Usage::new("an installed ROCm has no packages to install");
+        return Err(usage.hint("name them: `--rocm-sdk index=URL`, `find-links=PLACE` or `directory=DIR`").into());
+    }
+    let rocm = choice.rocm(None, &settings.place().surroundings)?;
+    if settings.mode == Mode::DryRun {
+        printer.note(format!("would install the packages of ROCm into `{}`", into.display()));
+        return Ok(Exit::Done);
+    }
+    UserEnvironment::open(into, settings.place(), printer.reporter())?.install_rocm(&rocm)?;
+    printer.note(format!("installed ROCm into `{}`", into.display()));
+    Ok(Exit::Done)
 }
 
-impl Run<'_> {
-    /// Recipes in order. Those that wait for one that failed are left out, others go on.
-    fn recipes(&mut self, recipes: &Recipes) -> Result<()> {
-        let mut with: BTreeSet<String> = recipes.sdk.given();
-        let mut inputs = recipes.sdk.inputs(self.printer.reporter())?;
-        let mut failed: BTreeSet<String> = BTreeSet::new();
-        let is_alone = recipes.names.len() == 1;
-        for named in &recipes.names {
-            let name = &named.recipe;
-            let entry = recipes.wishes.book.get(name)?;
-            if let Some(before) = entry.recipe.after.iter().find(|before| failed.contains(*before)) {
-                self.printer.warn(format!("{name} is skipped: {before} was not built"));
-                failed.insert(name.clone());
-                continue;
+/// Runs an existing plan, or answers a question about it.
+fn existing_plan(asked: &Asked, settings: &Settings, printer: &Printer) -> Result<Exit> {
+    let surroundings = &settings.place().surroundings;
+    match asked {
+        Asked::Run(folder, named) => {
+            let folder = PlanFolder::open(folder)?;
+            if settings.mode == Mode::DryRun {
+                return states::planned(&folder.plan, &Before::default(), settings.choices.excluded, printer);
             }
-            let cells = recipes.wishes.cells(named, &with)?;
-            let is_single = is_alone && cells.len() == 1;
-            for cell in cells {
-                let placed = recipes.placed(&cell, &recipes.sources);
-                let job = placed
-                    .and_then(|placed| placed.job(name, cell, inputs.clone(), &self.settings.place, self.printer));
-                let ended = job.and_then(|job| Ok((self.job(&job)?, job.recipe.output.install)));
-                match ended {
-                    Ok((Some(outputs), true)) => {
-                        inputs.extend(outputs);
-                        with.insert(name.clone());
-                    }
-                    Ok((Some(_), false)) => {}
-                    // The time is over for those that come after too.
-                    Ok((None, _)) => return Ok(()),
-                    Err(error) if is_single => return Err(error),
-                    Err(error) => {
-                        let exit = failure::print(&error);
-                        if exit == Exit::Interrupted {
-                            return Err(error);
-                        }
-                        failed.insert(name.clone());
-                        let hint =
-                            error.chain().find_map(|error| error.downcast_ref::<rocwheel_recipe::Error>()?.hint());
-                        let text = format!("{error:#}");
-                        let ran =
-                            Ran { title: name.clone(), key: String::new(), outcome: None, error: Some(text), hint };
-                        self.done.push((ran, exit));
-                    }
-                }
-            }
+            run(Work::Plan(&folder, named), settings, printer)
         }
-        Ok(())
-    }
-
-    /// Runs a job. What it made; `None` when it was stopped, or when only a part of it was asked
-    /// for.
-    fn job(&mut self, job: &Job) -> Result<Option<Vec<Input>>> {
-        let settled = self.settled(job)?;
-        let job = &*settled;
-        let listener = text::Talk { printer: self.printer };
-        let outcome = self.execute(job, &self.settings.place, &listener)?;
-        let (exit, made) = match &outcome {
-            Outcome::Built { outputs, .. } | Outcome::Unchanged { outputs } => {
-                let inputs = outputs.iter().filter(|made| WheelName::is_wheel(&made.path)).map(|made| Input {
-                    path: self.settings.place.output.join(&made.path),
-                    sha256: made.sha256.clone(),
-                });
-                let inputs: Vec<Input> = inputs.collect();
-                into::install(job, &inputs, &self.settings.place, self.printer)?;
-                (Exit::Done, Some(inputs))
-            }
-            Outcome::Ready { .. } => (Exit::Done, Some(Vec::new())),
-            Outcome::Partly { .. } => (Exit::Done, None),
-            Outcome::Stopped { .. } => (Exit::Partial, None),
-        };
-        let ran = Ran { title: job.title(), key: job.key(), outcome: Some(outcome), error: None, hint: None };
-        self.done.push((ran, exit));
-        Ok(made)
-    }
-
-    /// The job as it is run: in which image exactly is known now.
-    fn settled<'b>(&self, job: &'b Job) -> Result<Cow<'b, Job>> {
-        match self.settings.containers_of(job) {
-            Some(containers) => containers.settled(job, self.printer),
-            None => Ok(Cow::Borrowed(job)),
+        Asked::Status(place) => {
+            let folder = last_plan(place, printer)?;
+            let queue = slurm::ask(&folder, surroundings, printer.reporter());
+            states::table(&folder, printer, queue.as_ref())?;
+            Ok(slurm::exit_of(&folder.look()?, queue.as_ref()))
         }
-    }
-
-    /// Runs a job where it is to run.
-    fn execute(&self, job: &Job, place: &Place, listener: &dyn Listener) -> Result<Outcome> {
-        let (printer, settings) = (self.printer, self.settings);
-        match (settings.containers_of(job), &job.image) {
-            (Some(containers), _) => {
-                let place = Place { deadline: self.deadline, ..place.clone() };
-                let limits = (settings.compilers, settings.preflight);
-                let order = containers::order(job, &place, &settings.selection, limits, printer);
-                containers.run(&order, printer)
-            }
-            (None, Some(image)) if !settings.is_inside => {
-                let usage = Usage::new(format!("{} is for the image `{}`, and jobs run here", job.title(), image.name));
-                Err(usage.hint("say `--executor docker` or `podman`; `--inside` when this is a container of it").into())
-            }
-            (None, _) => self.run_here(job, place, listener),
+        Asked::Cancel(place) => {
+            let folder = last_plan(place, printer)?;
+            let cancelled = slurm::cancel(&folder, surroundings, printer.reporter())?;
+            states::cancelled(&folder, &cancelled, printer)
         }
-    }
-
-    /// Runs a job on this machine.
-    fn run_here(&self, job: &Job, place: &Place, listener: &dyn Listener) -> Result<Outcome> {
-        let (printer, settings) = (self.printer, self.settings);
-        let machine = Machine::look(Path::new("/"), &place.work);
-        let jobs = machine.jobs(&job.recipe, settings.compilers);
-        printer.detail(format!("{}: {} at a time ({})", job.title(), jobs.count, jobs.reason));
-        let machine = settings.preflight.then_some(machine);
-        let place = Place { jobs: jobs.count, deadline: self.deadline, machine, ..place.clone() };
-        let outcome = execute::run(job, &place, &settings.selection, listener, printer.reporter())?;
-        if let (Outcome::Built { .. } | Outcome::Unchanged { .. }, Some(note)) = (&outcome, job.recipe.run_time_note())
-        {
-            printer.note(format!("{} {note}", job.title()));
-        }
-        Ok(outcome)
-    }
-
-    /// Prints what was done; the exit code is that of the worst.
-    fn conclude(self) -> Result<Exit> {
-        let exits: Vec<Exit> = self.done.iter().map(|(_, exit)| *exit).collect();
-        let ran: Vec<Ran> = self.done.into_iter().map(|(ran, _)| ran).collect();
-        text::conclude(&ran, &self.settings.place, self.printer)?;
-        Ok(worst(&exits))
+        Asked::Logs(place, named) => states::logs(&last_plan(place, printer)?, named, printer),
     }
 }
 
-/// The exit code of several.
-fn worst(exits: &[Exit]) -> Exit {
-    let has = |wanted: Exit| exits.contains(&wanted);
-    match exits.iter().find(|exit| ![Exit::Done, Exit::Partial, Exit::TryAgain].contains(*exit)) {
-        Some(Exit::Usage) => Exit::Usage,
-        Some(_) => Exit::Failed,
-        None if has(Exit::TryAgain) => Exit::TryAgain,
-        None if has(Exit::Partial) => Exit::Partial,
-        None => Exit::Done,
+/// The plan in a folder; of several, the one that was used last.
+fn last_plan(place: &Path, printer: &Printer) -> Result<PlanFolder> {
+    let all = PlanFolder::all_in(place)?;
+    if all.len() > 1 {
+        let others: Vec<String> = all[1..].iter().map(|path| path.display().to_string()).collect();
+        printer.note(format!("there are other plans: {}", others.join(", ")));
     }
+    Ok(PlanFolder::open(&all[0])?)
 }

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-use rocwheel_audit::Scope;
+use rocwheel_audit::AuditScope;
 use rocwheel_audit::written::{Set, Verdict};
 use rocwheel_output::{StagedFile, StagingFolder};
 use rocwheel_report::Exit;
 use rocwheel_wheel::edit::{
-    self, BuildEdit, Destination, Edit, Edited, ExtraEdit, FieldEdit, Pattern, Pins, Place, Plan, RecordEdit,
+    self, BuildEdit, Destination, Edit, Edited, ExtraEdit, FieldEdit, MemberPattern, Pins, Place, Plan, RecordEdit,
     Requirement, RequirementEdit, SearchPathEdit, TagEdit, VersionEdit,
 };
 use rocwheel_wheel::{Existing, FileDigest, TagPart, WheelName, WriteOptions};
@@ -251,8 +251,8 @@ fn read_edit(
         pins: if version.pin_siblings { Pins::Follow } else { Pins::Keep },
         fields: all(&metadata.metadata, FieldEdit::parse)?,
         search_paths,
-        drop: all(&members.drop, Pattern::parse)?,
-        also_in: all(&version.also_in, Pattern::parse)?,
+        drop: all(&members.drop, MemberPattern::parse)?,
+        also_in: all(&version.also_in, MemberPattern::parse)?,
         record: if members.record { RecordEdit::Renew } else { RecordEdit::Keep },
     })
 }
@@ -363,7 +363,7 @@ fn look<'a>(settings: &'a Settings, plan: &Plan, wheels: &[StagedFile]) -> Optio
 
 /// What an edit may have changed for the audit. Reading the headers of packed libraries takes far
 /// longer than to change a version.
-fn scope(edit: &Edit, plan: &Plan) -> Scope {
+fn scope(edit: &Edit, plan: &Plan) -> AuditScope {
     let Edit { name, version: _, python_tags, abi_tags, platform_tags, build: _, .. } = edit;
     // Those fields that the audit reads have options of their own.
     let Edit { requirements, extras, pins: _, fields: _, search_paths, drop, also_in, .. } = edit;
@@ -373,7 +373,7 @@ fn scope(edit: &Edit, plan: &Plan) -> Scope {
         && (requirements.is_empty() && extras.is_empty())
         && (search_paths.is_empty() && drop.is_empty() && also_in.is_empty())
         && (says_rocm(&plan.old_version) || !says_rocm(&plan.version));
-    if is_of_names { Scope::Names } else { Scope::Files }
+    if is_of_names { AuditScope::Names } else { AuditScope::Files }
 }
 
 /// Two inputs may ask for one file name: the same wheel twice, or two versions that become one.

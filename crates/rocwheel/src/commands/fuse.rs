@@ -12,10 +12,9 @@ use rocwheel_kpack::bundle::{Form, Method};
 use rocwheel_output::StagingFolder;
 use rocwheel_report::Exit;
 use rocwheel_split::Error;
-use rocwheel_split::fuse::builds::{self, Artifacts};
+use rocwheel_split::fuse::builds::{self, ArtifactTree, Artifacts};
 use rocwheel_split::fuse::{self, Build, Fused, FusedFile, Plan, wheels};
 use rocwheel_split::prune::Empty;
-use rocwheel_split::verify::View;
 use rocwheel_wheel::{WheelName, WriteOptions};
 use serde::Serialize;
 
@@ -266,22 +265,15 @@ impl Job<'_> {
         let all: Vec<&Plan> = plans.iter().collect();
         let Some(output) = output else { return self.show_plans(&all, &[]) };
         Self::needs_code(&all)?;
-        let (mut view, mut extra, mut files) = (View::default(), Vec::new(), Vec::new());
+        let (mut tree, mut files) = (ArtifactTree::default(), Vec::new());
         for (group, plan) in groups.iter().zip(&plans) {
             let fused = self.fuse(plan, &group.builds, scratch.path())?;
-            let name = format!("{}_{}", group.group, self.settings.family);
-            for (path, item) in fused.view.items() {
-                let Some((basedir, inside)) = group.places.get(path) else { continue };
-                view.insert(format!("{name}/{basedir}/{inside}"), item.clone());
-            }
-            let manifest: String = group.basedirs().iter().map(|basedir| format!("{basedir}\n")).collect();
-            extra.push((format!("{name}/artifact_manifest.txt"), manifest.into_bytes()));
+            tree.add(group, &self.settings.family, &fused.view);
             files.extend(fused.files);
         }
         let roots: Vec<PathBuf> =
             catalogs.iter().flat_map(|catalog| &catalog.artifacts).map(|artifact| artifact.root.clone()).collect();
-        let written = fuse::write_directory(&view, &extra, (output, &roots), self.printer.reporter())?;
-        drop(view);
+        let written = tree.write(output, &roots, self.printer.reporter())?;
         scratch.close()?;
         self.show(&all, &files, (&[], Some(&written), written.bytes, &written.path))
     }

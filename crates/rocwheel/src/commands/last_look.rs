@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use clap::Args;
-use rocwheel_audit::Scope;
+use rocwheel_audit::AuditScope;
 use rocwheel_audit::finding::Finding;
 use rocwheel_audit::written::{self, Set, Verdict};
 pub(crate) use rocwheel_output::LastLook;
@@ -112,8 +112,8 @@ pub(crate) fn show<P: AsRef<Path>>(verdict: &Verdict, wheels: &[P], printer: &Pr
         return;
     }
     let what = match verdict.scope {
-        Scope::Files => "audited",
-        Scope::Names => "audited, names and RECORD",
+        AuditScope::Files => "audited",
+        AuditScope::Names => "audited, names and RECORD",
     };
     let counts = verdict.counts;
     let parts: Vec<String> = [(counts.warnings, "warning", "warnings"), (counts.notes, "note", "notes")]
@@ -157,9 +157,11 @@ fn words<P: AsRef<Path>>(wheels: &[P]) -> String {
     const TYPED: usize = 2;
     let folder = wheels.first().and_then(|wheel| wheel.as_ref().parent());
     match folder {
-        Some(folder) if wheels.len() > TYPED => format!("{}/*.whl", rocwheel_audit::word(&folder.to_string_lossy())),
+        Some(folder) if wheels.len() > TYPED => {
+            format!("{}/*.whl", rocwheel_report::shell_word(&folder.to_string_lossy()))
+        }
         _ => {
-            let words = wheels.iter().map(|wheel| rocwheel_audit::word(&wheel.as_ref().to_string_lossy()));
+            let words = wheels.iter().map(|wheel| rocwheel_report::shell_word(&wheel.as_ref().to_string_lossy()));
             words.collect::<Vec<_>>().join(" ")
         }
     }

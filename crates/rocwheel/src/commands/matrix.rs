@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::Left;
-use rocwheel_recipe::matrix::{self, Matrix, Origin, Row, Status, Table, Wanted};
+use rocwheel_recipe::matrix::{self, CellStatus, FrameworkTable, Matrix, MatrixQuery, MatrixRow, Origin};
 use rocwheel_recipe::{Book, Platform, PythonVersion, github};
 use rocwheel_report::Exit;
 use serde::Serialize;
@@ -118,7 +118,7 @@ enum TableName {
 impl TableName {
     fn text(self) -> &'static str {
         match self {
-            TableName::Frameworks => Table::BUILT_IN,
+            TableName::Frameworks => FrameworkTable::BUILT_IN,
             TableName::Sources => rocwheel_source::Table::BUILT_IN,
             TableName::Images => rocwheel_recipe::engine::Images::BUILT_IN,
         }
@@ -128,9 +128,9 @@ impl TableName {
 /// What the command works with.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    table: Table,
+    table: FrameworkTable,
     book: Book,
-    wanted: Wanted,
+    wanted: MatrixQuery,
     wheels: Vec<PathBuf>,
     missing_only: bool,
     excluded: bool,
@@ -143,14 +143,15 @@ impl TryFrom<Arguments> for Settings {
     type Error = Failure;
 
     fn try_from(arguments: Arguments) -> Result<Self> {
-        let table = match &arguments.table {
-            Some(path) => Table::parse(&fs_err::read_to_string(path)?, &path.to_string_lossy())?,
-            None => Table::built_in()?,
-        };
         let mut book = Book::built_in()?;
         if let Some(folder) = &arguments.recipe_folder {
             book.add_folder(folder)?;
         }
+        let table = match &arguments.table {
+            Some(path) => FrameworkTable::parse(&fs_err::read_to_string(path)?, &path.to_string_lossy())?,
+            None => FrameworkTable::built_in()?,
+        }
+        .with_recipes(&book)?;
         if arguments.format == Some(Format::Slurm) && arguments.platform.contains(&Platform::Windows) {
             let message = "the script for Slurm builds on Linux, for Linux";
             return Err(Usage::new(message).hint("remove `--platform`; `--format json` lists cells of both").into());
@@ -163,7 +164,7 @@ impl TryFrom<Arguments> for Settings {
         Ok(Self {
             table,
             book,
-            wanted: Wanted {
+            wanted: MatrixQuery {
                 recipes: arguments.recipes,
                 versions: arguments.versions,
                 backends: arguments.backend,
@@ -193,8 +194,8 @@ struct Document<'a> {
     missing: usize,
     excluded: usize,
     coverage: Option<f64>,
-    rows: Vec<&'a Row>,
-    unclear: &'a [matrix::Unclear],
+    rows: Vec<&'a MatrixRow>,
+    unclear: &'a [matrix::UnclearWheel],
 }
 
 /// Prints the matrix. The exit code is 0 whatever is missing: it is a question, not a check.
@@ -230,12 +231,12 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     for unclear in &matrix.unclear {
         printer.warn(format!("`{}` is not counted: {}", unclear.file, unclear.reason));
     }
-    let is_shown = |row: &&Row| match row.status {
-        Status::Missing => true,
-        Status::Exists => !settings.missing_only,
-        Status::Excluded => settings.excluded,
+    let is_shown = |row: &&MatrixRow| match row.status {
+        CellStatus::Missing => true,
+        CellStatus::Exists => !settings.missing_only,
+        CellStatus::Excluded => settings.excluded,
     };
-    let rows: Vec<&Row> = matrix.rows.iter().filter(is_shown).collect();
+    let rows: Vec<&MatrixRow> = matrix.rows.iter().filter(is_shown).collect();
     match (settings.format, printer.format()) {
         (Format::Github, _) => jobs::print(&missing(&rows, settings), &matrix, settings, printer)?,
         (Format::Slurm, _) => slurm(&rows, settings, printer)?,
@@ -247,34 +248,34 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn json(matrix: &Matrix, rows: Vec<&Row>, printer: &Printer) -> Result<()> {
+fn json(matrix: &Matrix, rows: Vec<&MatrixRow>, printer: &Printer) -> Result<()> {
     let [exists, missing, excluded] = matrix.counts();
     let coverage = matrix.coverage();
     printer.json(&Document { exists, missing, excluded, coverage, rows, unclear: &matrix.unclear })
 }
 
 /// The sign in a cell of the grid.
-fn sign(status: Option<Status>, settings: &Settings) -> &'static str {
+fn sign(status: Option<CellStatus>, settings: &Settings) -> &'static str {
     match status {
-        Some(Status::Exists) => "✓",
+        Some(CellStatus::Exists) => "✓",
         // Without `--wheels` it is not known which are missing.
-        Some(Status::Missing) if settings.wheels.is_empty() => "•",
-        Some(Status::Missing) => "✗",
-        Some(Status::Excluded) | None => "–",
+        Some(CellStatus::Missing) if settings.wheels.is_empty() => "•",
+        Some(CellStatus::Missing) => "✗",
+        Some(CellStatus::Excluded) | None => "–",
     }
 }
 
 /// A grid for each framework, version and backend; lines in which nothing can be built are left
 /// out.
-fn grids(matrix: &Matrix, rows: &[&Row], settings: &Settings, printer: &Printer) -> Result<()> {
-    let group = |row: &Row| {
+fn grids(matrix: &Matrix, rows: &[&MatrixRow], settings: &Settings, printer: &Printer) -> Result<()> {
+    let group = |row: &MatrixRow| {
         let point = &row.point;
         (point.platform, point.recipe.clone(), point.version.clone(), point.backend.clone())
     };
     let mut groups: Vec<_> = rows.iter().map(|row| group(row)).collect();
     groups.dedup();
     for of_group in groups {
-        let rows: Vec<&&Row> = rows.iter().filter(|row| group(row) == of_group).collect();
+        let rows: Vec<&&MatrixRow> = rows.iter().filter(|row| group(row) == of_group).collect();
         let pythons: BTreeSet<Option<PythonVersion>> = rows.iter().map(|row| row.point.python).collect();
         let mut lines: Vec<(Option<String>, String)> = Vec::new();
         for row in &rows {
@@ -290,7 +291,7 @@ fn grids(matrix: &Matrix, rows: &[&Row], settings: &Settings, printer: &Printer)
         let mut cells = Vec::new();
         for (torch, rocm) in lines {
             let status = |python: &Option<PythonVersion>| {
-                let is_it = |row: &&&&Row| {
+                let is_it = |row: &&&&MatrixRow| {
                     let point = &row.point;
                     (&point.torch, &point.rocm, &point.python) == (&torch, &rocm, python)
                 };
@@ -316,7 +317,7 @@ fn grids(matrix: &Matrix, rows: &[&Row], settings: &Settings, printer: &Printer)
     Ok(())
 }
 
-fn table(matrix: &Matrix, rows: &[&Row], settings: &Settings, printer: &Printer) -> Result<()> {
+fn table(matrix: &Matrix, rows: &[&MatrixRow], settings: &Settings, printer: &Printer) -> Result<()> {
     let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "–".to_owned());
     // Without wheels to look at, what is not excluded can be built, and there is no more to say.
     let is_told = !settings.wheels.is_empty() || settings.excluded;
@@ -325,10 +326,10 @@ fn table(matrix: &Matrix, rows: &[&Row], settings: &Settings, printer: &Printer)
         rows.iter().map(|row| {
             let point = &row.point;
             let status = match row.status {
-                Status::Exists => "exists",
-                Status::Missing if settings.wheels.is_empty() => "can be built",
-                Status::Missing => "missing",
-                Status::Excluded => "excluded",
+                CellStatus::Exists => "exists",
+                CellStatus::Missing if settings.wheels.is_empty() => "can be built",
+                CellStatus::Missing => "missing",
+                CellStatus::Excluded => "excluded",
             };
             let mut cells = vec![
                 point.platform.to_string(),
@@ -362,13 +363,13 @@ fn summary(matrix: &Matrix, settings: &Settings, printer: &Printer) {
 }
 
 /// What is missing, and which sources it is made of.
-fn missing<'a>(rows: &[&'a Row], settings: &Settings) -> Vec<(&'a Row, Option<Origin>)> {
+fn missing<'a>(rows: &[&'a MatrixRow], settings: &Settings) -> Vec<(&'a MatrixRow, Option<Origin>)> {
     let sources = rocwheel_source::Table::built_in();
-    let missing = rows.iter().copied().filter(|row| row.status == Status::Missing);
+    let missing = rows.iter().copied().filter(|row| row.status == CellStatus::Missing);
     missing.map(|row| (row, Origin::of(&row.point, &settings.book, &sources))).collect()
 }
 
-fn slurm(rows: &[&Row], settings: &Settings, printer: &Printer) -> Result<()> {
+fn slurm(rows: &[&MatrixRow], settings: &Settings, printer: &Printer) -> Result<()> {
     let rows = missing(rows, settings);
     if rows.is_empty() {
         printer.note("nothing is missing");

@@ -34,7 +34,7 @@ mod split_wheel;
 use rocwheel_report::Exit;
 
 use crate::arguments::{Arguments, ArtifactCommand, Command, SourceCommand};
-use crate::commands::index::{IndexCommand, build as index_build};
+use crate::commands::index::{IndexCommand, build as index_build, check as index_check, server as index_server};
 use crate::commands::release::{
     ReleaseCommand, github as release_github, pages as release_pages, upload as release_upload,
 };
@@ -107,7 +107,12 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> Result<Exit> 
         }
         Command::Recipe(command) => run!(recipe, command),
         Command::Matrix(arguments) => run!(matrix, arguments),
-        Command::Index(IndexCommand::Build(arguments)) => run!(index_build, arguments),
+        Command::Index(IndexCommand::Build(arguments)) => run!(index_build, *arguments),
+        Command::Index(IndexCommand::Check(arguments)) => run!(index_check, arguments),
+        Command::Index(IndexCommand::Server(arguments)) => {
+            without_json("index server", printer)?;
+            run!(index_server, arguments)
+        }
         Command::Release(ReleaseCommand::Pages(arguments)) => run!(release_pages, *arguments),
         Command::Release(ReleaseCommand::Github(arguments)) => run!(release_github, arguments),
         Command::Release(ReleaseCommand::Upload(arguments)) => run!(release_upload, arguments),

@@ -12,9 +12,10 @@ use rocwheel_audit::written::{self, Verdict};
 use rocwheel_output::StagedFile;
 use rocwheel_package::{
     Incomplete, Incompletes, LeftOut, Logical, Missing, Outcome, OutputFolder, Plan, Prepared, Request, SelectorForm,
-    Shape, System, Unclaimed, Unsupported,
+    Shape, Unclaimed, Unsupported,
 };
 use rocwheel_report::Exit;
+use rocwheel_wheel::Platform;
 use serde::Serialize;
 
 use crate::commands::Mode;
@@ -183,9 +184,9 @@ impl TryFrom<Arguments> for Settings {
         };
         let windows = arguments.windows_artifacts;
         let (artifacts, windows_artifacts, system) = match (arguments.artifacts, windows) {
-            (Some(artifacts), Some(windows)) => (artifacts, Some(windows), Some(System::Linux)),
+            (Some(artifacts), Some(windows)) => (artifacts, Some(windows), Some(Platform::Linux)),
             (Some(artifacts), None) => (artifacts, None, None),
-            (None, Some(windows)) => (windows, None, Some(System::Windows)),
+            (None, Some(windows)) => (windows, None, Some(Platform::Windows)),
             (None, None) => return Err(Usage::new("there are no artifacts to package").into()),
         };
         let request = Request {
@@ -235,7 +236,7 @@ struct Document<'a> {
     shape: Shape,
     targets: &'a [String],
     /// Those of each system.
-    systems: &'a BTreeMap<System, Vec<String>>,
+    systems: &'a BTreeMap<Platform, Vec<String>>,
     #[serde(flatten)]
     outcome: &'a Outcome,
     incomplete: &'a [Incomplete],
@@ -387,8 +388,8 @@ fn audit(
     let left_out: BTreeSet<String> = unknown.chain(allowed).collect();
     let look = |set: rocwheel_package::Set| {
         let what = match set.system {
-            System::Linux => "the set",
-            System::Windows => "the set for Windows",
+            Platform::Linux => "the set",
+            Platform::Windows => "the set for Windows",
         };
         let wheels = set.wheels.into_iter().map(|(staged, place)| StagedFile { staged, place }).collect();
         let set = written::Set {
@@ -431,9 +432,9 @@ fn show_plan(plan: &Plan, request: &Request, printer: &Printer) -> Result<Exit> 
         return Ok(exit_of(plan));
     }
     let list = |targets: &[String]| if targets.is_empty() { "none".to_owned() } else { targets.join(", ") };
-    let on = |(system, targets): (&System, &Vec<String>)| format!("{} on {system}", list(targets));
+    let on = |(system, targets): (&Platform, &Vec<String>)| format!("{} on {system}", list(targets));
     let targets = match plan.systems.len() {
-        1 if plan.systems.contains_key(&System::Linux) => list(&plan.targets),
+        1 if plan.systems.contains_key(&Platform::Linux) => list(&plan.targets),
         _ => plan.systems.iter().map(on).collect::<Vec<_>>().join("; "),
     };
     printer.line(format!("version {}, shape {}, GPU targets: {targets}\n", plan.version, plan.shape))?;
@@ -480,7 +481,7 @@ fn show_families(plan: &Plan, request: &Request, printer: &Printer) {
     let families: Vec<&String> = plan.selectors.iter().filter_map(|selector| selector.folder.as_ref()).collect();
     let [first, _, ..] = families[..] else { return };
     let dist = request.output.join("dist");
-    let [dist, of_family] = [&dist, &dist.join(first)].map(|path| rocwheel_source::quoted(&path.to_string_lossy()));
+    let [dist, of_family] = [&dist, &dist.join(first)].map(|path| rocwheel_report::shell_word(&path.to_string_lossy()));
     let names = families.iter().map(|family| format!("`{family}`")).collect::<Vec<_>>().join(", ");
     printer.warn(format!(
         "the folder {dist} alone has no package `rocm`: there is one for each GPU family, in {names} below it. For one of \
@@ -495,14 +496,14 @@ fn show_remarks(plan: &Plan, request: &Request, printer: &Printer) {
         printer.warn(format!("`{}` is not made: {}", incomplete.package, incomplete.reasons.join("; ")));
     }
     let is_made = |logical| plan.wheels.iter().any(|wheel| wheel.logical == logical);
-    if plan.systems.contains_key(&System::Linux) && !is_made(Logical::Profiler) && request.only.is_empty() {
+    if plan.systems.contains_key(&Platform::Linux) && !is_made(Logical::Profiler) && request.only.is_empty() {
         let is_known = plan.incomplete.iter().any(|incomplete| incomplete.package == "rocm-profiler");
         if !is_known {
             printer.note("no artifact is for `rocm-profiler`: there is no such package, and no extra `profiler`");
         }
     }
     let files = |left_out: &LeftOut| printer::count(left_out.files as u64, "file", "files");
-    if plan.systems.contains_key(&System::Windows) {
+    if plan.systems.contains_key(&Platform::Windows) {
         printer.note("the packages for Windows are experimental: they have not been run on Windows");
     }
     for missing in &plan.unknown_libraries {

@@ -9,7 +9,7 @@ use rocwheel_output::StagedFile;
 use rocwheel_report::Exit;
 use rocwheel_rocm::TargetTable;
 use rocwheel_split::prune::{
-    self, Action, Compress, Destination, Empty, Keep, LEVEL, Options, Outcome, PrunedFile, Run,
+    self, Compress, Destination, Empty, Keep, LEVEL, Options, Outcome, PruneAction, PrunedFile, Run,
 };
 use rocwheel_wheel::WriteOptions;
 use serde::Serialize;
@@ -216,9 +216,9 @@ fn print(outcome: &Outcome, settings: &Settings, printer: &Printer) -> Result<()
 
 fn row(file: &PrunedFile, path: &str) -> Vec<String> {
     let action = match file.action {
-        Action::Kept => "kept",
-        Action::Changed => "changed",
-        Action::Dropped => "dropped",
+        PruneAction::Kept => "kept",
+        PruneAction::Changed => "changed",
+        PruneAction::Dropped => "dropped",
     };
     let targets = |targets: &[String]| if targets.is_empty() { "-".to_owned() } else { targets.join(",") };
     vec![

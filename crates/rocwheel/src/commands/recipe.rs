@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use comfy_table::CellAlignment::Left;
-use rocwheel_recipe::recipe::{Feature, Recipe};
+use rocwheel_recipe::recipe::{Recipe, RecipeFeature};
+use rocwheel_recipe::request::BuildRequest;
 use rocwheel_recipe::{Author, Book, Cell, Evaluated, Platform, SdkKind, Switch, evaluate, script};
 use rocwheel_report::Exit;
 use serde::Serialize;
 
-use crate::commands::build::cell::{CellArguments, Wishes};
+use crate::commands::build::cell::CellArguments;
 use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Column, Format, Printer};
 
@@ -99,7 +100,7 @@ pub(crate) enum Settings {
 
 #[derive(Debug)]
 pub(crate) struct Show {
-    wishes: Wishes,
+    request: BuildRequest,
     recipe: String,
     built: BTreeSet<String>,
     version: Option<String>,
@@ -119,7 +120,7 @@ impl TryFrom<RecipeCommand> for Settings {
                 Self::List(book)
             }
             RecipeCommand::Show(arguments) => Self::Show(Box::new(Show {
-                wishes: arguments.cell.wishes(arguments.platform)?.with_sdk(arguments.rocm_sdk),
+                request: arguments.cell.request(arguments.platform)?.with_sdk(arguments.rocm_sdk),
                 recipe: arguments.recipe,
                 built: arguments.built.into_iter().collect(),
                 version: arguments.framework_version,
@@ -205,20 +206,24 @@ fn list(book: &Book, printer: &Printer) -> Result<()> {
             let platforms: Vec<&str> = recipe.platforms.iter().map(|platform| platform.name()).collect();
             vec![recipe.name.clone(), recipe.backends.join(", "), platforms.join(", "), recipe.summary.clone()]
         }),
-    )
+    )?;
+    let here = if cfg!(windows) { Platform::Windows } else { Platform::Linux };
+    let all: Vec<&str> = book.part_of_all(here).map(|recipe| recipe.name.as_str()).collect();
+    printer.note(format!("`rocwheel build all` builds {}", all.join(", ")));
+    Ok(())
 }
 
 fn show(show: &Show, printer: &Printer) -> Result<()> {
-    let names = show.wishes.recipes(std::slice::from_ref(&show.recipe))?;
+    let names = show.request.recipes(std::slice::from_ref(&show.recipe))?;
     for named in &names {
-        let entry = show.wishes.book.get(&named.recipe)?;
+        let entry = show.request.book.get(&named.recipe)?;
         if show.source {
             printer.line(entry.text.trim_end())?;
             continue;
         }
-        for mut cell in show.wishes.cells(named, &show.built)? {
+        for mut cell in show.request.cells(named, &show.built)? {
             cell.version.clone_from(&show.version);
-            if let Some(reason) = show.wishes.table.excludes(&named.recipe, &cell)? {
+            if let Some(reason) = show.request.table.excludes(&named.recipe, &cell)? {
                 let usage = Usage::new(format!("{} cannot be built: {reason}", named.recipe));
                 let hint = format!("`rocwheel matrix {} --platform {}` shows what can", named.recipe, cell.platform);
                 return Err(usage.hint(hint).into());
@@ -227,7 +232,7 @@ fn show(show: &Show, printer: &Printer) -> Result<()> {
                 printer.note(format!("{feature} is shown as on: without `--gpu-targets`, the ROCm decides about it"));
                 cell.features.insert(feature, Switch::On);
             }
-            let evaluated = evaluate(entry, &show.wishes.book, &cell)?;
+            let evaluated = evaluate(entry, &show.request.book, &cell)?;
             let script = script::text(&evaluated);
             match printer.format() {
                 Format::Json => printer.json(&Shown { recipe: &evaluated, script })?,
@@ -243,7 +248,8 @@ fn undecided(recipe: &Recipe, cell: &Cell) -> Vec<String> {
     if !cell.targets.is_empty() || !recipe.targets.is_empty() {
         return Vec::new();
     }
-    let is_open = |feature: &&Feature| !cell.features.contains_key(&feature.name) && feature.lacks(cell).is_none();
+    let is_open =
+        |feature: &&RecipeFeature| !cell.features.contains_key(&feature.name) && feature.lacks(cell).is_none();
     let features = recipe.features.iter().filter(is_open);
     features.map(|feature| feature.name.clone()).collect()
 }
@@ -254,7 +260,8 @@ fn check(book: &Book, names: &[String], printer: &Printer) -> Result<()> {
         let entry = book.get(name)?;
         // Sources of one's own are given with `--source`.
         if entry.author == Author::Us {
-            rocwheel_source::Table::built_in().project(&entry.recipe.source)?;
+            let table = rocwheel_source::Table::built_in().with_projects(book.projects())?;
+            table.project(&entry.recipe.source)?;
         }
         rows.push((name, rocwheel_recipe::check(entry, book)?));
     }

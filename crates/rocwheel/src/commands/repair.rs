@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_audit::written::{Set, Verdict};
 use rocwheel_output::StagedFile;
 use rocwheel_repair::{
-    self as repair, Change, Edit, Mode as Way, Outcome, Plan, Prepared, Reason, Request, Resolve, RocmFrom,
+    self as repair, Edit, Mode as Way, Outcome, Plan, PreparedRepair, Reason, Request, Resolve, RocmFrom, ValueChange,
 };
 use rocwheel_report::Exit;
 use rocwheel_wheel::{FileDigest, Level, WriteOptions};
@@ -211,7 +212,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let request = Request { scratch: scratch.path().to_owned(), ..settings.request.clone() };
     let mut repaired: Vec<Repaired> = Vec::with_capacity(settings.wheels.len());
     for path in &settings.wheels {
-        let prepared: Prepared = repair::plan(path, &request, printer.reporter())?;
+        let prepared: PreparedRepair = repair::plan(path, &request, printer.reporter())?;
         if let Some(other) = repaired.iter().find(|other| other.plan.output == prepared.plan.output) {
             let (first, second) = (other.plan.input.display(), path.display());
             let message = format!("`{first}` and `{second}` would both be written to `{}`", prepared.plan.output);
@@ -318,7 +319,7 @@ fn show(repaired: &Repaired, printer: &Printer) -> Result<()> {
             (before, None) => format!("requirement {} removed", before.as_deref().unwrap_or_default()),
         })?;
     }
-    if let Some(Change { before, after }) = &plan.version {
+    if let Some(ValueChange { before, after }) = &plan.version {
         printer.line(format!("version {before} → {after}"))?;
     }
     if plan.tags.before != plan.tags.after {
@@ -366,22 +367,10 @@ fn whose(members: &[&str]) -> String {
     }
 }
 
-/// Reads a size: bytes, or a number with kB, MB, GB, KiB, MiB or GiB.
+/// Reads a size: bytes, or a number with a unit of 1000 (MB) or 1024 (MiB).
 fn size(text: &str) -> Result<u64, String> {
-    let digits = text.find(|next: char| !next.is_ascii_digit() && next != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let factor = match unit.trim().to_ascii_lowercase().as_str() {
-        "" | "b" => 1.0,
-        "k" | "kb" => 1e3,
-        "m" | "mb" => 1e6,
-        "g" | "gb" => 1e9,
-        "kib" => 1024.0,
-        "mib" => 1024.0 * 1024.0,
-        "gib" => 1024.0 * 1024.0 * 1024.0,
-        _ => return Err(format!("`{unit}` is no unit: kB, MB, GB, KiB, MiB and GiB are")),
-    };
-    let number: f64 = number.parse().map_err(|_| "a size begins with a number".to_owned())?;
-    Ok((number * factor).round() as u64)
+    let size = text.parse::<ByteSize>();
+    size.map(|size| size.as_u64()).map_err(|_| format!("`{text}` is no size: write it as 500MB or 1.5GiB"))
 }
 
 #[cfg(test)]
@@ -390,9 +379,14 @@ mod tests {
 
     #[test]
     fn sizes_have_units() {
-        for (text, bytes) in
-            [("100", 100), ("500MB", 500_000_000), ("1.5GiB", 1_610_612_736), ("2 kB", 2000), ("1GB", 1_000_000_000)]
-        {
+        for (text, bytes) in [
+            ("100", 100),
+            ("500MB", 500_000_000),
+            ("1.5GiB", 1_610_612_736),
+            ("2 kB", 2000),
+            ("1GB", 1_000_000_000),
+            ("2t", 2_000_000_000_000),
+        ] {
             assert_eq!(size(text), Ok(bytes), "{text}");
         }
         for wrong in ["", "MB", "5 parsecs", "1.2.3MB", "-1"] {

@@ -11,7 +11,7 @@ use rocwheel_artifact::Catalog;
 use rocwheel_kpack::archive::Scheme;
 use rocwheel_report::Exit;
 use rocwheel_rocm::{TargetId, TargetTable};
-use rocwheel_split::tree::{self, DatabaseChoice, Outcome, Request, TreePlan, Unsupported};
+use rocwheel_split::tree::{self, DatabaseChoice, OldRuntime, Outcome, Request, TreePlan};
 use rocwheel_split::verify::{Checks, Holdings, Report, Verification};
 use rocwheel_split::{Packing, Selection, TargetNames};
 use rocwheel_wheel::WheelName;
@@ -157,7 +157,7 @@ impl TryFrom<Arguments> for Settings {
             databases,
             names: if arguments.verbatim_names { TargetNames::Verbatim } else { TargetNames::Base },
             packing,
-            unsupported: if arguments.force { Unsupported::Allow } else { Unsupported::Refuse },
+            unsupported: if arguments.force { OldRuntime::Allow } else { OldRuntime::Refuse },
             verification: if arguments.no_verify { Verification::Skip } else { Verification::Full },
         };
         let work = match arguments.verify_only.as_deref() {

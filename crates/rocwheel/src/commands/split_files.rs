@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_report::Exit;
-use rocwheel_split::files::{self, Outcome, PlannedFile, Request};
+use rocwheel_split::files::{self, FileSplit, Outcome, Request};
 use rocwheel_split::verify::Verification;
 use rocwheel_split::{Selection, TargetNames};
 use rocwheel_wheel::WheelName;
@@ -76,7 +76,7 @@ pub(crate) fn is_program(path: &Path) -> bool {
 
 #[derive(Serialize)]
 struct Document<'a> {
-    files: &'a [PlannedFile],
+    files: &'a [FileSplit],
     outcome: Option<&'a Outcome>,
     seconds: f64,
 }
@@ -127,7 +127,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     Ok(exit)
 }
 
-fn show_plan(plan: &[PlannedFile], seconds: f64, printer: &Printer) -> Result<Exit> {
+fn show_plan(plan: &[FileSplit], seconds: f64, printer: &Printer) -> Result<Exit> {
     if printer.format() == Format::Json {
         printer.json(&Document { files: plan, outcome: None, seconds })?;
         return Ok(Exit::Done);
@@ -147,6 +147,6 @@ fn show_plan(plan: &[PlannedFile], seconds: f64, printer: &Printer) -> Result<Ex
     Ok(Exit::Done)
 }
 
-fn code(plan: &[PlannedFile]) -> (u64, u64) {
+fn code(plan: &[FileSplit]) -> (u64, u64) {
     plan.iter().map(|file| file.plan.code()).fold((0, 0), |sum, code| (sum.0 + code.0, sum.1 + code.1))
 }

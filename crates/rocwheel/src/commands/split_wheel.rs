@@ -12,7 +12,7 @@ use rocwheel_report::Exit;
 use rocwheel_rocm::RocmTables;
 use rocwheel_split::TargetNames;
 use rocwheel_split::verify::Verification;
-use rocwheel_split::wheels::{self, Growth, Kind, Outcome, Output, Plan, Request};
+use rocwheel_split::wheels::{self, Kind, Outcome, Output, Plan, Request, SizeGrowth};
 use rocwheel_wheel::WheelName;
 use serde::Serialize;
 
@@ -307,7 +307,7 @@ fn result(split: &Split, outcome: &Outcome, printer: &Printer) {
         printer::bytes(largest),
         split.seconds
     ));
-    if let Some(Growth { before, after, largest }) = outcome.growth {
+    if let Some(SizeGrowth { before, after, largest }) = outcome.growth {
         let tenths = (after.saturating_mul(10) + before / 2) / before.max(1);
         printer.warn(format!(
             "the GPU code of `{}` was compressed for all targets together: its {} became {}, {}.{} times as much, \

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use rocwheel_recipe::matrix::{self, Row, Status, Table, Wanted};
+use rocwheel_recipe::matrix::{self, CellStatus, FrameworkTable, MatrixQuery, MatrixRow};
 use rocwheel_recipe::{Book, Platform};
 use serde::Deserialize;
 
@@ -58,14 +58,14 @@ fn page() -> String {
         writeln!(text, "| {} | {} | {backends} | {windows} |", recipe.name, recipe.summary).unwrap();
     }
     text.push_str(VERSIONS);
-    let wanted = Wanted { platforms: vec![Platform::Linux, Platform::Windows], ..Wanted::default() };
-    let rows = matrix::make(&Table::built_in().unwrap(), &book, &wanted, &[]).unwrap().rows;
-    let built: Vec<Row> = rows.into_iter().filter(|row| row.status != Status::Excluded).collect();
+    let wanted = MatrixQuery { platforms: vec![Platform::Linux, Platform::Windows], ..MatrixQuery::default() };
+    let rows = matrix::make(&FrameworkTable::built_in().unwrap(), &book, &wanted, &[]).unwrap().rows;
+    let built: Vec<MatrixRow> = rows.into_iter().filter(|row| row.status != CellStatus::Excluded).collect();
     let mut keys: Vec<_> = built.iter().map(key).collect();
     let mut seen = BTreeSet::new();
     keys.retain(|key| seen.insert(*key));
     for wanted in keys {
-        let rows: Vec<&Row> = built.iter().filter(|row| key(row) == wanted).collect();
+        let rows: Vec<&MatrixRow> = built.iter().filter(|row| key(row) == wanted).collect();
         text.push_str(&version(&rows));
     }
     text.push_str(TORCHES);
@@ -85,13 +85,13 @@ fn page() -> String {
     text
 }
 
-fn key(row: &Row) -> (&str, &str, &str) {
+fn key(row: &MatrixRow) -> (&str, &str, &str) {
     (&row.point.recipe, &row.point.version, &row.point.backend)
 }
 
 /// The line of one version of a framework.
-fn version(rows: &[&Row]) -> String {
-    let of = |platform: Platform, value: &dyn Fn(&Row) -> Option<String>| {
+fn version(rows: &[&MatrixRow]) -> String {
+    let of = |platform: Platform, value: &dyn Fn(&MatrixRow) -> Option<String>| {
         let mut values: Vec<String> = Vec::new();
         let of_platform = rows.iter().filter(|row| row.point.platform == platform);
         for found in of_platform.filter_map(|row| value(row)) {
@@ -101,7 +101,7 @@ fn version(rows: &[&Row]) -> String {
         }
         values
     };
-    let rocm = |row: &Row| Some(row.point.rocm.clone());
+    let rocm = |row: &MatrixRow| Some(row.point.rocm.clone());
     let torch = of(Platform::Linux, &|row| row.point.torch.clone());
     let mut pythons = of(Platform::Linux, &|row| row.point.python.map(|python| python.to_string()));
     pythons.sort_by_key(|python| (python.ends_with('t'), python.clone()));

@@ -161,3 +161,26 @@ fn labels_are_written_as_the_user_wants_them() {
         assert_eq!(ran.code, Some(0), "{ran:?}");
     }
 }
+
+/// One file is all that a recipe needs: the list, the matrix, `all` and the checkout know it.
+#[test]
+fn a_recipe_from_outside_is_one_file() {
+    let context = context("good");
+    let origin = context.path("source").display().to_string();
+    let recipe = RECIPE.replace("name = \"tiny\"", "name = \"outside\"\npart-of-all = true");
+    let recipe = recipe.replace("source = \"tiny\"", "source = \"outside\"");
+    let project = format!("[project]\nref = \"main\"\norigin = \"here\"\norigins = {{ here = \"{origin}\" }}\n");
+    context.write("own/outside.toml", format!("{recipe}\n{project}\n[framework]\nversions = [\"1.0\"]\n"));
+    assert_eq!(fs_err::read_dir(context.path("own")).unwrap().count(), 1);
+    let ran = context.run(["recipe", "list", "--recipes", "own"]);
+    assert!(ran.stdout.contains("outside") && ran.stderr.contains("builds outside, torch"), "{ran:?}");
+    let ran = context.run(["matrix", "outside", "--recipe-folder", "own", "--format", "json"]);
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(document["rows"][0]["recipe"], "outside", "{ran:?}");
+    let ran = context.run(["build", "outside", "--recipes", "own", "--rocm", "7.2", "--dry-run", "--json"]);
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(document["checkouts"][0]["project"], "outside", "{ran:?}");
+    let all = ["build", "all", "--recipes", "own", "--rocm", "7.2", "--gpu-targets", "gfx942", "--dry-run", "--json"];
+    let ran = context.run(all);
+    assert!(ran.stdout.contains("\"recipe\": \"outside\""), "{ran:?}");
+}

@@ -1,7 +1,7 @@
 //! Sources from an archive: the same as from a repository, from there on.
 
 use rocwheel_report::Silent;
-use rocwheel_source::{Archive, Error, HIPIFY, Status, UPSTREAM};
+use rocwheel_source::{Archive, CheckoutStatus, Error, HIPIFY, UPSTREAM};
 
 use crate::world::{World, git, write};
 
@@ -37,14 +37,14 @@ fn an_archive_is_the_upstream_commit() {
         .map(Into::into)
         .collect();
     assert_eq!(files(&tree, UPSTREAM).lines().collect::<Vec<_>>(), original);
-    assert_eq!(world.run(&request(&world, &path, None)).unwrap()[0].status, Status::Unchanged);
+    assert_eq!(world.run(&request(&world, &path, None)).unwrap()[0].status, CheckoutStatus::Unchanged);
     // The same archive makes the same commit elsewhere, and another one moves the tree.
     let mut elsewhere = request(&world, &path, None);
     elsewhere.projects[0].directory = Some(world.path("elsewhere"));
     assert_eq!(world.run(&elsewhere).unwrap()[0].commit, outcome.commit);
     let other = archive(&world, "release/2.9");
     let moved = world.run(&request(&world, &other, None)).unwrap().remove(0);
-    assert_eq!(moved.status, Status::Changed);
+    assert_eq!(moved.status, CheckoutStatus::Changed);
     assert!(tree.join("related_commits").exists());
     write(&tree.join("notes"), "mine");
     assert!(matches!(world.run(&request(&world, &path, None)), Err(Error::Dirty { .. })));

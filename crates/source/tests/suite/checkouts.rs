@@ -1,6 +1,8 @@
 //! What a checkout is in the end, and what a second one makes of it.
 
-use rocwheel_source::{Conversion, HIPIFY, Movement, Reference, Related, Status, Submodules, TritonPin, UPSTREAM};
+use rocwheel_source::{
+    CheckoutStatus, HIPIFY, Movement, Reference, Related, Submodules, TreeConversion, TritonPin, UPSTREAM,
+};
 
 use crate::world::{World, commit, git, write};
 
@@ -10,7 +12,10 @@ fn the_tree_has_therocks_shape() {
     let outcomes = world.run(&world.at("torch", "release/2.9")).unwrap();
     let tree = world.path("pytorch");
     let upstream = git(&world.origin("torch"), &["rev-parse", "release/2.9"]);
-    assert_eq!((outcomes[0].commit.as_str(), outcomes[0].status, outcomes[0].submodules), (&*upstream, Status::New, 2));
+    assert_eq!(
+        (outcomes[0].commit.as_str(), outcomes[0].status, outcomes[0].submodules),
+        (&*upstream, CheckoutStatus::New, 2)
+    );
     assert_eq!(git(&tree, &["rev-parse", UPSTREAM]), upstream);
     assert_eq!(git(&tree, &["rev-parse", "HEAD^"]), upstream);
     assert_eq!(git(&tree, &["rev-parse", "HEAD"]), git(&tree, &["rev-parse", HIPIFY]));
@@ -45,10 +50,10 @@ fn a_second_run_touches_nothing_and_another_commit_moves_everything() {
     let file = world.path("pytorch/torch/csrc/m.cpp");
     let time = fs_err::metadata(&file).unwrap().modified().unwrap();
     let second = world.run(&old).unwrap().remove(0);
-    assert_eq!((second.status, &second.head, &second.hipify), (Status::Unchanged, &first.head, &first.hipify));
+    assert_eq!((second.status, &second.head, &second.hipify), (CheckoutStatus::Unchanged, &first.head, &first.hipify));
     assert_eq!(fs_err::metadata(&file).unwrap().modified().unwrap(), time);
     let third = world.run(&new).unwrap().remove(0);
-    assert_eq!(third.status, Status::Changed);
+    assert_eq!(third.status, CheckoutStatus::Changed);
     assert_ne!(third.commit, first.commit);
     let tree = world.path("pytorch");
     assert_eq!(git(&tree, &["rev-parse", UPSTREAM]), third.commit, "the tag moved");
@@ -64,7 +69,7 @@ fn without_a_commit_the_tree_names_the_upstream_one_and_no_old_tag_stays() {
     let world = World::new();
     let mut request = world.at("torch", "nightly");
     world.run(&request).unwrap();
-    request.conversion = Conversion::Keep;
+    request.conversion = TreeConversion::Keep;
     let outcome = world.run(&request).unwrap().remove(0);
     let tree = world.path("pytorch");
     assert_eq!((outcome.head.as_str(), outcome.hipify), (&*outcome.commit, None));
@@ -72,11 +77,11 @@ fn without_a_commit_the_tree_names_the_upstream_one_and_no_old_tag_stays() {
     assert_eq!(git(&tree.join("third_party/fbgemm"), &["tag", "--list", "THEROCK_*"]), UPSTREAM);
     assert_eq!(git(&tree, &["status", "--porcelain"]), " M torch/csrc/m.cpp\n?? torch/csrc/hip/");
     // What a run left uncommitted is its own, so the next one may take it back.
-    assert_eq!(world.run(&request).unwrap()[0].status, Status::Unchanged);
+    assert_eq!(world.run(&request).unwrap()[0].status, CheckoutStatus::Unchanged);
     request.projects[0].reference = Some("release/2.9".into());
-    assert_eq!(world.run(&request).unwrap()[0].status, Status::Changed);
-    request.conversion = Conversion::Skip;
-    assert_eq!(world.run(&request).unwrap()[0].status, Status::Changed);
+    assert_eq!(world.run(&request).unwrap()[0].status, CheckoutStatus::Changed);
+    request.conversion = TreeConversion::Skip;
+    assert_eq!(world.run(&request).unwrap()[0].status, CheckoutStatus::Changed);
     assert_eq!(git(&tree, &["status", "--porcelain"]), "");
 }
 
@@ -197,7 +202,7 @@ fn submodules_that_move_or_go_are_followed() {
     assert_eq!(outcome.submodules, 0);
     assert!(!inside.exists());
     assert_eq!(git(&world.path("pytorch"), &["status", "--porcelain"]), "");
-    assert_eq!(world.run(&request).unwrap()[0].status, Status::Unchanged);
+    assert_eq!(world.run(&request).unwrap()[0].status, CheckoutStatus::Unchanged);
 }
 
 #[test]
@@ -221,7 +226,7 @@ fn locked_stays_where_it_is() {
     }
     // What is there needs no server.
     fs_err::rename(world.origin("torch"), world.origin("gone")).unwrap();
-    assert_eq!(world.run(&request).unwrap()[0].status, Status::Unchanged);
+    assert_eq!(world.run(&request).unwrap()[0].status, CheckoutStatus::Unchanged);
     request.projects[0].reference = Some("0123456789abcdef0123456789abcdef01234567".into());
     let error = world.run(&request).unwrap_err().to_string();
     assert!(error.contains("not at 0123456789abcdef"), "{error}");

@@ -1,7 +1,7 @@
 //! What is wrong, what is said about it, and what is left.
 
 use rocwheel_report::{Exit, Hint, Silent};
-use rocwheel_source::{Conversion, Convert, Error, Request};
+use rocwheel_source::{Convert, Error, Request, TreeConversion};
 
 use crate::world::{TRITON_FILE, World, commit, git, plain_git, write};
 
@@ -64,7 +64,7 @@ fn every_commit_that_would_be_lost_is_named() {
 fn a_change_on_top_of_what_a_run_left_is_work_too() {
     let world = World::new();
     let mut request = world.at("torch", "nightly");
-    request.conversion = Conversion::Keep;
+    request.conversion = TreeConversion::Keep;
     world.run(&request).unwrap();
     write(&world.path("pytorch/torch/csrc/hip/new.hip"), "mine\n");
     let found = dirty(&world, &request);
@@ -228,8 +228,8 @@ fn the_surroundings_change_nothing() {
     assert!(error.is_err() || error.unwrap().entries.is_empty());
 }
 
-fn nothing() -> rocwheel_source::manifest::Sources {
-    rocwheel_source::manifest::Sources { checkouts: Vec::new(), suffix: String::new(), therock: None }
+fn nothing() -> rocwheel_source::manifest::ManifestSources {
+    rocwheel_source::manifest::ManifestSources { checkouts: Vec::new(), suffix: String::new(), therock: None }
 }
 
 fn variables_of(home: &std::path::Path) -> [(std::ffi::OsString, std::ffi::OsString); 2] {

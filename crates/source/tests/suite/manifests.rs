@@ -1,14 +1,14 @@
 //! What is checked out, written down, and checked out again from that.
 
 use rocwheel_report::Silent;
-use rocwheel_source::manifest::{self, Entry, Manifest, Sources};
+use rocwheel_source::manifest::{self, Entry, Manifest, ManifestSources};
 use rocwheel_source::patches::PatchSet;
-use rocwheel_source::{Error, Status};
+use rocwheel_source::{CheckoutStatus, Error};
 
 use crate::world::{World, commit, git, plain_git, write};
 
-fn sources(world: &World, projects: &[(&str, &str)]) -> Sources {
-    Sources {
+fn sources(world: &World, projects: &[(&str, &str)]) -> ManifestSources {
+    ManifestSources {
         checkouts: projects.iter().map(|(name, folder)| ((*name).to_owned(), world.path(folder))).collect(),
         suffix: manifest::suffix("7.14.0").unwrap(),
         therock: None,
@@ -55,15 +55,18 @@ fn a_manifest_brings_back_what_it_was_made_of() {
     request.root = world.path("elsewhere");
     for (project, _) in checkouts {
         let entry = read.entry(world.table.project(project).unwrap()).unwrap();
-        request.projects.push(rocwheel_source::Wanted {
+        request.projects.push(rocwheel_source::WantedCheckout {
             project: project.into(),
             manifest: Some(entry.clone()),
-            ..rocwheel_source::Wanted::default()
+            ..rocwheel_source::WantedCheckout::default()
         });
     }
     let after = world.run(&request).unwrap();
     for (before, after) in before.iter().zip(&after) {
-        assert_eq!((&before.project, &before.commit, after.status), (&after.project, &after.commit, Status::New));
+        assert_eq!(
+            (&before.project, &before.commit, after.status),
+            (&after.project, &after.commit, CheckoutStatus::New)
+        );
         // Also what was committed on top: triton is still the one that torch pins.
         assert_eq!(before.head, after.head, "{}", before.project);
     }
@@ -99,11 +102,11 @@ fn patches_of_a_branch_are_also_those_of_its_manifest() {
     PatchSet::of(&tree, &world.path("patches"), None, &world.table).unwrap().save(&plain_git(), &Silent).unwrap();
     let checkouts = sources(&world, &[("torchaudio", "pytorch_audio")]);
     let entry = manifest::describe(&checkouts, &world.table, &plain_git(), &Silent).unwrap().entries.pop().unwrap();
-    request.projects[0] = rocwheel_source::Wanted {
+    request.projects[0] = rocwheel_source::WantedCheckout {
         project: "torchaudio".into(),
         directory: Some(world.path("again")),
         manifest: Some(entry),
-        ..rocwheel_source::Wanted::default()
+        ..rocwheel_source::WantedCheckout::default()
     };
     assert_eq!(world.run(&request).unwrap()[0].patches, 1);
     let set = PatchSet::of(&world.path("again"), &world.path("patches"), None, &world.table).unwrap();

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use rocwheel_report::{Exit, Hint};
-use rocwheel_source::{Error, Request, Status, UPSTREAM};
+use rocwheel_source::{CheckoutStatus, Error, Request, UPSTREAM};
 use rocwheel_testing::git_server::{Behaviour, GitServer, Protocol};
 use tempfile::TempDir;
 
@@ -71,19 +71,23 @@ fn every_protocol_gives_the_same_tree_as_deep_as_asked_for() {
         (shallow.depth, shallow.jobs) = (Some(1), Some(4));
         shallow.projects[0].directory = Some(place.clone());
         let outcome = world.run(&shallow).unwrap().remove(0);
-        assert_eq!((&outcome.commit, outcome.submodules, outcome.status), (&tip, 2, Status::New), "{protocol:?}");
+        assert_eq!(
+            (&outcome.commit, outcome.submodules, outcome.status),
+            (&tip, 2, CheckoutStatus::New),
+            "{protocol:?}"
+        );
         assert_clean(&place);
         for folder in [place.clone(), place.join("external/middle")] {
             assert_eq!(git(&folder, &["rev-list", "--count", "HEAD"]), "1", "{protocol:?}");
         }
         server.served();
-        assert_eq!(world.run(&shallow).unwrap()[0].status, Status::Unchanged);
+        assert_eq!(world.run(&shallow).unwrap()[0].status, CheckoutStatus::Unchanged);
         assert!(server.served().iter().all(|served| served.bytes < 10_000), "the names alone were asked for");
         // All of the history, and a commit that no name leads to.
         let mut whole = request(&world, &server, &earlier);
         whole.projects[0].directory = Some(place.clone());
         let outcome = world.run(&whole).unwrap().remove(0);
-        assert_eq!((&outcome.commit, outcome.submodules, outcome.status), (&earlier, 0, Status::Changed));
+        assert_eq!((&outcome.commit, outcome.submodules, outcome.status), (&earlier, 0, CheckoutStatus::Changed));
         assert!(!place.join("external/middle").exists(), "{protocol:?}");
     }
 }
@@ -132,7 +136,7 @@ fn a_tag_that_was_moved_is_followed() {
     let moved = commit(&origin, "correction");
     git(&origin, &["tag", "--force", "v2.9.0"]);
     let second = world.run(&request).unwrap().remove(0);
-    assert_eq!((&second.commit, second.status), (&moved, Status::Changed));
+    assert_eq!((&second.commit, second.status), (&moved, CheckoutStatus::Changed));
     assert_ne!(first.commit, second.commit);
     assert_clean(&world.path("pytorch"));
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use rocwheel_report::{Hint, Silent};
 use rocwheel_source::patches::{PatchSet, Stage};
-use rocwheel_source::{Conversion, Error, Request, Status};
+use rocwheel_source::{CheckoutStatus, Error, Request, TreeConversion};
 
 use crate::world::{World, commit, git, plain_git, write};
 
@@ -25,7 +25,7 @@ fn saved() -> World {
     let world = World::own();
     let tree = world.path("pytorch");
     let mut plain = request(&world);
-    plain.conversion = Conversion::Skip;
+    plain.conversion = TreeConversion::Skip;
     world.run(&plain).unwrap();
     write(&tree.join("torch/csrc/base.cpp"), "base\n");
     commit(&tree, "Add a base file\n\nWith a reason.");
@@ -81,7 +81,7 @@ fn sets_have_therocks_layout_and_go_there_and_back() {
     assert_eq!(git(&tree, &["rev-parse", "HEAD^{tree}"]), before);
     assert_eq!(git(&tree, &["log", "--format=%s", "-4"]).lines().nth(1), Some("DO NOT SUBMIT: HIPIFY"));
     assert_eq!(git(&tree, &["log", "-1", "--format=%an %cn"]), "Owner rocwheel");
-    assert_eq!(world.run(&request(&world)).unwrap()[0].status, Status::Unchanged);
+    assert_eq!(world.run(&request(&world)).unwrap()[0].status, CheckoutStatus::Unchanged);
     // Saved again they are the same bytes.
     let groups = set(&world).save(&plain_git(), &Silent).unwrap();
     assert_eq!(groups.iter().map(|group| group.patches.len()).sum::<usize>(), 5);
@@ -95,7 +95,7 @@ fn what_is_saved_may_be_left_behind_and_what_went_is_removed() {
     let tree = world.path("pytorch");
     write(&world.path("patches/pytorch/main/README"), "notes");
     let mut plain = world.at("torch", "main");
-    plain.conversion = Conversion::Skip;
+    plain.conversion = TreeConversion::Skip;
     world.run(&plain).unwrap();
     assert_eq!(git(&tree, &["rev-parse", "HEAD"]), git(&world.origin("torch"), &["rev-parse", "main"]));
     assert!(set(&world).save(&plain_git(), &Silent).unwrap().is_empty());
@@ -149,7 +149,7 @@ fn sets_that_do_not_fit_are_refused() {
     let warning = world.plan(&other).unwrap().checkouts[0].warning.clone().unwrap();
     assert!(warning.contains("there is no set `nightly`") && warning.contains("only main"), "{warning}");
     other.projects[0].reference = Some("main".into());
-    other.conversion = Conversion::Keep;
+    other.conversion = TreeConversion::Keep;
     assert!(world.run(&other).unwrap_err().to_string().contains("which are not committed"));
     let patches = world.path("patches/pytorch/main");
     let from = patches.join("third_party/fbgemm/base/0001-Change-a-submodule.patch");
@@ -163,7 +163,7 @@ fn a_set_is_applied_to_a_checkout_that_is_there() {
     let world = saved();
     let tree = world.path("pytorch");
     let mut plain = world.at("torch", "main");
-    plain.conversion = Conversion::Skip;
+    plain.conversion = TreeConversion::Skip;
     world.run(&plain).unwrap();
     write(&tree.join("torch/csrc/m.cpp"), "mine\n");
     let error = set(&world).apply(None, &plain_git(), &Silent).unwrap_err();

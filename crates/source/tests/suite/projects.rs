@@ -1,6 +1,6 @@
 //! Each of the seven projects, with what decides its commit when nobody names one.
 
-use rocwheel_source::{Error, HIPIFY, Reference, Status, UPSTREAM};
+use rocwheel_source::{CheckoutStatus, Error, HIPIFY, Reference, UPSTREAM};
 
 use crate::world::{World, commit, git, write};
 
@@ -66,7 +66,7 @@ fn magma_is_the_commit_that_pytorch_builds_it_of() {
     assert!(matches!(world.run(&later), Err(Error::Dirty { found, .. }) if found == ["?? make.inc"]));
     assert_eq!(git(&tree, &["rev-parse", "HEAD"]), pinned);
     fs_err::remove_file(tree.join("make.inc")).unwrap();
-    assert_eq!(world.run(&later).unwrap()[0].status, Status::Changed);
+    assert_eq!(world.run(&later).unwrap()[0].status, CheckoutStatus::Changed);
     // It has a version line as little as a manifest.
     let mut line = world.request(&["magma"]);
     line.line = Some("2.9".into());
@@ -90,7 +90,7 @@ fn apex_follows_related_commits_and_else_rocms_master() {
     let text = fs_err::read_to_string(&pins).unwrap();
     write(&pins, format!("{text}centos|pytorch|apex|x|{master}|/nowhere\n{line}"));
     let outcome = world.run(&world.request(&["apex"])).unwrap().remove(0);
-    assert_eq!((&outcome.commit, &*outcome.reference, outcome.status), (&later, &*later, Status::Changed));
+    assert_eq!((&outcome.commit, &*outcome.reference, outcome.status), (&later, &*later, CheckoutStatus::Changed));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 use rocwheel_report::{Reporter, Silent, Unit};
-use rocwheel_source::{Convert, Error, Git, Outcome, Plan, Request, Table, Wanted};
+use rocwheel_source::{Convert, Error, Git, Outcome, Plan, Request, Table, WantedCheckout};
 use tempfile::TempDir;
 
 const TABLE: &str = include_str!("../../../../data/sources.toml");
@@ -167,7 +167,7 @@ impl World {
     /// A request for projects, each with what the table says of it.
     pub fn request(&self, projects: &[&str]) -> Request {
         let root = self.folder.path().join("work");
-        Request::new(&root, projects.iter().map(|project| Wanted::of(project)).collect())
+        Request::new(&root, projects.iter().map(|project| WantedCheckout::of(project)).collect())
     }
 
     /// The same for one project at a branch, tag or commit.

@@ -8,12 +8,16 @@ use rocwheel_artifact::{Catalog, EntryKind};
 use rocwheel_content::archive_path::link_target;
 use rocwheel_content::{Content, FileContent};
 use rocwheel_kpack::fatbin::FatBinary;
+use rocwheel_report::Reporter;
 
-use super::Build;
+use super::{Build, Written, write_directory};
 use crate::error::Error;
 use crate::group::is_archive;
 use crate::tree;
 use crate::verify::{Item, View};
+
+/// Lists the basedirs of an artifact (TheRock's `fileset_tool.py`).
+const MANIFEST: &str = "artifact_manifest.txt";
 
 /// Builds of one file. `archives` are the `.kpack` files to take its code from; without any, those
 /// that its markers lead to from where it lies. Returns the builds and the path that the file has
@@ -100,10 +104,34 @@ pub struct Artifacts {
     pub places: BTreeMap<String, (String, String)>,
 }
 
-impl Artifacts {
-    /// The basedirs, sorted.
-    pub fn basedirs(&self) -> BTreeSet<&str> {
-        self.places.values().map(|(basedir, _)| basedir.as_str()).collect()
+/// Fused artifacts in TheRock's layout: `{name}_{component}_{family}/{basedir}/…`, with the
+/// basedirs in `artifact_manifest.txt`.
+#[derive(Default)]
+pub struct ArtifactTree {
+    view: View,
+    manifests: Vec<(String, Vec<u8>)>,
+}
+
+impl ArtifactTree {
+    /// Adds the artifact that `fused` is, under the name of `group`. `family` is its GPU target
+    /// family.
+    pub fn add(&mut self, group: &Artifacts, family: &str, fused: &View) {
+        let name = format!("{}_{family}", group.group);
+        for (path, item) in fused.items() {
+            let Some((basedir, inside)) = group.places.get(path) else { continue };
+            self.view.insert(format!("{name}/{basedir}/{inside}"), item.clone());
+        }
+        let basedirs: BTreeSet<&str> = group.places.values().map(|(basedir, _)| basedir.as_str()).collect();
+        let manifest: String = basedirs.iter().map(|basedir| format!("{basedir}\n")).collect();
+        self.manifests.push((format!("{name}/{MANIFEST}"), manifest.into_bytes()));
+    }
+
+    /// Writes the artifacts to the directory `output`. `inputs` are the artifacts that were fused.
+    ///
+    /// # Errors
+    /// As [`super::write_directory`].
+    pub fn write(self, output: &Path, inputs: &[PathBuf], reporter: &dyn Reporter) -> Result<Written, Error> {
+        write_directory(&self.view, &self.manifests, (output, inputs), reporter)
     }
 }
 

@@ -15,7 +15,7 @@ use rocwheel_report::{Reporter, Unit, with_causes};
 
 use super::Plan;
 use super::combine::Binary;
-use super::gather::{Part, shown};
+use super::gather::{BuildPart, shown};
 use crate::code::{self, Piece, Source};
 use crate::error::Error;
 use crate::verify::{View, contradiction, host_differences};
@@ -74,7 +74,7 @@ fn sum(bytes: &[u8]) -> u64 {
     hasher.finish()
 }
 
-fn differs(binary: &Binary, id: &str, part: &Part) -> Error {
+fn differs(binary: &Binary, id: &str, part: &BuildPart) -> Error {
     Error::NotFused { path: binary.path.clone(), why: format!("its code for `{id}` is not that of {}", part.build) }
 }
 
@@ -93,7 +93,7 @@ fn same_code(
     }
     let found = &fat.bundles[bundle];
     let wanted = |entry: &rocwheel_kpack::Entry| entry.size > 0;
-    let sources: Vec<(&Part, usize)> = binary.parts.iter().zip(reached.iter().copied()).collect();
+    let sources: Vec<(&BuildPart, usize)> = binary.parts.iter().zip(reached.iter().copied()).collect();
     let mut sums: HashMap<String, u64> = HashMap::new();
     let fused = Source { key: &binary.path, reader, section: &fat.section, checksum: Checksum::Compare };
     code::visit(&fused, (found, &Piece::Whole), wanted, |entry, bytes| {

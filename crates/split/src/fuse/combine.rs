@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rocwheel_elf::Elf;
 use serde::Serialize;
 
-use super::gather::{Code, Part, shown};
+use super::gather::{BuildPart, Code, shown};
 use crate::error::Error;
 use crate::verify::{Difference, host_differences};
 
@@ -18,16 +18,16 @@ pub struct Binary {
     /// The builds that it is made of; host code is the first one's.
     pub builds: Vec<String>,
     /// Its bundles.
-    pub bundles: Vec<Bundle>,
+    pub bundles: Vec<FusedBundle>,
     /// For each wrapper, the number of its bundle.
     pub wrappers: Vec<usize>,
     #[serde(skip)]
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<BuildPart>,
 }
 
 /// A bundle to be written.
 #[derive(Serialize)]
-pub struct Bundle {
+pub struct FusedBundle {
     /// Its device entries, as clang orders them.
     pub entries: Vec<Entry>,
     #[serde(skip)]
@@ -61,7 +61,7 @@ impl Binary {
 
     /// Why bundles that had code would have none.
     pub(crate) fn missing(&self) -> impl Iterator<Item = Difference> {
-        let of_bundle = |(number, bundle): (usize, &Bundle)| {
+        let of_bundle = |(number, bundle): (usize, &FusedBundle)| {
             let wrapper = self.wrappers.iter().position(|of| *of == number).filter(|_| bundle.entries.is_empty())?;
             let why = self.parts.iter().find_map(|part| part.missing(wrapper))?;
             Some(Difference::new(shown(&self.path), why))
@@ -73,7 +73,7 @@ impl Binary {
 /// Combines the builds of one file. `differences` takes what makes them builds of different things,
 /// `notes` what does not matter.
 pub(crate) fn combine(
-    parts: Vec<Part>,
+    parts: Vec<BuildPart>,
     differences: &mut Vec<Difference>,
     notes: &mut Vec<String>,
 ) -> Result<Option<Binary>, Error> {
@@ -123,7 +123,7 @@ pub(crate) fn combine(
             }
         }
         let entries = entries.into_values().collect();
-        bundles.push(Bundle { entries, host: first.host.clone() });
+        bundles.push(FusedBundle { entries, host: first.host.clone() });
     }
     if differences.len() > before {
         return Ok(None);
@@ -136,8 +136,8 @@ pub(crate) fn combine(
 /// another size. So what is compared first is every byte, and then what does not depend on
 /// addresses.
 fn compare_hosts(
-    first: &Part,
-    other: &Part,
+    first: &BuildPart,
+    other: &BuildPart,
     differences: &mut Vec<Difference>,
     notes: &mut Vec<String>,
 ) -> Result<(), Error> {
@@ -161,8 +161,8 @@ fn compare_hosts(
 }
 
 /// What two builds of the same sources have in common wherever their code lies.
-fn shapes(first: &Part, other: &Part) -> Result<Vec<String>, Error> {
-    let read = |part: &Part| -> Result<(Elf, BTreeSet<String>), Error> {
+fn shapes(first: &BuildPart, other: &BuildPart) -> Result<Vec<String>, Error> {
+    let read = |part: &BuildPart| -> Result<(Elf, BTreeSet<String>), Error> {
         let failed = |source| Error::GpuCode { key: part.path.clone(), source: rocwheel_kpack::Error::Elf(source) };
         let reader = part.content.open().map_err(|source| Error::Read { key: part.path.clone(), source })?;
         let elf = Elf::read(&reader).map_err(failed)?.ok_or_else(|| failed(rocwheel_elf::Error::NotElf))?;

@@ -25,7 +25,7 @@ pub(crate) fn shown(path: &str) -> &str {
 }
 
 /// One of the builds of a file.
-pub struct Part {
+pub struct BuildPart {
     /// What the build is called in messages.
     pub(crate) build: String,
     /// Where the file is installed.
@@ -71,7 +71,7 @@ pub(crate) enum Origin {
     Archive { archive: Arc<OpenArchive>, name: String, index: u32, target: String },
 }
 
-impl Part {
+impl BuildPart {
     /// Reads a file of a build; `None` when no wrapper of it registers GPU code.
     pub(crate) fn read(
         build: &str,

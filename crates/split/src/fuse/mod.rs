@@ -29,9 +29,9 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::group::is_archive;
 use crate::verify::{self, Archives, Difference, Item, View};
-use gather::{Origin, Part};
+use gather::{BuildPart, Origin};
 
-pub use combine::{Binary, Bundle, Entry};
+pub use combine::{Binary, Entry, FusedBundle};
 pub use write::{Written, write_directory, write_file};
 
 /// One complete build: host files with the code for some GPUs, or with markers and the archives
@@ -115,7 +115,7 @@ pub fn plan(builds: &[Build], reporter: &dyn Reporter) -> Result<Plan, Error> {
         reporter.check()?;
         parts(builds, &archives, path)
     };
-    let found: Vec<Vec<Option<Part>>> = paths.par_iter().map(read).collect::<Result<_, _>>()?;
+    let found: Vec<Vec<Option<BuildPart>>> = paths.par_iter().map(read).collect::<Result<_, _>>()?;
     for (path, parts) in paths.iter().zip(found) {
         combine_path(builds, path, parts, &mut plan)?;
     }
@@ -132,17 +132,17 @@ pub fn plan(builds: &[Build], reporter: &dyn Reporter) -> Result<Plan, Error> {
 }
 
 /// A path in every build that has it as a file.
-fn parts(builds: &[Build], archives: &[Archives<'_>], path: &str) -> Result<Vec<Option<Part>>, Error> {
+fn parts(builds: &[Build], archives: &[Archives<'_>], path: &str) -> Result<Vec<Option<BuildPart>>, Error> {
     let parts = builds.iter().zip(archives).map(|(build, archives)| match build.view.file(path) {
-        Some(content) if !is_archive(path) => Part::read(&build.name, path, content, archives),
+        Some(content) if !is_archive(path) => BuildPart::read(&build.name, path, content, archives),
         _ => Ok(None),
     });
     parts.collect()
 }
 
-fn combine_path(builds: &[Build], path: &str, parts: Vec<Option<Part>>, plan: &mut Plan) -> Result<(), Error> {
+fn combine_path(builds: &[Build], path: &str, parts: Vec<Option<BuildPart>>, plan: &mut Plan) -> Result<(), Error> {
     let with: Vec<&Build> = builds.iter().filter(|build| build.view.get(path).is_some()).collect();
-    let parts: Vec<Part> = parts.into_iter().flatten().collect();
+    let parts: Vec<BuildPart> = parts.into_iter().flatten().collect();
     if parts.is_empty() {
         // Archives of one name may hold code for different GPUs.
         for other in with.iter().skip(1).filter(|_| !is_archive(path)) {

@@ -15,8 +15,8 @@ use rocwheel_kpack::bundle::{self, ALIGNMENT, Checksum, Form};
 use rocwheel_report::Reporter;
 use rocwheel_system::PositionedWriter;
 
-use super::combine::{Binary, Bundle, Entry};
-use super::gather::{Origin, Part, shown};
+use super::combine::{Binary, Entry, FusedBundle};
+use super::gather::{BuildPart, Origin, shown};
 use crate::code::{self, Piece, Source};
 use crate::error::Error;
 
@@ -113,7 +113,7 @@ impl ReadAt for Lazy<'_> {
     }
 }
 
-fn plain_size(planned: &Bundle) -> u64 {
+fn plain_size(planned: &FusedBundle) -> u64 {
     let none: &[u8] = &[];
     let mut parts = vec![bundle::Part { id: &planned.host, size: 0, content: &none }];
     parts.extend(planned.entries.iter().map(|entry| bundle::Part { id: &entry.id, size: entry.size, content: &none }));
@@ -122,7 +122,7 @@ fn plain_size(planned: &Bundle) -> u64 {
 
 fn write_bundle(
     binary: &Binary,
-    planned: &Bundle,
+    planned: &FusedBundle,
     form: Form,
     (scratch, out): (&Path, &mut dyn Write),
     reporter: &dyn Reporter,
@@ -216,7 +216,7 @@ struct Spool {
 }
 
 impl Spools {
-    fn new(binary: &Binary, planned: &Bundle, scratch: &Path) -> Result<Self, Error> {
+    fn new(binary: &Binary, planned: &FusedBundle, scratch: &Path) -> Result<Self, Error> {
         let mut spools: Vec<Spool> = Vec::new();
         for (number, code) in planned.entries.iter().flat_map(|entry| &entry.codes) {
             let part = &binary.parts[*number];
@@ -240,7 +240,7 @@ impl Spools {
 }
 
 /// The code objects of a bundle, one after the other, and where each entry's is.
-fn spool(part: &Part, bundle: usize, scratch: &Path) -> Result<(Arc<dyn ReadAt + Send + Sync>, Vec<u64>), Error> {
+fn spool(part: &BuildPart, bundle: usize, scratch: &Path) -> Result<(Arc<dyn ReadAt + Send + Sync>, Vec<u64>), Error> {
     let mut file = tempfile::tempfile_in(scratch)?;
     let found = &part.fat.bundles[bundle];
     let mut places = vec![0; found.entries.len()];

@@ -1,4 +1,5 @@
-//! Input: a file before, and after as it is on the disk. Output: what differs that should not.
+//! Input: a file before pruning, and the written file. Output: sentences about differences that
+//! should not exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -17,10 +18,10 @@ use super::code::{Kind, looks_like};
 use super::wheel_file::member_content;
 use super::{Error, Keep};
 
-/// Bytes that are compared at a time.
+/// Bytes compared at a time.
 const WINDOW: usize = 1 << 20;
 
-/// Code objects that were compared, and what differs.
+/// Number of code objects that were compared, and the differences.
 type Found = (u64, Vec<String>);
 
 /// Compares two contents byte by byte.
@@ -44,7 +45,7 @@ pub(super) fn same(before: &dyn Content, after: &dyn Content) -> Result<Vec<Stri
     Ok(Vec::new())
 }
 
-/// Compares a file with GPU code with the one that some of it was taken out of.
+/// Compares a pruned file with GPU code with the original.
 pub(super) fn code(keep: &Keep, before: &Arc<dyn Content>, after: &Arc<dyn Content>) -> Result<Found, Error> {
     let failed = |source| Error::Read { key: "a result".to_owned(), source };
     let (old, new) = (before.open().map_err(failed)?, after.open().map_err(failed)?);
@@ -69,8 +70,8 @@ fn bundle_file(keep: &Keep, before: Side<'_>, after: Side<'_>) -> Result<Found, 
 
 type Section<'a> = (&'a Reader, std::ops::Range<u64>, &'a [Bundle]);
 
-/// Compares bundles one by one: each has the entries it had, less those that were to go, with the
-/// same bytes.
+/// Compares bundles one by one: each must have its original entries except those that were removed,
+/// with the same bytes.
 fn bundles(keep: &Keep, before: &Section<'_>, after: &Section<'_>) -> Result<Found, String> {
     if before.2.len() != after.2.len() {
         return Err(format!("{} bundles became {}", before.2.len(), after.2.len()));
@@ -101,7 +102,7 @@ fn bundles(keep: &Keep, before: &Section<'_>, after: &Section<'_>) -> Result<Fou
     Ok((count, compared.into_iter().flat_map(|(_, differences)| differences).collect()))
 }
 
-/// The entries that stay, with hashes of their bytes.
+/// Returns the entries that are kept, with hashes of their bytes.
 fn hashes(
     bundle: &Bundle,
     reader: &Reader,
@@ -168,21 +169,21 @@ fn fat_binary(keep: &Keep, before: &Arc<dyn Content>, after: &Arc<dyn Content>) 
     Ok((count, differences))
 }
 
-/// A wheel, and what was to become of it.
+/// A wheel and the changes that were requested.
 pub(super) struct WheelBefore<'a> {
     pub(super) wheel: &'a Wheel,
     pub(super) change: &'a Rewrite,
-    /// The members with GPU code that get other bytes, as they were.
+    /// The original bytes of the members whose GPU code changed.
     pub(super) originals: &'a BTreeMap<String, Arc<dyn Content>>,
 }
 
-/// Compares a wheel with the one it was made of.
+/// Compares a pruned wheel with the original.
 pub(super) fn wheel(keep: &Keep, was: &WheelBefore<'_>, written: &Path, scratch: &Path) -> Result<Found, Error> {
     let WheelBefore { wheel: before, change, originals } = was;
     let after = Arc::new(Wheel::open(written)?);
     let mut problems = after.verify()?;
     if !problems.is_empty() {
-        // Damage that the input had is not a defect of the result.
+        // Damage in the input is not a defect of the result.
         let damaged = |problem: &Problem| match problem {
             Problem::Unreadable(name) if before.member(name).is_some() => Some(name.clone()),
             _ => None,
@@ -258,7 +259,7 @@ mod tests {
         let before = bundle(&[("gfx90a", b"one"), ("gfx942", b"two"), ("gfx1100", b"three")]);
         let check = |objects: &[(&str, &[u8])]| code(&keep, &before, &bundle(objects)).unwrap();
         assert_eq!(check(&[("gfx90a", b"one"), ("gfx942", b"two")]), (2, Vec::new()));
-        // A byte flipped, two swapped, one lost, one left.
+        // One byte is flipped, two objects are swapped, one is lost, one is left.
         let cases: [&[(&str, &[u8])]; 4] = [
             &[("gfx90a", b"one"), ("gfx942", b"twO")],
             &[("gfx90a", b"two"), ("gfx942", b"one")],

@@ -1,8 +1,8 @@
-//! Input: one file. Output: the file with the code for other targets taken out: as it is, changed,
-//! or gone.
+//! Input: one file. Output: the verdict on the file: unchanged, removed, or changed, with the new
+//! content without the code for other targets.
 //!
-//! New contents are kept in files without a name in the scratch folder; of the code itself one
-//! object is in memory at a time for each thread.
+//! New contents are stored in unnamed temporary files in the scratch folder. Each thread holds one
+//! code object in memory at a time.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufWriter, Seek as _, SeekFrom, Write as _};
@@ -21,58 +21,58 @@ use rocwheel_rocm::{Databases, TargetTable};
 
 use super::forecast::{self, Amount, Forecast};
 use super::outcome::sorted;
-use super::{Action, Empty, Error, Options, PrunedFile, Run};
+use super::{Empty, Error, Options, PruneAction, PrunedFile, Run};
 use crate::plan;
 
-/// What a file has to do with GPU code.
+/// The kind of GPU code in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A host program or library.
     FatBinary,
-    /// A bundle alone (`.co`, `.hipfb`).
+    /// A separate bundle file (`.co`, `.hipfb`).
     Bundle,
     /// A `.kpack` archive.
     Archive,
-    /// A code object alone.
+    /// A separate code object.
     CodeObject,
     /// A file of a kernel database.
     Database,
-    /// Nothing.
+    /// A file without GPU code.
     Other,
 }
 
-/// What becomes of a file.
+/// The decision about a file.
 pub(super) struct Verdict {
     pub(super) kind: Kind,
     pub(super) fate: Fate,
-    /// Targets whose code stays, with their features.
+    /// Targets whose code is kept, with their features.
     pub(super) kept: BTreeSet<String>,
-    /// Targets whose code goes.
+    /// Targets whose code is removed.
     pub(super) dropped: BTreeSet<String>,
-    /// Something to know about the file.
+    /// A remark about the file, for the report.
     pub(super) note: Option<String>,
 }
 
-/// What becomes of a file.
+/// The decision about a file.
 pub(super) enum Fate {
-    /// It stays as it is.
+    /// The file stays unchanged.
     Stays,
-    /// It gets other bytes.
+    /// The file gets this content.
     Changes(Arc<dyn Content>),
-    /// It would get other bytes, of which a dry run knows how many.
+    /// In a dry run: the file would get new content of this size.
     WouldChange(Forecast),
-    /// It goes.
+    /// The file is removed.
     Goes,
 }
 
 impl Verdict {
-    /// The file at `path`, which has `before` bytes, as the outcome lists it.
+    /// Returns the record of the file at `path`, which has `before` bytes, for the outcome.
     pub(super) fn listed(&self, path: &str, before: u64) -> PrunedFile {
         let (action, after, estimated) = match &self.fate {
-            Fate::Stays => (Action::Kept, before, false),
-            Fate::Changes(content) => (Action::Changed, content.size(), false),
-            Fate::WouldChange(forecast) => (Action::Changed, forecast.size, forecast.is_estimate),
-            Fate::Goes => (Action::Dropped, 0, false),
+            Fate::Stays => (PruneAction::Kept, before, false),
+            Fate::Changes(content) => (PruneAction::Changed, content.size(), false),
+            Fate::WouldChange(forecast) => (PruneAction::Changed, forecast.size, forecast.is_estimate),
+            Fate::Goes => (PruneAction::Dropped, 0, false),
         };
         PrunedFile {
             path: path.to_owned(),
@@ -87,7 +87,7 @@ impl Verdict {
     }
 }
 
-/// What a file starts with.
+/// Determines the kind of a file from its first bytes.
 pub(super) fn looks_like(start: &[u8]) -> Kind {
     const AMDGPU: [u8; 2] = 224_u16.to_le_bytes();
     match start {
@@ -99,7 +99,7 @@ pub(super) fn looks_like(start: &[u8]) -> Kind {
     }
 }
 
-/// Works on the files of one run.
+/// Judges the files of one run.
 pub(super) struct Pruner<'a> {
     pub(super) options: &'a Options<'a>,
     pub(super) table: &'a TargetTable,
@@ -111,7 +111,7 @@ impl Pruner<'_> {
         self.options.scratch
     }
 
-    /// Whether nothing is made.
+    /// `true` for a dry run.
     pub(super) fn is_dry(&self) -> bool {
         self.options.run == Run::DryRun
     }
@@ -120,15 +120,16 @@ impl Pruner<'_> {
         self.options.keep.takes(target)
     }
 
-    /// Whether the path alone says that the file is for another target; with the target it is for.
+    /// Returns the target of a kernel database file, as its path tells, and `true` if the target is
+    /// kept.
     pub(super) fn database_target(&self, path: &str) -> Option<(String, bool)> {
         let target = Databases::embedded().classify(path)?.target?;
         let kept = self.options.keep.takes_family(&target, self.table);
         Some((target, kept))
     }
 
-    /// What becomes of the file at `key`, a path with `/` from the root that databases are
-    /// recognised from.
+    /// Decides about the file at `key`, a path relative to the root that databases are recognised
+    /// from, separated by `/`.
     pub(super) fn judge(&self, key: &str, content: &Arc<dyn Content>) -> Result<Verdict, Error> {
         self.reporter.check()?;
         let mut verdict = Verdict {
@@ -183,7 +184,7 @@ impl Pruner<'_> {
         let reached = match plan::wrappers(&fat) {
             Ok(reached) => reached,
             Err(reason) => {
-                // Code in archives goes with the archives.
+                // Code in archives is removed together with the archives.
                 verdict.note = (reason != plan::Reason::AlreadySplit).then(|| format!("not changed: {reason}"));
                 return Ok(());
             }
@@ -215,8 +216,8 @@ impl Pruner<'_> {
         Ok(())
     }
 
-    /// The archive with its wanted targets only. One that has none of them goes: the runtime skips
-    /// archives that it does not find.
+    /// Reduces an archive to its kept targets. An archive without any is removed: the runtime skips
+    /// archives that do not exist.
     fn archive(&self, key: &str, size: u64, reader: &Reader, verdict: &mut Verdict) -> Result<(), Error> {
         let failed = |source| Error::GpuCode { key: key.to_owned(), source };
         let spooled = |source| Error::Scratch { key: key.to_owned(), source };
@@ -256,7 +257,7 @@ impl Pruner<'_> {
         Ok(())
     }
 
-    /// Errors when code that stays in an archive is damaged, also where all of it stays.
+    /// Fails if kept code in an archive is damaged, even if the archive stays unchanged.
     fn check_archive(&self, key: &str, reader: &Reader, archive: &Archive) -> Result<(), Error> {
         for located in archive.entries().filter(|located| self.takes(located.target)) {
             self.reporter.check()?;
@@ -266,7 +267,7 @@ impl Pruner<'_> {
         Ok(())
     }
 
-    /// The new content of a section of bundles; `None` when it stays as it is.
+    /// Returns the new content of a section of bundles; `None` if it stays unchanged.
     fn section(
         &self,
         key: &str,
@@ -355,7 +356,7 @@ impl Pruner<'_> {
         Ok(Section { file: Arc::new(file), size: position, offsets, forecast: None })
     }
 
-    /// Whether all code of a bundle stays.
+    /// `true` if all code of a bundle is kept.
     pub(super) fn is_whole(&self, bundle: &Bundle) -> bool {
         bundle.entries.iter().all(|entry| entry.size == 0 || self.stays(entry))
     }
@@ -374,7 +375,7 @@ impl Pruner<'_> {
                 let mut bytes = Vec::new();
                 let length = write_parts(&parts, form, &mut bytes)?;
                 let plain: Vec<Part<'_>> = parts.iter().map(Kept::borrow).collect();
-                // What does not shrink stays plain.
+                // Bundles that do not shrink stay plain.
                 if length < bundle::plain_size(&plain) {
                     return Ok(Made::Compressed(bytes));
                 }
@@ -404,8 +405,8 @@ impl Pruner<'_> {
         Ok(Made::Compressed(bytes))
     }
 
-    /// The entries that stay, in the order of the table. Those without bytes stay unless they are
-    /// of another target.
+    /// Returns the entries that are kept, in the order of the table. Entries without bytes are kept
+    /// unless they are for another target.
     pub(super) fn parts<'a>(
         &self,
         reader: &'a (dyn ReadAt + 'a),
@@ -423,7 +424,7 @@ impl Pruner<'_> {
     }
 }
 
-/// An entry that stays, and where its bytes are.
+/// An entry that is kept, and the source of its bytes.
 pub(super) struct Kept<'a> {
     id: &'a str,
     size: u64,
@@ -441,29 +442,30 @@ fn write_parts(kept: &[Kept<'_>], form: Form, out: &mut dyn io::Write) -> Result
     bundle::write(&parts, form, out)
 }
 
-/// A new section.
+/// A new section of bundles.
 pub(super) struct Section {
     pub(super) file: Arc<dyn ReadAt + Send + Sync>,
     pub(super) size: u64,
-    /// Where each bundle begins.
+    /// Offset of each bundle in the section.
     pub(super) offsets: Vec<u64>,
-    /// Of a dry run, whose section has no content.
+    /// The sizes in a dry run, in which the section has no content.
     pub(super) forecast: Option<Forecast>,
 }
 
-/// What became of a bundle.
+/// The new form of a bundle.
 enum Made {
     Verbatim,
     Plain,
     Compressed(Vec<u8>),
 }
 
-/// The entries with device code.
+/// Returns the entries with device code.
 pub(super) fn code(bundle: &Bundle) -> impl Iterator<Item = &Entry> {
     bundle.entries.iter().filter(|entry| entry.size > 0 && entry.target().is_some())
 }
 
-/// A code object alone stays: only what a rule knows to be one of several is taken away.
+/// Keeps a separate code object: only files that a rule recognises as one of several variants are
+/// removed.
 fn code_object(key: &str, reader: &Reader, verdict: &mut Verdict) -> Result<(), Error> {
     let failed = |source| Error::GpuCode { key: key.to_owned(), source };
     if let Some(object) = rocwheel_kpack::CodeObject::read(reader).map_err(failed)? {

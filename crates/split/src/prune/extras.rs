@@ -1,5 +1,5 @@
-//! Input: METADATA of a host wheel, whose extras ask for device wheels (kpack specification 6).
-//! Output: METADATA that asks for those only that are left.
+//! Input: METADATA of a host wheel, whose extras require device wheels (kpack specification 6).
+//! Output: METADATA that requires only the remaining device wheels.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,26 +9,26 @@ use rocwheel_wheel::{Headers, canonical_name};
 
 use super::Keep;
 
-/// How the names of extras for a target begin.
+/// Prefix of the names of extras for a target.
 const PREFIX: &str = "device-";
-/// The extra that asks for all device wheels.
+/// The extra that requires all device wheels.
 const ALL: &str = "device-all";
 
-/// What became of the extras of a wheel.
+/// The pruned extras of a wheel.
 pub(super) struct Extras {
-    /// METADATA; `None` when it stays as it is.
+    /// The new METADATA; `None` if it stays unchanged.
     pub(super) metadata: Option<String>,
-    /// Targets of extras that stay.
+    /// Targets of extras that are kept.
     pub(super) kept: Vec<String>,
-    /// Targets of extras that go.
+    /// Targets of extras that are removed.
     pub(super) dropped: Vec<String>,
 }
 
-/// Takes away the extras of targets that are not kept, with what they require.
+/// Removes the extras of targets that are not kept, with their requirements.
 ///
-/// A device wheel stays when the extra of a kept target asks for it. An extra of another target
-/// stays as well when all its device wheels do, as that of `gfx950` when only generic code is for
-/// it, and that stays for `gfx942`.
+/// A device wheel is kept if the extra of a kept target requires it. An extra of another target is
+/// kept as well if all its device wheels are: for example the extra of `gfx950`, if only generic
+/// code serves it and that code is kept for `gfx942`.
 pub(super) fn prune(metadata: &str, keep: &Keep, table: &TargetTable) -> Extras {
     let mut headers = Headers::parse(metadata);
     let requirements = headers.all("Requires-Dist");
@@ -59,7 +59,7 @@ pub(super) fn prune(metadata: &str, keep: &Keep, table: &TargetTable) -> Extras 
     headers.remove("Requires-Dist", |text| {
         let is_gone = distribution(text).is_some_and(|name| gone.contains(&name));
         let of_extra = dropped.iter().any(|extra| belongs(text, extra) == Belongs::Alone);
-        // A wheel variant asks by the property of the machine.
+        // A wheel variant has markers with the properties of the machine.
         let of_variant = dropped_targets.iter().any(|target| text.contains(&format!(" :: {target}\" in variant_")));
         is_gone || of_extra || of_variant
     });
@@ -69,7 +69,7 @@ pub(super) fn prune(metadata: &str, keep: &Keep, table: &TargetTable) -> Extras 
     Extras { metadata: Some(headers.to_string()), kept: kept_targets, dropped: dropped_targets }
 }
 
-/// The target that an extra is for.
+/// Returns the target of an extra.
 fn target(extra: &str) -> Option<&str> {
     extra.strip_prefix(PREFIX).filter(|name| name.starts_with("gfx"))
 }
@@ -78,8 +78,7 @@ fn distribution(requirement: &str) -> Option<String> {
     Requirement::parse(requirement).ok().map(|requirement| requirement.name())
 }
 
-/// `variant.json` without these targets; `None` when it stays as it is, or is in no form that is
-/// known.
+/// Removes targets from `variant.json`; `None` if it stays unchanged or has an unknown form.
 pub(super) fn variant(text: &str, dropped: &[String]) -> Option<String> {
     fn remove(value: &mut serde_json::Value, dropped: &[String]) {
         match value {

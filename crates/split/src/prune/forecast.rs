@@ -1,8 +1,8 @@
-//! Input: a file with GPU code, and what is kept of it. Output: the bytes that it would have,
-//! without making it.
+//! Input: a file with GPU code, and the targets to keep. Output: the size that the pruned file
+//! would have, without writing it.
 //!
 //! Sizes of plain bundles and of archives follow from their tables. Those of compressed bundles are
-//! estimated: a window of each code object that stays is compressed.
+//! estimated: a sample of each kept code object is compressed.
 
 use std::io::{self, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -16,34 +16,35 @@ use rocwheel_kpack::{Archive, ArchiveWriter, Blob, Entry};
 
 use super::code::{Kept, Pruner, Section};
 
-/// Bytes of each code object that are compressed, from its middle: its beginning and its end are
-/// tables.
+/// Bytes in the middle of each code object that are compressed as a sample; its beginning and its
+/// end are tables.
 const SAMPLE: usize = 256 << 10;
 
-/// What a dry run knows of a file that would change.
+/// The sizes of a file that would change, in a dry run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Forecast {
-    /// Bytes of the file.
+    /// Size of the new file in bytes.
     pub(super) size: u64,
-    /// Whether they are estimated.
+    /// `true` if the size is estimated.
     pub(super) is_estimate: bool,
-    /// Its GPU code now.
+    /// Its current GPU code.
     pub(super) before: Amount,
-    /// Its GPU code then.
+    /// Its new GPU code.
     pub(super) after: Amount,
 }
 
-/// Bytes of GPU code.
+/// Size of GPU code in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Amount {
     pub(super) bytes: u64,
-    /// Whether they are compressed, so that a wheel cannot pack them again.
+    /// `true` if the code is compressed, so that a wheel cannot compress it again.
     pub(super) is_packed: bool,
 }
 
 impl Forecast {
-    /// The bytes that a member of a wheel would take, of which it takes `compressed` for `size`
-    /// now. What is not compressed by itself is taken to go on packing as it does.
+    /// Estimates the compressed size in bytes of a member of a wheel that now has `size` bytes and
+    /// takes `compressed`. The ratio of the bytes that are not compressed by themselves is assumed
+    /// to stay the same.
     pub(super) fn packed(&self, size: u64, compressed: u64) -> u64 {
         let already = if self.before.is_packed { self.before.bytes.min(compressed) } else { 0 };
         let plain = |file: u64, code: Amount| if code.is_packed { file.saturating_sub(code.bytes) } else { file };
@@ -66,7 +67,7 @@ impl ReadAt for Nothing {
 }
 
 impl Pruner<'_> {
-    /// What [`Pruner::write_section`] would make, without a content.
+    /// Returns the section that [`Pruner::write_section`] would write, without its content.
     pub(super) fn expect_section(
         &self,
         reader: &Reader,
@@ -91,7 +92,8 @@ impl Pruner<'_> {
         Ok(Section { file: Arc::new(Nothing), size: position, offsets, forecast: Some(forecast) })
     }
 
-    /// The bytes that [`Pruner::bundle`] would make, and whether they are estimated.
+    /// Returns the size of the bundle that [`Pruner::bundle`] would write, and `true` if the size
+    /// is estimated.
     fn expect_bundle(
         &self,
         reader: &Reader,
@@ -117,7 +119,7 @@ impl Pruner<'_> {
     }
 }
 
-/// Bytes that the entries that stay would have in a compressed bundle, from samples.
+/// Estimates the size of a compressed bundle of the kept entries in bytes, from samples.
 fn compressed(
     reader: &Reader,
     section: Range<u64>,
@@ -126,7 +128,7 @@ fn compressed(
     stays: &dyn Fn(&Entry) -> bool,
 ) -> Result<u64, rocwheel_kpack::Error> {
     let (mut size, mut samples) = (0, Vec::new());
-    // A bundle that is damaged is found when it is pruned.
+    // Damaged bundles are detected by the real run.
     let limits = Limits { checksum: Checksum::Skip, ..Limits::default() };
     bundle.visit_within(reader, section, limits, |entry, code| {
         if stays(entry) {
@@ -147,7 +149,7 @@ fn compressed(
     Ok(whole.map_or(packed, |whole| u64::try_from(whole).unwrap_or(u64::MAX)))
 }
 
-/// Bytes of the archive with these targets only.
+/// Returns the size of the archive with these targets only, in bytes.
 pub(super) fn archive(archive: &Archive, kept: &[String]) -> Result<u64, rocwheel_kpack::Error> {
     let mut writer = ArchiveWriter::new(Counter::default(), &archive.group, &archive.family, kept, archive.scheme)?;
     for located in archive.entries().filter(|located| kept.iter().any(|target| target == located.target)) {
@@ -162,7 +164,7 @@ pub(super) fn archive(archive: &Archive, kept: &[String]) -> Result<u64, rocwhee
     Ok(writer.finish()?.size)
 }
 
-/// Counts what is written.
+/// Counts the bytes that are written.
 #[derive(Debug, Default)]
 struct Counter {
     position: u64,
@@ -202,9 +204,10 @@ mod tests {
             let [before, after] = [before, after].map(|(bytes, is_packed)| Amount { bytes, is_packed });
             Forecast { size, is_estimate: false, before, after }
         };
-        // 1000 bytes pack to 400; 600 of them are plain code, of which 100 stay.
+        // 1000 bytes are compressed to 400; 600 of them are plain code, of which 100 are kept.
         assert_eq!(forecast(500, (600, false), (100, false)).packed(1000, 400), 200);
-        // Compressed code takes what it takes: of 1000 bytes 200 are such, the other 800 take 300.
+        // Compressed code keeps its size: 200 of 1000 bytes are compressed code, the other 800 take
+        // 300.
         assert_eq!(forecast(850, (200, true), (50, true)).packed(1000, 500), 350);
         // Plain code becomes compressed.
         assert_eq!(forecast(450, (600, false), (50, true)).packed(1000, 400), 210);

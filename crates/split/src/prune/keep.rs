@@ -1,4 +1,5 @@
-//! Input: GPU targets and families as the user names them. Output: which code they keep.
+//! Input: GPU targets and families as the user names them. Output: a decision for each target if
+//! its code is kept.
 
 use std::collections::BTreeSet;
 
@@ -7,13 +8,13 @@ use rocwheel_rocm::target::TargetId;
 
 use super::Error;
 
-/// What is kept.
+/// The targets to keep.
 #[derive(Debug, Clone)]
 pub struct Keep {
     wanted: Vec<Wanted>,
 }
 
-/// One name of the list, and the targets it stands for.
+/// One name of the list, and the targets it expands to.
 #[derive(Debug, Clone)]
 struct Wanted {
     name: String,
@@ -21,13 +22,12 @@ struct Wanted {
 }
 
 impl Keep {
-    /// Reads a list of targets and families, separated by `,` or `;`: those of the table, and
-    /// targets of its form that it does not have (`gfx803`, `gfx9-4-generic`), since files may have
-    /// code for them.
+    /// Parses a list of targets and families, separated by `,` or `;`. Names in the table are
+    /// accepted, and targets of the same form that the table lacks (`gfx803`, `gfx9-4-generic`),
+    /// because files may have code for them.
     ///
     /// # Errors
-    /// [`Error::Rocm`] for names of neither kind,
-    /// [`Error::NothingWanted`] for an empty list.
+    /// [`Error::Rocm`] for other names, [`Error::NothingWanted`] for an empty list.
     pub fn parse(list: &str, table: &TargetTable) -> Result<Self, Error> {
         let mut wanted = Vec::new();
         for name in list.split([',', ';']).map(str::trim).filter(|name| !name.is_empty()) {
@@ -43,17 +43,17 @@ impl Keep {
         if wanted.is_empty() { Err(Error::NothingWanted) } else { Ok(Self { wanted }) }
     }
 
-    /// Whether code for this target stays: the target is wanted, is a variant of a wanted one
-    /// without features, is the generic target that the runtime tries for a wanted one, or is
-    /// portable code.
+    /// `true` if code for this target is kept: the target is in the list, is a variant of a target
+    /// that the list has without features, is the generic target that the runtime tries for one in
+    /// the list, or is portable code.
     pub fn takes(&self, target: &str) -> bool {
         let Ok(target) = target.parse::<TargetId>() else { return false };
         target.processor == PORTABLE || self.targets().any(|wanted| runs(wanted, &target))
     }
 
-    /// As [`Keep::takes`], for the names that kernel databases and artifacts give their files,
-    /// among which are families (`gfx11`, `gfx12_0`, `gfx110x`, `gfx94X-dcgpu`). A name without
-    /// features is for all variants of its target, so it stays for each.
+    /// Like [`Keep::takes`], for the names that kernel databases and artifacts give their files,
+    /// which include families (`gfx11`, `gfx12_0`, `gfx110x`, `gfx94X-dcgpu`). A name without
+    /// features is for all variants of its target, so it is kept for each of them.
     pub fn takes_family(&self, name: &str, table: &TargetTable) -> bool {
         if self.takes(name) || self.targets().any(|wanted| wanted.processor == name) {
             return true;
@@ -67,8 +67,8 @@ impl Keep {
         is_family && start.len() > "gfx".len() && self.targets().any(|wanted| wanted.processor.starts_with(&start))
     }
 
-    /// The names of the list that nothing in `found` was kept for. A family is there when one of
-    /// its targets is.
+    /// Returns the names of the list for which no code in `found` was kept. A family counts as
+    /// found if one of its targets is.
     pub fn missing(&self, found: &BTreeSet<String>, table: &TargetTable) -> Vec<String> {
         let there = |wanted: &&Wanted| {
             let one = |target: &TargetId| {
@@ -80,7 +80,7 @@ impl Keep {
         self.wanted.iter().filter(there).map(|wanted| wanted.name.clone()).collect()
     }
 
-    /// What the list named, for messages.
+    /// Returns the names of the list, for messages.
     pub fn names(&self) -> String {
         self.wanted.iter().map(|wanted| wanted.name.as_str()).collect::<Vec<_>>().join(", ")
     }
@@ -93,7 +93,7 @@ impl Keep {
 /// SPIR-V, from which the runtime makes code for any GPU.
 const PORTABLE: &str = "amdgcnspirv";
 
-/// Whether code for `code` is kept because of `wanted`.
+/// `true` if code for `code` is kept because of `wanted`.
 fn runs(wanted: &TargetId, code: &TargetId) -> bool {
     let is_plain = *wanted == TargetId::plain(wanted.processor.clone());
     let same = |processor: &str, other: &TargetId| {

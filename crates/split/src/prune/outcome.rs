@@ -1,4 +1,5 @@
-//! Input: what was done. Output: an [`Outcome`] that people and machines read.
+//! Input: the results for all inputs. Output: an [`Outcome`], which is printed as a table or as
+//! JSON.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -6,86 +7,87 @@ use std::path::PathBuf;
 use rocwheel_rocm::target::sort;
 use serde::Serialize;
 
-/// What [`crate::prune::prune`] did.
+/// The result of [`crate::prune::prune`].
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Outcome {
-    /// One for each input.
+    /// One result for each input.
     pub inputs: Vec<Pruned>,
-    /// Bytes of all inputs before.
+    /// Bytes of all inputs.
     pub before: u64,
     /// Bytes of all results.
     pub after: u64,
-    /// Whether those are estimated.
+    /// `true` if `after` is estimated.
     pub estimated: bool,
-    /// Names that were to be kept and that no code was found for.
+    /// Names of the list of targets that no code was found for.
     pub missing: Vec<String>,
 }
 
-/// What became of one input.
+/// The result for one input.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Pruned {
-    /// The input.
+    /// Path of the input.
     pub path: PathBuf,
-    /// The result; the input when that was replaced, `None` in a dry run.
+    /// Path of the result: the input if it was replaced, `None` in a dry run.
     pub output: Option<PathBuf>,
     /// Bytes before: of the file, or of all files of a directory.
     pub before: u64,
     /// Bytes after.
     pub after: u64,
-    /// Whether those are estimated, in a dry run: how well code compresses shows when it is done.
+    /// `true` if `after` is estimated, in a dry run: the size of compressed code is only known
+    /// after compression.
     pub estimated: bool,
-    /// The files that have to do with GPU code, sorted by path.
+    /// The files with GPU code and those that depend on them, sorted by path.
     pub files: Vec<PrunedFile>,
-    /// How many other files and links there are.
+    /// Number of other files and links.
     pub others: u64,
-    /// Code objects that were compared with the original after writing.
+    /// Number of code objects that were compared with the original after writing.
     pub verified: u64,
 }
 
-/// What became of one file with GPU code.
+/// The result for one file with GPU code.
 #[derive(Debug, Clone, Serialize)]
 pub struct PrunedFile {
-    /// Its path in the input; empty when it is the input.
+    /// Path of the file in the input; empty if it is the input.
     pub path: String,
-    /// What was done.
-    pub action: Action,
-    /// Bytes before. In wheels these are bytes before packing.
+    /// The change.
+    pub action: PruneAction,
+    /// Bytes before; for members of wheels the uncompressed size.
     pub before: u64,
     /// Bytes after.
     pub after: u64,
-    /// Whether those are estimated.
+    /// `true` if `after` is estimated.
     pub estimated: bool,
-    /// Targets with code in it that stays, in numeric order.
+    /// Targets whose code in it was kept, in numeric order.
     pub kept: Vec<String>,
-    /// Targets whose code went, in numeric order.
+    /// Targets whose code was removed, in numeric order.
     pub dropped: Vec<String>,
-    /// Something to know about it.
+    /// A remark about the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-/// What was done to a file.
+/// The change to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Action {
-    /// Nothing.
+pub enum PruneAction {
+    /// The file stays unchanged.
     Kept,
-    /// Code for other targets was taken out, or plain bundles were compressed.
+    /// Code for other targets was removed, or plain bundles were compressed.
     Changed,
-    /// It is for other targets only.
+    /// The file is for other targets only and was removed.
     Dropped,
 }
 
 impl Pruned {
-    /// A wheel as a file of a directory.
+    /// Converts the result for a wheel into the record of a file of a directory.
     pub(super) fn as_file(&self, path: &str) -> PrunedFile {
         let all = |targets: fn(&PrunedFile) -> &Vec<String>| {
             sorted(self.files.iter().flat_map(|file| targets(file).clone()).collect::<BTreeSet<String>>())
         };
-        let changed = self.files.iter().any(|file| file.action != Action::Kept);
+        let changed = self.files.iter().any(|file| file.action != PruneAction::Kept);
         PrunedFile {
             path: path.to_owned(),
-            action: if changed { Action::Changed } else { Action::Kept },
+            action: if changed { PruneAction::Changed } else { PruneAction::Kept },
             before: self.before,
             after: self.after,
             estimated: self.estimated,
@@ -104,20 +106,20 @@ impl Outcome {
         self.inputs.push(pruned);
     }
 
-    /// All targets that code was kept for.
+    /// Returns all targets whose code was kept.
     pub fn kept(&self) -> BTreeSet<String> {
         let files = self.inputs.iter().flat_map(|input| &input.files);
-        files.filter(|file| file.action != Action::Dropped).flat_map(|file| file.kept.iter().cloned()).collect()
+        files.filter(|file| file.action != PruneAction::Dropped).flat_map(|file| file.kept.iter().cloned()).collect()
     }
 
-    /// All targets that code was removed for, in numeric order.
+    /// Returns all targets whose code was removed, in numeric order.
     pub fn dropped(&self) -> Vec<String> {
         let files = self.inputs.iter().flat_map(|input| &input.files);
         sorted(files.flat_map(|file| file.dropped.iter().cloned()))
     }
 }
 
-/// Targets in numeric order, each once.
+/// Returns the targets in numeric order, without repetitions.
 pub(super) fn sorted(targets: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut targets: Vec<String> = targets.into_iter().collect();
     sort(&mut targets);

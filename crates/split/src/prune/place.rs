@@ -1,5 +1,5 @@
-//! Input: the inputs and where results go. Output: a folder to write into, and the move of what was
-//! written to its place.
+//! Input: the paths of the inputs and the destination. Output: a staging folder for each result,
+//! and the moves of its files to their destination.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use rocwheel_output::{Staged, StagedFile, StagingFolder};
 use rocwheel_wheel::WheelName;
 
-use super::{Action, Destination, Error, Options, Pruned, Run};
+use super::{Destination, Error, Options, PruneAction, Pruned, Run};
 
-/// Checks that no output is in the way of another one or of an input.
+/// Checks that no output overwrites another output or lies in an input.
 pub(super) fn check(paths: &[PathBuf], destination: &Destination) -> Result<(), Error> {
     let mut names = BTreeSet::new();
     for path in paths {
@@ -33,7 +33,7 @@ pub(super) fn check(paths: &[PathBuf], destination: &Destination) -> Result<(), 
     Ok(())
 }
 
-/// The last part of a path, `..` and links followed.
+/// Returns the last part of a path; `..` is resolved first.
 fn name(path: &Path) -> Result<String, Error> {
     let absolute = match path.file_name() {
         Some(_) => path.to_owned(),
@@ -47,18 +47,18 @@ fn canonical(path: &Path) -> Option<PathBuf> {
     fs_err::canonicalize(path).ok()
 }
 
-/// The path with what exists of it made canonical.
+/// Makes the existing part of a path canonical.
 fn outermost(path: &Path) -> Option<PathBuf> {
     let absolute = std::path::absolute(path).ok()?;
     let existing = absolute.ancestors().find_map(|ancestor| Some((ancestor, canonical(ancestor)?)))?;
     Some(existing.1.join(absolute.strip_prefix(existing.0).ok()?))
 }
 
-/// Where one input's result is made, and where it goes.
+/// The staging folder and the destination of one result.
 pub(super) struct Place {
     /// A folder on the file system of the result; `None` in a dry run.
     staging: Option<StagingFolder>,
-    /// The result's final path.
+    /// Final path of the result.
     output: PathBuf,
     in_place: bool,
 }
@@ -68,7 +68,7 @@ impl Place {
         let (folder, output, in_place) = match &options.destination {
             Destination::Folder(folder) => (folder.clone(), folder.join(name(path)?), false),
             Destination::InPlace => {
-                // A link is not replaced; what it points to is.
+                // A link is not replaced; its target is.
                 let output = fs_err::canonicalize(path)?;
                 (output.parent().unwrap_or(Path::new("/")).to_owned(), output, true)
             }
@@ -80,42 +80,44 @@ impl Place {
         Ok(Self { staging, output, in_place })
     }
 
-    /// Where to write; `None` in a dry run.
+    /// Returns the staging folder; `None` in a dry run.
     pub(super) fn staging(&self) -> Option<&Path> {
         self.staging.as_ref().map(StagingFolder::path)
     }
 
-    /// Where the result goes.
+    /// Returns the final path of the result.
     pub(super) fn output(&self) -> &Path {
         &self.output
     }
 
-    /// Whether only what changes is written.
+    /// `true` if only changed files are written.
     pub(super) fn is_in_place(&self) -> bool {
         self.in_place
     }
 
-    /// Where the result of this name is written; a single file has the name `""`.
+    /// Returns the path in the staging folder for a file of the result; a single file has the name
+    /// `""`.
     pub(super) fn staged(&self, relative: &str) -> Option<PathBuf> {
         let root = self.staging()?.join(self.name());
         Some(if relative.is_empty() { root } else { root.join(relative) })
     }
 
-    /// The result has its name already, which says what a wheel is.
+    /// Returns the final name of the result, which it has from the beginning because it tells what
+    /// a wheel is.
     fn name(&self) -> &OsStr {
         self.output.file_name().unwrap_or(OsStr::new("result"))
     }
 
-    /// The result, which others may look at before it is moved to its place: its wheels that
-    /// changed.
+    /// Returns the staged result. Its changed wheels can be audited before it is moved to its
+    /// destination.
     pub(super) fn stage(mut self, pruned: Pruned) -> Result<Staged<Pruned>, Error> {
         let Some(folder) = self.staging.take() else { return Ok(Staged::nothing(pruned)) };
         let result = folder.path().join(self.name());
         let at = |root: &Path, path: &str| if path.is_empty() { root.to_owned() } else { root.join(path) };
         let file = |path: &str| StagedFile { staged: at(&result, path), place: at(&self.output, path) };
         let files = pruned.files.iter().map(|pruned| (pruned.action, file(&pruned.path))).collect::<Vec<_>>();
-        let is_changed_wheel = |(action, file): &&(Action, StagedFile)| {
-            *action == Action::Changed && WheelName::is_wheel(&file.place) && file.staged.is_file()
+        let is_changed_wheel = |(action, file): &&(PruneAction, StagedFile)| {
+            *action == PruneAction::Changed && WheelName::is_wheel(&file.place) && file.staged.is_file()
         };
         let mut shown: Vec<StagedFile> = files.iter().filter(is_changed_wheel).map(|(_, file)| file.clone()).collect();
         if WheelName::is_wheel(&self.output) {
@@ -123,7 +125,7 @@ impl Place {
         }
         let staged = shown.into_iter().fold(Staged::new(folder, pruned), Staged::with_shown);
         if !self.in_place || !result.is_dir() {
-            // Of an input that stays as it is in its place nothing was written.
+            // An unchanged input that is pruned in place has no staged file.
             return match fs_err::symlink_metadata(&result) {
                 Ok(_) => Ok(staged.with_moved(file(""))),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(staged),
@@ -131,9 +133,9 @@ impl Place {
             };
         }
         Ok(files.into_iter().fold(staged, |staged, (action, file)| match action {
-            Action::Kept => staged,
-            Action::Changed => staged.with_moved(file),
-            Action::Dropped => staged.with_removed(file.place, Some(self.output.clone())),
+            PruneAction::Kept => staged,
+            PruneAction::Changed => staged.with_moved(file),
+            PruneAction::Dropped => staged.with_removed(file.place, Some(self.output.clone())),
         }))
     }
 }

@@ -1,6 +1,6 @@
-//! Input: a directory that distributions are installed in, and what became of its files. Output:
-//! their RECORD files (PEP 376), true again: rows of files that changed have the new hash and size,
-//! rows of those that went are gone.
+//! Input: a directory with installed distributions, and the changes to its files. Output: corrected
+//! RECORD files (PEP 376): rows of changed files have the new hash and size, rows of removed files
+//! are removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,14 +11,14 @@ use rocwheel_report::Reporter;
 use rocwheel_wheel::{Row, RowEdit, edit_rows, parse_rows};
 
 use super::place::Place;
-use super::{Action, Error, Pruned, PrunedFile};
+use super::{Error, PruneAction, Pruned, PrunedFile};
 
-/// Whether a path of a tree is the RECORD of something installed.
+/// `true` if a path of a tree is the RECORD of an installed distribution.
 pub(super) fn is_record(path: &str) -> bool {
     path.strip_suffix("/RECORD").is_some_and(|folder| folder.ends_with(".dist-info"))
 }
 
-/// A directory and what became of its files.
+/// A directory and the changes to its files.
 pub(super) struct Records<'a> {
     pub(super) root: &'a Path,
     pub(super) place: &'a Place,
@@ -26,8 +26,8 @@ pub(super) struct Records<'a> {
 }
 
 impl Records<'_> {
-    /// Writes the RECORD at `path` anew when it names a file that is different now. One that cannot
-    /// be understood stays, with a warning.
+    /// Writes a corrected RECORD for the one at `path` if it lists a changed file. A RECORD that
+    /// cannot be parsed stays unchanged, with a warning.
     pub(super) fn mend(&self, path: &str, reporter: &dyn Reporter) -> Result<Option<PrunedFile>, Error> {
         let text = fs_err::read(self.root.join(path))?;
         let (mut count, mut failure) = (0_u64, None);
@@ -66,7 +66,7 @@ impl Records<'_> {
         let note = if count == 1 { format!("{rows} different") } else { format!("{count} {rows} different") };
         Ok(Some(PrunedFile {
             path: path.to_owned(),
-            action: Action::Changed,
+            action: PruneAction::Changed,
             before,
             after,
             estimated: false,
@@ -77,17 +77,17 @@ impl Records<'_> {
     }
 
     fn edit(&self, record: &str, row: &Row) -> Result<RowEdit, Error> {
-        // Rows are relative to the folder that `.dist-info` is in.
+        // Rows are relative to the folder that holds `.dist-info`.
         let Some(path) = link_target(parent(record), &row.path) else { return Ok(RowEdit::Keep) };
         let is_it = |file: &&PrunedFile| match file.action {
-            Action::Kept => false,
-            Action::Changed => file.path == path,
-            Action::Dropped => {
+            PruneAction::Kept => false,
+            PruneAction::Changed => file.path == path,
+            PruneAction::Dropped => {
                 path.strip_prefix(&file.path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
             }
         };
         let Some(file) = self.files.iter().find(is_it) else { return Ok(RowEdit::Keep) };
-        if file.action == Action::Dropped {
+        if file.action == PruneAction::Dropped {
             return Ok(RowEdit::Drop);
         }
         let digest = match self.place.staged(&path) {
@@ -98,13 +98,14 @@ impl Records<'_> {
     }
 }
 
-/// Warns of RECORD files above `output` that name what changed below it: they lie outside of what
-/// was to be pruned.
+/// Warns about RECORD files above `output` that list files which changed below it: they are outside
+/// the directory to be pruned.
 pub(super) fn warn_outside(output: &Path, pruned: &Pruned, reporter: &dyn Reporter) {
-    let changed = pruned.files.iter().filter(|file| file.action != Action::Kept).map(|file| match file.path.as_str() {
-        "" => output.to_owned(),
-        path => output.join(path),
-    });
+    let changed =
+        pruned.files.iter().filter(|file| file.action != PruneAction::Kept).map(|file| match file.path.as_str() {
+            "" => output.to_owned(),
+            path => output.join(path),
+        });
     let changed: BTreeSet<_> = changed.collect();
     if changed.is_empty() {
         return;

@@ -1,6 +1,5 @@
-//! Input: one file, wheel or directory. Output: the same in the staging folder without the code for
-
-//! other targets, checked against the original.
+//! Input: one file, wheel or directory. Output: the same without the code for other targets, in the
+//! staging folder, checked against the original.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -20,7 +19,7 @@ use super::outcome::sorted;
 use super::place::Place;
 use super::record::{self, Records};
 use super::wheel_file::WheelFile;
-use super::{Action, Error, Pruned, PrunedFile, check};
+use super::{Error, PruneAction, Pruned, PrunedFile, check};
 use crate::verify::contradiction;
 
 /// A directory with this file is an artifact.
@@ -44,7 +43,7 @@ pub(super) fn prune(pruner: &Pruner<'_>, path: &Path, place: &Place) -> Result<P
     Ok(pruned)
 }
 
-/// A file alone. `result` is where it is written.
+/// Prunes a single file. `result` is the path to write.
 fn file(pruner: &Pruner<'_>, path: &Path, result: Option<&Path>, in_place: bool) -> Result<Pruned, Error> {
     let key = path.to_string_lossy();
     let content: Arc<dyn Content> = Arc::new(FileContent::new(path)?);
@@ -71,8 +70,8 @@ fn file(pruner: &Pruner<'_>, path: &Path, result: Option<&Path>, in_place: bool)
     Ok(pruned)
 }
 
-/// Writes a file that stays or changes, and checks what was written. Says how many code objects
-/// were compared.
+/// Writes a file that stays or changes, and checks the written file. Returns the number of code
+/// objects that were compared.
 fn write(
     pruner: &Pruner<'_>,
     path: &Path,
@@ -99,7 +98,7 @@ fn write(
             Some(())
         }
     };
-    // The new content goes here, so that it is the file on the disk that is checked.
+    // Drops the new content, so that the check reads the file on the disk.
     verdict.fate = Fate::Stays;
     let written = FileContent::new(result)?;
     let (verified, differences) = match new {
@@ -119,19 +118,19 @@ fn make_parent(path: &Path) -> Result<(), Error> {
     Ok(fs_err::create_dir_all(path.parent().unwrap_or(path))?)
 }
 
-/// A directory and everything below.
+/// A directory tree that is being pruned.
 struct Tree<'a> {
     pruner: &'a Pruner<'a>,
     root: &'a Path,
     place: &'a Place,
     pruned: Pruned,
-    /// What the result holds, by path.
+    /// Paths that the result must have.
     expected: BTreeSet<String>,
-    /// What went, files and directories.
+    /// Paths of removed files and directories.
     dropped: BTreeSet<String>,
     links: BTreeMap<String, PathBuf>,
     directories: Vec<String>,
-    /// RECORD files of what is installed in it.
+    /// Paths of the RECORD files of installed distributions.
     records: Vec<String>,
 }
 
@@ -160,7 +159,7 @@ impl<'a> Tree<'a> {
             fs_err::create_dir(&result)?;
         }
         let mut walk = WalkDir::new(self.root).min_depth(1).sort_by_file_name().into_iter();
-        // The root may be an artifact for one target.
+        // The root itself may be an artifact for one target.
         if let Some(family) = self.foreign_artifact(self.root) {
             let key = self.root.to_string_lossy().into_owned();
             return Err(Error::Empty { key, bundle: None, found: family });
@@ -194,7 +193,7 @@ impl<'a> Tree<'a> {
         Ok(())
     }
 
-    /// The target family of an artifact directory that is for other targets only.
+    /// Returns the target family of an artifact directory that is for other targets only.
     fn foreign_artifact(&self, path: &Path) -> Option<String> {
         let name = ArtifactName::parse(path.file_name()?.to_str()?)?;
         let keep = &self.pruner.options.keep;
@@ -214,7 +213,7 @@ impl<'a> Tree<'a> {
         self.dropped.insert(relative.to_owned());
         self.pruned.files.push(PrunedFile {
             path: relative.to_owned(),
-            action: Action::Dropped,
+            action: PruneAction::Dropped,
             before: size,
             after: 0,
             kept: Vec::new(),
@@ -283,12 +282,12 @@ impl<'a> Tree<'a> {
     fn add(&mut self, file: PrunedFile) {
         self.pruned.after += file.after;
         self.pruned.estimated |= file.estimated;
-        let paths = if file.action == Action::Dropped { &mut self.dropped } else { &mut self.expected };
+        let paths = if file.action == PruneAction::Dropped { &mut self.dropped } else { &mut self.expected };
         paths.insert(file.path.clone());
         self.pruned.files.push(file);
     }
 
-    /// An artifact in an archive: it goes, or stays as it is.
+    /// Decides about an archive of an artifact, which is removed or stays unchanged.
     fn archived_artifact(&self, path: &Path) -> Option<Verdict> {
         let (name, _) = ArtifactName::parse_archive(path.file_name()?.to_str()?)?;
         let mut verdict = Verdict {
@@ -308,7 +307,7 @@ impl<'a> Tree<'a> {
         Some(verdict)
     }
 
-    /// Makes the links, except those to what went.
+    /// Creates the links, except those to removed files.
     fn links(&mut self) -> Result<(), Error> {
         let mut gone: BTreeSet<String> = BTreeSet::new();
         loop {
@@ -327,7 +326,7 @@ impl<'a> Tree<'a> {
                 self.dropped.insert(link.clone());
                 self.pruned.files.push(PrunedFile {
                     path: link,
-                    action: Action::Dropped,
+                    action: PruneAction::Dropped,
                     before: 0,
                     after: 0,
                     kept: Vec::new(),
@@ -347,7 +346,7 @@ impl<'a> Tree<'a> {
         Ok(())
     }
 
-    /// Makes the RECORD files true again that name what changed or went.
+    /// Corrects the RECORD files that list changed or removed files.
     fn records(&mut self) -> Result<(), Error> {
         let records = Records { root: self.root, place: self.place, files: &self.pruned.files };
         let mut changed = Vec::new();
@@ -362,8 +361,8 @@ impl<'a> Tree<'a> {
         Ok(())
     }
 
-    /// Makes the directories that no file needed. Those that are empty now go, those that were
-    /// empty before stay.
+    /// Creates the directories without files. A directory that pruning emptied is removed; one that
+    /// was empty before stays.
     fn directories(&mut self) -> Result<(), Error> {
         for directory in std::mem::take(&mut self.directories) {
             let start = format!("{directory}/");
@@ -377,7 +376,7 @@ impl<'a> Tree<'a> {
         Ok(())
     }
 
-    /// Checks that the result has what it should have and nothing else.
+    /// Checks that the result has the expected paths and no others.
     fn check_paths(&self) -> Result<(), Error> {
         let Some(result) = self.place.staged("") else { return Ok(()) };
         let mut differences = Vec::new();
@@ -396,7 +395,8 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// A wheel variant, whose name has a label behind the tags (PEP 825, a draft): it stays as it is.
+/// Recognises a wheel variant, whose name has a label behind the tags (PEP 825, a draft). It stays
+/// unchanged.
 fn wheel_variant(path: &Path) -> Option<Verdict> {
     let name = path.file_name()?.to_str()?;
     let (wheel, _) = name.strip_suffix(".whl")?.rsplit_once('-')?;

@@ -1,4 +1,4 @@
-//! Input: a wheel. Output: the same in the staging folder without the code for other targets,
+//! Input: a wheel. Output: the same without the code for other targets, in the staging folder,
 //! checked against the original.
 
 use std::collections::BTreeMap;
@@ -11,27 +11,27 @@ use rocwheel_wheel::read::{Kind as MemberKind, MemberContent, Wheel};
 
 use super::code::{Fate, Kind, Pruner, looks_like};
 use super::outcome::sorted;
-use super::{Action, Empty, Error, Pruned, PrunedFile, check, extras};
+use super::{Empty, Error, PruneAction, Pruned, PrunedFile, check, extras};
 use crate::verify::contradiction;
 
-/// Members of wheels up to this size are unpacked when they are read, larger ones once.
+/// Members of up to this many bytes are unpacked each time they are read, larger ones only once.
 const UNPACKED_ONCE: u64 = 64 << 20;
-/// What a member costs besides its bytes: its two headers without its name, which both have.
+/// Bytes that a member takes besides its content: its two headers, each without the name.
 const HEADERS: u64 = 30 + 46;
 
-/// A wheel and what becomes of it.
+/// A wheel and the changes to it.
 pub(super) struct WheelFile<'a> {
     pruner: &'a Pruner<'a>,
     path: &'a Path,
     wheel: Arc<Wheel>,
     change: Rewrite,
-    /// The members that get other bytes, as they were.
+    /// The original contents of the members that change.
     originals: BTreeMap<String, Arc<dyn Content>>,
     pruned: Pruned,
 }
 
 impl<'a> WheelFile<'a> {
-    /// Reads the wheel and decides. Nothing is written but temporary files.
+    /// Reads the wheel and decides about its members. Only temporary files are written.
     pub(super) fn read(pruner: &'a Pruner<'a>, path: &'a Path) -> Result<Self, Error> {
         let wheel = Arc::new(Wheel::open(path)?);
         let scratch = pruner.options.scratch;
@@ -76,12 +76,12 @@ impl<'a> WheelFile<'a> {
             }
         }
         file.extras()?;
-        // RECORD loses rows and packs otherwise.
+        // RECORD loses rows and is compressed to another size.
         file.pruned.estimated |= pruner.is_dry() && file.changes();
         Ok(file)
     }
 
-    /// Takes the extras away that ask for device wheels of other targets.
+    /// Removes the extras that require device wheels of other targets.
     fn extras(&mut self) -> Result<(), Error> {
         let extras = extras::prune(&self.wheel.metadata()?, &self.pruner.options.keep, self.pruner.table);
         if extras.kept.is_empty() && extras.dropped.is_empty() {
@@ -93,7 +93,7 @@ impl<'a> WheelFile<'a> {
         self.pruned.others -= 1;
         self.pruned.files.push(PrunedFile {
             path: name,
-            action: if extras.metadata.is_some() { Action::Changed } else { Action::Kept },
+            action: if extras.metadata.is_some() { PruneAction::Changed } else { PruneAction::Kept },
             before,
             after,
             estimated: false,
@@ -113,24 +113,23 @@ impl<'a> WheelFile<'a> {
         Ok(())
     }
 
-    /// Whether the result is another wheel. That of a dry run has no new members.
+    /// `true` if the result differs from the input. In a dry run the new members are not known.
     fn changes(&self) -> bool {
-        self.pruned.files.iter().any(|file| file.action != Action::Kept)
+        self.pruned.files.iter().any(|file| file.action != PruneAction::Kept)
     }
 
-    /// Whether everything in it that has to do with GPU code is for other targets, as in a device
-    /// wheel.
+    /// `true` if all its files with GPU code are for other targets, as in a device wheel.
     pub(super) fn is_for_others(&self) -> bool {
-        !self.pruned.files.is_empty() && self.pruned.files.iter().all(|file| file.action == Action::Dropped)
+        !self.pruned.files.is_empty() && self.pruned.files.iter().all(|file| file.action == PruneAction::Dropped)
     }
 
-    /// The wheel as a file of a directory that it goes from.
+    /// Returns the record of the wheel as a file that is removed from a directory.
     pub(super) fn dropped(&self, path: &str) -> PrunedFile {
         let note = Some("a wheel for other targets".to_owned());
-        PrunedFile { action: Action::Dropped, after: 0, estimated: false, note, ..self.pruned.as_file(path) }
+        PrunedFile { action: PruneAction::Dropped, after: 0, estimated: false, note, ..self.pruned.as_file(path) }
     }
 
-    /// Errors when no code would be left that was there, unless that is allowed.
+    /// Fails if the wheel had code and none would be left, unless that is allowed.
     pub(super) fn check_empty(&self) -> Result<(), Error> {
         let files = &self.pruned.files;
         let is_empty =
@@ -142,8 +141,8 @@ impl<'a> WheelFile<'a> {
         Err(Error::Empty { key: self.path.to_string_lossy().into_owned(), bundle: None, found })
     }
 
-    /// Writes the wheel to `result`, which is `None` in a dry run, and checks it. Nothing is
-    /// written in its place when nothing changes.
+    /// Writes the wheel to `result`, which is `None` in a dry run, and checks it. An unchanged
+    /// wheel is not written if it is pruned in place.
     pub(super) fn write(self, result: Option<&Path>, in_place: bool) -> Result<Pruned, Error> {
         let Self { pruner, path, wheel, change, originals, mut pruned } = self;
         let Some(result) = result else { return Ok(pruned) };
@@ -179,7 +178,7 @@ impl<'a> WheelFile<'a> {
     }
 }
 
-/// A member as a content. A large one is unpacked once and kept on the disk.
+/// Returns a member as a content. A large one is unpacked once and kept on the disk.
 pub(super) fn member_content(
     wheel: &Arc<Wheel>,
     name: &str,

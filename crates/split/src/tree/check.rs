@@ -1,5 +1,5 @@
-//! Input: artifacts, directories or files, before a split and after. Output: the [`View`]s that the
-//! checks compare.
+//! Input: artifacts, directories or files, before a split and after it. Output: the [`View`]s that
+//! the checks compare.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,13 +14,13 @@ use super::is_manifest;
 use crate::error::Error;
 use crate::verify::{self, Checks, Difference, Item, Report, View};
 
-/// The flag of `therock_manifest.json` that says that GPU code is in archives.
+/// The flag of `therock_manifest.json` that is set if GPU code is in archives.
 const FLAG: &str = "KPACK_SPLIT_ARTIFACTS";
 
-/// Compares artifacts after a split with those before it, name and component by name and component.
+/// Compares artifacts after a split with those before it, separately for each name and component.
 ///
 /// # Errors
-/// As [`crate::verify`].
+/// As for [`crate::verify`].
 pub fn verify_catalogs(
     before: &Catalog,
     after: &Catalog,
@@ -46,7 +46,7 @@ enum Side {
     After,
 }
 
-/// One tree for each name and component, as they will be installed.
+/// Merges the artifacts into one tree for each name and component, as they will be installed.
 fn views(catalog: &Catalog, side: Side) -> Result<BTreeMap<String, View>, Error> {
     let mut views: BTreeMap<String, View> = BTreeMap::new();
     for artifact in &catalog.artifacts {
@@ -65,8 +65,8 @@ fn views(catalog: &Catalog, side: Side) -> Result<BTreeMap<String, View>, Error>
                     Item::File { content, executable: *executable }
                 }
             };
-            // Two basedirs of an artifact may hold the same path; the second is compared under its
-            // full one.
+            // Two basedirs of an artifact may hold the same path; the second file is compared under
+            // its full path.
             let full = format!("{}/{}", artifact.basedirs[entry.basedir], entry.path);
             let path = if view.get(&entry.path).is_some() { &full } else { &entry.path };
             view.insert(path, item);
@@ -75,12 +75,13 @@ fn views(catalog: &Catalog, side: Side) -> Result<BTreeMap<String, View>, Error>
     Ok(views)
 }
 
-/// The text of `therock_manifest.json` that says that GPU code is in archives.
+/// Returns the text of `therock_manifest.json` with the flag set.
 pub(super) fn with_flag(path: &Path) -> Result<Vec<u8>, Error> {
     Ok(manifest::read_with_flag(path, FLAG, true)?.into_bytes())
 }
 
-/// The text of `therock_manifest.json` that does not say so any more.
+/// Returns the text of `therock_manifest.json` with the flag cleared, or unchanged if it has no
+/// flag.
 pub(crate) fn without_flag(path: &Path) -> Result<Vec<u8>, Error> {
     let flags = rocwheel_artifact::Manifest::read(path)?.flags;
     if flags.is_some_and(|flags| flags.contains_key(FLAG)) {
@@ -89,8 +90,8 @@ pub(crate) fn without_flag(path: &Path) -> Result<Vec<u8>, Error> {
     Ok(fs_err::read(path)?)
 }
 
-/// Everything below a directory: an installed prefix, an unpacked wheel, an output of ours without
-/// its mark.
+/// Reads everything below a directory: an installed prefix, an unpacked wheel, or an output of ours
+/// without its marker file.
 ///
 /// # Errors
 /// Directories and files that cannot be read.
@@ -117,8 +118,7 @@ pub fn view_of_directory(root: &Path) -> Result<View, Error> {
     Ok(view)
 }
 
-/// How the file begins that tells an output of ours from other directories; it is no part of what
-/// was made.
+/// Prefix of the file name that marks an output of ours; the file is not part of the result.
 const MARKERS: &str = ".rocwheel-";
 
 fn file(path: &Path) -> Result<Item, Error> {
@@ -127,8 +127,8 @@ fn file(path: &Path) -> Result<Item, Error> {
     Ok(Item::File { content: Arc::new(FileContent::new(path)?), executable })
 }
 
-/// A single file before, and the same after with the archives that its markers lead to, wherever it
-/// lies.
+/// Returns the view of a single file before, and the view of the same file after with the archives
+/// that its markers lead to, in any directory.
 ///
 /// # Errors
 /// Files that cannot be read.
@@ -139,7 +139,7 @@ pub fn views_of_files(before: &Path, after: &Path) -> Result<(View, View), Error
     let fat = FatBinary::read(&reader, content.size()).map_err(|source| Error::GpuCode { key, source })?;
     let searches: Vec<String> =
         fat.iter().flat_map(|fat| &fat.markers).flat_map(|(marker, _)| marker.search_paths.clone()).collect();
-    // So many directories lie above the file that every search path stays in the tree.
+    // The view has so many directories above the file that no search path leaves the tree.
     let depth = searches.iter().map(|search| search.matches("..").count()).max().unwrap_or(0);
     let name = after.file_name().unwrap_or_default().to_string_lossy();
     let path = format!("{}{name}", "_/".repeat(depth));

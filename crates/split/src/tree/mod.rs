@@ -1,10 +1,9 @@
-//! Input: a [`Catalog`] of artifacts. Output: a [`TreePlan`], and by [`execute`] the artifacts it
-//! describes: `{name}_{component}_generic` without GPU code and `{name}_{component}_{target}` with
+//! Input: a [`Catalog`] of artifacts. Output: a [`TreePlan`], from which [`execute`] writes
+//! artifacts: `{name}_{component}_generic` without GPU code and `{name}_{component}_{target}` with
 //! the code of one target.
 //!
-//! Archives come to lie in `.kpack/` of the tree that the artifacts make when they are laid over
-//! each other. Files of kernel databases move as they are, by the rules of
-//! `data/libraries.toml`.
+//! Archives are written to `.kpack/` of the tree that the artifacts form once they are merged.
+//! Files of kernel databases are moved unchanged, by the rules of `data/libraries.toml`.
 
 mod check;
 mod place;
@@ -37,36 +36,36 @@ pub const ARCHIVES: &str = ".kpack";
 /// The family of artifacts that hold nothing for a particular GPU.
 const GENERIC: &str = "generic";
 
-/// What to make of the artifacts.
+/// Settings for a split of artifacts.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Which targets are kept.
+    /// The targets to keep.
     pub selection: Selection,
-    /// Which kernel databases are taken apart.
+    /// The kernel databases to split.
     pub databases: DatabaseChoice,
-    /// How archives are named after targets.
+    /// The part of archive names that depends on targets.
     pub names: TargetNames,
-    /// How code objects are stored.
+    /// Storage of code objects in archives.
     pub packing: Packing,
-    /// What to do with a set whose HIP runtime cannot read archives.
-    pub unsupported: Unsupported,
-    /// Whether the result is checked before it takes the place of the output.
+    /// Treatment of a set whose HIP runtime cannot read archives.
+    pub unsupported: OldRuntime,
+    /// `Full` checks the result before it replaces the output.
     pub verification: Verification,
 }
 
-/// Which kernel databases are taken apart.
+/// The kernel databases to split.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DatabaseChoice {
-    /// All that are known.
+    /// All databases in the tables.
     #[default]
     All,
-    /// Those with these names.
+    /// The databases with these names.
     Only(BTreeSet<String>),
 }
 
 impl DatabaseChoice {
-    /// Only the databases with these names.
+    /// Selects only the databases with these names.
     ///
     /// # Errors
     /// [`Error::UnknownDatabase`].
@@ -90,27 +89,26 @@ impl DatabaseChoice {
     }
 }
 
-/// What to do with a set whose HIP runtime cannot read archives: it would load, and have no
-/// kernels.
+/// Treatment of a set whose HIP runtime cannot read archives: it would load and have no kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Unsupported {
-    /// An error.
+pub enum OldRuntime {
+    /// Fail.
     #[default]
     Refuse,
-    /// Split it.
+    /// Split it anyway.
     Allow,
 }
 
-/// What [`execute`] will do.
+/// The work of [`execute`].
 #[derive(Debug, Serialize)]
 pub struct TreePlan {
     /// The names and components that have GPU code, sorted.
     pub groups: Vec<PlannedGroup>,
     /// The artifacts that will be written, sorted by name.
     pub artifacts: Vec<PlannedArtifact>,
-    /// Files of kernel databases that stay where they are, with the reason; sorted.
+    /// Messages about files of kernel databases that are not moved; sorted.
     pub notes: Vec<String>,
-    /// Artifacts and files for targets that are not wanted, sorted.
+    /// Artifacts and files for targets that are not selected, sorted.
     pub dropped: Vec<String>,
     #[serde(skip)]
     selection: Selection,
@@ -119,14 +117,14 @@ pub struct TreePlan {
 /// All artifacts of one name and component.
 #[derive(Serialize)]
 pub struct PlannedGroup {
-    /// `{name}_{component}`: begins the names of the archives.
+    /// `{name}_{component}`, the first part of the archive names.
     pub group: String,
-    /// The artifacts that are taken apart; none when all GPU code is left where it is.
+    /// The artifacts that are split; empty if all GPU code stays unchanged.
     pub sources: Vec<ArtifactName>,
-    /// What happens to the GPU code.
+    /// The plan for the GPU code.
     #[serde(flatten)]
     pub plan: Plan,
-    /// The files the plan was made of.
+    /// The files that the plan was made from.
     #[serde(skip)]
     pub(crate) units: Vec<Unit>,
 }
@@ -144,8 +142,8 @@ impl std::fmt::Debug for PlannedGroup {
 /// Plans the split of all artifacts of a catalog. Nothing is written.
 ///
 /// # Errors
-/// Malformed GPU code, a set whose runtime cannot read archives, a selection that takes nothing,
-/// artifacts that would have the same files.
+/// Malformed GPU code, a set whose runtime cannot read archives, a selection that matches no
+/// target, artifacts that would have the same files.
 pub fn plan(catalog: &Catalog, request: &Request, reporter: &dyn Reporter) -> Result<TreePlan, Error> {
     let mut by_group: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
     for (index, artifact) in catalog.artifacts.iter().enumerate() {
@@ -177,10 +175,10 @@ pub fn plan(catalog: &Catalog, request: &Request, reporter: &dyn Reporter) -> Re
     Ok(TreePlan { groups, artifacts, notes, dropped, selection: request.selection.clone() })
 }
 
-/// The files that may have GPU code, and where each is from.
+/// The files that may have GPU code, and their origins.
 pub(crate) struct Units {
     pub(crate) units: Vec<Unit>,
-    /// Artifact and entry of each.
+    /// Indices of the artifact and the entry of each file.
     pub(crate) origins: Vec<(usize, usize)>,
 }
 
@@ -207,8 +205,9 @@ fn units(catalog: &Catalog, members: &[usize], destinations: &[Vec<Destination>]
     Ok(found)
 }
 
-/// A runtime that cannot read archives loads a split library silently and then has no kernels.
-fn check_runtime(catalog: &Catalog, unsupported: Unsupported) -> Result<(), Error> {
+/// Refuses a set whose runtime cannot read archives: it loads a split library silently and then
+/// finds no kernels.
+fn check_runtime(catalog: &Catalog, unsupported: OldRuntime) -> Result<(), Error> {
     let named = |start: &str| {
         let mut entries =
             catalog.artifacts.iter().flat_map(|artifact| artifact.entries.iter().map(move |entry| (artifact, entry)));
@@ -218,7 +217,7 @@ fn check_runtime(catalog: &Catalog, unsupported: Unsupported) -> Result<(), Erro
         entries.find(|(_, entry)| starts(entry)).map(|(artifact, entry)| artifact.path(entry))
     };
     match (named("libamdhip64.so"), named("librocm_kpack.so")) {
-        (Some(runtime), None) if unsupported == Unsupported::Refuse => Err(Error::RuntimeWithoutArchives { runtime }),
+        (Some(runtime), None) if unsupported == OldRuntime::Refuse => Err(Error::RuntimeWithoutArchives { runtime }),
         _ => Ok(()),
     }
 }
@@ -238,7 +237,7 @@ fn check_selection(
     Err(plan::nothing_selected(selection, &found))
 }
 
-/// Whether a file is the manifest that records whether the artifacts are split.
+/// `true` if a file is the manifest with the flag for split artifacts.
 pub(crate) fn is_manifest(artifact: &Artifact, entry: &rocwheel_artifact::Entry) -> bool {
     artifact.name.to_string() == manifest::BASE_ARTIFACT
         && format!("{}/{}", artifact.basedirs[entry.basedir], entry.path)

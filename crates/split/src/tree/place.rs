@@ -1,4 +1,4 @@
-//! Input: the entries of artifacts. Output: into which artifact each goes.
+//! Input: the entries of artifacts. Output: the artifact that each entry is written to.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,27 +10,27 @@ use serde::Serialize;
 use super::{ARCHIVES, GENERIC, Request, Units};
 use crate::error::Error;
 use crate::group;
-use crate::plan::{Plan, PlannedArchive};
+use crate::plan::{Plan, PlannedKpack};
 
-/// Where an entry of an artifact goes.
+/// The destination of an entry of an artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Destination {
-    /// To the part that all GPUs share.
+    /// The part that all GPUs share.
     Generic,
-    /// To the part for this base target.
+    /// The part for this base target.
     Target(String),
-    /// Nowhere: it is for a target that is not wanted.
+    /// None: the entry is for a target that is not selected.
     Dropped,
 }
 
 /// An artifact that will be written.
 #[derive(Debug, Clone, Serialize)]
 pub struct PlannedArtifact {
-    /// Its name.
+    /// Name of the artifact.
     pub name: ArtifactName,
-    /// Files and links that come from the input.
+    /// Number of files and links that come from the input.
     pub files: u64,
-    /// Bytes of these files, before GPU code leaves them.
+    /// Bytes of these files, before GPU code is removed.
     pub bytes: u64,
     /// Paths of the archives that are written into it, relative to the artifact.
     pub archives: Vec<String>,
@@ -40,14 +40,14 @@ pub struct PlannedArtifact {
     pub(crate) placements: Vec<Placement>,
 }
 
-/// An entry that goes into an artifact.
+/// An entry and its treatment in the artifact it is written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Placement {
-    /// Index into the catalog.
+    /// Index of the source artifact in the catalog.
     pub(crate) artifact: usize,
-    /// Index of the entry.
+    /// Index of the entry in that artifact.
     pub(crate) entry: usize,
-    /// Group and index into its plan's binaries, when GPU code leaves the file.
+    /// Index of the group and of the plan's binary, if GPU code is removed from the file.
     pub(crate) host: Option<(usize, usize)>,
 }
 
@@ -58,16 +58,16 @@ pub(super) struct Sorter<'a> {
     outputs: BTreeMap<ArtifactName, Output>,
     notes: Vec<String>,
     dropped: BTreeSet<String>,
-    /// Number of the group that is being placed.
+    /// Index of the group that is being placed.
     pub(super) group: usize,
 }
 
-/// What sorting came to.
+/// The result of sorting.
 pub(super) struct Sorted {
     pub(super) artifacts: Vec<PlannedArtifact>,
-    /// Files of kernel databases that stay where they are, with the reason.
+    /// Messages about files of kernel databases that are not moved.
     pub(super) notes: Vec<String>,
-    /// What is for targets that are not wanted.
+    /// Artifacts and files for targets that are not selected.
     pub(super) dropped: Vec<String>,
 }
 
@@ -93,7 +93,7 @@ impl<'a> Sorter<'a> {
         Self { catalog, request, outputs: BTreeMap::new(), notes, dropped, group: 0 }
     }
 
-    /// What becomes of each entry, as far as its path says.
+    /// Returns the destination of each entry, as far as it follows from its path.
     pub(super) fn destinations(&mut self, artifact: &Artifact) -> Vec<Destination> {
         let mut destinations = Vec::with_capacity(artifact.entries.len());
         for entry in &artifact.entries {
@@ -140,7 +140,7 @@ impl<'a> Sorter<'a> {
         }
     }
 
-    /// Puts the entries of a group into their artifacts. Returns which members are taken apart; the
+    /// Assigns the entries of a group to their artifacts. Returns the members that are split; the
     /// others are copied.
     pub(super) fn place(
         &mut self,
@@ -204,10 +204,10 @@ impl<'a> Sorter<'a> {
         sources
     }
 
-    /// What becomes of everything that was placed.
+    /// Returns the artifacts with all entries that were placed.
     ///
     /// # Errors
-    /// [`Error::SamePath`] when two artifacts of the input would bring the same path.
+    /// [`Error::SamePath`] if two artifacts of the input have the same path.
     pub(super) fn finish(self) -> Result<Sorted, Error> {
         let mut artifacts = Vec::new();
         for (name, output) in self.outputs {
@@ -239,13 +239,13 @@ impl<'a> Sorter<'a> {
     }
 }
 
-/// The artifact that an archive goes to.
-pub(super) fn archive_artifact(name: &ArtifactName, archive: &PlannedArchive) -> ArtifactName {
+/// Returns the name of the artifact that an archive is written to.
+pub(super) fn archive_artifact(name: &ArtifactName, archive: &PlannedKpack) -> ArtifactName {
     ArtifactName { target_family: archive.family.clone(), ..name.clone() }
 }
 
-/// Whether an artifact without fat binaries has to be taken apart: it holds files for several GPUs,
-/// or for one and for all, or is called after a family of GPUs.
+/// `true` if an artifact without fat binaries has to be split: it holds files for several GPUs, or
+/// for one and for all, or is named after a family of GPUs.
 fn is_mixed(artifact: &Artifact, destinations: &[Destination]) -> bool {
     let device = |destination: &&Destination| **destination != Destination::Generic;
     let is_file = |entry: &Entry| entry.kind != EntryKind::Directory;
@@ -259,7 +259,7 @@ fn is_mixed(artifact: &Artifact, destinations: &[Destination]) -> bool {
     if !is_gpu(own) {
         return true;
     }
-    // What is all for its own target, or was dropped, is split already.
+    // An artifact whose files are all for its own target, or were dropped, is split already.
     !files().all(|destination| match destination {
         Destination::Target(target) => target == own,
         Destination::Dropped => true,
@@ -267,7 +267,7 @@ fn is_mixed(artifact: &Artifact, destinations: &[Destination]) -> bool {
     })
 }
 
-/// Whether everything in an artifact is for targets that are not wanted.
+/// `true` if every file of an artifact is for targets that are not selected.
 fn is_dropped(artifact: &Artifact, destinations: &[Destination]) -> bool {
     let mut files = artifact.entries.iter().zip(destinations).filter(|(entry, _)| entry.kind != EntryKind::Directory);
     let first = files.next();
@@ -275,7 +275,7 @@ fn is_dropped(artifact: &Artifact, destinations: &[Destination]) -> bool {
         && files.all(|(_, found)| *found == Destination::Dropped)
 }
 
-/// Whether a name is that of one GPU target, or of a generic one that the runtime asks for.
+/// `true` if a name is that of one GPU target, or of a generic target that the runtime looks for.
 fn is_gpu(name: &str) -> bool {
     let Ok(target) = name.parse::<TargetId>() else { return false };
     let Some(digits) = target.processor.strip_prefix("gfx") else { return false };

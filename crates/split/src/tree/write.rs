@@ -23,23 +23,23 @@ use crate::verify::{Checks, Report, Verification};
 
 pub(crate) const MAKER: TreeMaker = TreeMaker { marker: ".rocwheel-split", command: "rocwheel split" };
 
-/// What a split came to.
+/// The result of a split.
 #[derive(Debug, Serialize)]
 pub struct Outcome {
-    /// The artifacts, sorted by name.
+    /// The written artifacts, sorted by name.
     pub artifacts: Vec<WrittenArtifact>,
-    /// Bytes of the fat binary sections before.
+    /// Bytes of the fat binary sections in the input.
     pub section_bytes: u64,
     /// Bytes of the archives.
     pub archive_bytes: u64,
     /// Groups whose archives are larger than the sections they come from.
     pub grown: Vec<Grown>,
-    /// What the check of the result found; `None` when it was not checked.
+    /// Result of the check; `None` if it was skipped.
     pub verification: Option<Report>,
 }
 
 impl Outcome {
-    /// Whether the output was written: not when the check found differences.
+    /// `true` if the output was written, because the check found no differences or was skipped.
     pub fn is_good(&self) -> bool {
         self.verification.as_ref().is_none_or(Report::is_clean)
     }
@@ -48,18 +48,18 @@ impl Outcome {
 /// An artifact that was written.
 #[derive(Debug, Serialize)]
 pub struct WrittenArtifact {
-    /// Its name.
+    /// Name of the artifact.
     pub name: ArtifactName,
-    /// Files and links in it.
+    /// Number of files and links in it.
     pub files: u64,
-    /// Bytes of the files.
+    /// Bytes of its files.
     pub bytes: u64,
 }
 
-/// GPU code that takes more room in archives than it took before.
+/// A group whose GPU code takes more bytes in archives than before.
 #[derive(Debug, Serialize)]
 pub struct Grown {
-    /// The group.
+    /// `{name}_{component}`.
     pub group: String,
     /// Bytes of its fat binary sections.
     pub before: u64,
@@ -67,13 +67,13 @@ pub struct Grown {
     pub after: u64,
 }
 
-/// Writes the artifacts of a plan into `output`, which appears complete or not at all; one that an
-/// earlier split made is replaced. Inputs are only read.
+/// Writes the artifacts of a plan into `output`, which appears complete or not at all. The output
+/// of an earlier split is replaced. Inputs are only read.
 ///
 /// # Errors
 /// An output that was not made by this command, or lies in an input; files that cannot be read or
-/// written. What the check finds is no error but in [`Outcome::verification`], and then nothing is
-/// written.
+/// written. Differences that the check finds are not an error: they are in
+/// [`Outcome::verification`], and then nothing is written.
 pub fn execute(
     plan: &TreePlan,
     catalog: &Catalog,
@@ -93,7 +93,7 @@ pub fn execute(
     if request.verification == Verification::Full {
         let scratch = tempfile::tempdir_in(staging.root())?;
         let written = Catalog::open(staging.root(), scratch.path(), reporter)?;
-        // The checksums were compared while the bundles were taken apart.
+        // The engine compared the checksums when it read the bundles.
         let checks = Checks { selection: &plan.selection, checksum: Checksum::Skip, ..Checks::default() };
         let report = check::verify_catalogs(catalog, &written, &checks, reporter)?;
         outcome.verification = Some(report);
@@ -119,7 +119,7 @@ impl Writer<'_> {
             Outcome { artifacts: vec![], section_bytes: 0, archive_bytes: 0, grown: vec![], verification: None };
         let mut hosts: Vec<Vec<Host>> = Vec::new();
         for group in &self.plan.groups {
-            let place = |archive: &crate::plan::PlannedArchive| self.archive_path(group, archive);
+            let place = |archive: &crate::plan::PlannedKpack| self.archive_path(group, archive);
             let done = engine::execute(&group.plan, &group.units, request.packing, &place, self.reporter)?;
             let before: u64 = group.plan.binaries.iter().map(|binary| binary.section).sum();
             let after: u64 = done.archives.iter().map(|archive| archive.size).sum();
@@ -140,8 +140,8 @@ impl Writer<'_> {
         Ok(outcome)
     }
 
-    /// Where an archive of a group goes: the plan's artifacts say so by name.
-    fn archive_path(&self, group: &super::PlannedGroup, archive: &crate::plan::PlannedArchive) -> PathBuf {
+    /// Returns the path of an archive of a group, which the plan's artifacts list by name.
+    fn archive_path(&self, group: &super::PlannedGroup, archive: &crate::plan::PlannedKpack) -> PathBuf {
         let artifact = archive_artifact(&group.sources[0], archive);
         let planned = self.plan.artifacts.iter().find(|planned| planned.name == artifact);
         let mut paths = planned.iter().flat_map(|planned| &planned.archives);
@@ -176,7 +176,7 @@ impl Writer<'_> {
                 EntryKind::File { size, .. } => {
                     let metadata = fs_err::symlink_metadata(&from)?;
                     let host = placement.host.map(|(group, binary)| &hosts[group][binary]);
-                    // A host file gets a file of its own: its marker holds its own path.
+                    // A host file is never a hard link, because its marker holds its own path.
                     if metadata.link_count() > 1 && host.is_none() {
                         let inode = metadata.identity();
                         if let Some(first) = first_names.get(&inode) {
@@ -210,7 +210,7 @@ impl Writer<'_> {
         if let Some(host) = transfer.host {
             let content = PatchedContent::new(FileContent::new(&transfer.from)?, host.patch.clone());
             copy(&content, fs_err::File::create(&transfer.to)?, self.reporter)?;
-            // What was taken out is done as well.
+            // The removed bytes count as progress too.
             self.reporter.advance(transfer.size.saturating_sub(content.size()));
         } else if is_manifest(transfer.artifact, transfer.entry) {
             fs_err::write(&transfer.to, check::with_flag(&transfer.from)?)?;
@@ -224,7 +224,7 @@ impl Writer<'_> {
     }
 }
 
-/// A file on its way.
+/// A file to be copied.
 struct Transfer<'a> {
     artifact: &'a Artifact,
     entry: &'a Entry,
@@ -235,7 +235,7 @@ struct Transfer<'a> {
     host: Option<&'a Host>,
 }
 
-/// Makes a directory and those above it; sets its mode whatever the umask.
+/// Creates a directory and its parents, and sets its mode regardless of the umask.
 fn make_directory(path: &Path, mode: u32) -> Result<(), Error> {
     if !path.is_dir() {
         if let Some(parent) = path.parent() {

@@ -1,5 +1,5 @@
-//! Input: what the wrappers of a split binary say. Output: what the runtime does not find, or finds
-//! changed.
+//! Input: the markers that the wrappers of a split binary refer to. Output: code objects that the
+//! runtime does not find, or finds changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::code::{self, Piece, Source};
 use crate::error::Error;
 use crate::group::Selection;
 
-/// Wrappers that reach the same bundle and say the same.
+/// Wrappers that refer to the same bundle with the same marker and index.
 pub(super) struct Registration {
     pub(super) bundle: usize,
     pub(super) marker: Marker,
@@ -23,21 +23,20 @@ pub(super) struct Registration {
     pub(super) wrappers: Vec<usize>,
 }
 
-/// The target of that name, if it is written as GPUs write it; the runtime compares names, not
-/// targets.
+/// Parses a target if its name is in canonical form; the runtime compares names, not targets.
 fn canonical(name: &str) -> Option<TargetId> {
     name.parse::<TargetId>().ok().filter(|target| target.to_string() == name)
 }
 
-/// The targets of a bundle that are kept.
+/// Returns the targets of a bundle that are kept.
 fn kept<'a>(pair: &'a Pair<'_>, bundle: usize, selection: &Selection) -> BTreeSet<&'a str> {
     let entries = &pair.before.1.bundles[bundle].entries;
     let with_code = entries.iter().filter(|entry| entry.size > 0);
     with_code.filter_map(Entry::target).filter(|target| selection.takes(target)).collect()
 }
 
-/// Every name by which a GPU may ask: those of `targets` with each setting of their features, and
-/// the processors that fall back on one of them.
+/// Returns every name that a GPU may look up: those of `targets` with each setting of their
+/// features, and the processors that fall back to one of them.
 fn gpus(targets: &BTreeSet<String>) -> BTreeMap<String, TargetId> {
     let mut found = BTreeMap::new();
     let mut add = |target: &TargetId| {
@@ -64,7 +63,7 @@ fn gpus(targets: &BTreeSet<String>) -> BTreeMap<String, TargetId> {
     found
 }
 
-/// Asks for the code of a registration as every GPU would.
+/// Looks up the code of a registration as every GPU would.
 pub(super) fn lookups(
     pair: &Pair<'_>,
     registration: &Registration,
@@ -117,21 +116,21 @@ pub(super) fn lookups(
     differences
 }
 
-/// One thread's part of the comparison.
+/// The part of the comparison that one thread does.
 struct Work<'a> {
     binary: usize,
     registration: &'a Registration,
     piece: Piece,
 }
 
-/// How code objects are compared.
+/// Settings of the comparison.
 #[derive(Clone, Copy)]
 pub(super) struct Comparison<'a> {
     pub(super) checks: &'a Checks<'a>,
     pub(super) reporter: &'a dyn Reporter,
 }
 
-/// What a part came to.
+/// The result of one part.
 struct Compared {
     binary: usize,
     equal: Vec<(String, u64)>,
@@ -214,7 +213,7 @@ fn compare_piece(
         let (archive, stored) = if let Some(target) = canonical(name) {
             match archives.find(pair.path, marker, *index, &target) {
                 Ok(Found::Code { archive, target }) => (archive, target),
-                // The lookups have reported it.
+                // The lookups have reported it already.
                 _ => return Ok(()),
             }
         } else {
@@ -251,7 +250,7 @@ fn compare_piece(
     Ok(compared)
 }
 
-/// What a code object's own headers say against the name it is stored under.
+/// Describes a contradiction between a code object's own headers and the name it is stored under.
 fn lie(name: &str, code: &[u8]) -> Option<String> {
     let named: TargetId = name.parse().ok()?;
     let (own, is_known) = code_object::target(&code).ok()??;

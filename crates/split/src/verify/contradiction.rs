@@ -1,8 +1,8 @@
-//! Input: a host ELF file whose edit failed a check. Output: how its section headers contradict its
-//! segments and its dynamic section, if they do: then the input is damaged.
+//! Input: a host ELF file whose edit failed a check. Output: a contradiction between its section
+//! headers and its segments or dynamic section, if there is one: then the input is damaged.
 //!
-//! The dynamic loader reads no section headers, so such a file may work. It is asked only where an
-//! edit failed.
+//! The dynamic loader reads no section headers, so such a file may work. This check only runs after
+//! an edit has failed.
 
 use positioned_io::ReadAt;
 use rocwheel_content::Content;
@@ -18,10 +18,10 @@ const DT_PLTRELSZ: u64 = 2;
 const DT_SYMTAB: u64 = 6;
 const DT_RELA: u64 = 7;
 const DT_RELASZ: u64 = 8;
-/// Entries of a dynamic section that are read; real ones have a few dozen.
+/// Largest number of entries that are read from a dynamic section; real ones have a few dozen.
 const MOST_ENTRIES: u64 = 4096;
 
-/// The contradiction in words; `None` if there is none, or the file is not ELF.
+/// Returns the contradiction in words; `None` if there is none, or the file is not ELF.
 pub(crate) fn contradiction(content: &dyn Content) -> Option<String> {
     let reader = content.open().ok()?;
     let elf = match Elf::read(&reader) {
@@ -38,7 +38,7 @@ pub(crate) fn contradiction(content: &dyn Content) -> Option<String> {
     })
 }
 
-/// Whether a section that is loaded lies in a segment, at the same place in the file and in memory.
+/// `true` if a loaded section lies in a segment, at the same position in the file and in memory.
 fn is_in_segment(elf: &Elf, section: &Section) -> bool {
     if section.address == 0 || section.kind == NOBITS || section.size == 0 {
         return true;
@@ -58,7 +58,7 @@ fn overlapping(elf: &Elf) -> Option<&Section> {
     loaded.windows(2).find(|pair| pair[0].address + pair[0].size > pair[1].address).map(|pair| pair[0])
 }
 
-/// A section that the dynamic section leads to and that has another type or size.
+/// Finds a section that the dynamic section refers to and that has another type or size.
 fn unlike_dynamic<'a>(elf: &'a Elf, reader: &dyn ReadAt) -> Option<&'a Section> {
     let segment = elf.segments.iter().find(|segment| segment.kind == PT_DYNAMIC)?;
     let mut bytes = vec![0; 16 * (segment.file_size / 16).min(MOST_ENTRIES) as usize];

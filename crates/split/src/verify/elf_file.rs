@@ -1,7 +1,8 @@
-//! Input: a host ELF file before and after its GPU code left. Output: what else is different.
+//! Input: a host ELF file before its GPU code was removed, and after. Output: all other
+//! differences.
 //!
-//! What is compared is what the dynamic loader makes of the file: the memory image, the dynamic
-//! section, the segments. Sections that only debuggers read are compared as well.
+//! The comparison covers what the dynamic loader uses: the memory image, the dynamic section, the
+//! segments. Sections that only debuggers read are compared as well.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -18,18 +19,18 @@ const SYMTAB: u32 = 2;
 const RELA: u32 = 4;
 const NOBITS: u32 = 8;
 const DYNSYM: u32 = 11;
-/// PT_DYNAMIC, PT_TLS, PT_GNU_EH_FRAME, PT_GNU_STACK, PT_GNU_RELRO: the loader takes them from
-/// where they are.
+/// PT_DYNAMIC, PT_TLS, PT_GNU_EH_FRAME, PT_GNU_STACK, PT_GNU_RELRO: these segments must keep their
+/// addresses.
 const FIXED_SEGMENTS: [u32; 5] = [2, 7, 0x6474_e550, 0x6474_e551, 0x6474_e552];
-/// Sections that are found through the dynamic section or a segment, so they may lie elsewhere.
+/// Sections that the loader finds through the dynamic section or a segment, so they may be moved.
 const MOVABLE: [&str; 8] =
     [".interp", ".gnu.hash", ".hash", ".dynsym", ".dynstr", ".gnu.version", ".gnu.version_r", ".gnu.version_d"];
-/// Tables of symbols, for the loader and for debuggers.
+/// Types of symbol tables, for the loader and for debuggers.
 const SYMBOLS: [u32; 2] = [SYMTAB, DYNSYM];
 const PAGE: u64 = 4096;
 /// Bytes of an entry of the program header table.
 const PROGRAM_HEADER: u64 = 56;
-/// Bytes that are compared at a time.
+/// Bytes compared at a time.
 const WINDOW: u64 = 1 << 20;
 
 struct Side<'a> {
@@ -46,7 +47,7 @@ impl<'a> Side<'a> {
         Ok(Self { reader, elf, fat, size: content.size() })
     }
 
-    /// Where the program header table is in memory; `None` when it is not mapped.
+    /// Returns the address range of the program header table; `None` if it is not mapped.
     fn table(&self) -> Option<Range<u64>> {
         let mut bytes = [0; 8];
         self.reader.read_exact_at(32, &mut bytes).ok()?;
@@ -60,12 +61,12 @@ impl<'a> Side<'a> {
         self.elf.segments.iter().filter(|segment| segment.kind == LOAD)
     }
 
-    /// The segment that has `address` in memory.
+    /// Returns the segment that contains `address` in memory.
     fn load(&self, address: u64) -> Option<&Segment> {
         self.loads().find(|load| address >= load.address && address - load.address < load.memory_size)
     }
 
-    /// Fills `buffer` as the loader would from `address` on, inside of one segment.
+    /// Fills `buffer` with the memory from `address` on as the loader would, inside of one segment.
     fn memory(&self, load: &Segment, address: u64, buffer: &mut [u8]) -> std::io::Result<()> {
         let skip = address - load.address;
         let in_file = load.file_size.saturating_sub(skip).min(buffer.len() as u64) as usize;
@@ -81,7 +82,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// Everything that is different, as sentences about the file.
+/// Returns all differences, as sentences about the file.
 pub(crate) fn compare(
     before: &dyn Content,
     before_fat: &FatBinary,
@@ -119,8 +120,8 @@ fn headers(before: &Side<'_>, after: &Side<'_>) -> Result<Vec<String>, String> {
         format!("{:?}", is.version_definitions),
     );
     field("its build ID", format!("{:?}", was.build_id), format!("{:?}", is.build_id));
-    // e_type to e_entry, e_flags: what the loader reads of the header besides the places of the
-    // tables.
+    // e_type to e_entry, and e_flags: the fields of the header that the loader reads, except the
+    // offsets of the tables.
     for (what, range) in [("the ELF header", 0..32_u64), ("the ELF header", 48..52)] {
         let mut bytes = [[0; 32]; 2];
         let length = (range.end - range.start) as usize;
@@ -162,10 +163,10 @@ fn segments(before: &Side<'_>, after: &Side<'_>) -> Vec<String> {
     found
 }
 
-/// Old addresses of the sections that lie elsewhere now, with the new ones.
+/// Old address of a moved section → new address and size.
 type Moved = BTreeMap<u64, (u64, u64)>;
 
-/// Pairs the sections by name; compares what is not compared with the memory image.
+/// Pairs the sections by name; compares those that are not part of the memory image.
 fn sections(before: &Side<'_>, after: &Side<'_>) -> Result<(Moved, Vec<String>), String> {
     let mut found = Vec::new();
     let mut moved = Moved::new();
@@ -201,14 +202,13 @@ fn sections(before: &Side<'_>, after: &Side<'_>) -> Result<(Moved, Vec<String>),
         if was.kind != is.kind {
             found.push(format!("its section `{}` is of type {}, it was {}", was.name, is.kind, was.kind));
         }
-        // Compared with the memory, or entry by entry.
+        // These are compared as memory or entry by entry.
         let elsewhere = (was.address != 0 && was.address == is.address) || SYMBOLS.contains(&was.kind);
         if was.kind != NOBITS && is.kind != NOBITS && !elsewhere && !same_bytes(before, after, was, is)? {
             found.push(format!("its section `{}` differs", was.name));
         }
     }
-    // Code that was put back may have got a place of its own, with the symbols that are in its
-    // section.
+    // GPU code that was put back may have got a separate segment, with the symbols of its section.
     let mut places = moved.clone();
     places.insert(before.fat.address, (after.fat.address, before.fat.memory_size));
     for (was, is) in pairs.iter().filter(|(was, is)| was.size == is.size) {
@@ -232,7 +232,7 @@ fn word(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
-/// Relocations may only differ where they supply a wrapper's pointer.
+/// Compares relocations: only those that supply a wrapper's pointer may differ.
 fn relocations(before: &Side<'_>, was: &Section, after: &Side<'_>, is: &Section) -> Result<Vec<String>, String> {
     let (old, new) = (before.bytes(was)?, after.bytes(is)?);
     let entries = old.as_chunks::<24>().0.iter().zip(new.as_chunks::<24>().0);
@@ -245,7 +245,7 @@ fn relocations(before: &Side<'_>, was: &Section, after: &Side<'_>, is: &Section)
     Ok(wrong.map(|(old, _)| format!("the relocation of {:#x} in `{}` differs", word(&old[..8]), was.name)).collect())
 }
 
-/// Symbols may only differ where they are in a section that lies elsewhere.
+/// Compares symbols: only those in a moved section may differ, in their address.
 fn symbols(
     (before, was): (&Side<'_>, &Section),
     (after, is): (&Side<'_>, &Section),
@@ -279,7 +279,7 @@ fn symbols(
     Ok(Vec::new())
 }
 
-/// Entries of the dynamic section may only differ where they say where a moved section is.
+/// Compares the dynamic section: only entries with the address of a moved section may differ.
 fn dynamic(
     before: &Side<'_>,
     was: &Section,
@@ -297,8 +297,8 @@ fn dynamic(
     Ok(wrong.map(|(old, _)| format!("the entry {:#x} of its dynamic section differs", word(&old[..8]))).collect())
 }
 
-/// Compares what the loader maps, but for the fat binary section and what was compared entry by
-/// entry.
+/// Compares the memory that the loader maps, except the fat binary section and tables that are
+/// compared entry by entry.
 fn memory(before: &Side<'_>, after: &Side<'_>, moved: &Moved) -> Result<Vec<String>, String> {
     let ignored = ignored(before, after, moved);
     let mut found = Vec::new();
@@ -314,7 +314,7 @@ fn memory(before: &Side<'_>, after: &Side<'_>, moved: &Moved) -> Result<Vec<Stri
             let Some(other) = after.load(position) else {
                 let until = after.loads().map(|load| load.address).filter(|start| *start > position).min();
                 let until = until.unwrap_or(end).min(end).min(next.unwrap_or(end));
-                // Bytes between two sections belong to nobody.
+                // Bytes between two sections are not compared.
                 if let Some(section) = section_in(before, position..until) {
                     found.push(format!("nothing is mapped at {position:#x} any more, where `{section}` was"));
                 }
@@ -336,15 +336,16 @@ fn memory(before: &Side<'_>, after: &Side<'_>, moved: &Moved) -> Result<Vec<Stri
     Ok(found)
 }
 
-/// The memory that is not compared byte by byte, sorted.
+/// Returns the memory that is not compared byte by byte, sorted.
 fn ignored(before: &Side<'_>, after: &Side<'_>, moved: &Moved) -> Vec<Range<u64>> {
     let fat = before.fat;
     let mut ignored: Vec<Range<u64>> = Vec::new();
-    // Code that was put back may have got a place of its own, and its old one holds the markers.
+    // GPU code that was put back may have got a separate segment; its old section holds the
+    // markers.
     ignored.extend([fat, after.fat].map(|fat| fat.address..fat.address.saturating_add(fat.memory_size)));
     ignored.extend(fat.wrappers.iter().map(|wrapper| wrapper.address..wrapper.address + WRAPPER_SIZE));
     ignored.extend(moved.iter().map(|(address, (_, size))| *address..address + size));
-    // Some lie in bytes now that belonged to nobody.
+    // Some moved sections are now in bytes that were between sections.
     let now = moved.values().map(|(address, size)| *address..address + size);
     let stays = |section: &&Section| section.address != 0 && !moved.contains_key(&section.address);
     let is_taken = |range: &Range<u64>| {
@@ -355,8 +356,8 @@ fn ignored(before: &Side<'_>, after: &Side<'_>, moved: &Moved) -> Vec<Range<u64>
     let is_entry_wise = |kind| [RELA, DYNAMIC].contains(&kind) || SYMBOLS.contains(&kind);
     let entry_wise = before.elf.sections.iter().filter(|section| section.address != 0 && is_entry_wise(section.kind));
     ignored.extend(entry_wise.map(|section| section.address..section.address + section.size));
-    // The ELF header and the program headers were compared by what they say. The table may have
-    // grown into bytes that belonged to nobody, or to a section that lies elsewhere now.
+    // The fields of the ELF header and the program headers were compared one by one. The table may
+    // have grown into bytes between sections, or into those of a moved section.
     for load in before.loads().filter(|load| load.offset == 0) {
         let table = |segments: usize| load.address + 64 + PROGRAM_HEADER * segments as u64;
         let (was, is) = (table(before.elf.segments.len()), table(after.elf.segments.len()));
@@ -368,14 +369,14 @@ fn ignored(before: &Side<'_>, after: &Side<'_>, moved: &Moved) -> Vec<Range<u64>
         ignored.push(segment.address..segment.address + segment.memory_size);
     }
     // A table that another tool has moved has spare room behind it, and one that had no room to
-    // grow lies in bytes between two sections now.
+    // grow is now in bytes between two sections.
     ignored.extend([before, after].into_iter().filter_map(Side::table).filter(|table| !is_taken(table)));
     ignored.retain(|range| !range.is_empty());
     ignored.sort_by_key(|range| range.start);
     ignored
 }
 
-/// The first address of `range` at which the two images differ.
+/// Returns the first address of `range` at which the two images differ.
 fn same_memory(
     before: &Side<'_>,
     load: &Segment,
@@ -405,7 +406,7 @@ fn same_memory(
     Ok(None)
 }
 
-/// The name of a section that has bytes in `range`.
+/// Returns the name of a section that has bytes in `range`.
 fn section_in<'a>(side: &'a Side<'_>, range: Range<u64>) -> Option<&'a str> {
     let holds = |section: &&Section| {
         section.address != 0 && section.address < range.end && section.address + section.size > range.start

@@ -1,5 +1,5 @@
 //! Input: the installed files, a binary's marker and an index. Output: the code object that the
-//! runtime finds for a GPU (kpack specification 4.1 and 4.2), or why it finds none.
+//! runtime finds for a GPU (kpack specification 4.1 and 4.2), or the reason why it finds none.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -14,18 +14,18 @@ use super::View;
 use crate::error::Error;
 use crate::group::TARGET_PLACEHOLDER;
 
-/// An archive whose table of contents was read.
+/// An archive whose table of contents has been read.
 pub(crate) struct OpenArchive {
     pub(crate) path: String,
     pub(crate) content: Arc<dyn Content>,
     pub(crate) archive: Archive,
 }
 
-/// What the runtime finds.
+/// The result of a lookup by the runtime.
 pub(crate) enum Found {
     /// A code object, stored under this target.
     Code { archive: Arc<OpenArchive>, target: String },
-    /// No archive for this GPU: the runtime goes on to the next one (its errors 13 and 14).
+    /// No archive for this GPU: the runtime continues with the next GPU (its errors 13 and 14).
     NoArchive,
     /// An archive for this GPU that lacks the kernel: the runtime gives up on all GPUs (its error
     /// 5).
@@ -43,7 +43,7 @@ impl<'a> Archives<'a> {
         Self { view, open: Mutex::default() }
     }
 
-    /// The archive at `path`; `None` when there is no such file.
+    /// Returns the archive at `path`; `None` if the file does not exist.
     pub(crate) fn get(&self, path: &str) -> Result<Option<Arc<OpenArchive>>, Error> {
         let Some(content) = self.view.file(path) else { return Ok(None) };
         let mut open = self.open.lock().expect("nothing panics while it holds the lock");
@@ -58,11 +58,11 @@ impl<'a> Archives<'a> {
         Ok(Some(archive))
     }
 
-    /// What the runtime finds for the code object `index` of the binary at `binary` on a GPU whose
-    /// own name is `gpu`.
+    /// Looks up the code object `index` of the binary at `binary` for a GPU with the name `gpu`, as
+    /// the runtime does.
     ///
-    /// This is the stricter of the two loaders that exist: one that has found an archive without
-    /// the kernel does not look further.
+    /// Of the two existing loaders this is the stricter one: after it has found an archive without
+    /// the kernel, it does not look further.
     pub(crate) fn find(&self, binary: &str, marker: &Marker, index: u32, gpu: &TargetId) -> Result<Found, Error> {
         let names: Vec<String> = gpu.lookup_order().iter().map(ToString::to_string).collect();
         let mut paths: Vec<String> = Vec::new();
@@ -91,14 +91,14 @@ impl<'a> Archives<'a> {
         Ok(Found::NoArchive)
     }
 
-    /// The archive that holds code under a name by which no GPU asks.
+    /// Returns the archive that holds code under a name that no GPU looks up.
     pub(crate) fn stored(&self, binary: &str, marker: &Marker, index: u32, name: &str) -> Option<Arc<OpenArchive>> {
         let holds = |archive: &Arc<OpenArchive>| archive.archive.find(&marker.kernel_name, index, name).is_some();
         self.reachable(binary, marker).into_iter().find(holds)
     }
 
-    /// The archives that a search path of the binary may lead to on some GPU, without those that
-    /// cannot be read.
+    /// Returns the archives that a search path of the binary may lead to on any GPU, without those
+    /// that cannot be read.
     pub(crate) fn reachable(&self, binary: &str, marker: &Marker) -> Vec<Arc<OpenArchive>> {
         let mut reachable = Vec::new();
         for path in marker.search_paths.iter().filter_map(|search| link_target(binary, search)) {
@@ -109,7 +109,7 @@ impl<'a> Archives<'a> {
             for found in self.view.paths_from(start).filter(|found| found.len() >= start.len() + end.len()) {
                 let Some(target) = found[start.len()..].strip_suffix(end) else { continue };
                 let Ok(Some(archive)) = self.get(found) else { continue };
-                // `x_@GFXARCH@` also fits `x_set2_gfx942`, which no GPU is called.
+                // `x_@GFXARCH@` also matches `x_set2_gfx942`, but no GPU has that name.
                 let is_of = |held: &String| {
                     let of_gpu = |held: TargetId| held.compatible().iter().any(|name| name.to_string() == target);
                     held == target

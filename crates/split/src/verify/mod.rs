@@ -1,12 +1,11 @@
-//! Input: an installation before its GPU code was moved to archives and after. Output: a [`Report`]
-//! of everything that is not as it was.
+//! Input: an installation before its GPU code was moved to archives, and after. Output: a
+//! [`Report`] of everything that differs.
 //!
-//! Both sides are read afresh, by the rules of the runtime: nothing here knows what the splitter
-//! meant to do. For every wrapper and every GPU that may meet it, the code object that the runtime
-//! finds has to be, byte for byte, the one it found before; no archive that the runtime can reach
-//! may lack one (it then gives up on all GPUs); host code, exports, needed libraries and versions
-//! have to be unchanged; nothing may be left behind in host files, and archives may not hold
-//! anything that was not there before.
+//! Both sides are read again, by the rules of the runtime and without knowledge of the splitter's
+//! plan. For every wrapper and every GPU that may use it, the runtime must find the same code
+//! object, byte for byte, as before. No archive that the runtime can reach may lack one (it then
+//! gives up on all GPUs). Host code, exports, needed libraries and versions must be unchanged. Host
+//! files may hold no leftovers, and archives may hold nothing that did not exist before.
 
 mod code;
 mod contradiction;
@@ -38,7 +37,7 @@ pub(crate) use lookup::{Archives, OpenArchive};
 pub use outcome::{Checked, Difference, Report};
 pub use view::{Item, View};
 
-/// Bytes that are compared at a time.
+/// Bytes compared at a time.
 const WINDOW: usize = 1 << 20;
 
 /// A file with GPU code, on both sides.
@@ -48,30 +47,30 @@ struct Pair<'a> {
     after: Arc<dyn Content>,
 }
 
-/// What reading a file came to.
+/// The kind of a file, after reading its headers.
 enum Looked {
     Fat(Box<FatBinary>),
     Other,
 }
 
-/// Whether the result of a split is checked before it takes its place.
+/// The check of a split's result before it replaces the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Verification {
-    /// It is; a result with differences is thrown away.
+    /// It is checked; a result with differences is removed.
     #[default]
     Full,
-    /// It is not.
+    /// It is not checked.
     Skip,
 }
 
-/// What counts as a difference.
+/// Settings of the comparison.
 #[derive(Debug, Clone, Copy)]
 pub struct Checks<'a> {
-    /// The targets that were kept; code for others has to be gone.
+    /// The targets that were kept; code for others must be gone.
     pub selection: &'a Selection,
-    /// Whose code the archives may hold.
+    /// The files whose code the archives may hold.
     pub archives: Holdings,
-    /// Whether compressed bundles of the original are held against their checksums once more.
+    /// `Compare` checks compressed bundles of the original against their checksums again.
     pub checksum: Checksum,
 }
 
@@ -81,20 +80,20 @@ impl Default for Checks<'_> {
     }
 }
 
-/// Whose code the archives may hold.
+/// The files whose code archives may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holdings {
-    /// Only that of the files that are checked.
+    /// Only the files that are checked.
     Own,
-    /// Also that of files that are not looked at.
+    /// Also files that are not checked.
     Shared,
 }
 
 /// Compares `after` with `before`.
 ///
 /// # Errors
-/// Only what makes going on pointless: files of `before` that cannot be read, an interruption. What
-/// is wrong with `after` is in the report.
+/// Files of `before` that cannot be read, and an interruption. Defects of `after` are in the
+/// report.
 pub fn verify(before: &View, after: &View, checks: &Checks<'_>, reporter: &dyn Reporter) -> Result<Report, Error> {
     let selection = checks.selection;
     let mut report = Report::default();
@@ -163,7 +162,7 @@ pub fn verify(before: &View, after: &View, checks: &Checks<'_>, reporter: &dyn R
     Ok(report)
 }
 
-/// The target of a kernel database's file, or of an archive, that the selection does not take.
+/// Returns the target of a kernel database's file, or of an archive, that is not selected.
 fn unwanted(path: &str, item: &Item, selection: &Selection) -> Option<String> {
     selection.targets()?;
     if let (true, Item::File { content, .. }) = (is_archive(path), item) {
@@ -212,7 +211,7 @@ fn compare_others(others: &[Other<'_>], reporter: &dyn Reporter) -> Result<Vec<D
     Ok(found?.into_iter().flatten().collect())
 }
 
-/// Where two files differ first; `None` when they are equal.
+/// Returns the position of the first difference of two files; `None` if they are equal.
 pub(crate) fn first_difference(path: &str, before: &dyn Content, after: &dyn Content) -> Result<Option<u64>, Error> {
     let failed = |source| Error::Read { key: path.to_owned(), source };
     let (left, right) = (before.open().map_err(failed)?, after.open().map_err(failed)?);
@@ -221,8 +220,8 @@ pub(crate) fn first_difference(path: &str, before: &dyn Content, after: &dyn Con
     Ok(found.or((before.size() != after.size()).then_some(size)))
 }
 
-/// The first difference between `size` bytes of two files at the two `offsets`, as distance from
-/// there.
+/// Returns the first difference between `size` bytes of two files at the two `offsets`, as distance
+/// from the offsets.
 fn differs(left: &Reader, right: &Reader, offsets: [u64; 2], size: u64) -> std::io::Result<Option<u64>> {
     let mut buffers = [vec![0; WINDOW.min(size as usize)], vec![0; WINDOW.min(size as usize)]];
     let mut done = 0;
@@ -240,7 +239,7 @@ fn differs(left: &Reader, right: &Reader, offsets: [u64; 2], size: u64) -> std::
     Ok(None)
 }
 
-/// What of an archive the runtime has a use for: name, index, target.
+/// The code objects in archives that the runtime uses: path of the archive, name, index, target.
 type Used = BTreeSet<(String, String, Option<u32>, String)>;
 
 /// Checks host code, wrappers and lookups of all binaries, then the bytes of all code objects.
@@ -271,7 +270,7 @@ fn check_binaries(
     code::compare(pairs, &registrations, archives, comparison, report)
 }
 
-/// Everything about a host file but its code objects.
+/// Checks everything about a host file except its code objects.
 fn check_host(pair: &Pair<'_>) -> Result<(Checked, Vec<Registration>, Vec<Difference>), Error> {
     let (content, before) = &pair.before;
     let mut checked = Checked {
@@ -336,11 +335,11 @@ fn check_host(pair: &Pair<'_>) -> Result<(Checked, Vec<Registration>, Vec<Differ
     Ok((checked, registrations, differences))
 }
 
-/// What is different outside of the GPU code, its wrappers, their relocations and the headers that
-/// say where things are.
+/// Returns the differences outside of the GPU code, its wrappers, their relocations and the headers
+/// with positions of sections.
 ///
 /// # Errors
-/// A sentence about what cannot be read.
+/// A sentence about the part that cannot be read.
 pub(crate) fn host_differences(
     before: &dyn Content,
     before_fat: &FatBinary,
@@ -359,7 +358,7 @@ fn read_after(pair: &Pair<'_>) -> Result<Option<FatBinary>, String> {
         .map_err(|error| format!("its GPU code could not be read: {}", with_causes(&error)))
 }
 
-/// The fat binary section may hold markers and zeros only.
+/// Checks that the fat binary section holds only markers and zeros.
 fn leftovers(reader: &Reader, after: &FatBinary) -> Result<Vec<String>, String> {
     let section = &after.section;
     let mut bytes = vec![0; (section.end - section.start).min(WINDOW as u64) as usize];
@@ -382,7 +381,7 @@ fn leftovers(reader: &Reader, after: &FatBinary) -> Result<Vec<String>, String> 
     Ok(Vec::new())
 }
 
-/// What an archive holds that no wrapper of the original asks for.
+/// Finds code objects of an archive that no wrapper of the original refers to.
 fn strangers(path: &str, archives: &Archives<'_>, used: &Used, holdings: Holdings) -> Vec<Difference> {
     let archive = match archives.get(path) {
         Ok(Some(archive)) => archive,

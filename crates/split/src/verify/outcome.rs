@@ -1,4 +1,4 @@
-//! Input: what the checks saw. Output: a [`Report`] that people and machines read.
+//! Input: the findings of the checks. Output: a [`Report`], which is printed as text or as JSON.
 
 use std::fmt;
 
@@ -6,70 +6,71 @@ use serde::Serialize;
 
 use crate::plan::Reason;
 
-/// What [`crate::verify`] found.
+/// The result of [`crate::verify`].
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Report {
     /// The files with GPU code, sorted by path.
     pub binaries: Vec<Checked>,
-    /// How many archives were read.
+    /// Number of archives that were read.
     pub archives: u64,
-    /// Other files and links that were compared.
+    /// Number of other files and links that were compared.
     pub others: u64,
-    /// What is not as it was; empty when everything is right. Sorted by path.
+    /// All differences, sorted by path; empty if the result is correct.
     pub differences: Vec<Difference>,
-    /// What is strange and was so before, sorted by path.
+    /// Oddities that existed before the split, sorted by path.
     pub notes: Vec<Difference>,
 }
 
-/// What was checked of one file with GPU code.
+/// The result for one file with GPU code.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Checked {
-    /// Where it is installed.
+    /// Path of the installed file.
     pub path: String,
-    /// How many wrappers it has.
+    /// Number of wrappers.
     pub wrappers: u64,
-    /// How many bundles.
+    /// Number of bundles.
     pub bundles: u64,
-    /// Code objects that the runtime finds and that are byte for byte those of the original.
+    /// Number of code objects that the runtime finds and that are byte for byte those of the
+    /// original.
     pub code_objects: u64,
-    /// Their bytes.
+    /// Bytes of these code objects.
     pub bytes: u64,
-    /// The targets they are for, in numeric order.
+    /// Targets of these code objects, in numeric order.
     pub targets: Vec<String>,
-    /// Why it was left as it is, if it was.
+    /// The reason why the file stayed unchanged, if it did.
     pub left_alone: Option<Reason>,
-    /// How many differences it has.
+    /// Number of its differences.
     pub differences: u64,
 }
 
-/// Something that is not as it was.
+/// A difference between the two sides.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Difference {
-    /// The file.
+    /// Path of the file.
     pub path: String,
-    /// The wrapper of the file, when it is about one.
+    /// Index of the wrapper, if the difference is about one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wrapper: Option<usize>,
-    /// The GPU target, when it is about one.
+    /// The GPU target, if the difference is about one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// What is different.
+    /// The difference, as a phrase that continues the path.
     pub what: String,
 }
 
 impl Difference {
-    /// A difference of a file as a whole.
+    /// Creates a difference of a file as a whole.
     pub fn new(path: impl Into<String>, what: impl Into<String>) -> Self {
         Self { path: path.into(), wrapper: None, target: None, what: what.into() }
     }
 
-    /// The same, about one wrapper.
+    /// Adds the index of a wrapper.
     #[must_use]
     pub fn wrapper(self, wrapper: usize) -> Self {
         Self { wrapper: Some(wrapper), ..self }
     }
 
-    /// The same, about one target.
+    /// Adds a target.
     #[must_use]
     pub fn target(self, target: impl Into<String>) -> Self {
         Self { target: Some(target.into()), ..self }
@@ -90,18 +91,18 @@ impl fmt::Display for Difference {
 }
 
 impl Report {
-    /// Whether everything is as it was.
+    /// `true` if nothing differs.
     pub fn is_clean(&self) -> bool {
         self.differences.is_empty()
     }
 
-    /// Number of code objects that were compared, and their bytes.
+    /// Returns the number of code objects that were compared, and their bytes.
     pub fn code(&self) -> (u64, u64) {
         let count = self.binaries.iter().map(|binary| binary.code_objects).sum();
         (count, self.binaries.iter().map(|binary| binary.bytes).sum())
     }
 
-    /// Adds what another check found.
+    /// Adds the findings of another check.
     pub fn merge(&mut self, other: Self) {
         self.binaries.extend(other.binaries);
         self.archives += other.archives;

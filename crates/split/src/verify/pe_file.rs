@@ -1,7 +1,7 @@
-//! Input: a host PE file before and after its GPU code left. Output: what else is different.
+//! Input: a host PE file before its GPU code was removed, and after. Output: all other differences.
 //!
-//! Compared are the headers, as far as they are not about file offsets, and all sections but that
-//! of the GPU code.
+//! The comparison covers the headers, except fields with file offsets, and all sections but that of
+//! the GPU code.
 
 use object::LittleEndian as LE;
 use object::pe::{ImageDosHeader, ImageNtHeaders64, ImageSectionHeader};
@@ -10,15 +10,15 @@ use positioned_io::ReadAt as _;
 use rocwheel_content::{Content, Reader};
 use rocwheel_kpack::fatbin::{FatBinary, WRAPPER_SIZE};
 
-/// No linker writes more headers than this, in bytes.
+/// Bytes of headers that are read; linkers write fewer.
 const HEADERS: u64 = 64 << 10;
-/// Bytes that are compared at a time.
+/// Bytes compared at a time.
 const WINDOW: u64 = 1 << 20;
 
 struct Side {
     reader: Reader,
     sections: Vec<ImageSectionHeader>,
-    /// Headers that do not speak of file offsets, in words.
+    /// Names and values of header fields that are not file offsets.
     headers: Vec<(&'static str, String)>,
 }
 
@@ -41,7 +41,7 @@ impl Side {
             ("its image base", format!("{:#x}", optional.image_base.get(LE))),
             ("its subsystem", format!("{:?}", optional.subsystem.get(LE))),
             ("its DLL characteristics", format!("{:?}", optional.dll_characteristics.get(LE))),
-            // The fourth is the signature, which lies in the file only.
+            // The directory with index 4 is the signature, which is only in the file.
             (
                 "its data directories",
                 directories
@@ -57,7 +57,7 @@ impl Side {
         Ok(Self { reader, sections, headers })
     }
 
-    /// Fills `buffer` as the loader would from `skip` bytes into a section on.
+    /// Fills `buffer` with the memory of a section as the loader would, beginning at `skip` bytes.
     fn memory(&self, section: &ImageSectionHeader, skip: u64, buffer: &mut [u8]) -> std::io::Result<()> {
         buffer.fill(0);
         let in_file = u64::from(section.size_of_raw_data.get(LE)).saturating_sub(skip).min(buffer.len() as u64);
@@ -70,7 +70,7 @@ fn name(section: &ImageSectionHeader) -> String {
     String::from_utf8_lossy(section.raw_name()).into_owned()
 }
 
-/// Everything that is different, as sentences about the file.
+/// Returns all differences, as sentences about the file.
 pub(crate) fn compare(
     before: &dyn Content,
     before_fat: &FatBinary,
@@ -104,7 +104,7 @@ pub(crate) fn compare(
     Ok(found)
 }
 
-/// The first byte at which a section differs, wrappers aside.
+/// Returns the first byte at which a section differs, except in wrappers.
 fn differs(
     before: &Side,
     section: &ImageSectionHeader,

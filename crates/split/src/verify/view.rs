@@ -5,46 +5,46 @@ use std::sync::Arc;
 
 use rocwheel_content::Content;
 
-/// The files of an installation, by their path with `/`.
+/// The files of an installation, by their path, separated by `/`.
 #[derive(Clone, Default)]
 pub struct View {
     items: BTreeMap<String, Item>,
 }
 
-/// One path of a [`View`].
+/// A file or link of a [`View`].
 #[derive(Clone)]
 pub enum Item {
-    /// A file.
+    /// A regular file.
     File {
-        /// Its bytes.
+        /// Bytes of the file.
         content: Arc<dyn Content>,
-        /// Whether it may be executed.
+        /// `true` if the file is executable.
         executable: bool,
     },
     /// A symbolic link.
     Link {
-        /// Its text.
+        /// The text of the link.
         target: String,
     },
 }
 
 impl View {
-    /// Adds a path; one that was there is replaced and returned.
+    /// Adds a path. An existing item is replaced and returned.
     pub fn insert(&mut self, path: impl Into<String>, item: Item) -> Option<Item> {
         self.items.insert(path.into(), item)
     }
 
-    /// Everything, sorted by path.
+    /// Returns all paths with their items, sorted by path.
     pub fn items(&self) -> impl Iterator<Item = (&str, &Item)> {
         self.items.iter().map(|(path, item)| (path.as_str(), item))
     }
 
-    /// What is at `path`.
+    /// Returns the item at `path`.
     pub fn get(&self, path: &str) -> Option<&Item> {
         self.items.get(path)
     }
 
-    /// The file at `path`, not followed when it is a link.
+    /// Returns the content of the file at `path`; links are not followed.
     pub fn file(&self, path: &str) -> Option<&Arc<dyn Content>> {
         match self.items.get(path)? {
             Item::File { content, .. } => Some(content),
@@ -52,7 +52,7 @@ impl View {
         }
     }
 
-    /// The paths of files that begin with `start`.
+    /// Returns the paths of files that begin with `start`.
     pub(super) fn paths_from<'a>(&'a self, start: &'a str) -> impl Iterator<Item = &'a str> {
         self.items
             .range(start.to_owned()..)

@@ -1,13 +1,12 @@
-//! Input: the plan of a split and the folder of its wheels. Output: what is not as it was in the
-//! input.
+//! Input: the plan of a split and the folder of its wheels. Output: the differences from the input.
 //!
-//! All wheels are opened afresh. Programs with GPU code go to [`verify`], which looks code objects
-//! up as the runtime does; other members have to be copies; what nobody asked for may not be there;
-//! RECORD has to be true, and no two wheels of the set may own one file.
+//! All wheels are opened again. Programs with GPU code are passed to [`verify`], which looks code
+//! objects up as the runtime does. Other members must be copies; unexpected members must not exist;
+//! RECORD must be correct, and no two wheels of the set may own one file.
 //!
-//! Everything that was written is read from the disk, and unpacked where it is not a copy of packed
-//! bytes. Of the input the unpacked libraries are read that the plan was made of: their CRC-32 was
-//! compared, and nothing writes to them.
+//! Everything that was written is read from the disk, and unpacked unless it is a copy of
+//! compressed bytes. Of the input, the unpacked libraries that the plan was made from are read:
+//! their CRC-32 was compared, and nothing writes to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -28,12 +27,12 @@ use super::{Error, Plan};
 use crate::Selection;
 use crate::verify::{Checks, Difference, Item, Report, View, verify};
 
-/// What is known about the programs of an input.
+/// The programs of an input.
 #[derive(Default)]
 pub(super) struct Programs {
-    /// With GPU code, unpacked.
+    /// Unpacked programs with GPU code, by member name.
     fat: BTreeMap<String, Arc<dyn Content>>,
-    /// Without.
+    /// Names of programs without GPU code.
     plain: BTreeSet<String>,
 }
 
@@ -43,13 +42,13 @@ impl Programs {
         Programs { fat: fat.collect(), plain: survey.plain.clone() }
     }
 
-    /// Whether the member was unpacked, and its CRC-32 compared, when programs were looked for.
+    /// `true` if the member was unpacked, and its CRC-32 compared, when programs were searched for.
     pub(super) fn is_known(&self, member: &str) -> bool {
         self.fat.contains_key(member) || self.plain.contains(member)
     }
 }
 
-/// Compares the wheels in `folder`, and the variant in its own, with the input.
+/// Compares the wheels in `folder`, and the variant in a separate folder, with the input.
 pub(super) fn check(plan: &Plan, folder: &Path, variant: &Path, reporter: &dyn Reporter) -> Result<Report, Error> {
     // The plan's own wheel is not used: the input is read again.
     let input = Side::open(&plan.input)?;
@@ -77,12 +76,12 @@ pub(super) fn check(plan: &Plan, folder: &Path, variant: &Path, reporter: &dyn R
 }
 
 /// Compares a wheel with the folder of its parts: the host wheel, which has the same file name, and
-/// the device wheels, which are those that require the host in its version. `targets` as for the
-/// split.
+/// the device wheels, which are those that require the host in its version. `targets` has the same
+/// form as for the split.
 ///
 /// # Errors
-/// Wheels that cannot be read, and a folder without the host wheel. What is wrong with the parts is
-/// in the report.
+/// Wheels that cannot be read, and a folder without the host wheel. Defects of the parts are in the
+/// report.
 pub fn verify_parts(
     before: &Path,
     after: &Path,
@@ -101,7 +100,7 @@ pub fn verify_parts(
     paths.sort();
     let mut devices = Vec::new();
     for path in paths.iter().filter(|path| WheelName::is_wheel(path)) {
-        // Variants have a label in their names, which no name of a wheel has.
+        // Variants have a label in their names, so they do not parse as wheel names.
         let Ok(side) = Side::open(path) else { continue };
         let required = Headers::parse(&side.wheel.metadata()?).all("Requires-Dist");
         if required.contains(&pin) && side.wheel.name.tags() == host.wheel.name.tags() {
@@ -126,26 +125,25 @@ struct Set<'a> {
     programs: &'a Programs,
 }
 
-/// What [`verify`] compares, and what was seen of the other members.
+/// The files that [`verify`] compares, and the findings about the other members.
 #[derive(Default)]
 struct Gathered {
     before: View,
     after: View,
     found: Vec<Difference>,
     copies: u64,
-    /// Members of the parts that have the packed bytes of a member of the input: its name by
-    /// theirs, and the part's path.
+    /// Members of the parts that have the compressed bytes of a member of the input: path of the
+    /// part and name in it → name in the input.
     same: BTreeMap<(PathBuf, String), String>,
 }
 
 impl Set<'_> {
-    /// Everything about the members.
+    /// Checks all members.
     fn check(&self, scratch: &Path, reporter: &dyn Reporter) -> Result<Report, Error> {
         let spool = Spool::new(scratch);
         let gathered = self.gather(&spool)?;
-        // The CRC of the wheel was compared, so the bundles are what they were when it was packed:
-        // whether their own checksums, which the runtime does not read, are right is no question of
-        // the split.
+        // The CRC of the wheel was compared, so the bundles are unchanged since they were packed.
+        // Their own checksums, which the runtime does not read, are irrelevant for the split.
         let checks = Checks { selection: self.selection, checksum: Checksum::Skip, ..Checks::default() };
         let (report, records) = rayon::join(
             || verify(&gathered.before, &gathered.after, &checks, reporter),
@@ -204,16 +202,16 @@ impl Set<'_> {
         Ok(gathered)
     }
 
-    /// Whether a member of the input has GPU code, as far as is known: programs that nobody has
-    /// looked into may have.
+    /// `true` if a member of the input has GPU code, or is a program that was not examined and may
+    /// have some.
     fn is_fat(&self, member: &Listed) -> Result<bool, Error> {
         Ok(self.programs.fat.contains_key(&member.name)
             || (!self.programs.plain.contains(&member.name) && is_program(&self.input.wheel, member)?))
     }
 
-    /// A member that is not in the host wheel has to be a file of a kernel database for some
-    /// target, and a copy of it in the wheel of that target's package, unless the target is not
-    /// wanted: then it is nowhere.
+    /// Checks a member that is not in the host wheel. It must be a file of a kernel database for a
+    /// target, with a copy in the wheel of that target's package. If the target is not selected, no
+    /// wheel may have it.
     fn moved(&self, member: &Listed, gathered: &mut Gathered) -> Result<(), Error> {
         let place = self.input.folders.place(&member.name);
         let Some(target) = Databases::embedded().classify(&place.path).and_then(|database| database.target) else {
@@ -242,7 +240,7 @@ impl Set<'_> {
         Ok(())
     }
 
-    /// Compares a member with what it became.
+    /// Compares a member with its copy.
     fn copied(&self, member: &Listed, (side, name): (&Side, &str), gathered: &mut Gathered) -> Result<(), Error> {
         let Some(copy) = side.wheel.member(name) else { return Ok(()) };
         if copy.mode != member.mode || copy.kind != member.kind {
@@ -258,7 +256,8 @@ impl Set<'_> {
         Ok(())
     }
 
-    /// Another tool may have packed the same bytes in another way.
+    /// `true` if two members have equal bytes: another tool may have compressed them in another
+    /// way.
     fn same_bytes(&self, member: &Listed, (side, name): (&Side, &str)) -> Result<bool, Error> {
         let folder = side.wheel.path().parent().unwrap_or(Path::new("."));
         let before = MemberContent::new(&self.input.wheel, &member.name, folder)?;
@@ -267,10 +266,10 @@ impl Set<'_> {
         Ok(differs.map_err(|source| code_error(&self.input.wheel, source))?.is_none())
     }
 
-    /// What RECORD of a wheel says that is not so, and was not wrong before.
+    /// Finds errors in RECORD of the written wheels that the input did not have.
     ///
-    /// A copy of packed bytes with the hash that the input's RECORD gives is as right as that one;
-    /// libraries that changed are hashed where they were unpacked.
+    /// A copy of compressed bytes with the hash in the input's RECORD is as correct as the input;
+    /// libraries that changed are hashed from their unpacked files.
     fn records(&self, gathered: &Gathered, reporter: &dyn Reporter) -> Result<Vec<Difference>, Error> {
         let rows = self.input.wheel.record().unwrap_or_default();
         let rows: BTreeMap<&str, &Row> = rows.iter().map(|row| (row.path.as_str(), row)).collect();
@@ -309,7 +308,7 @@ impl Set<'_> {
     }
 }
 
-/// Whether a member of a device wheel is the module that stands for it.
+/// `true` if a member of a device wheel is its Python module.
 fn is_module(name: &str) -> bool {
     let file = name.rsplit('/').next().unwrap_or(name);
     file.starts_with('_') && file.contains("_device_") && has_extension(file, "py")
@@ -332,7 +331,7 @@ impl Side {
         Ok(Side { wheel, folders })
     }
 
-    /// Members that are installed for their own sake.
+    /// Returns the members outside of `.dist-info`.
     fn files(&self) -> impl Iterator<Item = &Listed> {
         let members = self.wheel.members().iter();
         members.filter(|member| member.kind != Kind::Directory && !self.folders.is_info(&member.name))
@@ -343,8 +342,8 @@ impl Side {
     }
 }
 
-/// Where a member is in the tree that the checks look at. Schemes are apart, as no path leads from
-/// one to the other.
+/// Returns the path of a member in the tree that is checked. Installation schemes are kept apart,
+/// because no relative path leads from one to the other.
 fn view_path(place: &Place) -> String {
     match place.scheme {
         Scheme::Site => place.path.clone(),
@@ -362,7 +361,8 @@ fn about(wheel: &str, member: &str, what: &str) -> Difference {
     Difference::new(format!("{wheel}: {member}"), what)
 }
 
-/// Files that two wheels would install; the case of letters does not count, as on Windows.
+/// Finds files that two wheels would install. Upper and lower case count as equal, because they do
+/// on Windows.
 fn owners(host: &Side, devices: &[Side]) -> Vec<Difference> {
     let mut owners: BTreeMap<String, String> = BTreeMap::new();
     let mut found = Vec::new();
@@ -378,7 +378,7 @@ fn owners(host: &Side, devices: &[Side]) -> Vec<Difference> {
     found
 }
 
-/// METADATA of the host wheel has to be the input's and the lines that were planned, nothing else.
+/// Checks METADATA of the host wheel: it must be the input's with the planned lines, nothing else.
 fn metadata_of_host(plan: &Plan, input: &Side, host: &Side) -> Result<Vec<Difference>, Error> {
     let mut found = Vec::new();
     let before = Headers::parse(&input.wheel.metadata()?);
@@ -392,8 +392,8 @@ fn metadata_of_host(plan: &Plan, input: &Side, host: &Side) -> Result<Vec<Differ
     Ok(found)
 }
 
-/// METADATA of a host wheel has to be its input's with extras and requirements at the end of the
-/// headers.
+/// Checks METADATA of a host wheel without a plan: it must be its input's with extras and
+/// requirements at the end of the headers.
 fn extended(input: &Side, host: &Side) -> Result<Vec<Difference>, Error> {
     let (before, after) = (Headers::parse(&input.wheel.metadata()?), Headers::parse(&host.wheel.metadata()?));
     let known: Vec<_> = before.iter().collect();

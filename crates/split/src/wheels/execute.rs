@@ -17,10 +17,10 @@ use super::{Device, Error, Plan, Request, check, variant};
 use crate::Done;
 use crate::verify::{Report, Verification};
 
-/// The module of a device wheel.
+/// The Python module of a device wheel, with placeholders.
 const MODULE: &str = include_str!("../../../../python/device-code/_device.py");
 
-/// What a wheel of the output is.
+/// The kind of a wheel of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -28,70 +28,71 @@ pub enum Kind {
     Host,
     /// The host wheel as a wheel variant.
     Variant,
-    /// GPU code.
+    /// A wheel with GPU code.
     Device,
 }
 
 /// A wheel that was written.
 #[derive(Debug, Clone, Serialize)]
 pub struct Output {
-    /// What it is.
+    /// The kind of the wheel.
     pub kind: Kind,
-    /// The package of a device wheel.
+    /// The package of a device wheel: a target or family.
     pub key: Option<String>,
-    /// Where it is.
+    /// Path of the wheel.
     pub path: PathBuf,
     /// Number of members.
     pub files: u64,
-    /// Bytes of all members unpacked.
+    /// Bytes of all members, uncompressed.
     pub raw: u64,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub compressed: u64,
-    /// SHA-256 of the file, hexadecimal.
+    /// SHA-256 digest of the file, hexadecimal.
     pub sha256: String,
 }
 
-/// What became of GPU code that was compressed for all targets together.
+/// The sizes of GPU code that the input compresses for all targets together.
 ///
-/// Code for one target after the other resembles what was before, and a compressor that sees all of
-/// it makes use of that; archives, which are compressed one code object at a time, cannot (kpack
+/// Code for one target resembles that for the previous one, and a compressor that sees all of it
+/// makes use of that. Archives, which are compressed one code object at a time, cannot (kpack
 /// specification 8, B20).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Growth {
+pub struct SizeGrowth {
     /// Bytes of the compressed bundles in the input.
     pub before: u64,
     /// Bytes of all archives.
     pub after: u64,
-    /// Bytes of the largest archives that one target needs.
+    /// Bytes of the archives of the target that needs most.
     pub largest: u64,
 }
 
-/// What [`execute`] did.
+/// The result of [`execute`].
 #[derive(Debug, Serialize)]
 pub struct Outcome {
     /// The host wheel, the variant, then the device wheels in the order of the plan.
     pub wheels: Vec<Output>,
-    /// Set when compressed GPU code takes more space than before.
-    pub growth: Option<Growth>,
-    /// What the comparison with the input saw; `None` when it was skipped.
+    /// Set if compressed GPU code takes more space than before.
+    pub growth: Option<SizeGrowth>,
+    /// Result of the comparison with the input; `None` if it was skipped.
     pub verification: Option<Report>,
 }
 
-/// Writes the wheels of a plan into the folder `output`, which is made where it is missing. They
-/// lie in a folder of their own below it until the last one is complete and verified; wheels of the
+/// Writes the wheels of a plan into the folder `output`, which is created if needed. They stay in a
+/// separate folder below it until the last one is complete and verified. Existing wheels of the
 /// same names are replaced.
 ///
 /// # Errors
-/// What cannot be read or written, an interruption, a verification that fails. Then the output is
-/// as it was.
+/// Failures to read or write, an interruption, a verification that fails. The output is unchanged
+/// then.
 pub fn execute(plan: &Plan, request: &Request, output: &Path, reporter: &dyn Reporter) -> Result<Outcome, Error> {
     Ok(prepare(plan, request, output, reporter)?.commit()?)
 }
 
-/// As [`execute`], but for the last step: several plans can be moved in place together.
+/// Like [`execute`] without the last step, so that the wheels of several plans can be moved to the
+/// output together.
 ///
 /// # Errors
-/// As [`execute`].
+/// As for [`execute`].
 pub fn prepare(
     plan: &Plan,
     request: &Request,
@@ -131,7 +132,8 @@ pub fn prepare(
     let outcome = Outcome { wheels: outputs.collect(), growth, verification };
     let staged = Staged::new(staging, outcome);
     Ok(files.into_iter().fold(staged, |staged, (kind, file)| match kind {
-        // A variant is the host again, for another installer: nobody installs both.
+        // A variant repeats the host for another installer, so the two are never installed
+        // together.
         Kind::Variant => staged.with_moved(file),
         Kind::Host | Kind::Device => staged.with_file(file),
     }))
@@ -145,7 +147,7 @@ fn folder_or_here(folder: &Path) -> &Path {
 struct StagedWheel {
     kind: Kind,
     key: Option<String>,
-    /// The file name it will have.
+    /// Its final file name.
     name: String,
     written: Written,
 }
@@ -184,8 +186,8 @@ impl Job<'_> {
         WriteOptions { level: self.request.level, epoch: self.request.epoch, ..WriteOptions::default() }
     }
 
-    /// Checks the CRC-32 of members that are copied packed. The survey has unpacked programs
-    /// already.
+    /// Checks the CRC-32 of members that are copied compressed. The survey has unpacked the
+    /// programs already.
     fn check_copies(&self) -> Result<(), Error> {
         let parts = &self.plan.parts;
         let is_program = |name: &str| parts.programs.is_known(name);
@@ -195,13 +197,13 @@ impl Job<'_> {
         Ok(parts.wheel.check_members(copied, self.reporter)?)
     }
 
-    fn write(&self) -> Result<(Vec<StagedWheel>, Option<Growth>), Error> {
+    fn write(&self) -> Result<(Vec<StagedWheel>, Option<SizeGrowth>), Error> {
         let parts = &self.plan.parts;
         self.check_copies()?;
         let mut done: Vec<Done> = Vec::new();
         for (index, (zone, code)) in parts.zones.iter().zip(&self.plan.code).enumerate() {
             let folder = self.folder(&format!("archives{index}"));
-            let place = |archive: &crate::PlannedArchive| folder.join(&archive.name);
+            let place = |archive: &crate::PlannedKpack| folder.join(&archive.name);
             let made = crate::execute(code, &zone.units, self.request.packing, &place, self.reporter);
             done.push(made.map_err(|source| code_error(&parts.wheel, source))?);
         }
@@ -219,8 +221,8 @@ impl Job<'_> {
         Ok((staged, growth))
     }
 
-    /// The input with patched libraries, without databases for some targets, and with more in its
-    /// METADATA.
+    /// Writes the host wheel: the input with patched libraries, without databases for some targets,
+    /// and with more headers in METADATA.
     fn host(&self, done: &[Done], folder: &Path) -> Result<StagedWheel, Error> {
         let parts = &self.plan.parts;
         let mut replace: BTreeMap<String, Box<dyn Content>> = BTreeMap::new();
@@ -239,7 +241,8 @@ impl Job<'_> {
         Ok(StagedWheel { kind: Kind::Host, key: None, name: self.plan.host.clone(), written })
     }
 
-    /// The host wheel, whose members are packed already, with other requirements.
+    /// Writes the variant: the host wheel, whose members are compressed already, with other
+    /// requirements.
     fn variant(&self, label: &str, host: &Path) -> Result<StagedWheel, Error> {
         let parts = &self.plan.parts;
         let host = Wheel::open(host)?;
@@ -256,8 +259,8 @@ impl Job<'_> {
         Ok(StagedWheel { kind: Kind::Variant, key: None, name: variant::file_name(&self.plan.host, label), written })
     }
 
-    /// The input without everything but the licences and the databases for this package, with
-    /// archives and a module: so database files are copied as they are packed.
+    /// Writes a device wheel: the input reduced to its licences and the databases of this package,
+    /// plus archives and a module. So database files are copied without recompression.
     fn device(&self, device: &Device, done: &[Done], folder: &Path) -> Result<StagedWheel, Error> {
         if self.reporter.interrupted() {
             return Err(code_error(&self.plan.parts.wheel, Error::Interrupted(Interrupted)));
@@ -316,17 +319,17 @@ impl Job<'_> {
     }
 }
 
-/// One line about a device wheel.
+/// Returns the summary of a device wheel, one line.
 fn summary(plan: &Plan, device: &Device) -> String {
     let table = rocwheel_rocm::TargetTable::embedded();
     let product = table.product(&device.key).map(|product| format!(", {product}")).unwrap_or_default();
     format!("AMD device kernels ({}{product}) for {}", device.key, plan.distribution)
 }
 
-/// What the page of a device wheel says.
+/// Returns the description of a device wheel, which an index displays.
 fn description(plan: &Plan, device: &Device) -> String {
     let host = &plan.distribution;
-    let asks = |extra: &&super::Extra| extra.distributions.contains(&device.distribution);
+    let asks = |extra: &&super::DeviceExtra| extra.distributions.contains(&device.distribution);
     let extra = plan.extras.iter().find(asks).map_or("device-all", |extra| extra.name.as_str());
     format!(
         "The part of {host} {} that runs on AMD GPUs of the kind {}. It is of no use alone; `pip install \"{host}[{extra}]\"` \
@@ -335,7 +338,7 @@ fn description(plan: &Plan, device: &Device) -> String {
     )
 }
 
-/// The Python module of a device wheel.
+/// Returns the text of the Python module of a device wheel.
 fn module(plan: &Plan, device: &Device) -> String {
     let base = format!("{}/", plan.root);
     let archives = device.files.iter().filter(|file| file.archive.is_some());
@@ -362,7 +365,7 @@ fn tuple(values: &[&str]) -> String {
 }
 
 /// Sums up code that was compressed in the input.
-fn growth(plan: &Plan, done: &[Done]) -> Option<Growth> {
+fn growth(plan: &Plan, done: &[Done]) -> Option<SizeGrowth> {
     let compressed = plan.code.iter().flat_map(|code| &code.binaries).any(|binary| {
         let mut bundles = binary.bundles.iter().filter(|bundle| bundle.code_objects > 0);
         bundles.any(|bundle| bundle.compressed)
@@ -374,10 +377,11 @@ fn growth(plan: &Plan, done: &[Done]) -> Option<Growth> {
         archives.map(|(plan, archive)| done[plan].archives[archive].size).sum()
     };
     let largest = plan.devices.iter().map(of_device).max().unwrap_or_default();
-    (compressed && after > before).then_some(Growth { before, after, largest })
+    (compressed && after > before).then_some(SizeGrowth { before, after, largest })
 }
 
-/// Every device wheel is made of the same input, whose oddities were reported with the host wheel.
+/// Discards warnings: every device wheel is made from the same input, whose oddities were reported
+/// with the host wheel.
 struct WithoutWarnings<'a>(&'a dyn Reporter);
 
 impl Reporter for WithoutWarnings<'_> {

@@ -1,6 +1,5 @@
-//! Input: what a host wheel and its device wheels are called. Output: the lines of METADATA by
-
-//! which they find each other (kpack specification 6), and the METADATA and WHEEL of device wheels.
+//! Input: the names of a host wheel and its device wheels. Output: the lines of METADATA that
+//! connect them (kpack specification 6), and the METADATA and WHEEL of device wheels.
 
 use std::collections::BTreeSet;
 use std::str::FromStr as _;
@@ -12,24 +11,24 @@ use serde::Serialize;
 
 use super::Error;
 
-/// Stands for the target in a requirement of device wheels.
+/// The placeholder for the target in a requirement of device wheels.
 pub const TARGET_PLACEHOLDER: &str = "@GFXARCH@";
 
-/// An extra of the host wheel and the distributions it asks for.
+/// An extra of the host wheel and the distributions it requires.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Extra {
+pub struct DeviceExtra {
     /// `device-gfx942`, or `device-all`.
     pub name: String,
-    /// The target it is for; `None` for the extra that asks for all.
+    /// The target of the extra; `None` for `device-all`.
     pub target: Option<String>,
-    /// Distributions, its own first, then those for more targets.
+    /// Required distributions: the one for the target itself first, then those for more targets.
     pub distributions: Vec<String>,
 }
 
-/// The extras of a host wheel for the packages `keys`: one for each target, one for each generic
-/// target and those that can run its code, and `device-all`. Families have none of their own: their
-/// packages come with each of their targets.
-pub(super) fn extras(prefix: &str, keys: &BTreeSet<String>, wanted: &dyn Fn(&str) -> bool) -> Vec<Extra> {
+/// Returns the extras of a host wheel for the packages `keys`: one for each target, one for each
+/// generic target and each target that can run its code, and `device-all`. Families have no extras:
+/// the extras of their targets require their packages too.
+pub(super) fn extras(prefix: &str, keys: &BTreeSet<String>, wanted: &dyn Fn(&str) -> bool) -> Vec<DeviceExtra> {
     let families = DevicePackages::embedded();
     let mut targets: BTreeSet<&str> = BTreeSet::new();
     for key in keys {
@@ -44,9 +43,9 @@ pub(super) fn extras(prefix: &str, keys: &BTreeSet<String>, wanted: &dyn Fn(&str
     }
     let mut targets: Vec<&str> = targets.into_iter().collect();
     targets.sort_by(|left, right| families.compare(left, right));
-    let mut extras: Vec<Extra> = targets
+    let mut extras: Vec<DeviceExtra> = targets
         .into_iter()
-        .map(|target| Extra {
+        .map(|target| DeviceExtra {
             name: device_packages::extra(target),
             target: Some(target.to_owned()),
             distributions: distributions(prefix, families.chain(target).iter().filter(|key| keys.contains(*key))),
@@ -55,7 +54,7 @@ pub(super) fn extras(prefix: &str, keys: &BTreeSet<String>, wanted: &dyn Fn(&str
     let mut all: Vec<&String> = keys.iter().collect();
     all.sort_by(|left, right| families.compare(left, right));
     let distributions = distributions(prefix, all.into_iter());
-    extras.push(Extra { name: "device-all".to_owned(), target: None, distributions });
+    extras.push(DeviceExtra { name: "device-all".to_owned(), target: None, distributions });
     extras
 }
 
@@ -63,18 +62,19 @@ fn distributions<'a>(prefix: &str, keys: impl Iterator<Item = &'a String>) -> Ve
     keys.map(|key| device_packages::distribution(prefix, key)).collect()
 }
 
-/// Whether the host wheel installs device wheels by itself where the installer knows the GPU.
+/// The conditions under which the host wheel requires device wheels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Markers {
     /// By extras only.
     Extras,
-    /// Also by `variant_properties` (PEP 825, a draft).
+    /// By extras and by `variant_properties` (PEP 825, a draft): an installer that knows the GPU
+    /// selects device wheels without an extra.
     Variant,
 }
 
-/// The headers that METADATA of the host wheel gets: name and value.
+/// Returns the headers to add to METADATA of the host wheel: name and value.
 pub(super) fn host_lines(
-    extras: &[Extra],
+    extras: &[DeviceExtra],
     version: &str,
     requires: &[String],
     markers: Markers,
@@ -97,10 +97,10 @@ pub(super) fn host_lines(
     lines
 }
 
-/// METADATA of the host wheel: that of the input with the lines at the end of its headers.
+/// Returns METADATA of the host wheel: the input's with the lines added at the end of its headers.
 pub(super) fn host_text(input: &Headers, lines: &[(&'static str, String)]) -> Result<String, Error> {
     let mut headers = input.clone();
-    // Provides-Extra came with 2.1.
+    // Version 2.1 introduced Provides-Extra.
     if headers.get("Metadata-Version").is_some_and(|version| matches!(version.as_str(), "1.0" | "1.1" | "1.2" | "2.0"))
     {
         headers.set("Metadata-Version", "2.1")?;
@@ -109,19 +109,19 @@ pub(super) fn host_text(input: &Headers, lines: &[(&'static str, String)]) -> Re
     Ok(headers.to_string())
 }
 
-/// What METADATA of a device wheel says besides what it takes from the host's.
+/// The fields in METADATA of a device wheel that do not come from the host's.
 pub(super) struct Device<'a> {
     pub(super) distribution: &'a str,
     pub(super) version: &'a str,
     pub(super) summary: String,
     pub(super) description: String,
     pub(super) requires: &'a [String],
-    /// Names below `dist-info/licenses/`.
+    /// Names of licence files below `dist-info/licenses/`.
     pub(super) licenses: &'a [String],
 }
 
-/// METADATA of a device wheel. Licence, Python versions and addresses are the host's: the code
-/// comes from there.
+/// Returns METADATA of a device wheel. Licence, Python versions and addresses are the host's,
+/// because the code comes from there.
 pub(super) fn device_text(host: &Headers, device: &Device<'_>) -> Result<String, Error> {
     let expression = host.get("License-Expression");
     let license = |value: &String| expression.is_none() && value.starts_with("License ::");
@@ -144,8 +144,8 @@ pub(super) fn device_text(host: &Headers, device: &Device<'_>) -> Result<String,
     Ok(metadata.text(device.distribution, device.version, device.licenses)?)
 }
 
-/// WHEEL of a device wheel: the tags of the file name, and never pure, so that it lands beside the
-/// host's libraries.
+/// Returns WHEEL of a device wheel: the tags of the file name, and never pure, so that it is
+/// installed beside the host's libraries.
 pub(super) fn wheel_text(name: &WheelName) -> String {
     let mut text =
         format!("Wheel-Version: 1.0\nGenerator: rocwheel {}\nRoot-Is-Purelib: false\n", env!("CARGO_PKG_VERSION"));
@@ -158,8 +158,9 @@ pub(super) fn wheel_text(name: &WheelName) -> String {
     text
 }
 
-/// The requirements of a device wheel that come from templates. One with the placeholder is for
-/// packages of one target only: there is no package for a family elsewhere.
+/// Returns the requirements of a device wheel that come from templates. A template with the
+/// placeholder applies to packages of one target only: other projects have no packages for a
+/// family.
 pub(super) fn from_templates(templates: &[String], key: &str) -> Vec<String> {
     let one = DevicePackages::embedded().level(key) == PackageLevel::Target;
     let wanted = |template: &&String| one || !template.contains(TARGET_PLACEHOLDER);
@@ -168,8 +169,8 @@ pub(super) fn from_templates(templates: &[String], key: &str) -> Vec<String> {
     templates.iter().filter(wanted).map(|template| template.replace(TARGET_PLACEHOLDER, target)).collect()
 }
 
-/// Checks that installers can read a requirement (PEP 508): a name, extras, versions or an address,
-/// a marker.
+/// Checks that installers can parse a requirement (PEP 508): a name, extras, versions or an
+/// address, a marker.
 pub(super) fn check_requirement(template: &str) -> Result<(), Error> {
     let text = template.replace(TARGET_PLACEHOLDER, "gfx942");
     let fail = |reason: String| Error::Requirement { requirement: template.to_owned(), reason };

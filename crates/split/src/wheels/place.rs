@@ -1,27 +1,27 @@
-//! Input: the members of a wheel. Output: where an installer puts them, and the folder in which the
-//! runtime is to look for the archives of a wheel's GPU code.
+//! Input: the members of a wheel. Output: their installation paths, and the folder in which the
+//! runtime looks for the archives of the wheel's GPU code.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where an installer puts a member (wheel specification, "The .data directory").
+/// The folder that an installer puts a member in (wheel specification, "The .data directory").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Scheme {
-    /// site-packages.
+    /// The folder `site-packages`.
     Site,
     /// The prefix of the environment.
     Data,
-    /// Scripts and headers, whose folders have no fixed way to the others.
+    /// Scripts and headers: no fixed relative path leads from their folders to the others.
     Elsewhere,
 }
 
-/// A folder that members are installed to, and a path in it.
+/// An installation folder and a path in it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     pub(super) scheme: Scheme,
     pub(super) path: String,
 }
 
-/// The `.data` and `.dist-info` folders of a wheel, without slashes.
+/// The names of the `.data` and `.dist-info` folders of a wheel, without slashes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Folders {
     pub(super) info: String,
@@ -29,18 +29,18 @@ pub(super) struct Folders {
 }
 
 impl Folders {
-    /// The folders of a wheel by the name of its `.dist-info` folder.
+    /// Derives the folders of a wheel from the name of its `.dist-info` folder.
     pub(super) fn new(info: &str) -> Folders {
         let stem = info.strip_suffix(".dist-info").unwrap_or(info);
         Folders { info: info.to_owned(), data: format!("{stem}.data") }
     }
 
-    /// Whether a member describes the wheel rather than being installed for its own sake.
+    /// `true` if a member is in `.dist-info`, so that it describes the wheel.
     pub(super) fn is_info(&self, member: &str) -> bool {
         member.strip_prefix(&self.info).is_some_and(|rest| rest.starts_with('/'))
     }
 
-    /// Where a member is installed.
+    /// Returns the installation path of a member.
     pub(super) fn place(&self, member: &str) -> Place {
         let rest = member.strip_prefix(&self.data).and_then(|rest| rest.strip_prefix('/'));
         let Some((scheme, path)) = rest.and_then(|rest| rest.split_once('/')) else {
@@ -54,8 +54,8 @@ impl Folders {
         Place { scheme, path: path.to_owned() }
     }
 
-    /// What a member is called in a wheel with these `other` folders: `.data` has the wheel's name
-    /// in its own.
+    /// Returns the name of a member in a wheel with the folders `other`: the name of `.data`
+    /// contains the wheel's name.
     pub(super) fn renamed(&self, other: &Folders, member: &str) -> String {
         match member.strip_prefix(&self.data).filter(|rest| rest.starts_with('/')) {
             Some(rest) => format!("{}{rest}", other.data),
@@ -63,7 +63,8 @@ impl Folders {
         }
     }
 
-    /// The member that is installed at a place in site-packages or below the prefix.
+    /// Returns the name of the member that is installed at a path in site-packages or below the
+    /// prefix.
     pub(super) fn member(&self, scheme: Scheme, path: &str) -> String {
         match scheme {
             Scheme::Data => format!("{}/data/{path}", self.data),
@@ -72,10 +73,10 @@ impl Folders {
     }
 }
 
-/// The folder, relative to site-packages, that gets the folder of archives and the modules that
-/// stand for them: the package that most of the GPU code belongs to. Code beside packages
-/// (`name.libs`, modules at the top) goes to the largest package; a wheel without any gets the
-/// folder `otherwise`.
+/// Returns the folder, relative to site-packages, that gets the folder of archives and the modules
+/// of device wheels: the package that holds most of the GPU code. If the code is beside packages
+/// (`name.libs`, modules at the top level), it is the largest package; if the wheel has no package,
+/// it is `otherwise`.
 ///
 /// `code` and `files` are paths in site-packages with their sizes in bytes.
 pub(super) fn home<'a>(
@@ -92,7 +93,7 @@ pub(super) fn home<'a>(
                 *sums.entry(package).or_default() += size;
             }
         }
-        // The first of several of one size, in the order of their names.
+        // Among packages of equal size, the first by name wins.
         let best = sums.into_iter().rev().max_by_key(|(_, size)| *size)?;
         Some(best.0.to_owned())
     };
@@ -101,8 +102,8 @@ pub(super) fn home<'a>(
         .unwrap_or_else(|| otherwise.to_owned())
 }
 
-/// The outermost package that `path` is in; folders above it (`jax_plugins/`) belong to several
-/// distributions.
+/// Returns the outermost package that `path` is in. Folders above it (`jax_plugins/`) belong to
+/// several distributions.
 fn package_of<'a>(path: &'a str, packages: &BTreeSet<&str>) -> Option<&'a str> {
     path.match_indices('/').map(|(end, _)| &path[..end]).find(|folder| packages.contains(folder))
 }
@@ -136,16 +137,16 @@ mod tests {
         };
         let torch = [("torch/__init__.py", 1), ("torch/lib/a.so", 9), ("functorch/__init__.py", 1)];
         assert_eq!(choose(&[("torch/lib/libtorch_hip.so", 100)], &torch), "torch");
-        // The package with most of the code, not the one with most files.
+        // The package with most of the code wins, not the one with most files.
         assert_eq!(choose(&[("functorch/x.so", 100), ("torch/y.so", 9)], &torch), "functorch");
-        // auditwheel's folder is no package.
+        // auditwheel's folder is not a package.
         assert_eq!(choose(&[("torch.libs/libggml.so", 100)], &torch), "torch");
         // `jax_plugins` has no `__init__.py`: it is shared.
         let jax = [("jax_plugins/xla_rocm7/__init__.py", 1)];
         assert_eq!(choose(&[("jax_plugins/xla_rocm7/plugin.so", 100)], &jax), "jax_plugins/xla_rocm7");
         assert_eq!(choose(&[("_ext.so", 100)], &[]), "x_device");
         assert_eq!(choose(&[("_ext.so", 100)], &torch), "torch");
-        // Equal sizes: the first name.
+        // Of two packages of equal size the first name wins.
         let two = [("b/__init__.py", 1), ("a/__init__.py", 1)];
         assert_eq!(choose(&[("b/x.so", 5), ("a/x.so", 5)], &two), "a");
     }

@@ -1,6 +1,5 @@
-//! Input: a wheel and a request. Output: the [`Plan`] of its split: which wheels there will be,
-
-//! what they are called, what they require and what goes into each.
+//! Input: a wheel and a request. Output: the [`Plan`] of its split: the wheels to be written with
+//! their names, requirements and contents.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -15,70 +14,70 @@ use rocwheel_wheel::read::Wheel;
 use rocwheel_wheel::{Headers, WheelName};
 use serde::Serialize;
 
-use super::metadata::{self, Extra, Markers};
+use super::metadata::{self, DeviceExtra, Markers};
 use super::place::{self, Folders, Scheme};
 use super::survey::{self, Binary, DatabaseFile, Survey, code_error};
 use super::{Error, Request, check, variant};
 use crate::tree::DatabaseChoice;
 use crate::{Options, Reason, Selection, Unit};
 
-/// The name of folders of archives.
+/// The name of the folder of archives.
 const ARCHIVES: &str = ".kpack";
 
-/// What [`super::execute`] will do with one wheel.
+/// The work of [`super::execute`] for one wheel.
 #[derive(Serialize)]
 pub struct Plan {
-    /// The wheel.
+    /// Path of the wheel.
     pub input: PathBuf,
-    /// Its size in bytes.
+    /// Size of the wheel in bytes.
     pub size: u64,
-    /// Its distribution, as METADATA says.
+    /// Name of the distribution, from METADATA.
     pub distribution: String,
-    /// Its version in canonical form.
+    /// Version of the distribution, in canonical form.
     pub version: String,
     /// The tags of all wheels of the set.
     pub tags: Vec<String>,
-    /// The file name of the host wheel.
+    /// File name of the host wheel.
     pub host: String,
-    /// The file name of the wheel variant, where one was asked for.
+    /// File name of the wheel variant, if one was requested.
     pub variant: Option<String>,
-    /// The folder in site-packages that the folder of archives is in.
+    /// The folder in site-packages that contains the folder of archives.
     pub root: String,
-    /// Requirements that the host wheel gets.
+    /// Requirements that are added to the host wheel.
     pub requires: Vec<String>,
-    /// Extras that the host wheel gets.
-    pub extras: Vec<Extra>,
-    /// Device wheels: targets by number, then generic targets, sub-families and families.
+    /// Extras that are added to the host wheel.
+    pub extras: Vec<DeviceExtra>,
+    /// Device wheels: targets in numeric order, then generic targets, sub-families and families.
     pub devices: Vec<Device>,
-    /// How the GPU code in libraries is taken apart: for files in site-packages, and for files
-    /// below the prefix.
+    /// The plans for GPU code in libraries: for files in site-packages, and for files below the
+    /// prefix.
     pub code: Vec<crate::Plan>,
-    /// Targets that are not kept, with what goes with them.
-    pub dropped: Vec<Dropped>,
-    /// Files with GPU code that stay as they are.
-    pub kept: Vec<Kept>,
+    /// Targets that are not kept, with the files that are removed.
+    pub dropped: Vec<DroppedTarget>,
+    /// Files with GPU code that stay unchanged.
+    pub kept: Vec<UnsplitFile>,
     #[serde(skip)]
     pub(super) parts: Parts,
 }
 
-/// What executing needs and nobody prints.
+/// Data for [`super::execute`] that is not printed.
 pub(super) struct Parts {
     pub(super) wheel: Arc<Wheel>,
     pub(super) folders: Folders,
     pub(super) headers: Headers,
     pub(super) zones: Vec<Zone>,
-    /// Members of kernel databases that leave the host wheel, by the key of their package; `None`:
-    /// nobody gets them.
+    /// Members of kernel databases that are removed from the host wheel, with the key of the
+    /// package that gets them; `None`: the target is not kept.
     pub(super) databases: Vec<(Option<String>, DatabaseFile)>,
     pub(super) label: Option<String>,
     pub(super) selection: Selection,
     /// Bytes of all fat binary sections.
     pub(super) sections: u64,
-    /// The wheel's programs, those with GPU code unpacked.
+    /// The wheel's programs; those with GPU code are unpacked.
     pub(super) programs: check::Programs,
 }
 
-/// Files that have one folder of archives.
+/// Files that share one folder of archives.
 pub(super) struct Zone {
     pub(super) scheme: Scheme,
     /// The folder of archives, relative to site-packages or the prefix.
@@ -89,21 +88,21 @@ pub(super) struct Zone {
 /// A device wheel.
 #[derive(Debug, Clone, Serialize)]
 pub struct Device {
-    /// The package: a target, a generic target, or a family.
+    /// Key of the package: a target, a generic target, or a family.
     pub key: String,
-    /// How many targets it is for.
+    /// The number of targets it serves, as a level.
     pub level: PackageLevel,
-    /// Its distribution.
+    /// Name of the distribution.
     pub distribution: String,
-    /// Its file name.
+    /// File name of the wheel.
     pub file_name: String,
-    /// The targets that it has code in archives for, with features.
+    /// The targets of the code in its archives, with features.
     pub targets: Vec<String>,
-    /// What it requires.
+    /// Requirements in METADATA.
     pub requires: Vec<String>,
-    /// The module that stands for it.
+    /// Path of its Python module in the wheel.
     pub module: String,
-    /// Archives, and files of kernel databases, by their names in the wheel.
+    /// Archives and files of kernel databases.
     pub files: Vec<DeviceFile>,
     #[serde(skip)]
     pub(super) name: WheelName,
@@ -112,41 +111,41 @@ pub struct Device {
 /// A file of a device wheel.
 #[derive(Debug, Clone, Serialize)]
 pub struct DeviceFile {
-    /// Its name in the wheel.
+    /// Path in the wheel.
     pub path: String,
-    /// Bytes: of a database file as it is, of an archive before compression.
+    /// Bytes of a database file, or of an archive before compression.
     pub bytes: u64,
-    /// The kernel database; `None` for an archive.
+    /// Name of the kernel database; `None` for an archive.
     pub database: Option<String>,
-    /// Code objects in an archive.
+    /// Number of code objects in an archive; 0 for a database file.
     pub code_objects: u64,
-    /// Plan and archive in [`Plan::code`].
+    /// Indices of the plan in [`Plan::code`] and of its archive.
     #[serde(skip)]
     pub(super) archive: Option<(usize, usize)>,
 }
 
 /// A target that is not kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Dropped {
-    /// As bundles or databases name it.
+pub struct DroppedTarget {
+    /// Name of the target in bundles or databases.
     pub target: String,
-    /// Files of kernel databases that go.
+    /// Number of files of kernel databases that are removed.
     pub database_files: u64,
 }
 
-/// A file with GPU code that is not changed.
+/// A file with GPU code that stays unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Kept {
-    /// Its name in the wheel.
+pub struct UnsplitFile {
+    /// Name of the member.
     pub member: String,
-    /// Why.
+    /// The reason, for the report.
     pub reason: String,
 }
 
-/// Plans the split of the wheel at `path`; nothing is written but temporary files without names.
+/// Plans the split of the wheel at `path`. Only unnamed temporary files are written.
 ///
 /// # Errors
-/// A wheel that cannot be read or has nothing to split, a request that does not fit it.
+/// A wheel that cannot be read or has nothing to split, and a request that does not fit it.
 pub fn plan(path: &Path, request: &Request, reporter: &dyn Reporter) -> Result<Plan, Error> {
     check_request(request)?;
     let wheel = Arc::new(Wheel::open(path)?);
@@ -172,7 +171,7 @@ pub fn plan(path: &Path, request: &Request, reporter: &dyn Reporter) -> Result<P
         let options = Options { group, selection, names: request.names, checksum: Checksum::Skip };
         let plan = crate::plan::plan_any(&zone.units, &options, reporter);
         let plan = plan.map_err(|source| code_error(&wheel, source))?;
-        kept.extend(plan.left_alone.iter().map(|left| (left.key.clone(), left.reason)).map(Kept::from));
+        kept.extend(plan.left_alone.iter().map(|left| (left.key.clone(), left.reason)).map(UnsplitFile::from));
         code.push(plan);
     }
     let (databases, dropped) = databases(survey.databases, &selection, &code);
@@ -222,26 +221,26 @@ pub fn plan(path: &Path, request: &Request, reporter: &dyn Reporter) -> Result<P
     })
 }
 
-impl From<(String, Reason)> for Kept {
-    fn from((member, reason): (String, Reason)) -> Kept {
-        Kept { member, reason: reason.to_string() }
+impl From<(String, Reason)> for UnsplitFile {
+    fn from((member, reason): (String, Reason)) -> UnsplitFile {
+        UnsplitFile { member, reason: reason.to_string() }
     }
 }
 
 impl Plan {
-    /// The headers that METADATA of the host wheel gets.
+    /// Returns the headers to add to METADATA of the host wheel.
     pub(super) fn host_lines(&self, markers: Markers) -> Vec<(&'static str, String)> {
         metadata::host_lines(&self.extras, &self.version, &self.requires, markers)
     }
 
-    /// The file names of all wheels that will be written.
+    /// Returns the file names of all wheels that will be written.
     pub fn file_names(&self) -> impl Iterator<Item = &str> {
         let devices = self.devices.iter().map(|device| device.file_name.as_str());
         [self.host.as_str()].into_iter().chain(self.variant.as_deref()).chain(devices)
     }
 }
 
-/// What is wrong with a request whatever the wheel.
+/// Checks the parts of a request that do not depend on the wheel.
 fn check_request(request: &Request) -> Result<(), Error> {
     if let Some(prefix) = &request.prefix {
         rocwheel_wheel::check_name(prefix)?;
@@ -256,7 +255,7 @@ fn check_request(request: &Request) -> Result<(), Error> {
     Ok(())
 }
 
-/// Name and canonical version.
+/// Returns the name and the canonical version of a wheel.
 pub(super) fn identity(wheel: &Wheel, headers: &Headers) -> Result<(String, String), Error> {
     let malformed = |reason: String| rocwheel_wheel::Error::Malformed { path: wheel.path().to_owned(), reason };
     let value = |field: &str| {
@@ -271,7 +270,7 @@ pub(super) fn identity(wheel: &Wheel, headers: &Headers) -> Result<(String, Stri
     Ok((name, canonical.to_string()))
 }
 
-/// The targets that a list takes of a wheel.
+/// Returns the targets of a wheel that a list selects.
 pub(super) fn selection_of(
     wheel: &Arc<Wheel>,
     list: Option<&str>,
@@ -285,7 +284,7 @@ pub(super) fn selection_of(
     selection(&survey::survey(wheel, &folders, &|_| true, scratch, reporter)?, list)
 }
 
-/// The targets to keep, with generic targets and families that serve them.
+/// Returns the targets to keep, with generic targets and families that serve them.
 fn selection(survey: &Survey, list: Option<&str>) -> Result<Selection, Error> {
     let Some(list) = list else { return Ok(Selection::ALL) };
     let families = DevicePackages::embedded();
@@ -296,8 +295,8 @@ fn selection(survey: &Survey, list: Option<&str>) -> Result<Selection, Error> {
     also.extend(found.iter().map(|target| target::base_target(target).to_owned()));
     let mut wanted = TargetTable::embedded().expand_with(list, &also)?;
     let chains: BTreeSet<String> = wanted.iter().flat_map(|target| families.chain(&families.key(target))).collect();
-    // What shares a package with a wanted target comes with it, and so do packages for several
-    // targets.
+    // Targets that share a package with a selected target are kept too, and so are packages for
+    // several targets.
     let related = found.iter().filter(|target| {
         let key = families.key(target);
         chains.contains(&key)
@@ -307,7 +306,7 @@ fn selection(survey: &Survey, list: Option<&str>) -> Result<Selection, Error> {
     Ok(Selection::only(wanted))
 }
 
-/// How the wheels of a set are called.
+/// The parts of the names of all wheels of a set.
 struct Naming<'a> {
     prefix: &'a str,
     group: &'a str,
@@ -315,7 +314,7 @@ struct Naming<'a> {
     distribution: &'a str,
 }
 
-/// The folder that the archives of site-packages go to.
+/// Returns the folder for the archives of files in site-packages.
 fn root(
     wheel: &Wheel,
     folders: &Folders,
@@ -347,9 +346,9 @@ fn root(
     Ok(place::home(code, files, &format!("{}_device", names.group)))
 }
 
-/// Files with GPU code by what their archives are found from, and those that have to stay as they
-/// are.
-fn zones(binaries: &[Binary], root: &str, group: &str) -> (Vec<Zone>, Vec<Kept>) {
+/// Groups files with GPU code by the folder of their archives, and lists those that have to stay
+/// unchanged.
+fn zones(binaries: &[Binary], root: &str, group: &str) -> (Vec<Zone>, Vec<UnsplitFile>) {
     let folders = [(Scheme::Site, format!("{root}/{ARCHIVES}")), (Scheme::Data, format!("share/{group}/{ARCHIVES}"))];
     let zones = folders.into_iter().map(|(scheme, archives)| {
         let of_zone = binaries.iter().filter(|binary| binary.place.scheme == scheme);
@@ -359,19 +358,20 @@ fn zones(binaries: &[Binary], root: &str, group: &str) -> (Vec<Zone>, Vec<Kept>)
         });
         Zone { scheme, units: units.collect(), archives: archives.clone() }
     });
-    let kept = binaries.iter().filter(|binary| binary.place.scheme == Scheme::Elsewhere).map(|binary| Kept {
+    let kept = binaries.iter().filter(|binary| binary.place.scheme == Scheme::Elsewhere).map(|binary| UnsplitFile {
         member: binary.member.clone(),
         reason: "installers put it where no fixed path leads to archives".to_owned(),
     });
     (zones.filter(|zone| !zone.units.is_empty()).collect(), kept.collect())
 }
 
-/// Database files by the package that gets them, and what is dropped of databases and of code.
+/// Returns database files with the package that gets them, and the dropped targets of databases and
+/// code.
 fn databases(
     files: Vec<DatabaseFile>,
     selection: &Selection,
     code: &[crate::Plan],
-) -> (Vec<(Option<String>, DatabaseFile)>, Vec<Dropped>) {
+) -> (Vec<(Option<String>, DatabaseFile)>, Vec<DroppedTarget>) {
     let mut dropped: BTreeMap<String, u64> = BTreeMap::new();
     let in_code = code.iter().flat_map(|plan| &plan.targets).filter(|target| !selection.takes(target));
     dropped.extend(in_code.map(|target| (target.clone(), 0)));
@@ -383,8 +383,8 @@ fn databases(
         }
         planned.push((wanted.then(|| DevicePackages::embedded().key(&file.target)), file));
     }
-    let mut dropped: Vec<Dropped> =
-        dropped.into_iter().map(|(target, database_files)| Dropped { target, database_files }).collect();
+    let mut dropped: Vec<DroppedTarget> =
+        dropped.into_iter().map(|(target, database_files)| DroppedTarget { target, database_files }).collect();
     dropped.sort_by(|left, right| target::compare(&left.target, &right.target));
     (planned, dropped)
 }
@@ -457,7 +457,7 @@ fn devices(
     Ok(devices)
 }
 
-fn check_extras(wheel: &Wheel, headers: &Headers, extras: &[Extra]) -> Result<(), Error> {
+fn check_extras(wheel: &Wheel, headers: &Headers, extras: &[DeviceExtra]) -> Result<(), Error> {
     let there = headers.all("Provides-Extra");
     let there: BTreeSet<String> = there.iter().map(|extra| rocwheel_wheel::canonical_name(extra)).collect();
     match extras.iter().find(|extra| there.contains(&extra.name)) {
@@ -466,7 +466,8 @@ fn check_extras(wheel: &Wheel, headers: &Headers, extras: &[Extra]) -> Result<()
     }
 }
 
-/// Two targets may come to one name, and a prefix may make a device wheel the host's namesake.
+/// Refuses equal file names: two targets may be normalised to one name, and a prefix may give a
+/// device wheel the host's name.
 fn check_names(path: &Path, devices: &[Device]) -> Result<(), Error> {
     let mut seen: BTreeMap<String, String> = BTreeMap::new();
     let host = path.file_name().unwrap_or_default().to_string_lossy().into_owned();

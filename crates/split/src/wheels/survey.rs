@@ -31,20 +31,20 @@ pub(super) struct Binary {
 pub(super) struct DatabaseFile {
     pub(super) member: String,
     pub(super) database: String,
-    /// As the database calls it, with features.
+    /// Name of the target in the database, with features.
     pub(super) target: String,
     pub(super) size: u64,
 }
 
-/// What a wheel holds.
+/// The parts of a wheel that a split treats specially.
 pub(super) struct Survey {
     pub(super) binaries: Vec<Binary>,
     pub(super) databases: Vec<DatabaseFile>,
-    /// Programs without GPU code.
+    /// Names of programs without GPU code.
     pub(super) plain: BTreeSet<String>,
 }
 
-/// Looks at every member. `databases` are the names of those that are to be taken apart.
+/// Examines every member. `databases` is `true` for the names of databases that are to be split.
 pub(super) fn survey(
     wheel: &Arc<Wheel>,
     folders: &Folders,
@@ -59,7 +59,7 @@ pub(super) fn survey(
         let listed = Databases::embedded().classify(&place.path).filter(|found| databases(found.database));
         match listed {
             Some(listed) if place.scheme != Scheme::Elsewhere => {
-                // A file of a database is never taken for a library, as today's tools have it
+                // A file of a database is never treated as a library; existing tools do the same
                 // (kpack specification 5).
                 if let Some(target) = listed.target {
                     let (database, size) = (listed.database.to_owned(), member.size);
@@ -75,7 +75,7 @@ pub(super) fn survey(
         .map(|(member, place)| Ok(is_program(wheel, member)?.then_some((member, place))))
         .collect::<Result<_, Error>>()?;
     let mut programs: Vec<(&Listed, Place)> = programs.into_iter().flatten().collect();
-    // The longest first, or one thread has it alone in the end.
+    // The longest program comes first, or at the end one thread would work on it alone.
     programs.sort_by_key(|(member, _)| std::cmp::Reverse(member.size));
     let bytes = programs.iter().map(|(member, _)| member.size).sum();
     reporter.begin("Looking for GPU code", Some(bytes), Counted::Bytes);
@@ -101,7 +101,7 @@ pub(super) fn survey(
     Ok(found)
 }
 
-/// Whether a member begins as ELF and PE files do.
+/// `true` if a member begins like ELF and PE files.
 pub(super) fn is_program(wheel: &Wheel, member: &Listed) -> Result<bool, Error> {
     if member.kind != Kind::File || member.size < 64 {
         return Ok(false);
@@ -124,7 +124,7 @@ fn binary(wheel: &Arc<Wheel>, member: &Listed, place: Place, spool: &Spool) -> R
     }))
 }
 
-/// An error of the engine, with the wheel it is about.
+/// Adds the path of the wheel to an error of the engine.
 pub(super) fn code_error(wheel: &Wheel, source: Error) -> Error {
     Error::Code { path: wheel.path().to_owned(), source: Box::new(source) }
 }

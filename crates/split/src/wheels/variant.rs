@@ -1,8 +1,8 @@
 //! Input: the targets of a host wheel. Output: its form as a wheel variant: `variant.json` and the
 //! label in the file name (PEP 825 and 850, both drafts, so this is experimental).
 //!
-//! An installer that knows wheel variants asks the provider which targets the machine has, and
-//! evaluates the markers of METADATA with those: the device packages come without an extra.
+//! An installer that supports wheel variants asks a provider for the targets of the machine, and
+//! evaluates the markers of METADATA with them: device packages are installed without an extra.
 
 use std::collections::BTreeMap;
 
@@ -10,26 +10,26 @@ use serde_json::json;
 
 use super::Error;
 
-/// Where the form of `variant.json` is described.
+/// Address of the schema of `variant.json`.
 const SCHEMA: &str = "https://variants-schema.wheelnext.dev/peps/850/v0.2.0.json";
-/// The distribution whose plug-in finds out which targets a machine has, and where the plug-in is
-/// in it.
+/// The distribution with the plug-in that determines the targets of a machine, and the plug-in's
+/// entry point.
 const PROVIDER: &str = "rocm-bootstrap";
 const PLUGIN: &str = "rocm_bootstrap.variant_provider:AMDVariantPlugin";
 
-/// A property of a wheel variant, `amd :: gfx_arch :: gfx942`.
+/// Returns a property of a wheel variant, such as `amd :: gfx_arch :: gfx942`.
 pub(super) fn property(target: &str) -> String {
     format!("amd :: gfx_arch :: {target}")
 }
 
-/// Whether the draft lets a target be the value of a feature. Generic targets, with their `-`,
-/// cannot; the targets that run their code stand for them.
+/// `true` if the draft allows a target as the value of a feature. Generic targets, with their `-`,
+/// are not allowed; the targets that run their code are listed instead.
 pub(super) fn is_value(target: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'.';
     !target.is_empty() && target.bytes().all(allowed)
 }
 
-/// Checks the label that is to stand in the file name.
+/// Checks the label for the file name.
 pub(super) fn check_label(label: &str) -> Result<(), Error> {
     let reason = if label.is_empty() {
         "it is empty"
@@ -43,7 +43,7 @@ pub(super) fn check_label(label: &str) -> Result<(), Error> {
     Err(Error::Label { label: label.to_owned(), reason })
 }
 
-/// The text of `variant.json`: one variant, for every target that there is an extra for.
+/// Returns the text of `variant.json`: one variant, for every target that has an extra.
 pub(super) fn document<'a>(label: &str, targets: impl Iterator<Item = &'a str>) -> String {
     let targets: Vec<&str> = targets.filter(|target| is_value(target)).collect();
     let features = BTreeMap::from([("gfx_arch", targets)]);
@@ -56,7 +56,7 @@ pub(super) fn document<'a>(label: &str, targets: impl Iterator<Item = &'a str>) 
     format!("{document:#}\n")
 }
 
-/// The file name of the variant of a wheel.
+/// Returns the file name of the variant of a wheel.
 pub(super) fn file_name(wheel: &str, label: &str) -> String {
     format!("{}-{label}.whl", wheel.strip_suffix(".whl").unwrap_or(wheel))
 }

@@ -1,5 +1,5 @@
-//! Pruned libraries, bundles, archives, wheels and trees: made by clang 19, judged by clang's
-//! bundler, Python and a runtime that says what it finds.
+//! Pruned libraries, bundles, archives, wheels and trees. clang 19 makes them; clang's bundler,
+//! Python and a runtime that prints what it finds judge them.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,7 +12,7 @@ use rocwheel_kpack::{Archive, ArchiveWriter, Blob, FatBinary, Scheme};
 use rocwheel_report::Silent;
 use rocwheel_rocm::TargetTable;
 use rocwheel_split::Error;
-use rocwheel_split::prune::{Action, Compress, Destination, Empty, Keep, Options, Outcome, Run, prune};
+use rocwheel_split::prune::{Compress, Destination, Empty, Keep, Options, Outcome, PruneAction, Run, prune};
 use rocwheel_system::symlink;
 use rocwheel_testing::gpu::{Gpu, Link, Unit};
 use rocwheel_wheel::read::Wheel;
@@ -25,7 +25,7 @@ const UNITS: &[Unit<'_>] = &[
     Unit { source: "second", targets: &["gfx90a:xnack+", "gfx942", "gfx1030"] },
 ];
 
-/// A call with the usual options, to be changed.
+/// A call with the usual options, which tests change.
 struct Call {
     keep: &'static str,
     compress: Option<Compress>,
@@ -69,7 +69,7 @@ fn read(path: &Path) -> (Vec<u8>, FatBinary) {
 
 type Code = Vec<Vec<(String, Vec<u8>)>>;
 
-/// Targets and bytes of the code objects of each bundle.
+/// Returns targets and bytes of the code objects of each bundle.
 fn code(path: &Path) -> Code {
     let (bytes, fat) = read(path);
     let objects = |bundle: &rocwheel_kpack::Bundle| {
@@ -84,7 +84,7 @@ fn code(path: &Path) -> Code {
     fat.bundles.iter().map(objects).collect()
 }
 
-/// What [`code`] gives, less what is not wanted.
+/// Returns the result of [`code`] without the targets that are not kept.
 fn expected(path: &Path, targets: &[&str]) -> Code {
     let mut code = code(path);
     for bundle in &mut code {
@@ -97,8 +97,8 @@ fn lines(said: &str) -> Vec<&str> {
     said.lines().map(|line| line.split(" reaches ").next().unwrap_or(line)).collect()
 }
 
-/// Prunes a library to two targets; it loads as before, also after `strip`, and its code is what it
-/// was.
+/// Prunes a library to two targets. It must load as before, also after `strip`, and its code must
+/// be unchanged.
 fn check_library(gpu: &Gpu, file: &Path, is_library: bool) {
     let before = fs_err::read(file).expect("read");
     let said = gpu.load(file, is_library).expect("loads as built");
@@ -109,7 +109,7 @@ fn check_library(gpu: &Gpu, file: &Path, is_library: bool) {
     let wanted = ["gfx90a:xnack+", "gfx90a:xnack-", "gfx942"];
     assert!(code(&result) == expected(file, &wanted));
     let entry = &outcome.inputs[0].files[0];
-    assert_eq!(entry.action, Action::Changed);
+    assert_eq!(entry.action, PruneAction::Changed);
     assert_eq!(entry.kept, wanted);
     assert_eq!(entry.dropped, ["gfx1030", "gfx1100"]);
     let size = fs_err::metadata(&result).expect("result").len();
@@ -122,10 +122,10 @@ fn check_library(gpu: &Gpu, file: &Path, is_library: bool) {
     let loaded = gpu.load(&result, is_library).expect("the result loads");
     assert_eq!(lines(&loaded), lines(&said));
     assert!(!loaded.contains("nothing"), "{loaded}");
-    // Pruned again nothing changes.
+    // Pruning again changes nothing.
     let again = gpu.path("again");
     let outcome = Call::keep("gfx942,gfx90a").run(&result, &again).expect("prune");
-    assert_eq!(outcome.inputs[0].files[0].action, Action::Kept);
+    assert_eq!(outcome.inputs[0].files[0].action, PruneAction::Kept);
     assert!(fs_err::read(again.join(name)).expect("copy") == fs_err::read(&result).expect("result"));
     gpu.run("strip", &[result.to_str().expect("UTF-8")]);
     assert_eq!(lines(&gpu.load(&result, is_library).expect("loads after strip")), lines(&said));
@@ -189,7 +189,7 @@ fn compressed_bundles_stay_of_their_version_and_others_become_compressed_when_as
         assert!(code(&result) == expected(&plain, &["gfx942"]));
         assert_eq!(outcome.inputs[0].files[0].dropped, ["gfx90a:xnack+", "gfx90a:xnack-", "gfx1030", "gfx1100"]);
         gpu.load(&result, true).expect("loads");
-        // What is compressed keeps its version, whatever is asked for now.
+        // A compressed bundle keeps its version, whatever version is requested.
         let call = Call { compress: Some(other), ..Call::keep("gfx942") };
         let again = gpu.path(format!("again{version}"));
         call.run(&result, &again).expect("prune");
@@ -222,11 +222,11 @@ fn targets_that_are_nowhere_are_named() {
     let keep = "gfx942;gfx1201,gfx90a:xnack-,gfx94X-dcgpu,gfx803";
     let outcome = Call::keep(keep).run(&file, &gpu.path("out")).expect("prune");
     assert_eq!(outcome.missing, ["gfx1201", "gfx803"]);
-    // A full name keeps only that variant.
+    // A name with features keeps only that variant.
     assert!(code(&gpu.path("out/libfat.so")) == expected(&file, &["gfx942", "gfx90a:xnack-"]));
 }
 
-/// A bundle of made-up code objects.
+/// Creates a bundle of invented code objects.
 fn bundle_of(targets: &[&str], form: Form) -> Vec<u8> {
     let object = |target: &&str| (format!("hipv4-amdgcn-amd-amdhsa--{target}"), target.as_bytes().repeat(1000));
     let objects: Vec<(String, Vec<u8>)> = targets.iter().map(object).collect();
@@ -282,7 +282,7 @@ fn archives_keep_the_wanted_targets() {
     let file = folder.path().join("group_gfx90a.kpack");
     archive(&file, &["gfx90a:xnack+", "gfx90a:xnack-"]);
     let outcome = Call::keep("gfx90a:xnack+").run(&file, &folder.path().join("out")).expect("prune");
-    assert_eq!((outcome.inputs[0].verified, outcome.inputs[0].files[0].action), (3, Action::Changed));
+    assert_eq!((outcome.inputs[0].verified, outcome.inputs[0].files[0].action), (3, PruneAction::Changed));
     let bytes = fs_err::read(folder.path().join("out/group_gfx90a.kpack")).expect("read");
     let result = Archive::open(&bytes, bytes.len() as u64).expect("archive");
     assert_eq!((result.group.as_str(), result.targets.join(" ").as_str()), ("group", "gfx90a:xnack+"));
@@ -292,7 +292,7 @@ fn archives_keep_the_wanted_targets() {
     assert!(matches!(error, Error::Empty { .. }), "{error}");
 }
 
-/// A tree with a library, databases, archives, links, and artifacts for one target.
+/// Creates a tree with a library, databases, archives, links, and artifacts for one target.
 #[test]
 fn what_cannot_be_pruned_is_named() {
     let folder = tempfile::tempdir().expect("folder");

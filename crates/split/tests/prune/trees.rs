@@ -1,4 +1,5 @@
-//! Trees and wheels: files that other targets need leave, and what speaks of them follows.
+//! Trees and wheels: files for other targets are removed, and files that refer to them are
+//! corrected.
 
 use super::*;
 
@@ -86,7 +87,7 @@ fn trees_lose_what_is_for_other_targets() {
     assert_eq!((dry.before, dry.after, dry.estimated), (outcome.before, outcome.after, false));
     assert_eq!(outcome.inputs[0].verified, 3);
 
-    // In its place it becomes the same tree.
+    // Pruning in place gives the same tree.
     let in_place = Call { in_place: true, ..Call::keep("gfx942") }.run(&root, Path::new("")).expect("prune");
     assert_eq!(paths(&root), kept);
     assert_eq!(in_place.after, outcome.after);
@@ -147,8 +148,8 @@ fn wheels_stay_wheels() {
     assert!(after != before && results.contains(&after));
 }
 
-/// A dry run knows sizes of plain code exactly and those of compressed code nearly, and makes
-/// nothing.
+/// A dry run knows the sizes of plain code exactly and those of compressed code approximately, and
+/// writes nothing.
 #[test]
 fn dry_runs_tell_sizes_without_the_work() {
     let gpu = Gpu::new();
@@ -165,7 +166,7 @@ fn dry_runs_tell_sizes_without_the_work() {
     let plain = build(&gpu, &[], &["-shared"]);
     let (expected, actual) = (dry(&plain, Call::keep("gfx942")), real(&plain, Call::keep("gfx942"), "plain"));
     assert_eq!((expected.after, expected.estimated), (actual.after, false));
-    let shown = |outcome: &Outcome| -> Vec<(Action, Vec<String>, Vec<String>)> {
+    let shown = |outcome: &Outcome| -> Vec<(PruneAction, Vec<String>, Vec<String>)> {
         let files = outcome.inputs.iter().flat_map(|input| &input.files);
         files.map(|file| (file.action, file.kept.clone(), file.dropped.clone())).collect()
     };
@@ -191,7 +192,7 @@ fn dry_runs_tell_sizes_without_the_work() {
     assert!(matches!(error, Error::Empty { .. }), "{error}");
 }
 
-/// What `pip install` made of a wheel, with a script and a file that was compiled later.
+/// A tree that `pip install` made from a wheel, with a script and a file that was compiled later.
 #[test]
 fn records_of_what_is_installed_stay_true() {
     let gpu = Gpu::new();
@@ -246,7 +247,7 @@ fn records_of_what_is_installed_stay_true() {
     assert_eq!(sizes(&dry), sizes(&outcome));
 }
 
-/// A host wheel and its device wheels, as `rocwheel split` makes them, in one folder.
+/// A host wheel and its device wheels in one folder, as `rocwheel split` writes them.
 #[test]
 fn extras_of_host_wheels_follow() {
     let folder = tempfile::tempdir().expect("folder");
@@ -296,7 +297,7 @@ fn extras_of_host_wheels_follow() {
     let wanted =
         ["fat-1.0-py3-none-manylinux_2_28_x86_64.whl", "fat_device_gfx942-1.0-py3-none-manylinux_2_28_x86_64.whl"];
     assert_eq!(names, wanted);
-    let gone = outcome.inputs[0].files.iter().find(|file| file.action == Action::Dropped).expect("dropped");
+    let gone = outcome.inputs[0].files.iter().find(|file| file.action == PruneAction::Dropped).expect("dropped");
     assert_eq!(gone.note.as_deref(), Some("a wheel for other targets"));
     let pruned = Wheel::open(&output.join("dist").join(wanted[0])).expect("open");
     assert_eq!(pruned.verify().expect("verify"), []);
@@ -305,7 +306,7 @@ fn extras_of_host_wheels_follow() {
     let needs = headers.all("Requires-Dist");
     assert_eq!(needs.len(), 2);
     assert!(needs.iter().all(|need| need.starts_with("fat-device-gfx942")), "{needs:?}");
-    // Alone: the same, and a target that it has no extra for is an error.
+    // Pruning the host wheel alone gives the same; a target without an extra is an error.
     let alone = folder.path().join("alone");
     let outcome = Call::keep("gfx942").run(&host, &alone).expect("prune");
     assert!(outcome.missing.is_empty());
@@ -315,7 +316,7 @@ fn extras_of_host_wheels_follow() {
     );
     let error = Call::keep("gfx906").run(&host, &folder.path().join("none")).expect_err("nothing is left");
     assert!(matches!(error, Error::Empty { .. }), "{error}");
-    // A device wheel alone is not made empty.
+    // A device wheel alone is not emptied.
     let device = root.join("fat_device_gfx1100-1.0-py3-none-manylinux_2_28_x86_64.whl");
     assert!(matches!(Call::keep("gfx942").run(&device, &folder.path().join("none")), Err(Error::Empty { .. })));
 }

@@ -1,4 +1,4 @@
-//! What becomes of libraries of every form.
+//! Splits of libraries of every form.
 
 use rocwheel_kpack::archive::{Archive, Scheme};
 use rocwheel_kpack::bundle::Checksum;

@@ -1,4 +1,5 @@
-//! Input: which library to make. Output: libraries, programs, and sets of them split, in memory.
+//! Input: the description of a library. Output: libraries and programs, and split sets of them, in
+//! memory.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,18 +16,18 @@ use rocwheel_testing::gpu::{Gpu, Link};
 
 pub const ALL: &[&str] = &["gfx90a:xnack+", "gfx90a:xnack-", "gfx942", "gfx1100"];
 
-/// The compiler's folder; made once.
+/// Returns the compiler's folder, which is created once.
 pub fn gpu() -> &'static Gpu {
     static GPU: OnceLock<Gpu> = OnceLock::new();
     GPU.get_or_init(Gpu::new)
 }
 
-/// A unit of the fixtures' sources.
+/// Creates a unit of the fixtures' sources.
 pub const fn unit<'a>(source: &'a str, targets: &'a [&'a str]) -> rocwheel_testing::gpu::Unit<'a> {
     rocwheel_testing::gpu::Unit { source, targets }
 }
 
-/// A library of units.
+/// Compiles a library of units.
 pub fn library(name: &str, units: &[rocwheel_testing::gpu::Unit<'_>], compile: &[&str]) -> Vec<u8> {
     built(&Link { name, units, compile, link: &["-shared"] })
 }
@@ -35,34 +36,34 @@ pub fn built(link: &Link<'_>) -> Vec<u8> {
     static BUILT: OnceLock<std::sync::Mutex<BTreeMap<String, Arc<OnceLock<PathBuf>>>>> = OnceLock::new();
     let key = format!("{link:?}");
     let place = Arc::clone(BUILT.get_or_init(Default::default).lock().unwrap().entry(key).or_default());
-    // Every fixture has a name of its own in the folder, however often it is asked for.
+    // Every fixture has a unique name in the folder and is built only once.
     fs_err::read(place.get_or_init(|| gpu().build(link))).unwrap()
 }
 
-/// One translation unit for all targets.
+/// Compiles one translation unit for all targets.
 pub fn plain() -> Vec<u8> {
     library("plain.so", &[unit("first", ALL)], &[])
 }
 
-/// Two units for the same targets.
+/// Compiles two units for the same targets.
 pub fn twin() -> Vec<u8> {
     library("twin.so", &[unit("first", &["gfx942", "gfx1100"]), unit("second", &["gfx942", "gfx1100"])], &[])
 }
 
-/// Two units for different targets (defect B3 of existing tools).
+/// Compiles two units for different targets (defect B3 of existing tools).
 pub fn uneven() -> Vec<u8> {
     library("uneven.so", &[unit("first", &["gfx1100"]), unit("second", &["gfx942", "gfx1100"])], &[])
 }
 
-/// A set of files, split.
+/// A set of files and its split.
 pub struct Split {
     pub before: View,
     pub plan: Plan,
-    /// The files after, by path.
+    /// The files after the split, by path.
     pub after: BTreeMap<String, Vec<u8>>,
 }
 
-/// How to split.
+/// Settings for a split.
 pub struct Settings {
     pub selection: Selection,
     pub names: TargetNames,
@@ -85,7 +86,7 @@ pub fn split(files: &[(&str, Vec<u8>)], settings: &Settings) -> Split {
     let options = Options { group: "test_lib".into(), selection, names, checksum: Checksum::Compare };
     let plan = rocwheel_split::plan(&units, &options, &Silent).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let place = |archive: &rocwheel_split::PlannedArchive| folder.path().join(&archive.name);
+    let place = |archive: &rocwheel_split::PlannedKpack| folder.path().join(&archive.name);
     let Done { hosts, archives } = rocwheel_split::execute(&plan, &units, settings.packing, &place, &Silent).unwrap();
     let mut after: BTreeMap<String, Vec<u8>> =
         files.iter().map(|(path, bytes)| ((*path).to_owned(), bytes.clone())).collect();
@@ -121,7 +122,7 @@ impl Split {
         rocwheel_split::verify(&self.before, &view(self.after.clone()), &checks, &Silent).unwrap()
     }
 
-    /// What the check says, sorted.
+    /// Returns the differences that the check finds, sorted.
     pub fn differences(&self) -> Vec<String> {
         self.report(&Selection::ALL).differences.iter().map(ToString::to_string).collect()
     }

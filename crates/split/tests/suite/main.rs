@@ -1,5 +1,5 @@
-//! Real HIP libraries, made by clang without a GPU, split, checked, spoiled and asked for their
-//! code as a runtime would.
+//! Real HIP libraries, compiled by clang without a GPU. They are split, checked and damaged, and
+//! their code is looked up as a runtime would.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! A split that was right, spoiled in one place: the check says where.
+//! A correct split that is damaged in one place: the check must report the place.
 
 use rocwheel_kpack::archive::{Archive, ArchiveWriter, Blob, Scheme};
 use rocwheel_kpack::fatbin::FatBinary;
@@ -21,7 +21,7 @@ fn fat(bytes: &[u8]) -> FatBinary {
     FatBinary::read(&bytes.to_vec(), bytes.len() as u64).unwrap().unwrap()
 }
 
-/// Spoils the host file; what the check says.
+/// Damages the host file and returns the differences that the check finds.
 fn host(spoil: impl FnOnce(&mut Vec<u8>, &FatBinary)) -> Vec<String> {
     let mut split = twin(Scheme::ZstdPerKernel);
     let bytes = split.after.get_mut(TWIN).unwrap();
@@ -32,7 +32,7 @@ fn host(spoil: impl FnOnce(&mut Vec<u8>, &FatBinary)) -> Vec<String> {
     differences
 }
 
-/// Writes an archive anew with other contents; what the check says.
+/// Writes an archive again with other contents and returns the differences that the check finds.
 fn archive(target: &str, change: impl Fn(&str, u32, Vec<u8>) -> Option<(u32, Vec<u8>)>) -> Vec<String> {
     let mut split = twin(Scheme::None);
     let path = format!(".kpack/test_lib_{target}.kpack");
@@ -87,7 +87,7 @@ fn two_indices_swapped() {
 fn a_symbol_elsewhere() {
     for table in [".symtab", ".dynsym"] {
         let differences = host(|bytes, _| {
-            // The value of the last symbol.
+            // This is the value of the last symbol.
             let end = section(bytes, table) + size(bytes, table);
             bytes[end - 16] ^= 1;
         });
@@ -180,7 +180,7 @@ fn a_marker_that_leads_elsewhere() {
     let said = "`lib/twin.so`, wrapper 0, gfx942: the runtime finds no archive for it: the marker says \
                 `../.kpack/xest_lib_@GFXARCH@.kpack`";
     assert!(differences.iter().any(|difference| difference == said), "{differences:#?}");
-    // Archives that nothing leads to are said as well.
+    // Archives that no marker leads to are reported as well.
     assert!(differences.iter().any(|said| said.contains("which no wrapper")), "{differences:#?}");
 }
 
@@ -222,7 +222,8 @@ fn host_bytes_changed() {
 
 #[test]
 fn headers_changed() {
-    // The tag of the first entry of the dynamic section, a relocation, the entry point.
+    // The cases are the tag of the first entry of the dynamic section, a relocation, and the entry
+    // point.
     let differences = host(|bytes, _| {
         let place = section(bytes, ".rela.dyn") + 16;
         bytes[place] ^= 8;
@@ -240,7 +241,8 @@ fn headers_changed() {
 #[test]
 fn something_left_in_the_section() {
     let differences = host(|bytes, fat| {
-        // The section's header claims a little more than the marker, and there is something.
+        // The section's header claims a little more than the marker, and the additional bytes are
+        // not zero.
         let marker = fat.markers[0].0.encode().unwrap().len() as u64;
         let end = fat.markers[0].1 + marker;
         let headers = u64::from_le_bytes(bytes[40..48].try_into().unwrap()) as usize;
@@ -294,7 +296,7 @@ fn unreadable_input_is_an_error_and_not_a_difference() {
     assert_eq!(error.to_string(), "could not read the GPU code of `x.so`");
 }
 
-/// Gives the file a table of sections with one more, whose bytes begin at `offset`.
+/// Gives the file a section table with one more section, whose bytes begin at `offset`.
 fn with_section(bytes: &mut Vec<u8>, name: &str, offset: u64, size: u64) {
     let word = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
     let short = |bytes: &[u8], at: usize| u16::from_le_bytes(bytes[at..at + 2].try_into().unwrap());
@@ -321,7 +323,7 @@ fn with_section(bytes: &mut Vec<u8>, name: &str, offset: u64, size: u64) {
     bytes[60..62].copy_from_slice(&(count as u16 + 1).to_le_bytes());
 }
 
-/// Existing tools give the marker a section, which is no difference; any other is.
+/// Existing tools give the marker a section, which is not a difference; any other section is.
 #[test]
 fn a_section_of_the_marker() {
     let mut split = twin(Scheme::ZstdPerKernel);

@@ -1,5 +1,5 @@
 //! A runtime that follows the rules of the real one to the letter (kpack specification 1.1, 4.1 and
-//! 4.2), with nothing of the checks in it: every kind of GPU asks every wrapper for its code,
+//! 4.2) and shares no code with the checks. Every kind of GPU looks up the code of every wrapper,
 //! before the split and after.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,7 @@ use rocwheel_kpack::fatbin::{FatBinary, Points};
 
 use crate::fixture::{self, ALL, Settings, library, split, unit};
 
-/// Processor, its generic target, and whether it has the settings sramecc and xnack.
+/// Processor, its generic target, and the flags for the settings sramecc and xnack.
 const GPUS: &[(&str, Option<&str>, bool, bool)] = &[
     ("gfx803", None, false, false),
     ("gfx900", Some("gfx9-generic"), false, true),
@@ -25,7 +25,7 @@ const GPUS: &[(&str, Option<&str>, bool, bool)] = &[
     ("gfx1201", Some("gfx12-generic"), false, false),
 ];
 
-/// The names of all GPUs: each processor with each setting of what it has.
+/// Returns the names of all GPUs: each processor with each setting that it has.
 fn names() -> Vec<(String, Option<String>)> {
     let mut names = Vec::new();
     for (processor, generic, sramecc, xnack) in GPUS {
@@ -42,7 +42,7 @@ fn names() -> Vec<(String, Option<String>)> {
     names
 }
 
-/// `p:a:b` → `p:a:b`, `p:a`, `p:b`, `p`.
+/// Returns the names to try: `p:a:b` → `p:a:b`, `p:a`, `p:b`, `p`.
 fn compatible(name: &str) -> Vec<String> {
     let parts: Vec<&str> = name.split(':').collect();
     match parts.as_slice() {
@@ -57,18 +57,18 @@ fn compatible(name: &str) -> Vec<String> {
     }
 }
 
-/// What the loader answers.
+/// The answer of the loader.
 #[derive(Debug, PartialEq, Eq)]
 enum Answer {
     Code(Vec<u8>),
     /// Errors 13 and 14: this GPU is skipped.
     Skipped,
-    /// Error 5: all GPUs are given up.
+    /// Error 5: the runtime gives up on all GPUs.
     Poisoned,
 }
 
-/// `kpack_get_code_object`: search paths from the binary's directory, archives in order, then
-/// targets in order.
+/// Follows `kpack_get_code_object`: search paths from the binary's directory, archives in order,
+/// then targets in order.
 fn load(files: &BTreeMap<String, Vec<u8>>, binary: &str, wrapper: usize, gpu: &(String, Option<String>)) -> Answer {
     let bytes = &files[binary];
     let fat = FatBinary::read(bytes, bytes.len() as u64).unwrap().unwrap();
@@ -110,7 +110,8 @@ fn load(files: &BTreeMap<String, Vec<u8>>, binary: &str, wrapper: usize, gpu: &(
     Answer::Skipped
 }
 
-/// What a runtime finds in the bundle of a wrapper: the most particular code object that fits.
+/// Returns what a runtime finds in the bundle of a wrapper: the most specific code object that
+/// fits.
 fn fat(bytes: &[u8], wrapper: usize, gpu: &(String, Option<String>)) -> Option<Vec<u8>> {
     let bytes = bytes.to_vec();
     let fat = FatBinary::read(&bytes, bytes.len() as u64).unwrap().unwrap();
@@ -127,7 +128,8 @@ fn fat(bytes: &[u8], wrapper: usize, gpu: &(String, Option<String>)) -> Option<V
     order.into_iter().find_map(|target| codes.remove(&target))
 }
 
-/// Every GPU finds behind every wrapper what it found before. Returns which GPUs found anything.
+/// Checks that every GPU finds the same code behind every wrapper as before. Returns the GPUs that
+/// found any.
 fn ask_all(files: &[(&str, Vec<u8>)]) -> BTreeSet<String> {
     let split = split(files, &Settings::default());
     assert_eq!(split.differences(), Vec::<String>::new());
@@ -162,7 +164,7 @@ fn units_with_different_targets() {
 
 #[test]
 fn plain_and_xnack_builds_side_by_side() {
-    // B25: the archive of the xnack builds must not hide the plain one's code.
+    // Defect B25: the archive of the xnack builds must not hide the plain one's code.
     let plain = library("plain90a.so", &[unit("first", &["gfx90a", "gfx1100"])], &[]);
     let other = library("other90a.so", &[unit("second", &["gfx90a", "gfx1030"])], &[]);
     let served = ask_all(&[("lib/plain.so", plain), ("lib/xnack.so", fixture::plain()), ("bin/other.so", other)]);

@@ -1,11 +1,11 @@
-//! Artifacts, split and written.
+//! Artifacts that are split and written.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rocwheel_artifact::{Catalog, Manifest};
 use rocwheel_report::{Hint as _, Reporter, Silent, Unit};
-use rocwheel_split::tree::{self, DatabaseChoice, Outcome, Request, TreePlan, Unsupported};
+use rocwheel_split::tree::{self, DatabaseChoice, OldRuntime, Outcome, Request, TreePlan};
 use rocwheel_split::verify::Verification;
 use rocwheel_split::{Error, Packing, Selection, TargetNames};
 use rocwheel_system::symlink;
@@ -27,7 +27,8 @@ impl Tree {
         tree
     }
 
-    /// Libraries, their links and headers, kernel databases of three kinds, in two basedirs.
+    /// Creates libraries, their links and headers, and kernel databases of three kinds, in two
+    /// basedirs.
     fn full() -> Self {
         let tree = Self::new();
         let (blas, sparse) = ("math/rocBLAS/stage", "math/rocSPARSE/stage");
@@ -97,7 +98,7 @@ impl Tree {
         Ok((plan, outcome))
     }
 
-    /// Every path of the output, sorted; directories end with `/`.
+    /// Returns every path of the output, sorted; directories end with `/`.
     fn listing(&self) -> Vec<String> {
         let mut found = Vec::new();
         list(&self.output(), "", &mut found);
@@ -128,7 +129,7 @@ fn request() -> Request {
         databases: DatabaseChoice::All,
         names: TargetNames::Base,
         packing: Packing::default(),
-        unsupported: Unsupported::Refuse,
+        unsupported: OldRuntime::Refuse,
         verification: Verification::Full,
     }
 }
@@ -177,7 +178,7 @@ fn artifacts_become_a_generic_one_and_one_for_each_target() {
     assert_eq!(readme.permissions().mode() & 0o777, 0o640);
     let link = generic.join("math/rocSPARSE/stage/lib/librocsparse.so.1");
     assert_eq!(fs_err::read_link(link).unwrap(), Path::new("librocsparse.so.1.0"));
-    // What was written opens as artifacts, and splitting it again changes nothing.
+    // The written tree opens as artifacts, and splitting it again changes nothing.
     let written = Catalog::open(&tree.output(), tree.folder.path(), &Silent).unwrap();
     assert_eq!(written.target_families(), ["gfx90a", "gfx942", "gfx1100"]);
     let again = tree::plan(&written, &request(), &Silent).unwrap();
@@ -200,7 +201,7 @@ fn the_same_bytes_again_and_inputs_as_they_were() {
     let before = contents(tree.inputs());
     tree.split(&request()).unwrap();
     let first = contents(tree.output());
-    // A second run replaces what the first one made.
+    // A second run replaces the output of the first.
     tree.split(&request()).unwrap();
     assert!(first == contents(tree.output()));
     assert!(before == contents(tree.inputs()));
@@ -251,7 +252,7 @@ fn a_runtime_that_cannot_read_archives_is_refused() {
     assert!(matches!(&error, Error::RuntimeWithoutArchives { runtime } if runtime.ends_with("lib/libamdhip64.so.5")));
     assert!(error.hint().unwrap().contains("--force"));
     assert!(!tree.output().exists());
-    tree.split(&Request { unsupported: Unsupported::Allow, ..request() }).unwrap();
+    tree.split(&Request { unsupported: OldRuntime::Allow, ..request() }).unwrap();
     tree.file("core-kpack_lib_generic", "core/stage", "lib/librocm_kpack.so.1", b"x");
     tree.split(&request()).unwrap();
 }
@@ -313,7 +314,7 @@ fn outputs_of_others_and_in_inputs_are_refused() {
     let error = tree::execute(&plan, &catalog, &request(), &inside, &Silent).unwrap_err();
     assert!(error.to_string().contains("are inside one another"), "{error}");
     assert!(!inside.exists());
-    // An output of ours that holds an input would go with it.
+    // An output of ours that holds an input would be removed with the input.
     fs_err::write(tree.inputs().join(".rocwheel-split"), "").unwrap();
     let error = tree::execute(&plan, &catalog, &request(), &tree.inputs(), &Silent).unwrap_err();
     assert!(error.to_string().contains("are inside one another"), "{error}");
@@ -358,7 +359,7 @@ fn an_interruption_leaves_nothing_behind_wherever_it_comes() {
 
 #[test]
 fn a_result_with_differences_is_thrown_away() {
-    // Two files that are one path in the installed tree: the second cannot find its archives there.
+    // Two files have one path in the installed tree: the second cannot find its archives there.
     let tree = Tree::new();
     tree.file("rand_lib_generic", "a/stage", "lib/x.so", &fixture::plain());
     tree.file("rand_lib_generic", "b/stage", "lib/x.so", &fixture::twin());

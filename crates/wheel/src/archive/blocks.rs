@@ -1,11 +1,12 @@
-//! Input: a complete deflate stream (RFC 1951). Output: where the header bit of its last block is,
-//! and where the stream ends, in bits.
+//! Input: a complete deflate stream (RFC 1951). Output: the positions of the header bit of its last
+//! block and of the end of the stream, in bits.
 //!
 //! Every call of the compressor ends its stream: the last block has BFINAL set. To join streams
-//! that bit must be cleared, and it lies anywhere in the last part of the bytes. [`last_block`]
-//! walks all blocks, following the Huffman codes without producing a byte: 12 to 18 % of the time
-//! that libdeflate's level 5 takes, where an inflater takes 20 to 25 %. [`find_last_block`] looks
-//! for it from the end instead, which is nearly free, and needs the input to be sure.
+//! that bit must be cleared, and it can be anywhere in the last part of the bytes. [`last_block`]
+//! walks all blocks, following the Huffman codes without producing a byte. It takes 12 to 18 % of
+//! the time that libdeflate's level 5 takes; an inflater takes 20 to 25 %. [`find_last_block`]
+//! instead searches from the end, which takes almost no time, and verifies its result with the
+//! input.
 
 /// Bit positions in a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +17,7 @@ pub(crate) struct LastBlock {
     pub(crate) end: usize,
 }
 
-/// Walks the blocks of `stream`. `None` when it is no complete deflate stream.
+/// Walks the blocks of `stream`. `None` if it is not a complete deflate stream.
 pub(crate) fn last_block(stream: &[u8]) -> Option<LastBlock> {
     let mut bits = Bits { stream, position: 0 };
     let mut tables = Tables::default();
@@ -44,20 +45,21 @@ pub(crate) fn last_block(stream: &[u8]) -> Option<LastBlock> {
     }
 }
 
-/// The largest last block that is looked for, in bytes of the stream: libdeflate's blocks hold some
-/// 300 kB of input.
+/// The largest last block that is searched for, in bytes of the stream. libdeflate's blocks contain
+/// about 300 kB of input.
 const REACH: usize = 320 << 10;
-/// What makes a match certain: literals that agree with the input, and how many different ones.
+/// Requirements for a certain match: literals that agree with the input, and different values among
+/// them.
 const LITERALS: usize = 64;
 const DIFFERENT: usize = 16;
 
-/// Finds the last block of `stream`, which is `input` compressed, from the end.
+/// Finds the last block of `stream` by searching from the end; `stream` is `input` compressed.
 ///
-/// A place is taken for the header when three complete codes follow it and what they decode to, up
-/// to the very end of the stream, is the end of `input`, with [`LITERALS`] literals of
-/// [`DIFFERENT`] values among it. Bits that are no header decode to something unrelated, so that
-/// each literal agrees with a chance of one half at most: less than 2^-64 for a wrong place. `None`
-/// says nothing; then [`last_block`] knows.
+/// A position is accepted as the header if three complete codes follow it, and if the symbols up to
+/// the very end of the stream decode to the end of `input`, with [`LITERALS`] literals of
+/// [`DIFFERENT`] values among them. Bits that are not a header decode to unrelated symbols. Each
+/// literal then agrees with a probability of at most one half, so a wrong position is accepted with
+/// a probability below 2^-64. `None` means that the search failed; then use [`last_block`].
 pub(crate) fn find_last_block(stream: &[u8], input: &[u8]) -> Option<LastBlock> {
     let mut tables = Tables::default();
     let end = stream.len() * 8;
@@ -72,7 +74,7 @@ pub(crate) fn find_last_block(stream: &[u8], input: &[u8]) -> Option<LastBlock> 
         if tables.build(&codes).is_none() || tables.skip(&mut bits).is_none() {
             continue;
         }
-        // Less than a byte, of zeros, may follow.
+        // Fewer than eight bits, all zero, may follow.
         if bits.position + 8 <= end || bits.position > end {
             continue;
         }
@@ -85,11 +87,11 @@ pub(crate) fn find_last_block(stream: &[u8], input: &[u8]) -> Option<LastBlock> 
     None
 }
 
-/// Whether the header of a last block with codes of its own may begin here: the counts are in range
-/// and the code length code is complete. One place in some thousand passes.
+/// `true` if the header of a last block with dynamic codes may begin here: the counts are in range
+/// and the code length code is complete. About one position in a thousand passes.
 #[inline]
 fn may_be_header(bits: Bits<'_>) -> bool {
-    // What a length of the code length code takes of 128.
+    // The share, in units of 1/128, that a code of each length takes of the code space.
     const SHARE: [u8; 8] = [0, 64, 32, 16, 8, 4, 2, 1];
     let word = bits.peek();
     // BFINAL, and BTYPE 2, whose lower bit comes first; then the counts of both codes.
@@ -97,7 +99,7 @@ fn may_be_header(bits: Bits<'_>) -> bool {
         return false;
     }
     let count = (word >> 13 & 15) + 4;
-    // At most 57 bits, which is what is there.
+    // At most 57 bits, which `peek` can return.
     let mut lengths = Bits { position: bits.position + 17, ..bits }.peek() & ((1 << (3 * count)) - 1);
     let mut taken = 0_u32;
     while lengths > 0 {
@@ -107,7 +109,7 @@ fn may_be_header(bits: Bits<'_>) -> bool {
     taken == 128
 }
 
-/// Whether the block that begins at `bits`, behind its codes, decodes to the end of `input`.
+/// `true` if the block whose symbols begin at `bits` decodes to the end of `input`.
 fn agrees(bits: &Bits<'_>, codes: &Codes, input: &[u8]) -> Option<bool> {
     let mut length = 0;
     decode(*bits, codes, |token| {
@@ -142,11 +144,11 @@ enum Token {
     Match { length: usize, distance: usize },
 }
 
-/// Gives the tokens of a block to `each` until it says false; whether it never did. `None` when a
-/// code does not exist.
+/// Passes the tokens of a block to `each` until it returns `false`. The result is `true` if it
+/// never did; `None` if a code does not exist.
 fn decode(mut bits: Bits<'_>, codes: &Codes, mut each: impl FnMut(Token) -> bool) -> Option<bool> {
     let (mut literals, mut distances) = (vec![0_u16; 1 << LITERAL_BITS], vec![0_u16; 1 << DISTANCE_BITS]);
-    // An entry holds the symbol above the bits of its code.
+    // An entry contains the symbol, and in its low bits the length of the code.
     let entry = |symbol: usize, length: u8| Some((symbol as u16) << 4 | u16::from(length));
     let literal_bits = fill(&mut literals, codes.literals(), entry)?;
     let distance_bits = fill(&mut distances, codes.distances(), entry)?;
@@ -164,7 +166,7 @@ fn decode(mut bits: Bits<'_>, codes: &Codes, mut each: impl FnMut(Token) -> bool
                 let length = usize::from(LENGTH_BASE[code - 257]) + bits.take(extra);
                 let code = symbol(&mut bits, &distances, distance_bits)?;
                 let extra = usize::from(*DISTANCE_EXTRA.get(code)?);
-                // From the code 4 on, two codes for each number of extra bits.
+                // From code 4 on, there are two codes for each number of extra bits.
                 let base = if code < 4 { code } else { (2 + code % 2) << extra };
                 Token::Match { length, distance: base + 1 + bits.take(extra) }
             }
@@ -183,7 +185,7 @@ struct Bits<'a> {
 }
 
 impl Bits<'_> {
-    /// At least 56 bits from the position on, the first one lowest; zeros after the end.
+    /// At least 56 bits from the position on, the first one in the lowest bit; zeros after the end.
     #[inline]
     fn peek(&self) -> u64 {
         let byte = self.position / 8;
@@ -232,7 +234,7 @@ const LENGTH_BASE: [u16; 29] =
     [3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 19, 23, 27, 31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258];
 const DISTANCE_EXTRA: [u8; 30] =
     [0, 0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13];
-/// The order in which a header gives the lengths of the code length code.
+/// The order in which a header lists the lengths of the code length code.
 const ORDER: [usize; 19] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
 
 /// The lengths of the two codes of a block: literals and lengths, then distances.
@@ -259,7 +261,7 @@ impl Codes {
         Codes { lengths, split: 288, end: 320 }
     }
 
-    /// Reads the codes of a dynamic block, behind BTYPE.
+    /// Reads the codes of a dynamic block; BTYPE has been read.
     fn read(bits: &mut Bits<'_>) -> Option<Codes> {
         let split = bits.take(5) + 257;
         let end = split + bits.take(5) + 1;
@@ -268,7 +270,7 @@ impl Codes {
         for place in &ORDER[..count] {
             lengths[*place] = bits.take(3) as u8;
         }
-        // An entry holds the symbol above the bits of its code.
+        // An entry contains the symbol, and in its low bits the length of the code.
         let mut table = [0_u8; 128];
         let width = fill(&mut table, &lengths, |symbol, length| Some((symbol << 3) as u8 | length))?;
         let mut lengths = [0; 288 + 32];
@@ -291,7 +293,7 @@ impl Codes {
         (filled == end).then_some(Codes { lengths, split, end })
     }
 
-    /// Whether both codes leave no bit pattern unused, as the compressor's always do.
+    /// `true` if neither code leaves a bit pattern unused. The compressor's never do.
     fn are_complete(&self) -> bool {
         let room = |lengths: &[u8]| -> u32 {
             lengths.iter().filter(|length| **length > 0).map(|length| 1 << 15 >> u32::from(*length)).sum()
@@ -300,13 +302,13 @@ impl Codes {
     }
 }
 
-/// What follows a literal or length symbol.
+/// Marks of a table entry, and the mask of its number of bits.
 const LITERAL: u8 = 0x40;
 const END_OF_BLOCK: u8 = 0x80;
 const COUNT: u8 = 0x3f;
 
-/// Tables indexed by the next bits of the stream. An entry is the number of bits that the symbol
-/// with its extra bits takes, 0 for a code that does not exist, with the marks above.
+/// Tables indexed by the next bits of the stream. An entry is the number of bits of the symbol
+/// including its extra bits, or 0 for a code that does not exist, combined with the marks above.
 struct Tables {
     literals: Vec<u8>,
     literal_bits: usize,
@@ -338,13 +340,14 @@ impl Tables {
         Some(())
     }
 
-    /// Moves `bits` behind the end of the block.
+    /// Moves `bits` to the end of the block.
     fn skip(&self, bits: &mut Bits<'_>) -> Option<()> {
         let end = bits.stream.len() * 8;
         let (literal_mask, distance_mask) = ((1 << self.literal_bits) - 1, (1 << self.distance_bits) - 1);
         let (literals, distances) = (&self.literals[..=literal_mask], &self.distances[..=distance_mask]);
         while bits.position < end {
-            // 56 bits hold three literals of 15 bits, or a length (20) and a distance (28).
+            // 56 bits are enough for three literals of 15 bits, or for a length (20) and a distance
+            // (28).
             let mut word = bits.peek();
             let mut entry = literals[word as usize & literal_mask];
             for _ in 0..2 {
@@ -375,9 +378,9 @@ impl Tables {
     }
 }
 
-/// Fills `table` for the canonical code with these lengths and gives the number of bits that index
-/// it. `entry` makes the entry of a symbol and its length, `None` for a symbol that must not occur.
-/// `None` when the lengths are no code.
+/// Fills `table` for the canonical code with these lengths and returns the number of bits that
+/// index it. `entry` makes the entry of a symbol from the symbol and the length of its code; it
+/// returns `None` for a symbol that must not occur. `None` if the lengths are not a code.
 fn fill<T: Copy + Default>(table: &mut [T], lengths: &[u8], entry: impl Fn(usize, u8) -> Option<T>) -> Option<usize> {
     let mut counts = [0_u32; 16];
     for length in lengths {

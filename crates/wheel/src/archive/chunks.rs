@@ -1,6 +1,6 @@
 //! Input: one unit of work, a run of small members or one chunk of a large one. Output: its bytes
-//! as the archive has them, with checksums. Each byte is read once: hash, checksum and compression
-//! take it from the same window.
+//! in the form for the archive, with checksums. Each byte is read once: hash, checksum and
+//! compression use the same window.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,16 +15,16 @@ use super::format::Method;
 use super::{Source, read_error};
 use crate::{Error, Level};
 
-/// Buffers and compressors that are used again: a fresh 4 MiB buffer costs a thousand page faults.
+/// Buffers and compressors for reuse: a fresh 4 MiB buffer costs a thousand page faults.
 pub(super) struct Workshop {
     level: Level,
     buffers: Mutex<Vec<Vec<u8>>>,
     compressors: Mutex<BTreeMap<Level, Vec<Compressor>>>,
 }
 
-/// At [`Level::Small`] what lies behind this many bytes of a member is packed as at
-/// [`Level::Default`]. All of librocblas (450 MB) packed so is as large as zlib makes it, in a
-/// tenth less time; libLLVM (124 MB), in chunks as it is packed, would be larger.
+/// At [`Level::Small`] the bytes of a member after this position are packed at [`Level::Default`].
+/// All of librocblas (450 MB) packed that way is as large as zlib makes it, in a tenth less time;
+/// libLLVM (124 MB), packed that way in chunks, would be larger.
 const FAR: u64 = 128 << 20;
 
 impl Workshop {
@@ -36,12 +36,13 @@ impl Workshop {
         lock(&self.buffers).pop().unwrap_or_default()
     }
 
-    /// The buffer keeps its length, and so its bytes are not cleared before they are written over.
+    /// The buffer keeps its length, so its bytes need not be cleared before they are overwritten.
     pub(super) fn give_back(&self, buffer: Vec<u8>) {
         lock(&self.buffers).push(buffer);
     }
 
-    /// The compressor for bytes of a member from `start` on; `None` where nothing is compressed.
+    /// Calls `use_it` with the compressor for the bytes of a member from `start` on; `None` if
+    /// nothing is compressed.
     fn with_compressor<T>(&self, start: u64, use_it: impl FnOnce(&mut Compressor) -> T) -> Option<T> {
         let level = if self.level == Level::Small && start >= FAR { Level::Default } else { self.level };
         let pooled = lock(&self.compressors).entry(level).or_default().pop();
@@ -53,20 +54,19 @@ impl Workshop {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing is left half-done under these locks, so a panic elsewhere does not spoil what they
-    // guard.
+    // No code leaves the guarded data half-changed, so a panic of another thread does no harm.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// One unit of work.
 pub(super) enum Unit<'a> {
-    /// Members that fit one chunk together, by index.
+    /// Members that together fit into one chunk, by index.
     Small(Range<usize>),
-    /// A chunk of a member.
+    /// A chunk of a member, with its number.
     Chunk(Arc<Large<'a>>, usize),
 }
 
-/// What a unit became.
+/// The result of a unit.
 pub(super) enum Done<'a> {
     Small(Vec<Packed>),
     Chunk(Arc<Large<'a>>, Part),
@@ -83,7 +83,7 @@ pub(super) struct Packed {
 
 /// A chunk of a large member, ready to be written.
 pub(super) struct Part {
-    /// Which chunk it is.
+    /// The number of the chunk.
     pub(super) number: usize,
     pub(super) crc32: crc32fast::Hasher,
     pub(super) size: u64,
@@ -116,7 +116,7 @@ impl Part {
 }
 
 impl Workshop {
-    /// Takes the window back when nobody else holds it any more.
+    /// Takes the window back if no other thread uses it any more.
     fn take_back(&self, window: Arc<Vec<u8>>) {
         if let Some(buffer) = Arc::into_inner(window) {
             self.give_back(buffer);
@@ -124,8 +124,7 @@ impl Workshop {
     }
 }
 
-/// A member of more than one chunk. Its chunks are compressed in any order; the hash follows in the
-/// right one.
+/// A member of more than one chunk. Its chunks are compressed in any order and hashed in theirs.
 pub(super) struct Large<'a> {
     pub(super) index: usize,
     pub(super) method: Method,
@@ -133,7 +132,7 @@ pub(super) struct Large<'a> {
     reader: OnceLock<Reader>,
     opening: Mutex<()>,
     hash: Mutex<Hash>,
-    /// Windows that were read and are not hashed yet.
+    /// Windows that have been read but not hashed.
     waiting: Mutex<BTreeMap<usize, Arc<Vec<u8>>>>,
 }
 
@@ -168,7 +167,8 @@ impl<'a> Large<'a> {
         Ok(self.reader.get_or_init(|| reader))
     }
 
-    /// Leaves a window to be hashed, and hashes all that are next, unless another thread is at it.
+    /// Adds a window to be hashed. Then hashes all that are next, unless another thread does so
+    /// already.
     fn hash(&self, workshop: &Workshop, number: usize, window: Arc<Vec<u8>>) {
         lock(&self.waiting).insert(number, window);
         loop {
@@ -176,8 +176,8 @@ impl<'a> Large<'a> {
             self.hash_waiting(workshop, &mut hash);
             let next = hash.next;
             drop(hash);
-            // A window that came after the last look, while the hash was still locked, would lie
-            // there for ever.
+            // Without this check, a window that another thread added after our last look, while the
+            // hash was still locked, would never be hashed.
             if !lock(&self.waiting).contains_key(&next) {
                 return;
             }
@@ -193,7 +193,7 @@ impl<'a> Large<'a> {
         }
     }
 
-    /// The hash of the member; every chunk has been worked on.
+    /// The hash of the member. Call it when all chunks have been processed.
     pub(super) fn digest(&self, workshop: &Workshop) -> Digest {
         let mut hash = lock(&self.hash);
         self.hash_waiting(workshop, &mut hash);
@@ -231,8 +231,7 @@ fn small(workshop: &Workshop, source: &Source<'_>, index: usize) -> Result<Packe
         let pack = |compressor: &mut Compressor| compressor.deflate_compress(&window, &mut output).ok();
         workshop.with_compressor(0, pack).flatten()
     };
-    // Copies, so that the members of a unit that wait to be written hold no more memory than their
-    // bytes need.
+    // Copies the bytes, so members that wait to be written hold no more memory than they need.
     let (method, data) = match deflated {
         Some(length) if length < window.len() => (Method::Deflated, output[..length].to_vec()),
         _ => (Method::Stored, window.as_slice().to_vec()),
@@ -271,7 +270,7 @@ fn chunk(workshop: &Workshop, large: &Large<'_>, number: usize) -> Result<Part, 
     Ok(Part { number, crc32, size: size_of_part, data })
 }
 
-/// Reads a window; behind the last one nothing must follow.
+/// Reads a window. After the last one the content must end.
 fn read(reader: &Reader, source: &Source<'_>, start: u64, window: &mut [u8]) -> Result<(), Error> {
     let fail = |error| read_error(source.name, source.content, error);
     reader.read_exact_at(start, window).map_err(fail)?;
@@ -287,20 +286,20 @@ fn read(reader: &Reader, source: &Source<'_>, start: u64, window: &mut [u8]) -> 
     Ok(())
 }
 
-/// Suffixes of files that a compressor has been at already.
+/// Suffixes of files that are compressed already.
 const PACKED: [&str; 11] = [".kpack", ".xz", ".zst", ".gz", ".tgz", ".bz2", ".zip", ".whl", ".png", ".jpg", ".lz4"];
 
-/// Whether the name says that deflate would find nothing.
+/// `true` if the name indicates that deflate would save nothing.
 pub(super) fn is_packed(name: &str) -> bool {
     PACKED.iter().any(|suffix| name.ends_with(suffix))
 }
 
-/// Windows of a member that are tried before the whole of it, and their size.
+/// The number of windows that are compressed as a test, and their size in bytes.
 const PROBES: u64 = 16;
 const PROBE: usize = 16 << 10;
 
-/// Whether a large member is worth compressing: its name does not say that it is compressed, and
-/// not all of the windows that are tried, spread evenly, stay as large as they are. Reads 256 KiB.
+/// `true` if a large member is worth compressing: its name does not indicate that it is compressed,
+/// and at least one of the tested windows, which are spread evenly, shrinks. Reads 256 KiB.
 pub(super) fn shrinks(workshop: &Workshop, source: &Source<'_>) -> Result<bool, Error> {
     if workshop.level == Level::None || is_packed(source.name) {
         return Ok(false);
@@ -313,7 +312,8 @@ pub(super) fn shrinks(workshop: &Workshop, source: &Source<'_>) -> Result<bool, 
         reader.read_exact_at(probe * step, &mut window).map_err(fail)?;
         let pack = |compressor: &mut Compressor| compressor.deflate_compress(&window, &mut output).ok();
         let length = workshop.with_compressor(0, pack);
-        // Noise loses a little to its code tables now and then; 2 % less is no noise.
+        // Huffman codes sometimes make noise a little smaller; a window that shrinks by 2 % is not
+        // noise.
         if matches!(length, Some(Some(length)) if length < PROBE - PROBE / 50) {
             return Ok(true);
         }

@@ -1,28 +1,28 @@
-//! Input: a chunk of a member. Output: its part of the member's deflate stream. Parts that are made
-//! independently, in parallel, are one valid stream when they are written one after the other.
+//! Input: a chunk of a member. Output: its part of the member's deflate stream. Parts can be made
+//! independently and in parallel; concatenated they are one valid stream.
 
 use libdeflater::{CompressionLvl, Compressor};
 
 use super::blocks;
 use crate::Level;
 
-/// A member larger than this is cut into chunks of this size. Matches do not reach over the cut,
-/// which costs 0.02 %.
+/// A member larger than this many bytes is cut into chunks of this size. Matches do not cross a
+/// cut, which costs 0.02 %.
 pub(crate) const CHUNK: usize = 4 << 20;
 
-/// The largest stored block.
+/// The largest stored block in bytes.
 const STORED: usize = u16::MAX as usize;
 
-/// Where a part stands in its stream.
+/// The position of a part in its stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// More follows.
+    /// More parts follow.
     Inner,
     /// It ends the stream.
     Last,
 }
 
-/// libdeflate's level for ours; `None` where nothing is compressed.
+/// libdeflate's level for ours; `None` if nothing is compressed.
 ///
 /// Measured on Debian trixie's ROCm, 3922 MB in 4 MiB chunks, on one core of a 2.5 GHz Xeon:
 ///
@@ -38,9 +38,9 @@ pub(crate) enum Place {
 /// | 9 | 38 | 1013.4 |
 /// | zlib 6 | 34 | 1027.4 |
 ///
-/// 10 makes 1.3 % less than 9 at 8 MB/s, 12 another 0.4 % at 4 MB/s. Choosing a level for every
-/// chunk with full knowledge of sizes and times would be 9 % faster than 5 at its size: not worth
-/// guessing.
+/// 10 makes 1.3 % less than 9 at 8 MB/s, 12 another 0.4 % at 4 MB/s. The ideal choice of a level
+/// for every chunk, with full knowledge of sizes and times, would be 9 % faster than 5 at the same
+/// size, which is not worth the guesses.
 pub(crate) fn compressor(level: Level) -> Option<Compressor> {
     let level = match level {
         Level::None => return None,
@@ -52,12 +52,12 @@ pub(crate) fn compressor(level: Level) -> Option<Compressor> {
     Some(Compressor::new(CompressionLvl::new(level).unwrap_or_default()))
 }
 
-/// Makes the part of the stream for `input` the content of `output`.
+/// Compresses `input` to its part of the stream and puts that into `output`.
 pub(crate) fn part(compressor: &mut Compressor, input: &[u8], place: Place, output: &mut Vec<u8>) {
     output.resize(input.len(), 0);
     match compressor.deflate_compress(input, output) {
         Ok(length) => output.truncate(length),
-        // It does not get smaller.
+        // The input does not shrink.
         Err(_) => return stored(input, place, output),
     }
     if place == Place::Last {
@@ -68,16 +68,16 @@ pub(crate) fn part(compressor: &mut Compressor, input: &[u8], place: Place, outp
         return stored(input, place, output);
     };
     output[last.header / 8] &= !(1 << (last.header % 8));
-    // An empty stored block ends at a byte: three zero bits, zero bits up to the byte, lengths.
-    // Where less than three bits are left in the last byte, its header begins there and ends in the
-    // next one.
+    // An empty stored block ends at a byte boundary: three zero bits, zero bits up to the next
+    // byte, lengths. If fewer than three bits are left in the last byte, its header begins there
+    // and ends in the next byte.
     if output.len() * 8 - last.end < 3 {
         output.push(0);
     }
     output.extend_from_slice(&[0, 0, 0xff, 0xff]);
 }
 
-/// The bytes in stored blocks.
+/// Puts the bytes into stored blocks.
 fn stored(input: &[u8], place: Place, output: &mut Vec<u8>) {
     output.clear();
     let count = input.len().div_ceil(STORED).max(1);
@@ -122,7 +122,7 @@ mod tests {
         assert!(length == expected.len() && by_libdeflate == expected);
     }
 
-    /// Text, noise and zeros in turn, so that a chunk ends in blocks of all three types.
+    /// Text, noise and zeros in turn, so that chunks end in blocks of all three types.
     fn mixture(length: usize, seed: u64) -> Vec<u8> {
         let mut state = seed | 1;
         let mut bytes = Vec::with_capacity(length);
@@ -180,7 +180,7 @@ mod tests {
                 assert_eq!(Some(place), last, "seed {seed}");
                 found += 1;
             }
-            // Another input's end is not the end of this one.
+            // The end of another input differs from the end of this one.
             let other: Vec<u8> = input.iter().map(|byte| byte ^ 1).collect();
             assert_eq!(blocks::find_last_block(&stream, &other), None);
         }

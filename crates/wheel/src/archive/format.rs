@@ -1,32 +1,32 @@
-//! Input: what is known of a member. Output: the records of a ZIP file as bytes (APPNOTE 6.3.10):
+//! Input: the properties of a member. Output: the records of a ZIP file as bytes (APPNOTE 6.3.10):
 //! local headers, the central directory and its end.
 
-/// How the bytes of a member are kept.
+/// The compression of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Method {
-    /// As they are.
+    /// Uncompressed.
     Stored,
-    /// RFC 1951.
+    /// Deflate (RFC 1951).
     Deflated,
 }
 
-/// Everything that the headers of one member say.
+/// All values in the headers of one member.
 #[derive(Debug, Clone)]
 pub(crate) struct Header<'a> {
     pub(crate) name: &'a str,
-    /// Type and permission bits, as Unix has them.
+    /// Type and permission bits, as in Unix.
     pub(crate) mode: u32,
     pub(crate) method: Method,
     pub(crate) crc32: u32,
     pub(crate) size: u64,
     pub(crate) compressed: u64,
-    /// Where the local header begins.
+    /// Position of the local header in the file.
     pub(crate) offset: u64,
-    /// Sizes in 64 bits, in both headers, because they could be too large for 32.
+    /// `true` if both headers have 64-bit sizes, because 32 bits might be too few.
     pub(crate) large: bool,
 }
 
-/// Date and time as MS-DOS has them: two seconds' steps from 1980 to 2107, no time zone.
+/// Date and time in MS-DOS form: 1980 to 2107 in steps of two seconds, without a time zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DosTime {
     date: u16,
@@ -39,11 +39,11 @@ const FIRST: u64 = 315_532_800;
 const LAST: u64 = 4_354_819_198;
 
 impl DosTime {
-    /// The UTC time `epoch` seconds after 1970, moved into the range that can be said.
+    /// The UTC time `epoch` seconds after 1970, clamped to the range that the form can represent.
     pub(crate) fn from_epoch(epoch: u64) -> DosTime {
         let epoch = epoch.clamp(FIRST, LAST);
         let (days, seconds) = (epoch / SECONDS_A_DAY, epoch % SECONDS_A_DAY);
-        // Days to a civil date, counting years from March so that the leap day is the last one.
+        // Converts days to a date. Years begin in March, so that the leap day is the last day.
         let shifted = days + 719_468;
         let era = shifted / 146_097;
         let day_of_era = shifted % 146_097;
@@ -60,7 +60,7 @@ impl DosTime {
     }
 }
 
-/// Where an entry of the central directory says where the member's own header begins.
+/// Offset, in an entry of the central directory, of the position of the member's local header.
 pub(crate) const CENTRAL_OFFSET: usize = 42;
 /// File names are UTF-8.
 const UTF8_FLAG: u16 = 1 << 11;
@@ -68,25 +68,25 @@ const VERSION_DEFLATE: u16 = 20;
 const VERSION_ZIP64: u16 = 45;
 const MADE_BY_UNIX: u16 = 3 << 8;
 const ZIP64_EXTRA: u16 = 1;
-/// The bits of a mode that say what it is, and what they say.
+/// The bits of a mode with the file type, and their values.
 const TYPE: u32 = 0o170_000;
 pub(crate) const REGULAR_FILE: u32 = 0o100_000;
 pub(crate) const DIRECTORY: u32 = 0o040_000;
 pub(crate) const SYMLINK: u32 = 0o120_000;
 
-/// The largest overhead deflate can have when every byte ends up in stored blocks, plus room for
+/// An upper limit for the size of deflated data when every byte is in stored blocks, with room for
 /// alignment.
 fn deflate_bound(size: u64) -> u64 {
     size + size / 4096 + 1024
 }
 
-/// Whether a member whose sizes are known needs 64 bits for them.
+/// `true` if a member with these sizes needs 64-bit fields.
 pub(crate) fn is_large(size: u64, compressed: u64) -> bool {
     size.max(compressed) >= u64::from(u32::MAX)
 }
 
-/// Whether a member of `size` bytes needs 64-bit sizes whatever its compressed size turns out to
-/// be.
+/// `true` if a member of `size` bytes gets 64-bit sizes because its compressed size is not known
+/// yet.
 pub(crate) fn needs_large(size: u64) -> bool {
     deflate_bound(size) >= u64::from(u32::MAX)
 }
@@ -115,13 +115,13 @@ impl Bytes {
     }
 }
 
-/// The value where it fits, else the mark that sends readers to the 64-bit field.
+/// The value if it fits, else the mark that tells readers to use the 64-bit field.
 fn narrow(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
 
 impl Header<'_> {
-    /// The part that local and central header share: flags to name length.
+    /// The part that local and central header share: from the flags to the length of the name.
     fn common(&self, bytes: &mut Bytes, time: DosTime, version: u16) {
         let method = match self.method {
             Method::Stored => 0,
@@ -133,8 +133,8 @@ impl Header<'_> {
         bytes.u32(self.crc32).u32(compressed).u32(size).u16(self.name.len() as u16);
     }
 
-    /// The local header. Its length depends on the name and on `large` only, so it can be written
-    /// anew in place.
+    /// The local header. Its length depends only on the name and on `large`, so it can be
+    /// overwritten in place.
     pub(crate) fn local(&self, time: DosTime) -> Vec<u8> {
         let mut bytes = Bytes(Vec::with_capacity(50 + self.name.len()));
         bytes.u32(0x0403_4b50);
@@ -159,7 +159,7 @@ impl Header<'_> {
         let mut bytes = Bytes(Vec::with_capacity(80 + self.name.len()));
         bytes.u32(0x0201_4b50).u16(MADE_BY_UNIX | version);
         self.common(&mut bytes, time, version);
-        // The low byte is what MS-DOS has: a folder is one there too.
+        // The low byte contains MS-DOS attributes, which also mark a folder.
         let attributes = self.mode << 16 | if self.mode & TYPE == DIRECTORY { 0x10 } else { 0 };
         bytes.u16(if extra.0.is_empty() { 0 } else { extra.0.len() as u16 + 4 });
         // No comment, first disk, no internal attributes.
@@ -173,7 +173,7 @@ impl Header<'_> {
 }
 
 /// The end records of a ZIP file after a central directory of `size` bytes that begins at `offset`
-/// and has `entries` entries; the archive's comment is the last of it.
+/// and has `entries` entries. The archive's comment is the last part.
 pub(crate) fn end(entries: u64, offset: u64, size: u64, comment: &[u8]) -> Vec<u8> {
     let mut bytes = Bytes(Vec::new());
     let limit = u64::from(u32::MAX);
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(date(u64::MAX), (2107, 12, 31, 23, 59, 58));
     }
 
-    /// A ZIP file whose member begins behind a hole of `hole` bytes.
+    /// A ZIP file whose member begins after a hole of `hole` bytes.
     fn write(path: &Path, hole: u64, large: bool) {
         let data = b"hello";
         let header = Header {

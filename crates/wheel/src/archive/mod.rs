@@ -1,6 +1,5 @@
-//! Input: named contents in the order they are to have. Output: a ZIP file, and the SHA-256 of
-
-//! every member.
+//! Input: named contents in the order of the archive. Output: a ZIP file, and the SHA-256 of every
+//! member.
 
 mod blocks;
 mod chunks;
@@ -25,53 +24,53 @@ pub(crate) use deflate::CHUNK;
 pub(crate) use format::{DIRECTORY, Method, REGULAR_FILE, SYMLINK};
 use format::{DosTime, Header};
 
-/// The most small members that one unit of work has.
+/// Maximum number of small members in one unit of work.
 const MEMBERS_A_UNIT: usize = 256;
 
-/// Bytes that are copied between two looks at whether the user wants to stop.
+/// Number of bytes that are copied between two checks for an interruption.
 const DIRECT: u64 = 16 << 20;
 
-/// A member to be.
+/// A member that will be written.
 pub(crate) struct Source<'a> {
     pub(crate) name: &'a str,
-    /// Type and permission bits, as Unix has them.
+    /// Type and permission bits, as in Unix.
     pub(crate) mode: u32,
     pub(crate) content: &'a dyn Content,
 }
 
-/// The mode of a file with or without execute permission.
+/// The mode of a regular file with or without execute permission.
 pub(crate) fn file_mode(executable: bool) -> u32 {
     REGULAR_FILE | if executable { 0o755 } else { 0o644 }
 }
 
-/// A member that another archive has packed already.
+/// A member that is copied from another archive in its packed form.
 pub(crate) struct Copied<'a> {
     pub(crate) name: &'a str,
     pub(crate) mode: u32,
     pub(crate) method: Method,
     pub(crate) crc32: u32,
     pub(crate) size: u64,
-    /// The packed bytes, in `archive`.
+    /// The range of the packed bytes in `archive`.
     pub(crate) bytes: Range<u64>,
     pub(crate) archive: &'a SharedFile,
 }
 
-/// Members that lie behind each other in another archive, with all their headers.
+/// Adjacent members of another archive, with all their headers.
 pub(crate) struct Run<'a> {
-    /// From the first one's header to the last one's end.
+    /// The range from the first member's header to the last member's end.
     pub(crate) bytes: Range<u64>,
     pub(crate) archive: &'a SharedFile,
-    /// For each its entry of the directory.
+    /// The directory entry of each member, as bytes and parsed.
     pub(crate) entries: Vec<(&'a [u8], &'a Listed)>,
 }
 
-/// What became of a member.
+/// Hash and size of a member that was written.
 pub(crate) struct Entry {
     pub(crate) sha256: Digest,
     pub(crate) size: u64,
 }
 
-/// A ZIP file that comes into being.
+/// A ZIP file that is being written.
 pub(crate) struct Archive {
     output: Output,
     options: WriteOptions,
@@ -105,17 +104,17 @@ impl Archive {
         })
     }
 
-    /// The comment of the archive, which installers take no notice of.
+    /// Sets the comment of the archive, which installers ignore.
     pub(crate) fn set_comment(&mut self, comment: &[u8]) {
         comment.clone_into(&mut self.comment);
     }
 
-    /// How hard what follows is packed.
+    /// Sets the compression level of the members that are added from now on.
     pub(crate) fn set_level(&mut self, level: Level) {
         self.options.level = level;
     }
 
-    /// Adds the members in the order given.
+    /// Adds members in the given order.
     pub(crate) fn add(&mut self, sources: &[Source<'_>], reporter: &dyn Reporter) -> Result<Vec<Entry>, Error> {
         self.output.set_hashing(Hashing::After);
         let workshop = Workshop::new(self.options.level);
@@ -154,8 +153,8 @@ impl Archive {
         Ok(entries)
     }
 
-    /// Adds a member with its packed bytes as they are; the headers are written anew. `read_error`
-    /// makes an error of one that comes from the other archive.
+    /// Adds a member with its packed bytes unchanged and new headers. `read_error` converts an
+    /// error of reading the other archive.
     pub(crate) fn copy(
         &mut self,
         copied: &Copied<'_>,
@@ -181,13 +180,13 @@ impl Archive {
         Ok(())
     }
 
-    /// Whether the headers of members up to `length` bytes from here on need no fields of 64 bits.
+    /// `true` if the headers of members in the next `length` bytes need no 64-bit fields.
     pub(crate) fn has_room_for_run(&self, length: u64) -> bool {
         self.output.position() + length < u64::from(u32::MAX)
     }
 
-    /// Adds members with their headers as they are; in their entries of the directory only the
-    /// place is another one.
+    /// Adds members with their headers unchanged. In their directory entries only the offset
+    /// changes.
     pub(crate) fn copy_run(
         &mut self,
         run: &Run<'_>,
@@ -254,7 +253,7 @@ impl Archive {
         Ok(())
     }
 
-    /// Writes a chunk; before the first one, a header without sizes to hold the place.
+    /// Writes a chunk. Before the first one it writes a header without sizes, as a placeholder.
     fn write_part(&mut self, source: &Source<'_>, method: Method, part: &Part) -> io::Result<()> {
         if part.number == 0 {
             self.output.open()?;
@@ -268,7 +267,7 @@ impl Archive {
         self.output.write_all(part)
     }
 
-    /// Puts the sizes into the header.
+    /// Overwrites the header, now with the sizes.
     fn close_large(&mut self, source: &Source<'_>, method: Method) -> io::Result<()> {
         let header = self.large_header(source, method);
         self.output.correct(header.offset, &header.local(self.time()))?;
@@ -308,7 +307,7 @@ impl Archive {
         Error::Write { path: self.output.path().to_owned(), member: Some(member.to_owned()), source }
     }
 
-    /// Writes the central directory and moves the file to its name.
+    /// Writes the central directory and renames the file to its final name.
     pub(crate) fn finish(mut self) -> Result<Written, Error> {
         let offset = self.output.position();
         let end = format::end(self.entries, offset, self.central.len() as u64, &self.comment);
@@ -321,14 +320,14 @@ impl Archive {
     }
 }
 
-/// Cuts the work: large members into chunks, small ones gathered until they fill one.
+/// Divides the work: large members into chunks, small ones gathered until they fill one chunk.
 fn units<'a>(workshop: &Workshop, sources: &'a [Source<'a>]) -> Result<Vec<Unit<'a>>, Error> {
     let is_large = |source: &Source<'_>| source.content.size() > CHUNK as u64;
     let method = |source: &Source<'_>| -> Result<Option<Method>, Error> {
         let shrinks = is_large(source).then(|| chunks::shrinks(workshop, source)).transpose()?;
         Ok(shrinks.map(|shrinks| if shrinks { Method::Deflated } else { Method::Stored }))
     };
-    // Without large ones there is nothing to try out, and no need for the pool.
+    // Without large members nothing has to be tested, and the pool is not needed.
     let methods: Vec<Option<Method>> = if sources.iter().any(is_large) {
         sources.par_iter().map(method).collect::<Result<_, Error>>()?
     } else {

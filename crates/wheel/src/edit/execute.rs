@@ -1,4 +1,4 @@
-//! Input: a [`Plan`] and where its result goes. Output: the file.
+//! Input: a [`Plan`] and a destination. Output: the file.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _};
@@ -13,61 +13,62 @@ use super::plan::{Plan, Steps, WheelSteps};
 use super::sdist;
 use crate::output::Output;
 use crate::read::MemberContent;
-use crate::{Error, Existing, Order, Rewrite, WriteOptions, rewrite};
+use crate::{Error, Existing, MemberOrder, Rewrite, WriteOptions, rewrite};
 
-/// Bytes that are copied between two looks at whether the user wants to stop.
+/// Number of bytes that are copied between two checks for an interruption.
 const WINDOW: u64 = 16 << 20;
-/// Bytes of two files that are compared at a time.
+/// Number of bytes of two files that are compared at a time.
 const BUFFER: usize = 1 << 20;
 
-/// Where results go.
+/// Folder of the results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Destination {
-    /// This folder, which is made when it is not there.
+    /// This folder, which is created if it is missing.
     Folder(PathBuf),
-    /// Where the input is, which goes when the result is complete.
+    /// The folder of the input. The input is removed when the result is complete.
     InPlace,
 }
 
-/// Where results go, and what may be in their way.
+/// The destination of results, and the treatment of files that exist there.
 #[derive(Debug, Clone)]
 pub struct Place {
-    /// Where.
+    /// The folder of the result.
     pub destination: Destination,
-    /// What becomes of a file that has the name of the result.
+    /// The treatment of an existing file with the name of the result.
     pub existing: Existing,
-    /// For libraries while they are packed.
+    /// Folder for temporary files, which hold libraries while they are packed.
     pub scratch: PathBuf,
 }
 
 /// A file that was edited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edited {
-    /// Where the result is.
+    /// Path of the result.
     pub path: PathBuf,
-    /// Bytes of it.
+    /// Its size in bytes.
     pub size: u64,
-    /// SHA-256 of it, hexadecimal, when [`WriteOptions::digest`] wants it and it was written.
+    /// Its SHA-256 in hexadecimal; `None` if [`WriteOptions::digest`] does not request it, or if
+    /// the file was not written.
     pub sha256: Option<String>,
-    /// Whether a file with these bytes was in the place before.
+    /// `true` if a file with the same bytes existed before.
     pub unchanged: bool,
 }
 
-/// Does what a plan says. The result appears under its name when it is complete; on any error or
-/// interruption nothing is left behind. The input is not changed, except that with
-/// [`Destination::InPlace`] the result takes its place.
+/// Executes a plan. The result gets its name when it is complete; an error or interruption leaves
+/// nothing behind. The input does not change, except that the result replaces it with
+/// [`Destination::InPlace`].
 ///
 /// # Errors
-/// What cannot be read or written, [`Error::SameFile`], [`Error::Exists`] when that is to be
-/// refused, and an interruption.
+/// A file that cannot be read or written; [`Error::SameFile`]; [`Error::Exists`] if existing files
+/// are to be refused; an interruption.
 pub fn execute(plan: &Plan, place: &Place, options: &WriteOptions, reporter: &dyn Reporter) -> Result<Edited, Error> {
     Ok(prepare(plan, place, options, reporter)?.commit()?)
 }
 
-/// As [`execute`], but for the last step, so that the result can be looked at before.
+/// Like [`execute`] without the last step, so the result can be checked before it is moved.
 ///
 /// # Errors
-/// As [`execute`].
+/// The errors of [`execute`].
 pub fn prepare(
     plan: &Plan,
     place: &Place,
@@ -75,7 +76,7 @@ pub fn prepare(
     reporter: &dyn Reporter,
 ) -> Result<Staged<Edited>, Error> {
     let open = |source| Error::Open { path: plan.input.clone(), source };
-    // A link to a file stays a link to it.
+    // Resolves a link, so that it stays a link to the file.
     let input = fs_err::canonicalize(&plan.input).map_err(open)?;
     let folder = match &place.destination {
         Destination::Folder(folder) => folder.clone(),
@@ -109,7 +110,7 @@ pub fn prepare(
     let mut edited = write().map_err(|error| called(error, &staged, &path))?;
     if exists {
         let read = |source| Error::Open { path: path.clone(), source };
-        // The same edit was done before: then there is nothing to refuse, and nothing to replace.
+        // If the same edit was done before, there is nothing to refuse and nothing to replace.
         if !is_equal(&edited.path, &path).map_err(read)? {
             return Err(Error::Exists { path });
         }
@@ -121,11 +122,11 @@ pub fn prepare(
     let result = Staged::new(staging, edited);
     let result = if is_there { result.with_shown(file) } else { result.with_file(file) };
     let is_replaced = plan.changes_anything() && in_place && !is_input;
-    // The result has another name than the input, whose place it takes.
+    // The result replaces the input under another name.
     Ok(if is_replaced { result.with_removed(input, None) } else { result })
 }
 
-/// An error about a file that is being written, with the name that the user gave it.
+/// Replaces the temporary path in an error by the path that the user knows.
 fn called(error: Error, staged: &Path, place: &Path) -> Error {
     match error {
         Error::Write { path, member, source } if path == staged => {
@@ -157,14 +158,14 @@ fn write_wheel(
         metadata: steps.metadata.clone(),
         wheel: steps.tags.clone(),
         name: (steps.name != steps.wheel.name).then(|| steps.name.clone()),
-        // Whether it may be the input is decided already.
+        // The caller has already checked that the output is not the input.
         existing: Existing::Replace,
-        order: Order::Kept,
+        order: MemberOrder::Kept,
     };
     rewrite(&steps.wheel, &change, folder, options, reporter)
 }
 
-/// Copies a file that stays as it is.
+/// Copies a file that does not change.
 fn copy(input: &Path, path: &Path, options: &WriteOptions, reporter: &dyn Reporter) -> Result<Edited, Error> {
     let read = |source| Error::Open { path: input.to_owned(), source };
     let write = |source| Error::Write { path: path.to_owned(), member: None, source };
@@ -199,7 +200,7 @@ fn copy(input: &Path, path: &Path, options: &WriteOptions, reporter: &dyn Report
     Ok(Edited { path: written.path, size, sha256: written.sha256, unchanged: false })
 }
 
-/// Whether two files have the same bytes.
+/// `true` if two files have the same bytes.
 fn is_equal(one: &Path, other: &Path) -> io::Result<bool> {
     let (mut one, mut other) = (fs_err::File::open(one)?, fs_err::File::open(other)?);
     let (size, other_metadata) = (one.metadata()?.len(), other.metadata()?);

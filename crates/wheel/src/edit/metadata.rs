@@ -1,15 +1,15 @@
-//! Input: the headers of METADATA or PKG-INFO, and an edit. Output: the headers changed where the
-//! edit says so, and a list of what that is.
+//! Input: the headers of METADATA or PKG-INFO, and an edit. Output: the edited headers, and a list
+//! of the differences.
 
 use std::cell::Cell;
 
 use super::requirement::{Belongs, belongs, followed, is_on, renamed};
 use super::version::is_same;
-use super::{Change, Edit, ExtraEdit, Identity, RequirementEdit, Siblings};
+use super::{Edit, ExtraEdit, FieldChange, Identity, RequirementEdit, Siblings};
 use crate::names::canonical_name;
 use crate::{Error, Headers};
 
-/// The fields of core metadata 2.5 that can be set by name; the others have options of their own.
+/// The fields of core metadata 2.5 that can be set by name. The others have their own options.
 const FIELDS: [&str; 27] = [
     "Author",
     "Author-email",
@@ -39,7 +39,7 @@ const FIELDS: [&str; 27] = [
     "Summary",
     "Supported-Platform",
 ];
-/// Fields that have options of their own, and which.
+/// Fields with their own options, and the text that names the option.
 const ELSEWHERE: [(&str, &str); 4] = [
     ("Name", "`--rename` changes the name"),
     ("Version", "`--version` changes the version"),
@@ -62,9 +62,8 @@ enum FieldValue {
 }
 
 impl FieldEdit {
-    /// Reads `FIELD=VALUE`, `FIELD+=VALUE` (one more of a field that may be there more than once)
-    /// or `FIELD=` (away with it). Errors when there is no such field, or it is changed in another
-    /// way.
+    /// Parses `FIELD=VALUE`, `FIELD+=VALUE` (adds a value to a field that may occur several times)
+    /// or `FIELD=` (removes the field). Fails for an unknown field and for one with its own option.
     pub fn parse(text: &str) -> Result<FieldEdit, Error> {
         let fail = |reason: String| Error::Name { what: "change of a field", value: text.to_owned(), reason };
         let (name, value) = text.split_once('=').ok_or_else(|| fail("FIELD=VALUE is expected".to_owned()))?;
@@ -80,7 +79,7 @@ impl FieldEdit {
             (value, true) => FieldValue::Add(value.to_owned()),
         };
         if let FieldValue::Set(value) | FieldValue::Add(value) = &value {
-            // What would break the file is known before one is opened.
+            // A value that would break the file is refused before any file is opened.
             crate::metadata::check_value(name, value)?;
         }
         Ok(FieldEdit { name, value })
@@ -99,7 +98,7 @@ impl FieldEdit {
     }
 }
 
-/// Changes METADATA or PKG-INFO; `notes` gets what did not come about.
+/// Edits METADATA or PKG-INFO. Parts of the edit that have no effect are added to `notes`.
 pub(super) fn apply(
     headers: &mut Headers,
     edit: &Edit,
@@ -148,7 +147,7 @@ fn apply_requirement(headers: &mut Headers, edit: &RequirementEdit, notes: &mut 
                 headers.replace(FIELD, |text| is_on(text, &name).then(|| new.in_place_of(text)))?;
                 return Ok(());
             }
-            // The first one becomes it, the others go.
+            // Replaces the first one and removes the others.
             let is_first = Cell::new(true);
             headers.replace(FIELD, |text| {
                 (is_on(text, &name) && is_first.replace(false)).then(|| new.text().to_owned())
@@ -167,8 +166,8 @@ fn apply_extra(headers: &mut Headers, edit: &ExtraEdit, notes: &mut Vec<String>)
             if !has(headers, name) {
                 headers.push("Provides-Extra", name)?;
             }
-            // Before 2.1 there were no extras, and nothing else changed that older files would
-            // break.
+            // Metadata versions before 2.1 have no extras. The change to 2.1 brought nothing else
+            // that would make older files invalid.
             let version = headers.get("Metadata-Version").unwrap_or_default();
             if matches!(version.as_str(), "1.0" | "1.1" | "1.2" | "2.0") {
                 headers.set("Metadata-Version", "2.1")?;
@@ -194,8 +193,8 @@ fn apply_extra(headers: &mut Headers, edit: &ExtraEdit, notes: &mut Vec<String>)
     Ok(())
 }
 
-/// What is different, field by field in the order of the old file.
-pub(super) fn changes(file: &str, before: &Headers, after: &Headers) -> Vec<Change> {
+/// The differences, field by field in the order of the old file.
+pub(super) fn changes(file: &str, before: &Headers, after: &Headers) -> Vec<FieldChange> {
     let mut names: Vec<String> = Vec::new();
     for (name, _) in before.iter().chain(after.iter()) {
         if !names.iter().any(|known| known.eq_ignore_ascii_case(name)) {
@@ -209,19 +208,20 @@ pub(super) fn changes(file: &str, before: &Headers, after: &Headers) -> Vec<Chan
     changes
 }
 
-/// What is in one list only. A single value that became another one is one change.
-pub(super) fn differences(subject: &str, before: &[String], after: &[String]) -> Vec<Change> {
+/// The values that are in only one of the lists. If as many were removed as added, they are paired,
+/// and each pair is one change.
+pub(super) fn differences(subject: &str, before: &[String], after: &[String]) -> Vec<FieldChange> {
     let gone: Vec<&String> = before.iter().filter(|value| !after.contains(value)).collect();
     let new: Vec<&String> = after.iter().filter(|value| !before.contains(value)).collect();
     if gone.len() == new.len() {
-        return gone.into_iter().zip(new).map(|(old, new)| Change::new(subject, Some(old), Some(new))).collect();
+        return gone.into_iter().zip(new).map(|(old, new)| FieldChange::new(subject, Some(old), Some(new))).collect();
     }
-    let gone = gone.into_iter().map(|value| Change::new(subject, Some(value), None));
-    gone.chain(new.into_iter().map(|value| Change::new(subject, None, Some(value)))).collect()
+    let gone = gone.into_iter().map(|value| FieldChange::new(subject, Some(value), None));
+    gone.chain(new.into_iter().map(|value| FieldChange::new(subject, None, Some(value)))).collect()
 }
 
 impl Siblings {
-    /// The version that a requirement `name == version` of this distribution gets.
+    /// The new version for a requirement `name == version`; `None` if it does not change.
     pub(super) fn successor(&self, identity: &Identity, name: &str, version: &str) -> Option<String> {
         let Siblings::Follow(edited) = self else { return None };
         if let Some((old, new)) = edited.get(name) {

@@ -1,11 +1,11 @@
-//! Input: wheels and source distributions, and what is to be different about them. Output: a
-//! [`Plan`] of each, and when that is executed, another file.
+//! Input: wheels and source distributions, and an edit. Output: a [`Plan`] for each of them;
+//! executing a plan writes another file.
 //!
-//! Everything that hangs together follows: the version is in the name of the file, in the names of
-//! the `.dist-info` and `.data` folders and in METADATA, the tags are in the name and in WHEEL, and
-//! RECORD is about all of it. Members that are not touched keep their packed bytes; of METADATA and
-//! WHEEL every other line stays as it was. An edit that is done again changes nothing, and then the
-//! file is copied byte for byte.
+//! All dependent places follow an edit. The version is in the name of the file, in the names of the
+//! `.dist-info` and `.data` folders and in METADATA; the tags are in the name and in WHEEL; RECORD
+//! lists everything. Members that are not edited keep their packed bytes, and all other lines of
+//! METADATA and WHEEL stay the same. An edit that is repeated changes nothing, and then the file is
+//! copied byte for byte.
 
 mod execute;
 mod metadata;
@@ -31,72 +31,71 @@ use crate::read::Wheel;
 use crate::{Error, Headers, names};
 pub use execute::{Destination, Edited, Place, execute, prepare};
 pub use metadata::FieldEdit;
-pub use pattern::Pattern;
+pub use pattern::MemberPattern;
 use plan::Identity;
-pub use plan::{Change, Form, Leftover, Plan};
+pub use plan::{FieldChange, Form, Leftover, Plan};
 pub use requirement::{Belongs, ExtraEdit, Requirement, RequirementEdit, belongs};
 use sdist_file::SdistFile;
 pub use sdist_file::{sdist_metadata, sdist_metadata_of};
 pub use tags::TagEdit;
 pub use version::VersionEdit;
 
-/// What is to be different. The default is nothing.
+/// The changes to make. The default changes nothing.
 #[derive(Debug, Clone, Default)]
 pub struct Edit {
-    /// Another name of the distribution; packages keep theirs.
+    /// New name of the distribution; the packages in it keep their names.
     pub name: Option<String>,
-    /// Another version.
+    /// Change of the version.
     pub version: Option<VersionEdit>,
-    /// Other interpreters in the tags.
+    /// Change of the interpreters in the tags.
     pub python_tags: Option<TagEdit>,
-    /// Other ABIs in the tags.
+    /// Change of the ABIs in the tags.
     pub abi_tags: Option<TagEdit>,
-    /// Other platforms in the tags.
+    /// Change of the platforms in the tags.
     pub platform_tags: Option<TagEdit>,
-    /// Another build tag.
+    /// Change of the build tag.
     pub build: Option<BuildEdit>,
-    /// Changes of the requirements, one after the other.
+    /// Changes of the requirements, applied in order.
     pub requirements: Vec<RequirementEdit>,
-    /// Changes of the extras, one after the other.
+    /// Changes of the extras, applied in order.
     pub extras: Vec<ExtraEdit>,
-    /// What becomes of `==` requirements on distributions of the same release.
+    /// Treatment of `==` requirements on distributions of the same release.
     pub pins: Pins,
     /// Changes of other fields of METADATA.
     pub fields: Vec<FieldEdit>,
-    /// Other search paths in libraries and programs; of several that mean a file the last one
-    /// counts.
+    /// New search paths of libraries and programs. If several apply to a file, the last one wins.
     pub search_paths: Vec<SearchPathEdit>,
-    /// Members that go.
-    pub drop: Vec<Pattern>,
-    /// Members in which the old version is replaced by the new one.
-    pub also_in: Vec<Pattern>,
-    /// What becomes of RECORD where nothing else changes.
+    /// Members to remove.
+    pub drop: Vec<MemberPattern>,
+    /// Members in which the new version replaces the old one.
+    pub also_in: Vec<MemberPattern>,
+    /// Treatment of RECORD if nothing else changes.
     pub record: RecordEdit,
 }
 
-/// What becomes of a RECORD that lacks hashes or does not list the files of the wheel. Any other
-/// change writes it anew too.
+/// The treatment of a RECORD that lacks hashes or does not match the list of files in the wheel.
+/// Any other change rewrites RECORD too.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RecordEdit {
-    /// It stays as it is.
+    /// Keep RECORD unchanged.
     #[default]
     Keep,
-    /// It is written anew. Rows whose size or hash is not that of the file stay: something changed
-    /// that file.
+    /// Rewrite RECORD. Rows with a wrong size or hash stay, because they show that the file was
+    /// changed.
     Renew,
 }
 
-/// Another build tag.
+/// A change of the build tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BuildEdit {
-    /// This one.
+    /// Set this build tag.
     Set(String),
-    /// None.
+    /// Remove the build tag.
     Remove,
 }
 
 impl BuildEdit {
-    /// Reads a build tag (PEP 427); an empty one removes it.
+    /// Parses a build tag (PEP 427); an empty one removes it.
     pub fn parse(text: &str) -> Result<BuildEdit, Error> {
         if text.is_empty() {
             return Ok(BuildEdit::Remove);
@@ -105,37 +104,37 @@ impl BuildEdit {
     }
 }
 
-/// What becomes of requirements that pin a sibling: a distribution of the same release.
+/// The treatment of requirements that pin a distribution of the same release.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Pins {
-    /// They stay.
+    /// Keep them.
     #[default]
     Keep,
-    /// `==OLD` becomes `==NEW` on distributions that are edited together, by what each of them
-    /// becomes, and on others where OLD is the version of the file they are in.
+    /// Change `==OLD` to `==NEW`: for distributions that are edited together to the new version of
+    /// each, and for others if OLD is the version of the file that contains the requirement.
     Follow,
 }
 
-/// The search path of some libraries.
+/// A new search path for some libraries.
 #[derive(Debug, Clone)]
 pub struct SearchPathEdit {
-    /// Which.
-    pub files: Pattern,
-    /// What becomes of it.
+    /// The files to change.
+    pub files: MemberPattern,
+    /// The new entries.
     pub entries: Entries,
 }
 
-/// What becomes of the entries of a search path.
+/// A change of the entries of a search path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entries {
-    /// These take their place: `$ORIGIN/lib`; none removes the search path.
+    /// Replace them by these, such as `$ORIGIN/lib`. An empty list removes the search path.
     Set(Vec<String>),
-    /// Those that are absolute go.
+    /// Remove the absolute entries.
     DropAbsolute,
 }
 
 impl SearchPathEdit {
-    /// Reads `GLOB=PATH:PATH`.
+    /// Parses `GLOB=PATH:PATH`.
     pub fn parse(text: &str) -> Result<SearchPathEdit, Error> {
         let fail =
             |reason: &str| Error::Name { what: "search path", value: text.to_owned(), reason: reason.to_owned() };
@@ -144,27 +143,27 @@ impl SearchPathEdit {
         if entries.is_empty() {
             return Err(fail("there is no path behind the `=`"));
         }
-        Ok(SearchPathEdit { files: Pattern::parse(glob)?, entries: Entries::Set(entries) })
+        Ok(SearchPathEdit { files: MemberPattern::parse(glob)?, entries: Entries::Set(entries) })
     }
 
-    /// No search path in these files.
+    /// Removes the search path of these files.
     pub fn remove(glob: &str) -> Result<SearchPathEdit, Error> {
-        Ok(SearchPathEdit { files: Pattern::parse(glob)?, entries: Entries::Set(Vec::new()) })
+        Ok(SearchPathEdit { files: MemberPattern::parse(glob)?, entries: Entries::Set(Vec::new()) })
     }
 
-    /// No absolute entries in any file.
+    /// Removes the absolute entries of all files.
     pub fn drop_absolute() -> Result<SearchPathEdit, Error> {
-        Ok(SearchPathEdit { files: Pattern::parse("*")?, entries: Entries::DropAbsolute })
+        Ok(SearchPathEdit { files: MemberPattern::parse("*")?, entries: Entries::DropAbsolute })
     }
 }
 
-/// What edited distributions become, by canonical name: the old and the new version.
+/// The old and the new version of each edited distribution, by canonical name.
 enum Siblings {
     Keep,
     Follow(BTreeMap<String, (String, String)>),
 }
 
-/// What planning needs besides the file.
+/// The input of planning, apart from the file.
 struct Request<'a> {
     edit: &'a Edit,
     siblings: Siblings,
@@ -172,7 +171,7 @@ struct Request<'a> {
     reporter: &'a dyn Reporter,
 }
 
-/// A file that is to be edited.
+/// A file that will be edited.
 enum Opened {
     Wheel(Arc<Wheel>, Headers),
     Sdist(Box<SdistFile>, Headers),
@@ -197,10 +196,10 @@ impl Opened {
     }
 }
 
-/// Works out what the edit does to each of the files: reads them, writes nothing. Libraries whose
-/// search path changes are unpacked into the folder `scratch` for the time it takes.
+/// Plans the edit of each file: reads the files and writes nothing. Libraries whose search path
+/// changes are temporarily unpacked into the folder `scratch`.
 ///
-/// Errors are those of [`Wheel::open`], and when the edit cannot be done to one of the files.
+/// Fails with the errors of [`Wheel::open`], and if one of the files cannot be edited that way.
 pub fn plan(paths: &[PathBuf], edit: &Edit, scratch: &Path, reporter: &dyn Reporter) -> Result<Vec<Plan>, Error> {
     if let Some(name) = &edit.name {
         names::check_name(name)?;
@@ -231,9 +230,14 @@ pub fn plan(paths: &[PathBuf], edit: &Edit, scratch: &Path, reporter: &dyn Repor
     Ok(plans)
 }
 
-/// Says of patterns that mean no member that it is so: nothing to do is no error, or an edit could
-/// not be repeated.
-fn unmatched<'a>(patterns: impl Iterator<Item = &'a Pattern>, members: &[&str], what: &str, notes: &mut Vec<String>) {
+/// Reports patterns that match no member. They are not an error, because then an edit could not be
+/// repeated.
+fn unmatched<'a>(
+    patterns: impl Iterator<Item = &'a MemberPattern>,
+    members: &[&str],
+    what: &str,
+    notes: &mut Vec<String>,
+) {
     for pattern in patterns.filter(|pattern| !members.iter().any(|member| pattern.matches(member))) {
         notes.push(format!("nothing to {what}: no member matches `{}`", pattern.text()));
     }

@@ -1,20 +1,21 @@
-//! Input: a glob of the command line. Output: which members of an archive it means.
+//! Input: a glob of the command line. Output: a test for members of an archive.
 
 use globset::{GlobBuilder, GlobMatcher};
 
 use crate::Error;
 
-/// A glob over the paths of members. Without a slash it is matched against file names in any
-/// folder, with one against whole paths, where `*` and `?` stay within a folder and `**` does not.
+/// A glob over the paths of members. Without a slash it is matched against the file names in all
+/// folders. With a slash it is matched against whole paths; `*` and `?` then do not match a slash,
+/// `**` does.
 #[derive(Debug, Clone)]
-pub struct Pattern {
+pub struct MemberPattern {
     text: String,
     matcher: GlobMatcher,
 }
 
-impl Pattern {
-    /// Reads a glob. Errors say what is wrong with it.
-    pub fn parse(text: &str) -> Result<Pattern, Error> {
+impl MemberPattern {
+    /// Parses a glob. The error describes the problem.
+    pub fn parse(text: &str) -> Result<MemberPattern, Error> {
         let fail = |reason: String| Error::Name { what: "pattern", value: text.to_owned(), reason };
         if text.is_empty() {
             return Err(fail("it is empty".to_owned()));
@@ -22,15 +23,15 @@ impl Pattern {
         let whole = if text.contains('/') { text.to_owned() } else { format!("**/{text}") };
         let glob = GlobBuilder::new(&whole).literal_separator(true).build();
         let matcher = glob.map_err(|error| fail(error.kind().to_string()))?.compile_matcher();
-        Ok(Pattern { text: text.to_owned(), matcher })
+        Ok(MemberPattern { text: text.to_owned(), matcher })
     }
 
-    /// As it was written.
+    /// The glob as the user wrote it.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether it means the member at `path`.
+    /// `true` if the pattern matches the member at `path`.
     pub fn matches(&self, path: &str) -> bool {
         self.matcher.is_match(path)
     }
@@ -42,11 +43,11 @@ mod tests {
 
     #[test]
     fn a_slash_makes_it_a_path() {
-        let matches = |pattern: &str, path: &str| Pattern::parse(pattern).unwrap().matches(path);
+        let matches = |pattern: &str, path: &str| MemberPattern::parse(pattern).unwrap().matches(path);
         assert!(matches("*.so", "a/b/c.so") && matches("*.so", "c.so"));
         assert!(matches("a/*.so", "a/c.so") && !matches("a/*.so", "a/b/c.so"));
         assert!(matches("a/**", "a/b/c.so") && matches("**/b/*", "a/b/c.so"));
         assert!(matches("version.py", "torch/version.py") && !matches("version.py", "torch/aversion.py"));
-        assert!(Pattern::parse("a[").is_err() && Pattern::parse("").is_err());
+        assert!(MemberPattern::parse("a[").is_err() && MemberPattern::parse("").is_err());
     }
 }

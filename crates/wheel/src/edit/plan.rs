@@ -1,5 +1,5 @@
-//! What an edit will do to one file, as people and machines read it, and what the executor needs to
-//! do it.
+//! The changes of an edit to one file, for people and programs to read, and the data for their
+//! execution.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -12,41 +12,41 @@ use super::sdist::SdistSteps;
 use crate::read::Wheel;
 use crate::{Headers, WheelName};
 
-/// What is to be done to one wheel or source distribution. Nothing has been written yet.
+/// The changes to one wheel or source distribution. Nothing has been written yet.
 #[derive(Serialize)]
 pub struct Plan {
     /// The file that is edited.
     pub input: PathBuf,
-    /// What it is.
+    /// Its format.
     pub form: Form,
-    /// Bytes of it.
+    /// Its size in bytes.
     pub size: u64,
-    /// Name of the distribution, as its metadata will say it.
+    /// Name of the distribution in the new metadata.
     pub distribution: String,
-    /// Version before.
+    /// The version in the input.
     pub old_version: String,
-    /// Version after.
+    /// The version in the result.
     pub version: String,
     /// Name of the file that is written.
     pub output: String,
-    /// What is different; nothing when the file is copied as it is.
-    pub changes: Vec<Change>,
-    /// Where members still say the old version.
+    /// The differences; empty if the file is copied unchanged.
+    pub changes: Vec<FieldChange>,
+    /// Lines of members that still contain the old version.
     pub leftovers: Vec<Leftover>,
-    /// What should be known besides.
+    /// Remarks for the user.
     pub notes: Vec<String>,
     #[serde(skip)]
     pub(super) steps: Steps,
 }
 
 impl Plan {
-    /// Whether the file is to become another one.
+    /// `true` if the result differs from the input.
     pub fn changes_anything(&self) -> bool {
         !self.changes.is_empty()
     }
 }
 
-/// What is edited.
+/// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Form {
@@ -58,38 +58,36 @@ pub enum Form {
 
 /// One difference.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Change {
-    /// What is different: a file and its field, a member, the name of the file.
+pub struct FieldChange {
+    /// The thing that changes: a file and its field, a member, or the name of the file.
     pub subject: String,
-    /// What it was; `None` for something new.
+    /// The old value; `None` for an added thing.
     pub before: Option<String>,
-    /// What it will be; `None` for something that goes.
+    /// The new value; `None` for a removed thing.
     pub after: Option<String>,
 }
 
-impl Change {
-    pub(super) fn new(subject: &str, before: Option<&str>, after: Option<&str>) -> Change {
+impl FieldChange {
+    pub(super) fn new(subject: &str, before: Option<&str>, after: Option<&str>) -> FieldChange {
         let own = |text: Option<&str>| text.map(str::to_owned);
-        Change { subject: subject.to_owned(), before: own(before), after: own(after) }
+        FieldChange { subject: subject.to_owned(), before: own(before), after: own(after) }
     }
 }
 
-/// A line of a member that says the old version.
+/// A line of a member that contains the old version.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Leftover {
-    /// The member.
+    /// Path of the member.
     pub member: String,
-    /// The line, counted from 1.
+    /// Number of the line; the first is 1.
     pub line: u64,
-    /// The line itself, without the space around it.
+    /// The text of the line, trimmed.
     pub text: String,
 }
 
-/// What the executor needs.
+/// The data for the execution.
 pub(super) enum Steps {
-    /// Another wheel.
     Wheel(WheelSteps),
-    /// Another source distribution.
     Sdist(SdistSteps),
 }
 
@@ -113,7 +111,7 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// From METADATA or PKG-INFO.
+    /// Reads name and version from METADATA or PKG-INFO.
     pub(super) fn new(headers: &Headers, edit: &super::Edit) -> Result<Identity, crate::Error> {
         let name = headers.get("Name").unwrap_or_default();
         let version = headers.get("Version").unwrap_or_default();

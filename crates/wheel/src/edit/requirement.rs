@@ -1,5 +1,5 @@
-//! Input: requirements as METADATA and requires.txt hold them, and how they are to change. Output:
-//! the same texts with nothing else changed: how somebody spelled a requirement is kept.
+//! Input: requirements in METADATA and requires.txt, and their changes. Output: the texts with only
+//! these changes; the spelling of each requirement is kept.
 
 use pep508_rs::Requirement as Parsed;
 use url::Url;
@@ -8,14 +8,14 @@ use super::version::{canonical_extra, is_same};
 use crate::Error;
 use crate::names::{canonical_name, check_requirement};
 
-/// A requirement that is to be written (dependency specifiers, PEP 508).
+/// A requirement that will be written (dependency specifiers, PEP 508).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Requirement {
     text: String,
 }
 
 impl Requirement {
-    /// Reads a requirement. Errors say what is wrong with it.
+    /// Parses a requirement. The error describes the problem.
     pub fn parse(text: &str) -> Result<Requirement, Error> {
         let text = text.trim();
         let fail = |reason| Error::Name { what: "requirement", value: text.to_owned(), reason };
@@ -27,7 +27,7 @@ impl Requirement {
         Ok(Requirement { text: text.to_owned() })
     }
 
-    /// As it was written.
+    /// The requirement as it was written.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -37,17 +37,17 @@ impl Requirement {
         canonical_name(name_of(&self.text))
     }
 
-    /// Without its marker.
+    /// The requirement without its marker.
     pub(super) fn head(&self) -> &str {
         split_marker(&self.text).0.trim_end()
     }
 
-    /// The marker, without the semicolon.
+    /// The marker, without the semicolon; `None` if there is none.
     pub(super) fn marker(&self) -> Option<&str> {
         split_marker(&self.text).1.map(str::trim)
     }
 
-    /// The requirement for those who ask for an extra.
+    /// The requirement with a marker that limits it to an extra.
     pub(super) fn with_extra(&self, extra: &str) -> String {
         match self.marker() {
             Some(marker) => format!("{}; ({marker}) and extra == \"{extra}\"", self.head()),
@@ -55,14 +55,14 @@ impl Requirement {
         }
     }
 
-    /// Whether a text says the same, however it is spelled.
+    /// `true` if a text is the same requirement, possibly spelled differently.
     pub(super) fn is(&self, text: &str) -> bool {
         self.text == text
             || check_requirement(text).is_ok()
                 && parsed(text).is_ok_and(|other| parsed(&self.text).is_ok_and(|own| own == other))
     }
 
-    /// What a requirement on the same distribution becomes when it keeps its marker.
+    /// This requirement with the marker of `old`, a requirement on the same distribution.
     pub(super) fn in_place_of(&self, old: &str) -> String {
         let marker = &old[split_marker(old).0.trim_end().len()..];
         format!("{}{marker}", self.head())
@@ -76,31 +76,31 @@ fn parsed(text: &str) -> Result<Parsed<Url>, pep508_rs::Pep508Error<Url>> {
 /// A change of the requirements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequirementEdit {
-    /// One more, unless it is there already.
+    /// Adds this one, unless it exists already.
     Add(Requirement),
-    /// None on this distribution; the name in any spelling.
+    /// Removes all requirements on this distribution; the name may have any spelling.
     Remove(String),
-    /// In place of all that there are on the same distribution. They keep their markers, unless
-    /// this has one of its own.
+    /// Replaces all requirements on the same distribution. They keep their markers, unless this one
+    /// has its own.
     Replace(Requirement),
 }
 
 /// A change of the extras.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExtraEdit {
-    /// One more, or more requirements of one that is there.
+    /// Adds an extra, or a requirement of an existing one.
     Add {
         /// Its canonical name.
         name: String,
-        /// What it requires.
+        /// The requirement; `None` adds only the extra.
         requirement: Option<Requirement>,
     },
-    /// One less, with what it alone requires.
+    /// Removes the extra with this canonical name, and the requirements that only it has.
     Remove(String),
 }
 
 impl ExtraEdit {
-    /// Reads `NAME` or `NAME:REQUIREMENT`.
+    /// Parses `NAME` or `NAME:REQUIREMENT`.
     pub fn add(text: &str) -> Result<ExtraEdit, Error> {
         let (name, requirement) = match text.split_once(':') {
             Some((name, requirement)) => (name, Some(Requirement::parse(requirement)?)),
@@ -109,25 +109,26 @@ impl ExtraEdit {
         Ok(ExtraEdit::Add { name: canonical_extra(name)?, requirement })
     }
 
-    /// Reads the name of an extra that is to go.
+    /// Parses the name of an extra to remove.
     pub fn remove(name: &str) -> Result<ExtraEdit, Error> {
         canonical_extra(name).map(ExtraEdit::Remove)
     }
 }
 
-/// The name that a requirement begins with, as it is spelled.
+/// The name that a requirement begins with, in its spelling.
 pub(super) fn name_of(text: &str) -> &str {
     let text = text.trim_start();
     let end = text.find(|character: char| !character.is_ascii_alphanumeric() && !matches!(character, '-' | '_' | '.'));
     &text[..end.unwrap_or(text.len())]
 }
 
-/// Whether a requirement is on this distribution.
+/// `true` if the requirement is on the distribution with this canonical name.
 pub(super) fn is_on(text: &str, canonical: &str) -> bool {
     canonical_name(name_of(text)) == canonical
 }
 
-/// What is before and behind the semicolon. One that belongs to an address has no space before it.
+/// Splits a requirement at the semicolon before its marker. A semicolon that belongs to a URL has
+/// no space before it.
 pub(super) fn split_marker(text: &str) -> (&str, Option<&str>) {
     let at = match text.find('@') {
         Some(at) if !text[..at].contains(';') => text[at..].find(" ;").map(|space| at + space + 1),
@@ -139,7 +140,7 @@ pub(super) fn split_marker(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The requirement on the same distribution under its new name.
+/// A requirement on the renamed distribution with the new name; `None` if it does not change.
 pub(super) fn renamed(text: &str, old: &str, new: &str) -> Option<String> {
     if !is_on(text, &canonical_name(old)) {
         return None;
@@ -149,8 +150,8 @@ pub(super) fn renamed(text: &str, old: &str, new: &str) -> Option<String> {
     (name != new).then(|| format!("{}{new}{}", &text[..begin], &text[begin + name.len()..]))
 }
 
-/// The requirement with each `==OLD` as `==NEW`, where `follow` gives what a version of the
-/// distribution became.
+/// The requirement with each `==OLD` changed to `==NEW`, where `follow` returns the new version for
+/// a name and an old version; `None` if nothing changes.
 pub(super) fn followed(text: &str, follow: impl Fn(&str, &str) -> Option<String>) -> Option<String> {
     let name = canonical_name(name_of(text));
     let (head, _) = split_marker(text);
@@ -161,7 +162,7 @@ pub(super) fn followed(text: &str, follow: impl Fn(&str, &str) -> Option<String>
     let mut result = text.to_owned();
     let mut changed = false;
     let mut end = head.len();
-    // From the end, so that the offsets before stay true.
+    // From right to left, so that the offsets of earlier clauses stay valid.
     for clause in head[begin..].rsplit(',') {
         let start = end - clause.len();
         let trimmed = clause.trim_start_matches(|character: char| character == '(' || character.is_whitespace());
@@ -180,18 +181,19 @@ pub(super) fn followed(text: &str, follow: impl Fn(&str, &str) -> Option<String>
     changed.then_some(result)
 }
 
-/// How a requirement belongs to an extra.
+/// The relation of a requirement to an extra.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Belongs {
-    /// Not.
+    /// It does not depend on the extra.
     No,
-    /// Only those who ask for the extra need it.
+    /// It applies only with the extra.
     Alone,
-    /// Its marker names the extra besides other ways in.
+    /// Its marker names the extra as one of several alternatives.
     Mixed,
 }
 
-/// How a requirement (PEP 508) belongs to an extra, given in its canonical form, by its marker.
+/// Determines from its marker how a requirement (PEP 508) relates to an extra, which is given in
+/// canonical form.
 pub fn belongs(text: &str, extra: &str) -> Belongs {
     let Some(marker) = split_marker(text).1 else { return Belongs::No };
     let names = marker.split("extra").skip(1).filter_map(|rest| {

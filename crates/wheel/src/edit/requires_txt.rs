@@ -1,14 +1,14 @@
-//! Input: `requires.txt` of an `.egg-info` folder, and an edit. Output: the same text with what the
-//! edit asks for. The form is setuptools': requirements one a line, those of an extra or a marker
-//! below `[extra:marker]`.
+//! Input: `requires.txt` of an `.egg-info` folder, and an edit. Output: the edited text. The format
+//! is that of setuptools: one requirement per line; those of an extra or a marker are below
+//! `[extra:marker]`.
 
 use super::requirement::{followed, is_on, renamed};
 use super::{Edit, ExtraEdit, Identity, RequirementEdit, Siblings};
 use crate::names::canonical_name;
 
-/// The lines that stand below one heading.
+/// The lines below one heading.
 struct Section {
-    /// What is between the brackets; `None` for the lines before the first heading.
+    /// The text between the brackets; `None` for the lines before the first heading.
     heading: Option<String>,
     lines: Vec<String>,
 }
@@ -37,7 +37,7 @@ fn read(text: &str) -> Vec<Section> {
     sections
 }
 
-/// As setuptools writes it.
+/// Writes the sections like setuptools.
 fn text(sections: &[Section]) -> String {
     let mut out = String::new();
     for section in sections {
@@ -51,7 +51,7 @@ fn text(sections: &[Section]) -> String {
     out
 }
 
-/// The section of an extra and a marker, made at the end when there is none.
+/// The section of an extra and a marker. It is appended if it does not exist.
 fn section<'a>(sections: &'a mut Vec<Section>, extra: &str, marker: &str) -> &'a mut Section {
     let found = sections.iter().position(|section| {
         let (own, condition) = section.parts();
@@ -65,7 +65,7 @@ fn section<'a>(sections: &'a mut Vec<Section>, extra: &str, marker: &str) -> &'a
     &mut sections[index]
 }
 
-/// The changed text; the given one when nothing changes.
+/// The edited text; the given one if nothing changes.
 pub(super) fn apply(before: &str, edit: &Edit, identity: &Identity, siblings: &Siblings) -> String {
     let mut sections = read(before);
     let normal = text(&sections);
@@ -122,7 +122,7 @@ fn remove(sections: &mut Vec<Section>, name: &str) {
     for section in sections.iter_mut() {
         section.lines.retain(|line| !is_on(line, name));
     }
-    // A marker alone says nothing; an extra may be empty.
+    // A section that has only a marker and no lines has no effect; an extra may be empty.
     sections.retain(|section| section.heading.is_none() || !section.lines.is_empty() || !section.parts().0.is_empty());
 }
 

@@ -1,18 +1,18 @@
-//! Input: the text of a member and the old version. Output: the lines that say it. Which members
-//! are read is decided by their names and sizes: those that people write versions into.
+//! Input: the text of a member and the old version. Output: the lines that contain it. Members are
+//! selected by name and size: those into which people write versions.
 
 use super::Leftover;
 use super::version::occurrences;
 
-/// Larger texts are data.
+/// Members larger than this many bytes are treated as data.
 pub(super) const LARGEST: u64 = 1 << 20;
-/// Texts that `--also-in` may rewrite are held in memory.
+/// The largest text in bytes that `--also-in` rewrites. It is held in memory.
 pub(super) const LARGEST_REWRITTEN: u64 = 16 << 20;
 
 const EXTENSIONS: [&str; 14] =
     ["py", "pyi", "txt", "toml", "json", "cfg", "ini", "pc", "cmake", "in", "yaml", "yml", "md", "rst"];
 
-/// Whether a member may well say the version of its distribution.
+/// `true` if a member may contain the version of its distribution.
 pub(super) fn is_candidate(path: &str, size: u64) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     let (_, extension) = name.rsplit_once('.').unwrap_or((name, ""));
@@ -20,7 +20,7 @@ pub(super) fn is_candidate(path: &str, size: u64) -> bool {
     size <= LARGEST && (says_so || EXTENSIONS.iter().any(|known| extension.eq_ignore_ascii_case(known)))
 }
 
-/// The lines of a text that say the version; none when the bytes are no text.
+/// The lines of a text that contain the version; empty if the bytes are not text.
 pub(super) fn leftovers(member: &str, bytes: &[u8], version: &str) -> Vec<Leftover> {
     let Ok(text) = std::str::from_utf8(bytes) else { return Vec::new() };
     let mut found: Vec<Leftover> = Vec::new();

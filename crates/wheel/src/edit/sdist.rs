@@ -1,6 +1,6 @@
-//! Input: a source distribution that has been read, and an edit. Output: its plan, and when that is
-//! executed, another one: the members in their order, with the owners, modes and dates of
-//! [`crate::write_sdist`].
+//! Input: a source distribution that has been read, and an edit. Output: its plan; executing it
+//! writes another source distribution with the members in the same order, and with the owners,
+//! modes and dates of [`crate::write_sdist`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rocwheel_report::{Reporter, Unit};
 
-use super::plan::{Change, Form, Plan, Steps};
+use super::plan::{FieldChange, Form, Plan, Steps};
 use super::sdist_file::{Kind, SdistFile, each};
 use super::version::{is_same, replaced};
 use super::wheel::changed_text;
@@ -19,17 +19,17 @@ use crate::sdist::encoder;
 use crate::tar::{END, TarBuilder, padding};
 use crate::{Error, Headers, WriteOptions, Written};
 
-/// Bytes that are read at once.
+/// Number of bytes that are read at once.
 const WINDOW: usize = 1 << 18;
-/// Files that say what a wheel built from the distribution will require.
+/// Files that determine the requirements of a wheel that is built from the distribution.
 const BUILD_FILES: [&str; 3] = ["pyproject.toml", "setup.cfg", "setup.py"];
 
-/// What the executor needs.
+/// The data for the execution.
 pub(super) struct SdistSteps {
     input: PathBuf,
-    /// Folders, with a slash at the end, and what they become; the longest first.
+    /// Folders, with a slash at the end, and their new names; the longest first.
     folders: Vec<(String, String)>,
-    /// Paths in the archive, as they were.
+    /// Members to remove, by their old paths in the archive.
     drop: BTreeSet<String>,
     texts: BTreeMap<String, Vec<u8>>,
 }
@@ -41,7 +41,7 @@ struct Stem {
 }
 
 impl Stem {
-    /// `None` when the text is not about this distribution and version.
+    /// `None` if the text does not name this distribution and version.
     fn new(text: &str, identity: &Identity) -> Option<Stem> {
         let (name, version) = text.rsplit_once('-')?;
         if canonical_name(name) != canonical_name(&identity.name) || !is_same(version, &identity.version) {
@@ -73,11 +73,11 @@ pub(super) fn plan(
     let top = stem(&sdist.top, "the folder in it")?;
     let output = format!("{}.tar.gz", file.new);
     if output != file_name {
-        changes.push(Change::new("file name", Some(&file_name), Some(&output)));
+        changes.push(FieldChange::new("file name", Some(&file_name), Some(&output)));
     }
     let mut folders = Vec::new();
     if top.new != top.old {
-        changes.push(Change::new("folder", Some(&top.old), Some(&top.new)));
+        changes.push(FieldChange::new("folder", Some(&top.old), Some(&top.new)));
     }
     for egg in egg_infos(sdist, identity) {
         let new = format!(
@@ -86,7 +86,7 @@ pub(super) fn plan(
             file_name_part(&identity.new_name)
         );
         if canonical_name(&identity.name) != canonical_name(&identity.new_name) {
-            changes.push(Change::new("folder", Some(&egg), Some(new.trim_end_matches('/'))));
+            changes.push(FieldChange::new("folder", Some(&egg), Some(new.trim_end_matches('/'))));
             folders.push((format!("{}/{egg}/", top.old), format!("{}/{new}", top.new)));
         }
     }
@@ -101,7 +101,7 @@ pub(super) fn plan(
         &mut Found { changes: &mut changes, notes: &mut notes, texts: &mut texts },
     )?;
     let drop = dropped(sdist, request, &mut notes)?;
-    changes.extend(drop.iter().map(|member| Change::new("member", Some(member), None)));
+    changes.extend(drop.iter().map(|member| FieldChange::new("member", Some(member), None)));
     texts.retain(|member, _| !drop.contains(member));
     also_in(
         sdist,
@@ -148,7 +148,7 @@ pub(super) fn plan(
     })
 }
 
-/// What an edit of a wheel alone can be about is refused, rather than left out.
+/// Refuses an edit that only a wheel supports, instead of ignoring it.
 fn check_options(sdist: &SdistFile, request: &Request<'_>) -> Result<(), Error> {
     let edit = request.edit;
     let has_tags = [&edit.python_tags, &edit.abi_tags, &edit.platform_tags].iter().any(|edit| edit.is_some());
@@ -164,7 +164,7 @@ fn check_options(sdist: &SdistFile, request: &Request<'_>) -> Result<(), Error> 
     Err(Error::NotAWheel { path: sdist.path.clone(), what })
 }
 
-/// Paths of the `.egg-info` folders of the distribution itself.
+/// Paths of the distribution's own `.egg-info` folders.
 fn egg_infos(sdist: &SdistFile, identity: &Identity) -> BTreeSet<String> {
     let folders = sdist.files.iter().filter_map(|file| file.rsplit_once('/')).map(|(folder, _)| folder);
     let is_own = |folder: &&str| {
@@ -174,14 +174,14 @@ fn egg_infos(sdist: &SdistFile, identity: &Identity) -> BTreeSet<String> {
     folders.filter(is_own).map(str::to_owned).collect()
 }
 
-/// Where planning puts what it finds.
+/// The lists to which planning adds its results.
 struct Found<'a> {
-    changes: &'a mut Vec<Change>,
+    changes: &'a mut Vec<FieldChange>,
     notes: &'a mut Vec<String>,
     texts: &'a mut BTreeMap<String, Vec<u8>>,
 }
 
-/// PKG-INFO at the top, and what setuptools leaves in `.egg-info`: promotion tools and old
+/// Edits PKG-INFO at the top and the files of setuptools in `.egg-info`: promotion tools and old
 /// installers read both.
 fn apply_metadata(
     sdist: &SdistFile,
@@ -201,7 +201,7 @@ fn apply_metadata(
             let name = format!("{folder}/PKG-INFO");
             let before = Headers::parse(&sdist.text(&name)?);
             let mut after = before.clone();
-            // What cannot be is said once, about the one at the top.
+            // Parts without effect are reported once, for the file at the top.
             metadata::apply(&mut after, request.edit, identity, &request.siblings, &mut Vec::new())?;
             if let Some(text) = changed_text(&name, &before, &after, found.changes) {
                 found.texts.insert(name, text.into_bytes());
@@ -215,7 +215,7 @@ fn apply_metadata(
                 let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
                 let differences = metadata::differences(&name, &lines(&before), &lines(&after));
                 if differences.is_empty() {
-                    found.changes.push(Change::new(&name, Some("as it was"), Some("written anew")));
+                    found.changes.push(FieldChange::new(&name, Some("as it was"), Some("written anew")));
                 }
                 found.changes.extend(differences);
                 found.texts.insert(name, after.into_bytes());
@@ -264,7 +264,7 @@ fn also_in(
     }
     let is_meant = |member: &&str| patterns.iter().any(|pattern| pattern.matches(member)) && !drop.contains(*member);
     for member in members.into_iter().filter(is_meant) {
-        // What was changed already is, and follows by its own rules.
+        // Metadata has been edited already, by its own rules.
         if found.texts.contains_key(member) {
             continue;
         }
@@ -277,14 +277,14 @@ fn also_in(
             (text, count) => {
                 let times = if count > 1 { format!(", {count} times") } else { String::new() };
                 let subject = format!("`{member}`{times}");
-                found.changes.push(Change::new(&subject, Some(&identity.version), Some(&identity.new_version)));
+                found.changes.push(FieldChange::new(&subject, Some(&identity.version), Some(&identity.new_version)));
                 found.texts.insert(member.to_owned(), text.into_bytes());
             }
         }
     }
 }
 
-/// Writes the changed source distribution to `path`.
+/// Writes the edited source distribution to `path`.
 pub(super) fn write(
     steps: &SdistSteps,
     path: &Path,

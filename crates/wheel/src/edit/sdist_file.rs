@@ -1,6 +1,5 @@
-//! Input: a source distribution (`name-version.tar.gz`, PEP 625), of whatever tool. Output: its
-//! members, and the texts among them that an edit reads. The archive is read as a stream, and never
-//! unpacked.
+//! Input: a source distribution (`name-version.tar.gz`, PEP 625) of any tool. Output: its members,
+//! and the texts that an edit reads. The archive is read as a stream and never unpacked to disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufReader, Read};
@@ -10,18 +9,19 @@ use flate2::read::GzDecoder;
 use rocwheel_report::Reporter;
 use tar::EntryType;
 
-use super::{Pattern, scan};
+use super::{MemberPattern, scan};
 use crate::names::check_member_name;
 use crate::{Error, Headers};
 
-/// All texts that are held in memory for the search of versions; what comes behind is not searched.
+/// Limit in bytes for the texts that are kept in memory for the search of versions; later texts are
+/// not searched.
 const HELD: u64 = 64 << 20;
-/// The most bytes that an archive of which only the metadata is read may unpack to.
+/// Limit for the unpacked bytes of an archive of which only the metadata is read.
 const MOST_UNPACKED: u64 = 1 << 30;
-/// The most bytes that may follow the end of the tar archive: writers fill the last record.
+/// Limit for the bytes after the end of the tar archive, because writers fill the last record.
 const PADDING: u64 = 1 << 20;
 
-/// What a member is.
+/// The type of a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Kind {
     File {
@@ -30,11 +30,11 @@ pub(super) enum Kind {
     },
     Directory,
     Symlink(String),
-    /// To the member of this path, which is one of the archive.
+    /// To the member with this path in the archive.
     HardLink(String),
 }
 
-/// A member as it lies in the archive.
+/// A member as it is in the archive.
 pub(super) struct Entry {
     /// Its path, without a slash at the end.
     pub(super) path: String,
@@ -44,23 +44,23 @@ pub(super) struct Entry {
 /// A source distribution that has been read.
 pub(super) struct SdistFile {
     pub(super) path: PathBuf,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub(super) size: u64,
-    /// The folder that everything is in.
+    /// The folder that contains everything.
     pub(super) top: String,
-    /// Paths of files in that folder.
+    /// Paths of the files, relative to that folder.
     pub(super) files: BTreeSet<String>,
-    /// Those files that were read.
+    /// The contents of the files that were read.
     pub(super) texts: BTreeMap<String, Vec<u8>>,
-    /// Whether there were more texts than are held.
+    /// `true` if the limit for texts was reached.
     pub(super) is_partial: bool,
 }
 
 impl SdistFile {
-    /// Reads the archive at `path`. Errors when it is none, a member has a name that leaves its
-    /// folder or comes twice, there is not exactly one folder at the top, and when it has what no
-    /// source distribution needs: devices and the like.
-    pub(super) fn read(path: &Path, wanted: &[Pattern], reporter: &dyn Reporter) -> Result<SdistFile, Error> {
+    /// Reads the archive at `path`. Fails if it is not an archive, if a member's name leaves its
+    /// folder or occurs twice, if there is not exactly one top folder, and if it contains devices
+    /// or other types that a source distribution does not need.
+    pub(super) fn read(path: &Path, wanted: &[MemberPattern], reporter: &dyn Reporter) -> Result<SdistFile, Error> {
         let open = |source| Error::OpenSdist { path: path.to_owned(), source };
         let size = fs_err::metadata(path).map_err(open)?.len();
         let mut sdist = SdistFile {
@@ -81,7 +81,7 @@ impl SdistFile {
             if sdist.top != top {
                 return Err(sdist.malformed(format!("it has several folders at the top: `{}`, `{top}`", sdist.top)));
             }
-            // Folders may be said more than once.
+            // A folder may be listed more than once.
             if !seen.insert(entry.path.clone()) && entry.kind != Kind::Directory {
                 return Err(sdist.malformed(format!("two members are named `{}`", entry.path)));
             }
@@ -112,19 +112,19 @@ impl SdistFile {
         Error::MalformedSdist { path: self.path.clone(), reason }
     }
 
-    /// The text of a file of the metadata.
+    /// The text of a metadata file.
     pub(super) fn text(&self, file: &str) -> Result<String, Error> {
         let bytes = self.texts.get(file).ok_or_else(|| self.malformed(format!("it has no `{file}`")))?;
         String::from_utf8(bytes.clone()).map_err(|_| self.malformed(format!("`{file}` is not UTF-8")))
     }
 }
 
-/// The PKG-INFO of a source distribution, which may come from anywhere: one that unpacks to more
-/// than 1 GiB is refused.
+/// The PKG-INFO of a source distribution. The file may be from an untrusted source, so one that
+/// unpacks to more than 1 GiB is refused.
 ///
 /// # Errors
-/// [`Error::OpenSdist`] and [`Error::MalformedSdist`] for a file that is none, and one without
-/// PKG-INFO.
+/// [`Error::OpenSdist`] and [`Error::MalformedSdist`] for a file that is not a source distribution,
+/// and for one without PKG-INFO.
 pub fn sdist_metadata(path: &Path, reporter: &dyn Reporter) -> Result<Headers, Error> {
     let file = fs_err::File::open(path).map_err(|source| Error::OpenSdist { path: path.to_owned(), source })?;
     sdist_metadata_of(path, file, reporter)
@@ -157,7 +157,7 @@ pub fn sdist_metadata_of(path: &Path, file: impl Read, reporter: &dyn Reporter) 
     found.ok_or_else(|| malformed("it has no `PKG-INFO`"))
 }
 
-/// A reader that gives up where there is more to read than expected.
+/// A reader that fails after a maximum number of bytes.
 struct Limited<R> {
     reader: R,
     left: u64,
@@ -171,7 +171,7 @@ impl<R: Read> Read for Limited<R> {
     }
 }
 
-/// Files that are about the distribution rather than of it.
+/// `true` for files that describe the distribution.
 fn is_metadata(path: &str) -> bool {
     path == "PKG-INFO"
         || path
@@ -179,7 +179,7 @@ fn is_metadata(path: &str) -> bool {
             .is_some_and(|(_, file)| matches!(file, "PKG-INFO" | "requires.txt" | "SOURCES.txt"))
 }
 
-/// Hands every member to `sink`, with its bytes to be read as far as it likes.
+/// Passes every member to `sink`, which may read its bytes.
 pub(super) fn each(
     path: &Path,
     reporter: &dyn Reporter,
@@ -189,7 +189,7 @@ pub(super) fn each(
     each_in(u64::MAX, (path, file), reporter, sink)
 }
 
-/// As [`each`], for an open archive that unpacks to no more than `limit` bytes.
+/// Like [`each`], for an open archive that unpacks to at most `limit` bytes.
 fn each_in(
     limit: u64,
     (path, file): (&Path, impl Read),
@@ -219,7 +219,7 @@ fn each_in(
             EntryType::Directory => Kind::Directory,
             EntryType::Symlink => Kind::Symlink(link),
             EntryType::Link => Kind::HardLink(link),
-            // Comments of git's archives.
+            // Comments in archives made by git.
             EntryType::XGlobalHeader => continue,
             other => {
                 return Err(malformed(format!(
@@ -236,7 +236,7 @@ fn each_in(
     if count == 0 {
         return Err(malformed("it is empty".to_owned()));
     }
-    // Up to the checksum, which tells a file that is cut or damaged.
+    // Reads to the checksum, which reveals a truncated or damaged file.
     let mut rest = archive.into_inner().take(PADDING);
     let count = io::copy(&mut rest, &mut io::sink()).map_err(fail)?;
     if count == PADDING {

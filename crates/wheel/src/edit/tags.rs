@@ -1,24 +1,24 @@
-//! Input: the tags of a wheel's file name and how they are to change, written as `wheel tags` takes
-//! them. Output: the new tags.
+//! Input: the tags in a wheel's file name, and their change in the syntax of `wheel tags`. Output:
+//! the new tags.
 
 use std::collections::BTreeSet;
 
 use crate::{Error, TagPart};
 
-/// Another set of interpreters, ABIs or platforms.
+/// A change of the interpreters, ABIs or platforms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TagEdit {
-    /// Exactly these.
+    /// Set exactly these.
     Set(Vec<String>),
-    /// These as well.
+    /// Add these.
     Add(Vec<String>),
-    /// These not.
+    /// Remove these.
     Remove(Vec<String>),
 }
 
 impl TagEdit {
-    /// Reads `cp312.cp313`, `+cp313` or `-cp312`. Errors when a part is no tag, or one to be set or
-    /// added that no installer knows: it may be removed.
+    /// Parses `cp312.cp313`, `+cp313` or `-cp312`. Fails if a part is not a tag, and for setting or
+    /// adding a tag that no installer knows; such a tag may be removed.
     pub fn parse(part: TagPart, text: &str) -> Result<TagEdit, Error> {
         let (make, rest): (fn(Vec<String>) -> TagEdit, &str) = match text.as_bytes().first() {
             Some(b'+') => (TagEdit::Add, &text[1..]),
@@ -38,7 +38,7 @@ impl TagEdit {
         Ok(make(rest.split('.').map(str::to_owned).collect()))
     }
 
-    /// The new tags, sorted; `None` when they are the same set. Errors when none is left.
+    /// The new tags, sorted; `None` if the set does not change. Fails if no tag is left.
     pub(super) fn apply(&self, old: &[String]) -> Result<Option<Vec<String>>, Error> {
         let before: BTreeSet<&String> = old.iter().collect();
         let mut tags = before.clone();

@@ -1,29 +1,29 @@
-//! Input: a version and how it is to change. Output: the new version, and where the old one stands
-//! in texts.
+//! Input: a version and its change. Output: the new version, and the positions of the old one in
+//! texts.
 
 use pep440_rs::Version;
 
 use crate::names::check_version;
 use crate::{Error, names};
 
-/// Another version.
+/// A change of the version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VersionEdit {
-    /// This one, in PEP 440's canonical form.
+    /// Set this version, which is in PEP 440's canonical form.
     Set(String),
-    /// The same with this local version.
+    /// Set the local version.
     Local(String),
-    /// The same without a local version.
+    /// Remove the local version.
     NoLocal,
 }
 
 impl VersionEdit {
-    /// A whole version. Errors when it is not in PEP 440's canonical form.
+    /// A change to a whole version. Fails if it is not in PEP 440's canonical form.
     pub fn set(version: &str) -> Result<VersionEdit, Error> {
         check_version(version).map(|()| VersionEdit::Set(version.to_owned()))
     }
 
-    /// A local version: letters, digits and dots, as PEP 440's canonical form has them.
+    /// A change to a local version: letters, digits and dots in PEP 440's canonical form.
     pub fn local(label: &str) -> Result<VersionEdit, Error> {
         let fail = |reason| Error::Name { what: "local version", value: label.to_owned(), reason };
         let whole = format!("0+{label}");
@@ -34,7 +34,7 @@ impl VersionEdit {
         }
     }
 
-    /// What becomes of `old`. Errors when that is no version.
+    /// The new version for `old`. Fails if `old` must be parsed and is not a version.
     pub(super) fn apply(&self, old: &str) -> Result<String, Error> {
         let parsed = || {
             let fail = |error: pep440_rs::VersionParseError| Error::Name {
@@ -55,7 +55,7 @@ impl VersionEdit {
     }
 }
 
-/// Whether two texts are one version.
+/// `true` if two texts are the same version, or are equal.
 pub(super) fn is_same(one: &str, other: &str) -> bool {
     match (one.parse::<Version>(), other.parse::<Version>()) {
         (Ok(one), Ok(other)) => one == other,
@@ -63,8 +63,8 @@ pub(super) fn is_same(one: &str, other: &str) -> bool {
     }
 }
 
-/// Where `version` stands by itself in `text`, as byte offsets: `7.0` is not in `17.0`, `7.0.1`,
-/// `7.0rc1` or `7.0+x`.
+/// Byte offsets at which `version` occurs in `text` as a complete version: `7.0` does not occur in
+/// `17.0`, `7.0.1`, `7.0rc1` or `7.0+x`.
 pub(super) fn occurrences(text: &str, version: &str) -> Vec<usize> {
     let is_alone = |(at, _): &(usize, &str)| {
         let before = &text.as_bytes()[..*at];
@@ -90,7 +90,7 @@ pub(super) fn occurrences(text: &str, version: &str) -> Vec<usize> {
     text.match_indices(version).filter(is_alone).map(|(at, _)| at).collect()
 }
 
-/// The text with another version in these places, and how many they are.
+/// Replaces the version at these positions. The number counts the replacements.
 pub(super) fn replaced(text: &str, old: &str, new: &str) -> (String, usize) {
     let places = occurrences(text, old);
     let mut result = String::with_capacity(text.len());
@@ -104,7 +104,7 @@ pub(super) fn replaced(text: &str, old: &str, new: &str) -> (String, usize) {
     (result, places.len())
 }
 
-/// Checks a build tag: it begins with a digit and has letters, digits and dots (PEP 427).
+/// Checks a build tag: it begins with a digit and contains letters, digits, `_` and dots (PEP 427).
 pub(super) fn check_build(build: &str) -> Result<(), Error> {
     let good = build.starts_with(|first: char| first.is_ascii_digit())
         && build.chars().all(|character| character.is_ascii_alphanumeric() || matches!(character, '_' | '.'));
@@ -115,7 +115,7 @@ pub(super) fn check_build(build: &str) -> Result<(), Error> {
     Err(Error::Name { what: "build tag", value: build.to_owned(), reason })
 }
 
-/// Checks the name of an extra and gives its canonical form (PEP 685).
+/// Checks the name of an extra and returns its canonical form (PEP 685).
 pub(super) fn canonical_extra(extra: &str) -> Result<String, Error> {
     let fail = |reason: &str| Error::Name { what: "extra", value: extra.to_owned(), reason: reason.to_owned() };
     names::check_name(extra).map_err(|_| fail("letters, digits, `-`, `_` and `.` are expected"))?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use rocwheel_elf::{Elf, Outcome, Patch, SearchPath, SearchPathTag};
 
-use super::plan::{Change, Form, Leftover, Plan, Steps, WheelSteps};
+use super::plan::{FieldChange, Form, Leftover, Plan, Steps, WheelSteps};
 use super::version::{is_same, replaced};
 use super::{
     BuildEdit, Entries, Identity, RecordEdit, Request, SearchPathEdit, VersionEdit, metadata, scan, unmatched,
@@ -28,10 +28,10 @@ pub(super) fn plan(
     let output = name.to_string();
     let old_file_name = wheel.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
     if name != wheel.name {
-        changes.push(Change::new("file name", Some(&old_file_name), Some(&output)));
+        changes.push(FieldChange::new("file name", Some(&old_file_name), Some(&output)));
     }
     if let Some(info) = new_info(wheel, &name) {
-        changes.push(Change::new("folder", Some(wheel.info()), Some(&info)));
+        changes.push(FieldChange::new("folder", Some(wheel.info()), Some(&info)));
     }
 
     let mut new_headers = headers.clone();
@@ -43,11 +43,11 @@ pub(super) fn plan(
     let tags = changed_text("WHEEL", &old_tags, &new_tags, &mut changes);
 
     let drop = dropped(wheel, request, &mut notes)?;
-    changes.extend(drop.iter().map(|member| Change::new("member", Some(member), None)));
+    changes.extend(drop.iter().map(|member| FieldChange::new("member", Some(member), None)));
     let texts = texts(wheel, identity, request, &drop, &mut notes)?;
     for (member, (count, _)) in &texts {
         let what = format!("`{member}`{}", if *count > 1 { format!(", {count} times") } else { String::new() });
-        changes.push(Change::new(&what, Some(&identity.version), Some(&identity.new_version)));
+        changes.push(FieldChange::new(&what, Some(&identity.version), Some(&identity.new_version)));
     }
     let texts: BTreeMap<String, Vec<u8>> = texts.into_iter().map(|(member, (_, bytes))| (member, bytes)).collect();
     let libraries = libraries(wheel, request, &drop, &mut changes, &mut notes)?;
@@ -55,7 +55,7 @@ pub(super) fn plan(
         changes.extend(renewed(wheel)?);
     }
     if !changes.is_empty() {
-        // What there is to complain about is said before something is written.
+        // A problem of RECORD is reported before anything is written.
         wheel.record()?;
         let signed = signatures(wheel);
         notes.extend(signed.iter().map(|member| format!("`{member}` is dropped: it signs the RECORD that was")));
@@ -78,8 +78,8 @@ pub(super) fn plan(
     })
 }
 
-/// What is wrong with the rows of RECORD, where writing it anew mends that.
-fn renewed(wheel: &Wheel) -> Result<Option<Change>, Error> {
+/// Finds the problems in the rows of RECORD that rewriting it fixes.
+fn renewed(wheel: &Wheel) -> Result<Option<FieldChange>, Error> {
     let problems = wheel.verify_rows()?;
     let count = |test: fn(&Problem) -> bool| problems.iter().filter(|problem| test(problem)).count();
     let unhashed = count(|problem| matches!(problem, Problem::NoHash(_)));
@@ -90,10 +90,10 @@ fn renewed(wheel: &Wheel) -> Result<Option<Change>, Error> {
         (unhashed, 0) => format!("no usable hash for {unhashed} of its files"),
         (_, astray) => format!("{astray} rows too many or too few"),
     };
-    Ok(Some(Change::new("RECORD", Some(&before), Some("a row with a hash for each file"))))
+    Ok(Some(FieldChange::new("RECORD", Some(&before), Some("a row with a hash for each file"))))
 }
 
-/// A wheel whose names contradict each other is not edited, unless the edit settles it.
+/// Refuses a wheel whose names contradict each other, unless the edit resolves that.
 fn check_identity(wheel: &Wheel, identity: &Identity, request: &Request<'_>) -> Result<(), Error> {
     let is_renamed = request.edit.name.is_some();
     let has_version = matches!(request.edit.version, Some(VersionEdit::Set(_)));
@@ -144,7 +144,7 @@ fn new_name(old: &WheelName, identity: &Identity, request: &Request<'_>) -> Resu
     Ok(name)
 }
 
-/// Makes WHEEL say the tags and the build of the file name, where the edit is about them.
+/// Writes the tags and the build tag of the file name into WHEEL, if the edit changes them.
 fn apply_tags(headers: &mut Headers, name: &WheelName, request: &Request<'_>) -> Result<(), Error> {
     let edit = request.edit;
     if [&edit.python_tags, &edit.abi_tags, &edit.platform_tags].iter().any(|edit| edit.is_some()) {
@@ -164,16 +164,21 @@ fn apply_tags(headers: &mut Headers, name: &WheelName, request: &Request<'_>) ->
     Ok(())
 }
 
-/// The new text, if it is another one.
-pub(super) fn changed_text(file: &str, before: &Headers, after: &Headers, changes: &mut Vec<Change>) -> Option<String> {
+/// The new text; `None` if it did not change.
+pub(super) fn changed_text(
+    file: &str,
+    before: &Headers,
+    after: &Headers,
+    changes: &mut Vec<FieldChange>,
+) -> Option<String> {
     let text = after.to_string();
     if text == before.to_string() {
         return None;
     }
     let found = metadata::changes(file, before, after);
     if found.is_empty() {
-        // The same values, once less or in another order.
-        changes.push(Change::new(file, Some("as it was"), Some("written anew")));
+        // The values are the same, but one is repeated less often or the order differs.
+        changes.push(FieldChange::new(file, Some("as it was"), Some("written anew")));
     }
     changes.extend(found);
     Some(text)
@@ -183,7 +188,7 @@ fn files(wheel: &Wheel) -> impl Iterator<Item = &Listed> {
     wheel.members().iter().filter(|member| member.kind == Kind::File)
 }
 
-/// Files of `.dist-info` that this module writes itself.
+/// `true` for files of `.dist-info` that this module rewrites.
 fn is_own(wheel: &Wheel, member: &str) -> bool {
     member
         .strip_prefix(wheel.info())
@@ -210,7 +215,7 @@ fn dropped(wheel: &Wheel, request: &Request<'_>, notes: &mut Vec<String>) -> Res
     Ok(drop)
 }
 
-/// Members with the new version in place of the old one, and how often.
+/// Members in which the new version replaces the old one, with the number of replacements.
 fn texts(
     wheel: &Wheel,
     identity: &Identity,
@@ -247,7 +252,7 @@ fn texts(
     Ok(texts)
 }
 
-/// Where members still say the old version, when there is a new one.
+/// The lines of members that still contain the old version, if there is a new one.
 fn leftovers(
     wheel: &Wheel,
     identity: &Identity,
@@ -281,12 +286,12 @@ fn leftovers(
     Ok(found)
 }
 
-/// What changes in libraries and programs whose search path becomes another one.
+/// The patches of libraries and programs whose search path changes.
 fn libraries(
     wheel: &Wheel,
     request: &Request<'_>,
     drop: &BTreeSet<String>,
-    changes: &mut Vec<Change>,
+    changes: &mut Vec<FieldChange>,
     notes: &mut Vec<String>,
 ) -> Result<BTreeMap<String, Patch>, Error> {
     let edits = &request.edit.search_paths;
@@ -302,21 +307,21 @@ fn libraries(
         if let Some(found) = search_path(wheel, member, edit, request, notes)? {
             let SearchPathChange { patch, before, after } = found;
             let after = (!after.is_empty()).then_some(after.as_str());
-            changes.push(Change::new(&format!("search path of `{member}`"), before.as_deref(), after));
+            changes.push(FieldChange::new(&format!("search path of `{member}`"), before.as_deref(), after));
             libraries.insert(member.to_owned(), patch);
         }
     }
     Ok(libraries)
 }
 
-/// The patch of one file, and its search path.
+/// The patch of one file, with its old and new search path.
 struct SearchPathChange {
     patch: Patch,
     before: Option<String>,
     after: String,
 }
 
-/// What changes in one file; `None` when nothing does, or it cannot have a search path.
+/// The change in one file; `None` if nothing changes, or if it cannot have a search path.
 fn search_path(
     wheel: &Wheel,
     member: &str,
@@ -341,13 +346,14 @@ fn search_path(
     let after = entries.join(":");
     let change = rocwheel_elf::Edit {
         search_path: Some(SearchPath::Set(entries)),
-        // How the loader reads it, before or after LD_LIBRARY_PATH, is not what this edit is about.
+        // This edit does not change if the loader reads the search path before or after
+        // LD_LIBRARY_PATH.
         search_path_tag: if elf.runpath.is_some() { SearchPathTag::Runpath } else { SearchPathTag::Rpath },
         ..rocwheel_elf::Edit::default()
     };
     let patch = match change.plan(&reader) {
         Ok(patch) => patch,
-        // GPU code, objects and debug files are no mistake of the pattern.
+        // A pattern may match GPU code, objects and debug files too; that is not a mistake.
         Err(error @ (rocwheel_elf::Error::Machine { .. } | rocwheel_elf::Error::NotLinked { .. })) => {
             notes.push(format!("`{member}` is not changed: {error}"));
             return Ok(None);

@@ -1,6 +1,6 @@
-//! Input: a member whose stream [`crate::write_wheel`] may have made. Output: where its chunks
-
-//! begin, one of them unpacked, or the hash of all of it, unpacked by all threads of the pool.
+//! Input: a member whose stream [`crate::write_wheel`] may have made. Output: the positions of its
+//! chunks, a single unpacked chunk, or the hash of the whole member, unpacked by all threads of the
+//! pool.
 
 use std::io;
 
@@ -14,15 +14,15 @@ use crate::Error;
 use crate::archive::CHUNK;
 use crate::record::Hash;
 
-/// How a part of a stream ends that more follows (an empty stored block), and a block that ends a
-/// stream.
+/// The end of each part of a stream except the last one (an empty stored block), and a block that
+/// ends a stream.
 const MARK: [u8; 4] = [0, 0, 0xff, 0xff];
 const END: [u8; 5] = [1, 0, 0, 0xff, 0xff];
 
 impl Packed<'_> {
-    /// Where the chunks begin, if there are as many marks as a stream of ours has. The bytes of a
-    /// mark can be in other streams too, and in ours by chance; then their number is not right, or
-    /// the chunks are not as long as ours.
+    /// The positions of the chunks, if the number of marks is that of a stream made by this crate.
+    /// The bytes of a mark can occur in other streams too, and in our own by chance. Then their
+    /// number is wrong, or the chunks do not have the length of ours.
     pub(super) fn chunks(&self) -> io::Result<Option<Vec<u64>>> {
         if self.check_form().is_err() || self.listed.method == 0 {
             return Ok(None);
@@ -50,14 +50,14 @@ impl Packed<'_> {
             if position + length as u64 == self.listed.compressed {
                 break;
             }
-            // A mark may lie across the end of the window; one that ends there has been seen.
+            // A mark may cross the end of the window; one that ends at the end has been found.
             position = (position + (length + 1 - MARK.len()) as u64).max(last);
         }
         starts.push(self.listed.compressed);
         Ok((starts.len() == count + 1).then_some(starts))
     }
 
-    /// One chunk of a stream of ours; `None` when it is none after all.
+    /// Unpacks one chunk of a stream made by this crate; `None` if it turns out not to be one.
     pub(super) fn chunk(&self, starts: &[u64], number: usize) -> io::Result<Option<Vec<u8>>> {
         let (start, end) = (starts[number], starts[number + 1]);
         let mut packed = vec![0; (end - start) as usize];
@@ -72,10 +72,9 @@ impl Packed<'_> {
         Ok((length == Ok(unpacked.len())).then_some(unpacked))
     }
 
-    /// The hash of the member, whose chunks are unpacked by several threads while this one hashes:
-    /// of a large library three quarters of the time is unpacking. `None` when a chunk is none
-    /// after all, or the checksum is another one: then [`Packed::each`] says what is wrong with the
-    /// stream.
+    /// The hash of the member. Several threads unpack its chunks while this one hashes: unpacking
+    /// is three quarters of the time for a large library. `None` if a chunk turns out not to be
+    /// one, or if the checksum differs: then [`Packed::each`] reports the problem of the stream.
     pub(super) fn hash_of_chunks(&self, starts: &[u64], algorithm: HashAlgorithm) -> Result<Option<Hash>, Error> {
         let mut crc32 = crc32fast::Hasher::new();
         let mut is_whole = true;

@@ -1,7 +1,6 @@
-//! Input: a ZIP file that somebody else may have made. Output: its members, with what must hold
-//! before a byte of them is trusted: names that stay inside, each once, headers that agree, ranges
-
-//! that do not overlap, sizes that can be.
+//! Input: a ZIP file from an untrusted source. Output: its members, after the checks that must pass
+//! before a byte of them is trusted: names stay inside the folder and are unique, headers agree,
+//! ranges do not overlap, sizes are possible.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufReader};
@@ -18,25 +17,25 @@ use super::{Compared, Kind, Listed};
 use crate::Error;
 use crate::names::check_member_name;
 
-/// Deflate makes at most 258 bytes of two bits.
+/// Deflate produces at most 258 bytes from two bits.
 const MOST_PER_BYTE: u64 = 1032;
 const LOCAL_HEADER: usize = 30;
 const CENTRAL_HEADER: usize = 46;
 const DESCRIPTOR_FLAG: u16 = 1 << 3;
-/// A larger directory is not held in memory as it is.
+/// A directory of more bytes is not kept in memory.
 const LARGEST: u64 = 64 << 20;
-/// What a member's own header and the directory have in common: flags, method, time, checksum,
-/// sizes, length of the name.
+/// Size of the part that a member's local header and its directory entry share: flags, method,
+/// time, checksum, sizes, length of the name.
 pub(super) const OWN: usize = 22;
-/// Where that begins in the directory's entry.
+/// Offset of that part in the directory entry.
 const COMMON: usize = 8;
 
-/// An open ZIP file and what its directory says.
+/// An open ZIP file and the contents of its directory.
 pub(super) struct Directory {
     pub(super) file: SharedFile,
-    /// In the order in which the directory has them.
+    /// In the order of the directory.
     pub(super) members: Vec<Listed>,
-    /// Where the directory begins in the file.
+    /// Position of the directory in the file.
     pub(super) start: u64,
     /// The comment of the archive.
     pub(super) comment: Vec<u8>,
@@ -146,7 +145,7 @@ fn damage_at(path: &Path) -> Option<&'static str> {
     damage(file.file(), size)
 }
 
-/// Why a file that cannot be opened as a ZIP file is none, where the file itself tells.
+/// The reason why a file cannot be opened as a ZIP file, if its contents reveal it.
 fn damage(file: &impl ReadAt, size: u64) -> Option<&'static str> {
     if size == 0 {
         return Some("the file is empty");
@@ -161,8 +160,8 @@ fn damage(file: &impl ReadAt, size: u64) -> Option<&'static str> {
     }
 }
 
-/// Whether the end record of a ZIP file is in its last bytes: 22 bytes and a comment of at most
-/// 65535.
+/// `true` if the last bytes contain the end record of a ZIP file: 22 bytes, and a comment of at
+/// most 65535.
 fn ends_as_archive(file: &impl ReadAt, size: u64) -> io::Result<bool> {
     const END: u64 = 22 + u16::MAX as u64;
     let mut last = vec![0; size.min(END) as usize];
@@ -170,22 +169,22 @@ fn ends_as_archive(file: &impl ReadAt, size: u64) -> io::Result<bool> {
     Ok(last.windows(4).any(|bytes| bytes == b"PK\x05\x06"))
 }
 
-/// The entries of a directory as they are in the file.
+/// The entries of a directory as bytes.
 pub(crate) struct Entries {
     bytes: Vec<u8>,
-    /// By member, where its entry is in the bytes.
+    /// Range of each member's entry in the bytes.
     ranges: Vec<Range<usize>>,
 }
 
 impl Entries {
-    /// The entry of the member of this number.
+    /// The entry of the member with this index.
     pub(crate) fn of(&self, number: usize) -> &[u8] {
         &self.bytes[self.ranges[number].clone()]
     }
 }
 
-/// The entries of a directory that begins at `start`. `None` where they cannot be taken over for
-/// any member, since the directory is larger than one of 64 MiB or another one than it was.
+/// The entries of the directory at `start`. `None` if they cannot be reused: the directory is
+/// larger than 64 MiB, or the file has changed.
 pub(super) fn entries(file: &SharedFile, start: u64, members: &[Listed]) -> io::Result<Option<Entries>> {
     let size = file.file().metadata()?.len().saturating_sub(start);
     if size > LARGEST {
@@ -223,7 +222,7 @@ fn kind(name: &str, attributes: u32) -> Kind {
     }
 }
 
-/// The permission bits; the usual ones where the archive has none, as archives from Windows do.
+/// The permission bits. If the archive has none, as archives from Windows do, the usual ones.
 fn permissions(kind: Kind, attributes: u32) -> u32 {
     match (attributes >> 16 & 0o7777, kind) {
         (0, Kind::Directory) => 0o755,
@@ -232,25 +231,26 @@ fn permissions(kind: Kind, attributes: u32) -> u32 {
     }
 }
 
-/// The number of the method in the ZIP file.
+/// The number of the compression method in the ZIP file.
 fn method(method: CompressionMethod) -> u16 {
     match method {
         CompressionMethod::Stored => 0,
         CompressionMethod::Deflated => 8,
-        // The crate has no other way to say the number, which the user wants to know.
+        // The zip crate has no other function for the number, and the message to the user contains
+        // it.
         #[allow(deprecated)]
         other => other.to_u16(),
     }
 }
 
-/// What the header before a member's bytes says.
+/// The values of the local header before a member's bytes.
 struct Local {
     flags: u16,
     compressed: u32,
     size: u32,
     name: Vec<u8>,
     own: [u8; OWN],
-    /// Where the bytes begin.
+    /// Position of the member's bytes.
     end: u64,
 }
 
@@ -272,9 +272,9 @@ impl Local {
 }
 
 impl Listed {
-    /// Whether the member's own header, its bytes and `entry` of the directory can be taken over
-    /// together: the two say the same, in fields of 32 bits, and nothing belongs to the member but
-    /// what lies between them.
+    /// `true` if the member's local header, its bytes and its directory entry can be reused
+    /// together: both headers have the same values in 32-bit fields, and the member has no other
+    /// parts than the header and its bytes.
     pub(crate) fn is_plain(&self, entry: &[u8]) -> bool {
         let long = |at: usize| u32::from_le_bytes([entry[at], entry[at + 1], entry[at + 2], entry[at + 3]]);
         let flags = u16::from_le_bytes([self.own[0], self.own[1]]);
@@ -286,15 +286,15 @@ impl Listed {
     }
 }
 
-/// Checks that installers that read the local header see what those see that read the directory,
-/// and that the sizes can be.
+/// Checks that installers that read the local header and installers that read the directory see the
+/// same member, and that its sizes are possible.
 fn check(member: &Listed, header: &Local, raw_name: &[u8]) -> Result<(), String> {
     let name = &member.name;
     if header.name != raw_name {
         return Err(format!("member `{name}` has another name in its own header"));
     }
     if header.flags & DESCRIPTOR_FLAG == 0 {
-        // The largest value sends to a field of 64 bits.
+        // The largest value refers to a 64-bit field.
         let agrees = |said: u32, size: u64| said == u32::MAX || u64::from(said) == size;
         if !agrees(header.size, member.size) || !agrees(header.compressed, member.compressed) {
             return Err(format!("member `{name}` has another size in its own header"));
@@ -312,7 +312,7 @@ fn check(member: &Listed, header: &Local, raw_name: &[u8]) -> Result<(), String>
     Err(format!("member `{name}` cannot have {} bytes unpacked and {} packed", member.size, member.compressed))
 }
 
-/// The first name that the directory at `start` has twice.
+/// The first name that occurs twice in the directory at `start`.
 fn repeated_name(file: &impl ReadAt, start: u64) -> io::Result<String> {
     let mut seen = BTreeSet::new();
     let mut position = start;

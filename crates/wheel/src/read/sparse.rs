@@ -1,10 +1,9 @@
-//! Input: a member of which only a few places are wanted, the headers of a library of a gigabyte
-//! for example. Output: random access to it that unpacks as little as its stream allows.
+//! Input: a member of which only a few ranges are needed, for example the headers of a library of a
+//! gigabyte. Output: random access to it that unpacks as little as its stream allows.
 //!
-//! A stream that [`crate::write_wheel`] made can be entered at each of its chunks. Other streams
-//! are unpacked from their beginning: once up to the last place that is wanted when the places are
-
-//! known beforehand ([`Sparse::want`]).
+//! A stream that [`crate::write_wheel`] made can be unpacked from each of its chunks. Other streams
+//! are unpacked from the beginning; only once, up to the last needed range, if the ranges are
+//! announced with [`Sparse::want`].
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, BufReader, Read as _};
@@ -21,27 +20,28 @@ use super::unpack::{Fault, Packed};
 use crate::Error;
 use crate::archive::CHUNK;
 
-/// Foreign members of up to this many bytes are unpacked in memory: that is twice as fast as in
-/// windows.
+/// Members of other tools of up to this many bytes are unpacked in memory, which is twice as fast
+/// as in windows.
 const SMALL: u64 = 16 << 20;
-/// Every read of a stream keeps this much around it, so that neighbours are there.
+/// Each read of a stream keeps the bytes around it, rounded to multiples of this size, for later
+/// reads nearby.
 const GRAIN: u64 = 1 << 16;
 const WINDOW: usize = 1 << 18;
-/// Chunks that are kept unpacked.
+/// Maximum number of chunks that are kept unpacked.
 const CHUNKS: usize = 6;
-/// How often a stream is unpacked again from its beginning, and how much of it is kept, before it
-/// is unpacked into a file.
+/// Limits for the number of times that a stream is unpacked again from its beginning, and for the
+/// kept bytes of it, before it is unpacked into a file.
 const RESTARTS: usize = 6;
 const KEPT: u64 = 96 << 20;
-/// Random access to a few places of a member. Its checksum is checked where all of it is unpacked:
-/// not in a stream of ours, which is entered where something is wanted.
+/// Random access to a few ranges of a member. Its checksum is checked only if the whole member is
+/// unpacked, which never happens for a stream of this crate.
 pub struct Sparse {
     source: Source,
     form: Form,
     state: Mutex<State>,
 }
 
-/// What there is to know to unpack the member.
+/// The data for unpacking the member.
 struct Source {
     path: PathBuf,
     file: SharedFile,
@@ -50,14 +50,15 @@ struct Source {
 }
 
 enum Form {
-    /// All of it can be read.
+    /// All bytes can be read.
     Whole(Reader),
-    /// It is unpacked as it is asked for.
+    /// Parts are unpacked on request.
     Packed,
 }
 
 enum State {
-    /// Where the chunks begin in the packed bytes, their end, and some of them unpacked.
+    /// The positions of the chunks in the packed bytes followed by their end, and some unpacked
+    /// chunks.
     Chunks {
         starts: Vec<u64>,
         unpacked: VecDeque<(usize, Arc<Vec<u8>>)>,
@@ -69,10 +70,10 @@ enum State {
 #[derive(Default)]
 struct Stream {
     decoder: Option<Box<dyn io::Read + Send>>,
-    /// Bytes that the decoder has given, and their checksum.
+    /// Number of bytes from the decoder so far, and their checksum.
     position: u64,
     crc32: crc32fast::Hasher,
-    /// Apart from each other, by their start.
+    /// Disjoint ranges, by their start.
     wanted: BTreeMap<u64, u64>,
     /// Start → bytes.
     kept: BTreeMap<u64, Vec<u8>>,
@@ -91,11 +92,11 @@ impl Packed<'_> {
         };
         let packed = |state| Sparse { source: source.copy(), form: Form::Packed, state: Mutex::new(state) };
         if listed.method == 0 || listed.size <= CHUNK as u64 {
-            // Of a stored member the few places are all that is read.
+            // For a stored member only the needed ranges are read.
             let reader = if listed.method == 0 { Box::new(self.window()) } else { self.reader(scratch)? };
             return Ok(Sparse { form: Form::Whole(reader), ..packed(State::Stream(Stream::default())) });
         }
-        // Where a chunk of this stream cannot be read, its bytes are found in another way.
+        // If a chunk of this stream cannot be read, the stream is unpacked from its beginning.
         if let Some(starts) = self.chunks().unwrap_or_default() {
             return Ok(packed(State::Chunks { starts, unpacked: VecDeque::new() }));
         }
@@ -127,13 +128,13 @@ impl Source {
 }
 
 impl Sparse {
-    /// Bytes of the member.
+    /// Size of the member in bytes.
     pub fn size(&self) -> u64 {
         self.source.listed.size
     }
 
-    /// Says which places will be read, so that a stream that has to be unpacked from its beginning
-    /// keeps them when it comes by. Reading other places works too.
+    /// Announces the ranges that will be read, so that a stream that must be unpacked from its
+    /// beginning keeps them on the way. Other ranges can be read too.
     pub fn want(&self, ranges: &[Range<u64>]) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let State::Stream(stream) = &mut *state {
@@ -195,7 +196,7 @@ impl Stream {
         if start >= end {
             return;
         }
-        // Ranges that touch become one.
+        // Merges ranges that touch.
         while let Some((&before, &until)) = self.wanted.range(..=end).next_back().filter(|(_, until)| **until >= start)
         {
             start = start.min(before);
@@ -205,7 +206,7 @@ impl Stream {
         self.wanted.insert(start, end);
     }
 
-    /// Reads at a place; `None` when another way is better.
+    /// Reads at a position; `None` if unpacking into a file is better.
     fn read(&mut self, source: &Source, position: u64, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         if let Some(count) = self.kept(position, buffer) {
             return Ok(Some(count));
@@ -228,7 +229,7 @@ impl Stream {
         if self.position == size && self.crc32.clone().finalize() != source.listed.crc32 {
             return Err(io::Error::new(io::ErrorKind::InvalidData, Fault::Checksum));
         }
-        // The stream may be shorter than the archive says.
+        // The stream may be shorter than the archive claims.
         Ok(Some(self.kept(position, buffer).unwrap_or(0)))
     }
 
@@ -238,7 +239,7 @@ impl Stream {
         Some(copy(rest, buffer))
     }
 
-    /// Unpacks up to `end`, and keeps what is wanted of it.
+    /// Unpacks up to `end`, and keeps the wanted parts.
     fn advance(&mut self, end: u64) -> io::Result<()> {
         let Some(decoder) = &mut self.decoder else { return Ok(()) };
         let mut window = vec![0; WINDOW];
@@ -263,7 +264,7 @@ impl Stream {
     }
 }
 
-/// Adds bytes to what is kept, at the end of the piece that they follow on.
+/// Adds bytes to the kept ones, at the end of the piece that they follow.
 fn keep(kept: &mut BTreeMap<u64, Vec<u8>>, start: u64, bytes: &[u8]) {
     if let Some((begin, piece)) = kept.range_mut(..=start).next_back()
         && begin + piece.len() as u64 == start

@@ -1,6 +1,6 @@
-//! Input: a member as it lies in the archive. Output: its bytes, in memory, in windows or in a
-//! temporary file, never more of them than the archive announced, and only those that have the
-//! announced checksum.
+//! Input: a member in the archive. Output: its bytes, in memory, in windows or in a temporary file.
+//! There are never more bytes than the archive announces, and their checksum must be the announced
+//! one.
 
 use std::io::{self, BufReader, Read as _, Write as _};
 use std::path::Path;
@@ -13,48 +13,48 @@ use rocwheel_content::{Reader, SharedFile};
 use super::Listed;
 use crate::Error;
 
-/// Members of up to this many bytes are unpacked in memory, in one go.
+/// Members of up to this many bytes are unpacked in memory, in one step.
 pub(super) const IN_MEMORY: u64 = 64 << 20;
-/// Bytes that are unpacked at once otherwise.
+/// Number of bytes that are unpacked at once otherwise.
 const WINDOW: usize = 1 << 18;
 
-/// Why a member cannot be unpacked.
+/// The reason why a member cannot be unpacked.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
     /// It is encrypted.
     #[error("it is encrypted")]
     Encrypted,
-    /// It is packed with a method that is neither 0 (stored) nor 8 (deflated), which are all that
+    /// It is packed with a method other than 0 (stored) and 8 (deflate), the only ones that
     /// installers know.
     #[error("it is packed with method {0}, and wheels have methods 0 and 8 only")]
     Method(u16),
     /// It is not a file.
     #[error("it is a folder")]
     Directory,
-    /// It is too large to be held in memory.
+    /// It is too large to be unpacked in memory.
     #[error("its {size} bytes are more than the {IN_MEMORY} that are held in memory")]
     TooLarge {
-        /// Bytes unpacked.
+        /// Its unpacked size in bytes.
         size: u64,
     },
-    /// It unpacks to more bytes than the archive says.
+    /// It unpacks to more bytes than the archive announces.
     #[error("it unpacks to more than the {announced} bytes that the archive says")]
     Longer {
-        /// Bytes that the archive says.
+        /// Number of bytes according to the archive.
         announced: u64,
     },
-    /// It unpacks to fewer bytes than the archive says.
+    /// It unpacks to fewer bytes than the archive announces.
     #[error("it unpacks to {actual} bytes, and the archive says {announced}")]
     Shorter {
-        /// Bytes that the archive says.
+        /// Number of bytes according to the archive.
         announced: u64,
-        /// Bytes that there are.
+        /// Actual number of bytes.
         actual: u64,
     },
-    /// Its bytes do not have the checksum that the archive says.
+    /// Its bytes do not have the checksum in the archive.
     #[error("its CRC-32 is not the one that the archive says")]
     Checksum,
-    /// Its bytes are no deflate stream.
+    /// Its bytes are not a deflate stream.
     #[error("its bytes are not a deflate stream")]
     Damaged,
     /// The archive cannot be read.
@@ -62,7 +62,7 @@ pub enum Fault {
     Read(#[source] io::Error),
 }
 
-/// A member and where it lies.
+/// A member and the archive that contains it.
 pub(crate) struct Packed<'a, F = SharedFile> {
     pub(crate) path: &'a Path,
     pub(crate) file: &'a F,
@@ -74,7 +74,7 @@ impl<F: ReadAt + Clone + Send + Sync + 'static> Packed<'_, F> {
         Error::Unpack { path: self.path.to_owned(), member: self.listed.name.clone(), source }
     }
 
-    /// Errors when the member is in a form that wheels do not have.
+    /// Fails if the member has a form that is not allowed in wheels.
     pub(crate) fn check_form(&self) -> Result<(), Error> {
         let listed = self.listed;
         match listed.method {
@@ -89,7 +89,7 @@ impl<F: ReadAt + Clone + Send + Sync + 'static> Packed<'_, F> {
         Slice::new(self.file.clone(), self.listed.offset, Some(self.listed.compressed))
     }
 
-    /// All bytes.
+    /// The unpacked bytes.
     pub(crate) fn bytes(&self) -> Result<Vec<u8>, Error> {
         self.check_form()?;
         let listed = self.listed;
@@ -97,8 +97,7 @@ impl<F: ReadAt + Clone + Send + Sync + 'static> Packed<'_, F> {
             return Err(self.error(Fault::TooLarge { size: listed.size }));
         }
         let mut bytes = Vec::new();
-        // A packed form that is larger than the bytes is possible, and then nobody gains by holding
-        // both.
+        // The packed form can be larger than the bytes. Then it would be useless to hold both.
         if listed.method == 0 || listed.compressed > IN_MEMORY {
             bytes.reserve_exact(listed.size as usize);
             self.each(|window| {
@@ -120,7 +119,7 @@ impl<F: ReadAt + Clone + Send + Sync + 'static> Packed<'_, F> {
         Ok(bytes)
     }
 
-    /// Gives the bytes to `sink` in windows; an error may come after some of them.
+    /// Passes the bytes to `sink` in windows. An error may come after some of them.
     pub(crate) fn each(&self, mut sink: impl FnMut(&[u8]) -> Result<(), Error>) -> Result<(), Error> {
         self.check_form()?;
         let announced = self.listed.size;
@@ -134,7 +133,8 @@ impl<F: ReadAt + Clone + Send + Sync + 'static> Packed<'_, F> {
                 Ok(0) => break,
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                // What flate2 says of a stream that is none, or ends too early.
+                // flate2's errors for bytes that are not a stream, and for a stream that ends too
+                // early.
                 Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::UnexpectedEof) => {
                     return Err(self.error(Fault::Damaged));
                 }
@@ -150,7 +150,7 @@ impl<F: ReadAt + Clone + Send + Sync + 'static> Packed<'_, F> {
         self.check_end(actual, crc32.finalize())
     }
 
-    /// The first `length` bytes, fewer where there are no more. Their checksum is not checked.
+    /// The first `length` bytes, or all if there are fewer. The checksum is not checked.
     pub(crate) fn start(&self, length: usize) -> Result<Vec<u8>, Error> {
         self.check_form()?;
         let source = BufReader::with_capacity(4096, Cursor::new(self.window()));
@@ -166,7 +166,7 @@ impl<F: ReadAt + Clone + Send + Sync + 'static> Packed<'_, F> {
         }
     }
 
-    /// Whether another member has the same packed bytes, and so the same bytes.
+    /// `true` if another member has the same packed bytes, and so the same contents.
     pub(crate) fn is_packed_like(&self, other: &Packed<'_, F>) -> Result<bool, Error> {
         let form = |listed: &Listed| (listed.method, listed.size, listed.compressed, listed.crc32);
         if form(self.listed) != form(other.listed) {
@@ -199,8 +199,8 @@ impl<F: ReadAt + Clone + Send + Sync + 'static> Packed<'_, F> {
         Ok(())
     }
 
-    /// Random access: a window of the archive, bytes in memory, or a nameless file in `scratch`.
-    /// The checksum of all of them was compared.
+    /// Random access: a window of the archive, bytes in memory, or an unnamed file in `scratch`.
+    /// The checksum has been compared.
     pub(crate) fn reader(&self, scratch: &Path) -> Result<Reader, Error> {
         self.check_form()?;
         if self.listed.method == 0 {

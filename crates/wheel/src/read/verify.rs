@@ -1,4 +1,4 @@
-//! Input: an open wheel. Output: what its RECORD, its members and its names say that is not so.
+//! Input: an open wheel. Output: the contradictions between its RECORD, its members and its names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,23 +11,23 @@ use crate::Error;
 use crate::names::canonical_name;
 use crate::record::{Hash, Row};
 
-/// A way in which a wheel contradicts itself.
+/// A contradiction in a wheel.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Problem {
-    /// The file name and the `.dist-info` folder, which is given, are of different distributions or
+    /// The file name and the `.dist-info` folder, which is given, name different distributions or
     /// versions.
     FileName(String),
-    /// RECORD names a file that is not there.
+    /// RECORD names a file that does not exist.
     Missing(String),
     /// A file that RECORD does not name.
     Unrecorded(String),
     /// RECORD names a file twice.
     Repeated(String),
-    /// RECORD gives no hash, or one of a kind that installers refuse.
+    /// RECORD has no hash, or one of a kind that installers refuse.
     NoHash(String),
-    /// The bytes are not those that were recorded.
+    /// The bytes do not have the recorded hash.
     Hash(String),
-    /// The size is not the one that was recorded.
+    /// The size is not the recorded one.
     Size(String),
     /// The bytes cannot be unpacked, or their CRC is wrong.
     Unreadable(String),
@@ -48,45 +48,44 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Names of RECORD and its signatures, which have no hash in it.
+/// Names of RECORD and its signatures, which RECORD lists without a hash.
 pub(crate) fn unhashed(info: &str) -> BTreeSet<String> {
     ["", ".jws", ".p7s"].iter().map(|suffix| format!("{info}/RECORD{suffix}")).collect()
 }
 
-/// What a caller knows about a member before it is compared with its row of RECORD.
+/// The caller's knowledge about a member before it is compared with its row of RECORD.
 pub enum Known {
-    /// Nothing: it is unpacked.
+    /// No knowledge; the member is unpacked.
     Nothing,
-    /// These are its bytes; the CRC of the archive was compared when they were unpacked.
+    /// The bytes of the member. Their CRC was compared when they were unpacked.
     Bytes(Reader),
-    /// That the hash is as right as that of the member it is a copy of. The size is compared.
+    /// The member is a copy of one whose hash is correct. Only the size is compared.
     Copy,
 }
 
-/// How the hash of a member is found.
+/// The method of hashing a member.
 enum Work<'a> {
     Known(Known),
-    /// With all threads: the chunks of its stream begin at these places.
+    /// On all threads; the chunks of its stream begin at these positions.
     Chunks(&'a [u64]),
 }
 
-/// Smaller members have one thread each.
+/// Smaller members are hashed by one thread each; the size is in bytes.
 const LARGE: u64 = 64 << 20;
 
 impl Wheel {
-    /// Unpacks every member, in windows, and compares it with its row of RECORD. Sorted; empty when
-    /// all is well.
+    /// Unpacks every member in windows and compares it with its row of RECORD. The problems are
+    /// sorted; the list is empty if there are none.
     pub fn verify(&self) -> Result<Vec<Problem>, Error> {
         self.verify_with(&|_, _| Known::Nothing)
     }
 
-    /// As [`Wheel::verify`], but nothing is unpacked: a wrong hash is not noticed, one that is
-    /// missing is.
+    /// Like [`Wheel::verify`] without unpacking: missing hashes are found, wrong ones are not.
     pub fn verify_rows(&self) -> Result<Vec<Problem>, Error> {
         self.verify_with(&|_, _| Known::Copy)
     }
 
-    /// As [`Wheel::verify`], without unpacking what `known` answers for.
+    /// Like [`Wheel::verify`], but does not unpack members that `known` has an answer for.
     pub fn verify_with(&self, known: &(dyn Fn(&Listed, &Row) -> Known + Sync)) -> Result<Vec<Problem>, Error> {
         let mut problems = Vec::new();
         if !self.name_agrees() {
@@ -104,14 +103,14 @@ impl Wheel {
             match rows.remove(&member.name) {
                 Some(_) if unhashed.contains(&member.name) => {}
                 Some(row) => pairs.push((member, row)),
-                // Signatures of RECORD are not in it.
+                // RECORD does not list its signatures.
                 None if member.name == self.record_name() || !unhashed.contains(&member.name) => {
                     problems.push(Problem::Unrecorded(member.name.clone()));
                 }
                 None => {}
             }
         }
-        // The largest ones first, so that none of them is left alone at the end.
+        // Starts with the largest members, so that none of them runs alone at the end.
         pairs.sort_by_key(|(member, _)| std::cmp::Reverse(member.size));
         let mut rest = Vec::new();
         for (member, row) in pairs {
@@ -164,8 +163,8 @@ impl Wheel {
         problems
     }
 
-    /// Whether the `.dist-info` folder belongs to the distribution and version that the file name
-    /// says, whatever way they are written.
+    /// `true` if the `.dist-info` folder has the distribution and version of the file name,
+    /// possibly spelled differently.
     pub fn name_agrees(&self) -> bool {
         let stem = self.info().strip_suffix(".dist-info").unwrap_or_default();
         stem.rsplit_once('-').is_some_and(|(distribution, version)| {
@@ -175,7 +174,7 @@ impl Wheel {
     }
 }
 
-/// Whether two versions are one, however they are written in file names.
+/// `true` if two versions are equal, in any spelling that file names use.
 pub fn same_version(one: &str, other: &str) -> bool {
     let parse = |text: &str| text.replace('_', "-").parse::<pep440_rs::Version>();
     match (parse(one), parse(other)) {

@@ -1,4 +1,4 @@
-//! Input: a ZIP file of any name, a wheel or not. Output: its members and their bytes at random
+//! Input: a ZIP file with any name, a wheel or not. Output: its members and their bytes at random
 //! access.
 
 use std::path::{Path, PathBuf};
@@ -8,8 +8,8 @@ use rocwheel_content::{Reader, SharedFile};
 use super::{Fault, Kind, Listed, Packed, directory};
 use crate::Error;
 
-/// An open ZIP file. It is held to the same rules as a [`super::Wheel`], except that it needs no
-/// name and no metadata.
+/// An open ZIP file. It must meet the same requirements as a [`super::Wheel`], except for name and
+/// metadata.
 pub struct ZipFile {
     path: PathBuf,
     file: SharedFile,
@@ -17,8 +17,9 @@ pub struct ZipFile {
 }
 
 impl ZipFile {
-    /// Opens the ZIP file at `path`. Errors when it is none, or has a member whose name leaves the
-    /// folder, comes twice, whose bytes overlap another one's or whose size cannot be.
+    /// Opens the ZIP file at `path`. Fails if it is not a ZIP file, and if the name of a member
+    /// leaves the folder or occurs twice, its bytes overlap those of another one, or its size is
+    /// impossible.
     pub fn open(path: &Path) -> Result<ZipFile, Error> {
         let directory = directory::read(path)?;
         Ok(ZipFile { path: path.to_owned(), file: directory.file, members: directory.members })
@@ -34,13 +35,13 @@ impl ZipFile {
         if member.kind == Kind::Directory { Err(packed.error(Fault::Directory)) } else { Ok(packed) }
     }
 
-    /// The first `length` bytes of one of [`ZipFile::members`], fewer if it has fewer. No more than
-    /// a window is unpacked and no checksum is checked.
+    /// The first `length` bytes of one of [`ZipFile::members`], or all if it has fewer. At most one
+    /// window is unpacked, and the checksum is not checked.
     pub fn start(&self, member: &Listed, length: usize) -> Result<Vec<u8>, Error> {
         self.packed(member)?.start(length)
     }
 
-    /// Random access to one of [`ZipFile::members`], as [`super::Wheel::reader`] gives it.
+    /// Random access to one of [`ZipFile::members`], like [`super::Wheel::reader`].
     pub fn reader(&self, member: &Listed, scratch: &Path) -> Result<Reader, Error> {
         self.packed(member)?.reader(scratch)
     }

@@ -1,5 +1,5 @@
-//! Edits of wheels and source distributions as Python reads the results; that they can be repeated
-//! and taken back; and that bad input is named and leaves nothing.
+//! Edits of wheels and source distributions: Python reads the results, edits can be repeated and
+//! reversed, bad input is reported and leaves nothing behind.
 
 #[path = "../forge/mod.rs"]
 mod forge;
@@ -12,7 +12,7 @@ use forge::{NAME, forge, listing, python};
 use proptest::prelude::*;
 use rocwheel_report::Silent;
 use rocwheel_wheel::edit::{
-    BuildEdit, Destination, Edit, Edited, ExtraEdit, FieldEdit, Pattern, Pins, Place, Plan, Requirement,
+    BuildEdit, Destination, Edit, Edited, ExtraEdit, FieldEdit, MemberPattern, Pins, Place, Plan, Requirement,
     RequirementEdit, SearchPathEdit, TagEdit, VersionEdit, execute, plan,
 };
 use rocwheel_wheel::read::Wheel;
@@ -24,8 +24,8 @@ const METADATA: &str = "Metadata-Version:  2.1\r\nName: Pkg\r\nVersion: 1.0\r\nS
     Requires-Dist: numpy>=1.2; python_version >= '3.12'\r\nProvides-Extra: Test_All\r\n\
     Requires-Dist: pytest; extra == \"Test_All\"\r\nRequires-Dist: pkg[Test_All]; extra == 'dev'\r\n\r\n# Pkg 1.0\r\n";
 
-/// A wheel with a data folder, texts that say the version, quotes in RECORD, and metadata that ends
-/// its lines in CRLF.
+/// A wheel with a data folder, texts that contain the version, quotes in RECORD, and metadata with
+/// CRLF line ends.
 fn script() -> String {
     format!(
         r#"
@@ -48,7 +48,7 @@ put(INFO + 'RECORD', (rows.getvalue() + INFO + 'RECORD,,\r\n').encode())
     )
 }
 
-/// The name in the forge is for one interpreter; this one is for two.
+/// The forged wheel is for one interpreter, this one for two.
 fn wheel(folder: &TempDir) -> PathBuf {
     let forged = forge(folder.path(), &script());
     let path = folder.path().join("Pkg-1.0-py2.py3-none-any.whl");
@@ -85,7 +85,7 @@ fn name(edited: &Edited) -> String {
     edited.path.file_name().expect("name").to_string_lossy().into_owned()
 }
 
-/// Packed bytes by name, as Python finds them.
+/// Packed bytes by name, read by Python.
 fn packed(path: &Path) -> BTreeMap<String, String> {
     let script = "import hashlib, struct, sys, zipfile\n\
         data = open(sys.argv[1], 'rb').read()\n\
@@ -108,7 +108,7 @@ fn everything_follows_the_version() {
     let before = fs_err::read(&input).expect("read");
     let edit = Edit {
         pins: Pins::Follow,
-        also_in: vec![Pattern::parse("version.py").expect("pattern")],
+        also_in: vec![MemberPattern::parse("version.py").expect("pattern")],
         ..set("2.0+rocm7.0")
     };
     let (plan, edited) = edited(&input, &edit, output.path()).expect("edit");
@@ -143,7 +143,7 @@ fn done_again_it_changes_nothing_and_back_it_is_as_before() {
         platform_tags: Some(TagEdit::parse(TagPart::Platform, "linux_x86_64").expect("tag")),
         build: Some(BuildEdit::parse("7").expect("build")),
         pins: Pins::Follow,
-        also_in: vec![Pattern::parse("version.py").expect("pattern")],
+        also_in: vec![MemberPattern::parse("version.py").expect("pattern")],
         requirements: vec![RequirementEdit::Add(Requirement::parse("rocm>=7").expect("requirement"))],
         ..set("2.0")
     };
@@ -154,8 +154,8 @@ fn done_again_it_changes_nothing_and_back_it_is_as_before() {
     let read = |edited: &Edited| fs_err::read(&edited.path).expect("read");
     assert!(read(&once) == read(&twice));
 
-    // The normal form is what an edit makes of the input that changes as little as can be, and
-    // back.
+    // An edit and its reverse turn the input into its normal form, which differs from it as little
+    // as possible.
     let back = Edit {
         python_tags: Some(TagEdit::parse(TagPart::Python, "-cp312").expect("tag")),
         platform_tags: Some(TagEdit::parse(TagPart::Platform, "any").expect("tag")),
@@ -173,14 +173,14 @@ fn done_again_it_changes_nothing_and_back_it_is_as_before() {
     let mut normal = packed(&input);
     normal.remove("pkg-1.0.dist-info/RECORD.jws").expect("signature");
     let mut after = packed(&back.path);
-    // These were written anew, so it is their bytes that are the same.
+    // These were rewritten, so only their unpacked bytes are the same.
     for text in ["METADATA", "WHEEL", "RECORD"].map(|file| format!("pkg-1.0.dist-info/{file}")) {
         assert!(normal.remove(&text).is_some() && after.remove(&text).is_some());
     }
     assert_eq!(old.bytes("pkg/version.py").expect("bytes"), new.bytes("pkg/version.py").expect("bytes"));
     assert!(normal.remove("pkg/version.py").is_some() && after.remove("pkg/version.py").is_some());
     assert_eq!(normal, after);
-    // From the normal form on, there and back is the same file.
+    // From the normal form on, an edit and its reverse give the same file.
     let (_, there) = edited(&back.path, &edit, folders[4].path()).expect("there");
     assert!(read(&there) == read(&once));
 }
@@ -244,7 +244,10 @@ fn members_go_and_search_paths_change() {
     let input = forge(folders[0].path(), &more);
     let edit = Edit {
         search_paths: vec![SearchPathEdit::parse("lib*.so=$ORIGIN:$ORIGIN/../core").expect("path")],
-        drop: vec![Pattern::parse("pkg/lib/liby*").expect("pattern"), Pattern::parse("none").expect("pattern")],
+        drop: vec![
+            MemberPattern::parse("pkg/lib/liby*").expect("pattern"),
+            MemberPattern::parse("none").expect("pattern"),
+        ],
         ..Edit::default()
     };
     let (plan, edited) = edited(&input, &edit, folders[1].path()).expect("edit");
@@ -365,8 +368,8 @@ fn bad_wheels_are_named_and_leave_nothing() {
         "put(INFO + 'METADATA', b'Name: x\\nVersion: 1.0\\n')\nput(INFO + 'WHEEL', b'')\nput(INFO + 'RECORD', b'')",
         "its METADATA is of `x` `1.0`",
     );
-    // A bomb: 4 GiB announced for a few bytes, which deflate cannot do; and METADATA that really
-    // unpacks to 70 MB.
+    // A bomb: a few bytes that announce 4 GiB, which is impossible for deflate; and METADATA that
+    // really unpacks to 70 MB.
     bad(
         &format!("put('a', b'x' * 99)\n{texts}patch(struct.pack('<I', 99), struct.pack('<I', 0xfffffff0))"),
         "cannot have 4294967280 bytes unpacked",
@@ -375,7 +378,7 @@ fn bad_wheels_are_named_and_leave_nothing() {
         "put(INFO + 'METADATA', b'x' * 70000000)\nput(INFO + 'WHEEL', b'')\nput(INFO + 'RECORD', b'')",
         "held in memory",
     );
-    // Two members that share their bytes.
+    // Two members with the same bytes in the file.
     let overlap = format!(
         "put('a', b'x' * 5000, method=zipfile.ZIP_STORED)\nput('b', b'x' * 5000, method=zipfile.ZIP_STORED)\n{texts}\
          wheel.close()\ndata = bytearray(open(path, 'rb').read())\nend = data.rfind(b'PK\\x05\\x06')\n\
@@ -397,7 +400,7 @@ fn bad_wheels_are_named_and_leave_nothing() {
 fn edits_that_cannot_be_are_named_and_leave_nothing() {
     let folder = folder();
     let input = wheel(&folder);
-    let drop = |pattern: &str| Edit { drop: vec![Pattern::parse(pattern).expect("pattern")], ..Edit::default() };
+    let drop = |pattern: &str| Edit { drop: vec![MemberPattern::parse(pattern).expect("pattern")], ..Edit::default() };
     assert_refused(&input, &drop("METADATA"), "cannot be dropped: no wheel is without it");
     assert_refused(&input, &drop("RECORD"), "cannot be dropped: no wheel is without it");
     let tags =

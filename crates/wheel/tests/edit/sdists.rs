@@ -7,7 +7,8 @@ use rocwheel_wheel::edit::*;
 use crate::forge::python;
 use crate::*;
 
-/// A source distribution as setuptools makes it; `more` is Python that may add members to `tar`.
+/// A source distribution like those of setuptools. `more` is Python code that may add members to
+/// `tar`.
 fn sdist(folder: &Path, more: &str) -> PathBuf {
     let script = format!(
         r#"
@@ -39,7 +40,7 @@ tar.close()
     path
 }
 
-/// Names, kinds, modes, owners, dates and hashes of the members.
+/// Names, types, modes, owners, dates and hashes of the members.
 fn members(path: &Path) -> String {
     python(
         "import hashlib, sys, tarfile\n\
@@ -65,7 +66,7 @@ fn source_distributions_follow_too() {
     let input = sdist(folders[0].path(), "");
     let edit = |version: &str| Edit {
         pins: Pins::Follow,
-        also_in: vec![Pattern::parse("_dist_info.py").expect("pattern")],
+        also_in: vec![MemberPattern::parse("_dist_info.py").expect("pattern")],
         ..set(version)
     };
     let (plan, edited) = edited(&input, &edit("7.0.0rc1"), folders[1].path()).expect("edit");
@@ -109,7 +110,7 @@ fn a_renamed_source_distribution_keeps_its_packages() {
     let input = sdist(folder.path(), "");
     let edit = Edit {
         name: Some("amd-rocm".to_owned()),
-        drop: vec![Pattern::parse("long.bin").expect("pattern")],
+        drop: vec![MemberPattern::parse("long.bin").expect("pattern")],
         requirements: vec![RequirementEdit::Add(Requirement::parse("x>=1").expect("requirement"))],
         ..Edit::default()
     };
@@ -139,7 +140,10 @@ fn bad_source_distributions_are_named_and_leave_nothing() {
     assert_refused(
         &input,
         &Edit {
-            drop: vec![Pattern::parse("/PKG-INFO").expect("pattern"), Pattern::parse("PKG-INFO").expect("pattern")],
+            drop: vec![
+                MemberPattern::parse("/PKG-INFO").expect("pattern"),
+                MemberPattern::parse("PKG-INFO").expect("pattern"),
+            ],
             ..Edit::default()
         },
         "`PKG-INFO` of",

@@ -1,4 +1,4 @@
-//! Wheels as other tools make them, good and bad, by Python's zipfile.
+//! Wheels like those of other tools, good and bad, made with Python's zipfile.
 #![allow(dead_code, reason = "each test program uses its part of this module")]
 
 use std::path::{Path, PathBuf};
@@ -7,8 +7,8 @@ use std::process::Command;
 /// The name of every forged wheel.
 pub const NAME: &str = "pkg-1.0-py3-none-any.whl";
 
-/// What a script finds: `wheel`, an open ZIP file; `put(name, bytes, mode, **more)` adds a member;
-/// `texts(record)` adds METADATA, WHEEL and RECORD.
+/// The names that a script can use: `wheel`, an open ZIP file; `put(name, bytes, mode, **more)`
+/// adds a member; `texts(record)` adds METADATA, WHEEL and RECORD.
 const PRELUDE: &str = r"
 import base64, csv, hashlib, io, struct, sys, zipfile
 path = sys.argv[1]
@@ -31,7 +31,7 @@ def patch(old, new, count=-1):
     open(path, 'wb').write(data.replace(old, new, count))
 ";
 
-/// Runs `python3` and gives what it printed.
+/// Runs `python3` and returns its output.
 pub fn python(script: &str, arguments: &[&Path]) -> String {
     let output = Command::new("python3").args(["-X", "utf8", "-W", "ignore", "-c", script]).args(arguments).output();
     let output = output.expect("python3 is on PATH");
@@ -39,15 +39,15 @@ pub fn python(script: &str, arguments: &[&Path]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// Makes a wheel in `folder` with a script that knows what [`PRELUDE`] defines.
+/// Makes a wheel in `folder` with a script that uses the names of [`PRELUDE`].
 pub fn forge(folder: &Path, script: &str) -> PathBuf {
     let path = folder.join(NAME);
     python(&format!("{PRELUDE}\n{script}\nwheel.close()\n"), &[&path]);
     path
 }
 
-/// Lists a wheel by Python after it has read every byte, and checks its RECORD by Python: names,
-/// modes, methods, flags.
+/// Lets Python read every byte of a wheel and check its RECORD. Returns names, modes, methods and
+/// flags.
 pub fn listing(path: &Path) -> String {
     let script = r"
 import base64, csv, hashlib, io, sys, zipfile

@@ -1,7 +1,7 @@
-"""Starts the profilers, which `_contents.json` lists; see `rocm_sdk_core._cli`.
+"""Starts the profilers that `_contents.json` lists; see `rocm_sdk_core._cli`.
 
-They start the program to be profiled with a library loaded into it, and they have Python parts: both are found
-through variables, which this sets.
+A profiler starts another program with a library loaded into it, and has Python parts. Both are
+found through environment variables, which this module sets.
 """
 
 from __future__ import annotations
@@ -32,6 +32,6 @@ def _environment(variables: dict[str, str]) -> dict[str, str]:
 
 
 def _prepend(variables: dict[str, str], name: str, directories: list[Path]) -> None:
-    # An empty part would stand for the working directory.
+    # An empty entry would mean the working directory.
     before = [variables[name]] if variables.get(name) else []
     variables[name] = os.pathsep.join([str(directory) for directory in directories] + before)

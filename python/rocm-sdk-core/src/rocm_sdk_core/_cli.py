@@ -1,7 +1,9 @@
-"""Starts the programs of the ROCm packages: a console script's name in, the program in place of this process out.
+"""Starts the programs of the ROCm packages. Input: the name of a console script. Output: the
+program, which replaces this process.
 
-`_contents.json` lists the programs of a package; the console script of each is `<package>._cli:<function>`. The
-functions are made when asked for, so that list and functions cannot disagree.
+`_contents.json` lists the programs of a package; the console script of each is
+`<package>._cli:<function>`. The functions are created on access, so the list and the functions
+cannot disagree.
 """
 
 from __future__ import annotations
@@ -31,10 +33,11 @@ def tool_function(
     function: str,
     environment: Callable[[Environment], Environment] | None = None,
 ) -> Callable[[], NoReturn]:
-    """The function of that name: it runs the tool with the arguments of this process, and does not return.
+    """The function with that name: it runs the tool with the arguments of this process, and does
+    not return.
 
-    `pure` is the package with `_contents.json`; `environment` changes the variables the tool is run with.
-    AttributeError, as for any module, if no tool has such a function.
+    `pure` is the package that contains `_contents.json`; `environment` changes the variables of the
+    tool. Raises AttributeError, as every module does, if no tool has such a function.
     """
     missing = AttributeError(f"module '{pure.name}._cli' has no attribute '{function}'")
     if function.startswith("__"):
@@ -47,7 +50,8 @@ def tool_function(
 
 
 def _program(tool: dict[str, Any], pure: Path, contents: dict[str, Any], information: ModuleType) -> Path:
-    """The program's file: in the devel tree if that is there, because compilers find headers beside themselves."""
+    """The program's file: in the devel tree if that exists, because compilers search for headers
+    beside themselves."""
     devel = _devel_directory(pure.parent, information, expand=tool.get("devel", False))
     if devel is not None and (devel / tool["path"]).exists():
         return devel / tool["path"]
@@ -67,7 +71,7 @@ def _devel_directory(site: Path, information: ModuleType, *, expand: bool) -> Pa
         return directory
     if not expand or util.find_spec("rocm_sdk") is None:
         return None
-    # In a process of its own: it ends with this one's memory as it was, whatever happens to it.
+    # In a separate process, so this process's memory stays unchanged, whatever happens there.
     result = subprocess.run([sys.executable, "-m", "rocm_sdk", "init", "--quiet"], stdin=subprocess.DEVNULL)
     return directory if result.returncode == 0 else None
 
@@ -85,5 +89,5 @@ def _run(tool: dict[str, Any], program: Path, change: Callable[[Environment], En
         os.execve(path, [path, *sys.argv[1:]], variables)
     except OSError as error:
         print(f"{tool['name']}: cannot run `{path}`: {error.strerror}", file=sys.stderr)
-        # What a shell answers for a command that is missing, and for one it cannot run.
+        # The exit codes of a shell for a command that is missing, and for one that it cannot run.
         sys.exit(127 if isinstance(error, FileNotFoundError) else 126)

@@ -1,1 +1,1 @@
-"""What building for ROCm needs, packed; `rocm-sdk init` expands it into `_rocm_sdk_devel`."""
+"""The files for building with ROCm, packed; `rocm-sdk init` expands them into `_rocm_sdk_devel`."""

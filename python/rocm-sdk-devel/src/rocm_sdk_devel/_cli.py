@@ -1,4 +1,4 @@
-"""Starts the programs of this package, which `_contents.json` lists; see `rocm_sdk_core._cli`."""
+"""Starts the programs of this package that `_contents.json` lists; see `rocm_sdk_core._cli`."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Find, load and prepare the ROCm that is installed as Python packages.
+"""Finds, loads and prepares the ROCm that is installed as Python packages.
 
     import rocm_sdk
     rocm_sdk.initialize_process(preload_shortnames=["amdhip64", "hiprtc"], check_version="6.4.*")
 
-A framework calls `initialize_process` before it loads its own extension modules: their references to ROCm libraries
-are then met by the ones of this environment.
+A framework calls `initialize_process` before it loads its own extension modules. Their references
+to ROCm libraries then resolve to those of this environment.
 """
 
 from __future__ import annotations
@@ -30,15 +30,18 @@ _dll_directories: list[object] = []
 
 
 def find_libraries(*shortnames: str) -> list[Path]:
-    """The files of libraries named by short name (`amdhip64`; the names are `_dist_info.ALL_LIBRARIES`).
+    """The files of libraries with these short names (`amdhip64`; `_dist_info.ALL_LIBRARIES` lists
+    the names).
 
-    The answer is in the order of the arguments, one path for each, except that a library is left out if it does not
-    exist on this platform, or is optional and this distribution does not have it. So only a call without such names
-    may be unpacked by position. Where several files match (`libx.so`, `libx.so.1`, `libx.so.1.2`) the shortest name
-    is taken, then the first in the alphabet: packages hold each library once, under its SONAME.
+    The result has one path for each argument, in order. A library is omitted if it does not exist
+    on this platform, or if it is optional and this distribution does not contain it, so only unpack
+    the result if no argument can be such a name. If several files match (`libx.so`, `libx.so.1`,
+    `libx.so.1.2`), the shortest name wins, then the alphabetically first: packages contain each
+    library once, under its SONAME.
 
-    Raises ModuleNotFoundError for an unknown name and for a package that is not installed (the message says what to
-    install), and FileNotFoundError if the distribution does not have the library.
+    Raises ModuleNotFoundError for an unknown name and for a package that is not installed (the
+    message names the command that installs it), and FileNotFoundError if the distribution does not
+    contain the library.
     """
     paths: list[Path] = []
     for shortname in shortnames:
@@ -86,9 +89,10 @@ def _is_listed(library: _dist_info.LibraryEntry, family: str | None) -> bool:
 
 
 def preload_libraries(*shortnames: str, rtld_global: bool = True) -> None:
-    """Loads libraries by short name into this process, each once. The errors are those of `find_libraries`.
+    """Loads libraries by short name into this process, each once. Raises the errors of
+    `find_libraries`.
 
-    With `rtld_global` their symbols are there for every library that is loaded later.
+    With `rtld_global` their symbols are available to every library that is loaded later.
     """
     _add_dll_directories_once()
     mode = ctypes.RTLD_GLOBAL if rtld_global else ctypes.RTLD_LOCAL
@@ -110,11 +114,12 @@ def initialize_process(
 ) -> None:
     """Prepares this process for a program that was compiled against ROCm.
 
-    Loads `preload_shortnames`, then, if `env_override`, what `ROCM_SDK_PRELOAD_LIBRARIES` names (separated by `,` or
-    `;`). `check_version` is the version the program was compiled against: a string in which `*` stands for anything,
-    or a compiled expression that must match from the start; another version is a UserWarning, or a RuntimeError with
-    `fail_on_version_mismatch`. Once in a process it warns if the GPU that is there has no kernels installed. Other
-    keyword arguments are ignored: they are for later versions.
+    Loads `preload_shortnames` and then, with `env_override`, the libraries in
+    `ROCM_SDK_PRELOAD_LIBRARIES` (separated by `,` or `;`). `check_version` is the version the
+    program was compiled against: a string in which `*` matches any text, or a compiled expression
+    that must match from the start. Another version causes a UserWarning, or a RuntimeError with
+    `fail_on_version_mismatch`. Warns once per process if no kernels are installed for the GPU.
+    Other keyword arguments are ignored; they are for later versions.
     """
     preload_libraries(*preload_shortnames, rtld_global=rtld_global)
     if env_override:
@@ -153,10 +158,10 @@ def _check_version(expected: str | re.Pattern[str], fail: bool) -> None:
 
 
 def _add_dll_directories_once() -> None:
-    """On Windows: lets libraries and extension modules find the DLLs of all ROCm packages, whichever they are in."""
+    """On Windows: lets libraries and extension modules find the DLLs of all ROCm packages."""
     global _dll_directories
     if os.name == "nt" and not _dll_directories:
-        # What is returned takes the folder away again when it is closed.
+        # The folder is removed again when the returned object is closed.
         _dll_directories = [os.add_dll_directory(str(folder)) for folder in _contents.dll_directories()]
 
 
@@ -168,7 +173,7 @@ def _warn_about_devices_once() -> None:
     try:
         complaint = _devices.complaint()
     except (OSError, ValueError):
-        # This is advice: whatever is wrong with the installation, `rocm-sdk test` says it.
+        # This check only gives advice; `rocm-sdk test` reports problems of the installation.
         return
     if complaint is not None:
         warnings.warn(complaint, UserWarning, stacklevel=3)

@@ -1,7 +1,7 @@
-"""The command `rocm-sdk`: what is installed, where it is, and whether it works.
+"""The command `rocm-sdk`: shows the installed packages and their paths, and tests them.
 
-Answers go to stdout, everything else to stderr. Exit status: 0 done, 1 a check failed or something is missing, 2 wrong
-usage, 130 interrupted.
+Results go to stdout, everything else to stderr. Exit status: 0 done, 1 a check failed or something
+is missing, 2 wrong usage, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from . import _contents, _devel, _devices, _dist_info, _links, _receipt, _verify
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the command with the arguments of the process, or those given; the answer is the exit status."""
+    """Runs the command with the given arguments, or those of the process, and returns the exit
+    status."""
     options = _parser().parse_args(arguments)
     try:
         status: int = options.run(options)
@@ -137,11 +138,12 @@ def _test(options: argparse.Namespace) -> int:
 
 
 def _advise() -> None:
-    """Says on stderr if the GPU of this machine has no kernels: whichever command is tried first tells."""
+    """Warns on stderr if no kernels are installed for the GPU of this machine, in whatever command
+    the user tries first."""
     try:
         complaint = _devices.complaint()
     except (ImportError, OSError, ValueError):
-        # Advice must not make a command fail that has done its work; `rocm-sdk test` says what is wrong.
+        # Advice must not make a command fail that is done; `rocm-sdk test` reports the problem.
         return
     if complaint is not None:
         print(f"WARNING: {complaint}", file=sys.stderr)

@@ -1,7 +1,7 @@
-"""What the installed ROCm packages say they hold: their `_contents.json`, and where they lie.
+"""The contents of the installed ROCm packages, from their `_contents.json`, and their paths.
 
-Everything here reads the environment of the running interpreter; nothing is imported but the package looked for, and
-nothing is loaded.
+This module reads the environment of the running interpreter. It imports only the package that is
+searched for, and loads no libraries.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from . import _dist_info
 
 @dataclass(frozen=True)
 class Library:
-    """A shared library of a package; `reason` says why one with `load` false cannot be loaded by itself."""
+    """A shared library of a package; if `load` is false, `reason` says why it cannot be loaded
+    alone."""
 
     path: str
     load: bool
@@ -28,7 +29,7 @@ class Library:
 
 @dataclass(frozen=True)
 class Probe:
-    """How to see that a tool works: what to run it with and what to expect of it."""
+    """A test of a tool: its arguments and the expected result."""
 
     arguments: list[str] = field(default_factory=list)
     expect: str = ""
@@ -67,26 +68,27 @@ class Package:
 
 
 def site_directory() -> Path:
-    """The folder this package is installed in; all ROCm packages lie side by side."""
-    # The folder is resolved, not the file: uv can install files as links into its cache.
+    """The folder in which this package is installed; all ROCm packages are in the same folder."""
+    # Resolves the folder, not the file: uv can install files as links into its cache.
     return Path(__file__).parent.resolve().parent
 
 
 def distribution_name(distribution: metadata.Distribution) -> str:
-    """The normalised name of an installed distribution; empty for a folder that is left of one."""
+    """The normalised name of an installed distribution; empty if only its folder is left."""
     found = re.search(r"^Name: *(\S+)", distribution.read_text("METADATA") or "", re.MULTILINE)
     return re.sub(r"[-_.]+", "-", found.group(1)).lower() if found else ""
 
 
 def installed_family(package: _dist_info.PackageEntry) -> str | None:
-    """The family of a target-specific package: the one for this machine, else whichever is installed."""
+    """The family of a target-specific package: the one for this machine if installed, else any
+    installed one."""
     if not package.is_target_specific:
         return None
     available = list(_dist_info.AVAILABLE_TARGET_FAMILIES)
     try:
         chosen = _dist_info.determine_target_family()
     except ValueError:
-        # A wrong variable must not make the libraries that are installed unusable.
+        # A wrong variable must not make the installed libraries unusable.
         chosen = None
     for family in ([chosen] if chosen else []) + available:
         if package.has_py_package(family):
@@ -95,7 +97,7 @@ def installed_family(package: _dist_info.PackageEntry) -> str | None:
 
 
 def installed_packages() -> list[Package]:
-    """The installed packages that hold files, in the order core, libraries, devel, profiler."""
+    """The installed packages that contain files, in the order core, libraries, devel, profiler."""
     found: list[Package] = []
     for entry in _dist_info.ALL_PACKAGES.values():
         if entry.logical_name in ("meta", "device"):
@@ -123,15 +125,15 @@ def installed_packages() -> list[Package]:
 
 
 def dll_directories() -> list[Path]:
-    """The folders of the installed packages in which other packages' libraries have to look for DLLs on Windows, which
-    has no search path in the libraries themselves. Core comes first."""
+    """The folders in which Windows must look for DLLs of the installed packages, because libraries
+    there have no search path. Core comes first."""
     names = ["bin", "lib/llvm/bin", "lib"]
     folders = [package.platform_directory / name for package in installed_packages() for name in names]
     return [folder for folder in folders if any(folder.glob("*.dll"))]
 
 
 def read_contents(pure_directory: Path) -> dict[str, Any]:
-    """The `_contents.json` of a package; empty for one that was made without it."""
+    """The `_contents.json` of a package; empty if it was made without one."""
     path = pure_directory / "_contents.json"
     try:
         contents: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))

@@ -1,19 +1,23 @@
-"""The devel tree: `rocm_sdk_devel/_devel.tar` in, `_rocm_sdk_devel/` with headers, CMake files and libraries out.
+"""The devel tree. Input: `rocm_sdk_devel/_devel.tar`. Output: `_rocm_sdk_devel/` with headers,
+CMake files and libraries.
 
-A wheel cannot hold links, and the devel tree is mostly links to the files of the other packages; so it comes as a tar
-file that is expanded on first use. The rules:
+A wheel cannot contain links, and the devel tree consists mostly of links to files of the other
+packages. So it is shipped as a tar file that is expanded on first use, by these rules:
 
-* Removing the tar file is the last step: as long as it is there, the tree is not expanded, and expanding starts over.
-  Whatever a killed process left is overwritten.
-* Every file is entered in the package's RECORD before it is made. pip and uv thus remove all of it, at any moment.
-* Links to files become hard links, symbolic links or copies, as asked for and as the system allows (`_links`). Links to
-  folders stay symbolic.
-* Links are made after all files, until none is left that can be made; the order in the tar file means nothing. Those
-  to files of packages that are not installed wait, and are made once they are.
-* `.expanded.json` lists what was made (`_receipt`): with it links that a reinstalled package took with it are made
-  anew, and the tree can be verified and repaired (`_verify`).
-* Device packages bring the list of their files that belong into the tree (`.devel_links/<target>.json`). Such a link is
-  entered in the RECORD of both packages, so that they can be uninstalled in any order.
+* The tar file is removed last. As long as it exists, the tree is not expanded, and expanding starts
+  from the beginning and overwrites everything that a killed process left.
+* Every file is added to the package's RECORD before it is created. So pip and uv can remove
+  everything at any moment.
+* Links to files become hard links, symbolic links or copies, as requested and as the system allows
+  (`_links`). Links to folders stay symbolic.
+* Links are created after all files, until none is left that can be created; the order in the tar
+  file does not matter. Links to files of packages that are not installed are created when these
+  are.
+* `.expanded.json` lists everything that was created (`_receipt`). It is used to recreate links that
+  a reinstalled package has removed, and to verify and repair the tree (`_verify`).
+* Device packages contain a list of their files that belong into the tree
+  (`.devel_links/<target>.json`). Such a link is added to the RECORD of both packages, so that they
+  can be uninstalled in any order.
 """
 
 from __future__ import annotations
@@ -56,11 +60,13 @@ Say = Callable[[str], None]
 def get_devel_root(quiet: bool = True, link_mode: str | None = None) -> Path:
     """The folder of the devel tree, expanded and with the files of the installed device packages.
 
-    A tree that is expanded in this call gets its links as `link_mode` says, else as `ROCM_SDK_LINK_MODE` does, else as
-    hard links where possible. One that is there is changed to `link_mode` if that is given.
+    A tree that is expanded by this call gets the links of `link_mode`, or else of
+    `ROCM_SDK_LINK_MODE`, or else hard links where possible. An existing tree is changed to
+    `link_mode` if that is given.
 
-    ModuleNotFoundError if `rocm-sdk-devel` is not installed, DevelError if it cannot be expanded here, ValueError if
-    there is no such mode. Safe to call from several processes at a time.
+    Raises ModuleNotFoundError if `rocm-sdk-devel` is not installed, DevelError if it cannot be
+    expanded here, and ValueError for an unknown mode. Several processes may call this at the same
+    time.
     """
     say: Say = _say_nothing if quiet else _say
     asked = wish(link_mode)
@@ -70,7 +76,7 @@ def get_devel_root(quiet: bool = True, link_mode: str | None = None) -> Path:
     try:
         if not is_expanded(pure, devel_dir):
             with exclusive_lock(pure / "__init__.py", lambda: say("waiting for another process that expands it")):
-                # Another process may have done it while this one waited for the lock.
+                # Another process may have expanded it while this one waited for the lock.
                 if not is_expanded(pure, devel_dir):
                     _expand(pure, devel_dir, asked or DEFAULT, say)
                     change = asked
@@ -84,7 +90,7 @@ def get_devel_root(quiet: bool = True, link_mode: str | None = None) -> Path:
 
 
 def find_pure_package() -> Path:
-    """The folder of `rocm_sdk_devel`. ModuleNotFoundError if it is not installed."""
+    """The folder of `rocm_sdk_devel`. Raises ModuleNotFoundError if it is not installed."""
     entry = _dist_info.get_package("devel")
     beside = site_directory() / entry.get_pure_py_package_name()
     if (beside / "__init__.py").is_file():
@@ -98,17 +104,18 @@ def devel_directory(pure: Path) -> Path:
 
 
 def is_expanded(pure: Path, devel_dir: Path) -> bool:
-    """Whether the tree is complete, apart from links to packages that are not installed."""
+    """True if the tree is complete, except for links to packages that are not installed."""
     return (devel_dir / "__init__.py").is_file() and packed(pure) is None
 
 
 def packed(pure: Path) -> Path | None:
-    """The tar file that is to be expanded; None if there is none, or none any more."""
+    """The tar file that must be expanded; None if it does not exist, or was removed after the
+    expansion."""
     return next((pure / name for name in TAR_NAMES if (pure / name).exists()), None)
 
 
 def explained(error: OSError, site: Path) -> DevelError:
-    """The error with what to do about it."""
+    """The error with advice for the user."""
     if error.errno in READ_ONLY:
         return DevelError(
             f"Cannot expand rocm-sdk-devel: `{site}` cannot be written to ({error}). "
@@ -154,7 +161,7 @@ def _expand(pure: Path, devel_dir: Path, wanted: Wish, say: Say) -> None:
 
 
 def _finish(linker: Linker, receipt: Receipt, say: Say) -> None:
-    """Writes down what links there are now."""
+    """Records the links as they are now."""
     remove_leftovers(linker.directory, [*receipt.links, *receipt.devices])
     folders = [(relpath, link.text) for relpath, link in receipt.links.items() if link.kind is Kind.FOLDER]
     record_folder_links(linker, folders, receipt.devices)
@@ -164,8 +171,9 @@ def _finish(linker: Linker, receipt: Receipt, say: Say) -> None:
 
 
 def _settle(pure: Path, devel_dir: Path, change: Wish | None, say: Say) -> Wish | None:
-    """Makes the links that have become possible or were taken away since the tree was expanded, and changes them all
-    to another mode if asked for, or if a process that did was killed. The answer is the mode to change to, if any."""
+    """Creates the links that have become possible or were removed since the tree was expanded.
+    Changes all links to another mode if requested, or if a process that did so was killed. Returns
+    that mode, to which the links of device packages must be changed too; None without a change."""
     receipt = _receipt.read(devel_dir)
     if receipt is None or not _has_work(devel_dir, receipt, change):
         return change
@@ -184,7 +192,7 @@ def _settle(pure: Path, devel_dir: Path, change: Wish | None, say: Say) -> Wish 
         if work or receipt != before or os.path.lexists(devel_dir / NEW_LINK):
             if change is not None:
                 say(f"Changing {len(work)} links: {change.mode.value}")
-                # Until all of it is done, whoever finds it so goes on with it.
+                # Until all of it is done, the next process that finds it unfinished continues.
                 receipt.settled = False
                 _receipt.write(devel_dir, record, receipt)
             Tree(devel_dir, record, receipt).make_links(work, linker)
@@ -214,9 +222,10 @@ def _has_work(devel_dir: Path, receipt: Receipt, change: Wish | None) -> bool:
 
 
 def _may_be_wrong(path: Path, link: MadeLink, site: Path) -> bool:
-    """Whether a link is to be made, or to be given up; cheap, for it is asked for every link of the tree."""
+    """True if a link must be created, or given up. It is cheap, because it is called for every link
+    of the tree."""
     if not leads_somewhere(path, link.text):
-        # What it stands for was uninstalled, or never was there.
+        # Its target was uninstalled, or never existed.
         return link.kind is not Kind.WAITING and (path.is_symlink() or not path.exists())
     if link.kind is Kind.WAITING:
         return target_of(path, link.text, site) is not None
@@ -224,7 +233,8 @@ def _may_be_wrong(path: Path, link: MadeLink, site: Path) -> bool:
 
 
 def _work(linker: Linker, receipt: Receipt, *, anew: bool) -> list[Link]:
-    """The links to be made; with `anew` also those that are not as wanted. Links whose package is gone wait again."""
+    """The links to create; with `anew` also those of another kind than wanted. Links whose package
+    is gone wait again."""
     work: list[Link] = []
     for relpath, link in receipt.links.items():
         path = linker.directory / relpath
@@ -243,7 +253,8 @@ def _work(linker: Linker, receipt: Receipt, *, anew: bool) -> list[Link]:
             link.kind = actual
     if not work:
         return []
-    # Links can wait for one another, and a hard link to one that becomes another file has to follow it.
+    # Links may depend on each other, and a hard link must follow a target that becomes another
+    # file.
     names = {relpath for relpath, _ in work}
     followers = {
         relpath: link.text
@@ -257,14 +268,14 @@ def _work(linker: Linker, receipt: Receipt, *, anew: bool) -> list[Link]:
 
 
 def rows_that_may_be_missing(devel_dir: Path) -> set[str]:
-    """The rows of RECORD whose files need not exist: what expanding used up, links that wait for their package, and
-    the files of device packages, which those take with them when they are uninstalled."""
+    """The rows of RECORD whose files need not exist: the tar files, links that wait for their
+    package, and the files of device packages, which are removed together with their package."""
     rows = {f"rocm_sdk_devel/{name}" for name in TAR_NAMES}
     names = [_receipt.FILE_NAME, _receipt.TEMPORARY_NAME, NEW_LINK]
     try:
         receipt = _receipt.read(devel_dir)
     except DevelError:
-        # It only spares false alarms, and is said where the tree is used.
+        # The list only prevents false alarms here; its errors are reported where the tree is used.
         receipt = None
     if receipt is not None:
         names += [*receipt.waiting(), *receipt.devices]
@@ -275,10 +286,11 @@ def rows_that_may_be_missing(devel_dir: Path) -> set[str]:
 def _reconcile_device_links(
     site: Path, devel_dir: Path, version: str, change: Wish | None = None, say: Say | None = None
 ) -> int:
-    """Makes the files of the installed device packages appear in the devel tree; the answer is how many were missing.
+    """Adds the files of the installed device packages to the devel tree, and returns the number of
+    missing ones.
 
-    Packages of another version are left out, with a warning; a `.postN` does not make another version. All are changed
-    to another mode if asked for.
+    Packages of another version are skipped with a warning; a `.postN` does not count as another
+    version. With `change` all links are changed to that mode.
     """
     packages: list[tuple[Path, list[Link]]] = []
     for distribution in device_distributions(site):
@@ -313,7 +325,7 @@ def _devices_are_complete(devel_dir: Path, packages: list[tuple[Path, list[Link]
 
 def _make_device_links(devel_dir: Path, packages: list[tuple[Path, list[Link]]], change: Wish | None, say: Say) -> int:
     before, receipt = _receipt.read(devel_dir), _receipt.read(devel_dir)
-    # A tree that another program has expanded has no list, and gets none.
+    # A tree that another program expanded has no list, and does not get one.
     known = receipt or Receipt(_dist_info.__version__, DEFAULT.mode)
     records = Records(devel_dir.parent)
     record = devel_record(records)
@@ -350,7 +362,7 @@ def device_distributions(site: Path) -> list[metadata.PathDistribution]:
 
 
 def device_links(distribution: metadata.Distribution, site: Path, devel_dir: Path) -> list[Link]:
-    """The files a device package adds to the tree, as links, as far as they exist; sorted."""
+    """The existing files that a device package adds to the tree, as sorted links."""
     links: dict[str, str] = {}
     for file in distribution.files or []:
         if file.suffix != ".json" or file.parent.name != ".devel_links":
@@ -358,7 +370,7 @@ def device_links(distribution: metadata.Distribution, site: Path, devel_dir: Pat
         for relpath, text in _read_device_links(site / file):
             if posixpath.isabs(relpath) or ".." in PurePosixPath(relpath).parts:
                 raise DevelError(f"Cannot add `{relpath}`, of `{file}`, to the devel tree: it lies outside")
-            # Told by the text alone: the folder it is relative to may not exist yet.
+            # Computed from the text alone: the folder it is relative to may not exist yet.
             target = Path(os.path.normpath(devel_dir / posixpath.dirname(relpath) / text))
             if target.is_relative_to(site) and target.is_file():
                 links[relpath] = text
@@ -396,12 +408,12 @@ def _metadata_directory(distribution: metadata.Distribution, site: Path) -> Path
 
 
 def is_same_version(one: str, other: str) -> bool:
-    """Whether two versions differ in `.postN` at most."""
+    """True if two versions differ at most in `.postN`."""
     return _without_post_release(one) == _without_post_release(other)
 
 
 def _without_post_release(version: str) -> str:
-    """The version without its first `.postN`: repackaging does not change what is inside."""
+    """The version without its first `.postN`, because repackaging does not change the contents."""
     return re.sub(r"\.post\d+", "", version, count=1)
 
 
@@ -410,4 +422,4 @@ def _say(message: str) -> None:
 
 
 def _say_nothing(message: str) -> None:
-    """Progress of an expansion that happens inside another program."""
+    """Discards the progress of an expansion that happens inside another program."""

@@ -1,8 +1,10 @@
-"""Do the installed kernels suit the GPUs of this machine? The driver's list of GPUs in, advice out.
+"""Checks if the installed kernels fit the GPUs of this machine. Input: the driver's list of GPUs.
+Output: advice.
 
-Kernels come in packages of their own, one per GPU target (`rocm-sdk-device-gfx942`), or inside the libraries, either
-for one family of targets or for all that the distribution was built for. The wrong ones make every kernel launch fail
-with "invalid device function", which names neither the reason nor the remedy.
+Kernels are in separate packages, one per GPU target (`rocm-sdk-device-gfx942`), or in the
+libraries, for one family of targets or for all targets of the distribution. With wrong kernels
+every kernel launch fails with "invalid device function", which mentions neither the reason nor the
+remedy.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from . import _contents, _devel, _dist_info
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU target that is there, and what is wrong with its kernels (None: nothing) and how to mend it."""
+    """A GPU target of this machine, the problem of its kernels (None if there is none), and the
+    command that fixes it."""
 
     target: str
     problem: str | None
@@ -33,9 +36,10 @@ class Gpu:
 
 
 def installed_devices(site: Path) -> dict[str, str | None]:
-    """The targets that have a device package in `site`, with its version as far as the package tells one.
+    """The targets that have a device package in `site`, with its version if that is known.
 
-    The version is that of the distribution: release tools change it there and not inside the files.
+    The version is that of the distribution, because release tools change it there and not in the
+    files.
     """
     found: dict[str, str | None] = {}
     for module in sorted(site.glob("_rocm_sdk_libraries*/_device_*.py")):
@@ -51,9 +55,9 @@ def installed_devices(site: Path) -> dict[str, str | None]:
 
 
 def examine(topology: str | os.PathLike[str] | None = None) -> list[Gpu]:
-    """The GPUs of this machine, as the kernel driver lists them, each with its verdict.
+    """The GPUs of this machine in the order of the kernel driver, each with a verdict.
 
-    Empty without a GPU, and where no libraries are installed: the runtime alone needs no kernels.
+    Empty without a GPU, and if no libraries are installed: the runtime alone needs no kernels.
     """
     targets = _dist_info.discover_gpu_targets(topology)
     libraries = _dist_info.ALL_PACKAGES.get("libraries")
@@ -69,8 +73,9 @@ def examine(topology: str | os.PathLike[str] | None = None) -> list[Gpu]:
 
 
 def complaint(topology: str | os.PathLike[str] | None = None) -> str | None:
-    """What to tell the user, or None. As long as one of several GPUs is served, the others are not complained of:
-    a processor's own graphics next to a big GPU needs no kernels."""
+    """The advice for the user; None if there is no problem. If one of several GPUs has its kernels,
+    the others are not reported, because a processor's integrated graphics beside a large GPU needs
+    no kernels."""
     gpus = examine(topology)
     if not gpus or any(gpu.problem is None for gpu in gpus):
         return None
@@ -78,7 +83,8 @@ def complaint(topology: str | os.PathLike[str] | None = None) -> str | None:
 
 
 def distribution_targets() -> list[str]:
-    """The targets this distribution was built for, from core's `dist_info.json`, else those that `rocm` offers.
+    """The targets this distribution was built for, from core's `dist_info.json`, or else those that
+    `rocm` offers.
 
     Raises ModuleNotFoundError without core.
     """
@@ -88,7 +94,7 @@ def distribution_targets() -> list[str]:
     try:
         text = json.loads(path.read_text(encoding="utf-8")).get("dist_amdgpu_targets", "")
     except FileNotFoundError:
-        # Builds that were packaged without it.
+        # Some builds were packaged without this file.
         return list(_dist_info.AVAILABLE_TARGET_FAMILIES)
     return [target.strip() for target in text.replace(",", ";").split(";") if target.strip()]
 
@@ -137,5 +143,6 @@ def _unavailable(target: str) -> str:
 
 
 def _pip_install(requirement: str) -> str:
-    # The package by its own name, not an extra of `rocm`: a cached `rocm` may stand for another GPU.
+    # The package by its own name, not through an extra of `rocm`: a cached `rocm` may be for
+    # another GPU.
     return f"pip install '{requirement}'"

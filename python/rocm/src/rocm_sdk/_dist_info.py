@@ -1,12 +1,13 @@
-"""What this ROCm distribution consists of: its packages, libraries and GPU targets.
+"""The contents of this ROCm distribution: its packages, libraries and GPU targets.
 
-Every package carries a copy of this file, and each copy must work by itself: the build backend of the `rocm` source
-distribution loads it by path, before anything is installed. So it imports only the standard library, and runs on
-Python 3.10 and later.
+Every package contains a copy of this file, and each copy must work alone: the build backend of the
+`rocm` source distribution loads it by path, before anything is installed. So it imports only the
+standard library, and runs on Python 3.10 and later.
 
 The packaging tool appends assignments below the last line (`__version__ = '...'`,
-`AVAILABLE_TARGET_FAMILIES.append('...')` and so on, one a line, at column 0). Release tools read and edit those lines as
-text; every answer given here is therefore computed from them when asked, never when imported.
+`AVAILABLE_TARGET_FAMILIES.append('...')` and so on, one per line, at column 0). Release tools read
+and edit those lines as text. Therefore every function here computes its result from them when it is
+called, never at import.
 """
 
 from __future__ import annotations
@@ -22,20 +23,21 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-# Where the kernel driver describes the GPUs; readable by everyone and there without any ROCm.
+# The folder in which the kernel driver describes the GPUs. Everyone can read it, and it exists
+# without any ROCm.
 KFD_TOPOLOGY = "/sys/class/kfd/kfd/topology/nodes"
 
-# The suffixes a GPU family name can have, most general first.
+# The suffixes that a GPU family name can have, most general first.
 FAMILY_SUFFIXES = ("-all", "-dgpu", "-igpu", "-dcgpu")
 
 OFFLOAD_ARCH_TIMEOUT_SECONDS = 20
 
 
 class LibraryEntry(NamedTuple):
-    """A library programs can ask for by a short name, and where it lies in its package.
+    """A library that programs can request by a short name, and its path in its package.
 
-    An empty `dll_pattern` says that the library does not exist on Windows. An `optional` library is left out of the
-    answer, rather than an error, where the distribution does not have it.
+    If `dll_pattern` is empty the library does not exist on Windows. If an `optional` library is not
+    in the distribution, it is omitted without an error.
     """
 
     shortname: str
@@ -48,7 +50,7 @@ class LibraryEntry(NamedTuple):
 
     @property
     def pattern(self) -> str:
-        """The file name pattern on this platform; empty if the library does not exist on it."""
+        """The pattern of the file name on this platform; empty if the library does not exist on it."""
         return self.dll_pattern if os.name == "nt" else self.so_pattern
 
     @property
@@ -57,7 +59,8 @@ class LibraryEntry(NamedTuple):
         return self.windows_relpath if os.name == "nt" else self.posix_relpath
 
     def matches(self, path: str) -> bool:
-        """Whether a path in the platform package, with `/`, is one of its files; on Windows case does not count."""
+        """True if a path in the platform package, with `/`, is one of its files; on Windows case is
+        ignored."""
         pattern = f"{self.relpath}/{self.pattern}"
         if os.name == "nt":
             return fnmatchcase(path.lower(), pattern.lower())
@@ -65,7 +68,8 @@ class LibraryEntry(NamedTuple):
 
     @property
     def package(self) -> PackageEntry:
-        """The package that holds it. ModuleNotFoundError if this distribution was made without that package."""
+        """The package that contains it. Raises ModuleNotFoundError if this distribution has no such
+        package."""
         return get_package(self.package_name)
 
 
@@ -81,10 +85,12 @@ class PackageEntry:
         shares_py_package_of: str | None = None,
     ):
         self.logical_name = logical_name
-        # May hold `{target_family}`. Reassigned by a generated line where the libraries are the same for all targets.
+        # May contain `{target_family}`. A generated line changes it if the libraries are the same
+        # for all targets.
         self.dist_package_template = dist_package_template
         self.required = required
-        # `sys.platform` of the one system that has it; empty for all. Set by a generated line.
+        # `sys.platform` of the only system that has it; empty for all systems. Set by a generated
+        # line.
         self.sys_platform = ""
         self.shares_py_package_of = shares_py_package_of
 
@@ -93,11 +99,12 @@ class PackageEntry:
 
     @property
     def is_target_specific(self) -> bool:
-        """Whether there is one distribution for each GPU target or family."""
+        """True if there is one distribution for each GPU target or family."""
         return "{target_family}" in self.dist_package_template
 
     def get_dist_package_name(self, target_family: str | None = None) -> str:
-        """The name pip knows, e.g. `rocm-sdk-device-gfx942`. ValueError if a target is needed and none is given."""
+        """The name for pip, e.g. `rocm-sdk-device-gfx942`. Raises ValueError if a target is needed
+        but not given."""
         if not self.is_target_specific:
             return self.dist_package_template
         if target_family is None:
@@ -110,24 +117,25 @@ class PackageEntry:
 
     @property
     def platform_marker(self) -> str:
-        """The marker of a package that one system alone has."""
+        """The marker of a package that exists on one system only."""
         return f'sys_platform == "{self.sys_platform}"' if self.sys_platform else ""
 
     def get_py_package_name(self, target_family: str | None = None) -> str:
-        """The import name of the package that holds the files, e.g. `_rocm_sdk_core`."""
+        """The import name of the package that contains the files, e.g. `_rocm_sdk_core`."""
         if self.shares_py_package_of in ALL_PACKAGES:
             return ALL_PACKAGES[self.shares_py_package_of].get_py_package_name(target_family)
         name = self.get_dist_package_name(target_family).replace("-", "_")
         return f"_{name}{PY_PACKAGE_SUFFIX_NONCE}"
 
     def get_pure_py_package_name(self, target_family: str | None = None) -> str:
-        """The import name of the package that holds the Python code, e.g. `rocm_sdk_core`."""
+        """The import name of the package that contains the Python code, e.g. `rocm_sdk_core`."""
         if self.logical_name == "meta":
             return "rocm_sdk"
         return self.get_dist_package_name(target_family).replace("-", "_")
 
     def get_py_package(self, target_family: str | None = None) -> ModuleType:
-        """Imports the package that holds the files. ModuleNotFoundError says what to install."""
+        """Imports the package that contains the files. The message of ModuleNotFoundError names the
+        command that installs it."""
         name = self.get_py_package_name(target_family)
         try:
             module = importlib.import_module(name)
@@ -135,13 +143,13 @@ class PackageEntry:
             if error.name != name:
                 raise
             raise self.missing(target_family) from error
-        # Left-over files of an uninstalled package make a namespace package, which has no file.
+        # Remaining files of an uninstalled package form a namespace package, which has no file.
         if getattr(module, "__file__", None) is None:
             raise self.missing(target_family)
         return module
 
     def has_py_package(self, target_family: str | None = None) -> bool:
-        """Whether the package that holds the files is installed."""
+        """True if the package that contains the files is installed."""
         specification = importlib.util.find_spec(self.get_py_package_name(target_family))
         return specification is not None and specification.origin is not None
 
@@ -156,7 +164,8 @@ class PackageEntry:
 
 
 def get_package(logical_name: str) -> PackageEntry:
-    """A package by its logical name. ModuleNotFoundError if this distribution was made without it."""
+    """A package by its logical name. Raises ModuleNotFoundError if this distribution has no such
+    package."""
     package = ALL_PACKAGES.get(logical_name)
     if package is None:
         raise ModuleNotFoundError(f"ROCm {__version__} is distributed without a '{logical_name}' package")
@@ -164,19 +173,21 @@ def get_package(logical_name: str) -> PackageEntry:
 
 
 def base_target(target: str) -> str:
-    """`gfx90a` of `gfx90a:xnack+`: packages are named by the target without its features."""
+    """`gfx90a` for `gfx90a:xnack+`: packages are named after the target without its features."""
     return target.split(":", 1)[0]
 
 
 def get_available_base_targets() -> list[str]:
-    """The available targets or families without features, each once, in the order of the generated lines."""
+    """The available targets or families without features and duplicates, in the order of the
+    generated lines."""
     return list(dict.fromkeys(base_target(family) for family in AVAILABLE_TARGET_FAMILIES))
 
 
 def get_platform_target_families() -> list[str]:
-    """The base targets that have packages for the platform this runs on.
+    """The base targets that have packages for this platform.
 
-    Release tools trim only `AVAILABLE_TARGET_FAMILIES`, so the lists of the platforms only narrow that one.
+    Release tools trim only `AVAILABLE_TARGET_FAMILIES`, so the lists of the platforms can only
+    narrow it.
     """
     of_platform = WINDOWS_TARGET_FAMILIES if os.name == "nt" else LINUX_TARGET_FAMILIES
     if not of_platform:
@@ -194,9 +205,11 @@ def target_of_gfx_version(version: int) -> str | None:
 
 
 def discover_gpu_targets(topology: str | os.PathLike[str] | None = None) -> list[str]:
-    """The targets of the GPUs the kernel driver shows, in node order, each once. Empty without driver or GPU.
+    """The targets of the GPUs that the kernel driver lists, in node order, without duplicates.
+    Empty without driver or GPU.
 
-    `HSA_OVERRIDE_GFX_VERSION` (`10.3.0`) is obeyed as the runtime obeys it: kernels of that target will be asked for.
+    `HSA_OVERRIDE_GFX_VERSION` (`10.3.0`) has the same effect as in the runtime, which then requests
+    kernels of that target.
     """
     nodes = Path(KFD_TOPOLOGY if topology is None else topology)
     targets: dict[str, None] = {}
@@ -208,7 +221,7 @@ def discover_gpu_targets(topology: str | os.PathLike[str] | None = None) -> list
         try:
             lines = (node / "properties").read_text(encoding="ascii", errors="replace").splitlines()
         except OSError:
-            # A container shows the nodes of GPUs that are not its own, but does not let it read them.
+            # A container lists the nodes of GPUs that do not belong to it, but cannot read them.
             continue
         for line in lines:
             words = line.split()
@@ -231,7 +244,7 @@ def _overriding_target() -> str | None:
 
 
 def _find_offload_arch() -> str | None:
-    # The scripts of this interpreter first: another ROCm on PATH may not know a GPU that this one knows.
+    # The scripts of this interpreter come first: another ROCm on PATH may not know the GPU.
     for directory in [sysconfig.get_path("scripts"), *os.get_exec_path()]:
         if not directory:
             continue
@@ -246,7 +259,8 @@ def _ask_offload_arch() -> list[str]:
     if program is None:
         _say("offload-arch was not found")
         return []
-    # pip's build isolation works through PYTHONPATH, which would hide the installed packages from a Python script.
+    # pip's build isolation uses PYTHONPATH, which would hide the installed packages from a Python
+    # script.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     try:
         answer = subprocess.run(
@@ -273,7 +287,8 @@ def _say(message: str) -> None:
 
 
 def family_of_target(target: str) -> str | None:
-    """The available family that serves a GPU target: its family by name (`gfx110X-all`), or the target itself."""
+    """The available family for a GPU target: its family by name (`gfx110X-all`), or the target
+    itself."""
     target = base_target(target)
     available = get_platform_target_families()
     for stem in (target[:-1] + "X", target):
@@ -284,10 +299,11 @@ def family_of_target(target: str) -> str | None:
 
 
 def discover_current_target_family(topology: str | os.PathLike[str] | None = None) -> str | None:
-    """The available family of this machine's GPU: asked of the kernel driver, then of `offload-arch`.
+    """The available family of this machine's GPU, according to the kernel driver, or else to
+    `offload-arch`.
 
-    With several GPUs the first one, in the driver's order, that the distribution has packages for. None if no GPU is
-    found or the distribution has packages for none of them.
+    If there are several GPUs, the first one in the driver's order for which the distribution has
+    packages. None if no GPU is found or the distribution has packages for none of them.
     """
     targets = discover_gpu_targets(topology) or _ask_offload_arch()
     for target in targets:
@@ -299,11 +315,13 @@ def discover_current_target_family(topology: str | os.PathLike[str] | None = Non
 
 
 def determine_target_family() -> str | None:
-    """The family the bare extras stand for: `ROCM_SDK_TARGET_FAMILY`, else this machine's GPU, else the default.
+    """The family of the bare extras: `ROCM_SDK_TARGET_FAMILY`, or else that of this machine's GPU,
+    or else the default.
 
-    A value of the variable that is not available is an error. A GPU without packages is not: the distribution can
-    still be installed (to compile for another machine, say) and `rocm-sdk test` tells. None only where the
-    distribution has no packages per target at all; then nothing depends on the answer, the variable included.
+    If the variable has a value that is not available, that is an error. A GPU without packages is
+    not: the distribution can still be installed, for example to compile for another machine, and
+    `rocm-sdk test` reports it. None only if the distribution has no packages per target at all;
+    then nothing depends on the result, and the variable is ignored.
     """
     global CACHED_TARGET_FAMILY
     if CACHED_TARGET_FAMILY is not None:
@@ -322,7 +340,8 @@ def determine_target_family() -> str | None:
 
 
 def default_target_family() -> str:
-    """What is taken when no GPU is found: the default, or the first that this platform has if it lacks that."""
+    """The family if no GPU is found: the default, or the first one of this platform if the default
+    is not available."""
     here = get_platform_target_families()
     if DEFAULT_TARGET_FAMILY is not None and (not here or base_target(DEFAULT_TARGET_FAMILY) in here):
         return DEFAULT_TARGET_FAMILY
@@ -330,7 +349,8 @@ def default_target_family() -> str:
 
 
 def get_target_family_platform_marker(target_family: str) -> str:
-    """`sys_platform == "linux"` or `"win32"` for a target with packages on one of two platforms, else nothing."""
+    """`sys_platform == "linux"` or `"win32"` for a target with packages on only one of these
+    platforms, else an empty string."""
     if not LINUX_TARGET_FAMILIES or not WINDOWS_TARGET_FAMILIES:
         return ""
     base = base_target(target_family)
@@ -347,7 +367,7 @@ def marked(requirement: str, marker: str) -> str:
 
 
 def build_install_requires() -> list[str]:
-    """What the selector always requires."""
+    """The requirements of the selector without an extra."""
     return [
         package.get_dist_package_require()
         for package in ALL_PACKAGES.values()
@@ -359,16 +379,19 @@ def _is_offered(package: PackageEntry) -> bool:
     if package.required:
         return False
     if package.logical_name == "device":
-        # Libraries that are built per family hold their device code: there are no device packages then.
+        # Libraries that are built per family contain their device code, so there are no device
+        # packages.
         libraries = ALL_PACKAGES.get("libraries")
         return bool(AVAILABLE_TARGET_FAMILIES) and libraries is not None and not libraries.is_target_specific
     return not package.is_target_specific or bool(AVAILABLE_TARGET_FAMILIES)
 
 
 def build_per_target_extras() -> dict[str, list[str]]:
-    """The extras `<logical>-<target>` and `<logical>-all`, where there is more than one target to choose from.
+    """The extras `<logical>-<target>` and `<logical>-all`, if there are several targets to choose
+    from.
 
-    Names of extras are lower case (PEP 685): `libraries-gfx110x-all` brings `rocm-sdk-libraries-gfx110X-all`.
+    Names of extras are lower case (PEP 685): `libraries-gfx110x-all` installs
+    `rocm-sdk-libraries-gfx110X-all`.
     """
     targets = get_available_base_targets()
     if len(targets) < 2:
@@ -388,7 +411,8 @@ def build_per_target_extras() -> dict[str, list[str]]:
 
 
 def build_extras(target_family: str | None) -> dict[str, list[str]]:
-    """All extras of the selector; the bare ones (`libraries`, `device`, ...) stand for the given family."""
+    """All extras of the selector; the bare ones (`libraries`, `device`, ...) are for the given
+    family."""
     extras = {
         package.logical_name: [marked(package.get_dist_package_require(target_family), package.platform_marker)]
         for package in ALL_PACKAGES.values()
@@ -398,7 +422,7 @@ def build_extras(target_family: str | None) -> dict[str, list[str]]:
     return extras
 
 
-# A generated line removes those that a distribution was made without.
+# A generated line removes packages that the distribution does not have.
 ALL_PACKAGES: dict[str, PackageEntry] = {
     package.logical_name: package
     for package in (
@@ -457,7 +481,7 @@ ALL_LIBRARIES: dict[str, LibraryEntry] = {
 
 CACHED_TARGET_FAMILY: str | None = None
 
-# What follows is set by the generated lines; these values are those of an unpackaged source tree.
+# Generated lines change the following values, which are those of an unpackaged source tree.
 __version__ = "0.0.0.dev0"
 PY_PACKAGE_SUFFIX_NONCE = ""
 DEFAULT_TARGET_FAMILY: str | None = None

@@ -1,14 +1,18 @@
-"""Links from the devel tree to the files of other packages: made as hard links, symbolic links or copies.
+"""Links from the devel tree to the files of other packages: hard links, symbolic links or copies.
 
-* A hard link is the file itself, under a second name. There are none between file systems, to files of other users
-  (`fs.protected_hardlinks`), or beyond a number for each file. Image layers write each name as a file of its own.
-* A symbolic link costs nothing and stays one file everywhere. pip leaves one behind if what it leads to was removed
-  before: so it is entered in the RECORD of the package it leads to as well, and goes with whichever goes first.
-* A copy always works, costs its size, and a process that loads it beside the original has everything in it twice.
+* A hard link is the file itself under a second name. It is not possible between file systems, to
+  files of other users (`fs.protected_hardlinks`), or beyond a maximum number of names. Image layers
+  store each name as a separate file.
+* A symbolic link needs no space and stays one file everywhere. pip leaves one behind if its target
+  was removed earlier. So it is also added to the RECORD of the package of its target, and is
+  removed with whichever package is removed first.
+* A copy always works and needs as much space as the file. A process that loads both it and the
+  original has everything in it twice.
 
-Programs look for their parts beside themselves, and the system tells them where the file lies that a symbolic link
-leads to. So they are never symbolic links, in no mode, but hard links or copies. The compiler drivers in `bin` are the
-opposite: they look at the name they are called by and must lead to the compiler, so they are symbolic in every mode.
+Programs search for their parts beside themselves, and for a symbolic link the system tells them the
+path of its target. So they are hard links or copies in every mode. The compiler drivers in `bin`
+are the opposite: they depend on the name by which they are called and must lead to the compiler, so
+they are symbolic links in every mode.
 """
 
 from __future__ import annotations
@@ -27,14 +31,16 @@ from pathlib import Path
 from ._receipt import LINK_MODES, DevelError, Kind
 from ._record import Record
 
-# The compiler finds its configuration through the name and folder it is started by, so a hard link would not do.
+# The compiler finds its configuration through the name and folder of its call, so a hard link does
+# not work.
 COMPILER_LINKS = frozenset({"amdclang", "amdclang++", "amdclang-cl", "amdclang-cpp", "amdflang", "amdlld", "amdllvm"})
-# A link is made under this name and moved into place: the tree can be in use, and is never without the file.
+# A link is created under this name and then renamed: the tree may be in use, and always has the
+# file.
 NEW_LINK = ".new_link.tmp"
 MODE_VARIABLE = "ROCM_SDK_LINK_MODE"
 
-# A file system or kernel says so that it cannot link here; EACCES and EINVAL are answers of some of them. If the
-# folder cannot be written to, the copy that is tried last fails as well, and with that error.
+# Errors by which a file system or kernel reports that it cannot link here; some report EACCES and
+# EINVAL. If the folder is not writable, the copy, which is tried last, fails with the same error.
 REFUSALS = frozenset(
     {
         errno.EXDEV,
@@ -47,7 +53,7 @@ REFUSALS = frozenset(
         errno.EINVAL,
     }
 )
-# What Windows answers without the privilege to make symbolic links.
+# The error of Windows without the privilege to create symbolic links.
 ERROR_PRIVILEGE_NOT_HELD = 1314
 SHARED_LIBRARY = re.compile(r"\.so(\.[\w.-]+)?$")
 WINDOWS_PROGRAMS = frozenset({".exe", ".com", ".bat", ".cmd"})
@@ -55,15 +61,15 @@ WINDOWS_PROGRAMS = frozenset({".exe", ".com", ".bat", ".cmd"})
 
 @dataclass(frozen=True)
 class Wish:
-    """As what links are to be made; one that was asked for by name is made so or not at all."""
+    """The requested kind of links; with `by_name` no other kind is used instead."""
 
     mode: Kind
     by_name: bool
 
 
 def wish(asked: str | None) -> Wish | None:
-    """The mode asked for by an option, else by `ROCM_SDK_LINK_MODE`; None if by neither. ValueError if there is none
-    of that name."""
+    """The mode in an option, or else in `ROCM_SDK_LINK_MODE`; None if neither is set. Raises
+    ValueError for an unknown mode."""
     source, name = ("--link-mode", asked) if asked else (MODE_VARIABLE, os.environ.get(MODE_VARIABLE))
     if not name:
         return None
@@ -73,7 +79,8 @@ def wish(asked: str | None) -> Wish | None:
 
 
 class Records:
-    """The RECORD files of the ROCm packages in site-packages, each read once, and only when needed."""
+    """The RECORD files of the ROCm packages in site-packages. Each is read once, when it is first
+    needed."""
 
     def __init__(self, site: Path):
         self.site = site
@@ -81,39 +88,42 @@ class Records:
         self._all: list[Record] | None = None
 
     def get(self, path: Path) -> Record:
-        """The one at a path; the same object for every call."""
+        """The RECORD at a path; every call returns the same object."""
         if path not in self._by_path:
             self._by_path[path] = Record(path)
         return self._by_path[path]
 
     def owner_of(self, name: str) -> Record | None:
-        """The one of the package that a file came with (not the devel package's); None if no package names it."""
+        """The RECORD of the package that contains a file (the devel package aside); None if no
+        package lists it."""
         if self._all is None:
             found = sorted(self.site.glob("rocm*.dist-info"))
             found = [path for path in found if not path.name.startswith("rocm_sdk_devel-")]
             self._all = [self.get(path / "RECORD") for path in found if (path / "RECORD").is_file()]
-        # The one with a hash: a row without was entered afterwards.
+        # Prefers a row with a hash: one without was added after the installation.
         named = [record for record in self._all if name in record]
         return next((record for record in named if record.hash_of(name)), named[0] if named else None)
 
 
 def target_of(path: Path, text: str, site: Path) -> Path | None:
-    """The file or folder a link leads to; None if there is none, or if it leads out of site-packages."""
+    """The file or folder a link leads to; None if it does not exist or is outside of site-packages."""
     if posixpath.isabs(text) or os.path.isabs(text):
         return None
     head, tail = os.path.split(os.path.join(path.parent, text).rstrip("/"))
     folder = os.path.realpath(head if tail not in ("", ".", "..") else os.path.join(head, tail))
     if not Path(folder).is_relative_to(os.path.realpath(site)):
         return None
-    # The file itself may be a link that leads out: uv can install links into its cache.
+    # The file itself may be a link to the outside: uv can install links into its cache.
     target = Path(os.path.realpath(path.parent / text))
     return target if target != path and target.exists() else None
 
 
 def kind_of(path: Path, text: str) -> Kind | None:
-    """As what a link is there; None if it is not, or is something else than what its text leads to.
+    """The kind of an existing link; None if it does not exist, or differs from the target of its
+    text.
 
-    A file of the same size and time counts as a copy. Three system calls: this is asked for every link of the tree.
+    A file of the same size and time counts as a copy. Three system calls, because this is called
+    for every link of the tree.
     """
     try:
         here = os.lstat(path)
@@ -128,51 +138,53 @@ def kind_of(path: Path, text: str) -> Kind | None:
         return None
     if (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino):
         return Kind.HARDLINK
-    # FAT keeps every other second only.
+    # FAT stores times in steps of two seconds.
     is_copy = there.st_size == here.st_size and abs(there.st_mtime - here.st_mtime) < 2
     return Kind.COPY if is_copy else None
 
 
 def leads_somewhere(path: Path, text: str) -> bool:
-    """Whether there is something that the link leads to."""
+    """True if the target of the link exists."""
     return os.path.exists(_joined(path, text))
 
 
 def _joined(path: Path, text: str) -> str:
     joined = os.path.join(path.parent, native(text))
-    # Windows counts `..` in the length that a path may have.
+    # Windows includes `..` in the maximum length of a path.
     return os.path.normpath(joined) if os.name == "nt" else joined
 
 
 def native(text: str) -> str:
-    """The text as the system wants it: Windows follows no symbolic link with `/` in it."""
+    """The text in the system's form: Windows does not follow a symbolic link with `/` in it."""
     return text.replace("/", os.sep)
 
 
 def is_program(target: Path) -> bool:
-    """Whether a file is run rather than read."""
+    """True for a file that is executed, not only read."""
     if os.name == "nt":
         return target.suffix.lower() in WINDOWS_PROGRAMS
     return bool(target.stat().st_mode & 0o111) and not SHARED_LIBRARY.search(target.name)
 
 
 class Linker:
-    """Makes the links of one tree. To be used under the lock."""
+    """Creates the links of one tree. Use it only under the lock."""
 
     def __init__(self, directory: Path, records: Records, record: Record, wanted: Wish, texts: Mapping[str, str]):
         self.directory = directory
         self.records = records
         self.record = record
         self.wanted = wanted
-        # Of all links: what one leads to through others is told by their texts, whatever they are at the moment.
+        # The texts of all links, which determine indirect targets whatever the links are at the
+        # moment.
         self.texts = texts
         self._refusals: Counter[str] = Counter()
         self._copies: Counter[str] = Counter()
 
     def make(self, relpath: str, text: str, target: Path) -> Kind:
-        """Makes a link to a file, in place of what is there; the answer is as what.
+        """Creates a link to a file, replaces an existing one, and returns its kind.
 
-        DevelError if it cannot be made as asked for by name, OSError if in no way at all.
+        Raises DevelError if it cannot be created as requested by name, OSError if it cannot be
+        created at all.
         """
         path = self.directory / relpath
         self.record.add([self._row(relpath)])
@@ -192,7 +204,7 @@ class Linker:
         raise AssertionError("the last choice is made or raises")
 
     def make_folder(self, relpath: str, text: str) -> bool:
-        """Makes a symbolic link to a folder; False if the system makes none."""
+        """Creates a symbolic link to a folder; False if the system cannot create one."""
         path = self.directory / relpath
         self.record.add([self._row(relpath)])
         try:
@@ -206,19 +218,20 @@ class Linker:
         return True
 
     def first_choice(self, relpath: str, text: str, target: Path) -> Kind:
-        """As what a link is to be made, if nothing is in the way."""
+        """The kind of a link if all kinds are possible."""
         return next(self._choices(relpath, text, target))
 
     def owner(self, path: Path, text: str) -> Record | None:
-        """The RECORD of the package that a link leads to, through other links; None if it stays in the tree, or if no
-        package names what it leads to."""
+        """The RECORD of the package that a link leads to, through other links; None if it stays in
+        the tree, or if no package lists its target."""
         end = self._end_of(path, text)
         if end is None or end.is_relative_to(self.directory):
             return None
         return self.records.owner_of(end.relative_to(self.directory.parent).as_posix())
 
     def next_in_tree(self, relpath: str, text: str) -> str | None:
-        """The path in the tree that a link leads to directly; None if it leads out, or to itself."""
+        """The path in the tree that a link leads to directly; None if it leads out of the tree, or
+        to itself."""
         folder, name = os.path.split(os.path.join(self.directory / posixpath.dirname(relpath), text))
         path = Path(os.path.realpath(folder), name)
         if not path.is_relative_to(self.directory):
@@ -227,7 +240,7 @@ class Linker:
         return found if found != relpath else None
 
     def notes(self) -> list[str]:
-        """What has become something else than wanted, and what that means."""
+        """Sentences about links of another kind than requested, with the consequences."""
         lines = [f"{count} {words}" for words, count in sorted(self._refusals.items())]
         if self._copies:
             lines.append(
@@ -261,13 +274,14 @@ class Linker:
         return is_driver and target.is_relative_to(self.directory)
 
     def _goes_with_its_target(self, relpath: str, text: str) -> bool:
-        """Whether uninstalling can leave no symbolic link behind here."""
+        """True if uninstalling can leave no broken symbolic link here."""
         path = self.directory / relpath
         end = self._end_of(path, text)
         return end is not None and (end.is_relative_to(self.directory) or self.owner(path, text) is not None)
 
     def _end_of(self, path: Path, text: str) -> Path | None:
-        """The first place outside of the tree that a link leads to, or the last one in it; None for a circle."""
+        """The first path outside of the tree that a link leads to, or the last one in it; None for
+        a cycle."""
         for _ in range(40):
             folder, name = os.path.split(os.path.join(path.parent, text))
             path = Path(os.path.realpath(folder), name)
@@ -285,11 +299,12 @@ class Linker:
         if kind is Kind.HARDLINK:
             self._put_in_place(path, self.directory / NEW_LINK, lambda new: os.link(target, new))
         elif kind is Kind.COPY:
-            # A copy is not there at once, so never under its own name.
+            # Copying takes time, so the copy gets its name when it is complete.
             self._replace(path, self.directory / NEW_LINK, lambda new: shutil.copy2(target, new))
         else:
             owner = self.owner(path, text)
-            # Beside its place, where it leads to the same: pip would leave one behind that leads nowhere.
+            # In the same folder, where its text has the same target: pip would leave a link behind
+            # that leads nowhere.
             temporary = path.with_name(NEW_LINK)
             if owner is not None:
                 rows = [path, temporary] if os.path.lexists(path) else [path]
@@ -307,11 +322,11 @@ class Linker:
         temporary.unlink(missing_ok=True)
         make(temporary)
         if path.is_dir() and (not path.is_symlink() or os.name == "nt"):
-            # With files in it, somebody else's, a folder stays and this is an error. Windows cannot replace links to
-            # folders either.
+            # If the folder contains other files it stays, and this raises an error. Windows cannot
+            # replace links to folders either.
             path.rmdir()
         os.replace(temporary, path)
-        # Nothing happens to two names of the same file.
+        # os.replace does nothing if both names are the same file.
         temporary.unlink(missing_ok=True)
 
     def _refuse(self, kind: Kind, error: OSError, path: Path) -> None:
@@ -344,16 +359,16 @@ def _reason(kind: Kind, error: OSError) -> str:
 
 
 def remove_leftovers(directory: Path, relpaths: Iterable[str]) -> None:
-    """Removes what a process left that was killed while it made one of these links."""
+    """Removes the temporary link of a process that was killed."""
     for folder in {directory, *((directory / relpath).parent for relpath in relpaths)}:
         folder.joinpath(NEW_LINK).unlink(missing_ok=True)
 
 
 def record_folder_links(linker: Linker, folders: Iterable[tuple[str, str]], devices: Mapping[str, Kind]) -> None:
-    """Enters links to folders that go with the files of other packages in the RECORD of those packages.
+    """Adds links to folders to the RECORDs of the packages whose files are in those folders.
 
-    A folder goes with its last file. If all files in it are links that go with what they lead to, pip would find
-    nothing behind the link, and leave it.
+    A folder is removed with its last file. If all files in it are links that are removed with their
+    targets, pip would find nothing behind the link, and would leave it.
     """
     for relpath, text in folders:
         folder = Path(os.path.realpath(linker.directory / posixpath.dirname(relpath) / text))

@@ -1,8 +1,9 @@
-"""What expanding the devel package has made: `_rocm_sdk_devel/.expanded.json`, read and written.
+"""The list of everything that expanding the devel package has created:
+`_rocm_sdk_devel/.expanded.json`.
 
-The tar file is gone once the tree is whole, and RECORD has no hashes of what was made after the installation; so the
-expansion leaves a list of everything it made, which `rocm-sdk init --verify` compares the tree with. The list is
-written before the tar file is removed.
+The tar file is removed when the tree is complete, and RECORD has no hashes of files that were
+created after the installation. So the expansion leaves a list, with which `rocm-sdk init --verify`
+compares the tree. The list is written before the tar file is removed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ FILE_NAME = ".expanded.json"
 TEMPORARY_NAME = f"{FILE_NAME}.tmp"
 SCHEMA = 1
 
-# A link of the tar file: its path relative to the devel tree, and its text, relative to the folder it lies in.
+# A link of the tar file: its path relative to the devel tree, and its text, relative to its folder.
 Link = tuple[str, str]
 
 
@@ -29,14 +30,14 @@ class DevelError(RuntimeError):
 
 
 class Kind(str, Enum):
-    """As what a link of the tar file was made."""
+    """The kind of a link."""
 
     HARDLINK = "hardlink"
     SYMLINK = "symlink"
     COPY = "copy"
     # A symbolic link to a folder of the tree.
     FOLDER = "folder"
-    # Not made: what it leads to belongs to a package that is not installed.
+    # Not created: its target belongs to a package that is not installed.
     WAITING = "waiting"
 
 
@@ -45,7 +46,7 @@ LINK_MODES = (Kind.HARDLINK, Kind.SYMLINK, Kind.COPY)
 
 @dataclass
 class File:
-    """A file of the tar file: bytes, hexadecimal SHA-256, permission bits."""
+    """A file of the tar file: size in bytes, SHA-256 in hexadecimal, permission bits."""
 
     size: int
     sha256: str
@@ -54,7 +55,7 @@ class File:
 
 @dataclass
 class MadeLink:
-    """A link: its text in the tar file, and as what it is there."""
+    """A link: its text in the tar file, and its current kind."""
 
     text: str
     kind: Kind
@@ -66,12 +67,12 @@ class Receipt:
 
     version: str
     link_mode: Kind
-    # False while links are changed from one mode to another: a killed process leaves some of each.
+    # False while links are changed from one mode to another: a killed process leaves a mixture.
     settled: bool = True
     files: dict[str, File] = field(default_factory=dict)
     folders: list[str] = field(default_factory=list)
     links: dict[str, MadeLink] = field(default_factory=dict)
-    # Every file that a device package has ever brought, and as what.
+    # Every file that a device package has ever added, with its kind.
     devices: dict[str, Kind] = field(default_factory=dict)
 
     def texts(self) -> dict[str, str]:
@@ -83,13 +84,13 @@ class Receipt:
         return sorted(relpath for relpath, link in self.links.items() if link.kind is Kind.WAITING)
 
     def counts(self) -> dict[str, int]:
-        """How many links, those of device packages among them, there are of each kind."""
+        """The number of links of each kind, including those of device packages."""
         kinds = [link.kind for link in self.links.values()] + list(self.devices.values())
         return {kind.value: kinds.count(kind) for kind in Kind}
 
 
 def read(devel_dir: Path) -> Receipt | None:
-    """The list of a tree; None if there is none. DevelError if it cannot be understood."""
+    """The list of a tree; None if there is none. Raises DevelError if it cannot be parsed."""
     path = devel_dir / FILE_NAME
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -129,16 +130,16 @@ def write(devel_dir: Path, record: Record, receipt: Receipt) -> None:
 
 
 def remove(devel_dir: Path) -> None:
-    """Removes the list: the tree is about to be written anew."""
+    """Removes the list, because the tree will be written again."""
     for name in (FILE_NAME, TEMPORARY_NAME):
         (devel_dir / name).unlink(missing_ok=True)
 
 
 def reinstall(distribution: str = "rocm-sdk-devel", version: str | None = None) -> str:
-    """The sentence with the command that installs a distribution anew."""
+    """The sentence with the command that reinstalls a distribution."""
     return f"Repair it with: {reinstall_command(distribution, version)}"
 
 
 def reinstall_command(distribution: str, version: str | None = None) -> str:
-    """The command that installs a distribution anew."""
+    """The command that reinstalls a distribution."""
     return f"pip install --force-reinstall --no-deps '{distribution}=={version or _dist_info.__version__}'"

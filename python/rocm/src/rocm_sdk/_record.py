@@ -1,7 +1,7 @@
-"""The RECORD of an installed distribution: which files pip and uv remove when they uninstall it.
+"""The RECORD of an installed distribution: the files that pip and uv remove when they uninstall it.
 
-Files made after the installation (the expanded devel tree, links into it) are entered *before* they are made, so that
-uninstalling removes them whatever happens in between.
+Files that are created after the installation (the expanded devel tree, links into it) are added
+*before* they are created, so uninstalling removes them whatever happens in between.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 
 class Record:
-    """A RECORD file that rows are added to. `add` is to be called under `exclusive_lock`."""
+    """A RECORD file that rows are added to. Call `add` only under `exclusive_lock`."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -27,7 +27,8 @@ class Record:
         self._sizes = {row[0]: int(row[2]) for row in rows if len(row) > 2 and row[2].isdigit()}
         self._hashes = {row[0]: row[1] for row in rows if len(row) > 1 and row[1]}
         self._needs_newline = not text.endswith("\n") and bool(text)
-        # Installers may link it, in either way, to their cache, which other environments share.
+        # Installers may link it to their cache, by a hard or a symbolic link, and other
+        # environments share that.
         self._is_own_file = not path.is_symlink() and path.stat().st_nlink == 1
 
     def __contains__(self, name: str) -> bool:
@@ -35,20 +36,22 @@ class Record:
 
     @property
     def distribution(self) -> tuple[str, str]:
-        """The name and version, as the folder it lies in tells them."""
+        """The name and version in the name of its folder."""
         name, _, version = self.path.parent.name.removesuffix(".dist-info").partition("-")
         return name.replace("_", "-"), version
 
     def size_of(self, name: str) -> int | None:
-        """The size a file was installed with; None if RECORD does not tell."""
+        """The size of a file at its installation; None if RECORD does not contain it."""
         return self._sizes.get(name)
 
     def hash_of(self, name: str) -> str | None:
-        """The hash a file was installed with, `algorithm=digest`; None if RECORD does not tell."""
+        """The hash of a file at its installation, `algorithm=digest`; None if RECORD does not
+        contain it."""
         return self._hashes.get(name)
 
     def add(self, names: Iterable[str]) -> None:
-        """Adds the names (relative to site-packages, `/`) that are not listed yet, without hash and size."""
+        """Adds those names (relative to site-packages, `/`) that are not listed yet, without hash
+        and size."""
         new = [name for name in dict.fromkeys(names) if name not in self._listed]
         if not new:
             return
@@ -59,12 +62,13 @@ class Record:
         if not self._is_own_file:
             self._become_own_file()
         content = rows.getvalue().encode("utf-8")
-        # One write: a row is there completely or not at all, also for a process that is killed.
+        # A single write: a row is complete or missing, even if the process is killed.
         with open(self.path, "ab", buffering=0) as output:
             before = output.seek(0, os.SEEK_END)
             written = output.write(content)
             if written != len(content):
-                # The disk was full in the middle of it: half a row would name a file that does not exist.
+                # The disk became full during the write: half a row would name a file that does not
+                # exist.
                 output.truncate(before)
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
         self._needs_newline = False
@@ -80,10 +84,11 @@ class Record:
 
 @contextlib.contextmanager
 def exclusive_lock(path: Path, waits: Callable[[], None] | None = None) -> Iterator[None]:
-    """Holds a lock on a file that exists, waiting for it; `waits` is called if another process has it.
+    """Waits for a lock on an existing file and holds it; `waits` is called if another process has
+    it.
 
-    The file is one the package owns: a lock file of its own would be left behind by an uninstall. Its contents are
-    not touched, it need not be writable, and it can be read while it is locked.
+    The file belongs to the package, because uninstalling would leave a separate lock file behind.
+    Its contents do not change, it need not be writable, and it can be read while it is locked.
     """
     with _open_for_lock(path) as file:
         if not _try_lock(file):
@@ -100,7 +105,8 @@ def _open_for_lock(path: Path) -> io.BufferedIOBase:
     try:
         return open(path, "r+b")
     except OSError as error:
-        # Enough for local file systems; over NFS an exclusive lock needs a file that is open for writing.
+        # Enough for local file systems; on NFS an exclusive lock needs a file that is open for
+        # writing.
         if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
             raise
         return open(path, "rb")
@@ -110,7 +116,7 @@ if sys.platform == "win32":
     import msvcrt
     import time
 
-    # Locked bytes cannot be read by other processes: one far behind the end hinders nobody.
+    # Other processes cannot read locked bytes. One far after the end disturbs no reader.
     _LOCKED_BYTE = 1 << 30
 
     def _try_lock(file: io.BufferedIOBase) -> bool:
@@ -143,6 +149,6 @@ else:
         fcntl.flock(file, fcntl.LOCK_EX)
 
     def _unlock(file: io.BufferedIOBase) -> None:
-        # Also given back by the kernel when the process is killed. Not lockf: that lock would be lost when any other
-        # part of the process closes this file.
+        # The kernel also frees it when the process is killed. Not lockf: that lock is lost when any
+        # other part of the process closes this file.
         fcntl.flock(file, fcntl.LOCK_UN)

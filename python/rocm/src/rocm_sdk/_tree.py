@@ -1,4 +1,5 @@
-"""Writing the devel tree: `_devel.tar` in, files, folders and links out, with the list of them."""
+"""Writes the devel tree. Input: `_devel.tar`. Output: files, folders and links, and the list of
+them."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ BLOCK = 1 << 20
 
 
 class Tree:
-    """The devel tree while it is written; `receipt` takes what was made."""
+    """The devel tree while it is written; everything that is created is added to `receipt`."""
 
     def __init__(self, directory: Path, record: Record, receipt: Receipt):
         self.directory = directory
@@ -31,9 +32,10 @@ class Tree:
         self._made: set[Path] = set()
 
     def extract(self, archive: Path) -> None:
-        """Writes the files and folders of the archive, and notes its links, to be made afterwards.
+        """Writes the files and folders of the archive, and records its links, which are created
+        later.
 
-        DevelError if it is not the archive that was installed.
+        Raises DevelError if it is not the installed archive.
         """
         import tarfile
 
@@ -41,28 +43,29 @@ class Tree:
         try:
             with open(archive, "rb") as file:
                 source = _Hashed(file, expected)
-                # A stream: the archive is read once, from front to end.
+                # A stream: the archive is read once, from beginning to end.
                 mode = "r|xz" if archive.suffix == ".xz" else "r|"
                 with tarfile.open(fileobj=source, mode=mode) as tar:  # type: ignore[call-overload]
                     for member in tar:
                         self._extract_member(archive, tar, member)
-                # tarfile takes what it cannot read for the end.
+                # tarfile treats unreadable data as the end.
                 if not source.is_expected():
                     raise DevelError(f"Cannot expand `{archive}`: it is not the file that was installed. {reinstall()}")
         except (tarfile.TarError, EOFError) as error:
             raise DevelError(f"Cannot expand `{archive}`: {error}. {reinstall()}") from error
-        # Of the folders, only the empty ones are not told by what is in them.
+        # Only empty folders need an entry; the others follow from their contents.
         self.receipt.folders = sorted(set(self.receipt.folders) - self._parents())
 
     def clear(self) -> None:
-        """Removes what an earlier version left where links are to be: no link may lead to a file of that version."""
+        """Removes files of an earlier version at the paths of links: no link may lead to such a
+        file."""
         parents = self._parents()
         for relpath in self.receipt.links:
             if relpath not in parents:
                 remove(self.directory / relpath)
 
     def _parents(self) -> set[str]:
-        """The folders that something of the archive lies in, and their parents."""
+        """The folders that contain something of the archive, and their parents."""
         parents: set[str] = set()
         for name in [*self.receipt.files, *self.receipt.links, *self.receipt.folders]:
             while (name := posixpath.dirname(name)) and name not in parents:
@@ -70,7 +73,7 @@ class Tree:
         return parents
 
     def add_file(self, relpath: str) -> None:
-        """Makes an empty file unless the archive has it."""
+        """Creates an empty file unless the archive contains it."""
         if relpath in self.receipt.files or relpath in self.receipt.links:
             return
         self.make_directory(self.directory)
@@ -82,11 +85,11 @@ class Tree:
         self.receipt.files[relpath] = File(0, hashlib.sha256().hexdigest(), 0o644)
 
     def make_links(self, links: Iterable[Link], linker: Linker) -> None:
-        """Makes all links whose target is there, in whatever order that takes; the others wait."""
+        """Creates all links whose target exists, in whatever order is needed; the others wait."""
         waiting = sorted(set(links))
         folders_without_links: list[Link] = []
         while waiting:
-            # One that leads to another is made after it: it may be about to become another file.
+            # A link to another one is created after it, which may be about to become another file.
             later = {relpath for relpath, _ in waiting}
             still: list[Link] = []
             for link in waiting:
@@ -119,7 +122,8 @@ class Tree:
         return True
 
     def _mirror_folder(self, relpath: str, text: str, linker: Linker) -> None:
-        """Makes a folder with links to the files of another: for systems without symbolic links."""
+        """Creates a folder with links to the files of another one, for systems without symbolic
+        links."""
         original = target_of(self.directory / relpath, text, self.directory.parent)
         if original is None:
             return
@@ -136,7 +140,7 @@ class Tree:
         relpath = self._relpath(archive, member.name)
         if relpath == ".":
             return
-        # The last of several members of one name counts.
+        # The last of several members with the same name wins.
         self.receipt.files.pop(relpath, None)
         self.receipt.links.pop(relpath, None)
         if member.issym():
@@ -159,7 +163,8 @@ class Tree:
         self.record.add([self._row(relpath)])
         source = tar.extractfile(member)
         assert source is not None  # only asked for regular files
-        # Never written through: what is there may be a hard link to a file of another package, or of uv's cache.
+        # Not overwritten: an existing file may be a hard link to one of another package, or of uv's
+        # cache.
         remove(path)
         digest = hashlib.sha256()
         with source, open(path, "xb") as output:
@@ -174,7 +179,7 @@ class Tree:
         self.receipt.files[relpath] = File(member.size, digest.hexdigest(), mode)
 
     def make_directory(self, path: Path) -> None:
-        """Makes a folder of the tree with its parents, never through a link that was there before."""
+        """Creates a folder of the tree with its parents, never through an existing link."""
         if path in self._made:
             return
         if path != self.directory:
@@ -195,7 +200,7 @@ class Tree:
 
 
 def remove(path: Path) -> None:
-    """Removes whatever is at a path that is to be written."""
+    """Removes whatever exists at a path that will be written."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -203,7 +208,7 @@ def remove(path: Path) -> None:
 
 
 class _Hashed:
-    """A file that is hashed while it is read from front to end."""
+    """A file that is hashed while it is read from beginning to end."""
 
     def __init__(self, file: IO[bytes], expected: str | None):
         self._file = file
@@ -217,7 +222,7 @@ class _Hashed:
         return block
 
     def is_expected(self) -> bool:
-        """Reads what is left; whether all of it has the hash that was expected, if one was."""
+        """Reads the rest. True if the whole file has the expected hash, or if none is expected."""
         while self.read(BLOCK):
             pass
         if self._hash is None:

@@ -1,8 +1,9 @@
-"""Is the devel tree what was expanded? The list of the expansion, RECORD and the tree in, the differences out.
+"""Compares the devel tree with the list of its expansion and with RECORD.
 
-Files of the tar file are compared with the list (`_receipt`), what links lead to with the RECORD of its package. What
-can be put right from what is here is: links, folders, permissions, rows of RECORD, and everything while the tar file
-is there. Files that are gone or damaged are in the wheel only; the answer names the package to install again.
+Files of the tar file are compared with the list (`_receipt`), targets of links with the RECORD of
+their package. Links, folders, permissions and rows of RECORD can be repaired here, and everything
+while the tar file exists. Missing or damaged files exist only in the wheel; the result names the
+package to reinstall.
 """
 
 from __future__ import annotations
@@ -25,19 +26,21 @@ SCHEMA = 1
 BLOCK = 1 << 20
 STATE_FILES = frozenset({_receipt.FILE_NAME, _receipt.TEMPORARY_NAME, NEW_LINK})
 
-# What is wrong with a file, by name, and what can be done about it here.
+# Kinds of problems, grouped by the possible repair.
 LINKS_AGAIN = frozenset({"link-missing", "link-changed", "split"})
 REPAIRABLE = LINKS_AGAIN | {"not-expanded", "folder-missing", "permissions", "not-in-record", "leftover"}
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One difference. `path` is relative to site-packages; `kind` is one of
+    """A difference. `path` is relative to site-packages; `kind` is one of
 
-    not-expanded, no-list, missing, truncated, changed, permissions, folder-missing, link-missing, link-changed, split
-    (a hard link that has become a file of its own), not-in-record, leftover, foreign.
+    not-expanded, no-list, missing, truncated, changed, permissions, folder-missing, link-missing,
+    link-changed, split (a hard link that has become a separate file), not-in-record, leftover,
+    foreign.
 
-    `bytes` is what a second copy costs; `install` is the command that brings the file anew, where only that helps.
+    `bytes` is the space for a second copy; `install` is the command that restores the file if
+    nothing else can.
     """
 
     kind: str
@@ -49,7 +52,7 @@ class Problem:
 
 @dataclass
 class Verification:
-    """What was found."""
+    """The result of a verification."""
 
     root: Path
     link_mode: str = ""
@@ -60,7 +63,7 @@ class Verification:
     notes: list[str] = field(default_factory=list)
 
     def document(self) -> dict[str, Any]:
-        """For `--json`."""
+        """The result as plain data for `--json`."""
         return {
             "schema": SCHEMA,
             "version": _dist_info.__version__,
@@ -74,7 +77,7 @@ class Verification:
         }
 
     def advice(self) -> list[str]:
-        """What the problems mean and what to do about them, most useful first."""
+        """Explanations of the problems and their solutions, the most useful first."""
         lines = []
         split = [problem for problem in self.problems if problem.kind == "split"]
         if split:
@@ -96,7 +99,8 @@ class Verification:
 
 
 def verify() -> Verification:
-    """Compares the tree with what was expanded; changes nothing. ModuleNotFoundError if devel is not installed."""
+    """Compares the tree with the expansion, without changes. Raises ModuleNotFoundError if devel is
+    not installed."""
     pure = _devel.find_pure_package()
     devel_dir = _devel.devel_directory(pure)
     try:
@@ -107,11 +111,11 @@ def verify() -> Verification:
 
 
 def repair(link_mode: str | None, *, quiet: bool) -> Verification:
-    """Puts right what can be put right, and verifies the result."""
+    """Repairs what can be repaired, and verifies the result."""
     pure = _devel.find_pure_package()
     devel_dir = _devel.devel_directory(pure)
     before = verify()
-    # Expands it if it is not, and makes the links that are missing.
+    # Expands the tree if necessary, and creates missing links.
     if not any(problem.kind == "no-list" for problem in before.problems):
         _devel.get_devel_root(quiet=quiet, link_mode=link_mode)
     try:
@@ -154,7 +158,7 @@ def _repair(devel_dir: Path, found: Verification) -> None:
                 tree.make_directory((devel_dir / relpath).parent)
                 receipt.devices[relpath] = linker.make(relpath, devices[relpath], target)
     tree.make_links(again, linker)
-    # A repaired link can have become something else than it was.
+    # A repaired link may have become one of another kind.
     _receipt.write(devel_dir, record, receipt)
 
 
@@ -166,7 +170,7 @@ def _device_links(devel_dir: Path) -> Iterator[tuple[str, str]]:
 
 
 class _Check:
-    """One verification. To be run under the lock, so that no process is changing the tree."""
+    """One verification. Run it under the lock, so that no process changes the tree."""
 
     def __init__(self, pure: Path, devel_dir: Path):
         self.pure = pure
@@ -175,7 +179,7 @@ class _Check:
         self.records = Records(self.site)
         self.record = _devel.devel_record(self.records)
         self.found = Verification(devel_dir)
-        # Files of other packages that were compared, and what was wrong with them.
+        # Files of other packages that have been compared, with their problems.
         self._originals: dict[str, Problem | None] = {}
         self._copied = [0, 0]
 
@@ -278,7 +282,8 @@ class _Check:
             self._check_original(path, link.text, original)
 
     def _check_unmet_link(self, relpath: str, link: MadeLink) -> None:
-        """A link to nothing: right if its package is not installed, wrong if that package has lost the file."""
+        """A link without a target: correct if its package is not installed, wrong if that package
+        has lost the file."""
         text = os.path.normpath(os.path.join(os.path.dirname(self.devel_dir / relpath), native(link.text)))
         if not Path(text).is_relative_to(self.site) or Path(text).is_relative_to(self.devel_dir):
             if link.kind is not Kind.WAITING and not os.path.exists(self.devel_dir / relpath):
@@ -293,7 +298,8 @@ class _Check:
             self.found.problems.append(_problem("missing", row, "is missing", owner))
 
     def _check_original(self, path: Path, text: str, original: Path) -> None:
-        """Compares the file of another package that a link leads to with the RECORD of that package, once."""
+        """Compares the file of another package that a link leads to with the RECORD of that
+        package, once."""
         place = Path(os.path.realpath(os.path.dirname(os.path.join(path.parent, text))), os.path.basename(text))
         if not place.is_relative_to(self.site) or place.is_relative_to(self.devel_dir):
             return
@@ -307,7 +313,8 @@ class _Check:
             self.found.problems.append(problem)
 
     def _compared(self, path: Path, row: str, record: Record) -> Problem | None:
-        """What is wrong with an installed file, by the RECORD of its package; None if nothing is, or none tells."""
+        """The problem of an installed file, by the RECORD of its package; None if there is none, or
+        no information."""
         size, expected = path.stat().st_size, record.size_of(row)
         if expected is not None and size != expected:
             kind = "truncated" if size < expected else "changed"

@@ -2,9 +2,8 @@
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
-use rocwheel_recipe::{Evaluated, Repair, Switch};
-
-use crate::failure::Usage;
+use rocwheel_recipe::request::jobs::ResultChoice;
+use rocwheel_recipe::{Repair, Switch};
 
 /// Options about what follows a build.
 #[derive(Debug, Clone, Copy, Args)]
@@ -21,21 +20,8 @@ pub(crate) struct After {
 }
 
 impl After {
-    /// Lays the options over what a recipe says.
-    pub(super) fn lay(self, recipe: &mut Evaluated) -> Result<(), Usage> {
-        let (name, output) = (&recipe.recipe, &mut recipe.output);
-        if output.tarball.is_some() && (self.repair.is_some() || self.split.is_some()) {
-            let usage = Usage::new(format!("`--repair` and `--split` are for wheels, and {name} makes a tarball"));
-            return Err(usage.hint("leave them out"));
-        }
-        if self.repair == Some(Repair::Rocm) && !recipe.sdk {
-            let backend = recipe.cell.backend.as_deref().unwrap_or_default();
-            let reason =
-                format!("`--repair rocm` finds ROCm beside the wheel, and {name} ({backend}) is built without ROCm");
-            return Err(Usage::new(reason).hint("`--repair graft` brings other libraries into the wheel"));
-        }
-        output.repair = self.repair.or(output.repair);
-        output.split = self.split.or(output.split);
-        Ok(())
+    /// The same for the library.
+    pub(super) fn choice(self) -> ResultChoice {
+        ResultChoice { repair: self.repair, split: self.split }
     }
 }

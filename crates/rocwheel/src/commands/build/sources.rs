@@ -1,31 +1,22 @@
-//! Where the sources of builds are: what is named, what is there, and else a checkout, at the
-//! commits that belong together.
+//! The options of `rocwheel build` about sources.
 
-use std::cell::{OnceCell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::path::PathBuf;
 
 use clap::Args;
-use regex::Regex;
 use rocwheel_hipify::{Defects, Launches};
-use rocwheel_recipe::execute::Place;
-use rocwheel_recipe::recipe::Recipe;
-use rocwheel_recipe::{Book, Cell, Release, Source};
-use rocwheel_source::{Conversion, Hipify, KnownArchive, Plan, Request, Submodules, Table, Wanted};
-use serde::Serialize;
+use rocwheel_recipe::Error;
+use rocwheel_recipe::request::sources::{SourceChoice, SourceMemory};
+use rocwheel_report::Reporter;
+use rocwheel_source::{Hipify, KnownArchive};
 
-use super::cell::Named;
 use crate::commands::source::download;
-use crate::commands::source::projects::{self, ByProject};
 use crate::environment;
-use crate::failure::{Failure, Result, Usage};
-use crate::printer::Printer;
+use crate::failure::Result;
 
 /// Where sources are.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Sources")]
-pub(crate) struct Sources {
+pub(crate) struct SourceArguments {
     /// Sources of a recipe: a checkout, a folder, an archive, or the version of a release [default:
     /// its folder below the source root, which is checked out if missing]
     #[arg(long, value_name = "[RECIPE=]PATH|VERSION")]
@@ -55,511 +46,35 @@ pub(crate) struct Sources {
     /// Check nothing out: missing sources are an error
     #[arg(long, conflicts_with_all = ["line", "reference", "origin"])]
     no_checkout: bool,
-    /// Folders that this run has looked after already.
-    #[arg(skip)]
-    obtained: RefCell<BTreeSet<PathBuf>>,
-    /// The table, read once for all cells.
-    #[arg(skip)]
-    known: Rc<OnceCell<Table>>,
 }
 
-/// What the sources of a recipe are to be.
-enum Kind {
-    /// Something that is there.
-    Path(PathBuf),
-    /// A release that is to be had as one file.
-    Archive(KnownArchive),
-    /// A checkout, of a release where one is named.
-    Checkout(Option<String>),
-}
-
-/// A checkout that a build needs.
-struct Needed {
-    wanted: Wanted,
-    folder: PathBuf,
-}
-
-/// A checkout that would be made.
-#[derive(Debug, Serialize)]
-pub(crate) struct ToCheckOut {
-    pub(crate) project: String,
-    /// The commit, branch or tag, and where that comes from.
-    pub(crate) reference: String,
-    pub(crate) directory: PathBuf,
-}
-
-/// For which recipe sources are, and what they are. Folders may have `=` in their names.
-fn parts(text: &str) -> (Option<&str>, &str) {
-    match text.split_once('=') {
-        Some((recipe, place)) if !recipe.contains(['/', '\\']) => (Some(recipe), place),
-        _ => (None, text),
+impl SourceArguments {
+    /// The same for the library, with what it needs to know of this machine.
+    pub(super) fn choice(self) -> Result<SourceChoice> {
+        let compiler = if environment::hip_compiler_is_clang() { Launches::Keep } else { Launches::Convert };
+        Ok(SourceChoice {
+            source: self.source,
+            versions: self.versions,
+            root: self.source_root,
+            line: self.line,
+            reference: self.reference,
+            origin: self.origin,
+            table: self.source_table,
+            projects: Vec::new(),
+            no_checkout: self.no_checkout,
+            directory: environment::directory()?,
+            convert: Hipify { compiler, defects: Defects::Refuse },
+            download,
+            memory: SourceMemory::default(),
+        })
     }
 }
 
-/// The text before `=` if it can be a name; an address has other characters.
-fn recipe_name(text: &str) -> Option<&str> {
-    let is_plain = |name: &&str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
-    recipe_of(text).filter(|name| !name.is_empty()).filter(is_plain)
-}
-
-fn recipe_of(text: &str) -> Option<&str> {
-    parts(text).0
-}
-
-impl Sources {
-    /// How many versions of the sources there are: those of a recipe that is named several times.
-    pub(crate) fn variants(&self) -> Result<usize, Usage> {
-        let count = |text: &String| self.source.iter().filter(|other| recipe_of(other) == recipe_of(text)).count();
-        let most = self.source.iter().map(count).max().unwrap_or(1);
-        match self.source.iter().find(|text| ![1, most].contains(&count(text))) {
-            None => Ok(most),
-            Some(text) => Err(Usage::new(format!(
-                "there are {} sources for {}, and {most} for another recipe",
-                count(text),
-                recipe_of(text).unwrap_or("it")
-            ))
-            .hint("name as many for each: the first belong together, the second, and so on")),
-        }
-    }
-
-    /// One of these versions.
-    pub(crate) fn variant(&self, number: usize) -> Sources {
-        let mut source: Vec<String> = Vec::new();
-        for text in &self.source {
-            if source.iter().any(|other| recipe_of(other) == recipe_of(text)) {
-                continue;
-            }
-            let all: Vec<&String> = self.source.iter().filter(|other| recipe_of(other) == recipe_of(text)).collect();
-            source.push(all.get(number).copied().unwrap_or(all[0]).clone());
-        }
-        Sources { source, ..self.clone() }
-    }
-
-    /// With what stands for the versions of a cell put in.
-    pub(crate) fn filled(&self, fill: &dyn Fn(&str) -> Result<String, Usage>) -> Result<Sources, Usage> {
-        let source = self.source.iter().map(|text| fill(text)).collect::<Result<_, _>>()?;
-        let root = self.source_root.as_ref().map(|root| fill(&root.to_string_lossy())).transpose()?;
-        Ok(Sources { source, source_root: root.map(PathBuf::from), ..self.clone() })
-    }
-
-    /// With recipes before `=` in `--source` and projects in `--ref` and `--origin`, whichever of
-    /// both the user wrote: flash-attn is built from flash-attention.
-    pub(crate) fn with_names(self, book: &Book) -> Result<Sources> {
-        let recipes: Vec<&Recipe> = book.entries().map(|entry| &entry.recipe).collect();
-        let renamed = |texts: &[String], name: &dyn Fn(&str) -> Option<String>| -> Vec<String> {
-            let rename = |text: &String| match parts(text) {
-                (Some(old), value) => name(old).map_or_else(|| text.clone(), |name| format!("{name}={value}")),
-                (None, _) => text.clone(),
-            };
-            texts.iter().map(rename).collect()
-        };
-        let is_recipe = |name: &str| recipes.iter().any(|recipe| recipe.name == name);
-        let recipe_of = |project: &str| {
-            let found = recipes.iter().find(|recipe| recipe.source == project && !is_recipe(project));
-            found.map(|recipe| recipe.name.clone())
-        };
-        let table = self.table()?;
-        let is_project = |name: &str| table.project(name).is_ok();
-        let project_of = |name: &str| {
-            let found = recipes.iter().find(|recipe| recipe.name == name && !is_project(name));
-            found.map(|recipe| recipe.source.clone())
-        };
-        let names = table.projects.iter().map(|project| project.name.as_str());
-        let names = names.chain(recipes.iter().map(|recipe| recipe.name.as_str()));
-        for (option, texts) in [("--ref", &self.reference), ("--origin", &self.origin)] {
-            for name in texts.iter().filter(|text| !Path::new(text).exists()).filter_map(|text| recipe_name(text)) {
-                if !is_project(name) && project_of(name).is_none() {
-                    let usage = Usage::new(format!("`{option} {name}=…`: there is no project `{name}`"));
-                    return Err(usage.hint(rocwheel_report::suggestion(name, names.clone())).into());
-                }
-            }
-        }
-        let reference = renamed(&self.reference, &project_of);
-        let origin = renamed(&self.origin, &project_of);
-        let source = renamed(&self.source, &recipe_of);
-        Ok(Sources { source, reference, origin, ..self })
-    }
-
-    /// With the versions of `--framework-version` as what they are: releases of the recipe, or a
-    /// line of torch.
-    pub(crate) fn with_versions(self, book: &Book, names: &[Named]) -> Result<Sources> {
-        let [named] = names else {
-            if self.versions.is_empty() {
-                return Ok(self);
-            }
-            let usage = Usage::new("`--framework-version` is for one recipe, and several are named");
-            return Err(usage
-                .hint("name releases with `--source RECIPE=VERSION`, and torch's line with `--line`")
-                .into());
-        };
-        let recipe = &book.get(&named.recipe)?.recipe;
-        if recipe.source != "torch" || self.versions.is_empty() {
-            let source = self.versions.iter().map(|version| format!("{}={version}", recipe.name));
-            return Ok(Sources { source: self.source.iter().cloned().chain(source).collect(), ..self });
-        }
-        let [version] = &self.versions[..] else {
-            return Err(Usage::new("torch is built from one version line at a time").hint("name one of them").into());
-        };
-        Ok(Sources { line: Some(version.clone()), ..self })
-    }
-
-    /// With the releases that the table of frameworks has of a recipe, unless the user says what is
-    /// built.
-    pub(crate) fn with_table(self, recipe: &Recipe, versions: &[String]) -> Result<Sources> {
-        let is_said = self.given(recipe).is_some()
-            || self.source_root.is_some()
-            || self.line.is_some()
-            || self.no_checkout
-            || !self.reference.is_empty();
-        let table = self.table()?;
-        let is_release = |version: &&String| {
-            let tag = table.project(&recipe.source).ok().and_then(|project| project.release_tag(version));
-            !rocwheel_source::is_commit(version) && (tag.is_some() || table.archive(&recipe.source, version).is_some())
-        };
-        let releases: Vec<String> =
-            versions.iter().filter(is_release).map(|version| format!("{}={version}", recipe.name)).collect();
-        if is_said {
-            return Ok(self);
-        }
-        Ok(Sources { source: self.source.iter().cloned().chain(releases).collect(), ..self })
-    }
-
-    /// Every `RECIPE=` is one of those that are built.
-    pub(crate) fn check(&self, names: &[Named]) -> Result<(), Usage> {
-        for text in &self.source {
-            match recipe_of(text) {
-                Some(recipe) if !names.iter().any(|named| named.recipe == recipe) => {
-                    return Err(Usage::new(format!("`--source {text}` is for {recipe}, which is not built")));
-                }
-                None if names.len() > 1 => {
-                    let hint = format!("write `--source {}={text}`", names[0].recipe);
-                    return Err(Usage::new(format!("`--source {text}` does not say for which recipe it is")).hint(hint));
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn given(&self, recipe: &Recipe) -> Option<&str> {
-        let text = self.source.iter().rfind(|text| recipe_of(text).is_none_or(|name| name == recipe.name))?;
-        Some(parts(text).1)
-    }
-
-    fn table(&self) -> Result<&Table> {
-        if let Some(known) = self.known.get() {
-            return Ok(known);
-        }
-        let table = projects::table(self.source_table.as_deref())?;
-        Ok(self.known.get_or_init(|| table))
-    }
-
-    fn kind(&self, recipe: &Recipe, table: &Table) -> Result<Kind> {
-        let Some(text) = self.given(recipe) else { return Ok(Kind::Checkout(None)) };
-        if Path::new(text).exists() || !is_version(text) {
-            return Ok(Kind::Path(PathBuf::from(text)));
-        }
-        if let Some(known) = table.archive(&recipe.source, text) {
-            return Ok(Kind::Archive(known.clone()));
-        }
-        let tag = table.project(&recipe.source).ok().and_then(|project| project.release_tag(text));
-        if tag.is_some() {
-            return Ok(Kind::Checkout(tag));
-        }
-        let known = table.archives.iter().filter(|known| known.project == recipe.source);
-        let known: Vec<&str> = known.map(|known| known.version.as_str()).collect();
-        let names = if known.is_empty() { "none is".to_owned() } else { known.join(", ") };
-        let usage = Usage::new(format!("the release {text} of {} is not known", recipe.name));
-        Err(usage.hint(format!("known: {names}; `--ref {}=v{text}` checks any other out", recipe.source)).into())
-    }
-
-    /// The line of what is checked out for a cell.
-    fn line(&self, cell: &Cell, table: &Table) -> Result<String> {
-        if let Some(name) = &self.line {
-            return Ok(table.line(name)?.name.clone());
-        }
-        let Some(torch) = &cell.torch else { return Ok("nightly".into()) };
-        // A torch that is older than every line has none; what does not follow torch needs none.
-        Ok(table.line(&minor(torch)).map_or_else(|_| "nightly".into(), |line| line.name.clone()))
-    }
-
-    /// Where the tree of a recipe is, or will be.
-    fn folder(&self, recipe: &Recipe, tag: Option<&str>, cell: &Cell, place: &Place) -> Result<PathBuf> {
-        let table = self.table()?;
-        let name = table.project(&recipe.source).map_or(recipe.source.clone(), |project| project.directory.clone());
-        if let Some(root) = &self.source_root {
-            return projects::absolute(&root.join(name));
-        }
-        let here = projects::absolute(Path::new(&name))?;
-        if tag.is_none() && here.is_dir() && self.line.is_none() {
-            return Ok(here);
-        }
-        // Of another line and of another release there may be one in the same run, and one with
-        // submodules for another backend.
-        let mut name = tag.map_or(name.clone(), |tag| format!("{name}-{}", tag.replace('/', "-")));
-        if self.leaves_submodules(recipe, cell) {
-            name.push_str("-without-submodules");
-        }
-        Ok(place.work.join("sources").join(self.line(cell, table)?).join(name))
-    }
-
-    /// Whether the submodules of what is checked out stay away. A folder that the user named may be
-    /// for other backends too.
-    pub(super) fn leaves_submodules(&self, recipe: &Recipe, cell: &Cell) -> bool {
-        let backend = cell.backend.as_ref().or(recipe.backends.first());
-        self.source_root.is_none() && backend.is_some_and(|backend| recipe.without_submodules.contains(backend))
-    }
-
-    /// The version of the sources, as far as it can be told without unpacking or checking out
-    /// anything.
-    pub(crate) fn version(&self, recipe: &Recipe, cell: &Cell, place: &Place) -> Result<Option<String>> {
-        let folder = match self.kind(recipe, self.table()?)? {
-            Kind::Archive(known) => return Ok(Some(known.version)),
-            Kind::Path(path) if path.is_file() => {
-                let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                return Ok(version_of_archive(&name));
-            }
-            Kind::Path(path) => path,
-            Kind::Checkout(tag) => self.folder(recipe, tag.as_deref(), cell, place)?,
-        };
-        let otherwise = || self.given(recipe).filter(|text| is_version(text)).map(str::to_owned);
-        let Some(file) = &recipe.version_file else {
-            return Ok(otherwise().or_else(|| self.revision(recipe, &folder)));
-        };
-        let Ok(text) = fs_err::read_to_string(folder.join(&file.path)) else { return Ok(otherwise()) };
-        let Some(pattern) = &file.pattern else { return Ok(Some(text.trim().to_owned())) };
-        let pattern = Regex::new(&format!("(?m){pattern}")).map_err(Failure::other)?;
-        Ok(pattern.captures(&text).and_then(|found| found.get(1)).map(|found| found.as_str().to_owned()))
-    }
-
-    /// The commit that a result without another version is named after: that of the checkout, else
-    /// the one that the table pins; `None` where another is asked for, or only git could tell.
-    fn revision(&self, recipe: &Recipe, folder: &Path) -> Option<String> {
-        let is_commit = |text: &String| rocwheel_source::is_commit(text);
-        if !self.reference.is_empty() {
-            return None;
-        }
-        if folder.exists() {
-            let head = fs_err::read_to_string(folder.join(".git/HEAD")).ok()?;
-            return Some(head.trim().to_owned()).filter(is_commit);
-        }
-        self.table().ok()?.project(&recipe.source).ok()?.reference.clone().filter(is_commit)
-    }
-
-    /// The checkouts that have to be made before these recipes can be built, as one request, since
-    /// some pin others.
-    fn request(&self, recipes: &[&Recipe], cell: &Cell, place: &Place) -> Result<Option<(Request, &Table)>> {
-        let table = self.table()?;
-        let projects: Vec<_> = recipes.iter().filter_map(|recipe| table.project(&recipe.source).ok()).collect();
-        let references = ByProject::new("--ref", &self.reference, table);
-        let origins = ByProject::new("--origin", &self.origin, table);
-        references.check(&projects)?;
-        origins.check(&projects)?;
-        let line = self.line(cell, table)?;
-        let mut needed: Vec<Needed> = Vec::new();
-        let (mut torch, mut torch_moves) = (None, false);
-        // torch first: what follows its pins moves with it.
-        let mut order = recipes.to_vec();
-        order.sort_by_key(|recipe| recipe.source != "torch");
-        for recipe in order {
-            let tag = match self.kind(recipe, table)? {
-                Kind::Checkout(tag) => tag,
-                Kind::Path(path) => {
-                    if recipe.source == "torch" {
-                        torch = Some(projects::absolute(&path)?);
-                    }
-                    continue;
-                }
-                Kind::Archive(_) => continue,
-            };
-            // What is in no table is a recipe of one's own, whose sources are named.
-            let Ok(project) = table.project(&recipe.source) else { continue };
-            let folder = self.folder(recipe, tag.as_deref(), cell, place)?;
-            let is_torch = project.name == "torch";
-            let origin = origins.of(project).map(|origin| projects::local(project, origin)).transpose()?;
-            let named = references.of(project).map(str::to_owned).or(tag);
-            // A line that was asked for says where torch has to be, and torch where the others have
-            // to.
-            let of_line = self.line.as_ref().filter(|_| is_torch && named.is_none());
-            let of_line = of_line.and_then(|line| Some(table.line(line).ok()?.torch_ref.clone()));
-            let asked = named.clone().or(of_line);
-            let follows_torch = is_torch || project.pinned_by_torch || project.related.is_some();
-            if let (true, None, None, Some(torch)) = (follows_torch, &asked, &self.line, &cell.torch) {
-                // Something else than the torch that was asked for would be built.
-                table.line(&minor(torch))?;
-            }
-            let is_empty = fs_err::read_dir(&folder).is_ok_and(|mut entries| entries.next().is_none());
-            let moves = match rocwheel_source::obtained(&folder) {
-                _ if !folder.exists() || is_empty => true,
-                Some(obtained) => {
-                    let is_elsewhere = asked.as_ref().is_some_and(|asked| *asked != obtained.reference);
-                    let follows = torch_moves && (project.pinned_by_torch || project.related.is_some());
-                    !obtained.is_complete || is_elsewhere || (follows && named.is_none())
-                }
-                // Somebody else's checkout stays as it is, unless it is asked for something else.
-                None => asked.is_some() || origin.is_some(),
-            };
-            if is_torch {
-                torch = Some(folder.clone());
-                torch_moves = moves;
-            }
-            if moves && !self.obtained.borrow().contains(&folder) {
-                let directory = Some(folder.clone());
-                let project = project.name.clone();
-                let submodules = self.leaves_submodules(recipe, cell).then_some(Submodules::Leave);
-                let wanted = Wanted { project, directory, origin, reference: named, submodules, ..Wanted::default() };
-                needed.push(Needed { wanted, folder });
-            }
-        }
-        if needed.is_empty() {
-            return Ok(None);
-        }
-        if torch.is_none()
-            && let Some(pins) = self.torch_that_pins(&needed, table, &line, place)?
-        {
-            torch.clone_from(&pins.wanted.directory);
-            needed.extend(Some(pins).filter(|pins| !self.obtained.borrow().contains(&pins.folder)));
-        }
-        if self.no_checkout {
-            let (project, folder) = (&needed[0].wanted.project, needed[0].folder.display());
-            let usage = Usage::new(format!("there are no sources of {project} at `{folder}`"));
-            return Err(usage.hint("remove `--no-checkout`, or name them with `--source`").into());
-        }
-        let root = self.source_root.clone().unwrap_or_else(|| place.work.join("sources").join(&line));
-        let wanted = needed.into_iter().map(|needed| needed.wanted).collect();
-        let mut request = Request::new(&projects::absolute(&root)?, wanted);
-        request.line = Some(line);
-        request.torch = torch;
-        // Versions of such builds name the commit, which is to be upstream's.
-        if matches!(cell.release, Release::Dev | Release::DevBkc) {
-            request.conversion = Conversion::Keep;
-        }
-        Ok(Some((request, table)))
-    }
-
-    /// A checkout of torch that is only read for its pins; `None` if nothing that is needed follows
-    /// torch, or if torch is checked out in the usual place.
-    fn torch_that_pins(&self, needed: &[Needed], table: &Table, line: &str, place: &Place) -> Result<Option<Needed>> {
-        let is_required = table.line(line)?.related;
-        let follows = |needed: &Needed| {
-            let project = table.project(&needed.wanted.project).ok();
-            let is_pinned = |project: &rocwheel_source::Project| {
-                project.pinned_by_torch || (is_required && project.related.is_some())
-            };
-            needed.wanted.reference.is_none() && project.is_some_and(is_pinned)
-        };
-        let torch = table.project("torch")?;
-        let root = self.source_root.clone().unwrap_or_else(|| place.work.join("sources").join(line));
-        let root = projects::absolute(&root)?;
-        if root.join(&torch.directory).exists() || !needed.iter().any(follows) {
-            return Ok(None);
-        }
-        let folder = root.join(format!("{}-pins", torch.directory));
-        let wanted = Wanted { directory: Some(folder.clone()), only_pins: true, ..Wanted::of(&torch.name) };
-        Ok(Some(Needed { wanted, folder }))
-    }
-
-    /// What would be checked out.
-    pub(crate) fn planned(&self, recipes: &[&Recipe], cell: &Cell, place: &Place) -> Result<Vec<ToCheckOut>> {
-        let Some((request, table)) = self.request(recipes, cell, place)? else { return Ok(Vec::new()) };
-        let plan = Plan::new(&request, table)?;
-        let planned = |checkout: rocwheel_source::Checkout| ToCheckOut {
-            reference: checkout.reference.describe(),
-            project: checkout.project,
-            directory: checkout.directory,
-        };
-        Ok(plan.checkouts.into_iter().map(planned).collect())
-    }
-
-    /// Checks out what the recipes need and is not there: at the commits that belong together,
-    /// converted.
-    pub(crate) fn obtain(&self, recipes: &[&Recipe], cell: &Cell, place: &Place, printer: &Printer) -> Result<()> {
-        let Some((request, table)) = self.request(recipes, cell, place)? else { return Ok(()) };
-        fs_err::create_dir_all(&request.root)?;
-        let convert = Hipify {
-            compiler: if environment::hip_compiler_is_clang() { Launches::Keep } else { Launches::Convert },
-            defects: Defects::Refuse,
-        };
-        let outcomes = rocwheel_source::check_out(&request, table, &projects::git()?, &convert, printer.reporter())?;
-        for outcome in &outcomes {
-            let commit: String = outcome.commit.chars().take(12).collect();
-            let (project, folder) = (&outcome.project, outcome.directory.display());
-            printer.note(format!("{project}: {} ({commit}) checked out in {folder}", outcome.reference));
-        }
-        self.obtained.borrow_mut().extend(outcomes.into_iter().map(|outcome| outcome.directory));
-        Ok(())
-    }
-
-    /// Where the sources of a recipe are or will be, without looking at them.
-    pub(crate) fn sketch(&self, recipe: &Recipe, cell: &Cell, place: &Place) -> Result<Source> {
-        let path = match self.kind(recipe, self.table()?)? {
-            Kind::Path(path) => path,
-            Kind::Archive(known) => return Ok(Source::Archive { path: known.url.into(), sha256: known.sha256 }),
-            Kind::Checkout(tag) => self.folder(recipe, tag.as_deref(), cell, place)?,
-        };
-        Ok(Source::Folder { path: std::path::absolute(path)?, digest: String::new() })
-    }
-
-    /// The sources of a recipe, looked at; a release that is known is fetched.
-    pub(crate) fn source(&self, recipe: &Recipe, cell: &Cell, place: &Place, printer: &Printer) -> Result<Source> {
-        let surroundings: &BTreeMap<String, String> = &place.surroundings;
-        let reporter = printer.reporter();
-        let path = match self.kind(recipe, self.table()?)? {
-            Kind::Path(path) => path,
-            Kind::Archive(known) => {
-                let cache = environment::cache()
-                    .ok_or_else(|| Usage::new("there is no folder for downloads").hint("set `ROCWHEEL_CACHE`"))?;
-                download::archive(&known.url, &known.sha256, &cache, reporter)?
-            }
-            Kind::Checkout(tag) => {
-                let folder = self.folder(recipe, tag.as_deref(), cell, place)?;
-                if !folder.exists() {
-                    let message = format!("there are no sources of {} at `{}`", recipe.name, folder.display());
-                    return Err(Usage::new(message).hint("`--source` says where they are").into());
-                }
-                folder
-            }
-        };
-        Ok(Source::at(&path, surroundings, reporter)?)
-    }
-}
-
-/// The first two numbers of a version.
-fn minor(version: &str) -> String {
-    version.split('.').take(2).collect::<Vec<_>>().join(".")
-}
-
-fn is_version(text: &str) -> bool {
-    text.starts_with(|first: char| first.is_ascii_digit())
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".+".contains(&byte))
-}
-
-/// `flash_attn-2.8.3.tar.gz` is 2.8.3.
-fn version_of_archive(name: &str) -> Option<String> {
-    let stem = [".tar.gz", ".tar.xz", ".tar.bz2", ".tar.zst", ".tar", ".tgz"]
-        .iter()
-        .find_map(|suffix| name.strip_suffix(suffix))?;
-    let version = stem.rsplit_once(['-', '_'])?.1.trim_start_matches('v');
-    is_version(version).then(|| version.to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn folders_may_have_an_equals_sign() {
-        assert_eq!(parts("torch=/data/a=b"), (Some("torch"), "/data/a=b"));
-        assert_eq!(parts("/data/a=b"), (None, "/data/a=b"));
-        assert_eq!(parts("./a=b"), (None, "./a=b"));
-        assert_eq!(parts("2.8.3"), (None, "2.8.3"));
-    }
-
-    #[test]
-    fn archives_say_their_version() {
-        assert_eq!(version_of_archive("flash_attn-2.8.3.tar.gz").as_deref(), Some("2.8.3"));
-        assert_eq!(version_of_archive("pytorch-v2.9.1.tar.xz").as_deref(), Some("2.9.1"));
-        assert_eq!(version_of_archive("sources.tar.gz"), None);
-        assert_eq!(version_of_archive("x-main.tar"), None);
-    }
+/// Downloads a release into the cache, or finds it there.
+fn download(known: &KnownArchive, reporter: &dyn Reporter) -> Result<PathBuf, Error> {
+    let cache = environment::cache().ok_or_else(|| {
+        let hint = Some("set `ROCWHEEL_CACHE`".to_owned());
+        Error::Request { reason: "there is no folder for downloads".into(), hint }
+    })?;
+    download::archive(&known.url, &known.sha256, &cache, reporter)
 }

@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use comfy_table::CellAlignment::{Left, Right};
+use rocwheel_recipe::containers::PlannedContainer;
 use rocwheel_recipe::duration;
-use rocwheel_recipe::plan::{Attempt, Ended, LeftOut, Plan, PlanFolder, PlannedCell, Seen, State};
+use rocwheel_recipe::plan::{Attempt, Ended, Plan, PlanFolder, PlannedCell, Seen, SkipReason, State};
+use rocwheel_recipe::request::sources::PlannedCheckout;
+use rocwheel_recipe::schedule::slurm::{Cancelled, Queue};
 use rocwheel_recipe::slurm::Queued;
 use rocwheel_report::Exit;
 use serde::Serialize;
 
-use super::containers::Planned;
-use super::plan::words;
-use super::sources::ToCheckOut;
 use super::text;
 use crate::failure::Result;
 use crate::printer::{self, Column, Format, Printer};
@@ -63,8 +63,8 @@ fn row<'a>(seen: &'a Seen<'a>, queued: Option<&Queued>) -> Row<'a> {
         log: last.and_then(|attempt| attempt.log.as_ref()).map(|log| log.to_string_lossy().into_owned()),
     };
     match &seen.state {
-        State::LeftOut(LeftOut::Exists(files)) => row.files.clone_from(files),
-        State::LeftOut(excluded) => row.error = Some(words(excluded)),
+        State::LeftOut(SkipReason::Exists(files)) => row.files.clone_from(files),
+        State::LeftOut(SkipReason::Excluded(reason)) => row.error = Some(reason.clone()),
         State::Running => row.seconds = last.map(running_for),
         State::Lost => {
             let said = queued.filter(|queued| !queued.is_active()).map(|queued| format!("Slurm says {}", queued.state));
@@ -96,8 +96,8 @@ fn state(seen: &Seen<'_>, queued: Option<&Queued>) -> String {
         reason => format!("with Slurm ({reason})"),
     };
     match (&seen.state, queued) {
-        (State::LeftOut(LeftOut::Excluded(_)), _) => "excluded".into(),
-        (State::LeftOut(LeftOut::Exists(_)), _) => "exists".into(),
+        (State::LeftOut(SkipReason::Excluded(_)), _) => "excluded".into(),
+        (State::LeftOut(SkipReason::Exists(_)), _) => "exists".into(),
         (State::Running, _) => {
             let stage = last
                 .and_then(|attempt| attempt.stage.as_deref())
@@ -115,13 +115,8 @@ fn state(seen: &Seen<'_>, queued: Option<&Queued>) -> String {
     }
 }
 
-/// Whether another attempt goes on where this one ended.
-fn goes_on(ended: Ended) -> bool {
-    matches!(ended, Ended::Stopped | Ended::Interrupted)
-}
-
 /// All cells and how they stand.
-pub(super) fn table(folder: &PlanFolder, printer: &Printer, queue: Option<&BTreeMap<String, Queued>>) -> Result<()> {
+pub(super) fn table(folder: &PlanFolder, printer: &Printer, queue: Option<&Queue>) -> Result<()> {
     let seen = folder.look()?;
     let rows: Vec<Row<'_>> =
         seen.iter().map(|seen| row(seen, queue.and_then(|queue| queue.get(&seen.cell.id)))).collect();
@@ -169,20 +164,22 @@ fn reason(row: &Row<'_>) -> String {
     }
 }
 
-/// The exit code of a plan: that of its worst cell; [`Exit::Partial`] as long as something is to
-/// come.
-pub(super) fn exit(seen: &[Seen<'_>], queue: Option<&BTreeMap<String, Queued>>) -> Exit {
-    let mut exits = Vec::new();
-    for seen in seen {
-        let is_active = queue.and_then(|queue| queue.get(&seen.cell.id)).is_some_and(Queued::is_active);
-        exits.push(match seen.state {
-            State::Ended(ended) if ended.is_there() => Exit::Done,
-            State::Ended(Ended::Partly) | State::LeftOut(_) => Exit::Done,
-            State::Ended(ended) if !is_active && !goes_on(ended) => Exit::Failed,
-            _ => Exit::Partial,
-        });
+/// What was taken off Slurm.
+pub(super) fn cancelled(folder: &PlanFolder, cancelled: &Cancelled, printer: &Printer) -> Result<Exit> {
+    let Cancelled { cells, jobs } = cancelled;
+    if printer.format() == Format::Json {
+        printer.json(&serde_json::json!({ "plan": folder.path(), "cancelled": cells, "jobs": jobs }))?;
+    } else if *cells == 0 {
+        let running = folder.look()?.iter().filter(|seen| seen.state == State::Running).count();
+        printer.note("no task of the plan is with Slurm");
+        if running > 0 {
+            let cells = printer::count(running as u64, "cell runs", "cells run");
+            printer.note(format!("{cells} without Slurm: stop that `rocwheel build` where it was started"));
+        }
+    } else {
+        printer.note(format!("cancelled {}", printer::count(*cells as u64, "cell", "cells")));
     }
-    super::worst(&exits)
+    Ok(Exit::Done)
 }
 
 /// The last lines of logs: of cells that are named, else of those that failed, are lost or run.
@@ -226,9 +223,9 @@ pub(super) fn logs(folder: &PlanFolder, named: &[String], printer: &Printer) -> 
 /// What happens before the cells of a plan are built.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Before {
-    pub(super) checkouts: Vec<ToCheckOut>,
+    pub(super) checkouts: Vec<PlannedCheckout>,
     /// The containers that are started.
-    pub(super) containers: BTreeSet<Planned>,
+    pub(super) containers: BTreeSet<PlannedContainer>,
 }
 
 /// Prints a plan: cells to build, then existing ones, then (`with_excluded`) those that the table
@@ -252,8 +249,8 @@ pub(super) fn planned(plan: &Plan, before: &Before, with_excluded: bool, printer
     let titles: BTreeMap<&str, &str> = plan.cells.iter().map(|cell| (cell.id.as_str(), cell.title.as_str())).collect();
     let rank = |cell: &&PlannedCell| match cell.left_out {
         None => 0,
-        Some(LeftOut::Exists(_)) => 1,
-        Some(LeftOut::Excluded(_)) => 2,
+        Some(SkipReason::Exists(_)) => 1,
+        Some(SkipReason::Excluded(_)) => 2,
     };
     let mut cells: Vec<&PlannedCell> = plan.cells.iter().collect();
     cells.sort_by_key(rank);
@@ -269,8 +266,8 @@ pub(super) fn planned(plan: &Plan, before: &Before, with_excluded: bool, printer
             let needs: Vec<&str> = cell.needs.iter().filter_map(|id| titles.get(id.as_str()).copied()).collect();
             let is_built = match &cell.left_out {
                 None => "build".to_owned(),
-                Some(LeftOut::Excluded(reason)) => format!("excluded: {reason}"),
-                Some(LeftOut::Exists(files)) => format!("exists: {}", files.join(", ")),
+                Some(SkipReason::Excluded(reason)) => format!("excluded: {reason}"),
+                Some(SkipReason::Exists(files)) => format!("exists: {}", files.join(", ")),
             };
             vec![
                 cell.title.clone(),

@@ -4,26 +4,69 @@ use std::path::Path;
 use std::time::Duration;
 
 use comfy_table::CellAlignment::{Left, Right};
-use rocwheel_recipe::execute::{Listener, Outcome, Place};
+use rocwheel_recipe::containers::PlannedContainer;
+use rocwheel_recipe::execute::{JobOutcome, JobPlace, Listener};
+use rocwheel_recipe::plan::PlanFolder;
 use rocwheel_recipe::preflight::Estimated;
-use rocwheel_recipe::{ChosenBy, Evaluated, duration, script};
-use rocwheel_report::Exit;
+use rocwheel_recipe::request::sources::PlannedCheckout;
+use rocwheel_recipe::schedule::JobResult;
+use rocwheel_recipe::slurm::Submitted;
+use rocwheel_recipe::{ChosenBy, Error, Evaluated, duration, script};
+use rocwheel_report::{Exit, Reporter};
 use serde::Serialize;
 
-use super::Ran;
-use super::containers::Planned;
-use super::sources::ToCheckOut;
-use crate::failure::Result;
+use crate::failure::{self, Result};
 use crate::printer::{self, Column, Format, Printer};
+use crate::progress::Display;
 
 const COLUMNS: [Column; 5] = [("Job", Left), ("Status", Left), ("Time", Right), ("Size", Right), ("Result", Left)];
 
-/// Tells of stages as they end.
+/// Prints what happens while jobs run.
 pub(super) struct Talk<'a> {
     pub(super) printer: &'a Printer,
 }
 
 impl Listener for Talk<'_> {
+    fn reporter(&self) -> &dyn Reporter {
+        self.printer.reporter()
+    }
+
+    fn note(&self, text: &str) {
+        self.printer.note(text);
+    }
+
+    fn detail(&self, text: &str) {
+        self.printer.detail(text);
+    }
+
+    // Lines of a log come from inside a container as well; they would tear up a bar.
+    fn talk(&self) -> &'static [&'static str] {
+        match (self.printer.has_details(), self.printer.display()) {
+            (true, Display::Lines) => &["-v"],
+            (false, Display::Lines) => &[],
+            (true, _) => &["-v", "--no-progress"],
+            (false, _) => &["--no-progress"],
+        }
+    }
+
+    fn failed(&self, error: Error) {
+        failure::print(&error.into());
+    }
+
+    fn submitted(&self, folder: &PlanFolder, submitted: &Submitted, cells: usize) {
+        if cells == 0 {
+            self.printer.note("there is nothing to submit: every cell is built, or with Slurm already");
+            return;
+        }
+        let jobs: Vec<String> = submitted.jobs().iter().map(u64::to_string).collect();
+        self.printer.note(format!(
+            "submitted {} as {}; `rocwheel build status {}` shows what becomes of them",
+            printer::count(cells as u64, "cell", "cells"),
+            jobs.join(", "),
+            folder.path().display()
+        ));
+    }
+
     fn begins(&self, title: &str, stage: &str, log: &Path) {
         self.printer.detail(format!("{title}: {stage} (log: {})", log.display()));
     }
@@ -53,11 +96,11 @@ pub(super) struct PlannedRecipe {
     #[serde(flatten)]
     pub(super) recipe: Evaluated,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) container: Option<Planned>,
+    pub(super) container: Option<PlannedContainer>,
 }
 
 /// What would be checked out and built.
-pub(super) fn plan(recipes: &[PlannedRecipe], checkouts: &[ToCheckOut], printer: &Printer) -> Result<Exit> {
+pub(super) fn plan(recipes: &[PlannedRecipe], checkouts: &[PlannedCheckout], printer: &Printer) -> Result<Exit> {
     if printer.format() == Format::Json {
         printer.json(&serde_json::json!({ "checkouts": checkouts, "recipes": recipes }))?;
         return Ok(Exit::Done);
@@ -80,14 +123,14 @@ pub(super) fn plan(recipes: &[PlannedRecipe], checkouts: &[ToCheckOut], printer:
 }
 
 /// What would be checked out.
-pub(super) fn checkouts(checkouts: &[ToCheckOut], printer: &Printer) {
-    for ToCheckOut { project, reference, directory } in checkouts {
+pub(super) fn checkouts(checkouts: &[PlannedCheckout], printer: &Printer) {
+    for PlannedCheckout { project, reference, directory } in checkouts {
         printer.note(format!("would check out {project}: {reference} in {}", directory.display()));
     }
 }
 
 /// What was built.
-pub(super) fn conclude(ran: &[Ran], place: &Place, printer: &Printer) -> Result<()> {
+pub(super) fn conclude(ran: &[JobResult], place: &JobPlace, printer: &Printer) -> Result<()> {
     if printer.format() == Format::Json {
         return printer.json(&serde_json::json!({ "jobs": ran, "output": place.output }));
     }
@@ -95,24 +138,26 @@ pub(super) fn conclude(ran: &[Ran], place: &Place, printer: &Printer) -> Result<
         let mut row = vec![ran.title.clone()];
         row.extend(match &ran.outcome {
             None => [String::from("failed"), String::new(), String::new(), String::new()],
-            Some(Outcome::Built { outputs, seconds }) => {
+            Some(JobOutcome::Built { outputs, seconds }) => {
                 ["built".into(), duration::words(Duration::from_secs_f64(*seconds)), size(outputs), names(outputs)]
             }
-            Some(Outcome::Unchanged { outputs }) => ["unchanged".into(), String::new(), size(outputs), names(outputs)],
-            Some(Outcome::Ready { environment }) => {
+            Some(JobOutcome::Unchanged { outputs }) => {
+                ["unchanged".into(), String::new(), size(outputs), names(outputs)]
+            }
+            Some(JobOutcome::Ready { environment }) => {
                 ["ready".into(), String::new(), String::new(), environment.to_string_lossy().into_owned()]
             }
-            Some(Outcome::Partly { stage }) => {
+            Some(JobOutcome::Partly { stage }) => {
                 [format!("done up to {stage}"), String::new(), String::new(), String::new()]
             }
-            Some(Outcome::Stopped { stage }) => {
+            Some(JobOutcome::Stopped { stage }) => {
                 [format!("stopped in {stage}"), String::new(), String::new(), String::new()]
             }
         });
         row
     });
     printer.table(&COLUMNS, rows)?;
-    if ran.iter().any(|ran| matches!(ran.outcome, Some(Outcome::Stopped { .. }))) {
+    if ran.iter().any(|ran| matches!(ran.outcome, Some(JobOutcome::Stopped { .. }))) {
         printer.note("stopped at the time limit; the same command continues");
     }
     Ok(())

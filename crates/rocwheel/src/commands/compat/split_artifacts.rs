@@ -6,7 +6,7 @@ use clap::Args;
 use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_artifact::{Artifact, ArtifactName, Catalog};
 use rocwheel_report::Exit;
-use rocwheel_split::tree::{self, DatabaseChoice, Outcome, Request, Unsupported};
+use rocwheel_split::tree::{self, DatabaseChoice, OldRuntime, Outcome, Request};
 use rocwheel_split::verify::Verification;
 use rocwheel_split::{Packing, Selection, TargetNames};
 use serde::Serialize;
@@ -93,7 +93,7 @@ impl TryFrom<Arguments> for Settings {
                 packing: Packing::default(),
                 // Whether the set's runtime reads archives is not looked at: it is in another
                 // artifact.
-                unsupported: Unsupported::Allow,
+                unsupported: OldRuntime::Allow,
                 verification: Verification::Full,
             },
             unused: unused.into_iter().filter_map(|(flag, given)| given.then_some(flag)).collect(),

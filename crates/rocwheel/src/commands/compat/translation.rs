@@ -77,9 +77,9 @@ impl Translation {
             let text = word.to_string_lossy();
             match text.split_once('=').filter(|(kind, _)| ["index", "find-links"].contains(kind)) {
                 Some((kind, place)) => {
-                    rocwheel_source::quoted(&format!("{kind}={}", rocwheel_source::without_secret(place)))
+                    rocwheel_report::shell_word(&format!("{kind}={}", rocwheel_source::without_secret(place)))
                 }
-                None => rocwheel_source::quoted(&rocwheel_source::without_secret(&text)),
+                None => rocwheel_report::shell_word(&rocwheel_source::without_secret(&text)),
             }
         };
         let words: Vec<String> = self.words.iter().map(shown).collect();

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
 use jiff::Timestamp;
 use rocwheel_content::archive_path::join;
-use rocwheel_release::{BuildOptions, Built, BuiltIndex, Layout, PageChange, StatusTable, View, build};
+use rocwheel_release::{BuildOptions, Built, BuiltIndex, IndexView, Layout, PageChange, StatusTable, build};
 use rocwheel_report::{Context as _, Exit};
 use url::Url;
 
@@ -53,11 +53,12 @@ pub(crate) struct Arguments {
     /// 740)
     #[arg(long, value_name = "URL")]
     url: Option<Url>,
-    /// Also make smaller indexes over the same files, for each Python or GPU target; may be repeated
+    /// Also make smaller indexes over the same files, for each Python or GPU target; may be
+    /// repeated
     #[arg(long, value_name = "KIND")]
     view: Vec<ViewArgument>,
-    /// Also write JSON pages as `v1_json/PROJECT/index.html`, for storage that serves each file with
-    /// a type of its own
+    /// Also write JSON pages as `v1_json/PROJECT/index.html`, for storage that serves each file
+    /// with a type of its own
     #[arg(long)]
     json_root: bool,
     /// Replace pages that another program wrote
@@ -133,9 +134,9 @@ fn public_address(url: Url) -> Result<String, Usage> {
     Ok(if text.ends_with('/') { text } else { format!("{text}/") })
 }
 
-fn views(arguments: &[ViewArgument]) -> Vec<View> {
+fn views(arguments: &[ViewArgument]) -> Vec<IndexView> {
     let has = |argument| arguments.contains(&argument);
-    let all = [(ViewArgument::Python, View::Python), (ViewArgument::Target, View::Target)];
+    let all = [(ViewArgument::Python, IndexView::Python), (ViewArgument::Target, IndexView::Target)];
     all.into_iter().filter(|(argument, _)| has(*argument)).map(|(_, view)| view).collect()
 }
 

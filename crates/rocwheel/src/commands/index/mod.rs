@@ -1,11 +1,15 @@
-//! `rocwheel index`: a folder of wheels becomes a package index, and an index is checked.
+//! `rocwheel index`: a folder of wheels becomes a package index, which is checked and served.
 
 pub(crate) mod build;
+pub(crate) mod check;
+pub(crate) mod server;
 
 use clap::Subcommand;
 
 /// The documentation of the commands is at their arguments.
 #[derive(Debug, Subcommand)]
 pub(crate) enum IndexCommand {
-    Build(build::Arguments),
+    Build(Box<build::Arguments>),
+    Check(check::Arguments),
+    Server(server::Arguments),
 }

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use rocwheel_recipe::github::{self, GpuTargetSet, JobSources, RunnerLabels, StagedJobs};
-use rocwheel_recipe::matrix::{Matrix, Origin, Row};
+use rocwheel_recipe::matrix::{Matrix, MatrixRow, Origin};
+use rocwheel_recipe::request::parse_targets;
 use rocwheel_recipe::{Book, Platform};
 use serde_json::Value;
 
 use super::Settings;
-use crate::commands::build::cell::target_set;
+
 use crate::failure::{Result, Usage};
 use crate::printer::{self, Printer};
 
@@ -53,7 +54,7 @@ impl JobChoices {
     pub(super) fn new(arguments: JobArguments, book: &Book) -> Result<JobChoices> {
         let mut targets: Vec<GpuTargetSet> = Vec::new();
         for list in &arguments.gpu_targets {
-            let set = GpuTargetSet { text: list.trim().to_owned(), names: target_set(list)? };
+            let set = GpuTargetSet { text: list.trim().to_owned(), names: parse_targets(list)? };
             if let Some(other) = targets.iter().find(|other| other.names == set.names) {
                 let usage = Usage::new(format!("`{}` and `{}` are the same GPU targets", other.text, set.text));
                 return Err(usage.hint("name each set once").into());
@@ -113,7 +114,7 @@ fn labels(text: &str) -> Result<BTreeMap<String, Value>, Usage> {
 /// Prints the matrices, one on a line since `$GITHUB_OUTPUT` takes one, and sets the outputs of the
 /// step.
 pub(super) fn print(
-    rows: &[(&Row, Option<Origin>)],
+    rows: &[(&MatrixRow, Option<Origin>)],
     matrix: &Matrix,
     settings: &Settings,
     printer: &Printer,

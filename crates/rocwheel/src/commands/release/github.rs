@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use rocwheel_recipe::pages::github::{self, Existing, Gh, Plan, Wanted};
+use rocwheel_recipe::pages::github::{self, ExistingRelease, Gh, Plan, WantedRelease};
 use rocwheel_recipe::pages::{self as page, Asset};
 use rocwheel_report::Exit;
 
@@ -55,7 +55,7 @@ pub(crate) struct Arguments {
 pub(crate) struct Settings {
     built: Built,
     gh: Gh,
-    wanted: Wanted,
+    wanted: WantedRelease,
     /// Notes that somebody has written.
     notes: Option<PathBuf>,
     scratch: PathBuf,
@@ -79,14 +79,14 @@ impl TryFrom<Arguments> for Settings {
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
         let gh = Gh { program, environment, repository: arguments.repo, directory: environment::directory()? };
-        let wanted = Wanted {
+        let wanted = WantedRelease {
             title: arguments.title.unwrap_or_else(|| arguments.tag.clone()),
             tag: arguments.tag,
             notes: PathBuf::new(),
             replaces_notes: arguments.notes.is_some(),
             draft: arguments.draft,
             prerelease: arguments.prerelease,
-            existing: if arguments.clobber { Existing::Replace } else { Existing::Refuse },
+            existing: if arguments.clobber { ExistingRelease::Replace } else { ExistingRelease::Refuse },
         };
         let notes = arguments.notes.map(std::path::absolute).transpose()?;
         Ok(Self {
@@ -119,7 +119,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         fs_err::write(&path, page::notes(&assets, &rocwheel_recipe::Book::built_in()?)?)?;
         path
     };
-    let wanted = Wanted { notes, ..settings.wanted.clone() };
+    let wanted = WantedRelease { notes, ..settings.wanted.clone() };
     let remote = match settings.gh.ask(&wanted.tag, printer.reporter()) {
         Ok(remote) => remote,
         Err(error @ rocwheel_recipe::Error::Interrupted(_)) => return Err(error.into()),
@@ -155,7 +155,7 @@ fn show(plan: &Plan, upload: bool, printer: &Printer) -> Result<()> {
     }
     let shown: &[_] = if upload { &[] } else { &plan.commands };
     for words in shown {
-        let words: Vec<_> = words.iter().map(|word| rocwheel_audit::word(word)).collect();
+        let words: Vec<_> = words.iter().map(|word| rocwheel_report::shell_word(word)).collect();
         printer.line(words.join(" "))?;
     }
     let bytes = plan.uploads.iter().map(|file| file.size).sum();

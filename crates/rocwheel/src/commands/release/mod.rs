@@ -7,7 +7,7 @@ pub(crate) mod upload;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use rocwheel_recipe::matrix::Table;
+use rocwheel_recipe::matrix::FrameworkTable;
 use rocwheel_recipe::pages::{self as page, Asset};
 use rocwheel_report::Reporter;
 
@@ -33,15 +33,15 @@ pub(crate) struct Built {
 }
 
 impl Built {
-    fn table(&self) -> Result<Table> {
+    fn table(&self) -> Result<FrameworkTable> {
         Ok(match &self.table {
-            Some(path) => Table::parse(&fs_err::read_to_string(path)?, &path.to_string_lossy())?,
-            None => Table::built_in()?,
+            Some(path) => FrameworkTable::parse(&fs_err::read_to_string(path)?, &path.to_string_lossy())?,
+            None => FrameworkTable::built_in()?,
         })
     }
 
     /// All files, looked at.
-    fn look(&self, table: &Table, reporter: &dyn Reporter) -> Result<Vec<Asset>> {
+    fn look(&self, table: &FrameworkTable, reporter: &dyn Reporter) -> Result<Vec<Asset>> {
         Ok(page::look(&self.wheels, &table.rocm_versions(), reporter)?)
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use comfy_table::CellAlignment::Left;
 use rocwheel_recipe::Book;
-use rocwheel_recipe::matrix::{self, Wanted};
+use rocwheel_recipe::matrix::{self, MatrixQuery};
 use rocwheel_recipe::pages::{self as page, Packages, Release};
 use rocwheel_report::Exit;
 use serde::Serialize;
@@ -181,7 +181,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     if assets.is_empty() {
         printer.warn("there are no wheels and no tarballs");
     }
-    let matrix = matrix::make(&table, &settings.book, &Wanted::default(), &packages.names())?;
+    let matrix = matrix::make(&table, &settings.book, &MatrixQuery::default(), &packages.names())?;
     for unclear in &matrix.unclear {
         printer.warn(format!("`{}` is not counted: {}", unclear.file, unclear.reason));
     }

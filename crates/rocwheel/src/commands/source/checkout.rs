@@ -8,13 +8,13 @@ use rocwheel_hipify::{Defects, Launches};
 use rocwheel_report::{Exit, Reporter};
 use rocwheel_source::manifest::Manifest;
 use rocwheel_source::{
-    Archive, Checkout, Conversion, Hipify, Movement, Outcome, Plan, Project, Related, Request, Status, Submodules,
-    Table, TritonPin, Wanted,
+    Archive, Checkout, CheckoutStatus, Hipify, Movement, Outcome, PerProject, Plan, Project, Related, Request,
+    Submodules, Table, TreeConversion, TritonPin, WantedCheckout, local_origin,
 };
 use serde::Serialize;
 
 use super::download;
-use super::projects::{self, ByProject};
+use super::projects;
 use crate::commands::Mode;
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};
@@ -39,8 +39,8 @@ const COLUMNS: [Column; 7] = [
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// torch, torchaudio, torchvision, triton, apex, flash-attention, magma [default with
-    /// --manifest: all that it has]
+    /// Projects of the table of sources, such as torch (`rocwheel matrix --print-table sources`)
+    /// [default with --manifest: all that it has]
     #[arg(value_name = "PROJECT", required_unless_present = "manifest")]
     projects: Vec<String>,
     /// Version line: nightly or 2.7 to 2.14; decides torch's origin and branch, and what belongs to
@@ -152,9 +152,9 @@ impl TryFrom<Arguments> for Settings {
         let mut downloads = Vec::new();
         let wanted = wanted(&arguments, manifest.as_ref(), &table, &chosen, &mut downloads)?;
         let conversion = match (arguments.no_hipify, arguments.no_commit_hipify) {
-            (true, _) => Conversion::Skip,
-            (false, true) => Conversion::Keep,
-            (false, false) => Conversion::Commit,
+            (true, _) => TreeConversion::Skip,
+            (false, true) => TreeConversion::Keep,
+            (false, false) => TreeConversion::Commit,
         };
         let rules = arguments.triton_rules.map(|rules| match rules {
             TritonRules::New => "new".to_owned(),
@@ -232,19 +232,20 @@ fn wanted(
     table: &Table,
     chosen: &[&Project],
     downloads: &mut Vec<(usize, String)>,
-) -> Result<Vec<Wanted>> {
-    let directories = ByProject::new("--directory", &arguments.directory, table);
-    let references = ByProject::new("--ref", &arguments.reference, table);
-    let origins = ByProject::new("--origin", &arguments.origin, table);
-    let archives = ByProject::new("--archive", &arguments.archive, table);
-    let digests = ByProject::new("--sha256", &arguments.sha256, table);
+) -> Result<Vec<WantedCheckout>> {
+    let directories = PerProject::new("--directory", &arguments.directory, table);
+    let references = PerProject::new("--ref", &arguments.reference, table);
+    let origins = PerProject::new("--origin", &arguments.origin, table);
+    let archives = PerProject::new("--archive", &arguments.archive, table);
+    let digests = PerProject::new("--sha256", &arguments.sha256, table);
     for values in [&directories, &references, &origins, &archives, &digests] {
         values.check(chosen)?;
     }
+    let working = environment::directory()?;
     let mut wanted = Vec::new();
     for project in chosen {
         let directory = directories.of(project).map(|path| projects::absolute(Path::new(path))).transpose()?;
-        let origin = origins.of(project).map(|origin| projects::local(project, origin)).transpose()?;
+        let origin = origins.of(project).map(|origin| local_origin(project, origin, &working));
         let archive =
             archives.of(project).map(|text| archive(text, digests.of(project), project, table)).transpose()?;
         if archive.is_none() && digests.of(project).is_some() {
@@ -253,7 +254,7 @@ fn wanted(
         if let Some((_, Some(address))) = &archive {
             downloads.push((wanted.len(), address.clone()));
         }
-        wanted.push(Wanted {
+        wanted.push(WantedCheckout {
             project: project.name.clone(),
             directory,
             origin,
@@ -349,9 +350,9 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     }
     let rows = outcomes.iter().map(|outcome| {
         let status = match outcome.status {
-            Status::New => "new",
-            Status::Changed => "changed",
-            Status::Unchanged => "unchanged",
+            CheckoutStatus::New => "new",
+            CheckoutStatus::Changed => "changed",
+            CheckoutStatus::Unchanged => "unchanged",
         };
         vec![
             outcome.project.clone(),

@@ -7,14 +7,15 @@ use clap::Args;
 use rocwheel_report::Context;
 use rocwheel_report::Exit;
 use rocwheel_source::Table;
-use rocwheel_source::manifest::{self, Entry, Manifest, Sources};
+use rocwheel_source::manifest::{self, Entry, Manifest, ManifestSources};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::projects::{self, ByProject};
+use super::projects;
 use crate::failure::{Failure, Result, Usage};
 use crate::output_file::{FileKind, OutputFile, OutputOption};
 use crate::printer::{Format, Printer};
+use rocwheel_source::PerProject;
 
 /// Record which commits are checked out (schema 1)
 ///
@@ -66,7 +67,7 @@ pub(crate) struct Arguments {
 /// What the command works with.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    sources: Sources,
+    sources: ManifestSources,
     table: Table,
     output: Option<OutputFile>,
     folder: Option<PathBuf>,
@@ -78,7 +79,7 @@ impl TryFrom<Arguments> for Settings {
     fn try_from(arguments: Arguments) -> Result<Self> {
         let table = projects::table(arguments.table.as_deref())?;
         let root = projects::absolute(&arguments.root)?;
-        let directories = ByProject::new("--directory", &arguments.directory, &table);
+        let directories = PerProject::new("--directory", &arguments.directory, &table);
         let place = |project: &rocwheel_source::Project| match directories.of(project) {
             Some(path) => projects::absolute(Path::new(path)),
             None => Ok(root.join(&project.directory)),
@@ -110,7 +111,7 @@ impl TryFrom<Arguments> for Settings {
             version: arguments.rocm_version,
         });
         let suffix = arguments.version_suffix.or(derived).unwrap_or_default();
-        let sources = Sources { checkouts, suffix, therock };
+        let sources = ManifestSources { checkouts, suffix, therock };
         let output = arguments.output.map(|file| file.check("--output", FileKind::Manifest, &[])).transpose()?;
         Ok(Self { sources, table, output, folder: arguments.manifest_directory })
     }

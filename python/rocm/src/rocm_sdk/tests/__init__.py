@@ -1,6 +1,7 @@
-"""`rocm-sdk test`: the installed packages in, a line for each check and an exit status out.
+"""`rocm-sdk test`. Input: the installed packages. Output: a line for each check, and an exit
+status.
 
-What is tested is what is installed: the packages say themselves (`_contents.json`) what they hold.
+The packages themselves list the contents to test (`_contents.json`).
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from .tools import check_tools
 
 
 def run(site: Path, *, verify: bool, quiet: bool) -> int:
-    """Checks all ROCm packages in `site`; 1 if a check failed, else 0. `verify` compares hashes as well as sizes."""
+    """Checks all ROCm packages in `site`. Returns 1 if a check failed, else 0. With `verify` hashes
+    are compared, not only sizes."""
     report = Report(quiet=quiet)
     report.say(f"rocm {_dist_info.__version__} in {site}")
-    # Devel first: expanding it adds the files that are checked after.
+    # Devel first: expanding it adds files that are checked later.
     check_distributions(report, site)
     check_devel(report)
     check_files(report, site, verify=verify)

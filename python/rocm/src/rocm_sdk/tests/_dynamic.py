@@ -1,4 +1,4 @@
-"""What the dynamic loader makes of a program or library, without running it."""
+"""The dynamic loader's result for a program or library, without running it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ PT_INTERP = 3
 
 
 def dynamic_objects(loader: str, path: Path | str) -> dict[str, str | None]:
-    """The libraries a program or library would be loaded with, and where the loader finds each; None: nowhere.
+    """The libraries that a program or library needs, with the paths at which the loader finds them;
+    None: not found.
 
-    Empty if the loader cannot be asked (it is that of another machine).
+    Empty if the loader cannot run here (it is for another machine).
     """
     if not os.access(loader, os.X_OK):
         return {}
@@ -27,7 +28,7 @@ def dynamic_objects(loader: str, path: Path | str) -> dict[str, str | None]:
 
 
 def program_interpreter(path: Path) -> str | None:
-    """The dynamic loader a 64-bit little-endian ELF executable asks for; None for anything else."""
+    """The dynamic loader that a 64-bit little-endian ELF executable names; None for any other file."""
     try:
         with open(path, "rb") as file:
             header = file.read(64)

@@ -1,9 +1,10 @@
-"""Loads one library in a process of its own and tells, as JSON, which files that brought in. Run as a script:
+"""Loads one library in a new process and prints, as JSON, the files that were loaded. Run as a
+script:
 
     python -I -S _load.py LIBRARY [DLL_DIRECTORY]...
 
-Each library gets its own process, because one that was loaded before would hide that the next cannot find it. The folders
-are those that Windows is to look for DLLs in.
+Each library gets its own process, because an earlier library could hide that the next one is not
+found. The folders are those in which Windows searches for DLLs.
 """
 
 import ctypes
@@ -13,7 +14,7 @@ import sys
 
 
 def mapped_objects() -> "list[str]":
-    """The ELF files this process has mapped; none where there is no /proc (Windows)."""
+    """The ELF files that this process has mapped; empty without /proc (Windows)."""
     paths = set()
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
@@ -27,7 +28,7 @@ def mapped_objects() -> "list[str]":
 
 
 def is_elf(path: str) -> bool:
-    """Programs map other files, too: caches, tables of characters."""
+    """True for an ELF file. Programs map other files too: caches, tables of characters."""
     try:
         with open(path, "rb") as file:
             return file.read(4) == b"\x7fELF"
@@ -46,8 +47,8 @@ def main() -> None:
         answer = {"error": None, "loaded": [path for path in mapped_objects() if path not in before]}
     except OSError as problem:
         answer = {"error": str(problem), "loaded": []}
-    # Libraries print while they load: the answer is the last line. And they may fail at exit without a GPU, which is
-    # not what is tested.
+    # Libraries print text while they load, so the result is the last line. They may also fail at
+    # exit without a GPU, which is not tested.
     os.write(1, ("\n" + json.dumps(answer)).encode("utf-8", "surrogateescape"))
     os._exit(0)
 

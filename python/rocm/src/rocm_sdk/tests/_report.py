@@ -1,4 +1,4 @@
-"""The checks of `rocm-sdk test` as they are printed and counted."""
+"""Prints and counts the checks of `rocm-sdk test`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 
 
 class Report:
-    """Prints a line for each check, under a heading for each kind, and counts them."""
+    """Prints a line for each check, with a heading for each kind, and counts them."""
 
     def __init__(self, *, quiet: bool):
         self.quiet = quiet
@@ -17,33 +17,33 @@ class Report:
         self._printed: str | None = None
 
     def say(self, text: str) -> None:
-        """A line that is no check."""
+        """Prints a line that is not a check."""
         if not self.quiet:
             print(text, flush=True)
 
     def section(self, heading: str) -> None:
-        """The checks that follow belong under this heading; it is printed with the first of them."""
+        """Starts a group of checks. The heading is printed with the first of them."""
         self._heading = heading
 
     def ok(self, what: str, detail: str = "") -> None:
-        """A check that passed."""
+        """Reports a check that passed."""
         self.counts["ok"] += 1
         if not self.quiet:
             self._line("ok", what, detail)
 
     def skip(self, what: str, reason: str) -> None:
-        """A check that could not be made here."""
+        """Reports a check that is not possible here."""
         self.counts["skip"] += 1
         self.skipped[reason] += 1
         self._line("skip", what, reason)
 
     def fail(self, what: str, reason: str) -> None:
-        """A check that failed."""
+        """Reports a check that failed."""
         self.counts["FAIL"] += 1
         self._line("FAIL", what, reason)
 
     def note(self, text: str) -> None:
-        """Something to know that is neither right nor wrong."""
+        """Prints a remark that is neither a pass nor a failure."""
         self._line("note", text, "")
 
     def _line(self, verdict: str, what: str, detail: str) -> None:
@@ -57,7 +57,7 @@ class Report:
         sys.stdout.flush()
 
     def finish(self) -> int:
-        """Prints the counts; 1 if a check failed, or if there was none, else 0."""
+        """Prints the counts. Returns 1 if a check failed or none passed, else 0."""
         total = sum(self.counts.values())
         print(
             f"\n{total} checks: {self.counts['ok']} passed, {self.counts['FAIL']} failed, {self.counts['skip']} skipped"

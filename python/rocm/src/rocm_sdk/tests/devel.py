@@ -1,4 +1,4 @@
-"""Is the devel tree complete, and are its links the files they stand for?"""
+"""Checks that the devel tree is complete, and that its links are the files they refer to."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ._report import Report
 
 
 def check_devel(report: Report) -> None:
-    """Expands the tree if it is not, and looks for links that lead nowhere."""
+    """Expands the tree if necessary, and searches for links that lead nowhere."""
     report.section("devel")
     if "devel" not in _dist_info.ALL_PACKAGES:
         return

@@ -1,4 +1,4 @@
-"""Do the GPUs of this machine have their kernels?"""
+"""Checks that the GPUs of this machine have their kernels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ._report import Report
 
 
 def check_devices(report: Report) -> None:
-    """A failure if no GPU has its kernels; of several, those without are only noted."""
+    """Fails if no GPU has its kernels. If only some GPUs lack them, these are reported as notes."""
     report.section("GPUs")
     try:
         gpus = _devices.examine()

@@ -1,4 +1,4 @@
-"""Are the packages complete, unchanged, and of one version?"""
+"""Checks that the packages are complete, unchanged, and of one version."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def rocm_distributions(site: Path) -> dict[str, metadata.Distribution]:
 
 
 def check_distributions(report: Report, site: Path) -> None:
-    """All distributions have the version of this one, in name and in the code, and so has what they were made from."""
+    """All distributions have the version of this one, in their name and in the code. The version of
+    the build is reported too."""
     report.section("versions")
     expected = _dist_info.__version__
     distributions = rocm_distributions(site)
@@ -63,7 +64,8 @@ def _check_manifest(report: Report, expected: str) -> None:
         return
     built = str(manifest.get("rocm_package_version") or manifest.get("rocm_version") or "")
     report.ok("therock_manifest.json", f"made from ROCm {built or 'of unknown version'}")
-    # It tells what was built. Packages may be published under another suffix, and under another version on purpose.
+    # The version of the build. Packages may deliberately be published with another suffix or
+    # version.
     if _release(built) != _release(expected):
         report.note(f"made from ROCm {built or 'of unknown version'}, and published as {expected}")
 
@@ -86,7 +88,7 @@ def _version_in(path: Path) -> str | None:
 
 
 def check_files(report: Report, site: Path, *, verify: bool) -> None:
-    """Every file that was installed is there, with its size and, to `verify`, its hash."""
+    """Every installed file exists with its size and, with `verify`, its hash."""
     report.section("files")
     devel = _dist_info.ALL_PACKAGES.get("devel")
     expendable = set() if devel is None else _devel.rows_that_may_be_missing(site / devel.get_py_package_name())
@@ -99,7 +101,8 @@ def check_files(report: Report, site: Path, *, verify: bool) -> None:
         for row in filter(None, csv.reader(text.splitlines())):
             problem = _problem_of(row, site, verify=verify)
             if problem is MISSING:
-                # The devel package, with links to another package's files in it, may have been uninstalled since.
+                # The row may be for a link in the devel tree, which may have been uninstalled
+                # since.
                 is_link = name != "rocm-sdk-devel" and row[0].startswith("_rocm_sdk_devel")
                 if not (row[0].endswith(".pyc") or row[0] in expendable or is_link):
                     problems.append(f"{row[0]} {MISSING}")
@@ -117,7 +120,7 @@ def check_files(report: Report, site: Path, *, verify: bool) -> None:
 
 
 def _problem_of(row: list[str], site: Path, *, verify: bool) -> str | None:
-    """What is wrong with a row of RECORD; None if nothing is."""
+    """The problem of a row of RECORD; None if there is none."""
     if len(row) != 3:
         return f"RECORD has a row that is not one: {row}"
     name, expected, size = row

@@ -1,4 +1,4 @@
-"""Does every library load, by itself, and only with libraries of the environment?"""
+"""Checks that every library loads alone, and only with libraries of the environment."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ._report import Report
 LOADER = Path(__file__).with_name("_load.py")
 TIMEOUT_SECONDS = 300
 
-# A verdict: the problem, or None, and a detail to show.
+# A verdict: the problem, or None, and a detail for display.
 Verdict = tuple["str | None", str]
 
 
 def check_libraries(report: Report, site: Path) -> None:
-    """Loads each library of each package in a process of its own, several at a time."""
+    """Loads each library of each package in a new process, several at a time."""
     report.section("libraries")
     policy = Policy(site)
     jobs: list[tuple[str, Callable[[], Verdict]]] = []
@@ -45,7 +45,8 @@ def check_libraries(report: Report, site: Path) -> None:
 
 
 def load(path: Path, policy: Policy) -> Verdict:
-    """Loads one library in a new process, and looks where everything came from that it brought in."""
+    """Loads one library in a new process, and checks the paths of everything that is loaded with
+    it."""
     if not path.is_file():
         return "the file is missing", ""
     try:
@@ -70,7 +71,7 @@ def load(path: Path, policy: Policy) -> Verdict:
 
 
 def dll_directories() -> list[str]:
-    """What a process has to be told on Windows."""
+    """The folders that a process on Windows needs; empty elsewhere."""
     return [str(folder) for folder in _contents.dll_directories()] if os.name == "nt" else []
 
 
@@ -84,7 +85,7 @@ def _how(status: int) -> str:
 
 
 def check_short_names(report: Report) -> None:
-    """`find_libraries` finds every library that frameworks ask for by name and that is in the packages."""
+    """`find_libraries` finds every library of the packages that frameworks request by name."""
     report.section("library names")
     listed = {package.logical_name: package.libraries for package in _contents.installed_packages()}
     found, absent = [], []

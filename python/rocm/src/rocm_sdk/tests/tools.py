@@ -1,4 +1,5 @@
-"""Does every program start, with libraries of the environment, and say what it should?"""
+"""Checks that every program starts, with libraries of the environment, and prints the expected
+text."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ TIMEOUT_SECONDS = 120
 
 
 def check_tools(report: Report, site: Path) -> None:
-    """Runs each tool of each package as its probe says."""
+    """Runs each tool of each package according to its probe."""
     report.section("tools")
     packages = _contents.installed_packages()
     ours = {tool.name for package in packages for tool in package.tools}
@@ -58,7 +59,7 @@ def _search_path() -> str:
 
 
 def _run(package: _contents.Package, tool: _contents.Tool, probe: _contents.Probe) -> str | None:
-    """Runs the tool by the function its console script calls; the answer is what is wrong, or None."""
+    """Runs the tool through the function of its console script. Returns the problem, or None."""
     code = f"import sys; from {package.pure_name}._cli import {tool.function} as run; sys.exit(run())"
     try:
         process = subprocess.run(
@@ -83,7 +84,7 @@ def _run(package: _contents.Package, tool: _contents.Tool, probe: _contents.Prob
 
 
 def _outsiders(path: Path, policy: Policy) -> str | None:
-    """What is wrong with where a dynamic executable would load its libraries from; None if nothing is."""
+    """The problem of the libraries that a dynamic executable would load; None if there is none."""
     loader = program_interpreter(path)
     if loader is None:
         return None

@@ -1,0 +1,74 @@
+//! Input: what the files of a wheel need of libraries of the system. Output: the oldest system that
+//! has it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rocwheel_loader::facts::Object;
+use rocwheel_loader::simulation::Where;
+use rocwheel_wheel::manylinux;
+use rocwheel_wheel::manylinux::{FileNeeds, LibraryNeeds, Policies, Release};
+
+use crate::analysis::Context;
+use crate::report;
+
+/// What the files of a wheel need of libraries that the system has: not of those that the set
+/// brings in their place.
+pub(crate) fn needs(context: &Context<'_>, wheel: usize) -> Vec<FileNeeds> {
+    // Who finds a library of the system's name in the set.
+    let mut brought: BTreeSet<(&str, &str)> = BTreeSet::new();
+    for rooted in &context.rooted {
+        for loaded in &rooted.trace.loaded {
+            let Where::Site(user) = &loaded.place else { continue };
+            let Some(object) = context.facts.objects.get(user) else { continue };
+            for (name, needed) in object.elf.needed.iter().zip(&loaded.needs) {
+                if let Some((target, _)) = needed
+                    && matches!(rooted.trace.loaded[*target].place, Where::Site(_))
+                {
+                    brought.insert((user, name));
+                }
+            }
+        }
+    }
+    let of = |(path, object): (&str, &Object)| {
+        let libraries: BTreeSet<&String> =
+            object.elf.needed.iter().chain(object.elf.version_needs.iter().map(|need| &need.library)).collect();
+        let libraries = libraries.into_iter().filter(|library| !brought.contains(&(path, library.as_str())));
+        let libraries = libraries.map(|library| LibraryNeeds {
+            library: library.clone(),
+            versions: object
+                .elf
+                .version_needs
+                .iter()
+                .filter(|need| need.library == *library)
+                .flat_map(|need| need.versions.clone())
+                .collect(),
+        });
+        FileNeeds { file: context.member(path), libraries: libraries.collect() }
+    };
+    context.native(wheel).map(of).collect()
+}
+
+/// What a wheel needs of the system.
+pub(crate) fn floor(context: &Context<'_>, wheel: usize) -> Option<report::SystemFloor> {
+    let needs = needs(context, wheel);
+    if needs.is_empty() || context.is_for_musl(wheel) {
+        return None;
+    }
+    let floor = manylinux::floor(&needs);
+    let mut newest: BTreeMap<String, Release> = BTreeMap::new();
+    let system =
+        needs.iter().flat_map(|file| &file.libraries).filter(|need| Policies::built_in().provides(&need.library));
+    for version in system.flat_map(|library| &library.versions) {
+        let Some((set, number)) = version.split_once('_') else { continue };
+        let Ok(number) = Release::try_from(number.to_owned()) else { continue };
+        let entry = newest.entry(set.to_owned()).or_insert_with(|| number.clone());
+        if number > *entry {
+            *entry = number;
+        }
+    }
+    Some(report::SystemFloor {
+        tag: floor.tag,
+        newest: newest.into_iter().map(|(set, number)| (set, number.to_string())).collect(),
+        reasons: floor.reasons.iter().map(ToString::to_string).collect(),
+    })
+}

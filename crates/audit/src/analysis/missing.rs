@@ -1,0 +1,410 @@
+//! Input: what the loader answered. Output: libraries that are missing, each as a finding whose
+//! code says why.
+//!
+//! One question has many answers: the library may be nowhere (RW001, on Windows RW029), outside
+//! (RW002), of a package that METADATA does not require (RW012), left out of a preload list
+//! (RW019), loaded by name (RW022), of a requirement that was not given (RW025) or for another
+//! machine (RW026). The checks of these codes take those that are theirs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rocwheel_rocm::dlopen::{DlopenTable, Load};
+use rocwheel_wheel::manylinux::Policies;
+
+use super::requirements::Brought;
+use super::traces::RootKind;
+use super::{Context, file_name, listed, not_given, windows};
+use crate::finding::{Code, Finding, Severity};
+use crate::fix::{self, Fix};
+use rocwheel_loader::simulation::{Missing, Where};
+use rocwheel_rocm::owners::{Owner, Owners};
+use rocwheel_rocm::providers::Providers;
+
+/// What is missing for one reason, by the number of the wheel: libraries, and the files that need
+/// one of them.
+pub(crate) type Groups<'a> = BTreeMap<(usize, Verdict), (BTreeSet<&'a str>, BTreeSet<&'a str>)>;
+
+/// Why a library is missing, and what can be done.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Verdict {
+    code: Code,
+    severity: Severity,
+    /// What stands in front of "needs".
+    before: String,
+    /// What stands behind the names of the libraries.
+    behind: String,
+    /// All names of the list, of which `behind` may have the first ones only.
+    names: Vec<String>,
+    fix: Option<Fix>,
+}
+
+impl Verdict {
+    pub(crate) fn new(code: Code, behind: impl Into<String>) -> Verdict {
+        let severity = code.explanation().severity;
+        Verdict { code, severity, before: String::new(), behind: behind.into(), names: Vec::new(), fix: None }
+    }
+
+    pub(crate) fn weighing(self, severity: Severity) -> Verdict {
+        Verdict { severity, ..self }
+    }
+
+    pub(crate) fn naming<T: Into<String>>(self, names: impl IntoIterator<Item = T>) -> Verdict {
+        Verdict { names: names.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    pub(crate) fn fixed_by(self, fix: Option<Fix>) -> Verdict {
+        Verdict { fix, ..self }
+    }
+}
+
+/// All libraries that the audited files miss, on Linux and on Windows.
+pub(crate) fn find(context: &Context<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    missing(context, &mut findings);
+    windows::missing(context, &mut findings);
+    loaded_by_name(context, &mut findings);
+    findings
+}
+
+fn missing(context: &Context<'_>, findings: &mut Vec<Finding>) {
+    let mut groups = Groups::new();
+    for rooted in &context.rooted {
+        for missing in &rooted.trace.missing {
+            let Where::Site(needed_by) = &rooted.trace.loaded[missing.needed_by].place else { continue };
+            let owner = context.owner(needed_by).filter(|owner| context.is_audited(*owner));
+            let (wheel, file) = owner.map_or((rooted.wheel, rooted.path.as_str()), |owner| (owner, needed_by.as_str()));
+            let mut verdict = judge(context, wheel, (missing, rooted.kind == RootKind::Plugin));
+            if owner.is_none() {
+                verdict.before = format!("`{}`, which it loads, ", file_name(needed_by));
+            }
+            let group = groups.entry((wheel, verdict)).or_default();
+            group.0.insert(&missing.name);
+            group.1.insert(file);
+        }
+    }
+    say(context, groups, findings);
+}
+
+/// Libraries that are missing for one reason are one finding, with all files that need one of them.
+pub(crate) fn say(context: &Context<'_>, groups: Groups<'_>, findings: &mut Vec<Finding>) {
+    for ((wheel, verdict), (names, files)) in groups {
+        let message = format!("{}needs {}{}", verdict.before, listed(names.iter().copied()), verdict.behind);
+        let subject = names.into_iter().collect::<Vec<_>>().join(", ");
+        let mut finding = context.finding((verdict.code, wheel), subject, message, files).naming(verdict.names);
+        finding.severity = verdict.severity;
+        // A repair takes libraries of this machine, which has glibc.
+        finding.fix = verdict.fix.filter(|fix| !fix.is_repair() || !context.is_for_musl(wheel));
+        findings.push(finding);
+    }
+}
+
+/// Why a library is missing.
+fn judge(context: &Context<'_>, wheel: usize, (missing, is_plugin): (&Missing, bool)) -> Verdict {
+    let name = missing.name.as_str();
+    if let Some((file, why)) = &missing.refused {
+        let message = format!(", and the loader gives up on `{}`: {why}", context.site.shown(file));
+        return Verdict::new(Code::LibraryNotFound, message);
+    }
+    if !missing.skipped.is_empty() {
+        let files: Vec<&str> = missing.skipped.iter().map(|path| context.site.shown(path)).collect();
+        let message = format!(", and {} is for another machine", listed(files.iter().copied()));
+        return Verdict::new(Code::Machine, message).naming(files);
+    }
+    if let Some(verdict) = in_the_set(context, wheel, (name, is_plugin)) {
+        return verdict;
+    }
+    if let Some(owner) = Owners::embedded().of(name) {
+        return owned(context, wheel, (owner, name));
+    }
+    if name.starts_with("libpython3") {
+        let message = ", which only some builds of Python have; extension modules do without";
+        return Verdict::new(Code::LibraryNotFound, message).weighing(Severity::Warning);
+    }
+    unknown_library(context, wheel, missing)
+}
+
+/// Why a library of a known product is missing, which no file of the set has.
+pub(crate) fn owned(context: &Context<'_>, wheel: usize, (owner, library): (&Owner, &str)) -> Verdict {
+    let installed = &context.site.distributions[wheel];
+    let requirements = &context.requirements[wheel];
+    // A search path is of no use on Windows.
+    let by_path = owner.is_rocm() && !windows::is_for(installed) && !needs_torch(context, wheel);
+    let mend = || if by_path { fix::rocm(installed) } else { require(context, wheel, owner) };
+    let is_packaged = Providers::embedded().of(library).is_some_and(|provider| provider.distribution.is_some());
+    if by_path && !is_packaged {
+        return Verdict::new(
+            Code::MissingRequirement,
+            format!(" of {}, which no distribution is known to bring", owner.name),
+        );
+    }
+    match requirements.brings(context, owner) {
+        Brought::By(distribution) => {
+            let is_there = requirements.named(context, &distribution).is_some();
+            let why = if is_there { "its files are elsewhere" } else { "it was not given" };
+            let message = format!(" of {}, which `{distribution}` should bring; {why}", owner.name);
+            Verdict::new(Code::NotGiven, message)
+        }
+        Brought::ByExtra(extra) => {
+            let message = format!(" of {}, which only the extra `{extra}` requires", owner.name);
+            Verdict::new(Code::MissingRequirement, message).weighing(Severity::Warning).fixed_by(mend())
+        }
+        Brought::No(given) => {
+            let holder = holder(context, wheel, (owner, library));
+            // `rocm-sdk-libraries-gfx94x-dcgpu` holds what `rocm-sdk-libraries` would.
+            let is_holder = |name: &&String| {
+                name.strip_prefix(&holder).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+            };
+            if let Some(there) = given.iter().find(is_holder) {
+                let code = if windows::is_for(installed) { Code::DllNotFound } else { Code::LibraryNotFound };
+                return Verdict::new(code, format!(" of {}; `{there}` is in the set and does not have it", owner.name));
+            }
+            let unknown = requirements.unknown(context);
+            let message = format!(" of {}, and METADATA requires nothing that brings it", owner.name);
+            if unknown.is_empty() {
+                Verdict::new(Code::MissingRequirement, message).fixed_by(mend())
+            } else {
+                let message = format!("{message}; {} and may bring it", not_given(&unknown));
+                Verdict::new(Code::MissingRequirement, message).weighing(Severity::Warning).fixed_by(mend())
+            }
+        }
+    }
+}
+
+/// The distribution that has a library of an owner, as far as that is known, and otherwise the one
+/// to require for it.
+fn holder(context: &Context<'_>, wheel: usize, (owner, library): (&Owner, &str)) -> String {
+    if (owner.is_rocm() || owner.is_cuda()) && needs_torch(context, wheel) {
+        return "torch".to_owned();
+    }
+    // The names on Windows are those on Linux without `lib`, with the version in the name.
+    let lower = library.to_ascii_lowercase();
+    let on_linux = lower.strip_suffix(".dll").map(|stem| {
+        let is_version = |end: &str| !end.is_empty() && end.bytes().all(|byte| byte.is_ascii_digit());
+        let stem = stem.rsplit_once('_').filter(|(_, end)| is_version(end)).map_or(stem, |(stem, _)| stem);
+        format!("lib{}.so", stem.strip_prefix("lib").unwrap_or(stem))
+    });
+    let provider = Providers::embedded().of(on_linux.as_deref().unwrap_or(library));
+    let known = provider.and_then(|provider| provider.distribution.clone());
+    known.unwrap_or_else(|| {
+        let requirement = owner.requirement(cuda(context, wheel));
+        rocwheel_wheel::canonical_name(requirement.split('[').next().unwrap_or_default())
+    })
+}
+
+/// The libraries that the files of a wheel ask for, on Linux and on Windows.
+fn needed<'c>(context: &'c Context<'_>, wheel: usize) -> impl Iterator<Item = &'c String> {
+    let on_windows = context.windows_files(wheel).flat_map(|(_, file)| file.needed());
+    context.native(wheel).flat_map(|(_, object)| &object.elf.needed).chain(on_windows)
+}
+
+/// Whether a wheel is linked to PyTorch, whose ROCm build brings ROCm with it.
+fn needs_torch(context: &Context<'_>, wheel: usize) -> bool {
+    needed(context, wheel).any(|name| Owners::embedded().of(name).is_some_and(Owner::is_torch))
+}
+
+/// The requirement that brings the libraries of an owner.
+fn require(context: &Context<'_>, wheel: usize, owner: &Owner) -> Option<Fix> {
+    // PyTorch brings the ROCm or CUDA that it was built with.
+    let is_torchs = (owner.is_rocm() || owner.is_cuda()) && needs_torch(context, wheel);
+    let requirement = if is_torchs { "torch".to_owned() } else { owner.requirement(cuda(context, wheel)) };
+    fix::require(&context.site.distributions[wheel], &requirement)
+}
+
+/// The major version of CUDA that a wheel is linked to: NVIDIA's libraries that count as it does.
+fn cuda(context: &Context<'_>, wheel: usize) -> u32 {
+    const COUNTING: [&str; 8] = [
+        "libcudart.so.",
+        "libcublas.so.",
+        "libcublasLt.so.",
+        "libnvrtc.so.",
+        "libnvJitLink.so.",
+        "cudart64_",
+        "cublas64_",
+        "cublasLt64_",
+    ];
+    /// What most wheels are made for.
+    const USUAL: u32 = 12;
+    let version = needed(context, wheel).find_map(|name| {
+        let version = COUNTING.iter().find_map(|start| name.strip_prefix(start))?;
+        let version: u32 = version.split('.').next()?.parse().ok()?;
+        // `cudart64_110.dll` is of 11.0.
+        Some(if version >= 100 { version / 10 } else { version })
+    });
+    version.unwrap_or(USUAL)
+}
+
+/// A file of the set has the name, and the loader does not find it.
+fn in_the_set(context: &Context<'_>, wheel: usize, (name, is_plugin): (&str, bool)) -> Option<Verdict> {
+    let installed = &context.site.distributions[wheel];
+    let is_named = |path: &str, object: &rocwheel_loader::facts::Object| {
+        object.elf.soname.as_deref().map_or(file_name(path) == name, |soname| soname == name || file_name(path) == name)
+    };
+    let paths: Vec<&str> = context
+        .facts
+        .native()
+        .filter(|(path, object)| !object.is_program() && is_named(path, object))
+        .map(|(path, _)| path.as_str())
+        .collect();
+    let own = paths.iter().find(|path| context.owner(path) == Some(wheel));
+    let path = own.or(paths.first())?;
+    let owner = context.owner(path)?;
+    let shown = context.site.shown(path);
+    if owner == wheel {
+        // What another package loads before is in the process by its SONAME, and the copy here is
+        // not asked for.
+        if let Some(library) = Owners::embedded().of(name)
+            && let Brought::By(other) = context.requirements[wheel].brings(context, library)
+        {
+            let message = format!(" of {}, which `{other}` should bring; it was not given", library.name);
+            return Some(Verdict::new(Code::NotGiven, message));
+        }
+        let message = format!(", which exists as `{shown}`, where no search path leads");
+        if let Some(file) = context.loader_file(wheel, path) {
+            let message =
+                format!("{message}; `{}` loads it by its path, as far as can be read", context.site.shown(file));
+            return Some(Verdict::new(Code::LibraryNotFound, message).weighing(Severity::Note));
+        }
+        if is_plugin && is_loaded_elsewhere(context, wheel, path) {
+            let message = format!(
+                "{message}; the program that loads this plug-in may have loaded it before, as other files of the wheel do"
+            );
+            return Some(Verdict::new(Code::LibraryNotFound, message).weighing(Severity::Note));
+        }
+        // Something else may load it first, in a way that only running it would tell.
+        return Some(Verdict::new(Code::LibraryNotFound, message).weighing(Severity::Warning));
+    }
+    let distribution = &context.site.distributions[owner].name;
+    if !context.requirements[wheel].closure(context, wheel).contains(&owner) {
+        let message = format!(" of `{distribution}`, which METADATA does not require");
+        return Some(Verdict::new(Code::MissingRequirement, message).fixed_by(fix::require(installed, distribution)));
+    }
+    if context.lists(wheel).next().is_some() {
+        let message =
+            format!(", which `{distribution}` has as `{shown}`, and neither the preload list nor a search path has it");
+        return Some(
+            Verdict::new(Code::PreloadList, message).weighing(Severity::Error).fixed_by(fix::preload(installed)),
+        );
+    }
+    let message = format!(
+        ", which `{distribution}` has as `{shown}`, but no search path leads there and nothing is known to load it before"
+    );
+    // A second copy in this wheel would stand beside the one of the requirement in one process: no
+    // graft.
+    let is_rocm = Owners::embedded().of(name).is_some_and(Owner::is_rocm);
+    let verdict = |message| {
+        Verdict::new(Code::LibraryNotFound, message).fixed_by(is_rocm.then(|| fix::rocm(installed)).flatten())
+    };
+    if let Some(file) = context.loader_file(owner, path) {
+        let message = format!(
+            ", which `{distribution}` has as `{shown}`; `{}` loads it by its path, as far as can be read, and no `__init__.py` is seen to import that",
+            context.site.shown(file)
+        );
+        return Some(verdict(message).weighing(Severity::Warning));
+    }
+    let verdict = verdict(message);
+    // A package may load it with ctypes, in a way that only running it would tell.
+    let closure = context.requirements[wheel].closure(context, wheel);
+    let is_loaded = context.preloads.ctypes.iter().any(|load| {
+        let by = context.owner(&load.file);
+        (by == Some(wheel) || by.is_some_and(|by| closure.contains(&by)))
+            && load.name.as_deref().is_none_or(|loaded| file_name(loaded) == name)
+    });
+    Some(if is_loaded { verdict.weighing(Severity::Warning) } else { verdict })
+}
+
+/// `true` if an extension module or a program of the wheel loads this file of it.
+fn is_loaded_elsewhere(context: &Context<'_>, wheel: usize, path: &str) -> bool {
+    let rooted = context.rooted.iter().filter(|rooted| rooted.wheel == wheel && rooted.kind != RootKind::Plugin);
+    rooted.into_iter().any(|rooted| rooted.trace.position(path).is_some())
+}
+
+/// A library that nobody is known to bring.
+fn unknown_library(context: &Context<'_>, wheel: usize, missing: &Missing) -> Verdict {
+    let installed = &context.site.distributions[wheel];
+    let unknown = context.requirements[wheel].unknown(context);
+    let outside: Vec<&str> =
+        missing.searched.iter().map(String::as_str).filter(|entry| entry.starts_with('/')).collect();
+    let code = if outside.is_empty() { Code::LibraryNotFound } else { Code::LibraryOutside };
+    let mut message = if outside.is_empty() {
+        let system = if context.is_for_musl(wheel) { "no system of musllinux" } else { "no system" };
+        format!(", which no wheel of the set brings and {system} promises")
+    } else {
+        format!(", which is looked for in {} only", listed(outside.iter().copied()))
+    };
+    if unknown.is_empty() {
+        return Verdict::new(code, message).naming(outside).fixed_by(fix::graft(installed));
+    }
+    // A search path that leads into the folder of a package that is not there.
+    let neighbour = missing.searched.iter().any(|entry| leads_to_a_neighbour(context, wheel, entry));
+    if neighbour {
+        let them = if unknown.len() == 1 { "it was" } else { "they were" };
+        let list = listed(unknown.iter().map(String::as_str));
+        let message = format!(", which the search path expects in a package of {list}; {them} not given");
+        return Verdict::new(Code::NotGiven, message).naming(unknown);
+    }
+    message.push_str(&format!("; {}", not_given(&unknown)));
+    // A requirement may have it: a copy of it in this wheel would be a second one in the process.
+    Verdict::new(code, message).weighing(Severity::Warning).naming(outside).fixed_by(fix::ask(installed))
+}
+
+/// Whether an entry of a search path names a folder beside the packages of the wheel that is not in
+/// the set.
+fn leads_to_a_neighbour(context: &Context<'_>, wheel: usize, entry: &str) -> bool {
+    let mut parts = entry.split('/').filter(|part| !part.is_empty() && *part != ".");
+    if !parts.next().is_some_and(|first| ["$ORIGIN", "${ORIGIN}"].contains(&first)) {
+        return false;
+    }
+    let mut climbed = parts.skip_while(|part| *part == "..");
+    let Some(folder) = climbed.next() else { return false };
+    let packages = context.site.packages();
+    let is_there = context.site.has_folder(&format!("{packages}/{folder}"));
+    let is_own = context.paths(wheel).iter().any(|path| context.site.shown(path).split('/').any(|part| part == folder));
+    // Where grafted libraries go is the wheel's own folder, also when it is not there.
+    entry.contains("..") && !is_there && !is_own && !folder.ends_with(".libs")
+}
+
+/// Libraries that are loaded by name: the tables say who does not work without whom.
+fn loaded_by_name(context: &Context<'_>, findings: &mut Vec<Finding>) {
+    let table = DlopenTable::embedded();
+    let mut names: BTreeSet<&str> = context.site.files.keys().map(|path| file_name(path)).collect();
+    names.extend(context.facts.native().filter_map(|(_, object)| object.elf.soname.as_deref()));
+    for (wheel, _) in context.audited() {
+        let mut wanted: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        for path in context.paths(wheel) {
+            let object = context.facts.objects.get(*path);
+            let soname = object.and_then(|object| object.elf.soname.as_deref());
+            // The table tells what some build of a library loads; this one may have no such name.
+            let names_it = |load: &&Load| {
+                let loads = object.and_then(|object| object.loads.as_ref());
+                loads.is_none_or(|loads| {
+                    loads.iter().any(|name| load.matches(name) || load.matches(&format!("{name}.0")))
+                })
+            };
+            let loads = table.of(soname.unwrap_or_else(|| file_name(path))).iter();
+            for load in loads.filter(|load| load.required).filter(names_it) {
+                let is_there = names.iter().any(|name| load.matches(name));
+                if !is_there && !Policies::built_in().provides(&load.pattern) {
+                    wanted.entry(load.pattern.clone()).or_default().push(path);
+                }
+            }
+        }
+        for (pattern, paths) in wanted {
+            let library = pattern.trim_end_matches(".*");
+            let finding = |code, message| context.finding((code, wheel), library, message, paths.clone());
+            let owner = Owners::embedded().of(library);
+            let brought = owner.map(|owner| context.requirements[wheel].brings(context, owner));
+            findings.push(match brought {
+                Some(Brought::By(distribution)) => finding(
+                    Code::NotGiven,
+                    format!("loads `{library}` at run time, which `{distribution}` should bring; it was not given"),
+                ),
+                _ => finding(
+                    Code::DlopenMissing,
+                    format!(
+                        "loads `{library}` at run time and does not work without it, and no wheel of the set has it"
+                    ),
+                ),
+            });
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Input: an environment ([`Site`]) and what its files say ([`SiteFacts`]). Output: a [`Context`],
+//! what the checks judge from: what the loader answers for every file that a process could start
+//! from, what is required of whom, what the system would have to be.
+
+pub(crate) mod cpu;
+pub(crate) mod expanded;
+pub(crate) mod floor;
+pub(crate) mod machine;
+pub(crate) mod missing;
+pub(crate) mod notes;
+pub(crate) mod record;
+pub(crate) mod requirements;
+pub(crate) mod traces;
+pub(crate) mod windows;
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+pub(crate) use rocwheel_content::archive_path::file_name;
+use rocwheel_index::requirement::InstallTarget;
+use rocwheel_loader::facts::{Object, SiteFacts, WindowsObject};
+use rocwheel_loader::site::{Distribution, Role, Site};
+use rocwheel_report::Reporter;
+use rocwheel_wheel::{Platform, PlatformTag};
+
+use crate::Error;
+use crate::declared::Declared;
+use crate::finding::{Code, Finding};
+use crate::options::{AuditScope, Options};
+use crate::preload::at_import::{self, LoaderFile};
+use crate::preload::{PreloadList, Preloads};
+use record::RecordState;
+use requirements::Requirements;
+use traces::Rooted;
+use windows::Imported;
+
+/// What the checks share.
+pub(crate) struct Context<'a> {
+    pub(crate) site: &'a Site,
+    pub(crate) facts: &'a SiteFacts,
+    pub(crate) options: &'a Options,
+    pub(crate) reporter: &'a dyn Reporter,
+    /// What the wheels declare of each other.
+    pub(crate) declared: Declared,
+    /// What is required, by the number of the wheel.
+    pub(crate) requirements: Vec<Requirements>,
+    /// The same for Windows alone, where wheels for it stand beside others.
+    on_windows: Option<Vec<Requirements>>,
+    /// What packages load before anything else.
+    pub(crate) preloads: Preloads,
+    /// What the loader answered, for every file of an audited wheel that a process could start
+    /// from.
+    pub(crate) rooted: Vec<Rooted>,
+    /// What the files of audited wheels for Windows ask for.
+    pub(crate) imported: Vec<Imported<'a>>,
+    /// What RECORD of each audited wheel is worth, by the number of the wheel.
+    pub(crate) records: BTreeMap<usize, RecordState>,
+    /// Libraries that are missing, found when the first check asks for them.
+    missing: OnceLock<Vec<Finding>>,
+    /// Paths of each wheel, sorted.
+    paths: Vec<Vec<&'a str>>,
+    /// The Python files of each wheel that load libraries, read when they are first asked for.
+    loader_files: Vec<OnceLock<Vec<LoaderFile>>>,
+}
+
+impl<'a> Context<'a> {
+    /// Asks the loader, and reads requirements, preload lists and RECORDs.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`], and [`Error::Loader`] when a wheel cannot be read any more.
+    pub(crate) fn new(
+        site: &'a Site,
+        facts: &'a SiteFacts,
+        options: &'a Options,
+        reporter: &'a dyn Reporter,
+    ) -> Result<Context<'a>, Error> {
+        let mut paths = vec![Vec::new(); site.distributions.len()];
+        for (path, placed) in &site.files {
+            paths[placed.wheel].push(path.as_str());
+        }
+        let glibc = options.glibc.as_ref().and_then(|glibc| {
+            let text = glibc.to_string();
+            let (major, minor) = text.split_once('.')?;
+            Some((major.parse().ok()?, minor.parse().ok()?))
+        });
+        let platforms: Vec<Vec<String>> = site.distributions.iter().map(Distribution::platforms).collect();
+        let platform = Platform::of_wheels(platforms.iter().map(Vec::as_slice));
+        let target = InstallTarget { python: site.place.python, platform, glibc };
+        let declared = Declared::read(site, &target);
+        let required = |target: &InstallTarget| -> Vec<Requirements> {
+            let distributions = site.distributions.iter().zip(&platforms).enumerate();
+            let of = |(wheel, (distribution, platforms)): (usize, (&Distribution, &Vec<String>))| {
+                Requirements::of(&distribution.name, &declared, wheel, &target.of_wheel(platforms))
+            };
+            distributions.map(of).collect()
+        };
+        let requirements = required(&target);
+        let is_mixed = platform != Platform::Windows && site.distributions.iter().any(windows::is_for);
+        let on_windows = is_mixed.then(|| required(&InstallTarget { platform: Platform::Windows, ..target.clone() }));
+        let mut context = Context {
+            site,
+            facts,
+            options,
+            reporter,
+            declared,
+            requirements,
+            on_windows,
+            preloads: match options.scope {
+                AuditScope::Files => Preloads::read(site),
+                AuditScope::Names => Preloads::default(),
+            },
+            rooted: Vec::new(),
+            imported: Vec::new(),
+            records: record::read(site, options, reporter)?,
+            missing: OnceLock::new(),
+            paths,
+            loader_files: site.distributions.iter().map(|_| OnceLock::new()).collect(),
+        };
+        if options.scope == AuditScope::Files {
+            context.rooted = traces::trace(&context)?;
+            context.imported = windows::imported(&context);
+        }
+        Ok(context)
+    }
+
+    /// Adds the missing libraries whose finding has a code ([`missing`]).
+    pub(crate) fn missing_libraries(&self, code: Code, findings: &mut Vec<Finding>) {
+        if self.options.scope == AuditScope::Files {
+            let missing = self.missing.get_or_init(|| missing::find(self));
+            findings.extend(missing.iter().filter(|finding| finding.code == code).cloned());
+        }
+    }
+
+    /// The audited wheels with their numbers.
+    pub(crate) fn audited(&self) -> impl Iterator<Item = (usize, &'a Distribution)> {
+        self.site.distributions.iter().enumerate().filter(|(_, wheel)| wheel.role == Role::Audited)
+    }
+
+    /// Whether the wheel of this number is audited.
+    pub(crate) fn is_audited(&self, wheel: usize) -> bool {
+        self.site.distributions[wheel].role == Role::Audited
+    }
+
+    /// The paths of a wheel.
+    pub(crate) fn paths(&self, wheel: usize) -> &[&'a str] {
+        &self.paths[wheel]
+    }
+
+    /// ELF files of a wheel, whatever they are for.
+    pub(crate) fn objects(&self, wheel: usize) -> impl Iterator<Item = (&'a str, &'a Object)> {
+        let facts = self.facts;
+        self.paths[wheel].iter().filter_map(move |path| Some((*path, facts.objects.get(*path)?)))
+    }
+
+    /// Programs and libraries of a wheel that the loader is asked for.
+    pub(crate) fn native(&self, wheel: usize) -> impl Iterator<Item = (&'a str, &'a Object)> {
+        self.objects(wheel).filter(|(_, object)| object.is_native())
+    }
+
+    /// Programs and libraries of a wheel for 64-bit Windows that it is asked for; of other wheels
+    /// none.
+    pub(crate) fn windows_files(&self, wheel: usize) -> impl Iterator<Item = (&'a str, &'a WindowsObject)> {
+        let facts = self.facts;
+        let paths = if windows::is_for(&self.site.distributions[wheel]) { &self.paths[wheel][..] } else { &[] };
+        let files = paths.iter().filter_map(move |path| Some((*path, facts.windows.get(*path)?.as_ref()?)));
+        files.filter(|(_, file)| file.is_native())
+    }
+
+    /// `true` for a wheel for musl: by its tags or, if they only say Linux, by the libraries that
+    /// its files need.
+    pub(crate) fn is_for_musl(&self, wheel: usize) -> bool {
+        let platforms = self.site.distributions[wheel].platforms();
+        if platforms.iter().any(|tag| tag.starts_with("manylinux")) {
+            return false;
+        }
+        let is_musls =
+            |(_, object): (&str, &Object)| object.elf.needed.iter().any(|library| library.starts_with("libc.musl-"));
+        platforms.iter().any(|tag| tag.starts_with("musllinux")) || self.native(wheel).any(is_musls)
+    }
+
+    /// The number of the wheel that a path comes from.
+    pub(crate) fn owner(&self, path: &str) -> Option<usize> {
+        self.site.files.get(path).map(|placed| placed.wheel)
+    }
+
+    /// The member that lies at a path.
+    pub(crate) fn member(&self, path: &str) -> String {
+        self.site.files.get(path).map_or_else(|| path.to_owned(), |placed| placed.member.clone())
+    }
+
+    /// The Python file of a wheel that loads a library of it by its path, as far as can be read.
+    pub(crate) fn loader_file(&self, wheel: usize, library: &str) -> Option<&str> {
+        let files = self.loader_files[wheel].get_or_init(|| at_import::loader_files(self.site, wheel));
+        files.iter().find(|file| file.names(library)).map(|file| file.path.as_str())
+    }
+
+    /// The preload lists of a wheel.
+    pub(crate) fn lists(&self, wheel: usize) -> impl Iterator<Item = &PreloadList> {
+        self.preloads.lists.iter().filter(move |list| self.owner(&list.file) == Some(wheel))
+    }
+
+    /// The wheel of this canonical name that a system installs.
+    pub(crate) fn named_on(&self, platform: Platform, name: &str) -> Option<usize> {
+        let is_it = |wheel: &Distribution| wheel.name == name && platform.takes(&wheel.platforms());
+        self.site.distributions.iter().position(is_it)
+    }
+
+    /// What a wheel requires on a system.
+    pub(crate) fn required_on(&self, platform: Platform, wheel: usize) -> &Requirements {
+        let on_windows = self.on_windows.as_ref().filter(|_| platform == Platform::Windows);
+        &on_windows.unwrap_or(&self.requirements)[wheel]
+    }
+
+    /// A finding about some files of a wheel.
+    pub(crate) fn finding<'p>(
+        &self,
+        (code, wheel): (Code, usize),
+        subject: impl Into<String>,
+        message: impl Into<String>,
+        paths: impl IntoIterator<Item = &'p str>,
+    ) -> Finding {
+        let members = paths.into_iter().map(|path| self.member(path));
+        Finding::new(code, subject, message).of(self.site.distributions[wheel].file_name()).in_files(members)
+    }
+}
+
+/// The platforms of the tags of a distribution, as text and as what they promise.
+pub(crate) fn platform_tags(installed: &Distribution) -> impl Iterator<Item = (String, PlatformTag)> {
+    installed.platforms().into_iter().map(|tag| (tag.clone(), PlatformTag::parse(&tag)))
+}
+
+/// The words `` `a`, `b` were not given``. All names are listed: each of these requirements may
+/// bring what is missing.
+pub(crate) fn not_given(names: &[String]) -> String {
+    let were = if names.len() == 1 { "was" } else { "were" };
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    format!("{} {were} not given", names.join(", "))
+}
+
+/// Some names in backticks, and how many more there are.
+pub(crate) fn listed<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
+    const SHOWN: usize = 3;
+    let names: Vec<&str> = names.into_iter().collect();
+    let shown: Vec<String> = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
+    match names.len().checked_sub(SHOWN) {
+        None | Some(0) => shown.join(", "),
+        Some(more) => format!("{} and {more} more", shown.join(", ")),
+    }
+}

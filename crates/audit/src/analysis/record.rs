@@ -1,0 +1,56 @@
+//! Input: the RECORD of an audited distribution. Output: what it says that is not so.
+
+use std::collections::BTreeMap;
+
+use rocwheel_loader::site::{Distribution, Role, Site};
+use rocwheel_report::Reporter;
+use rocwheel_wheel::read::Problem;
+
+use super::expanded;
+use crate::Error;
+use crate::options::{ExtraCheck, Options};
+
+/// What a RECORD is worth.
+pub(crate) enum RecordState {
+    /// There is none.
+    Absent,
+    /// It cannot be parsed, and why.
+    Malformed(String),
+    /// It was compared with the files: with their bytes if [`ExtraCheck::Hashes`] was asked for.
+    Compared(Vec<Problem>),
+}
+
+/// Compares the RECORD of every audited distribution with its files; by the number of the
+/// distribution.
+///
+/// # Errors
+/// [`Error::Interrupted`], and [`Error::Loader`] when a wheel cannot be read any more.
+pub(crate) fn read(
+    site: &Site,
+    options: &Options,
+    reporter: &dyn Reporter,
+) -> Result<BTreeMap<usize, RecordState>, Error> {
+    let mut states = BTreeMap::new();
+    let audited = site.distributions.iter().enumerate().filter(|(_, distribution)| distribution.role == Role::Audited);
+    for (number, distribution) in audited {
+        reporter.check()?;
+        let state = match distribution.problems(options.extras.contains(&ExtraCheck::Hashes)) {
+            None => RecordState::Absent,
+            Some(Err(
+                error @ (rocwheel_loader::Error::Wheel(rocwheel_wheel::Error::Malformed { .. })
+                | rocwheel_loader::Error::Record { .. }),
+            )) => RecordState::Malformed(error.to_string()),
+            Some(problems) => RecordState::Compared(unexplained(distribution, problems?)),
+        };
+        states.insert(number, state);
+    }
+    Ok(states)
+}
+
+/// The problems without those that `rocm-sdk init` makes where a distribution is installed.
+fn unexplained(distribution: &Distribution, problems: Vec<Problem>) -> Vec<Problem> {
+    match distribution.path.parent().filter(|_| distribution.installed().is_some()) {
+        Some(folder) => expanded::unexplained(folder, problems),
+        None => problems,
+    }
+}

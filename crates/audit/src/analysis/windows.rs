@@ -1,0 +1,300 @@
+//! Input: the DLLs that the files of wheels for `win_amd64` import. Output: those that Windows does
+//! not find, and why (RW029, RW012, RW025).
+//!
+//! Windows looks for a DLL by its name alone, in which upper and lower case are one: among those
+//! that the process has loaded, in the folder of the file that Python loads, in folders that were
+//! named to it (`os.add_dll_directory`), and in its own; `PATH` is not searched (Python 3.8). Which
+//! folders are named can only be known by running the code that does it: a wheel that calls such a
+//! function at all, it or one that it requires, is taken to do it rightly; so is one that loads
+//! libraries itself, for its own and those that it is linked to. Where the libraries of a plug-in
+//! are is asked only of files that Python imports and what those find beside them: others are
+//! loaded into a process that has much already. Imports that are delayed until they are used may be
+//! missing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, LazyLock};
+
+use regex::bytes::Regex;
+use rocwheel_rocm::owners::{Owner, Owners};
+use rocwheel_rocm::windows::{self, PLATFORM, Provider};
+
+use super::missing::{Groups, Verdict, owned, say};
+use super::requirements::Brought;
+use super::{Context, file_name, not_given};
+use crate::finding::{Code, Finding, Severity};
+use crate::fix;
+use rocwheel_loader::site::Distribution;
+
+/// Python files that name folders to Windows are small.
+const LARGEST: u64 = 1 << 20;
+
+/// A DLL that a file asks for.
+pub(crate) struct Imported<'a> {
+    /// The file.
+    pub(crate) path: &'a str,
+    /// The number of its wheel.
+    pub(crate) wheel: usize,
+    /// The name, as the file has it.
+    pub(crate) library: &'a str,
+    /// Files of the set that have the name.
+    pub(crate) files: Arc<Named<'a>>,
+}
+
+/// Files of one name. There may be as many as there are folders, and as many files that ask for
+/// them.
+#[derive(Debug, Default)]
+pub(crate) struct Named<'a> {
+    by_folder: BTreeMap<&'a str, &'a str>,
+    /// The first one of each wheel.
+    pub(crate) by_wheel: BTreeMap<usize, &'a str>,
+}
+
+impl<'a> Imported<'a> {
+    /// The file in the folder of the one that asks.
+    fn beside(&self) -> Option<&'a str> {
+        self.files.by_folder.get(folder(self.path)).copied()
+    }
+}
+
+/// Whether Windows on x86-64 installs a wheel because it says so. What is for any platform holds
+/// files for all of them.
+pub(crate) fn is_for(distribution: &Distribution) -> bool {
+    distribution.platforms().iter().any(|platform| platform == PLATFORM)
+}
+
+/// What the files of audited wheels for Windows ask for.
+pub(crate) fn imported<'a>(context: &Context<'a>) -> Vec<Imported<'a>> {
+    let mut names: BTreeMap<String, Named<'a>> = BTreeMap::new();
+    for (path, _) in context.facts.native_of_windows() {
+        let named = names.entry(file_name(path).to_ascii_lowercase()).or_default();
+        named.by_folder.insert(folder(path), path);
+        if let Some(wheel) = context.owner(path) {
+            named.by_wheel.entry(wheel).or_insert(path);
+        }
+    }
+    let names: BTreeMap<String, Arc<Named<'a>>> = names.into_iter().map(|(name, named)| (name, named.into())).collect();
+    let nobody = Arc::default();
+    let mut imported = Vec::new();
+    for (wheel, _) in context.audited() {
+        for (path, file) in context.windows_files(wheel) {
+            imported.extend(file.needed().iter().map(|library| Imported {
+                path,
+                wheel,
+                library,
+                files: Arc::clone(names.get(&library.to_ascii_lowercase()).unwrap_or(&nobody)),
+            }));
+        }
+    }
+    imported
+}
+
+/// DLLs that Windows does not find.
+pub(crate) fn missing(context: &Context<'_>, findings: &mut Vec<Finding>) {
+    let by_python = by_python(&context.imported);
+    let mut search = Search { context, closures: BTreeMap::new(), does: BTreeMap::new(), by_python };
+    let mut groups = Groups::new();
+    for imported in &context.imported {
+        if let Some(verdict) = search.judge(imported) {
+            let (names, files) = groups.entry((imported.wheel, verdict)).or_default();
+            names.insert(imported.library);
+            files.insert(imported.path);
+        }
+    }
+    say(context, groups, findings);
+}
+
+/// Extension modules, and the files beside them that come with them.
+fn by_python<'a>(imported: &[Imported<'a>]) -> BTreeSet<&'a str> {
+    let mut beside: BTreeMap<&str, Vec<&'a str>> = BTreeMap::new();
+    for import in imported {
+        beside.entry(import.path).or_default().extend(import.beside());
+    }
+    let mut open: Vec<&'a str> =
+        imported.iter().map(|import| import.path).filter(|path| path.ends_with(".pyd")).collect();
+    let mut found: BTreeSet<&'a str> = BTreeSet::new();
+    while let Some(path) = open.pop() {
+        if found.insert(path) {
+            open.extend(beside.get(path).into_iter().flatten());
+        }
+    }
+    found
+}
+
+fn folder(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+struct Search<'c, 'a> {
+    context: &'c Context<'a>,
+    /// By the number of the wheel: what it requires of the set.
+    closures: BTreeMap<usize, BTreeSet<usize>>,
+    /// By the number of the wheel: whether its code does it.
+    does: BTreeMap<(usize, Doing), bool>,
+    /// Files that Python loads, by their paths.
+    by_python: BTreeSet<&'a str>,
+}
+
+/// How code sees to it that Windows finds a DLL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Doing {
+    /// It names folders, in which everything is found from then on.
+    NamesFolders,
+    /// It loads libraries, each by its path.
+    Loads,
+}
+
+impl Search<'_, '_> {
+    /// What is the matter with an import, if anything is.
+    fn judge(&mut self, imported: &Imported<'_>) -> Option<Verdict> {
+        let Imported { path, wheel, library, files } = imported;
+        let provider = windows::provider(library);
+        if imported.beside().is_some()
+            || matches!(provider, Some(Provider::System | Provider::Python | Provider::Driver))
+        {
+            return None;
+        }
+        let closure = self.closure(*wheel);
+        let of_closure = || closure.iter().find_map(|wheel| files.by_wheel.get(wheel));
+        if let Some(file) = files.by_wheel.get(wheel).or_else(of_closure) {
+            let verdict = self.elsewhere(imported, file, &closure)?;
+            // The machine may have it, installed for all programs.
+            return Some(if provider == Some(Provider::Runtime) { verdict.weighing(Severity::Note) } else { verdict });
+        }
+        Some(match provider {
+            Some(Provider::Runtime) => Verdict::new(
+                Code::DllNotFound,
+                " of Visual Studio's redistributable package, which neither Windows nor Python brings",
+            )
+            .weighing(Severity::Note),
+            Some(Provider::Debug) => Verdict::new(
+                Code::DllNotFound,
+                ", which is for debugging: it comes with Visual Studio and may not be distributed",
+            ),
+            _ => match (Owners::embedded().of(library), files.by_wheel.keys().next()) {
+                // A wheel of the product itself lacks a part of it that nobody else is known to
+                // have.
+                (Some(owner), _) if !self.is_of(*wheel, owner) => owned(self.context, *wheel, (owner, library)),
+                (None, Some(other)) => self.of_other(*wheel, *other),
+                // A plug-in or program is for machines that have what it needs; a driver brings
+                // more than any table knows.
+                (None, None) if !self.by_python.contains(path) => self.unknown(*wheel).weighing(Severity::Warning),
+                _ => self.unknown(*wheel),
+            },
+        })
+    }
+
+    fn closure(&mut self, wheel: usize) -> BTreeSet<usize> {
+        let context = self.context;
+        let closure = self.closures.entry(wheel);
+        closure.or_insert_with(|| context.requirements[wheel].closure(context, wheel)).clone()
+    }
+
+    /// A file of the wheel, or of what it requires, has the name, in another folder.
+    fn elsewhere(&mut self, imported: &Imported<'_>, file: &str, closure: &BTreeSet<usize>) -> Option<Verdict> {
+        if !self.by_python.contains(imported.path) {
+            return None;
+        }
+        let context = self.context;
+        let wheel = imported.wheel;
+        let installed = &context.site.distributions[wheel];
+        // The packages of ROCm find each other with the code of `rocm_sdk`, which a source
+        // distribution brings.
+        let is_rocms = Owners::embedded()
+            .of(imported.library)
+            .is_some_and(|owner: &Owner| owner.is_rocm() && owner.is_brought_by(&installed.name));
+        let owner = context.owner(file);
+        // What any other package loads by its path says nothing about this file.
+        let is_loaded = |search: &mut Self| {
+            [Some(wheel), owner].into_iter().flatten().any(|wheel| search.does(wheel, Doing::Loads))
+        };
+        let is_named = |search: &mut Self| {
+            let mut all = closure.iter().copied().chain([wheel]);
+            all.any(|wheel| search.does(wheel, Doing::NamesFolders))
+        };
+        if is_rocms || is_loaded(self) || is_named(self) {
+            return None;
+        }
+        let shown = context.site.shown(file);
+        let message = format!(", which exists as `{shown}`, and no code registers that folder with Windows");
+        Some(Verdict::new(Code::DllNotFound, message).weighing(Severity::Warning))
+    }
+
+    /// A wheel that is not required has a file of a name that nothing else is known of.
+    fn of_other(&self, wheel: usize, other: usize) -> Verdict {
+        let context = self.context;
+        let installed = &context.site.distributions[wheel];
+        let distribution = &context.site.distributions[other].name;
+        let message = format!(" of `{distribution}`, which METADATA does not require");
+        let verdict = Verdict::new(Code::MissingRequirement, message).fixed_by(fix::require(installed, distribution));
+        let is_sure = context.requirements[wheel].unknown(context).is_empty();
+        if is_sure { verdict } else { verdict.weighing(Severity::Warning) }
+    }
+
+    /// Whether a wheel is one of the distributions of an owner, and requires no other one.
+    fn is_of(&self, wheel: usize, owner: &Owner) -> bool {
+        let context = self.context;
+        owner.is_brought_by(&context.site.distributions[wheel].name)
+            && matches!(context.requirements[wheel].brings(context, owner), Brought::No(_))
+    }
+
+    fn unknown(&self, wheel: usize) -> Verdict {
+        let message = ", which neither Windows nor a wheel of the set brings";
+        let unknown = self.context.requirements[wheel].unknown(self.context);
+        if unknown.is_empty() {
+            return Verdict::new(Code::DllNotFound, message);
+        }
+        let message = format!("{message}; {}", not_given(&unknown));
+        Verdict::new(Code::DllNotFound, message).weighing(Severity::Warning)
+    }
+
+    /// Whether the code of a wheel does something.
+    fn does(&mut self, wheel: usize, doing: Doing) -> bool {
+        let context = self.context;
+        let wanted = match doing {
+            Doing::NamesFolders => &NAMES_FOLDERS,
+            Doing::Loads => &LOADS,
+        };
+        *self.does.entry((wheel, doing)).or_insert_with(|| {
+            let is_code = |path: &&str| {
+                [".py", ".pth"].iter().any(|ending| path.ends_with(ending))
+                    && context.site.files.get(*path).is_some_and(|placed| placed.size <= LARGEST)
+            };
+            let mut files = context.paths(wheel).iter().filter(|path| is_code(path));
+            files.any(|path| context.site.bytes(path).is_ok_and(|bytes| wanted.is_match(&bytes)))
+        })
+    }
+}
+
+/// `os.add_dll_directory`, what it calls, and what `rocm_sdk` does.
+static NAMES_FOLDERS: LazyLock<Regex> = LazyLock::new(|| {
+    let calls = r"(?-u)\b(?:add_dll_directory|AddDllDirectory|SetDllDirectoryW?|initialize_process)\b";
+    Regex::new(calls).expect("the expression is constant: a test uses it")
+});
+
+/// What delvewheel and others do instead.
+static LOADS: LazyLock<Regex> = LazyLock::new(|| {
+    let calls = r"(?-u)\b(?:LoadLibrary\w*|WinDLL|CDLL|PyDLL|windll|cdll)\b";
+    Regex::new(calls).expect("the expression is constant: a test uses it")
+});
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_that_names_folders_is_known() {
+        for code in
+            ["    os.add_dll_directory(libs_dir)", "rocm_sdk.initialize_process(preload_shortnames=['amdhip64'])"]
+        {
+            assert!(NAMES_FOLDERS.is_match(code.as_bytes()) && !LOADS.is_match(code.as_bytes()), "{code}");
+        }
+        for code in
+            ["kernel32.LoadLibraryExW(path, None, 0x00000008)", "ctypes.WinDLL(path)", "from ctypes import cdll"]
+        {
+            assert!(LOADS.is_match(code.as_bytes()) && !NAMES_FOLDERS.is_match(code.as_bytes()), "{code}");
+        }
+        for code in ["import os", "my_add_dll_directory_x = 1", "# a cdlls"] {
+            assert!(!NAMES_FOLDERS.is_match(code.as_bytes()) && !LOADS.is_match(code.as_bytes()), "{code}");
+        }
+    }
+}

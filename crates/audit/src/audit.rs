@@ -1,0 +1,127 @@
+//! Input: an environment. Output: a [`Report`], everything that is the matter with the audited
+//! wheels: each check of the table is run, what the user ignores is counted and dropped, and the
+//! rest is sorted.
+
+use std::collections::BTreeMap;
+
+use rocwheel_loader::facts::SiteFacts;
+use rocwheel_loader::site::{Distribution, Form, Role, Site};
+use rocwheel_report::Reporter;
+use rocwheel_wheel::edit::MemberPattern;
+
+use crate::Error;
+use crate::analysis::{Context, cpu, file_name, floor, notes, traces};
+use crate::checks::CHECKS;
+use crate::finding::{Code, Finding};
+use crate::options::{AuditScope, ExtraCheck, Options};
+use crate::report::{AuditedEnvironment, FindingCounts, Report, WheelSummary};
+
+/// Reads what the files of an environment say, as far as the options ask for it, and runs every
+/// check.
+///
+/// # Errors
+/// As [`audit_facts`].
+pub fn audit(site: &Site, options: &Options, reporter: &dyn Reporter) -> Result<Report, Error> {
+    audit_facts(site, &read_facts(site, options, reporter)?, options, reporter)
+}
+
+/// What the files of an environment say, as far as the options ask for it.
+///
+/// # Errors
+/// [`Error::Interrupted`].
+pub fn read_facts(site: &Site, options: &Options, reporter: &dyn Reporter) -> Result<SiteFacts, Error> {
+    if options.scope == AuditScope::Names {
+        return Ok(SiteFacts::default());
+    }
+    let mut facts = SiteFacts::read(site, reporter)?;
+    // The names are in data that stays packed unless it is compared with its hashes.
+    if options.extras.contains(&ExtraCheck::Hashes) {
+        facts.find_loads(site, reporter)?;
+    }
+    Ok(facts)
+}
+
+/// Runs every check, where it is known already what the files say ([`read_facts`]).
+///
+/// # Errors
+/// [`Error::Interrupted`], and [`Error::Loader`] when a wheel cannot be read any more.
+pub fn audit_facts(
+    site: &Site,
+    facts: &SiteFacts,
+    options: &Options,
+    reporter: &dyn Reporter,
+) -> Result<Report, Error> {
+    let context = Context::new(site, facts, options, reporter)?;
+    let mut findings = Vec::new();
+    for check in CHECKS.iter().filter(|check| options.scope == AuditScope::Files || check.scope == AuditScope::Names) {
+        let before = findings.len();
+        (check.run)(&context, &mut findings)?;
+        debug_assert!(findings[before..].iter().all(|finding: &Finding| finding.code == check.code), "{}", check.code);
+    }
+    let mut ignored: BTreeMap<String, u64> = BTreeMap::new();
+    findings.retain(|finding| {
+        let is_wanted = !options.ignore.contains(&finding.code) && !is_ignored(finding, &options.ignore_in);
+        if !is_wanted {
+            *ignored.entry(finding.code.text().to_owned()).or_default() += 1;
+        }
+        is_wanted
+    });
+    findings.sort_by(|one, other| one.key().cmp(&other.key()));
+    crate::fix::say_versions(&context, &mut findings);
+    findings.dedup();
+    Ok(Report {
+        environment: AuditedEnvironment {
+            python: site.place.python.to_string(),
+            glibc: options.glibc.as_ref().map(ToString::to_string),
+            library_path: options.library_path.as_ref().map(|set| set.directories.clone()).unwrap_or_default(),
+        },
+        wheels: summaries(&context),
+        counts: FindingCounts::of(&findings),
+        findings,
+        ignored,
+        scenarios: traces::summaries(&context),
+        loads: traces::loads(&context),
+        notes: notes::notes(&context),
+    })
+}
+
+/// `true` if every file of a finding matches a pattern that ignores its code.
+fn is_ignored(finding: &Finding, ignored: &[(Code, MemberPattern)]) -> bool {
+    let matches = |file: &String| {
+        ignored.iter().filter(|(code, _)| *code == finding.code).any(|(_, pattern)| {
+            pattern.matches(file) || !pattern.text().contains('/') && pattern.matches(file_name(file))
+        })
+    };
+    finding.file.is_some() && finding.file.iter().chain(&finding.related).all(matches)
+}
+
+fn summaries(context: &Context<'_>) -> Vec<WheelSummary> {
+    let of = |(index, installed): (usize, &Distribution)| {
+        let (files, bytes) = installed.totals();
+        WheelSummary {
+            path: installed.path.to_string_lossy().into_owned(),
+            file: installed.file_name(),
+            name: installed.metadata.get("Name").unwrap_or_else(|| installed.name.clone()),
+            version: installed.version(),
+            form: match installed.form {
+                Form::Wheel(_) => "wheel",
+                Form::Installed(_) => "installed",
+            },
+            role: match installed.role {
+                Role::Audited => "audited",
+                Role::Beside => "beside",
+            },
+            size: installed.size(),
+            installed: bytes,
+            files,
+            objects: (context.native(index).count() + context.windows_files(index).count()) as u64,
+            platforms: installed.platforms(),
+            floor: floor::floor(context, index),
+            cpu: cpu::cpu(context, index),
+        }
+    };
+    let all = context.site.distributions.iter().enumerate();
+    let mut wheels: Vec<(usize, &Distribution)> = all.filter(|(_, distribution)| !distribution.is_rest()).collect();
+    wheels.sort_by_key(|(_, wheel)| std::cmp::Reverse(wheel.role));
+    wheels.into_iter().map(of).collect()
+}

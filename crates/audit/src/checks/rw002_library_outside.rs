@@ -1,0 +1,16 @@
+//! RW002: a library is found outside of the environment only
+//! ([`crate::analysis::missing`]).
+
+use crate::Error;
+use crate::analysis::Context;
+use crate::check::Check;
+use crate::finding::{Code, Finding};
+use crate::options::AuditScope;
+
+/// The check.
+pub const CHECK: Check = Check { code: Code::LibraryOutside, scope: AuditScope::Files, run };
+
+fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
+    context.missing_libraries(Code::LibraryOutside, findings);
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! RW004: two different files have one SONAME, and both are linked to.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rocwheel_loader::simulation::Where;
+
+use crate::Error;
+use crate::analysis::{Context, file_name};
+use crate::check::Check;
+use crate::finding::{Code, Finding};
+use crate::options::AuditScope;
+
+/// The check.
+pub const CHECK: Check = Check { code: Code::TwoCopies, scope: AuditScope::Files, run };
+
+fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
+    copies(context, findings);
+    Ok(())
+}
+
+/// Which files a library's name stands for, as those who are linked to it find them.
+fn copies(context: &Context<'_>, findings: &mut Vec<Finding>) {
+    // Name → file → who gets it.
+    let mut taken: BTreeMap<&str, BTreeMap<&str, BTreeSet<&str>>> = BTreeMap::new();
+    for rooted in &context.rooted {
+        for loaded in &rooted.trace.loaded {
+            let Where::Site(user) = &loaded.place else { continue };
+            for (target, _) in loaded.needs.iter().flatten() {
+                let Where::Site(path) = &rooted.trace.loaded[*target].place else { continue };
+                let soname = context.facts.objects.get(path).and_then(|object| object.elf.soname.as_deref());
+                let name = soname.unwrap_or_else(|| file_name(path));
+                taken.entry(name).or_default().entry(path).or_default().insert(user);
+            }
+        }
+    }
+    for (name, files) in taken.into_iter().filter(|(_, files)| files.len() > 1) {
+        let mut contents = BTreeMap::new();
+        for (path, users) in &files {
+            contents.entry(content(context, path)).or_insert((*path, users));
+        }
+        let Some(wheel) = files.keys().filter_map(|path| context.owner(path)).find(|wheel| context.is_audited(*wheel))
+        else {
+            continue;
+        };
+        if contents.len() < 2 {
+            continue;
+        }
+        let said: Vec<String> = contents
+            .values()
+            .map(|(path, users)| {
+                let user = users.first().map_or("", |user| file_name(user));
+                format!("`{user}` is linked to `{}`", context.site.shown(path))
+            })
+            .collect();
+        let message = format!("{}; a process has only the first one for both", said.join(", "));
+        let own: Vec<&str> = files.keys().copied().filter(|path| context.owner(path) == Some(wheel)).collect();
+        let others = files.keys().filter(|path| context.owner(path) != Some(wheel));
+        let related: Vec<String> = others.map(|path| context.site.shown(path).to_owned()).collect();
+        let mut finding = context.finding((Code::TwoCopies, wheel), name, message, own);
+        finding.related.extend(related);
+        findings.push(finding);
+    }
+}
+
+/// What stands for the bytes of a file: size and checksum.
+fn content(context: &Context<'_>, path: &str) -> Option<(u64, u32)> {
+    let placed = context.site.files.get(path)?;
+    context.site.distributions[placed.wheel].checksum(&placed.member)
+}

@@ -1,0 +1,142 @@
+//! RW007: the files need a newer glibc, or a newer library beside it, than the tags promise.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rocwheel_wheel::PlatformTag;
+use rocwheel_wheel::manylinux;
+use rocwheel_wheel::manylinux::{FileNeeds, LibraryNeeds, Policies, Release};
+
+use crate::Error;
+use crate::analysis::floor::needs;
+use crate::analysis::{Context, listed, platform_tags};
+use crate::check::Check;
+use crate::finding::{Code, Finding};
+use crate::fix;
+use crate::options::AuditScope;
+
+/// The check.
+pub const CHECK: Check = Check { code: Code::TooNew, scope: AuditScope::Files, run };
+
+fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
+    for (wheel, _) in context.audited() {
+        too_new(context, wheel, findings);
+    }
+    Ok(())
+}
+
+fn too_new(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
+    let installed = &context.site.distributions[wheel];
+    let needs = needs(context, wheel);
+    if context.is_for_musl(wheel) {
+        return;
+    }
+    let tags = platform_tags(installed).filter_map(|(tag, platform)| match platform {
+        PlatformTag::Manylinux { glibc, .. } => Some((format!("the tag `{tag}` promises"), tag, glibc)),
+        _ => None,
+    });
+    let mut asked: Vec<(String, String, Release)> = tags.collect();
+    // Several names of one promise, `manylinux2014` and `manylinux_2_17`.
+    asked.sort_by(|one, other| (&one.2, one.1.len()).cmp(&(&other.2, other.1.len())));
+    asked.dedup_by(|one, other| one.2 == other.2);
+    let named = context
+        .options
+        .glibc
+        .iter()
+        .map(|glibc| ("it is to work with".to_owned(), "--glibc".to_owned(), glibc.clone()));
+    let is_from_tag = asked.len();
+    asked.extend(named);
+    let lowest = manylinux::floor(&needs).tag;
+    for (index, (who, subject, glibc)) in asked.into_iter().enumerate() {
+        let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for file in &needs {
+            for library in file.libraries.iter().filter(|library| Policies::built_in().provides(&library.library)) {
+                for version in library.versions.iter().filter(|version| !is_promised(version, &glibc)) {
+                    versions.entry(version).or_default().insert(&file.file);
+                }
+                if !has_library(&library.library, &glibc) {
+                    versions.entry(&library.library).or_default().insert(&file.file);
+                }
+            }
+        }
+        if versions.is_empty() {
+            continue;
+        }
+        let files: BTreeSet<&str> = versions.values().flatten().copied().collect();
+        let mut names: Vec<&str> = versions.keys().copied().collect();
+        names.sort_by_key(|name| std::cmp::Reverse(sort_key(name)));
+        let file = files.first().copied().unwrap_or_default();
+        let message = format!("{who} glibc {glibc}, and the files need {}", listed(names.iter().copied()));
+        let mut finding = Finding::new(Code::TooNew, subject, message)
+            .of(installed.file_name())
+            .in_files(files.clone())
+            .naming(names);
+        finding.file = Some(file.to_owned());
+        if index < is_from_tag && lowest.starts_with("manylinux") {
+            finding.fix = fix::platform(installed, &lowest);
+        }
+        findings.push(finding);
+    }
+}
+
+/// Whether systems with this glibc have a version of a system library's symbols.
+///
+/// A glibc that no policy has was in distributions between two of them: what such a system had
+/// besides glibc was not more than what the next policy promises.
+fn is_promised(version: &str, glibc: &Release) -> bool {
+    let policies = Policies::built_in().policies();
+    if let Some(number) = version.strip_prefix("GLIBC_")
+        && let Ok(number) = Release::try_from(number.to_owned())
+    {
+        return number <= *glibc;
+    }
+    let policy = policies.iter().find(|policy| policy.glibc >= *glibc).or(policies.last());
+    policy.is_some_and(|policy| policy.promises(version))
+}
+
+/// Whether the policy of this glibc lists a library.
+fn has_library(library: &str, glibc: &Release) -> bool {
+    let files = [FileNeeds {
+        file: String::new(),
+        libraries: vec![LibraryNeeds { library: library.to_owned(), versions: Vec::new() }],
+    }];
+    manylinux::floor(&files).policy.is_some_and(|policy| policy.glibc <= *glibc || policy.glibc == *oldest())
+}
+
+fn oldest() -> &'static Release {
+    &Policies::built_in().policies()[0].glibc
+}
+
+fn sort_key(version: &str) -> (bool, Option<Release>) {
+    let number = version.split_once('_').and_then(|(_, number)| Release::try_from(number.to_owned()).ok());
+    (version.starts_with("GLIBC_"), number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn release(text: &str) -> Release {
+        Release::try_from(text.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn promises_between_policies_are_kept() {
+        for (version, glibc, answer) in [
+            ("GLIBC_2.29", "2.29", true),
+            ("GLIBC_2.30", "2.29", false),
+            ("GLIBC_2.34", "2.28", false),
+            // 2.29 is no policy: what 2.31 promises besides glibc is not held against it.
+            ("GLIBCXX_3.4.28", "2.29", true),
+            ("GLIBCXX_3.4.29", "2.29", false),
+            ("GLIBCXX_3.4.25", "2.28", false),
+            ("GLIBC_2.99", "2.99", true),
+            ("CXXABI_1.3.15", "2.99", true),
+            ("GLIBC_PRIVATE", "2.41", false),
+        ] {
+            assert_eq!(is_promised(version, &release(glibc)), answer, "{version} with {glibc}");
+        }
+        assert!(has_library("libexpat.so.1", &release("2.12")) && has_library("libexpat.so.1", &release("2.28")));
+        assert!(!has_library("libexpat.so.1", &release("2.5")));
+        assert!(has_library("libc.so.6", &release("2.5")));
+    }
+}

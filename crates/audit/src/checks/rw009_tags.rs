@@ -1,0 +1,152 @@
+//! RW009: the tags are not true, or disagree with what is in the wheel.
+
+use std::collections::BTreeSet;
+
+use rocwheel_loader::facts::{Object, Purpose, WindowsObject};
+use rocwheel_loader::site::Distribution;
+use rocwheel_wheel::{PlatformTag, Tag, TagPart, WheelName};
+
+use crate::Error;
+use crate::analysis::floor::floor;
+use crate::analysis::machine::windows_machine;
+use crate::analysis::{Context, listed, platform_tags};
+use crate::check::Check;
+use crate::finding::{Code, Finding, Severity};
+use crate::fix;
+use crate::options::AuditScope;
+
+/// The check.
+pub const CHECK: Check = Check { code: Code::Tags, scope: AuditScope::Files, run };
+
+fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
+    for (wheel, installed) in context.audited() {
+        names(wheel, installed, context, findings);
+        any(context, wheel, findings);
+    }
+    Ok(())
+}
+
+fn names(wheel: usize, installed: &Distribution, context: &Context<'_>, findings: &mut Vec<Finding>) {
+    // What is installed has no file name that could be wrong, and is not published.
+    let Some(own) = installed.wheel() else { return };
+    let name = &own.name;
+    let finding = |subject: &str, message: String| Finding::new(Code::Tags, subject, message).of(installed.file_name());
+    if !own.name_agrees() {
+        let message = format!("the folder `{}` is of another distribution or version than the file name", own.info());
+        findings.push(finding("dist-info", message));
+    }
+    let said = installed.metadata.get("Name").unwrap_or_default();
+    if rocwheel_wheel::canonical_name(&said) != rocwheel_wheel::canonical_name(&name.distribution) {
+        let message = format!("METADATA says the name is `{said}`, the file name says `{}`", name.distribution);
+        findings.push(finding("Name", message));
+    }
+    let said = installed.metadata.get("Version").unwrap_or_default();
+    if !rocwheel_wheel::same_version(&said, &name.version) {
+        let message = format!("METADATA says the version is `{said}`, the file name says `{}`", name.version);
+        findings.push(finding("Version", message));
+    }
+    findings.extend(unknown_tags(installed, name));
+    findings.extend(wheel_version(installed));
+    let in_wheel = installed.tags_inside();
+    let in_name = name.tags();
+    if in_wheel != in_name {
+        let only = |one: &BTreeSet<Tag>, other: &BTreeSet<Tag>| -> Vec<String> {
+            one.difference(other).map(Tag::to_string).collect()
+        };
+        let (here, there) = (only(&in_name, &in_wheel), only(&in_wheel, &in_name));
+        let part = |tags: &[String], what: &str| {
+            (!tags.is_empty()).then(|| format!("only {what} has {}", listed(tags.iter().map(String::as_str))))
+        };
+        let parts: Vec<String> = [part(&here, "the file name"), part(&there, "WHEEL")].into_iter().flatten().collect();
+        let tag = name.platforms.join(".");
+        let finding = finding("Tag", format!("the tags of WHEEL are not those of the file name: {}", parts.join(", ")));
+        let finding = finding.weighing(Severity::Warning).naming(here.into_iter().chain(there));
+        findings.push(finding.fixed_by(fix::platform(installed, &tag)));
+    }
+    for (tag, platform) in platform_tags(installed) {
+        if matches!(platform, PlatformTag::Linux { .. }) {
+            let message = format!("the platform `{tag}` promises nothing about glibc, and PyPI refuses it");
+            let finding = finding(&tag, message).weighing(Severity::Warning);
+            let floor = floor(context, wheel).filter(|floor| floor.tag.starts_with("manylinux"));
+            findings.push(match floor {
+                Some(floor) => finding.fixed_by(fix::platform(installed, &floor.tag)),
+                None => finding,
+            });
+        }
+    }
+}
+
+/// A format of wheels that pip refuses (binary distribution format, Installing a wheel).
+fn wheel_version(installed: &Distribution) -> Option<Finding> {
+    let written = installed.wheel_file.get("Wheel-Version");
+    let message = match &written {
+        None => "WHEEL has no `Wheel-Version`, and pip refuses such a wheel".to_owned(),
+        Some(text) => {
+            let major = text.trim().split('.').map(str::parse::<u32>).collect::<Result<Vec<u32>, _>>();
+            match major.ok().and_then(|numbers| numbers.first().copied()) {
+                Some(0 | 1) => return None,
+                Some(_) => format!("WHEEL says `Wheel-Version: {text}`, and pip takes no wheel above version 1"),
+                None => {
+                    format!("WHEEL says `Wheel-Version: {text}`, which is not a version, and pip refuses such a wheel")
+                }
+            }
+        }
+    };
+    Some(Finding::new(Code::Tags, "Wheel-Version", message).of(installed.file_name()))
+}
+
+/// Tags with which no installer takes a wheel anywhere.
+fn unknown_tags(installed: &Distribution, name: &WheelName) -> Vec<Finding> {
+    let parts = [(TagPart::Python, &name.pythons), (TagPart::Abi, &name.abis), (TagPart::Platform, &name.platforms)];
+    let mut findings = Vec::new();
+    for (part, tags) in parts {
+        for tag in tags.iter().filter(|tag| !part.is_known(tag)) {
+            let meant = part.nearest(tag);
+            let meaning = meant.as_ref().map(|meant| format!("; `{meant}` was probably meant")).unwrap_or_default();
+            let message = format!("no installer knows the {} `{tag}`{meaning}", part.noun());
+            let finding = Finding::new(Code::Tags, tag.clone(), message).of(installed.file_name());
+            let right: Option<Vec<&str>> =
+                tags.iter().map(|other| if other == tag { meant.as_deref() } else { Some(other.as_str()) }).collect();
+            let right = right.filter(|_| part == TagPart::Platform);
+            findings.push(finding.fixed_by(right.and_then(|tags| fix::platform(installed, &tags.join(".")))));
+        }
+    }
+    findings
+}
+
+/// A wheel for any platform that holds compiled files for one.
+fn any(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
+    let installed = &context.site.distributions[wheel];
+    let mut tags = platform_tags(installed).peekable();
+    if tags.peek().is_none() || !tags.all(|(_, platform)| platform == PlatformTag::Any) {
+        return;
+    }
+    let compiled =
+        |object: &Object| matches!(object.purpose, Purpose::Native | Purpose::OtherMachine | Purpose::Static);
+    let paths: Vec<(&str, &Object)> = context.objects(wheel).filter(|(_, object)| compiled(object)).collect();
+    let names = context.paths(wheel);
+    let windows: Vec<(&str, Option<&WindowsObject>)> =
+        names.iter().filter_map(|path| Some((*path, context.facts.windows.get(*path)?.as_ref()))).collect();
+    let is_macs = names.iter().any(|path| path.ends_with(".dylib") || path.contains("darwin"));
+    let modules: Vec<&str> = if let Some((_, first)) = paths.first() {
+        let is_one = paths.iter().all(|(_, object)| object.elf.machine == first.elf.machine);
+        if is_one && windows.is_empty() { paths.iter().map(|(path, _)| *path).collect() } else { Vec::new() }
+    } else {
+        // A library or a program may be a help on Windows that nobody needs elsewhere; a module is
+        // imported.
+        let machines: BTreeSet<&str> = windows.iter().map(|(_, file)| windows_machine(*file)).collect();
+        let modules = windows.iter().map(|(path, _)| *path).filter(|path| path.ends_with(".pyd"));
+        if machines.len() == 1 { modules.collect() } else { Vec::new() }
+    };
+    if modules.is_empty() || is_macs {
+        return;
+    }
+    let message = "the tag says that it works on any platform, and it holds compiled files for one".to_owned();
+    let finding = context.finding((Code::Tags, wheel), "any", message, modules);
+    let on_windows = windows.first().map(|(_, file)| windows_machine(*file)).filter(|_| paths.is_empty());
+    let tag = on_windows.map(str::to_owned).or_else(|| Some(floor(context, wheel)?.tag));
+    findings.push(match tag {
+        Some(tag) => finding.fixed_by(fix::platform(installed, &tag)),
+        None => finding,
+    });
+}

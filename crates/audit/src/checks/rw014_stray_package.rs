@@ -1,0 +1,84 @@
+//! RW014: a package at the top level that others are not meant to import.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::Error;
+use crate::analysis::Context;
+use crate::check::Check;
+use crate::finding::{Code, Finding};
+use crate::fix;
+use crate::options::AuditScope;
+
+/// The check.
+pub const CHECK: Check = Check { code: Code::StrayPackage, scope: AuditScope::Names, run };
+
+fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
+    for (wheel, _) in context.audited() {
+        stray(context, wheel, findings);
+    }
+    Ok(())
+}
+
+/// Names that nobody gives a package that others are to import.
+const STRAY: [&str; 27] = [
+    "test",
+    "tests",
+    "testing",
+    "unittests",
+    "unit_tests",
+    "integration_tests",
+    "benchmark",
+    "benchmarks",
+    "bench",
+    "example",
+    "examples",
+    "sample",
+    "samples",
+    "demo",
+    "demos",
+    "doc",
+    "docs",
+    "script",
+    "scripts",
+    "tool",
+    "tools",
+    "build",
+    "csrc",
+    "hopper",
+    "ci",
+    "conftest",
+    "setup",
+];
+
+fn stray(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
+    let installed = &context.site.distributions[wheel];
+    let packages = context.site.packages();
+    let mut tops: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for path in context.paths(wheel) {
+        let Some(inside) = path.strip_prefix(packages.as_str()).and_then(|rest| rest.strip_prefix('/')) else {
+            continue;
+        };
+        let top = inside.split('/').next().unwrap_or_default();
+        if top != installed.info() {
+            tops.entry(top).or_default().push(path);
+        }
+    }
+    let name = installed.name.replace('-', "_");
+    let own_words: BTreeSet<&str> = installed.name.split('-').collect();
+    let is_stray = |top: &str| {
+        let module = top.strip_suffix(".py").unwrap_or(top);
+        STRAY.contains(&module) && name != module && !own_words.contains(module)
+    };
+    // A distribution that has nothing else means it.
+    if tops.keys().all(|top| is_stray(top)) {
+        return;
+    }
+    for (top, files) in tops.into_iter().filter(|(top, _)| is_stray(top)) {
+        let is_code = files.iter().any(|path| [".py", ".so", ".pyi"].iter().any(|suffix| path.ends_with(suffix)));
+        let what = if is_code { "importable by everyone" } else { "which is no package" };
+        let message = format!("installs `{top}` at the top level, {what}, beside its own package");
+        let pattern = if top.ends_with(".py") { top.to_owned() } else { format!("{top}/**") };
+        let finding = context.finding((Code::StrayPackage, wheel), top, message, files);
+        findings.push(finding.fixed_by(fix::drop_files(installed, &pattern)));
+    }
+}

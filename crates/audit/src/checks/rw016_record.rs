@@ -1,0 +1,66 @@
+//! RW016: RECORD does not match the files.
+
+use std::collections::BTreeMap;
+
+use rocwheel_loader::site::Distribution;
+use rocwheel_wheel::read::Problem;
+
+use crate::Error;
+use crate::analysis::Context;
+use crate::analysis::expanded::is_in_tree;
+use crate::analysis::record::RecordState;
+use crate::check::Check;
+use crate::finding::{Code, Finding};
+use crate::fix;
+use crate::options::AuditScope;
+
+/// The check.
+pub const CHECK: Check = Check { code: Code::Record, scope: AuditScope::Names, run };
+
+fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
+    for (wheel, installed) in context.audited() {
+        let whole = |message| Finding::new(Code::Record, "RECORD", message).of(installed.file_name());
+        match context.records.get(&wheel) {
+            // Installers may leave none, and then it is said what that means for the other
+            // questions.
+            Some(RecordState::Absent) if installed.wheel().is_some() => {
+                findings.push(whole(format!("there is no `{}/RECORD`", installed.info())));
+            }
+            Some(RecordState::Malformed(reason)) => findings.push(whole(reason.clone())),
+            Some(RecordState::Compared(problems)) => mismatches(installed, problems, findings),
+            Some(RecordState::Absent) | None => {}
+        }
+    }
+    Ok(())
+}
+
+fn mismatches(installed: &Distribution, problems: &[Problem], findings: &mut Vec<Finding>) {
+    let missing = match installed.wheel() {
+        Some(_) => "RECORD lists files that are not in the wheel",
+        None => "RECORD lists files that no longer exist",
+    };
+    // What is true of many files is one finding.
+    let mut groups: BTreeMap<(&str, &str), Vec<&String>> = BTreeMap::new();
+    for problem in problems {
+        let (kind, name) = match problem {
+            // RW009 reports wrong file names, RW017 missing hashes.
+            Problem::FileName(_) | Problem::NoHash(_) => continue,
+            Problem::Missing(name) => (("missing", missing), name),
+            Problem::Unrecorded(name) => (("unrecorded", "RECORD does not list all files of the wheel"), name),
+            Problem::Repeated(name) => (("repeated", "RECORD lists files more than once"), name),
+            Problem::Hash(name) => (("hash", "the bytes are not those whose hash RECORD has"), name),
+            Problem::Size(name) => (("size", "the size is not the one that RECORD has"), name),
+            Problem::Unreadable(name) => (("damaged", "the bytes cannot be unpacked"), name),
+        };
+        groups.entry(kind).or_default().push(name);
+    }
+    for ((subject, message), names) in groups {
+        let is_of_tree = subject == "missing" && names.iter().all(|name| is_in_tree(name));
+        let finding = Finding::new(Code::Record, subject, message).of(installed.file_name()).in_files(names);
+        // Other bytes than those that were recorded are nothing to write down: somebody changed
+        // them. An installer puts them back.
+        let is_fixed = installed.wheel().is_none() || ["missing", "unrecorded", "repeated"].contains(&subject);
+        let of_tree = if is_of_tree { fix::devel_tree(installed) } else { None };
+        findings.push(if is_fixed { finding.fixed_by(of_tree.or_else(|| fix::record(installed))) } else { finding });
+    }
+}

@@ -1,0 +1,88 @@
+//! RW023: a file is not what its name or its first bytes claim.
+
+use crate::Error;
+use crate::analysis::{Context, file_name};
+use crate::check::Check;
+use crate::finding::{Code, Finding};
+use crate::options::AuditScope;
+
+/// The check.
+pub const CHECK: Check = Check { code: Code::Unreadable, scope: AuditScope::Files, run };
+
+fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
+    for (wheel, _) in context.audited() {
+        context.reporter.check()?;
+        unreadable(context, wheel, findings);
+        unreadable_imports(context, wheel, findings);
+    }
+    Ok(())
+}
+
+/// How a pointer of Git LFS begins, which stands for a file that was not fetched.
+const LFS: &[u8] = b"version https://git-lfs.github.com/spec/v1";
+
+fn unreadable(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
+    for path in context.paths(wheel) {
+        if let Some(unreadable) = context.facts.unreadable.get(*path) {
+            let (format, reason) = (unreadable.format, &unreadable.reason);
+            let message = format!("begins as a file of the format {format} and cannot be read as one: {reason}");
+            findings.push(context.finding((Code::Unreadable, wheel), unreadable.format, message, [*path]));
+        } else if is_library_name(path) && !context.facts.objects.contains_key(*path) {
+            let Some(why) = wrong_start(context, path) else { continue };
+            let message = format!("is named as a library, and {why}");
+            findings.push(context.finding((Code::Unreadable, wheel), file_name(path), message, [*path]));
+        }
+    }
+}
+
+fn is_library_name(path: &str) -> bool {
+    let name = file_name(path);
+    let is_versioned = |rest: &str| rest.split('.').all(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
+    name.ends_with(".so")
+        || name.starts_with("lib") && name.split_once(".so.").is_some_and(|(_, rest)| is_versioned(rest))
+}
+
+/// What a file that is no ELF file is instead, when that cannot be what its name promises.
+fn wrong_start(context: &Context<'_>, path: &str) -> Option<&'static str> {
+    let placed = context.site.files.get(path)?;
+    let installed = &context.site.distributions[placed.wheel];
+    if placed.size == 0 {
+        return Some("it is empty");
+    }
+    let start = installed.start(&placed.member, 256).ok()?;
+    if start.starts_with(LFS) {
+        return Some("it is a pointer of Git LFS in place of the content");
+    }
+    // Mach-O files have the name too; text is for linkers, or the name of another file where links
+    // were not kept.
+    let is_mach = matches!(start.get(..4), Some(b"\xcf\xfa\xed\xfe" | b"\xce\xfa\xed\xfe" | b"\xca\xfe\xba\xbe"));
+    let is_text =
+        !start.contains(&0) && std::str::from_utf8(&start).map_or_else(|error| error.error_len().is_none(), |_| true);
+    if is_mach || start.starts_with(b"MZ") || start.starts_with(b"!<arch>") {
+        return None;
+    }
+    if !is_text {
+        return Some("it is no program or library of any system");
+    }
+    let text = String::from_utf8_lossy(&start);
+    let is_script =
+        ["INPUT", "GROUP", "OUTPUT_FORMAT", "/*", "SEARCH_DIR"].iter().any(|word| text.trim_start().starts_with(word));
+    let is_link = !text.trim().contains(char::is_whitespace) && text.contains(".so");
+    if is_script {
+        None
+    } else if is_link {
+        Some("it contains the name of another file: a link that was packed as text")
+    } else {
+        Some("it is text")
+    }
+}
+
+/// Tables of DLLs that cannot be read.
+fn unreadable_imports(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
+    for (path, file) in context.windows_files(wheel) {
+        if let Err(reason) = &file.imports {
+            let message = format!("the DLLs that it asks for cannot be read: {reason}");
+            findings.push(context.finding((Code::Unreadable, wheel), file_name(path), message, [path]));
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! RW025: a requirement that should bring a library was not given ([`crate::analysis::missing`]).
+
+use crate::Error;
+use crate::analysis::Context;
+use crate::check::Check;
+use crate::finding::{Code, Finding};
+use crate::options::AuditScope;
+
+/// The check.
+pub const CHECK: Check = Check { code: Code::NotGiven, scope: AuditScope::Files, run };
+
+fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
+    context.missing_libraries(Code::NotGiven, findings);
+    Ok(())
+}

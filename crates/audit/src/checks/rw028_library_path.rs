@@ -1,0 +1,73 @@
+//! RW028: a library of `LD_LIBRARY_PATH` takes the place of the one that a wheel has.
+//!
+//! The directories are those of a machine that can be read, such as an installed ROCm.
+//! `LD_LIBRARY_PATH` stands behind DT_RPATH and before DT_RUNPATH, so one wheel is immune and the
+//! next is not.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rayon::prelude::*;
+use rocwheel_loader::simulation::{HostSystem, Loader, Scenario, SearchRule, Trace, Where};
+use rocwheel_rocm::owners::{Owner, Owners};
+
+use crate::Error;
+use crate::analysis::{Context, file_name};
+use crate::check::Check;
+use crate::finding::{Code, Finding, Severity};
+use crate::fix;
+use crate::options::AuditScope;
+
+/// The check.
+pub const CHECK: Check = Check { code: Code::LibraryPath, scope: AuditScope::Files, run };
+
+/// The wheel, a library, where it comes from now, and where it came from without: a file of the
+/// set, the system, or nowhere.
+type Taken = (usize, String, String, Option<Where>);
+
+fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
+    let Some(searched) = &context.options.library_path else { return Ok(()) };
+    let mut taken: BTreeMap<Taken, BTreeSet<&str>> = BTreeMap::new();
+    for (wheel, _) in context.audited() {
+        context.reporter.check()?;
+        let rooted: Vec<_> = context.rooted.iter().filter(|rooted| rooted.wheel == wheel).collect();
+        // All files of a wheel have the same ones loaded before them.
+        let Some(first) = rooted.first() else { continue };
+        let scenario = Scenario {
+            name: "LD_LIBRARY_PATH".to_owned(),
+            system: HostSystem::Root(searched.machine.clone()),
+            library_path: searched.directories.clone(),
+            preloaded: first.preloaded.clone(),
+            process: Vec::new(),
+            processor: 1,
+        };
+        let loader = Loader::new(context.site, context.facts, &scenario);
+        let traces: Vec<Trace> = rooted.par_iter().map(|rooted| loader.load(&[rooted.path.as_str()])).collect();
+        for (rooted, trace) in rooted.into_iter().zip(&traces) {
+            for loaded in &trace.loaded {
+                let (SearchRule::LibraryPath { .. }, Where::System(path)) = (&loaded.by, &loaded.place) else {
+                    continue;
+                };
+                let is_same = |place: &Where| matches!(place, Where::Site(path) if file_name(path) == loaded.name);
+                let mut others = rooted.trace.loaded.iter();
+                let before = others.find(|other| other.name == loaded.name || is_same(&other.place));
+                let key = (wheel, loaded.name.clone(), path.clone(), before.map(|before| before.place.clone()));
+                taken.entry(key).or_default().insert(&rooted.path);
+            }
+        }
+    }
+    for ((wheel, name, path, before), files) in taken {
+        let installed = &context.site.distributions[wheel];
+        let (rest, severity) = match &before {
+            Some(Where::Site(own)) => (format!("in place of `{}`", context.site.shown(own)), Severity::Warning),
+            Some(Where::System(_)) => ("in place of the one of the system".to_owned(), Severity::Note),
+            None => ("and from nowhere without it".to_owned(), Severity::Note),
+        };
+        let message = format!("with `LD_LIBRARY_PATH`, `{name}` comes from `{path}`, {rest}");
+        let finding = context.finding((Code::LibraryPath, wheel), name.clone(), message, files).weighing(severity);
+        let is_rocm = Owners::embedded().of(&name).is_some_and(Owner::is_rocm);
+        // The search paths that a repair writes are DT_RPATH, which comes first.
+        let is_mended = severity == Severity::Warning && is_rocm;
+        findings.push(if is_mended { finding.fixed_by(fix::rocm(installed)) } else { finding });
+    }
+    Ok(())
+}

@@ -1,0 +1,291 @@
+//! Input: what is asked for, with the options about sources, ROCm, containers and the result.
+//! Output: the job of each cell, with everything that a build needs to know.
+
+use std::rc::Rc;
+
+use crate::cell::{Cell, ChosenBy, PythonVersion, Repair, Switch};
+use crate::containers::{Containers, PlannedContainer};
+use crate::error::Error;
+use crate::evaluate::evaluate;
+use crate::evaluated::{Evaluated, Pythons};
+use crate::execute::{self, JobPlace, Listener};
+use crate::executor::Image;
+use crate::job::{InputWheel, Job, Rocm};
+use crate::matrix::WhyNot;
+use crate::recipe::Recipe;
+use crate::request::rocm::RocmChoice;
+use crate::request::sources::{PlannedCheckout, SourceChoice};
+use crate::request::{BuildRequest, NamedRecipe};
+use crate::surroundings::Surroundings;
+
+/// What options say about the time after the build; `None`: as the recipe has it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ResultChoice {
+    /// How the wheel is made to load on other machines.
+    pub repair: Option<Repair>,
+    /// Whether the code for each GPU target gets a wheel of its own.
+    pub split: Option<Switch>,
+}
+
+/// Makes the jobs of everything that is asked for.
+#[derive(Debug, Clone)]
+pub struct JobMaker {
+    /// Recipes, table and axes.
+    pub request: Rc<BuildRequest>,
+    /// The recipes to build, in order.
+    pub names: Vec<NamedRecipe>,
+    /// Where sources are.
+    pub sources: SourceChoice,
+    /// Where ROCm is.
+    pub rocm: RocmChoice,
+    /// What follows the build.
+    pub result: ResultChoice,
+    /// Pythons in which a wheel for any Python is tried as well.
+    pub try_on: Vec<PythonVersion>,
+    /// Time stamp of what is written, in seconds since 1970.
+    pub epoch: u64,
+    /// Containers; `None`: all jobs run on this machine.
+    pub containers: Option<Rc<Containers>>,
+}
+
+impl ResultChoice {
+    /// Puts the options in place of what the recipe says.
+    fn apply(self, recipe: &mut Evaluated) -> Result<(), Error> {
+        let (name, output) = (&recipe.recipe, &mut recipe.output);
+        if output.tarball.is_some() && (self.repair.is_some() || self.split.is_some()) {
+            let reason = format!("`--repair` and `--split` are for wheels, and {name} makes a tarball");
+            return Err(Error::request_with(reason, "leave them out"));
+        }
+        if self.repair == Some(Repair::Rocm) && !recipe.sdk {
+            let backend = recipe.cell.backend.as_deref().unwrap_or_default();
+            let reason =
+                format!("`--repair rocm` finds ROCm beside the wheel, and {name} ({backend}) is built without ROCm");
+            return Err(Error::request_with(reason, "`--repair graft` brings other libraries into the wheel"));
+        }
+        output.repair = self.repair.or(output.repair);
+        output.split = self.split.or(output.split);
+        Ok(())
+    }
+}
+
+impl JobMaker {
+    /// All of them, without looking at sources and ROCm.
+    pub fn evaluated(&self, place: &JobPlace) -> Result<Vec<Evaluated>, Error> {
+        let mut all = Vec::new();
+        let mut with = self.rocm.given();
+        for named in &self.names {
+            for mut cell in self.request.cells(named, &with)? {
+                let entry = self.request.book.get(&named.recipe)?;
+                let placed = self.placed(&cell, &self.sources)?;
+                cell.version = placed.sources.version(&entry.recipe, &cell, place)?;
+                let evaluated = self.evaluate(&named.recipe, &cell, place)?;
+                self.refuse_impossible(&evaluated)?;
+                all.push(evaluated);
+            }
+            with.insert(named.recipe.clone());
+        }
+        Ok(all)
+    }
+
+    /// The containers that a recipe is built in; `None`: it is built here.
+    pub fn containers_of(&self, recipe: &Recipe) -> Option<&Containers> {
+        self.containers.as_deref().filter(|containers| containers.take(recipe.in_container))
+    }
+
+    /// Whether any of the recipes is built in a container.
+    pub fn use_containers(&self) -> Result<bool, Error> {
+        Ok(self.written()?.into_iter().any(|recipe| self.containers_of(recipe).is_some()))
+    }
+
+    /// The container that a recipe would be built in.
+    pub fn planned_container(&self, recipe: &Evaluated) -> Result<Option<PlannedContainer>, Error> {
+        let written = &self.request.book.get(&recipe.recipe)?.recipe;
+        self.containers_of(written).map(|containers| containers.planned(recipe)).transpose()
+    }
+
+    /// A recipe for a cell, with what variables say, and the options of the time after the build.
+    pub fn evaluate(&self, name: &str, cell: &Cell, place: &JobPlace) -> Result<Evaluated, Error> {
+        self.evaluate_with(name, cell, &place.surroundings)
+    }
+
+    /// The same in an image, whose variables count too.
+    pub fn evaluate_in(
+        &self,
+        image: Option<&Image>,
+        name: &str,
+        cell: &Cell,
+        place: &JobPlace,
+    ) -> Result<Evaluated, Error> {
+        match (&self.containers, image) {
+            (Some(containers), Some(image)) => {
+                self.evaluate_with(name, cell, &containers.surroundings(image, &place.surroundings))
+            }
+            _ => self.evaluate(name, cell, place),
+        }
+    }
+
+    fn evaluate_with(&self, name: &str, cell: &Cell, surroundings: &Surroundings) -> Result<Evaluated, Error> {
+        let mut recipe = evaluate(self.request.book.get(name)?, &self.request.book, cell)?;
+        recipe.take_defaults(surroundings);
+        let is_tried = recipe.python != Pythons::Any || recipe.checks.iter().any(|check| check.fresh);
+        if !self.try_on.is_empty() && !is_tried {
+            return Err(Error::request_with(
+                format!("`--try-on` is for checks in fresh environments, and {name} has none"),
+                "say `fresh = true` in a check of its recipe",
+            ));
+        }
+        self.result.apply(&mut recipe)?;
+        Ok(recipe)
+    }
+
+    /// Refuses what the table of versions calls impossible, before anything is fetched for it.
+    fn refuse_impossible(&self, recipe: &Evaluated) -> Result<(), Error> {
+        let Some(why) = self.request.table.why_not(recipe, ChosenBy::User)? else { return Ok(()) };
+        let hint = match why {
+            WhyNot::Excluded(_) => {
+                format!("`rocwheel matrix {} --excluded` lists what can be built and what cannot", recipe.recipe)
+            }
+            WhyNot::NoTorch(_) => {
+                "PyTorch's index has no such wheel; `--torch-index URL` builds with one that has it".into()
+            }
+        };
+        Err(Error::request_with(format!("{} cannot be built: {}", recipe.title(), why.reason()), hint))
+    }
+
+    /// The recipes of this run as they are written.
+    pub fn written(&self) -> Result<Vec<&Recipe>, Error> {
+        self.names.iter().map(|named| Ok(&self.request.book.get(&named.recipe)?.recipe)).collect()
+    }
+
+    /// What would be checked out.
+    pub fn checkouts(&self, place: &JobPlace) -> Result<Vec<PlannedCheckout>, Error> {
+        let Some(named) = self.names.first() else { return Ok(Vec::new()) };
+        let cells = self.request.cells(named, &self.rocm.given())?;
+        match cells.first() {
+            Some(cell) => self.placed(cell, &self.sources)?.sources.planned(&self.written()?, cell, place),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The same for one cell: with its versions in the places of sources and ROCm.
+    pub fn placed(&self, cell: &Cell, sources: &SourceChoice) -> Result<JobMaker, Error> {
+        let fill = |text: &str| fill_versions(text, cell);
+        Ok(JobMaker { sources: sources.filled(&fill)?, rocm: self.rocm.filled(&fill)?, ..self.clone() })
+    }
+
+    /// What is known of the job of a cell before anything is fetched or started for it. The cell is
+    /// placed.
+    pub fn sketch(
+        &self,
+        recipe: Evaluated,
+        cell: &Cell,
+        inputs: Vec<InputWheel>,
+        place: &JobPlace,
+    ) -> Result<Job, Error> {
+        let entry = self.request.book.get(&recipe.recipe)?;
+        let source = self.sources.sketch(&entry.recipe, cell, place)?;
+        let is_here = recipe.sdk && self.containers_of(&entry.recipe).is_none();
+        let rocm = is_here.then(|| self.rocm.rocm(cell.rocm.as_deref(), &place.surroundings).ok()).flatten();
+        let (rocm, try_on) = (rocm.unwrap_or(Rocm::None), self.try_on.clone());
+        let (python, epoch) = (cell.python, self.epoch);
+        Ok(Job { schema: 1, source, rocm, with: inputs, python, try_on, epoch, image: None, recipe })
+    }
+
+    /// The job of a cell: looks at ROCm and sources, and checks out or downloads what is missing.
+    ///
+    /// # Errors
+    /// A combination that cannot be built, and everything that is missing and cannot be had.
+    pub fn job(
+        &self,
+        name: &str,
+        cell: Cell,
+        inputs: Vec<InputWheel>,
+        place: &JobPlace,
+        listener: &dyn Listener,
+    ) -> Result<Job, Error> {
+        self.placed(&cell, &self.sources)?.placed_job(name, cell, inputs, place, listener)
+    }
+
+    /// The same after [`JobMaker::placed`].
+    pub(crate) fn placed_job(
+        &self,
+        name: &str,
+        mut cell: Cell,
+        inputs: Vec<InputWheel>,
+        place: &JobPlace,
+        listener: &dyn Listener,
+    ) -> Result<Job, Error> {
+        let entry = self.request.book.get(name)?;
+        let containers = self.containers_of(&entry.recipe);
+        if cell.python.is_none() && place.interpreter.is_some() && containers.is_none() {
+            cell.python = Some(execute::default_python(place, listener.reporter())?);
+        }
+        cell.version = self.sources.version(&entry.recipe, &cell, place)?;
+        // Evaluated before anything is fetched: what cannot be evaluated or has no ROCm needs no
+        // sources.
+        let sketched = self.possible(None, name, &cell, place)?;
+        let image =
+            containers.map(|containers| containers.image_of(&sketched, &self.rocm, place, listener)).transpose()?;
+        let rocm_of_image = image.as_ref().map(|image| image.complete(&mut cell)).transpose()?.flatten();
+        let rocm = match rocm_of_image {
+            Some(rocm) => rocm,
+            None if sketched.sdk => self.rocm_for(&cell, place)?,
+            None => Rocm::None,
+        };
+        let source = self.sources.obtain(&entry.recipe, &self.written()?, &mut cell, place, listener)?;
+        let image = image.map(|image| image.image);
+        let recipe = self.possible(image.as_ref(), name, &cell, place)?;
+        let source = source.look(place, listener.reporter())?;
+        let (python, try_on) = (cell.python, self.try_on.clone());
+        let mut job = Job { schema: 1, source, rocm, with: inputs, python, try_on, epoch: self.epoch, image, recipe };
+        if job.recipe.python == Pythons::Each && job.recipe.cell.python.is_none() {
+            // The wheel is for one Python, and it has to be known which.
+            let version = execute::default_python(place, listener.reporter())?;
+            job.python = Some(version);
+            let cell = Cell { python: Some(version), ..cell };
+            job.recipe = self.evaluate_in(job.image.as_ref(), name, &cell, place)?;
+        }
+        Ok(job)
+    }
+
+    /// The ROCm of a cell on this machine or from an index.
+    fn rocm_for(&self, cell: &Cell, place: &JobPlace) -> Result<Rocm, Error> {
+        let rocm = self.rocm.rocm(cell.rocm.as_deref(), &place.surroundings)?;
+        check_rocm(&rocm, cell)?;
+        Ok(rocm)
+    }
+
+    /// A recipe for a cell that the table of versions does not call impossible.
+    fn possible(&self, image: Option<&Image>, name: &str, cell: &Cell, place: &JobPlace) -> Result<Evaluated, Error> {
+        let recipe = self.evaluate_in(image, name, cell, place)?;
+        self.refuse_impossible(&recipe)?;
+        Ok(recipe)
+    }
+}
+
+/// Checks that an installed ROCm is the version that the cell is for.
+pub(crate) fn check_rocm(rocm: &Rocm, cell: &Cell) -> Result<(), Error> {
+    let (Rocm::Prefix { path, version }, Some(wanted)) = (rocm, &cell.rocm) else { return Ok(()) };
+    if version == wanted || version.starts_with(&format!("{wanted}.")) {
+        return Ok(());
+    }
+    Err(Error::request_with(
+        format!("`{}` is ROCm {version}, and {wanted} is to be built against", path.display()),
+        "`{rocm}` in `--rocm-sdk prefix=/opt/rocm-{rocm}` is the version of each cell",
+    ))
+}
+
+/// Replaces `{rocm}` and `{torch}` in an address or path by the versions of a cell.
+pub(crate) fn fill_versions(text: &str, cell: &Cell) -> Result<String, Error> {
+    let mut filled = text.to_owned();
+    for (name, option, value) in [("{rocm}", "--rocm", &cell.rocm), ("{torch}", "--torch", &cell.torch)] {
+        if !filled.contains(name) {
+            continue;
+        }
+        let Some(value) = value else {
+            return Err(Error::request(format!("`{name}` in `{text}` needs `{option}`")));
+        };
+        filled = filled.replace(name, value);
+    }
+    Ok(filled)
+}

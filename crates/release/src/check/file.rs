@@ -1,0 +1,178 @@
+//! Input: a file on a page. Output: where the page and the file contradict each other.
+
+use std::io::{self, Read, Write as _};
+
+use rocwheel_content::{Hasher, hexadecimal};
+use rocwheel_index::page::{FileHash, MetadataBeside, PageLink};
+use rocwheel_report::Watched;
+use rocwheel_wheel::{Headers, WheelName};
+use url::Url;
+
+use super::{IndexFault, Site};
+use crate::{Error, facts};
+
+/// The largest METADATA that is read.
+const METADATA_LIMIT: u64 = 64 << 20;
+
+impl Site<'_> {
+    /// Checks a file of a page.
+    pub(super) fn file(&self, page: &Url, link: &PageLink, faults: &mut Vec<IndexFault>) -> Result<(), Error> {
+        let name = &link.file_name;
+        if link.hash.is_none() {
+            faults
+                .push(IndexFault::error(page, format!("`{name}` has no hash: `--require-hashes` and lock files fail")));
+        }
+        if link.size.is_none() || link.uploaded.is_none() {
+            let text =
+                "files have no size or upload time: `uv --exclude-newer` ignores them, `pip --uploaded-prior-to` stops";
+            faults.push(IndexFault::warning(page, text));
+        }
+        if Url::parse(&link.written).is_ok() && link.address.origin() == page.origin() && page.scheme() != "file" {
+            faults.push(IndexFault::warning(page, "links are absolute: mirrors and proxies cannot rewrite them"));
+        }
+        if link.written.contains('+') {
+            let text = "`+` stands in addresses: S3 and some proxies read it as a blank";
+            faults.push(IndexFault::warning(page, text).hint("write `%2B`"));
+        }
+        if !self.exists(link, faults) {
+            return Ok(());
+        }
+        let beside = self.metadata(link, faults);
+        if WheelName::is_wheel(name) && link.metadata == MetadataBeside::No {
+            let text =
+                "wheels have no METADATA beside them: installers download whole wheels to read their requirements";
+            faults.push(IndexFault::warning(page, text));
+        }
+        if self.options.files || link.address.scheme() == "file" {
+            self.contents(link, beside.as_deref(), faults)?;
+        }
+        Ok(())
+    }
+
+    fn exists(&self, link: &PageLink, faults: &mut Vec<IndexFault>) -> bool {
+        let answer = match self.fetch.head(&link.address) {
+            Ok(answer) if answer.status == 200 => answer,
+            Ok(answer) => {
+                faults.push(IndexFault::error(
+                    &link.address,
+                    format!("the page lists it, and it answers {}", answer.status),
+                ));
+                return false;
+            }
+            Err(error) => {
+                faults.push(IndexFault::error(
+                    &link.address,
+                    format!("the page lists it, and there is no answer: {error}"),
+                ));
+                return false;
+            }
+        };
+        if let (Some(size), Some(listed)) = (answer.size, link.size)
+            && size != listed
+        {
+            let text = format!("it has {size} bytes, and the page says {listed}: it was replaced or cut off");
+            faults.push(IndexFault::error(&link.address, text));
+        }
+        if answer.cache_control.to_ascii_lowercase().contains("no-store") {
+            let text = "files have `Cache-Control: no-store`: installers download them every time";
+            faults.push(IndexFault::warning(&link.address, text));
+        }
+        true
+    }
+
+    /// METADATA beside a wheel, if it is what the page promises.
+    fn metadata(&self, link: &PageLink, faults: &mut Vec<IndexFault>) -> Option<Vec<u8>> {
+        let MetadataBeside::Yes(hash) = &link.metadata else { return None };
+        let mut address = link.address.clone();
+        address.set_path(&format!("{}.metadata", link.address.path()));
+        let mut wrong = |text: String| faults.push(IndexFault::error(&address, text));
+        let answer = match self.fetch.get(&address, "*/*") {
+            Ok(answer) if answer.status == 200 => answer,
+            Ok(answer) => {
+                wrong(format!("the page promises it, and it answers {}: installers stop", answer.status));
+                return None;
+            }
+            Err(error) => {
+                wrong(format!("the page promises it, and there is no answer: {error}"));
+                return None;
+            }
+        };
+        let mut bytes = Vec::new();
+        if let Err(error) = answer.body.take(METADATA_LIMIT).read_to_end(&mut bytes) {
+            wrong(format!("it breaks off: {error}"));
+            return None;
+        }
+        if let Some(hash) = hash
+            && let found = digest(hash, &bytes[..])
+            && found.as_ref().is_ok_and(|found| *found != hash.hexadecimal)
+        {
+            wrong("its hash is not that of the page: pip stops".to_owned());
+        }
+        let python = Headers::parse(&String::from_utf8_lossy(&bytes)).get("Requires-Python");
+        if python != link.python {
+            let show = |python: &Option<String>| python.clone().unwrap_or_else(|| "nothing".to_owned());
+            wrong(format!("it has Requires-Python {}, and the page {}", show(&python), show(&link.python)));
+        }
+        Some(bytes)
+    }
+
+    /// Compares the file itself with its page and with METADATA beside it.
+    fn contents(&self, link: &PageLink, beside: Option<&[u8]>, faults: &mut Vec<IndexFault>) -> Result<(), Error> {
+        let mut wrong = |text: String| faults.push(IndexFault::error(&link.address, text));
+        let folder;
+        let path = if let Ok(path) = link.address.to_file_path() {
+            path
+        } else {
+            folder = tempfile::tempdir().map_err(|source| Error::Write { path: std::env::temp_dir(), source })?;
+            let path = folder.path().join(&link.file_name);
+            if let Err(error) = self.download(&link.address, &path) {
+                self.reporter.check()?;
+                wrong(format!("it cannot be downloaded: {error}"));
+                return Ok(());
+            }
+            path
+        };
+        if self.options.files
+            && let Some(hash) = &link.hash
+        {
+            let read = fs_err::File::open(&path).and_then(|file| digest(hash, Watched::new(file, self.reporter)));
+            self.reporter.check()?;
+            match read {
+                Ok(found) if found == hash.hexadecimal => {}
+                Ok(found) => wrong(format!(
+                    "its {} is {found}, and the page says {}: every installation fails",
+                    hash.algorithm.name(),
+                    hash.hexadecimal
+                )),
+                Err(error) => wrong(format!("it cannot be read: {error}")),
+            }
+        }
+        if let Some(beside) = beside
+            && WheelName::is_wheel(&link.file_name)
+        {
+            match facts::metadata(&path) {
+                Ok(inside) if inside == beside => {}
+                Ok(_) => wrong("METADATA beside it is not that in the wheel: pip 26.2 and later stops".to_owned()),
+                Err(error) => wrong(rocwheel_report::with_causes(&error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn download(&self, address: &Url, path: &std::path::Path) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        let answer = self.fetch.get(address, "*/*")?;
+        if answer.status != 200 {
+            return Err(format!("it answers {}", answer.status).into());
+        }
+        let mut file = fs_err::File::create(path)?;
+        io::copy(&mut Watched::new(answer.body, self.reporter), &mut file)?;
+        file.flush()?;
+        Ok(())
+    }
+}
+
+fn digest(hash: &FileHash, reader: impl Read) -> io::Result<String> {
+    let mut hasher = Hasher::new(hash.algorithm);
+    hasher.read(reader)?;
+    Ok(hexadecimal(&hasher.finish()))
+}

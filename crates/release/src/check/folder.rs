@@ -1,0 +1,51 @@
+//! Input: a `file:` address. Output: what a server would answer whose pages have the names that
+//! bandersnatch gives them.
+
+use std::io;
+use std::path::Path;
+
+use rocwheel_index::pages::{HTML_TYPE, JSON_TYPE};
+use rocwheel_index::{Answer, Fetch};
+use url::Url;
+
+/// Reads indexes in folders.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FolderSite;
+
+impl Fetch for FolderSite {
+    fn get(&self, address: &Url, accept: &str) -> Result<Answer, Box<dyn std::error::Error + Send + Sync>> {
+        let path = address.to_file_path().map_err(|()| format!("`{address}` is no path of this machine"))?;
+        if !address.path().ends_with('/') {
+            return answer(address, &path, "");
+        }
+        if accept.contains(JSON_TYPE) {
+            let json = answer(address, &path.join("index.v1_json"), JSON_TYPE)?;
+            if json.status == 200 || !accept.contains("html") {
+                return Ok(json);
+            }
+        }
+        answer(address, &path.join("index.html"), HTML_TYPE)
+    }
+}
+
+fn answer(address: &Url, path: &Path, kind: &str) -> Result<Answer, Box<dyn std::error::Error + Send + Sync>> {
+    let empty = Answer {
+        status: 404,
+        content_type: kind.to_owned(),
+        cache_control: String::new(),
+        size: None,
+        address: address.clone(),
+        body: Box::new(io::empty()),
+    };
+    match fs_err::File::open(path) {
+        Ok(file) => {
+            let metadata = file.metadata()?;
+            if metadata.is_dir() {
+                return Ok(empty);
+            }
+            Ok(Answer { status: 200, size: Some(metadata.len()), body: Box::new(file), ..empty })
+        }
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(empty),
+        Err(error) => Err(error.into()),
+    }
+}

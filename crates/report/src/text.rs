@@ -1,0 +1,89 @@
+//! Texts that may hold control characters, made safe for a terminal and for one line.
+
+use std::borrow::Cow;
+
+/// Characters of a line from which on the middle is left out: a path has up to 4096.
+const LONGEST_LINE: usize = 4096;
+
+/// Escapes control characters and line breaks, and leaves out the middle of a text that is longer
+/// than 4096 characters.
+pub fn one_line(text: &str) -> Cow<'_, str> {
+    let text = escape_controls(text, |_| true);
+    let length = text.chars().count();
+    if length <= LONGEST_LINE {
+        return text;
+    }
+    let head: String = text.chars().take(LONGEST_LINE / 2).collect();
+    let tail: String = text.chars().skip(length - LONGEST_LINE / 2).collect();
+    format!("{head}[…]{tail}").into()
+}
+
+/// Escapes the control characters that are unwanted (`\n` becomes a backslash and an `n`).
+pub fn escape_controls(text: &str, unwanted: impl Fn(char) -> bool) -> Cow<'_, str> {
+    let is_unwanted = |character: char| character.is_control() && unwanted(character);
+    if !text.contains(is_unwanted) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len() + 8);
+    for character in text.chars() {
+        if is_unwanted(character) {
+            safe.extend(character.escape_default());
+        } else {
+            safe.push(character);
+        }
+    }
+    Cow::Owned(safe)
+}
+
+/// A word as a POSIX shell reads it (section 2.2), in quotes if it needs them.
+///
+/// shlex quotes every word with `=`, `,` or `%`, and options and versions would be hard to read.
+pub fn shell_word(word: &str) -> String {
+    shell_word_with(word, |_| false)
+}
+
+/// As [`shell_word`], but for letters that may keep their meaning for the shell, such as the `$` of
+/// a variable. They are not quoted on their own, only together with others.
+pub fn shell_word_with(word: &str, keeps_meaning: impl Fn(char) -> bool) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=@%+,^{}~".contains(letter);
+    // `~` is a home at the beginning, and bash makes several words of `{a,b}` and `{1..3}`.
+    let opens = word.match_indices('{').any(|(at, _)| !word[..at].ends_with('$'));
+    let has_braces = opens && (word.contains(',') || word.contains(".."));
+    let is_plain = !word.is_empty() && !word.starts_with('~') && !has_braces;
+    if is_plain && word.chars().all(|letter| plain(letter) || keeps_meaning(letter)) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_where_they_must_be() {
+        for (text, quoted) in [
+            ("dist/a-1.0+rocm7-py3-none-any.whl", "dist/a-1.0+rocm7-py3-none-any.whl"),
+            ("--option=a,b%", "--option=a,b%"),
+            ("HEAD~1^{tree}", "HEAD~1^{tree}"),
+            ("tests/*", "'tests/*'"),
+            ("$ORIGIN/..", "'$ORIGIN/..'"),
+            ("it's", r"'it'\''s'"),
+            ("", "''"),
+            ("~a", "'~a'"),
+            ("{a,b}", "'{a,b}'"),
+            ("{1..3}", "'{1..3}'"),
+        ] {
+            assert_eq!(shell_word(text), quoted);
+        }
+        assert_eq!(shell_word_with("${name.A,B}/x", |letter| letter == '$'), "${name.A,B}/x");
+    }
+
+    #[test]
+    fn a_line_is_one_line_and_not_endless() {
+        assert_eq!(one_line("a\nb ü"), "a\\nb ü");
+        let long = one_line(&"ü".repeat(5000)).into_owned();
+        assert_eq!((long.chars().count(), long.contains("ü[…]ü")), (LONGEST_LINE + 3, true));
+    }
+}

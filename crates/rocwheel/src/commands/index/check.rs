@@ -1,0 +1,124 @@
+//! `rocwheel index check`: what installers would stumble over in an index.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use rocwheel_index::{Fetch, Http};
+use rocwheel_release::{CheckOptions, Checked, FaultLevel, FolderSite, check};
+use rocwheel_report::Exit;
+use serde::Serialize;
+use url::Url;
+
+use crate::environment;
+use crate::failure::{Failure, Result, Usage};
+use crate::printer::{self, Format, Printer};
+
+/// Check a package index as pip and uv read it
+///
+/// Reads every page in both forms, asks for every file, and compares METADATA beside wheels with
+/// the page. Reports missing hashes, files that are missing, replaced or cut off, names that
+/// installers confuse, wrong types and headers, and a server that answers 403 for what is missing.
+/// Exit code 1 if an installation can fail.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Address of an index, or folder that `rocwheel index build` made one of
+    #[arg(value_name = "URL|DIR")]
+    index: String,
+    /// Check only this project; may be repeated
+    #[arg(long, value_name = "NAME")]
+    project: Vec<String>,
+    /// Also read every file and compare its hash
+    #[arg(long)]
+    files: bool,
+}
+
+/// What the command works with.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    roots: Vec<Url>,
+    options: CheckOptions,
+}
+
+impl TryFrom<Arguments> for Settings {
+    type Error = Failure;
+
+    fn try_from(arguments: Arguments) -> Result<Self> {
+        let projects = arguments.project.iter().map(|name| rocwheel_wheel::canonical_name(name)).collect();
+        let options = CheckOptions { files: arguments.files, projects };
+        let text = &arguments.index;
+        let roots = if text.starts_with("http://") || text.starts_with("https://") {
+            let text = if text.ends_with('/') { text.clone() } else { format!("{text}/") };
+            vec![Url::parse(&text).map_err(|error| Usage::new(format!("`{text}` is not an address: {error}")))?]
+        } else {
+            roots(Path::new(text))?
+        };
+        Ok(Self { roots, options })
+    }
+}
+
+/// The indexes in a folder: it is one, has one in `simple/`, or one for each family.
+fn roots(folder: &Path) -> Result<Vec<Url>> {
+    let is_index = |folder: &PathBuf| folder.join("index.html").is_file() || folder.join("index.v1_json").is_file();
+    let mut found = vec![folder.join("simple")];
+    if !is_index(&found[0]) {
+        found = fs_err::read_dir(folder)?.map(|entry| Ok(entry?.path().join("simple"))).collect::<Result<_>>()?;
+        found.retain(is_index);
+        found.sort();
+        if found.is_empty() {
+            found.push(folder.to_owned());
+        }
+    }
+    let address = |path: PathBuf| -> Result<Url> {
+        let path = fs_err::canonicalize(path)?;
+        Url::from_directory_path(&path).map_err(|()| Failure::message(format!("`{}` has no address", path.display())))
+    };
+    found.into_iter().map(address).collect()
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    indexes: &'a [Checked],
+}
+
+/// Checks the indexes and prints their faults.
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
+    let mut all = Vec::new();
+    for root in &settings.roots {
+        let site: Box<dyn Fetch> = if root.scheme() == "file" {
+            Box::new(FolderSite)
+        } else {
+            let proxy = environment::proxy().filter(|_| root.scheme() == "https");
+            Box::new(Http::new(proxy.as_deref()).map_err(Failure::other)?)
+        };
+        all.push(check(&*site, root, &settings.options, printer.reporter())?);
+    }
+    let exit = if all.iter().any(Checked::has_errors) { Exit::Failed } else { Exit::Done };
+    if printer.format() == Format::Json {
+        printer.json(&Report { indexes: &all })?;
+        return Ok(exit);
+    }
+    for checked in &all {
+        show(checked, printer)?;
+    }
+    Ok(exit)
+}
+
+fn show(checked: &Checked, printer: &Printer) -> Result<()> {
+    for fault in &checked.faults {
+        let word = match fault.level {
+            FaultLevel::Error => "error",
+            FaultLevel::Warning => "warning",
+        };
+        printer.line(format!("{word}: {}: {}", fault.at, fault.text))?;
+        if let Some(hint) = &fault.hint {
+            printer.line(format!("  hint: {hint}"))?;
+        }
+    }
+    let count = |level| checked.faults.iter().filter(|fault| fault.level == level).count() as u64;
+    let errors = printer::count(count(FaultLevel::Error), "error", "errors");
+    let warnings = printer::count(count(FaultLevel::Warning), "warning", "warnings");
+    let projects = printer::count(checked.projects as u64, "project", "projects");
+    let files = printer::count(checked.files as u64, "file", "files");
+    printer.note(format!("{}: {projects}, {files}: {errors}, {warnings}", checked.address));
+    Ok(())
+}

@@ -1,0 +1,91 @@
+//! Input: the platform of a tag, `manylinux_2_28_x86_64`. Output: what it promises.
+
+use crate::manylinux::Release;
+
+/// What a platform tag promises (PEP 425, 600, 656).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PlatformTag {
+    /// `any`.
+    Any,
+    /// `manylinux_2_28_x86_64`, and the older names for it.
+    Manylinux {
+        /// The oldest glibc.
+        glibc: Release,
+        /// `x86_64`.
+        machine: String,
+    },
+    /// `linux_x86_64`.
+    Linux {
+        /// `x86_64`.
+        machine: String,
+    },
+    /// `musllinux_1_2_x86_64`.
+    Musllinux {
+        /// `x86_64`.
+        machine: String,
+    },
+    /// Another system.
+    Other,
+}
+
+impl PlatformTag {
+    /// Reads the platform of a tag. What is not known is [`PlatformTag::Other`].
+    pub fn parse(tag: &str) -> PlatformTag {
+        let release = |text: String| Release::try_from(text).ok();
+        let legacy = [("manylinux1_", "2.5"), ("manylinux2010_", "2.12"), ("manylinux2014_", "2.17")];
+        if tag == "any" {
+            return PlatformTag::Any;
+        }
+        for (start, glibc) in legacy {
+            if let (Some(machine), Some(glibc)) = (tag.strip_prefix(start), release(glibc.to_owned())) {
+                return PlatformTag::Manylinux { glibc, machine: machine.to_owned() };
+            }
+        }
+        if let Some(rest) = tag.strip_prefix("manylinux_") {
+            let mut parts = rest.splitn(3, '_');
+            if let (Some(major), Some(minor), Some(machine)) = (parts.next(), parts.next(), parts.next())
+                && let Some(glibc) = release(format!("{major}.{minor}"))
+            {
+                return PlatformTag::Manylinux { glibc, machine: machine.to_owned() };
+            }
+        }
+        if let Some(machine) = tag.strip_prefix("musllinux_").and_then(|rest| rest.splitn(3, '_').nth(2)) {
+            return PlatformTag::Musllinux { machine: machine.to_owned() };
+        }
+        match tag.strip_prefix("linux_") {
+            Some(machine) => PlatformTag::Linux { machine: machine.to_owned() },
+            None => PlatformTag::Other,
+        }
+    }
+
+    /// The machine that the tag names, `x86_64`; `None` for `any` and other systems.
+    pub fn machine(&self) -> Option<&str> {
+        match self {
+            PlatformTag::Manylinux { machine, .. }
+            | PlatformTag::Linux { machine }
+            | PlatformTag::Musllinux { machine } => Some(machine),
+            PlatformTag::Any | PlatformTag::Other => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn release(text: &str) -> Release {
+        Release::try_from(text.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn platforms_are_understood() {
+        let manylinux = |glibc: &str| PlatformTag::Manylinux { glibc: release(glibc), machine: "x86_64".to_owned() };
+        assert_eq!(PlatformTag::parse("manylinux2014_x86_64"), manylinux("2.17"));
+        assert_eq!(PlatformTag::parse("manylinux_2_28_x86_64"), manylinux("2.28"));
+        assert_eq!(PlatformTag::parse("manylinux1_x86_64"), manylinux("2.5"));
+        assert_eq!(PlatformTag::parse("linux_x86_64"), PlatformTag::Linux { machine: "x86_64".to_owned() });
+        assert_eq!(PlatformTag::parse("musllinux_1_2_x86_64"), PlatformTag::Musllinux { machine: "x86_64".to_owned() });
+        assert_eq!(PlatformTag::parse("win_amd64"), PlatformTag::Other);
+        assert_eq!(PlatformTag::parse("manylinux_2_x"), PlatformTag::Other);
+    }
+}

@@ -1,0 +1,173 @@
+"""Package indexes of a few tiny packages, and the servers that people put in front of them."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import io
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tarfile
+import time
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from command import Rocwheel
+
+# When files became public. Some clients can be told to know no newer ones than `BETWEEN`.
+OLD, BETWEEN, NEW = "2026-01-01T00:00:00Z", "2026-03-01T00:00:00Z", "2026-06-01T00:00:00Z"
+
+# A build backend that needs no other package, so installers can build the source distribution from
+# the index alone.
+BACKEND = """
+import base64, hashlib, zipfile
+
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    name = "rocm_demo-1.0-py3-none-any.whl"
+    files = {
+        "rocm_demo.py": "built = True\\n",
+        "rocm_demo-1.0.dist-info/METADATA": "Metadata-Version: 2.1\\nName: rocm-demo\\nVersion: 1.0\\n",
+        "rocm_demo-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n",
+    }
+    record = ""
+    with zipfile.ZipFile(folder + "/" + name, "w") as archive:
+        for path, text in files.items():
+            digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+            record += "%s,sha256=%s,%d\\n" % (path, digest, len(text))
+            archive.writestr(path, text)
+        archive.writestr("rocm_demo-1.0.dist-info/RECORD", record + "rocm_demo-1.0.dist-info/RECORD,,\\n")
+    return name
+"""
+
+
+def write_wheel(folder: Path, name: str, version: str, *metadata: str) -> Path:
+    """A wheel for any system with one module; `metadata` are more lines of METADATA."""
+    info = f"{name}-{version}.dist-info"
+    lines = ["Metadata-Version: 2.1", f"Name: {name.replace('_', '-')}", f"Version: {version}", *metadata]
+    members = {
+        f"{name}.py": f'version = "{version}"\n',
+        f"{info}/METADATA": "".join(f"{line}\n" for line in lines),
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: by hand\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    rows = ""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for member, text in members.items():
+            digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+            rows += f"{member},sha256={digest},{len(text.encode())}\n"
+            archive.writestr(member, text)
+        archive.writestr(f"{info}/RECORD", f"{rows}{info}/RECORD,,\n")
+    return path
+
+
+def write_sdist(folder: Path) -> Path:
+    texts = {
+        "pyproject.toml": '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n',
+        "PKG-INFO": "Metadata-Version: 2.1\nName: rocm-demo\nVersion: 1.0\n",
+        "backend.py": BACKEND,
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "rocm_demo-1.0.tar.gz"
+    with gzip.GzipFile(path, "w", mtime=0) as packed, tarfile.open(fileobj=packed, mode="w") as archive:
+        for name, text in texts.items():
+            member = tarfile.TarInfo(f"rocm_demo-1.0/{name}")
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text.encode()))
+    return path
+
+
+def write_index(rocwheel: Rocwheel, root: Path, layout: str) -> None:
+    """Two releases, the second one published later. `torch` pins `rocm`, which pins its core."""
+
+    def folder(project: str) -> Path:
+        return root if layout == "flat" else root / project
+
+    def release(rocm: str, torch: str) -> None:
+        write_wheel(folder("rocm-sdk-core"), "rocm_sdk_core", rocm)
+        write_wheel(folder("rocm"), "rocm", rocm, f"Requires-Dist: rocm-sdk-core=={rocm}")
+        write_wheel(folder("torch"), "torch", torch, f"Requires-Dist: rocm=={rocm}", "Requires-Python: >=3.8")
+
+    release("7.1.0", "2.9.1+rocm7.1")
+    write_sdist(folder("rocm-demo"))
+    rocwheel.run("index", "build", root, "--layout", layout, "--now", OLD)
+    release("7.2.0", "2.10.0+rocm7.2")
+    write_wheel(folder("torch"), "torch", "2.11.0+rocm7.2", "Requires-Python: >=3.99")
+    rocwheel.run("index", "build", root, "--layout", layout, "--now", NEW)
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+@dataclass
+class Servers:
+    """Web servers on the loopback, started by hand: no service of the system is touched."""
+
+    rocwheel: Rocwheel
+    # For configurations and what the servers write.
+    scratch: Path
+    running: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def start(self, kind: str, root: Path, changes: tuple[str, str] = ("", "")) -> str:
+        """The address of an index, ending in `/`. `changes` is a text of the configuration and what
+        stands there instead."""
+        if kind == "file":
+            return f"{root.as_uri()}/"
+        port = free_port()
+        state = self.scratch / f"{kind}-{port}"
+        state.mkdir()
+        if kind == "plain":
+            command = [sys.executable, "-m", "http.server", "--bind", "127.0.0.1", "--directory", root, port]
+        else:
+            printed = self.rocwheel.run("index", "server", kind, "--root", root, "--address", f"127.0.0.1:{port}")
+            before, after = changes
+            assert before in printed.stdout
+            configuration = state / "configuration"
+            configuration.write_text(printed.stdout.replace(before, after) if before else printed.stdout)
+            if kind == "nginx":
+                # Only root can read the folders of these tests.
+                rights = ["-g", "user root;"] if os.geteuid() == 0 else []
+                command = [nginx(), "-e", "stderr", "-p", f"{state}/", "-c", configuration, *rights]
+            else:
+                command = ["caddy", "run", "--adapter", "caddyfile", "--config", configuration]
+        environment = {**os.environ, "XDG_DATA_HOME": str(state), "XDG_CONFIG_HOME": str(state)}
+        with (state / "log").open("wb") as log:
+            started = subprocess.Popen(
+                [str(part) for part in command], stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment
+            )
+        self.running.append(started)
+        wait_for(port, started, state / "log")
+        return f"http://127.0.0.1:{port}/"
+
+    def stop(self) -> None:
+        for server in self.running:
+            server.terminate()
+        for server in self.running:
+            server.wait(30)
+
+
+def nginx() -> str:
+    """Debian has it where only root's shells look."""
+    found = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
+    assert found, "nginx is not installed: run scripts/setup"
+    return found
+
+
+def wait_for(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
+    end = time.monotonic() + 60
+    while True:
+        assert server.poll() is None, f"the server ended:\n{log.read_text()}"
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            assert time.monotonic() < end, f"no server on port {port}:\n{log.read_text()}"
+            time.sleep(0.05)
