@@ -267,7 +267,8 @@ mod tests {
         gzip.write_all(header.as_bytes()).unwrap();
         gzip.write_all(&vec![0; (1 << 20) + 1024]).unwrap();
         gzip.finish().unwrap();
-        let read = |limit| each_up_to(limit, &path, &Silent, |_, _| Ok(()));
+        let open = || fs_err::File::open(&path).unwrap();
+        let read = |limit| each_in(limit, (&path, open()), &Silent, |_, _| Ok(()));
         read(1 << 21).unwrap();
         let Error::OpenSdist { source, .. } = read(1 << 19).unwrap_err() else { panic!("another error") };
         assert_eq!(source.to_string(), "it unpacks to too much");

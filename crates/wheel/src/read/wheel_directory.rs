@@ -72,3 +72,71 @@ impl WheelDirectory {
             .ok_or_else(|| Error::Malformed { path: self.path.clone(), reason: format!("it has no `{name}`") })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Cursor, Write as _};
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use zip::write::{SimpleFileOptions, ZipWriter};
+
+    use super::*;
+
+    fn wheel() -> Vec<u8> {
+        let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+        let ballast = vec![7; 1 << 20];
+        let members = [("a/x.so", &ballast[..]), ("a-1.dist-info/METADATA", b"Name: a"), ("a-1.dist-info/WHEEL", b"")];
+        for (name, bytes) in members {
+            let stored = SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
+            zip.start_file(name, stored).unwrap();
+            zip.write_all(bytes).unwrap();
+        }
+        zip.finish().unwrap().into_inner()
+    }
+
+    /// Counts the bytes that are read.
+    struct Counted(Arc<Vec<u8>>, Arc<AtomicU64>);
+
+    impl Content for Counted {
+        fn size(&self) -> u64 {
+            self.0.len() as u64
+        }
+
+        fn open(&self) -> io::Result<Reader> {
+            Ok(Box::new(Counted(Arc::clone(&self.0), Arc::clone(&self.1))))
+        }
+    }
+
+    impl ReadAt for Counted {
+        fn read_at(&self, position: u64, buffer: &mut [u8]) -> io::Result<usize> {
+            let read = self.0.as_slice().read_at(position, buffer)?;
+            self.1.fetch_add(read as u64, Ordering::Relaxed);
+            Ok(read)
+        }
+    }
+
+    #[test]
+    fn metadata_costs_the_end_of_the_file_and_itself() {
+        let content = Counted(Arc::new(wheel()), Arc::default());
+        let path = Path::new("a-1-py3-none-any.whl");
+        let wheel = WheelDirectory::open(path, &content).unwrap();
+        assert_eq!(wheel.info(), "a-1.dist-info");
+        assert_eq!(wheel.bytes("a-1.dist-info/METADATA").unwrap(), b"Name: a");
+        let read = content.1.load(Ordering::Relaxed);
+        assert!(read < 100_000, "{read} bytes of {}", content.size());
+        assert!(wheel.bytes("a-1.dist-info/RECORD").is_err());
+        assert!(WheelDirectory::open(Path::new("a.zip"), &content).is_err());
+    }
+
+    #[test]
+    fn a_member_that_contradicts_the_directory_is_an_error() {
+        let mut bytes = wheel();
+        let name = b"a-1.dist-info/METADATA";
+        let at = bytes.windows(name.len()).position(|window| window == name).unwrap();
+        bytes[at] = b'b';
+        let wheel = WheelDirectory::open(Path::new("a-1-py3-none-any.whl"), &bytes).unwrap();
+        let error = wheel.bytes("a-1.dist-info/METADATA").unwrap_err().to_string();
+        assert!(error.contains("another name in its own header"), "{error}");
+        assert!(WheelDirectory::open(Path::new("a-1-py3-none-any.whl"), &bytes[..100].to_vec()).is_err());
+    }
+}
