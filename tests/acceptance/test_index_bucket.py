@@ -1,5 +1,5 @@
-"""Wheels and tarballs in a bucket: `index build s3://…` and `release upload` against moto's server, a
-second implementation of S3 beside the one of the Rust tests."""
+"""Wheels and tarballs in a bucket: `index build s3://…` and `release upload` against moto's server,
+a second implementation of S3 beside the one of the Rust tests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Bucket:
         return {**KEYS, "AWS_ENDPOINT_URL": self.endpoint}
 
     def ask(self, method: str, key: str, body: bytes | None = None) -> tuple[bytes, dict[str, str]]:
-        """A request as somebody else's tool would send it; moto looks at no signature but wants one."""
+        """A request as another tool would send it. moto checks no signature, but wants one."""
         scope = "Credential=AKIATEST/20261123/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0"
         headers = {"Authorization": f"AWS4-HMAC-SHA256 {scope}", "Content-Type": "application/octet-stream"}
         request = urllib.request.Request(f"{self.endpoint}/wheels{key}", body, headers, method=method)

@@ -37,8 +37,8 @@ pub trait Store: Send + Sync {
     /// The store as messages name it.
     fn name(&self) -> String;
 
-    /// How many requests at once are worth their threads; `None` where the processors are what takes
-    /// the time.
+    /// How many requests at once are worth their threads; `None` where the processors are what
+    /// takes the time.
     fn requests(&self) -> Option<usize> {
         None
     }
