@@ -171,9 +171,9 @@ fn folders_and_patterns_choose_files() {
     };
     let top = local.path().to_owned();
     let tarball = top.join("linux-64/magma-rocm63.tar.bz2");
-    assert_eq!(keys(&[top.clone()], &["*.bz2"]).unwrap(), ["linux-64/magma-rocm63.tar.bz2"]);
-    assert_eq!(keys(&[top.clone()], &[]).unwrap().len(), 2);
-    assert_eq!(keys(&[tarball.clone()], &[]).unwrap(), ["magma-rocm63.tar.bz2"]);
+    assert_eq!(keys(std::slice::from_ref(&top), &["*.bz2"]).unwrap(), ["linux-64/magma-rocm63.tar.bz2"]);
+    assert_eq!(keys(std::slice::from_ref(&top), &[]).unwrap().len(), 2);
+    assert_eq!(keys(std::slice::from_ref(&tarball), &[]).unwrap(), ["magma-rocm63.tar.bz2"]);
     assert!(keys(&[tarball], &["*.whl"]).unwrap_err().contains("no file is called like `*.whl`"));
     assert!(keys(&[top.join("none")], &[]).unwrap_err().contains("none"));
 }

@@ -167,10 +167,9 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     printer.note(summary(&built, settings.options.write));
     if settings.options.write
         && let Some(first) = built.indexes.first()
+        && let Some(address) = public_page(settings, &first.folder)?
     {
-        if let Some(address) = public_page(settings, &first.folder)? {
-            printer.note(format!("install from it: pip install --index-url {address} NAME"));
-        }
+        printer.note(format!("install from it: pip install --index-url {address} NAME"));
     }
     Ok(Exit::Done)
 }
