@@ -21,9 +21,9 @@ use serde::{Deserialize, Serialize};
 use crate::facts::{self, Facts, Fault};
 use crate::known::{self, KnownFile, KnownProject};
 use crate::layout::{self, IndexRoot, Layout};
-use crate::listing::{Listing, NameFilter, clashes};
+use crate::listing::{Distribution, Listing, NameFilter, clashes};
 use crate::status::{self, StatusTable};
-use crate::store::{Store, StoredFile};
+use crate::store::{Store, StoredFile, with_threads};
 use crate::{Error, IndexView};
 use pages::Writer;
 
@@ -99,7 +99,8 @@ pub struct Built {
     pub pages: Vec<PageFile>,
     /// How many files were read because they are new or changed.
     pub files_read: usize,
-    /// Their bytes.
+    /// The bytes that were read of them. Of a wheel in a bucket with a known SHA-256, that is
+    /// METADATA.
     pub bytes_read: u64,
     /// Files that are archives and no Python packages.
     pub ignored: Vec<String>,
@@ -112,6 +113,10 @@ pub struct Built {
 /// any page is written; [`Error::Layout`], [`Error::Empty`], [`Error::ForeignPage`],
 /// [`Error::Status`]; what cannot be read or written.
 pub fn build(store: &dyn Store, options: &BuildOptions, reporter: &dyn Reporter) -> Result<Built, Error> {
+    with_threads(store, || build_index(store, options, reporter))
+}
+
+fn build_index(store: &dyn Store, options: &BuildOptions, reporter: &dyn Reporter) -> Result<Built, Error> {
     let began = SystemTime::now();
     let _lock = options.write.then(|| store.lock()).transpose()?;
     let listing = list(store, options, reporter)?;
@@ -134,7 +139,7 @@ pub fn build(store: &dyn Store, options: &BuildOptions, reporter: &dyn Reporter)
     }
     let records = records(store, reporter)?;
     let work = Reading { store, listing: &listing, records: &records, options, began };
-    let (files, read) = work.files(problems, reporter)?;
+    let ReadFiles { files, read, bytes: bytes_read } = work.files(problems, reporter)?;
     if options.address.is_none() && listing.others.keys().any(|key| key.ends_with(".provenance")) {
         reporter.warn("attestations (`*.provenance`) are not on the pages: they need the public address of the index");
     }
@@ -166,7 +171,7 @@ pub fn build(store: &dyn Store, options: &BuildOptions, reporter: &dyn Reporter)
         indexes,
         pages: writer.done(),
         files_read: read.len(),
-        bytes_read: read.iter().map(|file| file.size).sum(),
+        bytes_read,
         ignored: listing.ignored,
     })
 }
@@ -223,6 +228,16 @@ struct OldFile {
     upload_time: Option<Timestamp>,
 }
 
+/// What pages say of all files.
+struct ReadFiles {
+    /// By key.
+    files: BTreeMap<String, KnownFile>,
+    /// Those that were read for it.
+    read: Vec<StoredFile>,
+    /// The bytes that were read of them.
+    bytes: u64,
+}
+
 /// Finds out what pages say of each file.
 struct Reading<'a> {
     store: &'a dyn Store,
@@ -233,12 +248,8 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// What is known of every distribution by key, and those that were read for it.
-    fn files(
-        &self,
-        mut problems: Vec<String>,
-        reporter: &dyn Reporter,
-    ) -> Result<(BTreeMap<String, KnownFile>, Vec<StoredFile>), Error> {
+    /// Reads the distributions that are new or changed.
+    fn files(&self, mut problems: Vec<String>, reporter: &dyn Reporter) -> Result<ReadFiles, Error> {
         let known: BTreeMap<&str, &KnownFile> = self
             .records
             .values()
@@ -263,12 +274,12 @@ impl Reading<'_> {
         let found = Mutex::new((BTreeMap::new(), Vec::new()));
         let read = unread.par_iter().try_for_each(|distribution| -> Result<(), Error> {
             reporter.check()?;
-            let path = self.store.local(&distribution.file)?;
-            let facts = Facts::read(&path, distribution, reporter);
+            let facts = Facts::read(self.store, distribution, reporter);
             let (found, problems) = &mut *found.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             match facts {
                 Ok(facts) => drop(found.insert(distribution.file.key.clone(), facts)),
                 Err(Fault::Interrupted(interrupted)) => return Err(interrupted.into()),
+                Err(Fault::Store(error)) => return Err(error),
                 Err(Fault::File(reason)) => problems.push(format!("`{}`: {reason}", distribution.file.key)),
             }
             Ok(())
@@ -281,6 +292,8 @@ impl Reading<'_> {
             problems.sort();
             return Err(Error::Files { problems });
         }
+        let bytes = found.values().map(|facts: &Facts| facts.bytes).sum();
+        warn_of_downloads(&unread, &found, reporter);
         let old = self.old_times(unread.iter().map(|distribution| distribution.project.as_str()).collect())?;
         for distribution in &unread {
             let file = &distribution.file;
@@ -298,7 +311,7 @@ impl Reading<'_> {
             files.insert(file.key.clone(), KnownFile::new(file, facts, uploaded, self.began));
         }
         let read = unread.into_iter().map(|distribution| distribution.file.clone()).collect();
-        Ok((files, read))
+        Ok(ReadFiles { files, read, bytes })
     }
 
     /// When files were published, by name and SHA-256, as the pages of these projects have it. The
@@ -321,11 +334,25 @@ impl Reading<'_> {
     }
 }
 
+/// Reports the bytes that only a recorded hash would have saved.
+fn warn_of_downloads(read: &[&Distribution], found: &BTreeMap<String, Facts>, reporter: &dyn Reporter) {
+    let is_downloaded = |one: &&&Distribution| found.get(&one.file.key).is_some_and(|facts| facts.downloaded);
+    let sizes: Vec<u64> = read.iter().filter(is_downloaded).map(|one| one.file.size).collect();
+    if !sizes.is_empty() {
+        reporter.warn(&format!(
+            "{} of {} files had no SHA-256 in the store, so {} bytes were downloaded to hash them; `rocwheel release upload` stores it",
+            sizes.len(),
+            read.len(),
+            sizes.iter().sum::<u64>()
+        ));
+    }
+}
+
 /// METADATA of a wheel and its key.
 fn metadata_of(store: &dyn Store, file: &StoredFile) -> Result<Option<(String, Vec<u8>)>, Error> {
     if !rocwheel_wheel::WheelName::is_wheel(file_name(&file.key)) {
         return Ok(None);
     }
-    let bytes = facts::metadata(&store.local(file)?)?;
+    let bytes = facts::stored_metadata(file, &store.bytes(file)?)?;
     Ok(Some((format!("{}.metadata", file.key), bytes)))
 }

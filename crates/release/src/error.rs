@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use rocwheel_report::{Exit, Hint, Interrupted};
 
+use crate::BucketFault;
+
 /// Every failure of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -105,6 +107,36 @@ pub enum Error {
         /// The store.
         store: String,
     },
+    /// Another publisher holds the lock of a bucket.
+    #[error("another run is writing the index of `{store}`: {owner}")]
+    Leased {
+        /// The store.
+        store: String,
+        /// Who it is, as they say.
+        owner: String,
+        /// The seconds after which a lock ends that is not renewed.
+        seconds: u64,
+    },
+    /// A bucket did not do what it was asked.
+    #[error("cannot {attempted}")]
+    Bucket {
+        /// `list `s3://…``.
+        attempted: String,
+        /// Why.
+        source: BucketFault,
+    },
+    /// The files of an upload contradict, or there are none.
+    #[error("cannot upload:{}", list(problems))]
+    Uploads {
+        /// What is wrong.
+        problems: Vec<String>,
+    },
+    /// Files of the same names with other contents are in the store.
+    #[error("the store has other contents of {}:{}", count(problems.len()), list(problems))]
+    OtherBytes {
+        /// The addresses of the files.
+        problems: Vec<String>,
+    },
 }
 
 /// Files that a message lists; `--json` has all of them.
@@ -137,13 +169,21 @@ impl Hint for Error {
                 "give the address of the page that lists the projects; installers get it with `--index-url`".to_owned()
             }
             Self::Locked { .. } => "try again when it is done".to_owned(),
+            Self::Leased { seconds, .. } => {
+                format!("try again when it is done; if it was killed, its lock ends after {seconds} seconds")
+            }
+            Self::Bucket { source, .. } => source.hint()?.to_owned(),
+            Self::OtherBytes { .. } => {
+                "give the new files another version or build number; `--clobber` replaces files that are no Python packages"
+                    .to_owned()
+            }
             _ => return None,
         })
     }
 
     fn rows(&self) -> Vec<String> {
         match self {
-            Self::Files { problems } => problems.clone(),
+            Self::Files { problems } | Self::Uploads { problems } | Self::OtherBytes { problems } => problems.clone(),
             _ => Vec::new(),
         }
     }
@@ -151,8 +191,9 @@ impl Hint for Error {
     fn exit(&self) -> Exit {
         match self {
             Self::Interrupted(_) => Exit::Interrupted,
-            Self::Locked { .. } => Exit::TryAgain,
-            Self::Pattern { .. } => Exit::Usage,
+            Self::Locked { .. } | Self::Leased { .. } => Exit::TryAgain,
+            Self::Bucket { source, .. } => source.exit(),
+            Self::Pattern { .. } | Self::Uploads { .. } => Exit::Usage,
             _ => Exit::Failed,
         }
     }

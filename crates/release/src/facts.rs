@@ -1,15 +1,19 @@
 //! Input: a wheel or source distribution. Output: what its page says of it.
 
+use std::io;
 use std::path::Path;
 
 use pep440_rs::Version;
-use rocwheel_content::{hexadecimal, sha256, sha256_of};
+use positioned_io::Cursor;
+use rocwheel_content::{Digest, hexadecimal, sha256, sha256_of};
 use rocwheel_report::{Interrupted, Reporter, Watched, with_causes};
-use rocwheel_wheel::edit::sdist_metadata;
-use rocwheel_wheel::read::Wheel;
+use rocwheel_wheel::edit::{sdist_metadata, sdist_metadata_of};
+use rocwheel_wheel::read::{Wheel, WheelDirectory};
 use rocwheel_wheel::{Headers, canonical_name};
 
+use crate::Error;
 use crate::listing::Distribution;
+use crate::store::{Store, StoredBytes, StoredFile};
 
 /// What can be read in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,31 +23,46 @@ pub(crate) struct Facts {
     pub(crate) requires_python: Option<String>,
     /// SHA-256 of METADATA in hexadecimal; only wheels have it beside them.
     pub(crate) metadata_sha256: Option<String>,
+    /// The bytes that were read of the file.
+    pub(crate) bytes: u64,
+    /// `true` when all of a remote file was read to hash it.
+    pub(crate) downloaded: bool,
 }
 
 /// Why a file cannot be in an index.
 pub(crate) enum Fault {
     Interrupted(Interrupted),
+    /// The store cannot be asked.
+    Store(Error),
     /// The reason, in words.
     File(String),
 }
 
 impl Facts {
-    /// Reads all of the file at `path`, and reports the bytes.
-    pub(crate) fn read(path: &Path, distribution: &Distribution, reporter: &dyn Reporter) -> Result<Facts, Fault> {
+    /// Reads what pages say of a file, and reports its bytes. Of a file on this machine that is all
+    /// of it; of a remote one, no more than its metadata where the store knows its SHA-256.
+    pub(crate) fn read(
+        store: &dyn Store,
+        distribution: &Distribution,
+        reporter: &dyn Reporter,
+    ) -> Result<Facts, Fault> {
         let fault = |text: String| match reporter.check() {
             Err(interrupted) => Fault::Interrupted(interrupted),
             Ok(()) => Fault::File(text),
         };
+        let file = &distribution.file;
+        let bytes = store.bytes(file).map_err(Fault::Store)?;
+        let mut size = 0;
         let (headers, metadata_sha256) = if distribution.wheel.is_some() {
-            let metadata = metadata(path).map_err(|error| fault(with_causes(&error)))?;
+            let metadata = stored_metadata(file, &bytes).map_err(|error| fault(with_causes(&error)))?;
+            size = metadata.len() as u64;
             let text = String::from_utf8_lossy(&metadata);
             (Some(Headers::parse(&text)), Some(hexadecimal(&sha256(&metadata))))
         } else if distribution.name().ends_with(".zip") {
             // No tool has written such a source distribution for ten years.
             (None, None)
         } else {
-            let headers = sdist_metadata(path, reporter).map_err(|error| fault(with_causes(&error)))?;
+            let headers = sdist_headers(file, &bytes, reporter).map_err(|error| fault(with_causes(&error)))?;
             (Some(headers), None)
         };
         let mut requires_python = None;
@@ -51,16 +70,61 @@ impl Facts {
             agree(&headers, distribution).map_err(fault)?;
             requires_python = headers.get("Requires-Python").filter(|text| !text.is_empty());
         }
-        let file = fs_err::File::open(path).map_err(|error| fault(error.to_string()))?;
-        let digest = sha256_of(Watched::new(file, reporter)).map_err(|error| fault(error.to_string()))?;
-        Ok(Facts { sha256: hexadecimal(&digest), requires_python, metadata_sha256 })
+        let known = store.sha256(file).map_err(Fault::Store)?;
+        let digest = if let Some(digest) = known {
+            reporter.advance(file.size);
+            digest
+        } else {
+            digest(&bytes, reporter).map_err(|error| fault(error.to_string()))?
+        };
+        Ok(Facts {
+            sha256: hexadecimal(&digest),
+            requires_python,
+            metadata_sha256,
+            bytes: if known.is_some() { size } else { file.size },
+            downloaded: known.is_none() && matches!(bytes, StoredBytes::Remote(_)),
+        })
     }
 }
 
-/// METADATA of a wheel, byte for byte.
+/// METADATA of a wheel of this machine, byte for byte.
 pub(crate) fn metadata(path: &Path) -> Result<Vec<u8>, rocwheel_wheel::Error> {
     let wheel = Wheel::open(path)?;
     wheel.bytes(&format!("{}/METADATA", wheel.info()))
+}
+
+/// METADATA of a stored wheel, byte for byte.
+pub(crate) fn stored_metadata(file: &StoredFile, bytes: &StoredBytes) -> Result<Vec<u8>, rocwheel_wheel::Error> {
+    match bytes {
+        StoredBytes::Local(path) => metadata(path),
+        StoredBytes::Remote(content) => {
+            let wheel = WheelDirectory::open(Path::new(&file.key), content)?;
+            wheel.bytes(&format!("{}/METADATA", wheel.info()))
+        }
+    }
+}
+
+fn sdist_headers(
+    file: &StoredFile,
+    bytes: &StoredBytes,
+    reporter: &dyn Reporter,
+) -> Result<Headers, rocwheel_wheel::Error> {
+    match bytes {
+        StoredBytes::Local(path) => sdist_metadata(path, reporter),
+        StoredBytes::Remote(content) => {
+            let path = Path::new(&file.key);
+            let failed = |source| rocwheel_wheel::Error::OpenSdist { path: path.to_owned(), source };
+            sdist_metadata_of(path, Cursor::new(content.open().map_err(failed)?), reporter)
+        }
+    }
+}
+
+/// The SHA-256 of all bytes, whose number is reported.
+fn digest(bytes: &StoredBytes, reporter: &dyn Reporter) -> io::Result<Digest> {
+    match bytes {
+        StoredBytes::Local(path) => sha256_of(Watched::new(fs_err::File::open(path)?, reporter)),
+        StoredBytes::Remote(content) => sha256_of(Watched::new(Cursor::new(content.open()?), reporter)),
+    }
 }
 
 /// Installers believe the name first and METADATA later, and fail where they differ.

@@ -3,11 +3,12 @@
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use rocwheel_content::Digest;
 use rocwheel_report::Reporter;
 use rocwheel_system::Lock;
 use walkdir::WalkDir;
 
-use crate::store::{Store, StoreLock, StoredFile};
+use crate::store::{Store, StoreLock, StoredBytes, StoredFile};
 use crate::{Error, known};
 
 /// Pages are for everybody who can read the folder.
@@ -106,8 +107,12 @@ impl Store for FolderStore {
         Ok(files)
     }
 
-    fn local(&self, file: &StoredFile) -> Result<PathBuf, Error> {
-        Ok(self.path(&file.key))
+    fn bytes(&self, file: &StoredFile) -> Result<StoredBytes, Error> {
+        Ok(StoredBytes::Local(self.path(&file.key)))
+    }
+
+    fn sha256(&self, _file: &StoredFile) -> Result<Option<Digest>, Error> {
+        Ok(None)
     }
 
     fn read(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {

@@ -41,7 +41,7 @@ pub(crate) struct KnownFile {
 
 impl KnownFile {
     pub(crate) fn new(file: &StoredFile, facts: Facts, uploaded: Timestamp, began: SystemTime) -> KnownFile {
-        let Facts { sha256, requires_python, metadata_sha256 } = facts;
+        let Facts { sha256, requires_python, metadata_sha256, .. } = facts;
         let is_old = began.checked_sub(YOUNG).is_some_and(|limit| file.stamp < stamp(limit));
         let stamp = if is_old || !is_time(&file.stamp) { file.stamp.clone() } else { String::new() };
         KnownFile { size: file.size, stamp, sha256, requires_python, metadata_sha256, uploaded }

@@ -1,9 +1,10 @@
 //! Input: finished wheels and source distributions in a store. Output: a package index over them,
 //! which pip, uv and browsers read, and an answer to whether an index can be trusted.
 //!
-//! [`build()`] lists a [`Store`], reads what is new in it, and writes the pages that changed. The
-//! pages themselves are made in [`rocwheel_index::pages`], from facts alone. [`check()`] reads an
-//! index as an installer does and reports what is wrong with it.
+//! A store is a folder ([`FolderStore`]) or part of a bucket ([`S3Store`]). [`build()`] lists a
+//! [`Store`], reads what is new in it, and writes the pages that changed. The pages themselves are
+//! made in [`rocwheel_index::pages`], from facts alone. [`check()`] reads an index as an installer
+//! does and reports what is wrong with it.
 
 pub mod build;
 pub mod check;
@@ -13,6 +14,7 @@ mod folder;
 mod known;
 mod layout;
 mod listing;
+mod s3;
 mod status;
 mod store;
 mod views;
@@ -22,6 +24,10 @@ pub use check::{CheckOptions, CheckedIndex, FaultLevel, FolderSite, IndexFault, 
 pub use error::Error;
 pub use folder::FolderStore;
 pub use layout::Layout;
+pub use s3::{
+    BucketFault, S3Address, S3Options, S3Store, Signing, StoreLocking, Upload, UploadOptions, UploadState,
+    collect_uploads, plan_uploads, upload,
+};
 pub use status::StatusTable;
-pub use store::{Store, StoreLock, StoredFile};
+pub use store::{Store, StoreLock, StoredBytes, StoredFile};
 pub use views::IndexView;

@@ -74,7 +74,7 @@ impl NameFilter {
         Ok(NameFilter(Some(set.build().map_err(|error| wrong(&patterns.join(" "), error))?)))
     }
 
-    fn accepts(&self, name: &str) -> bool {
+    pub(crate) fn accepts(&self, name: &str) -> bool {
         self.0.as_ref().is_none_or(|set| set.is_match(name))
     }
 }

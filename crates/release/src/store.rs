@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 
+use rocwheel_content::{Content, Digest};
 use rocwheel_report::Reporter;
 
 use crate::Error;
@@ -20,6 +21,14 @@ pub struct StoredFile {
     pub stamp: String,
 }
 
+/// Where the bytes of a stored file are.
+pub enum StoredBytes {
+    /// In a file of this machine.
+    Local(PathBuf),
+    /// Elsewhere: each read at another place is a request, so no more is read than is needed.
+    Remote(Box<dyn Content>),
+}
+
 /// Keeps other publishers away from a store until it is dropped.
 pub type StoreLock = Box<dyn Send>;
 
@@ -28,6 +37,12 @@ pub trait Store: Send + Sync {
     /// The store as messages name it.
     fn name(&self) -> String;
 
+    /// How many requests at once are worth their threads; `None` where the processors are what
+    /// takes the time.
+    fn requests(&self) -> Option<usize> {
+        None
+    }
+
     /// All files below a folder (empty: the whole store), sorted by key, without those below
     /// further folders whose names begin with a dot. A folder that does not exist has no files.
     ///
@@ -35,11 +50,17 @@ pub trait Store: Send + Sync {
     /// A store that cannot be listed; an interruption.
     fn list(&self, folder: &str, reporter: &dyn Reporter) -> Result<Vec<StoredFile>, Error>;
 
-    /// A file on this machine that has the bytes of a stored file.
+    /// The bytes of a stored file, at random access.
     ///
     /// # Errors
     /// What cannot be read.
-    fn local(&self, file: &StoredFile) -> Result<PathBuf, Error>;
+    fn bytes(&self, file: &StoredFile) -> Result<StoredBytes, Error>;
+
+    /// The SHA-256 that the store keeps of a file; `None` where only its bytes tell.
+    ///
+    /// # Errors
+    /// A store that cannot be asked.
+    fn sha256(&self, file: &StoredFile) -> Result<Option<Digest>, Error>;
 
     /// The bytes of a page or another small file; `None` when there is none.
     ///
@@ -64,4 +85,14 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// [`Error::Locked`] when another one is at work.
     fn lock(&self) -> Result<StoreLock, Error>;
+}
+
+/// Runs `work` with as many threads as the requests of a store deserve.
+pub(crate) fn with_threads<T: Send>(store: &dyn Store, work: impl FnOnce() -> T + Send) -> T {
+    let more = store.requests().filter(|requests| *requests > rayon::current_num_threads());
+    let pool = more.and_then(|requests| rayon::ThreadPoolBuilder::new().num_threads(requests).build().ok());
+    match pool {
+        Some(pool) => pool.install(work),
+        None => work(),
+    }
 }

@@ -125,6 +125,22 @@ pub(crate) fn proxy() -> Option<String> {
         .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
 }
 
+/// The variables of AWS' own tools, such as `AWS_REGION`.
+pub(crate) fn aws_variables() -> Vec<(String, String)> {
+    let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+    std::env::vars_os().filter_map(text).filter(|(name, _)| name.starts_with("AWS_")).collect()
+}
+
+/// What other runs are told about this one while they wait for it: `run 123 of GitHub Actions`, or
+/// its process and user.
+pub(crate) fn run_name() -> String {
+    if let Ok(run) = std::env::var("GITHUB_RUN_ID") {
+        return format!("run {run} of GitHub Actions");
+    }
+    let user = std::env::var("USER").map_or_else(|_| String::new(), |user| format!(" of {user}"));
+    format!("process {}{user}", std::process::id())
+}
+
 /// Where pip and uv look for packages here, by their variables and files.
 pub(crate) fn indexes() -> Result<Places> {
     let variable = |name: &str| std::env::var(name).ok();

@@ -13,6 +13,7 @@ mod misplaced;
 mod output_file;
 mod printer;
 mod progress;
+mod store;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -10,6 +10,7 @@ mod directory;
 mod sparse;
 mod unpack;
 mod verify;
+mod wheel_directory;
 mod zip_file;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,6 +31,7 @@ pub(crate) use unpack::Packed;
 pub use verify::same_version;
 pub(crate) use verify::unhashed;
 pub use verify::{Known, Problem};
+pub use wheel_directory::WheelDirectory;
 pub use zip_file::ZipFile;
 
 /// An open wheel. Many threads can read from it at once; the file must not change during that time.
@@ -151,20 +153,7 @@ impl Wheel {
         }
         let name: WheelName = path.file_name().unwrap_or_default().to_string_lossy().parse()?;
         let directory::Directory { file, members, start, comment } = directory::read(path)?;
-        let malformed = |reason| Error::Malformed { path: path.to_owned(), reason };
-        let infos: BTreeSet<&str> = members
-            .iter()
-            .filter_map(|member| member.name.split_once('/'))
-            .map(|(folder, _)| folder)
-            .filter(|folder| folder.ends_with(".dist-info"))
-            .collect();
-        let info = match infos.iter().copied().collect::<Vec<_>>()[..] {
-            [info] => info.to_owned(),
-            [] => return Err(malformed("it has no `.dist-info` folder".to_owned())),
-            [first, second, ..] => {
-                return Err(malformed(format!("it has several `.dist-info` folders: `{first}`, `{second}`")));
-            }
-        };
+        let info = info_folder(&members, path)?;
         let index = members.iter().enumerate().map(|(index, member)| (member.name.clone(), index)).collect();
         let rows = OnceLock::new();
         let wheel = Wheel { name, path: path.to_owned(), file, members, index, directory: start, comment, info, rows };
@@ -320,6 +309,22 @@ impl Wheel {
                 Ok(())
             })
         })
+    }
+}
+
+/// The one `.dist-info` folder, without a slash.
+fn info_folder(members: &[Listed], path: &Path) -> Result<String, Error> {
+    let malformed = |reason| Error::Malformed { path: path.to_owned(), reason };
+    let infos: BTreeSet<&str> = members
+        .iter()
+        .filter_map(|member| member.name.split_once('/'))
+        .map(|(folder, _)| folder)
+        .filter(|folder| folder.ends_with(".dist-info"))
+        .collect();
+    match infos.iter().copied().collect::<Vec<_>>()[..] {
+        [info] => Ok(info.to_owned()),
+        [] => Err(malformed("it has no `.dist-info` folder".to_owned())),
+        [first, second, ..] => Err(malformed(format!("it has several `.dist-info` folders: `{first}`, `{second}`"))),
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rayon::prelude::*;
 use rocwheel_content::archive_path::{join, parent, relative};
 use rocwheel_content::{hexadecimal, sha256};
 use rocwheel_index::pages::{
@@ -54,12 +55,15 @@ impl<'a> Writer<'a> {
 
     /// Puts METADATA beside wheels that were read.
     pub(super) fn metadata(&mut self, read: &[StoredFile], reporter: &dyn Reporter) -> Result<(), Error> {
-        for file in read {
+        let put = |file: &StoredFile| -> Result<Option<PageFile>, Error> {
             reporter.check()?;
-            if let Some((key, bytes)) = metadata_of(self.store, file)? {
-                self.put(key, &bytes)?;
+            match metadata_of(self.store, file)? {
+                Some((key, bytes)) => put(self.store, self.options, key, &bytes),
+                None => Ok(None),
             }
-        }
+        };
+        let changes: Vec<_> = read.par_iter().map(put).collect::<Result<_, _>>()?;
+        self.changes.extend(changes.into_iter().flatten());
         Ok(())
     }
 
@@ -183,15 +187,7 @@ impl<'a> Writer<'a> {
     }
 
     fn put(&mut self, key: String, bytes: &[u8]) -> Result<(), Error> {
-        let change = match self.store.read(&key)? {
-            Some(before) if before == bytes => return Ok(()),
-            Some(_) => PageChange::Changed,
-            None => PageChange::New,
-        };
-        if self.options.write {
-            self.store.write(&key, bytes)?;
-        }
-        self.changes.push(PageFile { page: key, change });
+        self.changes.extend(put(self.store, self.options, key, bytes)?);
         Ok(())
     }
 
@@ -228,6 +224,19 @@ impl<'a> Writer<'a> {
         }
         Ok(())
     }
+}
+
+/// Writes a page where it differs from the one of before.
+fn put(store: &dyn Store, options: &BuildOptions, key: String, bytes: &[u8]) -> Result<Option<PageFile>, Error> {
+    let change = match store.read(&key)? {
+        Some(before) if before == bytes => return Ok(None),
+        Some(_) => PageChange::Changed,
+        None => PageChange::New,
+    };
+    if options.write {
+        store.write(&key, bytes)?;
+    }
+    Ok(Some(PageFile { page: key, change }))
 }
 
 /// The project of a record.

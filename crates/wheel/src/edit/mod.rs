@@ -36,7 +36,7 @@ use plan::Identity;
 pub use plan::{FieldChange, Form, Leftover, Plan};
 pub use requirement::{Belongs, ExtraEdit, Requirement, RequirementEdit, belongs};
 use sdist_file::SdistFile;
-pub use sdist_file::sdist_metadata;
+pub use sdist_file::{sdist_metadata, sdist_metadata_of};
 pub use tags::TagEdit;
 pub use version::VersionEdit;
 

@@ -126,9 +126,18 @@ impl SdistFile {
 /// [`Error::OpenSdist`] and [`Error::MalformedSdist`] for a file that is not a source distribution,
 /// and for one without PKG-INFO.
 pub fn sdist_metadata(path: &Path, reporter: &dyn Reporter) -> Result<Headers, Error> {
+    let file = fs_err::File::open(path).map_err(|source| Error::OpenSdist { path: path.to_owned(), source })?;
+    sdist_metadata_of(path, file, reporter)
+}
+
+/// As [`sdist_metadata`], of the bytes that a reader gives; `path` is the one that messages name.
+///
+/// # Errors
+/// Those of [`sdist_metadata`], and those of the reader.
+pub fn sdist_metadata_of(path: &Path, file: impl Read, reporter: &dyn Reporter) -> Result<Headers, Error> {
     let malformed = |reason: &str| Error::MalformedSdist { path: path.to_owned(), reason: reason.to_owned() };
     let mut found = None;
-    each_up_to(MOST_UNPACKED, path, reporter, |entry, content| {
+    each_in(MOST_UNPACKED, (path, file), reporter, |entry, content| {
         let is_it = entry.path.split_once('/').is_some_and(|(_, rest)| rest == "PKG-INFO");
         if let Kind::File { size, .. } = entry.kind
             && is_it
@@ -176,19 +185,20 @@ pub(super) fn each(
     reporter: &dyn Reporter,
     sink: impl FnMut(Entry, &mut dyn Read) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    each_up_to(u64::MAX, path, reporter, sink)
+    let file = fs_err::File::open(path).map_err(|source| Error::OpenSdist { path: path.to_owned(), source })?;
+    each_in(u64::MAX, (path, file), reporter, sink)
 }
 
-/// Like [`each`], for an archive that unpacks to at most `limit` bytes.
-fn each_up_to(
+/// Like [`each`], for an open archive that unpacks to at most `limit` bytes.
+fn each_in(
     limit: u64,
-    path: &Path,
+    (path, file): (&Path, impl Read),
     reporter: &dyn Reporter,
     mut sink: impl FnMut(Entry, &mut dyn Read) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let fail = |source| Error::OpenSdist { path: path.to_owned(), source };
     let malformed = |reason| Error::MalformedSdist { path: path.to_owned(), reason };
-    let file = BufReader::with_capacity(1 << 18, fs_err::File::open(path).map_err(fail)?);
+    let file = BufReader::with_capacity(1 << 18, file);
     let mut archive = tar::Archive::new(Limited { reader: GzDecoder::new(file), left: limit });
     let mut count = 0_u64;
     for entry in archive.entries().map_err(fail)? {
@@ -257,7 +267,8 @@ mod tests {
         gzip.write_all(header.as_bytes()).unwrap();
         gzip.write_all(&vec![0; (1 << 20) + 1024]).unwrap();
         gzip.finish().unwrap();
-        let read = |limit| each_up_to(limit, &path, &Silent, |_, _| Ok(()));
+        let open = || fs_err::File::open(&path).unwrap();
+        let read = |limit| each_in(limit, (&path, open()), &Silent, |_, _| Ok(()));
         read(1 << 21).unwrap();
         let Error::OpenSdist { source, .. } = read(1 << 19).unwrap_err() else { panic!("another error") };
         assert_eq!(source.to_string(), "it unpacks to too much");

@@ -7,8 +7,10 @@ use std::io::{self, BufReader};
 use std::ops::Range;
 use std::path::Path;
 
-use positioned_io::ReadAt;
+use positioned_io::{ReadAt, SizeCursor, Slice};
 use rocwheel_content::SharedFile;
+use zip::read::ZipFileEntry;
+use zip::result::ZipError;
 use zip::{CompressionMethod, ZipArchive};
 
 use super::{Compared, Kind, Listed};
@@ -39,15 +41,12 @@ pub(super) struct Directory {
     pub(super) comment: Vec<u8>,
 }
 
-/// Reads the directory of the ZIP file at `path`.
+/// Reads the directory of the ZIP file at `path`, and the header before each member.
 pub(super) fn read(path: &Path) -> Result<Directory, Error> {
     let fail = |source| Error::Open { path: path.to_owned(), source };
     let malformed = |reason| Error::Malformed { path: path.to_owned(), reason };
     let file = fs_err::File::open(path).map_err(fail)?;
-    let archive = ZipArchive::new(BufReader::new(file)).map_err(|error| match damage(path) {
-        Some(reason) => malformed(reason.to_owned()),
-        None => fail(error.into()),
-    })?;
+    let archive = ZipArchive::new(BufReader::new(file)).map_err(|error| not_opened(path, error, || damage_at(path)))?;
     let (end, metadata) = (archive.central_directory_start(), archive.metadata());
     let comment = archive.comment().to_owned();
     let file = SharedFile::new(archive.into_inner().into_inner());
@@ -59,26 +58,7 @@ pub(super) fn read(path: &Path) -> Result<Directory, Error> {
     let mut ranges = Vec::with_capacity(metadata.len());
     for index in 0..metadata.len() {
         let entry = metadata.entry(index).map_err(|error| fail(error.into()))?;
-        let name = entry.name().map_err(|error| fail(error.into()))?.into_owned();
-        let kind = kind(&name, entry.external_attributes());
-        if let Err(Error::MemberName { reason, .. }) = check_member_name(name.strip_suffix('/').unwrap_or(&name)) {
-            return Err(malformed(format!("member name `{name}` cannot be used: {reason}")));
-        }
-        let mut member = Listed {
-            size: entry.size(),
-            compressed: entry.compressed_size(),
-            executable: entry.external_attributes() >> 16 & 0o111 != 0,
-            kind,
-            mode: permissions(kind, entry.external_attributes()),
-            crc32: entry.crc32(),
-            method: method(entry.compression()),
-            encrypted: entry.encrypted(),
-            offset: 0,
-            header: entry.header_start(),
-            own: [0; OWN],
-            compared: Compared::default(),
-            name,
-        };
+        let mut member = member(&entry, path)?;
         let header = Local::read(&file, entry.header_start(), entry.name_raw().len()).map_err(fail)?;
         check(&member, &header, entry.name_raw()).map_err(malformed)?;
         member.offset = header.end;
@@ -103,16 +83,76 @@ pub(super) fn read(path: &Path) -> Result<Directory, Error> {
     }
 }
 
-/// The reason why a file cannot be opened as a ZIP file, if its contents reveal it.
-fn damage(path: &Path) -> Option<&'static str> {
+/// The members of a ZIP file of `size` bytes by its directory alone: the headers before members are
+/// not read, so [`Listed::offset`] of each is 0 until [`locate`] finds it. `path` is for messages.
+pub(super) fn read_central(path: &Path, file: &impl ReadAt, size: u64) -> Result<Vec<Listed>, Error> {
+    let fail = |source| Error::Open { path: path.to_owned(), source };
+    let source = BufReader::new(SizeCursor::new(Slice::new(file, 0, Some(size))));
+    let archive = ZipArchive::new(source).map_err(|error| not_opened(path, error, || damage(file, size)))?;
+    let (start, metadata) = (archive.central_directory_start(), archive.metadata());
+    if metadata.has_duplicate_names() {
+        let name = repeated_name(file, start).map_err(fail)?;
+        return Err(Error::Malformed { path: path.to_owned(), reason: format!("two members are named `{name}`") });
+    }
+    let entry = |index| metadata.entry(index).map_err(|error| fail(error.into()));
+    (0..metadata.len()).map(|index| member(&entry(index)?, path)).collect()
+}
+
+/// A member of [`read_central`] with the place of its bytes, after the checks of its own header.
+pub(super) fn locate(path: &Path, file: &impl ReadAt, listed: &Listed) -> Result<Listed, Error> {
+    let header = Local::read(file, listed.header, listed.name.len())
+        .map_err(|source| Error::Open { path: path.to_owned(), source })?;
+    check(listed, &header, listed.name.as_bytes())
+        .map_err(|reason| Error::Malformed { path: path.to_owned(), reason })?;
+    Ok(Listed { offset: header.end, own: header.own, ..listed.clone() })
+}
+
+/// A member as the directory has it.
+fn member(entry: &ZipFileEntry<'_>, path: &Path) -> Result<Listed, Error> {
+    let name = entry.name().map_err(|error| Error::Open { path: path.to_owned(), source: error.into() })?.into_owned();
+    let kind = kind(&name, entry.external_attributes());
+    if let Err(Error::MemberName { reason, .. }) = check_member_name(name.strip_suffix('/').unwrap_or(&name)) {
+        let reason = format!("member name `{name}` cannot be used: {reason}");
+        return Err(Error::Malformed { path: path.to_owned(), reason });
+    }
+    Ok(Listed {
+        size: entry.size(),
+        compressed: entry.compressed_size(),
+        executable: entry.external_attributes() >> 16 & 0o111 != 0,
+        kind,
+        mode: permissions(kind, entry.external_attributes()),
+        crc32: entry.crc32(),
+        method: method(entry.compression()),
+        encrypted: entry.encrypted(),
+        offset: 0,
+        header: entry.header_start(),
+        own: [0; OWN],
+        compared: Compared::default(),
+        name,
+    })
+}
+
+fn not_opened(path: &Path, error: ZipError, damage: impl FnOnce() -> Option<&'static str>) -> Error {
+    match damage() {
+        Some(reason) => Error::Malformed { path: path.to_owned(), reason: reason.to_owned() },
+        None => Error::Open { path: path.to_owned(), source: error.into() },
+    }
+}
+
+fn damage_at(path: &Path) -> Option<&'static str> {
     let file = fs_err::File::open(path).ok()?;
     let size = file.metadata().ok()?.len();
+    damage(file.file(), size)
+}
+
+/// The reason why a file cannot be opened as a ZIP file, if its contents reveal it.
+fn damage(file: &impl ReadAt, size: u64) -> Option<&'static str> {
     if size == 0 {
         return Some("the file is empty");
     }
     let mut start = [0; 4];
-    let is_zip = ReadAt::read_exact_at(file.file(), 0, &mut start).is_ok() && start == *b"PK\x03\x04";
-    let has_end = ends_as_archive(file.file(), size).unwrap_or(true);
+    let is_zip = file.read_exact_at(0, &mut start).is_ok() && start == *b"PK\x03\x04";
+    let has_end = ends_as_archive(file, size).unwrap_or(true);
     match (is_zip, has_end) {
         (true, false) => Some("it is cut off: the end of the archive, with its list of members, is missing"),
         (false, false) => Some("it is not a ZIP archive"),
@@ -215,7 +255,7 @@ struct Local {
 }
 
 impl Local {
-    fn read(file: &SharedFile, offset: u64, name_length: usize) -> io::Result<Local> {
+    fn read(file: &impl ReadAt, offset: u64, name_length: usize) -> io::Result<Local> {
         let mut bytes = vec![0; LOCAL_HEADER + name_length];
         file.read_exact_at(offset, &mut bytes)?;
         if bytes[..4] != *b"PK\x03\x04" {
@@ -273,7 +313,7 @@ fn check(member: &Listed, header: &Local, raw_name: &[u8]) -> Result<(), String>
 }
 
 /// The first name that occurs twice in the directory at `start`.
-fn repeated_name(file: &SharedFile, start: u64) -> io::Result<String> {
+fn repeated_name(file: &impl ReadAt, start: u64) -> io::Result<String> {
     let mut seen = BTreeSet::new();
     let mut position = start;
     loop {

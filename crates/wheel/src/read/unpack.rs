@@ -7,7 +7,7 @@ use std::path::Path;
 
 use flate2::bufread::DeflateDecoder;
 use libdeflater::{DecompressionError, Decompressor};
-use positioned_io::{Cursor, ReadAt as _, Slice};
+use positioned_io::{Cursor, ReadAt, Slice};
 use rocwheel_content::{Reader, SharedFile};
 
 use super::Listed;
@@ -63,13 +63,13 @@ pub enum Fault {
 }
 
 /// A member and the archive that contains it.
-pub(crate) struct Packed<'a> {
+pub(crate) struct Packed<'a, F = SharedFile> {
     pub(crate) path: &'a Path,
-    pub(crate) file: &'a SharedFile,
+    pub(crate) file: &'a F,
     pub(crate) listed: &'a Listed,
 }
 
-impl Packed<'_> {
+impl<F: ReadAt + Clone + Send + Sync + 'static> Packed<'_, F> {
     pub(crate) fn error(&self, source: Fault) -> Error {
         Error::Unpack { path: self.path.to_owned(), member: self.listed.name.clone(), source }
     }
@@ -85,7 +85,7 @@ impl Packed<'_> {
     }
 
     /// The packed bytes.
-    pub(super) fn window(&self) -> Slice<SharedFile> {
+    pub(super) fn window(&self) -> Slice<F> {
         Slice::new(self.file.clone(), self.listed.offset, Some(self.listed.compressed))
     }
 
@@ -167,7 +167,7 @@ impl Packed<'_> {
     }
 
     /// `true` if another member has the same packed bytes, and so the same contents.
-    pub(crate) fn is_packed_like(&self, other: &Packed<'_>) -> Result<bool, Error> {
+    pub(crate) fn is_packed_like(&self, other: &Packed<'_, F>) -> Result<bool, Error> {
         let form = |listed: &Listed| (listed.method, listed.size, listed.compressed, listed.crc32);
         if form(self.listed) != form(other.listed) {
             return Ok(false);

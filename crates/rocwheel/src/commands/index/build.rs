@@ -1,34 +1,36 @@
-//! `rocwheel index build`: the pages of a package index over a folder of wheels.
+//! `rocwheel index build`: the pages of a package index over a folder or bucket of wheels.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
 use jiff::Timestamp;
-use rocwheel_release::{
-    BuildOptions, Built, BuiltIndex, FolderStore, IndexView, Layout, PageChange, StatusTable, build,
-};
+use rocwheel_content::archive_path::join;
+use rocwheel_release::{BuildOptions, Built, BuiltIndex, IndexView, Layout, PageChange, StatusTable, build};
 use rocwheel_report::{Context as _, Exit};
 use url::Url;
 
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Column, Format, Printer};
+use crate::store::{BucketOptions, StorePlace};
 
 const COLUMNS: [Column; 3] = [("Index", Left), ("Projects", Right), ("Files", Right)];
 
-/// Make a package index of a folder of wheels
+/// Make a package index of a folder or bucket of wheels
 ///
 /// Writes pages for pip, uv and browsers beside the wheels, in HTML and JSON, with hashes, sizes,
 /// upload times, Requires-Python and METADATA of each file. A second run reads only new files and
 /// writes only pages that changed. Links are relative, so the folder can be moved, copied and
 /// served by any web server. The table `index-status.toml` in the folder withdraws files and gives
-/// projects a status.
+/// projects a status. In a bucket (`s3://BUCKET/PREFIX`) no wheel is downloaded whose SHA-256 is
+/// stored with it; credentials are those of the environment (AWS_ACCESS_KEY_ID and so on).
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Folder with wheels and source distributions
-    #[arg(value_name = "DIR")]
-    directory: PathBuf,
+    /// Folder with wheels and source distributions, or s3://BUCKET/PREFIX
+    #[arg(value_name = "DIR|STORE")]
+    store: OsString,
     /// Where files and pages are [default: as the files are]
     #[arg(long, value_name = "LAYOUT")]
     layout: Option<LayoutArgument>,
@@ -65,6 +67,8 @@ pub(crate) struct Arguments {
     /// Print what would change, and write nothing
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    bucket: BucketOptions,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -89,7 +93,7 @@ enum ViewArgument {
 /// What the command works with.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    directory: PathBuf,
+    place: StorePlace,
     options: BuildOptions,
 }
 
@@ -117,7 +121,7 @@ impl TryFrom<Arguments> for Settings {
             replace_pages: arguments.replace_pages,
             write: !arguments.dry_run,
         };
-        Ok(Self { directory: arguments.directory, options })
+        Ok(Self { place: arguments.bucket.place(arguments.store)?, options })
     }
 }
 
@@ -138,8 +142,8 @@ fn views(arguments: &[ViewArgument]) -> Vec<IndexView> {
 
 /// Makes the index, or prints what would change.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
-    let store = FolderStore::open(&settings.directory)?;
-    let built = build(&store, &settings.options, printer.reporter())?;
+    let store = settings.place.open(printer)?;
+    let built = build(&*store, &settings.options, printer.reporter())?;
     if printer.format() == Format::Json {
         printer.json(&built)?;
         return Ok(Exit::Done);
@@ -152,8 +156,9 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         };
         printer.detail(format!("{word}: {}", page.page));
     }
-    let path = |folder: &str| settings.directory.join(folder).display().to_string();
-    let row = |index: &BuiltIndex| vec![path(&index.folder), index.projects.to_string(), index.files.to_string()];
+    let row = |index: &BuiltIndex| {
+        vec![join(&store.name(), &index.folder), index.projects.to_string(), index.files.to_string()]
+    };
     printer.table(&COLUMNS, built.indexes.iter().map(row))?;
     if !built.ignored.is_empty() {
         let archives = printer::count(built.ignored.len() as u64, "archive is", "archives are");
@@ -162,9 +167,9 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     printer.note(summary(&built, settings.options.write));
     if settings.options.write
         && let Some(first) = built.indexes.first()
+        && let Some(address) = public_page(settings, &first.folder)?
     {
-        let folder = fs_err::canonicalize(settings.directory.join(&first.folder))?;
-        printer.note(format!("install from it: {}", install_line(&folder)?));
+        printer.note(format!("install from it: pip install --index-url {address} NAME"));
     }
     Ok(Exit::Done)
 }
@@ -183,10 +188,21 @@ fn summary(built: &Built, write: bool) -> String {
     }
 }
 
-/// A command that works when it is typed on this machine.
-fn install_line(folder: &Path) -> Result<String> {
+/// The address of an index for installers. A bucket has none but that of the server before it.
+fn public_page(settings: &Settings, folder: &str) -> Result<Option<String>> {
+    match &settings.place {
+        StorePlace::Folder(path) => local_address(&fs_err::canonicalize(path.join(folder))?).map(Some),
+        StorePlace::Bucket(_) => {
+            let slash = if folder.is_empty() { "" } else { "/" };
+            Ok(settings.options.address.as_ref().map(|address| format!("{address}{folder}{slash}")))
+        }
+    }
+}
+
+/// The address of a folder of this machine.
+fn local_address(folder: &Path) -> Result<String> {
     let address = Url::from_directory_path(folder)
         .map_err(|()| Failure::message("the folder has no address"))
         .context("cannot print a command")?;
-    Ok(format!("pip install --index-url {address} NAME"))
+    Ok(address.to_string())
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod github;
 pub(crate) mod pages;
+pub(crate) mod upload;
 
 use std::path::PathBuf;
 
@@ -17,6 +18,7 @@ use crate::failure::Result;
 pub(crate) enum ReleaseCommand {
     Pages(Box<pages::Arguments>),
     Github(github::Arguments),
+    Upload(upload::Arguments),
 }
 
 /// What is released.

@@ -1,0 +1,261 @@
+//! Input: the address of a bucket, and credentials. Output: the [`Store`] of its files.
+//!
+//! This is the only place with async code: `object_store` has no other. A small runtime of two
+//! threads belongs to the store, and every function here blocks until its requests are answered.
+
+mod address;
+mod client;
+mod content;
+mod fault;
+mod lease;
+mod media;
+mod multipart;
+mod upload;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use http::{Method, StatusCode};
+use object_store::path::Path;
+use object_store::{GetOptions, ObjectStore as _, ObjectStoreExt as _, PutMode, PutOptions, PutPayload};
+use rocwheel_content::archive_path::{file_name, join};
+use rocwheel_content::{Digest, hexadecimal};
+use rocwheel_report::Reporter;
+
+use crate::store::{Store, StoreLock, StoredBytes, StoredFile};
+use crate::{Error, known};
+pub use address::S3Address;
+use client::{Client, Head};
+use content::S3Content;
+pub use fault::BucketFault;
+use lease::Lease;
+pub use upload::{Upload, UploadOptions, UploadState, collect_uploads, plan_uploads, upload};
+
+/// Requests at the same time. An answer takes some 30 ms, of which the processor works one.
+const REQUESTS: usize = 16;
+
+/// Who keeps publishers from each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoreLocking {
+    /// An object that is written under conditions. A server that ignores conditions is refused.
+    Conditional,
+    /// The user's CI system or the like; nothing is locked here.
+    External,
+}
+
+/// How requests are signed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signing {
+    /// With the credentials of the environment.
+    Credentials,
+    /// Not at all: for buckets that everybody may read.
+    Anonymous,
+}
+
+/// What a bucket is opened with.
+#[derive(Clone)]
+pub struct S3Options {
+    /// Bucket and prefix.
+    pub address: S3Address,
+    /// The address of the server; `None`: the one of the environment, else AWS.
+    pub endpoint: Option<String>,
+    /// How requests are signed.
+    pub signing: Signing,
+    /// Who keeps publishers from each other.
+    pub locking: StoreLocking,
+    /// The environment variables that begin with `AWS_`, with their values.
+    pub variables: Vec<(String, String)>,
+    /// Who the lock says holds it, for other publishers' messages.
+    pub owner: String,
+}
+
+/// Without the values of variables, which are secret.
+impl std::fmt::Debug for S3Options {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<&str> = self.variables.iter().map(|(name, _)| name.as_str()).collect();
+        formatter
+            .debug_struct("S3Options")
+            .field("address", &self.address.to_string())
+            .field("endpoint", &self.endpoint)
+            .field("signing", &self.signing)
+            .field("locking", &self.locking)
+            .field("variables", &names)
+            .field("owner", &self.owner)
+            .finish()
+    }
+}
+
+/// The files below a prefix of a bucket.
+pub struct S3Store {
+    client: Arc<Client>,
+    address: S3Address,
+    locking: StoreLocking,
+    owner: String,
+    /// The lock while it is held. Writing ends when another publisher has taken it over.
+    lease: std::sync::Mutex<std::sync::Weak<Lease>>,
+}
+
+impl S3Store {
+    /// Opens a bucket; nothing is asked of the server yet. Requests end when `reporter` is
+    /// interrupted.
+    ///
+    /// # Errors
+    /// [`Error::Bucket`] for options that contradict, and without credentials.
+    pub fn open(options: &S3Options, reporter: Arc<dyn Reporter>) -> Result<S3Store, Error> {
+        let client = Client::new(options, reporter)?;
+        Ok(S3Store {
+            client: Arc::new(client),
+            address: options.address.clone(),
+            locking: options.locking,
+            owner: options.owner.clone(),
+            lease: std::sync::Mutex::default(),
+        })
+    }
+
+    /// The whole key of a file.
+    fn path(&self, key: &str) -> Result<Path, Error> {
+        let key = join(&self.address.prefix, key);
+        Path::parse(&key).map_err(|error| Error::Bucket {
+            attempted: format!("use the key `{key}`"),
+            source: BucketFault::Other(error.to_string()),
+        })
+    }
+
+    /// The address of a file in messages.
+    fn shown(&self, key: &str) -> String {
+        if key.is_empty() { self.name() } else { join(&self.name(), key) }
+    }
+
+    fn head(&self, key: &str) -> Result<Option<Head>, Error> {
+        let path = self.path(key)?;
+        self.client.wait(self.client.head(&path)).map_err(|stop| stop.error(format!("inspect `{}`", self.shown(key))))
+    }
+
+    /// Errors after the lock was lost to another publisher.
+    fn check_lease(&self) -> Result<(), Error> {
+        let lease = self.lease.lock().unwrap_or_else(std::sync::PoisonError::into_inner).upgrade();
+        match lease {
+            Some(lease) if lease.is_lost() => Err(Error::Locked { store: self.name() }),
+            _ => Ok(()),
+        }
+    }
+
+    fn put(&self, key: &str, bytes: Bytes, mode: PutMode, digest: Option<&Digest>) -> Result<(), Error> {
+        self.check_lease()?;
+        let path = self.path(key)?;
+        let mut options = PutOptions { mode, ..PutOptions::default() };
+        options.attributes = media::attributes(key);
+        if let Some(digest) = digest {
+            options.attributes.insert(client::CHECKSUM, hexadecimal(digest).into());
+        }
+        let put = self.client.store.put_opts(&path, PutPayload::from(bytes), options);
+        let put = self.client.wait(async { put.await.map_err(Into::into) });
+        put.map(drop).map_err(|stop| stop.error(format!("write `{}`", self.shown(key))))
+    }
+}
+
+impl Store for S3Store {
+    fn name(&self) -> String {
+        self.address.to_string()
+    }
+
+    fn requests(&self) -> Option<usize> {
+        Some(REQUESTS)
+    }
+
+    fn list(&self, folder: &str, reporter: &dyn Reporter) -> Result<Vec<StoredFile>, Error> {
+        let top = self.path(folder)?;
+        let failed = |stop: client::Stop| stop.error(format!("list `{}`", self.shown(folder)));
+        let mut pages = self.client.store.list(Some(&top));
+        let mut files = Vec::new();
+        loop {
+            reporter.check()?;
+            let next = async { pages.next().await.transpose().map_err(Into::into) };
+            let Some(object) = self.client.wait(next).map_err(failed)? else { break };
+            let Some(parts) = object.location.prefix_match(&top) else { continue };
+            let parts: Vec<_> = parts.map(|part| part.as_ref().to_owned()).collect();
+            // An object of the prefix's own name is no file below it.
+            if parts.is_empty() || parts.iter().any(|part| part.starts_with('.')) {
+                continue;
+            }
+            // A server without ETags: a time of change is enough for files that are not young.
+            let stamp = object.e_tag.unwrap_or_else(|| known::stamp(object.last_modified.into()));
+            files.push(StoredFile { key: join(folder, &parts.join("/")), size: object.size, stamp });
+        }
+        files.sort_unstable_by(|one, other| one.key.cmp(&other.key));
+        Ok(files)
+    }
+
+    fn bytes(&self, file: &StoredFile) -> Result<StoredBytes, Error> {
+        let content = S3Content::new(Arc::clone(&self.client), self.path(&file.key)?, file);
+        Ok(StoredBytes::Remote(Box::new(content)))
+    }
+
+    fn sha256(&self, file: &StoredFile) -> Result<Option<Digest>, Error> {
+        let changed =
+            || Error::Bucket { attempted: format!("read `{}`", self.shown(&file.key)), source: BucketFault::Changed };
+        let head = self.head(&file.key)?.ok_or_else(changed)?;
+        if head.size != file.size || head.etag.is_some_and(|etag| is_etag(&file.stamp) && etag != file.stamp) {
+            return Err(changed());
+        }
+        Ok(head.sha256)
+    }
+
+    fn read(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
+        let path = self.path(key)?;
+        let read = async {
+            match self.client.store.get_opts(&path, GetOptions::default()).await {
+                Ok(found) => Ok(Some(found.bytes().await?)),
+                Err(object_store::Error::NotFound { .. }) => Ok(None),
+                Err(error) => Err(error.into()),
+            }
+        };
+        let read = self.client.wait(read).map_err(|stop| stop.error(format!("read `{}`", self.shown(key))))?;
+        Ok(read.map(Vec::from))
+    }
+
+    fn write(&self, key: &str, bytes: &[u8]) -> Result<(), Error> {
+        // Small files that never change get their hash, as large ones do: other indexes read it.
+        let digest = file_name(key).ends_with(".metadata").then(|| rocwheel_content::sha256(bytes));
+        self.put(key, Bytes::copy_from_slice(bytes), PutMode::Overwrite, digest.as_ref())
+    }
+
+    fn remove(&self, key: &str) -> Result<(), Error> {
+        self.check_lease()?;
+        let path = self.path(key)?;
+        let remove = async {
+            match self.client.store.delete(&path).await {
+                Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+                Err(error) => Err(error.into()),
+            }
+        };
+        self.client.wait(remove).map_err(|stop| stop.error(format!("remove `{}`", self.shown(key))))
+    }
+
+    fn lock(&self) -> Result<StoreLock, Error> {
+        if self.locking == StoreLocking::External {
+            return Ok(Box::new(()));
+        }
+        lease::probe(self)?;
+        let lease = Arc::new(Lease::take(self)?);
+        *self.lease.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::downgrade(&lease);
+        Ok(Box::new(lease))
+    }
+}
+
+/// `true` for a stamp that is no time.
+fn is_etag(stamp: &str) -> bool {
+    stamp.starts_with(['"', 'W'])
+}
+
+/// A request that S3 answers and `object_store` has no function for.
+struct Special<'a> {
+    method: Method,
+    /// `uploadId=…`, percent-encoded.
+    query: String,
+    headers: Vec<(&'static str, String)>,
+    body: Bytes,
+    /// Statuses besides those of success that are an answer rather than an error.
+    answers: &'a [StatusCode],
+}

@@ -1,0 +1,107 @@
+//! `rocwheel release upload`: single files and tarballs into a bucket.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clap::Args;
+use comfy_table::CellAlignment::{Left, Right};
+use rocwheel_release::{S3Options, Upload, UploadOptions, UploadState, collect_uploads, plan_uploads, upload};
+use rocwheel_report::Exit;
+
+use crate::failure::{Failure, Result};
+use crate::printer::{self, Column, Format, Printer};
+use crate::store::{BucketOptions, open_bucket};
+
+const COLUMNS: [Column; 3] = [("File", Left), ("Size", Right), ("Status", Left)];
+
+/// Upload files to a bucket
+///
+/// Files go below the prefix by their names, files of folders by their paths below the folder. Each
+/// is stored with its SHA-256, content type and cache headers. Files that the bucket has already
+/// are skipped, and another file of the same name is an error. Credentials are those of the
+/// environment (AWS_ACCESS_KEY_ID and so on).
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Files, or folders with files
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Where they go
+    #[arg(long, value_name = "s3://BUCKET/PREFIX")]
+    to: String,
+    /// Upload only files whose names match one of these patterns, such as `*.tar.bz2`
+    #[arg(long, value_name = "PATTERN", num_args = 1..)]
+    include: Vec<String>,
+    /// Replace files of the same name that have other contents, except Python packages
+    #[arg(long)]
+    clobber: bool,
+    /// Print what would be uploaded, and upload nothing
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    bucket: BucketOptions,
+}
+
+/// What the command works with.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    files: Vec<PathBuf>,
+    to: S3Options,
+    include: Vec<String>,
+    options: UploadOptions,
+    dry_run: bool,
+}
+
+impl TryFrom<Arguments> for Settings {
+    type Error = Failure;
+
+    fn try_from(arguments: Arguments) -> Result<Self> {
+        Ok(Self {
+            to: arguments.bucket.bucket(&arguments.to)?,
+            files: arguments.files,
+            include: arguments.include,
+            options: if arguments.clobber { UploadOptions::Replace } else { UploadOptions::Keep },
+            dry_run: arguments.dry_run,
+        })
+    }
+}
+
+/// Uploads, or prints what would be.
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
+    let files = collect_uploads(&settings.files, &settings.include)?;
+    let store = open_bucket(&settings.to, printer)?;
+    let uploads = plan_uploads(&store, &files, settings.options, printer.reporter())?;
+    if !settings.dry_run {
+        upload(&store, &uploads, printer.reporter())?;
+        let addresses: BTreeMap<&str, String> = uploads
+            .iter()
+            .map(|upload| (upload.key.as_str(), format!("{}/{}", settings.to.address, upload.key)))
+            .collect();
+        let addresses = serde_json::to_string(&addresses).map_err(Failure::other)?;
+        printer.outputs(&[("store", &settings.to.address.to_string()), ("files", &addresses)])?;
+    }
+    show(settings, &uploads, printer)?;
+    Ok(Exit::Done)
+}
+
+fn show(settings: &Settings, uploads: &[Upload], printer: &Printer) -> Result<()> {
+    let store = settings.to.address.to_string();
+    if printer.format() == Format::Json {
+        let uploaded = !settings.dry_run;
+        return printer.json(&serde_json::json!({ "store": store, "uploaded": uploaded, "files": uploads }));
+    }
+    let word = |state| match state {
+        UploadState::New => "new",
+        UploadState::Unchanged => "there already",
+        UploadState::Replaced => "replaced",
+    };
+    let row = |upload: &Upload| {
+        vec![format!("{store}/{}", upload.key), printer::bytes(upload.size), word(upload.state).to_owned()]
+    };
+    printer.table(&COLUMNS, uploads.iter().map(row))?;
+    let wanted = || uploads.iter().filter(|upload| upload.state != UploadState::Unchanged);
+    let (count, bytes) = (wanted().count() as u64, wanted().map(|upload| upload.size).sum());
+    let (files, size) = (printer::count(count, "file", "files"), printer::bytes(bytes));
+    let verb = if settings.dry_run { "would be uploaded" } else { "uploaded" };
+    printer.note(format!("{files} ({size}) {verb}"));
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! Where commands find and put published files: a folder or part of a bucket.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use rocwheel_release::{FolderStore, S3Address, S3Options, S3Store, Signing, Store, StoreLocking};
+
+use crate::environment;
+use crate::failure::{Result, Usage};
+use crate::printer::Printer;
+
+/// Options of all commands that work on a bucket.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Buckets")]
+pub(crate) struct BucketOptions {
+    /// Address of the S3 server, for servers other than AWS [default: AWS_ENDPOINT_URL]
+    #[arg(long, value_name = "URL")]
+    s3_endpoint: Option<String>,
+    /// Send no credentials: for reading public buckets
+    #[arg(long)]
+    anonymous: bool,
+    /// Who keeps two runs from writing at the same time
+    #[arg(long, value_name = "KIND", default_value = "conditional")]
+    store_lock: LockArgument,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LockArgument {
+    /// An object in the bucket; the server has to heed conditions on writes
+    Conditional,
+    /// You, for example by a concurrency group of your CI: for servers without conditions
+    External,
+}
+
+impl BucketOptions {
+    /// The bucket of an address.
+    pub(crate) fn bucket(&self, address: &str) -> Result<S3Options, Usage> {
+        let address: S3Address =
+            address.parse().map_err(|reason| Usage::new(format!("`{address}` is no store: {reason}")))?;
+        Ok(S3Options {
+            address,
+            endpoint: self.s3_endpoint.clone(),
+            signing: if self.anonymous { Signing::Anonymous } else { Signing::Credentials },
+            locking: match self.store_lock {
+                LockArgument::Conditional => StoreLocking::Conditional,
+                LockArgument::External => StoreLocking::External,
+            },
+            variables: environment::aws_variables(),
+            owner: environment::run_name(),
+        })
+    }
+
+    /// The bucket of an argument that begins with `s3://`, or the folder of any other.
+    pub(crate) fn place(&self, argument: OsString) -> Result<StorePlace, Usage> {
+        Ok(match argument.to_str().filter(|text| S3Address::is_meant(text)) {
+            Some(text) => StorePlace::Bucket(self.bucket(text)?),
+            None => StorePlace::Folder(PathBuf::from(argument)),
+        })
+    }
+}
+
+/// A store that is not open yet.
+#[derive(Debug)]
+pub(crate) enum StorePlace {
+    Folder(PathBuf),
+    Bucket(S3Options),
+}
+
+impl StorePlace {
+    /// Opens the store, whose requests end with the command.
+    pub(crate) fn open(&self, printer: &Printer) -> Result<Box<dyn Store>> {
+        Ok(match self {
+            StorePlace::Folder(path) => Box::new(FolderStore::open(path)?),
+            StorePlace::Bucket(options) => Box::new(open_bucket(options, printer)?),
+        })
+    }
+}
+
+/// Opens a bucket, whose requests end with the command.
+pub(crate) fn open_bucket(options: &S3Options, printer: &Printer) -> Result<S3Store> {
+    Ok(S3Store::open(options, printer.progress())?)
+}

@@ -1,0 +1,142 @@
+//! Input: a wheel that is far away, as a content. Output: its directory and the bytes of single
+//! members, with no more of the wheel read than that.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use positioned_io::ReadAt;
+use rocwheel_content::{Content, Reader};
+
+use super::{Fault, Kind, Listed, Packed, directory, info_folder};
+use crate::{Error, WheelName};
+
+/// The directory of a wheel, at the end of the file. [`super::Wheel`] also reads the header before
+/// each member, which over a network would take as many requests as there are members. Here only
+/// the headers of members that are read are compared with the directory.
+pub struct WheelDirectory {
+    path: PathBuf,
+    file: SharedReader,
+    members: Vec<Listed>,
+    info: String,
+}
+
+/// An open content with several owners.
+#[derive(Clone)]
+struct SharedReader(Arc<Reader>);
+
+impl ReadAt for SharedReader {
+    fn read_at(&self, position: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read_at(position, buffer)
+    }
+}
+
+impl WheelDirectory {
+    /// Reads the directory of the wheel in `content`. `path` ends in its file name, and is the path
+    /// that messages name.
+    ///
+    /// # Errors
+    /// Those of [`super::Wheel::open`] that the directory shows.
+    pub fn open(path: &Path, content: &dyn Content) -> Result<WheelDirectory, Error> {
+        let _: WheelName = path.file_name().unwrap_or_default().to_string_lossy().parse()?;
+        let file = content.open().map_err(|source| Error::Open { path: path.to_owned(), source })?;
+        let members = directory::read_central(path, &file, content.size())?;
+        let info = info_folder(&members, path)?;
+        let wheel = WheelDirectory { path: path.to_owned(), file: SharedReader(Arc::new(file)), members, info };
+        for needed in ["METADATA", "WHEEL"] {
+            wheel.find(&format!("{}/{needed}", wheel.info))?;
+        }
+        Ok(wheel)
+    }
+
+    /// The name of the `.dist-info` folder, without a slash.
+    pub fn info(&self) -> &str {
+        &self.info
+    }
+
+    /// The bytes of one member, at most 64 MiB; the CRC is checked.
+    ///
+    /// # Errors
+    /// A member that does not exist, has another header than the directory says, or cannot be
+    /// unpacked.
+    pub fn bytes(&self, name: &str) -> Result<Vec<u8>, Error> {
+        let listed = directory::locate(&self.path, &self.file, self.find(name)?)?;
+        let packed = Packed { path: &self.path, file: &self.file, listed: &listed };
+        if listed.kind == Kind::Directory { Err(packed.error(Fault::Directory)) } else { packed.bytes() }
+    }
+
+    fn find(&self, name: &str) -> Result<&Listed, Error> {
+        self.members
+            .iter()
+            .find(|member| member.name == name)
+            .ok_or_else(|| Error::Malformed { path: self.path.clone(), reason: format!("it has no `{name}`") })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Cursor, Write as _};
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use zip::write::{SimpleFileOptions, ZipWriter};
+
+    use super::*;
+
+    fn wheel() -> Vec<u8> {
+        let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+        let ballast = vec![7; 1 << 20];
+        let members = [("a/x.so", &ballast[..]), ("a-1.dist-info/METADATA", b"Name: a"), ("a-1.dist-info/WHEEL", b"")];
+        for (name, bytes) in members {
+            let stored = SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
+            zip.start_file(name, stored).unwrap();
+            zip.write_all(bytes).unwrap();
+        }
+        zip.finish().unwrap().into_inner()
+    }
+
+    /// Counts the bytes that are read.
+    struct Counted(Arc<Vec<u8>>, Arc<AtomicU64>);
+
+    impl Content for Counted {
+        fn size(&self) -> u64 {
+            self.0.len() as u64
+        }
+
+        fn open(&self) -> io::Result<Reader> {
+            Ok(Box::new(Counted(Arc::clone(&self.0), Arc::clone(&self.1))))
+        }
+    }
+
+    impl ReadAt for Counted {
+        fn read_at(&self, position: u64, buffer: &mut [u8]) -> io::Result<usize> {
+            let read = self.0.as_slice().read_at(position, buffer)?;
+            self.1.fetch_add(read as u64, Ordering::Relaxed);
+            Ok(read)
+        }
+    }
+
+    #[test]
+    fn metadata_costs_the_end_of_the_file_and_itself() {
+        let content = Counted(Arc::new(wheel()), Arc::default());
+        let path = Path::new("a-1-py3-none-any.whl");
+        let wheel = WheelDirectory::open(path, &content).unwrap();
+        assert_eq!(wheel.info(), "a-1.dist-info");
+        assert_eq!(wheel.bytes("a-1.dist-info/METADATA").unwrap(), b"Name: a");
+        let read = content.1.load(Ordering::Relaxed);
+        assert!(read < 100_000, "{read} bytes of {}", content.size());
+        assert!(wheel.bytes("a-1.dist-info/RECORD").is_err());
+        assert!(WheelDirectory::open(Path::new("a.zip"), &content).is_err());
+    }
+
+    #[test]
+    fn a_member_that_contradicts_the_directory_is_an_error() {
+        let mut bytes = wheel();
+        let name = b"a-1.dist-info/METADATA";
+        let at = bytes.windows(name.len()).position(|window| window == name).unwrap();
+        bytes[at] = b'b';
+        let wheel = WheelDirectory::open(Path::new("a-1-py3-none-any.whl"), &bytes).unwrap();
+        let error = wheel.bytes("a-1.dist-info/METADATA").unwrap_err().to_string();
+        assert!(error.contains("another name in its own header"), "{error}");
+        assert!(WheelDirectory::open(Path::new("a-1-py3-none-any.whl"), &bytes[..100].to_vec()).is_err());
+    }
+}

@@ -1,0 +1,160 @@
+"""Wheels and tarballs in a bucket: `index build s3://…` and `release upload` against moto's server,
+a second implementation of S3 beside the one of the Rust tests."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.error import HTTPError, URLError
+
+import pytest
+
+from command import Rocwheel, run
+from linked_wheels import write_wheel
+
+SECRET = "never-to-be-shown"
+KEYS = {"AWS_ACCESS_KEY_ID": "AKIATEST", "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "us-east-1"}
+
+
+@dataclass(frozen=True)
+class Bucket:
+    endpoint: str
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**KEYS, "AWS_ENDPOINT_URL": self.endpoint}
+
+    def ask(self, method: str, key: str, body: bytes | None = None) -> tuple[bytes, dict[str, str]]:
+        """A request as another tool would send it. moto checks no signature, but wants one."""
+        scope = "Credential=AKIATEST/20261123/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0"
+        headers = {"Authorization": f"AWS4-HMAC-SHA256 {scope}", "Content-Type": "application/octet-stream"}
+        request = urllib.request.Request(f"{self.endpoint}/wheels{key}", body, headers, method=method)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.read(), {name.lower(): value for name, value in answer.headers.items()}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    log = tmp_path_factory.mktemp("moto") / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], stdout=output, stderr=output
+        )
+    endpoint = f"http://127.0.0.1:{port}"
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            urllib.request.urlopen(f"{endpoint}/moto-api/", timeout=5).close()
+            break
+        except URLError:
+            assert process.poll() is None and time.monotonic() < deadline, log.read_text()
+            time.sleep(0.2)
+    yield endpoint
+    process.terminate()
+    process.wait()
+
+
+@pytest.fixture
+def bucket(server: str) -> Bucket:
+    reset = urllib.request.Request(f"{server}/moto-api/reset", method="POST")
+    urllib.request.urlopen(reset, timeout=30).close()
+    bucket = Bucket(server)
+    bucket.ask("PUT", "")
+    return bucket
+
+
+def some_wheel(folder: Path, name: str, version: str) -> Path:
+    return write_wheel(folder, {f"{name}/__init__.py": b""}, "any", name, version, "py3-none")
+
+
+def upload(rocwheel: Rocwheel, bucket: Bucket, *words: object, **more: object):
+    return run(rocwheel.binary, "release", "upload", *words, environment=bucket.environment, **more)
+
+
+def test_a_tarball_goes_where_the_magma_page_sends_it(rocwheel: Rocwheel, bucket: Bucket, tmp_path: Path) -> None:
+    tarball = tmp_path / "output/linux-64/magma-rocm63-abc-1.tar.bz2"
+    tarball.parent.mkdir(parents=True)
+    tarball.write_bytes(os.urandom(20 << 20))
+    words = (tarball, "--to", "s3://wheels/magma")
+    assert "would be uploaded" in upload(rocwheel, bucket, *words, "--dry-run").stderr
+    with pytest.raises(HTTPError):
+        bucket.ask("GET", f"/magma/{tarball.name}")
+    outputs = tmp_path / "github"
+    both = {**bucket.environment, "GITHUB_OUTPUT": str(outputs)}
+    run(rocwheel.binary, "release", "upload", *words, environment=both)
+    said = dict(line.split("=", 1) for line in outputs.read_text().splitlines())
+    assert json.loads(said["files"]) == {tarball.name: f"s3://wheels/magma/{tarball.name}"}
+    body, headers = bucket.ask("GET", f"/magma/{tarball.name}")
+    assert body == tarball.read_bytes()
+    assert headers["content-type"] == "application/x-bzip2"
+    assert headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert headers["x-amz-meta-checksum-sha256"] == hashlib.sha256(body).hexdigest()
+    again = json.loads(upload(rocwheel, bucket, *words, "--json").stdout)
+    assert [file["state"] for file in again["files"]] == ["unchanged"]
+    tarball.write_bytes(b"other bytes")
+    refused = upload(rocwheel, bucket, *words, expect=1)
+    assert "the store has other contents of 1 file" in refused.stderr
+    # The same with the folder, as `aws s3 cp --recursive --include` does it.
+    upload(rocwheel, bucket, tmp_path / "output", "--include", "*.bz2", "--to", "s3://wheels/all")
+    assert bucket.ask("GET", f"/all/linux-64/{tarball.name}")[0] == b"other bytes"
+
+
+def test_a_bucket_becomes_an_index(rocwheel: Rocwheel, bucket: Bucket, tmp_path: Path) -> None:
+    ours = some_wheel(tmp_path, "ours", "1.0")
+    theirs = some_wheel(tmp_path, "theirs", "2.0")
+    upload(rocwheel, bucket, ours, "--to", "s3://wheels/whl")
+    bucket.ask("PUT", f"/whl/{theirs.name}", theirs.read_bytes())
+    words = (rocwheel.binary, "index", "build", "s3://wheels/whl")
+    first = run(*words, environment=bucket.environment)
+    assert f"1 of 2 files had no SHA-256 in the store, so {theirs.stat().st_size} bytes" in first.stderr
+    page, headers = bucket.ask("GET", "/whl/simple/theirs/index.v1_json")
+    assert headers["content-type"] == "application/vnd.pypi.simple.v1+json"
+    assert headers["cache-control"] == "no-cache"
+    (file,) = json.loads(page)["files"]
+    assert file["hashes"]["sha256"] == hashlib.sha256(theirs.read_bytes()).hexdigest()
+    second = run(*words, environment=bucket.environment)
+    assert "0 files read (0 B), 0 pages written" in second.stderr
+
+
+def test_what_is_wrong_is_reported_without_the_secret(rocwheel: Rocwheel, bucket: Bucket) -> None:
+    nowhere = run(rocwheel.binary, "-vv", "index", "build", "s3://nowhere", expect=1, environment=bucket.environment)
+    assert "there is no such bucket" in nowhere.stderr
+    unset = {**bucket.environment, "AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}
+    lacking = run(rocwheel.binary, "index", "build", "s3://wheels", expect=2, environment=unset)
+    assert "aws configure export-credentials --format env" in lacking.stderr
+    down = {**bucket.environment, "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
+    away = run(rocwheel.binary, "index", "build", "s3://wheels", expect=4, environment=down)
+    assert "the server does not answer" in away.stderr
+    for said in (nowhere, lacking, away):
+        assert SECRET not in said.stdout + said.stderr
+
+
+def test_ctrl_c_leaves_no_parts(rocwheel: Rocwheel, bucket: Bucket, tmp_path: Path) -> None:
+    large = tmp_path / "large.bin"
+    large.write_bytes(os.urandom(1 << 20) * 256)
+    process = subprocess.Popen(
+        [rocwheel.binary, "release", "upload", large, "--to", "s3://wheels"],
+        env={**os.environ, **bucket.environment},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while b"<Upload>" not in bucket.ask("GET", "?uploads")[0]:
+        assert process.poll() is None and time.monotonic() < deadline
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130, process.stderr.read()
+    assert b"<Upload>" not in bucket.ask("GET", "?uploads")[0]
+    with pytest.raises(HTTPError):
+        bucket.ask("HEAD", "/large.bin")
