@@ -97,7 +97,8 @@ pub(super) fn any_targets(recipe: &Recipe) -> Vec<String> {
         .map_or_else(|| vec!["gfx942".into()], |name| vec![name.clone()])
 }
 
-/// The features: as requested, otherwise on if a GPU target of the feature is built.
+/// The features: as requested, otherwise on if one of their GPU targets is built. A feature whose
+/// needed recipe is not built before is off.
 pub(super) fn features(recipe: &Recipe, cell: &Cell, targets: &Targets) -> Result<BTreeMap<String, Switch>, Error> {
     if let Some(name) = cell.features.keys().find(|name| !recipe.features.iter().any(|feature| feature.name == **name))
     {

@@ -124,7 +124,7 @@ impl Context<'_> {
         })
     }
 
-    /// The upstream commit, its remote address if it has one, and the digest of the local changes.
+    /// The upstream commit, its remote address if it has one, and the digest of the checkout.
     fn checkout(&self, project: &str, path: &Path, digest: &str) -> Result<Resource, Error> {
         let ask = |question: &[&str]| -> Result<Option<String>, Error> {
             match inputs::git(path, question, &self.place.surroundings, self.reporter) {
