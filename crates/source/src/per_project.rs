@@ -1,4 +1,4 @@
-//! Input: an option that can be given for each project. Output: its value for one of them.
+//! Input: an option that can be given for each project. Output: its value for one project.
 
 use std::path::{Path, PathBuf};
 
