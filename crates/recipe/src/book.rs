@@ -10,7 +10,8 @@ use crate::recipe::{Layer, Recipe};
 use rocwheel_report::suggestion;
 use rocwheel_source::Project;
 
-// `RECIPES` and `LAYERS`: the paths and texts of the files in `recipes/`, listed by build.rs.
+// `RECIPES` and `LAYERS` have the paths and texts of the files in `recipes/`, as build.rs lists
+// them.
 include!(concat!(env!("OUT_DIR"), "/recipes.rs"));
 
 /// All recipes, and the layers that they share.

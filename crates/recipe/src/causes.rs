@@ -71,7 +71,7 @@ impl Cause {
     }
 }
 
-/// A likely cause.
+/// The likely cause of a failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Likely {
     /// The name of the row in the table.

@@ -97,9 +97,9 @@ named! {
 named! {
     /// The kind of result.
     Mode, "mode" {
-        /// A wheel.
+        /// A wheel is built.
         Wheel = "wheel",
-        /// An environment in which the sources are installed in place (`--develop`).
+        /// The sources are installed in place, in an environment (`--develop`).
         Develop = "develop",
     }
 }
@@ -200,14 +200,14 @@ impl From<bool> for Switch {
 pub enum ChosenBy {
     /// The user who asked for the build.
     User,
-    /// The GPUs of the machine.
+    /// The GPUs of the machine, which name the targets.
     Machine,
     /// The image that the job runs in, through its `PYTORCH_ROCM_ARCH`.
     Image,
     /// The ROCm packages that the job builds against: the family in the address of their index,
     /// their names, or their own list.
     Sdk,
-    /// The recipe.
+    /// The recipe's own list.
     Recipe,
     /// The ROCm that the job builds against, once the job runs.
     Rocm,
@@ -220,7 +220,7 @@ pub enum ChosenBy {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Cell {
-    /// The system.
+    /// The platform of the build and the result.
     pub platform: Platform,
     /// Python of the wheel. `None`: the one that runs the build, and the wheel's tags do not name
     /// it.
@@ -247,7 +247,7 @@ pub struct Cell {
     /// One of the recipe's backends; `None`: the recipe's first.
     #[serde(default)]
     pub backend: Option<String>,
-    /// GPU targets in the order that `chosen_by` gave them; empty: the recipe's.
+    /// GPU targets, sorted by the code that sets them; empty: the recipe's.
     #[serde(default)]
     pub targets: Vec<String>,
     /// The source of `targets`.

@@ -333,7 +333,7 @@ fn pass_on(line: &str, listener: &dyn Listener) {
     }
 }
 
-/// The error for `--image` where no job runs in a container.
+/// The error for `--image` if no job runs in a container.
 pub fn image_without_containers(image: &str) -> Error {
     Error::request_with(
         format!("`--image {image}` is for containers, and jobs run here"),

@@ -42,7 +42,7 @@ pub const WITHOUT: &str = "`--executor here` builds on this machine";
 pub struct Request {
     /// Docker's or Podman's program with options before its subcommand, in shell syntax.
     pub command: String,
-    /// Options of `run`.
+    /// Additional options of `run`.
     pub options: Vec<String>,
     /// Network of the containers. `None`: no network if nothing is downloaded, otherwise the
     /// engine's default.
@@ -68,7 +68,7 @@ enum Kind {
 /// The owner, on this machine, of files that root makes in a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Root {
-    /// Root of this machine.
+    /// The real root of this machine.
     Real,
     /// The user who started the engine.
     Caller,
@@ -169,7 +169,7 @@ impl Engine {
         }
     }
 
-    /// The name by which an image is pulled. A name without a registry means Docker Hub to Docker;
+    /// The name by which an image is pulled. For a name without a registry, Docker asks Docker Hub.
     /// Podman asks its configuration, which names no registry on Debian.
     fn at_registry<'a>(&self, name: &'a str) -> Cow<'a, str> {
         let first = name.split_once('/').map(|(first, _)| first);

@@ -23,7 +23,7 @@ pub enum Error {
         path: String,
         /// Line in the file, counted from 1.
         line: Option<usize>,
-        /// What is wrong.
+        /// The mistake.
         reason: String,
         /// A suggestion.
         hint: Option<String>,
@@ -40,7 +40,7 @@ pub enum Error {
         /// The existing names or the nearest one.
         hint: String,
     },
-    /// Recipes that wait for each other.
+    /// Recipes wait for each other.
     #[error("recipes wait for each other: {}", names.join(" → "))]
     Cycle {
         /// Names in the order of the cycle; the last equals the first.
@@ -210,14 +210,14 @@ pub enum Error {
     },
 }
 
-/// A step that failed.
+/// The failure of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepFailure {
     /// Title of the job.
     pub job: String,
     /// Name of the step.
     pub step: String,
-    /// `exit code 1`, `it took longer than …`.
+    /// How the step ended: `exit code 1`, `it took longer than …`.
     pub reason: String,
     /// The last lines of its output.
     pub tail: Vec<String>,

@@ -27,7 +27,7 @@ pub struct Evaluated {
     pub sdk: bool,
     /// The Python versions that the wheel is for.
     pub python: Pythons,
-    /// The sources.
+    /// The sources to build.
     pub source: Sources,
     /// Built in a container unless the user asks for something else.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -35,13 +35,13 @@ pub struct Evaluated {
     /// System packages that its image is given.
     #[serde(default, skip_serializing_if = "ImagePackages::is_empty")]
     pub image_packages: ImagePackages,
-    /// GPU targets, and who chose them.
+    /// GPU targets and their origin.
     pub targets: Targets,
     /// All features of the recipe.
     pub features: BTreeMap<String, Switch>,
     /// Version of the result; `None`: the wheel has it.
     pub version: Option<String>,
-    /// Variables; later blocks see those before them.
+    /// Blocks of variables, applied in order.
     pub environment: Vec<Variables>,
     /// The steps, in order.
     pub steps: Vec<Step>,
@@ -54,7 +54,7 @@ pub struct Evaluated {
     /// Variables that the result needs at run time.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub run_time: BTreeMap<String, String>,
-    /// Requirements that the machine has to meet, checked before the first stage.
+    /// Requirements that the machine must meet, checked before the first stage.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requirements: Vec<MachineRequirement>,
     /// Resources that the build takes.
@@ -91,7 +91,7 @@ pub enum Pythons {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Sources {
-    /// Project in `data/sources.toml`.
+    /// Name of the project in the table of sources (`data/sources.toml`).
     pub project: String,
     /// Build in the checkout, or in a copy.
     pub work_on: WorkOn,
@@ -110,7 +110,7 @@ pub struct Targets {
     pub chosen_by: ChosenBy,
 }
 
-/// Variables under one condition.
+/// Variables with a common condition.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Variables {
@@ -223,7 +223,7 @@ pub struct More {
     /// Condition at run time; `None`: always.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provided: Option<Provided>,
-    /// The arguments.
+    /// The arguments to add.
     pub arguments: Vec<String>,
 }
 
@@ -244,7 +244,7 @@ pub struct Check {
     pub expect: Option<String>,
 }
 
-/// How to count what will be compiled.
+/// How to count the files that will be compiled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Estimate {
@@ -256,7 +256,7 @@ pub struct Estimate {
     pub count: String,
     /// Files that are compiled in a minute.
     pub units_per_minute: f64,
-    /// Folder of the object files.
+    /// Folder of the object files. Its length affects the length of the link command.
     pub objects: String,
 }
 
@@ -286,7 +286,7 @@ impl Evaluated {
         run_time_note(&self.run_time)
     }
 
-    /// The local part of the version, as far as it is known.
+    /// The local part of the version, or an empty string if it is not known.
     pub fn local(&self) -> &str {
         self.version.as_deref().and_then(|version| version.split_once('+')).map_or("", |(_, local)| local)
     }

@@ -80,7 +80,7 @@ pub struct JobPlace {
 pub enum Leftovers {
     /// Only the logs.
     Remove,
-    /// Everything.
+    /// All files.
     Keep,
 }
 
@@ -137,14 +137,14 @@ pub trait Listener {
 pub enum JobOutcome {
     /// This run built it.
     Built {
-        /// Files in the folder of outputs.
+        /// The output files, relative to the folder of outputs.
         outputs: Vec<Made>,
         /// Duration of this run in seconds.
         seconds: f64,
     },
     /// An earlier run has built it.
     Unchanged {
-        /// Files in the folder of outputs.
+        /// The output files, relative to the folder of outputs.
         outputs: Vec<Made>,
     },
     /// The environment with the sources installed in place is ready (`--develop`).
@@ -265,7 +265,7 @@ fn stages(job: &Job) -> Vec<Stage<'_>> {
     stages
 }
 
-/// Names of the stages of a job, in order: what `--only` and `--from` take.
+/// Names of the stages of a job, in order: the values of `--only` and `--from`.
 pub fn stage_names(job: &Job) -> Vec<String> {
     stages(job).into_iter().map(Stage::name).collect()
 }

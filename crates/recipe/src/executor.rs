@@ -48,7 +48,7 @@ impl ImagePackages {
         self.dnf.is_empty() && self.apt.is_empty()
     }
 
-    /// Managers and their packages, in words: `gcc-gfortran (dnf) or gfortran (apt)`.
+    /// The packages by manager, in words: `gcc-gfortran (dnf) or gfortran (apt)`.
     pub fn describe(&self) -> String {
         let lists = [("dnf", &self.dnf), ("apt", &self.apt)];
         let lists = lists.iter().filter(|(_, names)| !names.is_empty());

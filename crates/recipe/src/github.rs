@@ -144,7 +144,7 @@ struct Block<'a> {
     needs: &'a str,
     condition: &'a str,
     matrix: &'a str,
-    /// Stage and round.
+    /// Numbers of the stage and the round.
     place: (usize, usize),
 }
 

@@ -88,7 +88,7 @@ pub enum Rocm {
     },
     /// Python packages from a page or folder with links.
     FindLinks {
-        /// Address or absolute path.
+        /// Address, or absolute path of a folder.
         links: String,
         /// The packages to install.
         packages: RocmPackages,

@@ -116,7 +116,7 @@ pub struct UnclearWheel {
 /// All cells, sorted in the order of the query, and ambiguous wheels.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Matrix {
-    /// The cells.
+    /// The cells in the order of the query.
     pub rows: Vec<MatrixRow>,
     /// Wheels of the frameworks that could belong to several cells.
     pub unclear: Vec<UnclearWheel>,

@@ -33,7 +33,7 @@ pub use record::{Attempt, End, Ended, Record};
 
 /// Version of the format of plan.toml.
 const SCHEMA: u32 = 1;
-/// Seconds of a minute.
+/// Seconds in a minute.
 const MINUTE: u64 = 60;
 /// Bytes of a decimal GB, the unit of memory in recipes, and of the MiB that schedulers use.
 const GB: f64 = 1e9;
@@ -134,7 +134,7 @@ pub struct Combination {
 /// A job that is to be added to a plan.
 #[derive(Debug, Clone)]
 pub struct WantedJob {
-    /// What it is.
+    /// The job.
     pub job: Job,
     /// Its combination of the axes.
     pub combination: Combination,
@@ -251,7 +251,7 @@ impl<'a> Planner<'a> {
         existing.inputs(files, self.reporter)
     }
 
-    /// How many cells there are.
+    /// Number of cells that were added.
     pub fn len(&self) -> usize {
         self.cells.len()
     }
@@ -395,7 +395,7 @@ impl Plan {
 }
 
 impl PlannedCell {
-    /// Group and column.
+    /// The group and the column in the identifier; `None` if it has another form.
     pub fn place(&self) -> Option<(usize, usize)> {
         let (group, column) = self.id.split_once('.')?;
         Some((group.parse().ok()?, column.parse().ok()?))

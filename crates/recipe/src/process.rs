@@ -43,7 +43,7 @@ pub(crate) struct Program<'a> {
     pub(crate) deadline: Option<Instant>,
 }
 
-/// How a program ended.
+/// The end of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// It exited with this code.

@@ -28,12 +28,12 @@ pub const SUFFIX: &str = ".provenance.json";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Statement {
-    /// [`STATEMENT`].
+    /// Always [`STATEMENT`].
     #[serde(rename = "_type")]
     pub kind: String,
-    /// The file; a list with one entry.
+    /// The file that the statement is about.
     pub subject: Vec<Resource>,
-    /// [`PREDICATE`].
+    /// Always [`PREDICATE`].
     pub predicate_type: String,
     /// The statement itself.
     pub predicate: ProvenancePredicate,
@@ -43,7 +43,7 @@ pub struct Statement {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Resource {
-    /// Its name.
+    /// Its name; for a file, the file name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Its address, such as that of a repository or a package URL.
@@ -69,7 +69,7 @@ pub struct ProvenancePredicate {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BuildDefinition {
-    /// [`BUILD_TYPE`].
+    /// Always [`BUILD_TYPE`].
     pub build_type: String,
     /// Values that users choose: `recipe`, and the `cell` with backend, Python, ROCm, torch, GPU
     /// targets and the rest.
@@ -99,9 +99,9 @@ pub struct RunDetails {
 /// The builder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Builder {
-    /// [`BUILDER`].
+    /// Always [`BUILDER`].
     pub id: String,
-    /// Versions by program.
+    /// Version numbers by name of the program.
     #[serde(default)]
     pub version: BTreeMap<String, String>,
 }

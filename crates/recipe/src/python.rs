@@ -40,7 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The minor versions that are searched for by name.
 const MINORS: std::ops::RangeInclusive<u16> = 8..=20;
 
-/// An interpreter.
+/// An interpreter of this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PythonInterpreter {
     /// Path of the program.

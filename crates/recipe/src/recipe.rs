@@ -49,7 +49,7 @@ pub struct Recipe {
     pub platforms: Vec<Platform>,
     /// Variants of the build; the first is the default.
     pub backends: Vec<String>,
-    /// Backends that need no ROCm.
+    /// Backends that are built without ROCm.
     #[serde(default)]
     pub without_sdk: Vec<String>,
     /// Backends that do not need the submodules of the sources.
@@ -87,7 +87,7 @@ pub struct Recipe {
     pub versions: Vec<VersionRule>,
     /// File in the sources that has their version.
     pub version_file: Option<SourceVersionFile>,
-    /// Variables; later blocks see those before them.
+    /// Blocks of variables, applied in order.
     #[serde(default)]
     pub environment: Vec<EnvironmentBlock>,
     /// The steps, in order.
@@ -198,7 +198,7 @@ pub struct RecipeFeature {
     pub name: String,
     /// Patterns of GPU targets (`gfx11*`) for which the feature is on by default.
     pub targets: Vec<String>,
-    /// Recipe whose result it needs.
+    /// Name of the recipe whose result it needs.
     pub needs: Option<String>,
     /// Platforms on which it needs that recipe.
     #[serde(default)]
@@ -296,7 +296,7 @@ pub enum StepAction {
         command: Vec<String>,
         /// More arguments, under conditions.
         arguments: Vec<Arguments>,
-        /// Regular expression that has to match the output.
+        /// Regular expression that the program's output must match.
         expect: Option<String>,
     },
     /// Installs packages with pip or uv.
@@ -335,13 +335,13 @@ pub struct Arguments {
     pub add: Vec<String>,
 }
 
-/// A file and a text in it.
+/// A text that a file must contain.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Contains {
     /// Path of the file.
     pub path: String,
-    /// The text.
+    /// The text to find.
     pub text: String,
 }
 
@@ -375,7 +375,7 @@ pub struct Copy {
 #[derive(Debug, Clone, std::marker::Copy, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pick {
-    /// The only match; several are an error.
+    /// The only match. No match, or several, is an error.
     One,
     /// The first match in sorted order; no match is an error.
     First,
@@ -432,7 +432,7 @@ impl Output {
     }
 }
 
-/// A `.tar.bz2`.
+/// A `.tar.bz2` as the result.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Tarball {

@@ -23,7 +23,7 @@ const ALL: &str = "all";
 /// Recipes, the table of versions, and the combinations of them to build.
 #[derive(Debug, Clone)]
 pub struct BuildRequest {
-    /// Recipes to choose from.
+    /// All known recipes.
     pub book: Book,
     /// Versions that fit together.
     pub table: FrameworkTable,

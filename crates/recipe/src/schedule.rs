@@ -279,7 +279,7 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// The row of a job that failed before or while it ran.
+/// The row of the summary for a job that failed before or while it ran.
 fn failed_job(title: &str, error: &Error) -> JobResult {
     JobResult {
         title: title.to_owned(),

@@ -77,7 +77,7 @@ impl Submitted {
     }
 }
 
-/// How tasks are started.
+/// The settings for starting tasks.
 #[derive(Debug, Clone)]
 pub struct Launch {
     /// Path of this program, valid on the nodes too.

@@ -42,7 +42,7 @@ pub enum Error {
     Table {
         /// Path of the table.
         path: String,
-        /// What is wrong.
+        /// The mistake.
         reason: String,
     },
     /// No project has that name.
@@ -69,14 +69,14 @@ pub enum Error {
         /// A request that would work.
         hint: Option<String>,
     },
-    /// A pin file cannot be understood.
+    /// A pin file cannot be parsed.
     #[error("could not read the pin file `{}`{}: {reason}", path.display(), at_line(*line))]
     Pin {
         /// Path of the file.
         path: PathBuf,
         /// Line in the file, counted from 1.
         line: Option<usize>,
-        /// What is wrong.
+        /// The mistake.
         reason: String,
     },
     /// A pin file does not exist.
@@ -162,7 +162,7 @@ pub enum Error {
     Archive {
         /// Path of the archive.
         path: PathBuf,
-        /// What is wrong.
+        /// The damage or the danger.
         reason: String,
     },
     /// A source archive is not the expected one.
@@ -180,7 +180,7 @@ pub enum Error {
     Manifest {
         /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// The mistake.
         reason: String,
     },
     /// A manifest was requested for a project without a checkout.

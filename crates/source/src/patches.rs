@@ -25,7 +25,7 @@ const AM_OPTIONS: [&str; 4] = ["--3way", "--whitespace=nowarn", "--committer-dat
 /// Patches for one repository.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PatchGroup {
-    /// The commit that the patches go on.
+    /// The stage at which the patches are applied.
     pub stage: Stage,
     /// Path of the submodule; empty for the checkout itself.
     pub repository: String,
@@ -33,13 +33,13 @@ pub struct PatchGroup {
     pub files: Vec<PathBuf>,
 }
 
-/// The commit that patches go on.
+/// The commit on which patches are applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
-    /// On the upstream commit.
+    /// The upstream commit.
     Base,
-    /// On the converted sources.
+    /// The commit of the converted sources.
     Hipified,
 }
 
@@ -56,7 +56,7 @@ impl Stage {
 /// The patches that were saved or applied for one repository.
 #[derive(Debug, Clone, Serialize)]
 pub struct Group {
-    /// The commit that the patches go on.
+    /// The stage at which the patches are applied.
     pub stage: Stage,
     /// Path of the submodule; empty for the checkout itself.
     pub repository: String,

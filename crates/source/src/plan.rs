@@ -30,7 +30,7 @@ pub struct Plan {
     pub checkouts: Vec<Checkout>,
 }
 
-/// One project's checkout.
+/// The checkout of one project.
 #[derive(Debug, Clone, Serialize)]
 pub struct Checkout {
     /// Name of the project.
@@ -134,7 +134,7 @@ pub enum Step {
 pub struct IfPinned {
     /// Path of the pin file in torch's tree.
     pub file: PathBuf,
-    /// The commit.
+    /// The commit that the file may pin.
     pub commit: String,
     /// The content by name.
     pub values: BTreeMap<String, String>,

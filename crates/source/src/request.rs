@@ -63,7 +63,7 @@ impl Request {
     }
 }
 
-/// One project of a request.
+/// One project of a request, with values that override the defaults.
 #[derive(Debug, Clone, Default)]
 pub struct WantedCheckout {
     /// Its name, its folder, or its key in manifests.

@@ -93,7 +93,7 @@ pub struct Line {
     pub name: String,
     /// Short name of torch's origin.
     pub torch_origin: String,
-    /// torch's branch.
+    /// Name of torch's branch.
     pub torch_ref: String,
     /// `true` if torch's `related_commits` has to name the commits of the other projects.
     #[serde(default)]
@@ -136,7 +136,7 @@ pub struct TritonRules {
 pub struct KnownArchive {
     /// Name of the project.
     pub project: String,
-    /// Its version.
+    /// Version of the release.
     pub version: String,
     /// Address of the file.
     pub url: String,

@@ -56,7 +56,7 @@ pub struct Container {
 /// The settings for one job in a container.
 #[derive(Debug, Clone, Copy)]
 pub struct ContainerJob<'a> {
-    /// The job.
+    /// The job to run.
     pub job: &'a Job,
     /// The place of the job; settings for this machine are ignored.
     pub place: &'a JobPlace,

@@ -14,7 +14,7 @@ use crate::recipe::from_toml;
 const BUILT_IN: &str = include_str!("../../../../data/images.toml");
 const NAME: &str = "data/images.toml";
 
-/// Images by recipe and ROCm.
+/// The table of images by recipe and ROCm.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Images {
@@ -39,7 +39,7 @@ struct Row {
     /// The kind of ROCm; `None`: any.
     #[serde(default)]
     sdk: Option<SdkKind>,
-    /// `None`: one image serves every version.
+    /// Matching ROCm versions; `None`: one image serves all versions.
     #[serde(default)]
     rocm: Option<Versions>,
     #[serde(default)]
@@ -79,7 +79,7 @@ pub struct ImageQuery<'a> {
     pub recipe: &'a str,
     /// The kind of ROCm.
     pub sdk: SdkKind,
-    /// First two numbers of the ROCm version, if it is known.
+    /// Version of ROCm, if it is known; only its first two numbers count.
     pub rocm: Option<&'a str>,
 }
 

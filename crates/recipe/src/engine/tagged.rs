@@ -10,7 +10,7 @@ use super::Images;
 use crate::cell::Cell;
 use crate::error::Error;
 
-/// Images of one repository.
+/// The images of one repository.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Tagged {

@@ -17,7 +17,7 @@ const JOB: &str = "job.toml";
 const LOCK: &str = "lock";
 const LOGS: &str = "logs";
 
-/// A file that a job made.
+/// An output file of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Made {

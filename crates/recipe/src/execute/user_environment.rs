@@ -21,7 +21,7 @@ const TAIL: usize = 15;
 /// A Python environment of the user. It is never made anew or removed.
 pub struct UserEnvironment<'a> {
     path: PathBuf,
-    /// Version of its interpreter.
+    /// Python version of its interpreter.
     pub python: PythonVersion,
     place: &'a JobPlace,
     reporter: &'a dyn Reporter,

@@ -35,7 +35,7 @@ impl GpuTargetSet {
 /// Labels of the machines (`runs-on`): one label, or a list of labels that a machine must all have.
 #[derive(Debug, Clone, Default)]
 pub struct RunnerLabels {
-    /// Label of machines for Linux that no entry of `labels` fits.
+    /// Label for cells on Linux that no entry of `labels` fits.
     pub default: Option<Value>,
     /// Labels by the properties of a cell: its GPU targets, backend or system, or several of these
     /// words separated by spaces (`windows gfx1151`). Labels for Windows have the word `windows`.
@@ -95,7 +95,7 @@ pub struct JobSources<'a> {
     pub runners: &'a RunnerLabels,
 }
 
-/// Jobs, in stages.
+/// Jobs of GitHub Actions, in stages.
 #[derive(Debug)]
 pub struct StagedJobs {
     /// Jobs of a stage need nothing from the same or a later stage.

@@ -32,7 +32,7 @@ pub struct FrameworkTable {
     /// Versions of torch, oldest first.
     #[serde(default)]
     pub torch: Vec<Torch>,
-    /// Frameworks.
+    /// The frameworks and their axes.
     #[serde(default, rename = "framework")]
     pub frameworks: Vec<Framework>,
     #[serde(default)]
@@ -72,7 +72,7 @@ pub struct Torch {
     sources: Vec<String>,
     /// The first and the last supported Python.
     python: [String; 2],
-    /// Pythons without the global lock.
+    /// Supported Pythons without the global lock.
     #[serde(default, rename = "free-threaded")]
     free_threaded: Vec<String>,
 }

@@ -35,13 +35,13 @@ pub struct Asset {
 /// Facts about a wheel, as pages show them. Unknown facts are empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WheelFacts {
-    /// `Linux x86_64`.
+    /// Platform in words: `Linux x86_64`.
     pub platform: String,
     /// Name of the distribution.
     pub package: String,
     /// Version without the local part.
     pub version: String,
-    /// `3.12`, `3.13t`, `3.8+ (abi3)`, `any`.
+    /// Python in words: `3.12`, `3.13t`, `3.8+ (abi3)`, `any`.
     pub python: String,
     /// torch that it is built for.
     pub torch: String,
@@ -50,7 +50,7 @@ pub struct WheelFacts {
     pub rocm: String,
     /// Name of a backend other than the default.
     pub backend: String,
-    /// GPU targets.
+    /// GPU targets that it has code for.
     pub targets: Vec<String>,
 }
 

@@ -120,7 +120,7 @@ impl PlanFolder {
         Ok(PlanFolder { path: place, plan })
     }
 
-    /// Opens the folder of a plan.
+    /// Opens the folder of an existing plan.
     ///
     /// # Errors
     /// The folder has no plan, or a plan of another version of the format.

@@ -14,9 +14,9 @@ const GRACE: u64 = 10;
 pub struct Array {
     /// Name of the recipe, for messages.
     pub name: String,
-    /// Group of the plan.
+    /// Number of its group in the plan.
     pub group: usize,
-    /// Column of task 0.
+    /// The column that task 0 belongs to.
     pub first: usize,
     /// Number of each task → identifier of the cell.
     pub tasks: BTreeMap<usize, String>,

@@ -212,7 +212,7 @@ fn there_and_back(base: &dyn Fn(&Path), change: &dyn Fn(&Path)) -> [String; 2] {
     [set.checkout, world.path("again")].map(|place| git(&place, &["rev-parse", "HEAD^{tree}"]))
 }
 
-/// Changes a tree.
+/// A function that changes a tree.
 type Change<'a> = &'a dyn Fn(&Path);
 
 #[test]

@@ -95,7 +95,7 @@ fn file(path: &Path) -> Result<Item, Error> {
 
 /// The builds of all artifacts with one name and component.
 pub struct Artifacts {
-    /// `{name}_{component}`.
+    /// Name and component, as `{name}_{component}`.
     pub group: String,
     /// The builds, in the order of the artifacts.
     pub builds: Vec<Build>,

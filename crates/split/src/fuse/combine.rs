@@ -37,7 +37,7 @@ pub struct FusedBundle {
 /// A code object to write.
 #[derive(Serialize)]
 pub struct Entry {
-    /// Kind, triple and target.
+    /// Kind, triple and target, as in a bundle (`hipv4-amdgcn-amd-amdhsa--gfx942`).
     pub id: String,
     /// Size in bytes.
     pub size: u64,

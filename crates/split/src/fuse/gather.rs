@@ -52,7 +52,7 @@ pub(crate) struct Reached {
     pub(crate) codes: Vec<Code>,
 }
 
-/// One code object.
+/// A code object of a build.
 #[derive(Clone)]
 pub(crate) struct Code {
     /// Name of its entry in a bundle.
@@ -64,7 +64,7 @@ pub(crate) struct Code {
 /// Location of a code object.
 #[derive(Clone)]
 pub(crate) enum Origin {
-    /// An entry of a bundle of the part.
+    /// An entry of a bundle in the part's file.
     Bundle { bundle: usize, entry: usize },
     /// A blob of an archive.
     Archive { archive: Arc<OpenArchive>, name: String, index: u32, target: String },

@@ -210,7 +210,7 @@ fn used_up(builds: &[Build], archives: &[Archives<'_>], plan: &mut Plan) -> Resu
 
 /// The result: files whose content is only read when they are written.
 pub struct Fused {
-    /// All files.
+    /// The files as installed.
     pub view: View,
     /// The files that have GPU code again, with their sizes.
     pub files: Vec<FusedFile>,
