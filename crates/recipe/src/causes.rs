@@ -80,9 +80,10 @@ pub(crate) struct Likely {
     pub(crate) text: String,
 }
 
-/// The cause that fits a line; later lines win. Lines more than `REACH` lines before the last known
-/// error are ignored, because they did not end the build. Harmless messages, which successful
-/// builds print too, count only if no known error is found.
+/// The first cause of the table that fits a line; of several such lines, the last counts. Lines
+/// more than `REACH` lines before the last known error are ignored, because they did not end the
+/// build. Harmless messages, which successful builds print too, count only if no known error is
+/// found.
 pub(crate) fn likely<'a>(lines: impl DoubleEndedIterator<Item = &'a str> + Clone) -> Option<Likely> {
     let certain = |cause: &&Cause| !cause.is_harmless;
     let is_certain = |line: &str| CAUSES.iter().filter(certain).any(|cause| cause.captures(line).is_some());
@@ -117,7 +118,7 @@ fn fitting<'a>(
     None
 }
 
-/// The likely cause when another process killed the program: no memory.
+/// The likely cause if another process killed the program: too little memory.
 pub(crate) fn killed() -> Likely {
     let cause = CAUSES.iter().find(|cause| cause.name == "out-of-memory");
     cause.map_or(Likely { name: "killed", text: "it was killed".into() }, |cause| Likely {

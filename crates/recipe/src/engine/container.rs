@@ -19,7 +19,7 @@ use crate::process::{self, Ended, Finished, Held};
 
 /// Line that the first process prints when the container is ready.
 const READY: &str = "rocwheel is ready";
-/// Time limit for starting a container: an image is then read from a slow disk.
+/// Time limit for starting a container, which may have to read its image from a slow disk.
 const STARTING: Duration = Duration::from_mins(5);
 /// Time that the work in a container has to stop after it was asked to. It stops its own programs
 /// within ten seconds.
@@ -33,7 +33,7 @@ const EVER: Duration = Duration::from_hours(24 * 365);
 /// input, which comes when we end. It is a shell, because a shell also reaps orphaned processes.
 const FIRST: &str = r#"{ "$1" --version && [ -e "$2" ] && echo "$3"; } || exit 1; cat >/dev/null; exit 0"#;
 /// Script that runs a command. It writes its process number to one file and the command's output to
-/// another, and adds this machine's uv to PATH if uv runs in the image.
+/// another, and adds the folder of this machine's uv to PATH if uv runs in the image.
 const RUN: &str = r#""$1/uv" --version >/dev/null 2>&1 && PATH=$PATH:$1; export PATH; echo $$ >"$2"; answer=$3; shift 3; exec "$@" >"$answer""#;
 /// Script that asks a process to stop and waits until it has.
 const STOP: &str =

@@ -153,7 +153,8 @@ fn proxies(surroundings: &Surroundings) -> String {
     set.map(|(name, value)| format!("export {name}='{}'\n", value.replace('\'', r"'\''"))).collect()
 }
 
-/// Settings of this machine's apt for access to mirrors; only the first line if it has no apt.
+/// Settings for apt in the container: downloads run as root, and mirrors are reached as on this
+/// machine, if it has apt.
 fn apt_settings(surroundings: &Surroundings, reporter: &dyn Reporter) -> String {
     // Not every container has the user that apt switches to for downloads.
     let mut text = String::from("APT::Sandbox::User \"root\";\n");

@@ -202,7 +202,8 @@ impl PlanFolder {
         Ok(Ok(job))
     }
 
-    /// Locks a cell for an attempt. If another process has it, waits at most `patience`.
+    /// Locks a cell for an attempt. If another process has it, waits at most `patience`, but at
+    /// least a second.
     ///
     /// # Errors
     /// [`Error::Locked`] if the lock is not released in time; also the user's wish to stop.
@@ -296,7 +297,7 @@ impl PlanFolder {
 }
 
 impl Taken {
-    /// Records the begin of an attempt. `task` is the scheduler's number of it.
+    /// Records the start of an attempt. `task` is the scheduler's number of it.
     ///
     /// # Errors
     /// The record cannot be written.
@@ -307,7 +308,7 @@ impl Taken {
         self.save()
     }
 
-    /// Records the begin of a stage.
+    /// Records the start of a stage.
     ///
     /// # Errors
     /// The same as [`Taken::begin`].

@@ -1,4 +1,4 @@
-//! The record of a cell: every attempt, written from its begin on.
+//! The record of a cell: every attempt, written from its start on.
 
 use std::path::PathBuf;
 

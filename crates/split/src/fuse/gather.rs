@@ -18,7 +18,8 @@ const HOST_WINDOWS: &str = "host-x86_64-pc-windows-msvc-";
 /// Kind and triple of device code for every code object version since 4.
 const DEVICE: &str = "hipv4-amdgcn-amd-amdhsa--";
 
-/// A path without the artificial folders that give the search paths of a single file room.
+/// A path without the artificial folders `_/` that keep the search paths of a single file inside
+/// the tree.
 pub(crate) fn shown(path: &str) -> &str {
     path.trim_start_matches("_/")
 }
