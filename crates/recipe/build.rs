@@ -1,4 +1,4 @@
-//! Lists the files of `recipes/` for `src/book.rs`: a new file there is all that a recipe needs.
+//! Lists the files of `recipes/` for `src/book.rs`, so that a new recipe is only a new file there.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ fn main() -> io::Result<()> {
     fs_err::write(variable("OUT_DIR")?.join("recipes.rs"), text)
 }
 
-/// Rust for a constant with the TOML files of a folder, sorted: the path that errors show, and the
-/// text. `shown` is the folder in that path.
+/// Rust code of a constant that lists the TOML files of a folder, sorted, as pairs of path and
+/// text. `shown` is the folder's path in errors.
 fn constant(name: &str, shown: &str, folder: &Path) -> io::Result<String> {
-    // The folder's own time changes when a file is added or removed.
+    // The modification time of the folder changes when a file is added or removed.
     println!("cargo::rerun-if-changed={}", folder.display());
     let mut files: Vec<PathBuf> =
         fs_err::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;

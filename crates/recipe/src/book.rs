@@ -1,5 +1,5 @@
-//! Input: the recipes that come with the program and those of a user. Output: recipes by name, and
-//! the order they are built in.
+//! Input: the built-in recipes and a user's. Output: recipes by name, and the order in which they
+//! are built.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,43 +10,44 @@ use crate::recipe::{Layer, Recipe};
 use rocwheel_report::suggestion;
 use rocwheel_source::Project;
 
-// `RECIPES` and `LAYERS`: the paths and texts of the files in `recipes/`, listed by build.rs.
+// `RECIPES` and `LAYERS` have the paths and texts of the files in `recipes/`, as build.rs lists
+// them.
 include!(concat!(env!("OUT_DIR"), "/recipes.rs"));
 
-/// All recipes, with what they share.
+/// All recipes, and the layers that they share.
 #[derive(Debug, Clone)]
 pub struct Book {
     recipes: BTreeMap<String, BookEntry>,
     layers: BTreeMap<String, Layer>,
 }
 
-/// A recipe and where it is from.
+/// A recipe and its origin.
 #[derive(Debug, Clone)]
 pub struct BookEntry {
-    /// What errors call the file.
+    /// Path of the file, as errors show it.
     pub path: String,
-    /// Its text.
+    /// Text of the file.
     pub text: String,
-    /// The recipe.
+    /// The parsed recipe.
     pub recipe: Recipe,
-    /// Who wrote it.
+    /// The recipe's author.
     pub author: Author,
 }
 
-/// Who wrote a recipe.
+/// The author of a recipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Author {
-    /// It comes with the program.
+    /// The recipe is built in.
     Us,
-    /// It is a user's.
+    /// The recipe is the user's.
     User,
 }
 
 impl Book {
-    /// The recipes that come with the program.
+    /// The built-in recipes.
     ///
     /// # Errors
-    /// None: a test reads them.
+    /// The built-in recipes cannot be parsed. A test reads them, so this does not happen.
     pub fn built_in() -> Result<Book, Error> {
         let mut book = Book { recipes: BTreeMap::new(), layers: BTreeMap::new() };
         for (path, text) in LAYERS {
@@ -59,11 +60,11 @@ impl Book {
         Ok(book)
     }
 
-    /// Adds the `.toml` files of a folder and gives the names of their recipes; a recipe of the
-    /// same name is replaced, and so is a layer in its folder `layers`.
+    /// Adds the `.toml` files of a folder and returns the names of their recipes. They replace
+    /// existing recipes of the same name; files in the folder's `layers` replace layers likewise.
     ///
     /// # Errors
-    /// A folder that cannot be read, files that are no recipes, two of one name.
+    /// The folder cannot be read, a file is not a recipe, or two files have recipes of one name.
     pub fn add_folder(&mut self, folder: &Path) -> Result<Vec<String>, Error> {
         let mut own = BTreeMap::new();
         for path in files(&folder.join("layers")).unwrap_or_default() {
@@ -81,10 +82,10 @@ impl Book {
         Ok(own.into_keys().collect())
     }
 
-    /// Adds one recipe and gives its name.
+    /// Adds one recipe and returns its name.
     ///
     /// # Errors
-    /// As [`Recipe::parse`]; layers that do not exist.
+    /// The same as [`Recipe::parse`]; also a layer that does not exist.
     pub fn add(&mut self, path: String, text: String) -> Result<String, Error> {
         self.insert(path, text, Author::User)
     }
@@ -101,15 +102,15 @@ impl Book {
         Ok(name)
     }
 
-    /// All recipes by name, sorted.
+    /// All recipes, sorted by name.
     pub fn entries(&self) -> impl Iterator<Item = &BookEntry> {
         self.recipes.values()
     }
 
-    /// A recipe.
+    /// Looks a recipe up by name.
     ///
     /// # Errors
-    /// When there is none of that name, with the nearest.
+    /// No recipe has that name; the error suggests the nearest.
     pub fn get(&self, name: &str) -> Result<&BookEntry, Error> {
         self.recipes.get(name).ok_or_else(|| Error::Unknown {
             what: "recipe",
@@ -119,11 +120,11 @@ impl Book {
         })
     }
 
-    /// A recipe by its name, or by one that also says for which ROCm (`magma-rocm63`), of those
-    /// that are known.
+    /// Looks a recipe up by its name, or by a name that ends in a ROCm version (`magma-rocm63`).
+    /// `rocm` lists the known versions; the one in the name is returned beside the recipe.
     ///
     /// # Errors
-    /// As [`Book::get`]; a version of ROCm that nobody knows.
+    /// The same as [`Book::get`]; also a version of ROCm that is not in `rocm`.
     pub fn named<'a>(&'a self, name: &str, rocm: &[String]) -> Result<(&'a BookEntry, Option<String>), Error> {
         for entry in self.recipes.values() {
             let prefix = entry.recipe.named_by_rocm.as_deref();
@@ -152,7 +153,7 @@ impl Book {
         recipes.filter(move |recipe| recipe.part_of_all && recipe.platforms.contains(&platform))
     }
 
-    /// The projects that recipes describe themselves.
+    /// The projects that recipes define themselves.
     pub fn projects(&self) -> impl Iterator<Item = &Project> {
         self.recipes.values().filter_map(|entry| entry.recipe.project.as_ref())
     }
@@ -161,11 +162,11 @@ impl Book {
         self.layers.get(name)
     }
 
-    /// The recipes in the order in which they are built: each after those that it names, as far as
-    /// they are among them, and else as given.
+    /// Sorts recipes into build order: each comes after those that it names, if they are among
+    /// `names`. Otherwise the given order stays.
     ///
     /// # Errors
-    /// Recipes that do not exist, and circles.
+    /// A recipe does not exist, or recipes wait for each other.
     pub fn order(&self, names: &[String]) -> Result<Vec<&BookEntry>, Error> {
         let wanted: BTreeSet<&str> = names.iter().map(String::as_str).collect();
         let mut order: Vec<&BookEntry> = Vec::new();
@@ -194,7 +195,7 @@ impl Book {
         }
         path.push(name.to_owned());
         for before in &entry.recipe.after {
-            // A circle is one whether or not all of it is built now.
+            // A cycle is an error even if some of its recipes are not built now.
             if wanted.contains(before.as_str()) || self.recipes.contains_key(before) {
                 let mut all = Vec::new();
                 let target = if wanted.contains(before.as_str()) { &mut *order } else { &mut all };

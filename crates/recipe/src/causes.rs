@@ -1,5 +1,5 @@
-//! Input: the last lines of a step that failed (`data/build-failures.toml` knows some). Output: the
-//! likely cause, and what helps.
+//! Input: the last lines of a failed step, and the known failures (`data/build-failures.toml`).
+//! Output: the likely cause and a remedy.
 
 use std::sync::LazyLock;
 
@@ -19,7 +19,8 @@ const OF_ENGINES: &str = include_str!("../../../data/engine-failures.toml");
 static ENGINE_CAUSES: LazyLock<Vec<Cause>> =
     LazyLock::new(|| parse(OF_ENGINES, "data/engine-failures.toml").expect("a test reads it"));
 
-/// How far before the last certain line others are looked at: parallel compilers mix what they say.
+/// Number of lines before the last known error that are searched. Parallel compilers mix their
+/// output.
 const REACH: usize = 400;
 
 struct Cause {
@@ -70,18 +71,19 @@ impl Cause {
     }
 }
 
-/// A likely cause.
+/// The likely cause of a failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Likely {
-    /// Its name in the table.
+    /// The name of the row in the table.
     pub(crate) name: &'static str,
-    /// What is wrong and what helps.
+    /// What is wrong and what helps, in a sentence.
     pub(crate) text: String,
 }
 
-/// The cause that fits one of the lines, the last lines first. What a build said long before its
-/// last error did not end it, and what builds also say when they go on counts only where there is
-/// no error that is known.
+/// The first cause of the table that fits a line; of several such lines, the last counts. Lines
+/// more than `REACH` lines before the last known error are ignored, because they did not end the
+/// build. Harmless messages, which successful builds print too, count only if no known error is
+/// found.
 pub(crate) fn likely<'a>(lines: impl DoubleEndedIterator<Item = &'a str> + Clone) -> Option<Likely> {
     let certain = |cause: &&Cause| !cause.is_harmless;
     let is_certain = |line: &str| CAUSES.iter().filter(certain).any(|cause| cause.captures(line).is_some());
@@ -91,7 +93,7 @@ pub(crate) fn likely<'a>(lines: impl DoubleEndedIterator<Item = &'a str> + Clone
     found.or_else(|| fitting(CAUSES.iter().filter(|cause| cause.is_harmless), lines))
 }
 
-/// The same for what an engine of containers says.
+/// The same for the output of a container engine.
 pub(crate) fn of_engine<'a>(lines: impl DoubleEndedIterator<Item = &'a str> + Clone) -> Option<Likely> {
     fitting(ENGINE_CAUSES.iter(), lines)
 }
@@ -107,7 +109,7 @@ fn fitting<'a>(
             let mut says = String::new();
             match found.get(1) {
                 Some(_) => found.expand(&cause.says, &mut says),
-                // A pattern without a group has nothing to put in.
+                // A pattern without a group captures nothing that could be inserted.
                 None => says = cause.says.replace(" (`$1`)", "").replace(" ($1)", "").replace("`$1`", "of that name"),
             }
             return Some(Likely { name: &cause.name, text: format!("{says}: {}", cause.fix) });
@@ -116,7 +118,7 @@ fn fitting<'a>(
     None
 }
 
-/// What it means that a program was killed by somebody else.
+/// The likely cause if another process killed the program: too little memory.
 pub(crate) fn killed() -> Likely {
     let cause = CAUSES.iter().find(|cause| cause.name == "out-of-memory");
     cause.map_or(Likely { name: "killed", text: "it was killed".into() }, |cause| Likely {
@@ -139,7 +141,7 @@ mod tests {
             assert_eq!(name(&[error, line]), Some("undeclared"), "{line}");
             assert!(name(&[line, "exit"]).is_some_and(|name| name != "undeclared"), "{line}");
         }
-        // A failed check of a configuration, long before the build stopped.
+        // A failed configure check, long before the build stopped.
         let mut lines = vec!["conftest.c:1:10: fatal error: foo.h: No such file or directory"];
         assert_eq!(name(&[lines[0], error]), Some("missing-header"), "they may belong together");
         lines.extend(["[1/1440] compiling"; REACH]);

@@ -1,11 +1,11 @@
-//! One combination of everything a build can vary in: a cell of the matrix.
+//! One combination of everything that a build can vary: a cell of the matrix.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use rocwheel_wheel::PythonVersion;
 use serde::{Deserialize, Serialize};
 
-/// Enums whose values have names, for command lines and recipes.
+/// Defines enums whose values have names, for command lines and recipes.
 macro_rules! named {
     ($(#[$meta:meta])* $name:ident, $what:literal { $($(#[$doc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
         $(#[$meta])*
@@ -18,7 +18,7 @@ macro_rules! named {
             /// The names of all values.
             pub const NAMES: &'static [&'static str] = &[$($text),+];
 
-            /// The name of this one.
+            /// The name of this value.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $text,)+
@@ -53,7 +53,7 @@ macro_rules! named {
 pub(crate) use named;
 
 named! {
-    /// The system that is built on and for.
+    /// The system that runs the build and the result.
     Platform, "platform" {
         /// Linux on x86-64.
         Linux = "linux",
@@ -63,7 +63,7 @@ named! {
 }
 
 named! {
-    /// What a build is for, which decides how versions are written (TheRock's release types).
+    /// The purpose of a build, which decides how versions are written (TheRock's release types).
     Release, "release type" {
         /// Continuous integration.
         Ci = "ci",
@@ -71,23 +71,23 @@ named! {
         Dev = "dev",
         /// Development against the best known configuration; versions name the commit.
         DevBkc = "dev-bkc",
-        /// Every night.
+        /// Nightly.
         Nightly = "nightly",
-        /// Every night against the best known configuration.
+        /// Nightly, against the best known configuration.
         NightlyBkc = "nightly-bkc",
-        /// Before a release, and releases.
+        /// Prereleases and releases.
         Prerelease = "prerelease",
     }
 }
 
 named! {
-    /// What compilers are called through.
+    /// The cache that compilers are called through.
     CompilerCache, "compiler cache" {
-        /// Nothing.
+        /// No cache.
         None = "none",
         /// ccache.
         Ccache = "ccache",
-        /// sccache, the device compiler too.
+        /// sccache, for the device compiler too.
         Sccache = "sccache",
         /// sccache for host code only.
         SccacheNoWrap = "sccache-no-wrap",
@@ -95,67 +95,66 @@ named! {
 }
 
 named! {
-    /// What comes out.
+    /// The kind of result.
     Mode, "mode" {
-        /// A wheel.
+        /// A wheel is built.
         Wheel = "wheel",
-        /// An environment in which the sources are installed in place (`--develop`).
+        /// The sources are installed in place, in an environment (`--develop`).
         Develop = "develop",
     }
 }
 
 named! {
-    /// Whether something is wanted.
+    /// The state of an option.
     Switch, "switch" {
-        /// It is.
+        /// The option is on.
         On = "on",
-        /// It is not.
+        /// The option is off.
         Off = "off",
     }
 }
 
 named! {
-    /// How ROCm comes to the build.
+    /// How the build gets ROCm.
     #[derive(Default)]
     SdkKind, "kind of ROCm" {
-        /// As Python packages (`rocm[libraries,devel]`), which the result then requires and finds
-        /// its libraries in.
+        /// From Python packages (`rocm[libraries,devel]`). The result requires them and finds its
+        /// libraries in them.
         #[default]
         Packages = "packages",
-        /// As a folder that is already installed, such as `/opt/rocm`; the result requires no
-        /// package of ROCm.
+        /// From an installed folder, such as `/opt/rocm`. The result requires no ROCm package.
         Prefix = "prefix",
-        /// Not at all: the backend is built without it.
+        /// The backend is built without ROCm.
         None = "none",
     }
 }
 
 named! {
-    /// Which versions of ROCm's packages a result takes.
+    /// The versions of the ROCm packages that a result accepts.
     #[derive(Default)]
     VersionLock, "version lock" {
-        /// The one it was built against.
+        /// Only the version it was built against.
         #[default]
         Exact = "exact",
-        /// All of the same first two numbers (`7.10.*`).
+        /// All versions with the same first two numbers (`7.10.*`).
         Minor = "minor",
     }
 }
 
 named! {
-    /// How the local part of a version names ROCm, in recipes that leave it to the user.
+    /// How the local part of a version names ROCm, in recipes that let the user choose.
     #[derive(Default)]
     LabelStyle, "style of labels" {
         /// `rocm6.2torch2.5`.
         #[default]
         Dotted = "dotted",
-        /// `rocm62torch2.5`, which cannot tell 7.14 from the fourth patch of 7.1.
+        /// `rocm62torch2.5`. 7.14 and the fourth patch of 7.1 look the same.
         Compact = "compact",
     }
 }
 
 impl LabelStyle {
-    /// The first two numbers of a version of ROCm in this style.
+    /// The first two numbers of a ROCm version in this style.
     pub(crate) fn rocm(self, version: &str) -> String {
         match self {
             LabelStyle::Dotted => minor(version),
@@ -170,19 +169,20 @@ impl LabelStyle {
 }
 
 named! {
-    /// How a wheel is made to load on other machines (the modes of `rocwheel repair`).
+    /// How a wheel is repaired so that it loads on other machines (the modes of `rocwheel repair`).
     Repair, "way of repair" {
-        /// Not at all.
+        /// The wheel stays unchanged.
         None = "none",
-        /// Libraries of the machine are copied into it.
+        /// The machine's libraries are copied into the wheel.
         Graft = "graft",
-        /// The same, but ROCm and torch are found in their own wheels.
+        /// The machine's libraries are copied into the wheel, except those of ROCm and torch: they
+        /// are found in their own wheels.
         Rocm = "rocm",
     }
 }
 
 impl Switch {
-    /// Whether it is on.
+    /// `true` for [`Switch::On`].
     pub fn is_on(self) -> bool {
         self == Switch::On
     }
@@ -194,93 +194,95 @@ impl From<bool> for Switch {
     }
 }
 
-/// Who chose the GPU targets.
+/// The source of the GPU targets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChosenBy {
-    /// Whoever asked for the build.
+    /// The user who asked for the build.
     User,
-    /// The GPUs of the machine.
+    /// The GPUs of the machine, which name the targets.
     Machine,
-    /// The image that the job runs in, by its `PYTORCH_ROCM_ARCH`.
+    /// The image that the job runs in, through its `PYTORCH_ROCM_ARCH`.
     Image,
-    /// The ROCm that is built against: the family in the address of its index, the names of its
-    /// packages, or its own list.
+    /// The ROCm packages that the job builds against: the family in the address of their index,
+    /// their names, or their own list.
     Sdk,
-    /// The recipe.
+    /// The recipe's own list.
     Recipe,
-    /// The ROCm that is built against, when the job runs.
+    /// The ROCm that the job builds against, once the job runs.
     Rocm,
-    /// Nobody: nothing is compiled for GPUs.
+    /// No targets: nothing is compiled for GPUs.
     Nobody,
 }
 
-/// What is to be built, as far as anybody said so.
+/// The cell as the user asked for it; `None` and empty values are decided by the recipe or the
+/// machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Cell {
-    /// The system.
+    /// The platform of the build and the result.
     pub platform: Platform,
-    /// Python of the wheel; `None`: the one that runs the build, and no tag of the wheel names it.
+    /// Python of the wheel. `None`: the one that runs the build, and the wheel's tags do not name
+    /// it.
     #[serde(with = "optional_text", default)]
     pub python: Option<PythonVersion>,
-    /// ROCm as `7.2` or `7.2.1`; `None`: that of the SDK, known when the job runs.
+    /// ROCm as `7.2` or `7.2.1`. `None`: the SDK's, known when the job runs.
     #[serde(default)]
     pub rocm: Option<String>,
-    /// Release of LLVM that the compiler of that ROCm is, where that is known beforehand.
+    /// Major release of LLVM in that ROCm's compiler, if it is known beforehand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub llvm: Option<u32>,
-    /// How that ROCm comes to the build.
+    /// How the build gets that ROCm.
     #[serde(default)]
     pub sdk: SdkKind,
-    /// Which versions of its packages the result takes.
+    /// The versions of the ROCm packages that the result accepts.
     #[serde(default)]
     pub rocm_lock: VersionLock,
-    /// torch that is built against (`2.9`, `2.9.1`).
+    /// torch to build against (`2.9`, `2.9.1`).
     #[serde(default)]
     pub torch: Option<String>,
-    /// Version of the framework, as far as it decides anything in the recipe.
+    /// Version of the framework, if it decides anything in the recipe.
     #[serde(default)]
     pub version: Option<String>,
-    /// One of the recipe's backends; `None`: its first.
+    /// One of the recipe's backends; `None`: the recipe's first.
     #[serde(default)]
     pub backend: Option<String>,
-    /// GPU targets, sorted by whoever chose them; empty: the recipe's.
+    /// GPU targets, sorted by the code that sets them; empty: the recipe's.
     #[serde(default)]
     pub targets: Vec<String>,
-    /// Who chose them.
+    /// The source of `targets`.
     pub chosen_by: ChosenBy,
-    /// What it is for.
+    /// The purpose of the build.
     pub release: Release,
-    /// What compilers are called through.
+    /// The cache that compilers are called through.
     pub compiler_cache: CompilerCache,
-    /// What comes out.
+    /// The kind of result.
     pub mode: Mode,
-    /// Whether what earlier builds left in the tree is removed first.
+    /// On: files of earlier builds are removed from the tree first.
     pub clean: Switch,
-    /// Features that somebody switched.
+    /// Features that the user switched on or off.
     #[serde(default)]
     pub features: BTreeMap<String, Switch>,
-    /// Recipes whose wheels are built before in the same run and are there.
+    /// Recipes that the same run builds before this one; their wheels are available.
     #[serde(default)]
     pub with: BTreeSet<String>,
-    /// Local part of the version, without `+`; `None`: as the ROCm that is there says.
+    /// Local part of the version, without `+`; `None`: derived from the installed ROCm.
     #[serde(default)]
     pub label: Option<String>,
     /// How the local part names ROCm when the user gives none.
     #[serde(default, skip_serializing_if = "LabelStyle::is_default")]
     pub label_style: LabelStyle,
-    /// Counts builds of one version.
+    /// The build number, which distinguishes builds of one version.
     pub build_number: u32,
-    /// Index of torch wheels; `None`: PyTorch's for the version of ROCm.
+    /// Index of torch wheels; `None`: PyTorch's index for the ROCm version.
     #[serde(default)]
     pub torch_index: Option<String>,
-    /// Whether the interpreter's own packages are seen by the build.
+    /// On: the build sees the interpreter's own packages.
     pub system_packages: Switch,
 }
 
 impl Cell {
-    /// A build about which nothing was said.
+    /// A cell with defaults for everything but the platform.
     pub fn new(platform: Platform) -> Cell {
         Cell {
             platform,
@@ -314,7 +316,7 @@ pub(crate) fn minor(version: &str) -> String {
     version.split('.').take(2).collect::<Vec<_>>().join(".")
 }
 
-/// Values that are texts in files.
+/// Serializes optional values as strings.
 pub(crate) mod optional_text {
     use std::fmt::Display;
     use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! Input: a condition of a recipe (`when`) and a cell. Output: whether it holds.
+//! Input: a condition of a recipe (`when`) and a cell. Output: `true` if the condition holds.
 
 use std::collections::BTreeMap;
 use std::str::FromStr as _;
@@ -10,28 +10,27 @@ use crate::error::Error;
 use crate::recipe::When;
 use rocwheel_report::suggestion;
 
-/// Names that take specifiers.
+/// Names whose values are version specifiers.
 const VERSIONS: [&str; 3] = ["version", "torch", "rocm"];
 
-/// What conditions are decided with.
+/// The facts that decide conditions.
 pub(crate) struct Facts<'a> {
-    /// What errors call the recipe.
+    /// Path of the recipe, as errors show it.
     pub(crate) path: &'a str,
-    /// The cell.
     pub(crate) cell: &'a Cell,
-    /// The backend of it.
+    /// The backend that was chosen for the cell.
     pub(crate) backend: &'a str,
-    /// All backends.
+    /// All backends of the recipe.
     pub(crate) backends: &'a [String],
-    /// Features that are decided already.
+    /// Features that are already decided.
     pub(crate) features: &'a BTreeMap<String, Switch>,
 }
 
 impl Facts<'_> {
-    /// Whether every name of the condition fits. A version that nobody said fits no specifier.
+    /// `true` if every name of the condition fits. A version that is not known fits no specifier.
     ///
     /// # Errors
-    /// Names and values that do not exist, also where another name has decided already.
+    /// A name or value does not exist, even if another name has already decided the condition.
     pub(crate) fn hold(&self, when: &When) -> Result<bool, Error> {
         let mut holds = true;
         for (key, values) in when {
@@ -84,7 +83,7 @@ impl Facts<'_> {
         };
         let specifiers = VersionSpecifiers::from_str(value).map_err(|error| wrong(&error))?;
         let Some(is) = is else { return Ok(false) };
-        // What is no version is a name of a branch, and newer than everything that has a number.
+        // A value that is not a version is the name of a branch, and newer than every number.
         Ok(Version::from_str(is).is_ok_and(|version| specifiers.contains(&version)))
     }
 

@@ -1,6 +1,6 @@
-//! Input: jobs and recipes, and the engine and image that options name. Output: the container that
-//! each runs in, and what became of the job there. One container runs at a time, and takes one job
-//! after the other as long as it has what they need.
+//! Input: jobs and recipes, and the engine and image from the options. Output: the container that
+//! each job runs in, and the outcome of the job. One container runs at a time. It takes jobs one
+//! after the other while it has what they need.
 
 use std::borrow::Cow;
 use std::cell::{OnceCell, RefCell};
@@ -21,12 +21,12 @@ use crate::request::parse_targets;
 use crate::request::rocm::RocmChoice;
 use crate::surroundings::Surroundings;
 
-/// Which jobs run in containers.
+/// The jobs that run in containers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContainerUse {
-    /// All jobs, because an option says so.
+    /// All jobs, because an option asks for it.
     All,
-    /// All but job files without an image, because a variable names the engine.
+    /// All jobs except job files without an image, because a variable names the engine.
     Images,
     /// Only jobs of recipes with `in-container`.
     Recipes,
@@ -37,29 +37,29 @@ pub enum ContainerUse {
 pub struct Containers {
     reach: ContainerUse,
     images: Images,
-    /// `false` where neither an option nor this machine says which engine there is.
+    /// `false` if neither an option nor this machine names an engine.
     is_installed: bool,
-    /// What the user names.
+    /// The image that the user names.
     image: Option<String>,
     request: Request,
     engine: OnceCell<Engine>,
-    /// Images that have been looked at.
+    /// Images that have been inspected.
     known: RefCell<BTreeMap<String, Image>>,
-    /// Environment variables of images that have been read.
+    /// Environment variables of images, by image.
     variables: RefCell<BTreeMap<Image, BTreeMap<String, String>>>,
     running: RefCell<Option<Container>>,
 }
 
-/// The image of a job, and what the job takes from it.
+/// The image of a job, and the facts that the job takes from it.
 pub(crate) struct JobImage {
     pub(crate) image: Image,
-    /// What was found in it; `None`: nothing of it decides anything.
+    /// Contents of the image; `None`: nothing in it decides anything.
     found: Option<ImageContents>,
-    /// Where ROCm is in it; `None`: ROCm comes as packages, or not at all.
+    /// ROCm's folder in the image; `None`: ROCm comes as packages, or not at all.
     prefix: Option<PathBuf>,
 }
 
-/// The container that a recipe is built in, as far as it is known before anything is started.
+/// The container that a recipe is built in, as far as it is known before anything starts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct PlannedContainer {
     engine: String,
@@ -68,7 +68,7 @@ pub struct PlannedContainer {
 }
 
 impl PlannedContainer {
-    /// In one line.
+    /// The container in one line.
     pub fn describe(&self) -> String {
         let PlannedContainer { engine, image, pull } = self;
         let fetched = match pull {
@@ -81,9 +81,9 @@ impl PlannedContainer {
 }
 
 impl Containers {
-    /// Starts nothing: the engine is looked for when the first job needs it. `image` is the one
-    /// that the user names. `request.command` is ignored if `is_installed` is `false`: neither an
-    /// option nor the machine has an engine then.
+    /// Starts nothing: the engine is looked up when the first job needs it. `image` is the one that
+    /// the user names. With `is_installed` `false`, neither an option nor the machine has an
+    /// engine, and `request.command` is ignored.
     pub fn new(
         reach: ContainerUse,
         images: Images,
@@ -104,17 +104,18 @@ impl Containers {
         }
     }
 
-    /// Whether a recipe is built in a container.
+    /// `true` if a recipe is built in a container; `in_container` is the recipe's own setting.
     pub fn take(&self, in_container: bool) -> bool {
         self.reach != ContainerUse::Recipes || in_container
     }
 
-    /// Whether a job runs in a container.
+    /// `true` if a job runs in a container.
     pub fn take_job(&self, job: &Job) -> bool {
         self.reach == ContainerUse::All || (job.image.is_some() && self.take(job.recipe.in_container))
     }
 
-    /// Refuses an image when none of the recipes is built in a container.
+    /// Checks that `--image` has an effect: an error if none of the recipes is built in a
+    /// container.
     pub fn check(&self, in_container: impl IntoIterator<Item = bool>) -> Result<(), Error> {
         match &self.image {
             Some(image) if !in_container.into_iter().any(|one| self.take(one)) => Err(image_without_containers(image)),
@@ -122,7 +123,7 @@ impl Containers {
         }
     }
 
-    /// What a recipe would be built in.
+    /// The container that a recipe would be built in.
     pub fn planned(&self, recipe: &Evaluated) -> Result<PlannedContainer, Error> {
         Ok(PlannedContainer {
             engine: self.request.command.clone(),
@@ -131,14 +132,14 @@ impl Containers {
         })
     }
 
-    /// The same for a job file, which says its image.
+    /// The same for a job file, which names its image.
     pub fn planned_job(&self, job: &Job) -> Option<PlannedContainer> {
         let named = self.image.as_ref().and_then(|name| self.images.full_name(name, &job.recipe.cell).ok());
         let image = named.or_else(|| job.image.as_ref().map(|image| image.name.clone()))?;
         Some(PlannedContainer { engine: self.request.command.clone(), image, pull: self.request.pull })
     }
 
-    /// The image that the user names, else the table's.
+    /// The image that the user names, otherwise the table's.
     pub fn image_name(&self, recipe: &Evaluated) -> Result<String, Error> {
         let cell = &recipe.cell;
         if let Some(name) = &self.image {
@@ -147,7 +148,7 @@ impl Containers {
         Ok(self.images.name(ImageQuery { recipe: &recipe.recipe, sdk: cell.sdk, rocm: cell.rocm.as_deref() })?)
     }
 
-    /// The image for a recipe. What is in it is looked for only when it decides something.
+    /// The image for a recipe. Its contents are inspected only if they decide something.
     pub(crate) fn image_of(
         &self,
         recipe: &Evaluated,
@@ -170,15 +171,16 @@ impl Containers {
         Ok(JobImage { image, found, prefix })
     }
 
-    /// The variables that replace a recipe's defaults in an image: the caller's, then those of the
-    /// image.
+    /// The variables that replace a recipe's defaults in an image: the image's, and those of the
+    /// caller, which win.
     pub fn surroundings(&self, image: &Image, caller: &Surroundings) -> Surroundings {
         let known = self.variables.borrow();
         let of_image = known.get(image).into_iter().flatten();
         of_image.chain(caller.iter()).map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
-    /// The same job, in the image that the user names or that it names itself, as it is here.
+    /// The same job in the image that the user names, or in the job's own, resolved to the local
+    /// image.
     pub fn settled<'a>(&self, job: &'a Job, listener: &dyn Listener) -> Result<Cow<'a, Job>, Error> {
         let named = self.image.as_ref().map(|name| self.images.full_name(name, &job.recipe.cell)).transpose()?;
         let wanted = match (&named, &job.image) {
@@ -199,7 +201,7 @@ impl Containers {
         Ok(Cow::Owned(Job { image: Some(image), ..job.clone() }))
     }
 
-    /// Runs a job in a container: the one that runs, when that has what the job needs.
+    /// Runs a job in a container. The running container is used if it has what the job needs.
     pub fn run(&self, order: &ContainerJob<'_>, listener: &dyn Listener) -> Result<JobOutcome, Error> {
         let job = order.job;
         let image = job.image.as_ref().ok_or_else(|| Error::request(format!("{} has no image", job.title())))?;
@@ -239,7 +241,7 @@ impl Containers {
         Ok(self.engine.get_or_init(|| engine))
     }
 
-    /// The image with the packages of the system that a recipe needs besides.
+    /// The image with the additional system packages of a recipe installed.
     fn completed(
         &self,
         image: &Image,
@@ -265,11 +267,11 @@ impl Containers {
 }
 
 impl JobImage {
-    /// Gives a cell the Python and the GPU targets of the image, unless it has its own; gives the
-    /// ROCm of the image if that is where the job's ROCm is.
+    /// Gives a cell the Python and the GPU targets of the image unless it has its own. Returns the
+    /// image's ROCm if the job takes its ROCm from there.
     ///
     /// # Errors
-    /// An image without Python or without ROCm.
+    /// The image has no Python or no ROCm.
     pub(crate) fn complete(&self, cell: &mut Cell) -> Result<Option<Rocm>, Error> {
         let python = self.python()?;
         cell.python = cell.python.or(python);
@@ -277,7 +279,7 @@ impl JobImage {
         self.rocm(cell.rocm.as_deref())
     }
 
-    /// The Python of the image.
+    /// The image's Python; `None` if the image was not inspected.
     fn python(&self) -> Result<Option<PythonVersion>, Error> {
         let Some(found) = &self.found else { return Ok(None) };
         let Some(python) = &found.python else {
@@ -300,7 +302,7 @@ impl JobImage {
         Ok(())
     }
 
-    /// The ROCm of the image; `None`: it is not there that one is looked for.
+    /// The image's ROCm; `None` if the job does not take its ROCm from the image.
     fn rocm(&self, version: Option<&str>) -> Result<Option<Rocm>, Error> {
         let (Some(path), Some(found)) = (&self.prefix, &self.found) else { return Ok(None) };
         if !found.has_rocm {
@@ -323,7 +325,7 @@ impl JobImage {
     }
 }
 
-/// Passes on a line that the program in the container printed, as a warning if it is one.
+/// Forwards a line that the program in the container printed; a warning stays one.
 fn pass_on(line: &str, listener: &dyn Listener) {
     match line.split_once(": ") {
         Some(("warning", text)) => listener.reporter().warn(text),
@@ -331,7 +333,7 @@ fn pass_on(line: &str, listener: &dyn Listener) {
     }
 }
 
-/// The error for `--image` where no job runs in a container.
+/// The error for `--image` if no job runs in a container.
 pub fn image_without_containers(image: &str) -> Error {
     Error::request_with(
         format!("`--image {image}` is for containers, and jobs run here"),

@@ -1,17 +1,17 @@
-//! Times as people write them: `90s`, `30m`, `5h30m`.
+//! Times as users write them: `90s`, `30m`, `5h30m`.
 
 use std::time::Duration;
 
 use jiff::SignedDuration;
 
-/// Reads a time of at least a second, in jiff's friendly format: `90s`, `5h30m`, `1.5 hours`. The
+/// Parses a time of at least one second in jiff's friendly format: `90s`, `5h30m`, `1.5 hours`. The
 /// largest unit is the hour. `None` for anything else.
 pub fn parse(text: &str) -> Option<Duration> {
     let time = Duration::try_from(text.parse::<SignedDuration>().ok()?).ok()?;
     (time >= Duration::from_secs(1)).then_some(time)
 }
 
-/// The time as it is said to people: `2 h 5 min`, `1 min 5 s`, `0.3 s`.
+/// The time in words: `2 h 5 min`, `1 min 5 s`, `0.3 s`.
 pub fn words(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {

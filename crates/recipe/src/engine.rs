@@ -1,11 +1,10 @@
-//! Input: a job and an image. Output: what became of the job in a container of it. Docker and
-//! Podman, by their own programs.
+//! Input: a job and an image. Output: the outcome of the job in a container of that image. Docker
+//! and Podman are used through their own programs.
 //!
-//! The container runs this same program with the job's file, with every folder that the job needs
-//! under the path that it has here: so a job, its logs and its messages mean the same inside and
-//! outside. A [`Container`] is started once and takes one job after the other. Its first process
-//! reads from us and ends when we do, however that happens, and everything in the container with
-//! it.
+//! The container runs this same program with the job's file. Every folder that the job needs has
+//! the same path inside as outside, so a job, its logs and its messages mean the same in both. A
+//! [`Container`] starts once and takes one job after the other. Its first process reads from us and
+//! ends when we do, for whatever reason, and everything in the container ends with it.
 
 mod container;
 mod images;
@@ -30,53 +29,52 @@ pub use container::{Container, ContainerJob};
 pub use images::{ImageQuery, Images};
 pub use mounts::Needs;
 
-/// How long an engine may take to answer a question; a daemon that has just been started takes
-/// seconds.
+/// Time limit for an engine's answer. A daemon that has just been started takes seconds.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// How long an image may take to come: they have 20 GB and more.
+/// Time limit for pulling an image: images have 20 GB and more.
 const PULLING: Duration = Duration::from_hours(6);
 
 /// The hint for machines without a container engine.
 pub const WITHOUT: &str = "`--executor here` builds on this machine";
 
-/// Which engine is used, and how.
+/// The engine and its options.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The program, Docker's or Podman's, and options before its command, as a shell reads them.
+    /// Docker's or Podman's program with options before its subcommand, in shell syntax.
     pub command: String,
-    /// Options of `run`.
+    /// Additional options of `run`.
     pub options: Vec<String>,
-    /// Name of the network of containers; `None`: none when nothing is downloaded, else what the
-    /// engine takes.
+    /// Network of the containers. `None`: no network if nothing is downloaded, otherwise the
+    /// engine's default.
     pub network: Option<String>,
-    /// Whether images are fetched.
+    /// When images are pulled.
     pub pull: Pull,
-    /// This program, which containers run.
+    /// Path of this program, which containers run.
     pub program: PathBuf,
-    /// Folder for what is downloaded in containers and used again, in one folder for each image;
-    /// `None`: it is not kept.
+    /// Folder that keeps downloads of containers for later runs, with one subfolder for each image.
+    /// `None`: downloads are not kept.
     pub cache: Option<PathBuf>,
-    /// The environment of the engine's program.
+    /// The environment of the engine's process.
     pub surroundings: Surroundings,
 }
 
-/// Docker or Podman, by what the program says it is.
+/// Docker or Podman, as the program identifies itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Docker,
     Podman,
 }
 
-/// Who files belong to that root makes in a container.
+/// The owner, on this machine, of files that root makes in a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Root {
-    /// Root of this machine.
+    /// The real root of this machine.
     Real,
-    /// Whoever started the engine.
+    /// The user who started the engine.
     Caller,
 }
 
-/// An engine that answers.
+/// An engine that has answered.
 #[derive(Debug, Clone)]
 pub struct Engine {
     words: Vec<String>,
@@ -85,24 +83,24 @@ pub struct Engine {
     request: Request,
 }
 
-/// What is asked in an image before there is a job.
+/// Contents of an image that are needed before there is a job.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImageContents {
-    /// The Python that it has, `3.13`.
+    /// Version of its Python, `3.13`.
     pub python: Option<String>,
-    /// Whether the folder that was asked for holds an installed ROCm.
+    /// `true` if the requested folder holds an installed ROCm.
     pub has_rocm: bool,
-    /// What that says it is.
+    /// Version of that ROCm.
     pub rocm: Option<String>,
-    /// The environment variables of the image.
+    /// Environment variables of the image.
     pub variables: BTreeMap<String, String>,
 }
 
 impl Engine {
-    /// Looks for the engine.
+    /// Starts the engine's program and asks what it is.
     ///
     /// # Errors
-    /// A program that is not there, one that is no engine, a daemon that does not answer.
+    /// The program does not exist or is no engine, or its daemon does not answer.
     pub fn find(request: Request, reporter: &dyn Reporter) -> Result<Engine, Error> {
         let text = request.command.clone();
         let words = shlex::split(&text).filter(|words| !words.is_empty()).ok_or_else(|| Error::Engine {
@@ -138,17 +136,18 @@ impl Engine {
         if answer.ended != Ended::Code(0) {
             return Err(engine.refused("the engine does not answer", &answer));
         }
-        // Both say `rootless` for what is not real root; Podman says `rootless=false` otherwise.
+        // Both print `rootless` if root is not the real root; Podman prints `rootless=false`
+        // otherwise.
         if answer.said.contains("rootless") && !answer.said.contains("rootless=false") {
             engine.root = Root::Caller;
         }
         Ok(engine)
     }
 
-    /// The image of a name, as it is here.
+    /// Resolves an image to the local one of that name, pulling it if the request says so.
     ///
     /// # Errors
-    /// One that is not here, or is not what `image` says it was.
+    /// The image is not available, or its digest is not the one in `image`.
     pub fn image(&self, image: &Image, reporter: &dyn Reporter, told: &dyn Fn(&str)) -> Result<Image, Error> {
         let name = &image.name;
         let mut there = self.inspect(name, reporter)?;
@@ -170,7 +169,7 @@ impl Engine {
         }
     }
 
-    /// The name by which an image is pulled. A name without a registry means Docker Hub to Docker;
+    /// The name by which an image is pulled. For a name without a registry, Docker asks Docker Hub.
     /// Podman asks its configuration, which names no registry on Debian.
     fn at_registry<'a>(&self, name: &'a str) -> Cow<'a, str> {
         let first = name.split_once('/').map(|(first, _)| first);
@@ -182,10 +181,10 @@ impl Engine {
         }
     }
 
-    /// What is in an image: a Python, and a ROCm in a folder.
+    /// Inspects an image: its Python, and the ROCm in a folder.
     ///
     /// # Errors
-    /// An image in which nothing can be run.
+    /// Nothing can be run in the image.
     pub fn look(
         &self,
         image: &Image,
@@ -226,7 +225,7 @@ done
         })
     }
 
-    /// The identifier of an image; `None` when there is none of that name.
+    /// The identifier of an image; `None` if no image has that name.
     fn inspect(&self, name: &str, reporter: &dyn Reporter) -> Result<Option<String>, Error> {
         let answer = self.ask(&["image", "inspect", "--format", "{{.Id}}", name], reporter)?;
         if answer.ended == Ended::Code(0) {
@@ -261,12 +260,12 @@ done
         })
     }
 
-    /// The engine as people call it.
+    /// The engine's command as messages show it.
     fn shown(&self) -> String {
         self.words.join(" ")
     }
 
-    /// What an engine said that is no answer.
+    /// The error for an answer that reports a failure.
     fn refused(&self, what: &str, answer: &Finished) -> Error {
         let said = answer.tail(4).join("; ");
         let likely = causes::of_engine(answer.lines()).map(|likely| likely.text);
@@ -297,8 +296,7 @@ done
     }
 }
 
-/// `true` where SELinux labels files: with labels, nothing of the machine could be read in a
-/// container.
+/// `true` if SELinux labels files: a container with labels could read nothing of the machine.
 fn is_labelled() -> bool {
     Path::new("/sys/fs/selinux/enforce").exists()
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with recipes, matrices and builds, and what to do about it.
+//! Failures of recipes, matrices and builds, each with a hint.
 
 use std::path::PathBuf;
 use std::{fmt, io};
@@ -10,71 +10,71 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Reading or writing a file failed; the message of the source names the path.
+    /// Reading or writing a file failed; the source's message names the path.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] rocwheel_report::Interrupted),
-    /// A recipe, a layer or a table is not what it has to be.
+    /// A recipe, a layer or a table has a mistake.
     #[error("could not understand `{path}`{}: {reason}", at_line(*line))]
     Malformed {
-        /// The file, or the name of a built-in one.
+        /// Path of the file, or the name of a built-in one.
         path: String,
-        /// The line, counted from 1.
+        /// Line in the file, counted from 1.
         line: Option<usize>,
-        /// What is wrong.
+        /// The mistake.
         reason: String,
-        /// What was probably meant.
+        /// A suggestion.
         hint: Option<String>,
     },
-    /// No such recipe, step, backend or version.
+    /// A recipe, step, backend or version does not exist.
     #[error("there is no {what} `{name}`{place}")]
     Unknown {
-        /// What kind of thing.
+        /// The kind of thing.
         what: &'static str,
-        /// What was asked for.
+        /// The name that was asked for.
         name: String,
-        /// ` of the recipe …`, or nothing.
+        /// ` of the recipe …`, or empty.
         place: String,
-        /// What there is.
+        /// The existing names or the nearest one.
         hint: String,
     },
-    /// Recipes that wait for each other.
+    /// Recipes wait for each other.
     #[error("recipes wait for each other: {}", names.join(" → "))]
     Cycle {
-        /// In a circle; the last is the first.
+        /// Names in the order of the cycle; the last equals the first.
         names: Vec<String>,
     },
-    /// What is asked for contradicts itself or the recipe, or says too little.
+    /// The request contradicts itself or the recipe, or is incomplete.
     #[error("{reason}")]
     Request {
-        /// How.
+        /// The contradiction or the gap.
         reason: String,
-        /// What to do instead.
+        /// A request that would work.
         hint: Option<String>,
     },
-    /// GPU targets that a recipe cannot build.
+    /// A recipe cannot be built for some GPU targets.
     #[error("{recipe} cannot be built for {targets}")]
     Targets {
         /// Name and version of the recipe.
         recipe: String,
-        /// The targets that it cannot be built for, and where they come from.
+        /// The targets that it cannot be built for, and their origin.
         targets: String,
-        /// Those that can.
+        /// The targets that it can be built for.
         known: Vec<String>,
-        /// What the recipe says about the others.
+        /// The recipe's remark about the others.
         more: Option<String>,
     },
-    /// Sources that are not there, or not what the job was made for.
+    /// Sources are missing, or are not those that the job was made for.
     #[error("{reason}")]
     Source {
-        /// What is the matter.
+        /// What is wrong with the sources.
         reason: String,
-        /// What to do.
+        /// A remedy.
         hint: Option<String>,
     },
-    /// GPU targets that do not exist.
+    /// A GPU target does not exist.
     #[error(transparent)]
     Rocm(#[from] rocwheel_rocm::Error),
     /// A file of an installed ROCm is damaged.
@@ -83,38 +83,38 @@ pub enum Error {
     /// A source archive could not be downloaded.
     #[error("{attempt}")]
     Download {
-        /// What was attempted, with the address.
+        /// The attempt, with the address.
         attempt: String,
-        /// Why it failed.
+        /// The reason.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The archive of the sources.
+    /// Reading a source archive failed.
     #[error(transparent)]
     Archive(#[from] rocwheel_source::Error),
-    /// A wheel that was made cannot be read.
+    /// A wheel that the job built cannot be read.
     #[error(transparent)]
     Wheel(#[from] rocwheel_wheel::Error),
-    /// A wheel that was made cannot be made to load elsewhere.
+    /// A wheel that the job built cannot be repaired.
     #[error(transparent)]
     Repair(#[from] rocwheel_repair::Error),
-    /// The GPU code of a wheel that was made cannot be split off.
+    /// The GPU code of a wheel that the job built cannot be split off.
     #[error(transparent)]
     Split(#[from] rocwheel_split::Error),
-    /// A result cannot be moved to its place.
+    /// A result cannot be moved to the folder of outputs.
     #[error(transparent)]
     Publish(#[from] rocwheel_output::Error),
-    /// The audit of what was made did not come to an end.
+    /// The audit of a result could not be completed.
     #[error(transparent)]
     Audit(#[from] rocwheel_audit::Error),
-    /// The version that a Python has is not one that rocwheel understands.
+    /// rocwheel does not understand the version of a Python.
     #[error(transparent)]
     PythonVersion(#[from] rocwheel_wheel::InvalidPythonVersion),
-    /// There is no such Python on this machine.
+    /// This machine has no Python of that version.
     #[error("there is no Python {version} on this machine")]
     NoPython {
-        /// `3.12`, `3.13t`.
+        /// The version that was asked for: `3.12`, `3.13t`.
         version: String,
-        /// Those that are there.
+        /// The versions that were found.
         found: Vec<String>,
     },
     /// A program that a step needs cannot be started.
@@ -122,108 +122,108 @@ pub enum Error {
     NoProgram {
         /// Its name or path.
         program: String,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
-    /// Something that is only known when a job runs is not there.
+    /// A fact that only a running job can know is not available.
     #[error("`${{{name}}}` is not known: {reason}")]
     NoFact {
-        /// Its name in recipes.
+        /// Name of the fact in recipes.
         name: String,
-        /// Why.
+        /// The reason.
         reason: String,
-        /// What to do.
+        /// A remedy.
         hint: Option<String>,
     },
     /// A step failed.
     #[error("{0}")]
     Step(Box<StepFailure>),
-    /// What a build made is not what was to be made.
+    /// A build's result is not the expected one.
     #[error("{job} made the wrong thing: {reason}")]
     Output {
-        /// Name of the job.
+        /// Title of the job.
         job: String,
-        /// How it is wrong.
+        /// The difference from the expected result.
         reason: String,
-        /// What to do.
+        /// A remedy.
         hint: Option<String>,
     },
-    /// The audit finds errors in what was made.
+    /// The audit finds errors in a result.
     #[error("the audit finds {}{} in `{wheel}`: {first}", count, if *count == 1 { " error" } else { " errors" })]
     Refused {
-        /// The wheel.
+        /// File name of the wheel.
         wheel: String,
-        /// How many errors.
+        /// Number of errors.
         count: usize,
-        /// Code and text of the first.
+        /// Code and text of the first error.
         first: String,
     },
-    /// Another run builds the same.
+    /// Another run builds the same job.
     #[error("another run builds {job}")]
     Locked {
-        /// Name of the job.
+        /// Title of the job.
         job: String,
     },
-    /// Docker or Podman does not do what it is asked for.
+    /// Docker or Podman did not do what it was asked to.
     #[error("{reason}")]
     Engine {
-        /// What.
+        /// The failure.
         reason: String,
-        /// What to do.
+        /// A remedy.
         hint: Option<String>,
     },
-    /// What failed in a container, as the program in it says.
+    /// A failure that the program in a container reported.
     #[error("in a container of `{image}`: {message}")]
     Inside {
-        /// The image.
+        /// Name of the image.
         image: String,
-        /// The error and its causes.
+        /// The error and its causes, as one text.
         message: String,
-        /// What to do.
+        /// A remedy.
         hint: Option<String>,
-        /// Which exit code it deserves.
+        /// The exit code of this program.
         exit: Exit,
-        /// The step that failed, when it was one.
+        /// The step that failed, if a step did.
         failure: Option<Box<StepFailure>>,
     },
-    /// Slurm refuses, or does not answer.
+    /// Slurm refuses a request, or does not answer.
     #[error("{program} says: {said}")]
     Slurm {
-        /// Which of its programs.
+        /// The Slurm program that was called.
         program: String,
-        /// In its own words.
+        /// The output of that program.
         said: String,
-        /// What they mean.
+        /// An explanation of it.
         hint: Option<String>,
-        /// Whether it may be otherwise later.
+        /// `true` if a later attempt may succeed.
         is_temporary: bool,
     },
-    /// The machine cannot do it.
+    /// The machine does not meet the job's requirements.
     #[error("this machine cannot build {job}: {reason}")]
     Preflight {
-        /// Name of the job.
+        /// Title of the job.
         job: String,
-        /// Why.
+        /// The requirement that is not met.
         reason: String,
-        /// What to do.
+        /// A remedy.
         hint: String,
     },
 }
 
-/// A step that failed.
+/// The failure of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepFailure {
-    /// Name of the job.
+    /// Title of the job.
     pub job: String,
     /// Name of the step.
     pub step: String,
-    /// `exit code 1`, `it took longer than …`.
+    /// How the step ended: `exit code 1`, `it took longer than …`.
     pub reason: String,
-    /// The last lines it said.
+    /// The last lines of its output.
     pub tail: Vec<String>,
-    /// Everything it said.
+    /// File with its whole output.
     pub log: PathBuf,
-    /// What is the likely cause and what to do.
+    /// The likely cause and a remedy, if known.
     pub cause: Option<String>,
 }
 
@@ -248,17 +248,17 @@ impl Error {
         }
     }
 
-    /// A contradiction, without advice.
+    /// A contradiction in the request, without a hint.
     pub(crate) fn request(reason: impl Into<String>) -> Error {
         Error::Request { reason: reason.into(), hint: None }
     }
 
-    /// A contradiction, and what to do.
+    /// A contradiction in the request, with a hint.
     pub(crate) fn request_with(reason: impl Into<String>, hint: impl Into<String>) -> Error {
         Error::Request { reason: reason.into(), hint: Some(hint.into()) }
     }
 
-    /// Something wrong in a file, as far as it is not TOML's business.
+    /// A mistake in a file that is valid TOML.
     pub(crate) fn malformed(path: &str, reason: impl Into<String>) -> Error {
         Error::Malformed { path: path.to_owned(), line: None, reason: reason.into(), hint: None }
     }

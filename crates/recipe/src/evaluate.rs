@@ -1,4 +1,4 @@
-//! Input: a recipe, the book it is from and a cell. Output: the recipe as evaluated.
+//! Input: a recipe, its book and a cell. Output: the evaluated recipe.
 
 mod names;
 mod settle;
@@ -17,16 +17,16 @@ use crate::recipe::{
 use names::Names;
 pub(crate) use names::join_targets;
 
-/// Seconds that a program may take when the recipe says nothing.
+/// Time limit in seconds of a program whose recipe sets none.
 const RUN: u64 = 6 * 3600;
-/// Seconds that anything else may take.
+/// Time limit in seconds of every other action.
 const OTHER: u64 = 3600;
 
-/// Decides everything that can be decided before the job runs.
+/// Evaluates a recipe: decides everything that can be decided before the job runs.
 ///
 /// # Errors
-/// A platform, backend, feature, target or version that the recipe does not have; something that it
-/// needs to know and nobody said; a recipe with conditions or names that do not exist.
+/// The recipe does not have the platform, backend, feature, target or version; it needs a value
+/// that the cell does not set; or it has conditions or names that do not exist.
 pub fn evaluate(entry: &BookEntry, book: &Book, cell: &Cell) -> Result<Evaluated, Error> {
     let recipe = &entry.recipe;
     let backend = settle::backend(recipe, cell)?;
@@ -79,11 +79,10 @@ pub fn evaluate(entry: &BookEntry, book: &Book, cell: &Cell) -> Result<Evaluated
     })
 }
 
-/// Variables that the result of a recipe needs where it is used, for a cell of which only a part is
-/// known.
+/// Variables that a recipe's result needs at run time, for a cell that is only partly known.
 ///
 /// # Errors
-/// A platform or backend that the recipe does not have; conditions that do not exist.
+/// The recipe does not have the platform or backend, or a condition does not exist.
 pub(crate) fn run_time(entry: &BookEntry, cell: &Cell) -> Result<BTreeMap<String, String>, Error> {
     let (recipe, features) = (&entry.recipe, BTreeMap::new());
     let backend = settle::backend(recipe, cell)?;
@@ -125,7 +124,7 @@ fn version(recipe: &Recipe, facts: &Facts<'_>, names: &Names<'_>) -> Result<Opti
     let mut chosen = None;
     for rule in &recipe.versions {
         if facts.hold(&rule.when)? && chosen.is_none() {
-            // What the user names is the whole local part, also where the recipe makes one.
+            // A label from the user is the whole local part, even if the recipe would make one.
             let own = facts.cell.label.as_ref().filter(|_| !rule.text.contains("${label}"));
             let text = match (own, rule.text.split_once('+')) {
                 (Some(label), Some((public, _))) => format!("{public}+{label}"),
@@ -158,7 +157,7 @@ impl Evaluator<'_> {
         values.iter().map(|(name, value)| Ok((name.clone(), self.text(value)?))).collect()
     }
 
-    /// The layers that apply, and the recipe.
+    /// The sections of the layers that apply, then those of the recipe.
     fn sections<'b>(
         recipe: &'b Recipe,
         book: &'b Book,
@@ -205,7 +204,8 @@ impl Evaluator<'_> {
         Ok((steps, finish))
     }
 
-    /// The step that installs what has to be there and is not built in the same run.
+    /// The step that installs a requirement; `None` if the same run builds it or the interpreter
+    /// has it.
     fn need(&self, recipe: &Recipe, name: &str) -> Result<Option<Step>, Error> {
         let cell = self.facts.cell;
         if cell.with.contains(name) || cell.system_packages.is_on() {
@@ -237,7 +237,7 @@ impl Evaluator<'_> {
     fn apply(&self, written: &[recipe::RecipeStep], steps: &mut Vec<Step>) -> Result<(), Error> {
         for step in written {
             if !self.facts.hold(&step.when)? {
-                // Names that do not exist are an error wherever they stand.
+                // Names that do not exist are an error even in a step that does not apply.
                 continue;
             }
             if steps.iter().any(|other| other.name == step.name) {
@@ -335,7 +335,7 @@ impl Evaluator<'_> {
 
     fn output(&self, recipe: &Recipe, sdk: bool) -> Result<recipe::Output, Error> {
         let mut output = recipe.output.clone();
-        // Without ROCm there is nothing that this way keeps outside.
+        // Without ROCm, this kind of repair has no libraries to leave out.
         if !sdk {
             output.repair = output.repair.filter(|way| *way != Repair::Rocm);
         }
@@ -361,11 +361,11 @@ impl Evaluator<'_> {
     }
 }
 
-/// Every combination of platform, backend, mode and the rest that conditions may ask for,
-/// evaluated: what `recipe check` does.
+/// Evaluates every combination of platform, backend, mode and the other values that conditions may
+/// ask for, and returns their number. `recipe check` calls it.
 ///
 /// # Errors
-/// The first that cannot be evaluated.
+/// The error of the first combination that cannot be evaluated.
 pub fn check(entry: &BookEntry, book: &Book) -> Result<usize, Error> {
     let recipe = &entry.recipe;
     for name in
@@ -382,7 +382,7 @@ pub fn check(entry: &BookEntry, book: &Book) -> Result<usize, Error> {
                     for cache in crate::cell::CompilerCache::NAMES {
                         let cell = Cell {
                             backend: Some(backend.clone()),
-                            // Something has to be there for whatever needs it.
+                            // The cell needs some value for every name that recipes may use.
                             rocm: Some("7.2".into()),
                             torch: Some("2.14.1".into()),
                             torch_index: Some("index".into()),
@@ -403,7 +403,7 @@ pub fn check(entry: &BookEntry, book: &Book) -> Result<usize, Error> {
     Ok(cells)
 }
 
-/// Evaluates a cell for every kind of ROCm, release and mode; gives how many that were.
+/// Evaluates a cell for every kind of ROCm, release and mode; returns the number of combinations.
 fn check_kinds(entry: &BookEntry, book: &Book, cell: &Cell) -> Result<usize, Error> {
     let (kinds, releases, modes) = ([SdkKind::Packages, SdkKind::Prefix], Release::NAMES, Mode::NAMES);
     for sdk in kinds {

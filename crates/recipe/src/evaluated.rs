@@ -1,6 +1,6 @@
-//! A recipe as evaluated: everything decided for one cell. What depends on the place where a job
-//! runs is left as `${…}`, so that the same job means the same here, in a container and on a node
-//! of a cluster, and has the same key.
+//! An evaluated recipe: everything is decided for one cell. Values that depend on the place where a
+//! job runs stay as `${…}`. So the same job means the same here, in a container and on a node of a
+//! cluster, and has the same key.
 
 use std::collections::BTreeMap;
 
@@ -11,61 +11,61 @@ use crate::executor::ImagePackages;
 use crate::recipe::{Contains, Copy, Cost, MachineRequirement, Output, Replace, SourceVersionFile, Text, WorkOn};
 use crate::substitute::literal;
 
-/// What is built, in one cell.
+/// A recipe, decided for one cell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Evaluated {
     /// Name of the recipe.
     pub recipe: String,
-    /// What it is.
+    /// One line about the recipe.
     pub summary: String,
-    /// Name of the wheel; none for a tarball.
+    /// Name of the wheel; `None` for a tarball.
     pub distribution: Option<String>,
-    /// The cell, with the backend, targets and features that were decided.
+    /// The cell, with the chosen backend, targets and features.
     pub cell: Cell,
-    /// Whether it is built against ROCm.
+    /// `true` if it is built against ROCm.
     pub sdk: bool,
-    /// Whether the wheel is for one Python.
+    /// The Python versions that the wheel is for.
     pub python: Pythons,
-    /// The sources.
+    /// The sources to build.
     pub source: Sources,
-    /// Built in a container unless the user says otherwise.
+    /// Built in a container unless the user asks for something else.
     #[serde(default, skip_serializing_if = "is_false")]
     pub in_container: bool,
-    /// Packages of the system that its image is given.
+    /// System packages that its image is given.
     #[serde(default, skip_serializing_if = "ImagePackages::is_empty")]
     pub image_packages: ImagePackages,
-    /// GPU targets, and who chose them.
+    /// GPU targets and their origin.
     pub targets: Targets,
-    /// Features, all of them.
+    /// All features of the recipe.
     pub features: BTreeMap<String, Switch>,
-    /// Version of the result; `None`: the wheel says it.
+    /// Version of the result; `None`: the wheel has it.
     pub version: Option<String>,
-    /// Variables, in order.
+    /// Blocks of variables, applied in order.
     pub environment: Vec<Variables>,
-    /// What is done, in order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
-    /// What is done at the end, also after a failure.
+    /// Steps that run at the end, even after a failure.
     pub finish: Vec<Step>,
-    /// What comes out.
+    /// The expected result.
     pub output: Output,
-    /// What has to work afterwards.
+    /// Checks of the result.
     pub checks: Vec<Check>,
-    /// Variables that the result needs where it is used.
+    /// Variables that the result needs at run time.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub run_time: BTreeMap<String, String>,
-    /// Requirements that the machine has to meet, checked before the first stage.
+    /// Requirements that the machine must meet, checked before the first stage.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requirements: Vec<MachineRequirement>,
-    /// What it takes.
+    /// Resources that the build takes.
     pub cost: Cost,
-    /// How many files will be compiled.
+    /// How to count the files that will be compiled.
     pub estimate: Option<Estimate>,
 }
 
 impl Evaluated {
-    /// Puts the caller's variables in place of the values that a recipe has for them. They decide
-    /// what is made: from here on they are a part of the job, of its file and of its key.
+    /// Replaces the recipe's default values with the caller's variables. They affect the result, so
+    /// they become part of the job, its file and its key.
     pub fn take_defaults(&mut self, surroundings: &BTreeMap<String, String>) {
         for block in &mut self.environment {
             for (name, value) in &mut block.default_values {
@@ -77,107 +77,107 @@ impl Evaluated {
     }
 }
 
-/// For which Pythons a result is.
+/// The Python versions that a result is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pythons {
-    /// The one of the cell.
+    /// The cell's Python.
     Each,
-    /// All.
+    /// All Pythons.
     Any,
 }
 
-/// Where sources are from and where they are built.
+/// Origin of the sources, and the folder in which they are built.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Sources {
-    /// Project in `data/sources.toml`.
+    /// Name of the project in the table of sources (`data/sources.toml`).
     pub project: String,
-    /// In the checkout, or in a copy.
+    /// Build in the checkout, or in a copy.
     pub work_on: WorkOn,
-    /// Where they say their version.
+    /// File in the sources that has their version.
     pub version_file: Option<SourceVersionFile>,
 }
 
-/// GPU targets.
+/// GPU targets and their origin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Targets {
-    /// The targets; empty when nothing is compiled for GPUs, or when ROCm says them as the job
-    /// runs.
+    /// Names of the targets. Empty if nothing is compiled for GPUs, or if ROCm names them when the
+    /// job runs.
     pub names: Vec<String>,
-    /// Who chose them.
+    /// The source of the names.
     pub chosen_by: ChosenBy,
 }
 
-/// Variables under one condition.
+/// Variables with a common condition.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Variables {
-    /// Only if this holds when the job runs.
+    /// Condition at run time; `None`: always.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provided: Option<Provided>,
-    /// What to warn of when it does not.
+    /// Warning if the condition does not hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
-    /// Why nothing can be built when it does not.
+    /// Error if the condition does not hold: the reason why nothing can be built.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Values.
+    /// Variables and their values.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub set: BTreeMap<String, String>,
-    /// Put before a list of folders.
+    /// Variables with lists of folders, and the folders that go in front.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub prepend: BTreeMap<String, String>,
-    /// Put behind a text.
+    /// Variables with text, and the text that goes to the end.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub append: BTreeMap<String, String>,
-    /// What whoever made the job did not say otherwise ([`Evaluated::take_defaults`]).
+    /// Values that apply unless the caller has the variable ([`Evaluated::take_defaults`]).
     #[serde(rename = "default", skip_serializing_if = "BTreeMap::is_empty")]
     pub default_values: BTreeMap<String, String>,
-    /// A JSON object whose names and texts are set.
+    /// Path of a JSON object whose string values are set as variables.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from_file: Option<String>,
 }
 
-/// What can only be known when a job runs.
+/// A condition that is only known when a job runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Provided {
-    /// This path is there.
+    /// This path exists.
     Exists(String),
-    /// It is not.
+    /// This path does not exist.
     Lacks(String),
-    /// A file holds a text.
+    /// A file contains a text.
     Contains(Contains),
-    /// Whoever runs the job has this variable.
+    /// The environment of the job's caller has this variable.
     Variable(String),
 }
 
-/// One thing to do.
+/// One step of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Step {
-    /// What users call it.
+    /// Name of the step, as users see it.
     pub name: String,
-    /// Only if this holds.
+    /// Conditions at run time; all must hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub provided: Vec<Provided>,
-    /// Folder it runs in.
+    /// Working folder.
     pub directory: String,
-    /// Seconds after which it is stopped.
+    /// Time limit in seconds.
     pub timeout: u64,
-    /// Variables for it only.
+    /// Variables for this step only.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub set: BTreeMap<String, String>,
-    /// Whether its failure does not matter.
+    /// `true` if a failure of the step is ignored.
     #[serde(default, skip_serializing_if = "is_false")]
     pub may_fail: bool,
-    /// What is done.
+    /// The action.
     pub action: Action,
 }
 
-/// What a step does.
+/// The action of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
@@ -185,34 +185,34 @@ pub enum Action {
     Run {
         /// The program and its arguments.
         command: Vec<String>,
-        /// More arguments under conditions.
+        /// More arguments, under conditions.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         more: Vec<More>,
-        /// Regular expression that what it says has to hold.
+        /// Regular expression that the program's output must match.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         expect: Option<String>,
     },
     /// Installs requirements.
     Install {
-        /// As the command line of pip takes them.
+        /// Requirements, in the syntax of pip's command line.
         requirements: Vec<String>,
-        /// An index besides the usual one.
+        /// An additional index.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         index: Option<String>,
     },
-    /// Uninstalls distributions, if they are there.
+    /// Uninstalls distributions if they are installed.
     Uninstall(Vec<String>),
     /// Writes a file.
     Write(Text),
-    /// Puts a text at the end of a file.
+    /// Appends text to a file.
     Append(Text),
     /// Copies files.
     Copy(Copy),
-    /// Removes files and folders, if they are there.
+    /// Removes files and folders if they exist.
     Remove(Vec<String>),
     /// Replaces a text in a file.
     Replace(Replace),
-    /// Writes these steps as a script.
+    /// Writes the job's steps as a script.
     Script(String),
 }
 
@@ -220,43 +220,43 @@ pub enum Action {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct More {
-    /// Only if this holds.
+    /// Condition at run time; `None`: always.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provided: Option<Provided>,
-    /// The arguments.
+    /// The arguments to add.
     pub arguments: Vec<String>,
 }
 
-/// Something that has to work.
+/// A check of the result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Check {
-    /// What users call it.
+    /// Name of the check, as users see it.
     pub name: String,
-    /// Whether it runs where nothing but the wheel is installed.
+    /// `true` if it runs in an environment with only the wheel.
     pub fresh: bool,
-    /// Whether what the wheel requires is installed there as well.
+    /// `true` if the wheel's requirements are installed there as well.
     #[serde(default, skip_serializing_if = "is_false")]
     pub requirements: bool,
     /// The program and its arguments.
     pub run: Vec<String>,
-    /// Regular expression that what it says has to hold.
+    /// Regular expression that the program's output must match.
     pub expect: Option<String>,
 }
 
-/// How to count what will be compiled.
+/// How to count the files that will be compiled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Estimate {
-    /// One run for each.
+    /// The counting program runs once for each of these.
     pub directions: Vec<String>,
     /// The program and its arguments.
     pub run: Vec<String>,
-    /// Pattern of the files that count.
+    /// Pattern of the files to count.
     pub count: String,
-    /// How many are compiled in a minute.
+    /// Files that are compiled in a minute.
     pub units_per_minute: f64,
-    /// Folder of the object files.
+    /// Folder of the object files. Its length affects the length of the link command.
     pub objects: String,
 }
 
@@ -266,12 +266,12 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl Evaluated {
-    /// A name for people and folders: recipe, version, backend, ROCm, torch and Python, as far as
+    /// A name for messages and folders: recipe, version, backend, ROCm, torch and Python, as far as
     /// they are known.
     pub fn title(&self) -> String {
         let cell = &self.cell;
         let mut parts = vec![self.recipe.clone()];
-        // Of a commit, the digits that people know it by.
+        // The first eight digits of a commit are enough to recognize it.
         let short = |text: &str| if rocwheel_source::is_commit(text) { text[..8].to_owned() } else { text.to_owned() };
         parts.extend(cell.version.as_deref().map(short));
         parts.extend(cell.backend.clone().filter(|backend| backend != "rocm"));
@@ -281,12 +281,12 @@ impl Evaluated {
         parts.join("-")
     }
 
-    /// What whoever uses the result has to set; `None`: nothing.
+    /// A note about the variables that users of the result must set; `None` if there are none.
     pub fn run_time_note(&self) -> Option<String> {
         run_time_note(&self.run_time)
     }
 
-    /// The local part of the version, as far as it is known.
+    /// The local part of the version, or an empty string if it is not known.
     pub fn local(&self) -> &str {
         self.version.as_deref().and_then(|version| version.split_once('+')).map_or("", |(_, local)| local)
     }

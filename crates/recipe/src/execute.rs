@@ -1,9 +1,9 @@
-//! Input: a job and a place. Output: the wheel or tarball of it in the folder of outputs, tried and
-//! audited, or why not.
+//! Input: a job and a place. Output: the job's wheel or tarball in the folder of outputs, checked
+//! and audited, or the reason for the failure.
 //!
-//! A job has a folder of its own with its sources, its Python environment and a log for each stage.
-//! What is done is written down, so that a job that was stopped goes on, and one that is done is
-//! not run again.
+//! A job has its own folder with its sources, its Python environment and a log for each stage.
+//! Finished stages are recorded: a stopped job continues where it was, and a finished job does not
+//! run again.
 
 mod actions;
 mod after;
@@ -44,47 +44,47 @@ use folder::Folder;
 pub use folder::Made;
 pub use user_environment::UserEnvironment;
 
-/// Where and how a job runs.
+/// The folders, tools and settings that a job runs with.
 #[derive(Debug, Clone)]
 pub struct JobPlace {
-    /// Folder of outputs; absolute.
+    /// Folder of outputs; absolute path.
     pub output: PathBuf,
-    /// Folder in which jobs have theirs; absolute.
+    /// Folder that holds the folders of the jobs; absolute path.
     pub work: PathBuf,
-    /// The environment of whoever runs the job; little of it reaches the steps.
+    /// The caller's environment. Little of it reaches the steps.
     pub surroundings: Surroundings,
-    /// How many compilers may run at once.
+    /// Maximum number of parallel compilers.
     pub jobs: u16,
-    /// When to stop and go on another time.
+    /// When to stop; a later run continues.
     pub deadline: Option<Instant>,
-    /// This program, which steps and checks may run.
+    /// Path of this program, which steps and checks may run.
     pub program: PathBuf,
-    /// uv, which makes environments and installs faster than Python itself.
+    /// Path of uv, which makes environments and installs faster than Python itself.
     pub uv: Option<PathBuf>,
-    /// The interpreter; `None`: one of the job's version is looked for.
+    /// The interpreter; `None`: one of the job's version is searched for.
     pub interpreter: Option<PathBuf>,
     /// The user's environment that `--develop` installs into; `None`: the job's own.
     pub into: Option<PathBuf>,
-    /// Whether the job's environment and copies stay when it is done.
+    /// What remains of the job's environment and copies when it is done.
     pub leftovers: Leftovers,
-    /// What becomes of a file of the same name that is no earlier result.
+    /// How to treat an output file of the same name that is not an earlier result.
     pub existing: ExistingOutput,
-    /// Whether the result is audited.
+    /// The audit of the result.
     pub last_look: LastLook,
-    /// What the machine has, where this is to be enough before anything begins.
+    /// The machine's resources, if they are to be checked before anything begins.
     pub machine: Option<Machine>,
 }
 
-/// What stays when a job is done.
+/// What remains when a job is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leftovers {
-    /// Logs.
+    /// Only the logs.
     Remove,
-    /// Everything.
+    /// All files.
     Keep,
 }
 
-/// What becomes of a file that is there.
+/// How to treat an existing file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExistingOutput {
     /// It stays, and the job fails.
@@ -93,71 +93,71 @@ pub enum ExistingOutput {
     Replace,
 }
 
-/// Which stages run.
+/// The stages that run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum StageSelection {
-    /// All that are not done.
+    /// All stages that are not done.
     #[default]
     Rest,
-    /// This one, and those before it that are not done.
+    /// This stage, and those before it that are not done.
     Only(String),
-    /// Again from this one on.
+    /// This stage and all after it, even if they are done.
     From(String),
 }
 
-/// Hears what happens while jobs are made and run.
+/// Receives events while jobs are made and run.
 pub trait Listener {
-    /// Progress, warnings, and the user's wish to stop.
+    /// Receives progress and warnings, and reports the user's wish to stop.
     fn reporter(&self) -> &dyn Reporter;
-    /// Something worth saying that is no warning.
+    /// A message that is not a warning.
     fn note(&self, _text: &str) {}
-    /// The same for users who want to know more (`-v`).
+    /// A message for users who want to know more (`-v`).
     fn detail(&self, _text: &str) {}
-    /// Options of this program that make it say in a container what it says here: `-v`.
+    /// Options that make this program print the same messages in a container as here: `-v`.
     fn talk(&self) -> &'static [&'static str] {
         &[]
     }
-    /// A job failed, and others go on.
+    /// A job failed; other jobs continue.
     fn failed(&self, _error: Error) {}
-    /// Slurm has taken tasks for so many cells of a plan.
+    /// Slurm has accepted tasks for `cells` cells of a plan.
     fn submitted(&self, _folder: &PlanFolder, _submitted: &Submitted, _cells: usize) {}
-    /// A stage begins; its log is being written.
+    /// A stage begins and writes to `log`.
     fn begins(&self, _title: &str, _stage: &str, _log: &Path) {}
-    /// A stage is over.
+    /// A stage has ended.
     fn done(&self, _title: &str, _stage: &str, _took: Duration) {}
-    /// How much there is to compile.
+    /// The number of files to compile is known.
     fn estimated(&self, _title: &str, _estimated: &Estimated) {}
-    /// What the audit remarks that is no error.
+    /// The audit has `count` remarks that are not errors.
     fn remarks(&self, _title: &str, _count: usize) {}
 }
 
-/// How a job ended that did not fail.
+/// The outcome of a job that did not fail.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "status")]
 pub enum JobOutcome {
-    /// It is built.
+    /// This run built it.
     Built {
-        /// Files in the folder of outputs.
+        /// The output files, relative to the folder of outputs.
         outputs: Vec<Made>,
-        /// How long this run took.
+        /// Duration of this run in seconds.
         seconds: f64,
     },
     /// An earlier run has built it.
     Unchanged {
-        /// Files in the folder of outputs.
+        /// The output files, relative to the folder of outputs.
         outputs: Vec<Made>,
     },
-    /// The environment with the sources installed in place is there (`--develop`).
+    /// The environment with the sources installed in place is ready (`--develop`).
     Ready {
-        /// The environment.
+        /// Path of the environment.
         environment: PathBuf,
     },
-    /// What was asked for is done, which is not all (`--only`).
+    /// The selected stages are done, but not all (`--only`).
     Partly {
-        /// The last stage.
+        /// The last stage that ran.
         stage: String,
     },
-    /// The time was over; another run goes on.
+    /// The time limit was reached; another run continues.
     Stopped {
         /// The stage that was stopped.
         stage: String,
@@ -165,12 +165,12 @@ pub enum JobOutcome {
 }
 
 impl JobOutcome {
-    /// [`Exit::Partial`] if another run goes on.
+    /// [`Exit::Partial`] if another run has to continue.
     pub fn exit(&self) -> Exit {
         if matches!(self, JobOutcome::Stopped { .. }) { Exit::Partial } else { Exit::Done }
     }
 
-    /// The wheels that were made, as what others install; `output` is the folder of outputs.
+    /// The wheels that were made, as inputs of other jobs. `output` is the folder of outputs.
     pub(crate) fn wheels(&self, output: &Path) -> Vec<InputWheel> {
         let (JobOutcome::Built { outputs, .. } | JobOutcome::Unchanged { outputs }) = self else { return Vec::new() };
         let wheels = outputs.iter().filter(|made| WheelName::is_wheel(&made.path));
@@ -178,7 +178,7 @@ impl JobOutcome {
     }
 }
 
-/// What is done one after the other.
+/// The stages of a job.
 #[derive(Debug, Clone, Copy)]
 enum Stage<'a> {
     Sources,
@@ -243,7 +243,7 @@ fn stages(job: &Job) -> Vec<Stage<'_>> {
     if is_wheel && recipe.output.repair() != Repair::None {
         stages.push(Stage::Repair(recipe.output.repair()));
     }
-    // Where nothing is compiled for GPUs there is nothing to take out.
+    // Without GPU code there is nothing to split off.
     if is_wheel && recipe.output.is_split() && recipe.targets.chosen_by != ChosenBy::Nobody {
         stages.push(Stage::Split);
     }
@@ -265,16 +265,16 @@ fn stages(job: &Job) -> Vec<Stage<'_>> {
     stages
 }
 
-/// Names of the stages of a job, in order: what `--only` and `--from` take.
+/// Names of the stages of a job, in order: the values of `--only` and `--from`.
 pub fn stage_names(job: &Job) -> Vec<String> {
     stages(job).into_iter().map(Stage::name).collect()
 }
 
-/// The Python that a build takes when nobody names one: that of `interpreter`, else the `python3`
-/// that is found first.
+/// The default Python of a build: that of `interpreter`, otherwise the first `python3` that is
+/// found.
 ///
 /// # Errors
-/// When there is none.
+/// No Python is found.
 pub fn default_python(place: &JobPlace, reporter: &dyn Reporter) -> Result<PythonVersion, Error> {
     let search = Search { environment: &place.surroundings, uv: place.uv.as_deref() };
     let found = match &place.interpreter {
@@ -285,11 +285,11 @@ pub fn default_python(place: &JobPlace, reporter: &dyn Reporter) -> Result<Pytho
     Ok(found.version.parse()?)
 }
 
-/// Runs a job, or what is left of it.
+/// Runs the stages of a job that are not done.
 ///
 /// # Errors
-/// A stage that fails, with the last it said and the likely cause; outputs that are not what they
-/// have to be; another run of the same job.
+/// A stage fails (the error has its last lines and the likely cause), the outputs are not the
+/// expected ones, or another run has the same job.
 pub fn run(
     job: &Job,
     place: &JobPlace,
@@ -338,7 +338,7 @@ pub fn run(
     Ok(JobOutcome::Built { outputs, seconds: began.elapsed().as_secs_f64() })
 }
 
-/// The first stage that is done again whatever was done before, and the last one.
+/// The first stage that runs again even if it is done, and the last stage to run.
 fn bounds(job: &Job, selection: &StageSelection) -> Result<(usize, usize), Error> {
     let names = stage_names(job);
     let find = |name: &String| {
@@ -357,7 +357,8 @@ fn bounds(job: &Job, selection: &StageSelection) -> Result<(usize, usize), Error
     })
 }
 
-/// Runs what is not done. The name of the stage in which the time was over, if it was.
+/// Runs the stages that are not done. Returns the stage in which the time limit was reached, if
+/// any.
 fn walk(
     stages: &[Stage<'_>],
     folder: &mut Folder,
@@ -377,8 +378,8 @@ fn walk(
         let began = Instant::now();
         let mut log = folder.log(number, &name)?;
         listener.begins(&title, &name, log.path());
-        // How long steps take has nothing to do with how many there are: only the step is shown,
-        // and how long it runs.
+        // The number of steps says nothing about the time they take, so only the current step and
+        // its running time are shown.
         let step = format!("{title}: {name} (step {} of {})", number + 1, stages.len());
         context.reporter.begin(&step, None, Unit::Items);
         let ended = match *stage {

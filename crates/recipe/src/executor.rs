@@ -1,17 +1,17 @@
-//! Where a job runs, in which image of a container, and what the image is given besides.
+//! The place where a job runs, the image of its container, and the packages added to the image.
 
 use serde::{Deserialize, Serialize};
 
 use crate::cell::named;
 
 named! {
-    /// Where jobs run.
+    /// The place where jobs run.
     Executor, "executor" {
         /// On this machine.
         Here = "here",
-        /// In a container of Docker.
+        /// In a Docker container.
         Docker = "docker",
-        /// In a container of Podman.
+        /// In a Podman container.
         Podman = "podman",
         /// On the nodes of a cluster.
         Slurm = "slurm",
@@ -19,22 +19,22 @@ named! {
 }
 
 named! {
-    /// What is done about an image.
+    /// When images are pulled.
     Pull, "way to fetch images" {
-        /// One that is not there is an error.
+        /// Never; a missing image is an error.
         Never = "never",
-        /// One that is not there is fetched.
+        /// If the image is missing.
         Missing = "missing",
-        /// It is fetched, in case there is a newer one.
+        /// Always, because there may be a newer one.
         Always = "always",
     }
 }
 
-/// Packages of the system that a build needs besides what its image has, by package manager.
+/// System packages that a build needs in addition to the image's, by package manager.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ImagePackages {
-    /// For dnf, and for yum and microdnf, which know the same names: Fedora, RHEL, AlmaLinux.
+    /// For dnf, yum and microdnf, which use the same names: Fedora, RHEL, AlmaLinux.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dnf: Vec<String>,
     /// For apt: Debian, Ubuntu.
@@ -43,12 +43,12 @@ pub struct ImagePackages {
 }
 
 impl ImagePackages {
-    /// `true` when an image is taken as it is.
+    /// `true` if the image is used unchanged.
     pub fn is_empty(&self) -> bool {
         self.dnf.is_empty() && self.apt.is_empty()
     }
 
-    /// Managers and their packages, in words: `gcc-gfortran (dnf) or gfortran (apt)`.
+    /// The packages by manager, in words: `gcc-gfortran (dnf) or gfortran (apt)`.
     pub fn describe(&self) -> String {
         let lists = [("dnf", &self.dnf), ("apt", &self.apt)];
         let lists = lists.iter().filter(|(_, names)| !names.is_empty());
@@ -56,7 +56,7 @@ impl ImagePackages {
         lists.join(" or ")
     }
 
-    /// A name that no package has. Names become words of a shell.
+    /// The first name that no package can have. The names become words of a shell command.
     pub(crate) fn wrong_name(&self) -> Option<&str> {
         let is_name = |name: &str| {
             name.starts_with(|first: char| first.is_ascii_alphanumeric())
@@ -70,21 +70,22 @@ impl ImagePackages {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Image {
-    /// As the engine takes it, `pytorch/manylinux2_28-builder:rocm7.2`.
+    /// Name for the engine, `pytorch/manylinux2_28-builder:rocm7.2`.
     pub name: String,
-    /// The engine's identifier of what that was when the job was made, `sha256:…`; `None`: nobody
-    /// has looked.
+    /// The engine's identifier of the image when the job was made, `sha256:…`; `None`: it has not
+    /// been inspected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
 }
 
 impl Image {
-    /// An image that nobody has looked at.
+    /// An image that has not been inspected.
     pub fn named(name: impl Into<String>) -> Image {
         Image { name: name.into(), digest: None }
     }
 
-    /// By what jobs in it are told apart from those in others.
+    /// The text that distinguishes jobs in this image from jobs in others: the digest, otherwise
+    /// the name.
     pub(crate) fn identity(&self) -> &str {
         self.digest.as_deref().unwrap_or(&self.name)
     }

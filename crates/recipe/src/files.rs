@@ -1,4 +1,4 @@
-//! Files that several processes and people read and write: replaced as a whole, and locked.
+//! Files that several processes share: they are replaced as a whole, and locked.
 
 use std::io::Error as IoError;
 use std::path::Path;
@@ -7,13 +7,13 @@ use rocwheel_system::Lock;
 
 use crate::error::Error;
 
-/// Writes a file beside its place and moves it there. Whoever may see the folder may read it,
-/// unless an address in it has a password.
+/// Replaces a file atomically. It is readable for everyone who can see the folder (mode 644),
+/// unless it contains an address with a password (mode 600).
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     Ok(rocwheel_system::replace(path, bytes, if holds_secret(bytes) { 0o600 } else { 0o644 })?)
 }
 
-/// Whether there is an address with a password or a token in a text.
+/// `true` if a text contains an address with a password or a token.
 fn holds_secret(bytes: &[u8]) -> bool {
     let Ok(text) = str::from_utf8(bytes) else { return false };
     text.match_indices("://").any(|(at, _)| {
@@ -26,16 +26,17 @@ fn holds_secret(bytes: &[u8]) -> bool {
     })
 }
 
-/// Takes a lock and holds it until it is dropped; `None` if another holder has it.
+/// Takes an exclusive lock and holds it until it is dropped; `None` if another holder has it.
 ///
 /// # Errors
-/// A file that cannot be created, or a file system without locks.
+/// The file cannot be created, or the file system has no locks.
 pub(crate) fn lock(path: &Path) -> Result<Option<Lock>, Error> {
     let file = fs_err::OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
     Lock::try_exclusive(file).map_err(|error| no_locks(path, &error))
 }
 
-/// Whether somebody has a lock. To look is not to take: whoever wants it meanwhile tries again.
+/// `true` if another process holds the lock. The check takes only a shared lock for a moment; a
+/// process that wants the lock meanwhile has to try again.
 pub(crate) fn is_locked(path: &Path) -> Result<bool, Error> {
     match fs_err::File::open(path) {
         Ok(file) => Ok(Lock::try_shared(file).map_err(|error| no_locks(path, &error))?.is_none()),

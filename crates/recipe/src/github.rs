@@ -1,5 +1,5 @@
-//! Input: cells that are missing. Output: matrices for GitHub Actions, and a reusable workflow that
-//! builds them (`data/github`).
+//! Input: missing cells. Output: matrices for GitHub Actions, and a reusable workflow that builds
+//! them (`data/github`).
 
 mod jobs;
 
@@ -9,14 +9,14 @@ use crate::cell::Platform;
 use crate::matrix::MatrixQuery;
 pub use jobs::{GpuTargetSet, JobSources, RunnerLabels, StagedJobs};
 
-/// Jobs that one matrix may have ("Workflow syntax for GitHub Actions",
+/// Largest number of jobs in a matrix ("Workflow syntax for GitHub Actions",
 /// `jobs.<job_id>.strategy.matrix`).
 pub const MOST_JOBS: usize = 256;
-/// Stages of the workflow: triton, torch, and what is built with torch.
+/// Stages of the workflow: triton, torch, and the recipes that need torch.
 pub const STAGES: usize = 3;
-/// Matrices of a stage: each is a job of the workflow.
+/// Matrices of a stage; each is a job of the workflow.
 pub const PARTS: usize = 4;
-/// How often a cell that was stopped at its time limit goes on by itself.
+/// How many times a cell that was stopped at its time limit continues by itself.
 const ROUNDS: usize = 4;
 
 const HEAD: &str = include_str!("../../../data/github/workflow.yml");
@@ -27,13 +27,13 @@ const REST_STEPS: (&str, &str) = ("rest", include_str!("../../../data/github/res
 const RELEASE: &str = include_str!("../../../data/github/release.yml");
 const CALL: &str = include_str!("../../../data/github/call.yml");
 
-/// Jobs as matrices, each with as many as GitHub takes; one that is empty where there are none.
+/// Jobs as matrices with at most [`MOST_JOBS`] each; a single empty matrix if there are no jobs.
 pub fn matrices(jobs: &[Value]) -> Vec<String> {
     let text = |jobs: &[Value]| json!({ "include": jobs }).to_string();
     if jobs.is_empty() { vec![text(&[])] } else { jobs.chunks(MOST_JOBS).map(text).collect() }
 }
 
-/// The workflow, as it belongs into `.github/workflows`.
+/// The text of the workflow, a file of `.github/workflows`.
 pub fn workflow() -> String {
     let outputs = (1..=STAGES).flat_map(|stage| (1..=PARTS).map(move |part| format!("matrix-{stage}-{part}")));
     let outputs: Vec<String> =
@@ -55,7 +55,7 @@ pub fn workflow() -> String {
     text + "\n"
 }
 
-/// Adds the jobs of a stage and gives their names; `before` is what they wait for.
+/// Adds the jobs of a stage and returns their names. `before` lists the jobs that they wait for.
 fn add_stage(text: &mut String, stage: usize, before: &[String]) -> Vec<String> {
     let builds: Vec<String> = (1..=PARTS).map(|part| format!("build-{stage}-{part}")).collect();
     for (part, job) in builds.iter().enumerate() {
@@ -81,7 +81,7 @@ fn add_stage(text: &mut String, stage: usize, before: &[String]) -> Vec<String> 
             (format!("{rest}, again-{stage}-{round}"), is_left(&rest))
         };
         let (rest, again) = (format!("rest-{stage}-{round}"), format!("again-{stage}-{}", round + 1));
-        // A cell that fails does not hold up those that go on.
+        // Cells that continue do not wait for a cell that failed.
         let gathering = Block {
             template: REST,
             steps: REST_STEPS,
@@ -108,13 +108,13 @@ fn add_stage(text: &mut String, stage: usize, before: &[String]) -> Vec<String> 
     jobs
 }
 
-/// The condition that a job has gathered cells which go on.
+/// The condition that a gathering job has cells that continue.
 fn is_left(rest: &str) -> String {
     format!("needs.{rest}.result == 'success' && needs.{rest}.outputs.count != '0'")
 }
 
-/// A workflow for a tag that is pushed, which calls the other one with the axes that are wanted and
-/// with more inputs, of which empty ones are left out.
+/// A workflow for pushed tags that calls the other workflow with the requested axes and `more`
+/// inputs. Empty inputs are skipped.
 pub fn release_workflow(wanted: &MatrixQuery, more: &[(&str, String)]) -> String {
     let python: Vec<String> = wanted.python.iter().map(ToString::to_string).collect();
     let is_usual = wanted.platforms.iter().all(|platform| *platform == Platform::Linux);
@@ -129,13 +129,13 @@ pub fn release_workflow(wanted: &MatrixQuery, more: &[(&str, String)]) -> String
         ("platforms", if is_usual { String::new() } else { platforms.join(",") }),
     ];
     let named = axes.iter().chain(more).filter(|(_, values)| !values.is_empty());
-    // A text of JSON is one of YAML, and `3.10` stays what it is.
+    // JSON strings are valid YAML, and quotes keep `3.10` a string.
     let inputs: Vec<String> = named.map(|(name, values)| format!("      {name}: {}", json!(values))).collect();
     CALL.replace("@INPUTS@", &inputs.join("\n"))
 }
 
-/// A job of the workflow: its head from a template, and steps that all jobs of its kind share. The
-/// first has them under a name (an anchor of YAML), the others refer to it.
+/// A job of the workflow: a head from a template, and steps that all jobs of its kind share. The
+/// first job defines the steps under a YAML anchor, and the others refer to it.
 struct Block<'a> {
     template: &'a str,
     steps: (&'a str, &'a str),
@@ -144,7 +144,7 @@ struct Block<'a> {
     needs: &'a str,
     condition: &'a str,
     matrix: &'a str,
-    /// Stage and round.
+    /// Numbers of the stage and the round.
     place: (usize, usize),
 }
 
@@ -183,7 +183,7 @@ mod tests {
         }
     }
 
-    /// The jobs of everything that is missing.
+    /// The jobs for all missing rows.
     fn staged(matrix: &Matrix, targets: &[GpuTargetSet], runners: &RunnerLabels) -> StagedJobs {
         let (book, table) = (Book::built_in().unwrap(), FrameworkTable::built_in().unwrap());
         let missing = matrix.rows.iter().filter(|row| row.status == CellStatus::Missing);
@@ -224,8 +224,8 @@ mod tests {
             names.dedup();
             names
         };
-        // The Triton backend of flash-attn is for any Python, and built against nothing; there is
-        // no triton for Windows, so torch comes first there.
+        // The Triton backend of flash-attn is for any Python and built against nothing. There is no
+        // triton for Windows, so torch comes first there.
         assert_eq!(jobs.stages.len(), 3);
         assert_eq!(names(0), ["torch", "triton", "flash-attn"]);
         assert_eq!(names(1), ["torchvision", "torch", "torchaudio"]);
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(windows["needs"], "torch-2.11-rocm-rocm7.2-py3.12-windows");
         assert_eq!((&windows["runner"], &windows["work"]), (&json!("windows-2022"), &json!("C:/b")));
         assert!(jobs.has(Platform::Windows));
-        // In one stage nothing can wait.
+        // Within one stage no job can wait for another.
         let count = jobs.count();
         let jobs = jobs.independent();
         assert_eq!((jobs.stages.len(), jobs.count()), (1, count));
@@ -254,7 +254,7 @@ mod tests {
         let jobs = staged(&made(&linux, &[torch]), &[], &RunnerLabels::default());
         let vision = job(&jobs.stages[0], "torchvision-0.26.0-rocm-rocm7.2-torch2.11-py3.12");
         assert_eq!(vision["with"], torch);
-        // The other torch is to be built.
+        // The other torch has to be built.
         let other = job(&jobs.stages[1], "torchvision-0.27.1-rocm-rocm7.2-torch2.12-py3.12");
         assert_eq!(other["needs"], "torch-2.12-rocm-rocm7.2-py3.12");
         let alone = staged(&made(&wanted(&["torchvision"], "3.12"), &[]), &[], &RunnerLabels::default());
@@ -305,7 +305,7 @@ mod tests {
             assert!(text.contains(&format!("\n  {job}:\n")), "{job}");
         }
         assert!(!text.contains("again-1-5") && !text.contains("rest-1-4") && !text.contains("build-4-1"));
-        // Written once, and used by every job of the kind.
+        // The steps are written once, and every job of the kind refers to them.
         for (name, count) in [("build", STAGES * (PARTS + ROUNDS - 1)), ("rest", STAGES * (ROUNDS - 1))] {
             assert_eq!(text.matches(&format!("steps: &{name}\n")).count(), 1);
             assert_eq!(text.matches(&format!("steps: *{name}\n")).count(), count - 1);

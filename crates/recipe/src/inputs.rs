@@ -1,5 +1,5 @@
-//! Input: a folder with sources. Output: a digest of what is built of it, by which jobs are told
-//! apart.
+//! Input: a folder with sources. Output: a digest of the files that are built, which distinguishes
+//! jobs.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -13,17 +13,17 @@ use walkdir::WalkDir;
 use crate::error::Error;
 use crate::process::{self, Ended, Program};
 
-/// Folders at the top of a tree that builds leave there.
+/// Folders that builds leave at the top of a tree.
 const LEFT_BY_BUILDS: [&str; 4] = [".git", "build", "dist", "__pycache__"];
 
-/// How long git may take to look at a tree.
+/// Time limit for git's look at a tree.
 const PATIENCE: Duration = Duration::from_mins(10);
 
-/// What a git checkout is: its commit, and what is changed in it. Files that git does not know or
-/// ignores are left out: builds leave them. `None`: the folder is no checkout, or there is no git.
+/// Identity of a git checkout: its commit, and the changes in it. Untracked and ignored files are
+/// skipped, because builds leave them. `None`: the folder is no checkout, or git is not installed.
 ///
 /// # Errors
-/// A checkout that git refuses to look at.
+/// git refuses to read the checkout.
 pub(crate) fn of_checkout(
     folder: &Path,
     environment: &BTreeMap<String, String>,
@@ -39,7 +39,7 @@ pub(crate) fn of_checkout(
         &["submodule", "status", "--recursive"],
     ];
     for question in questions {
-        // What changes there are may be longer than what is kept of an answer.
+        // The changes may be longer than the part of an answer that is kept.
         if ask(folder, question, environment, Some(&mut digest), reporter)?.is_none() {
             return Ok(None);
         }
@@ -48,7 +48,7 @@ pub(crate) fn of_checkout(
     Ok(Some(digest.finalize().to_hex().to_string()))
 }
 
-/// What git answers; `None` when there is none.
+/// The answer of git; `None` if it has none.
 pub(crate) fn git(
     folder: &Path,
     question: &[&str],
@@ -58,7 +58,7 @@ pub(crate) fn git(
     ask(folder, question, environment, None, reporter)
 }
 
-/// The end of what git answers; all of it goes to `log`.
+/// The end of git's answer. All of it is written to `log`.
 fn ask(
     folder: &Path,
     question: &[&str],
@@ -84,10 +84,10 @@ fn ask(
     })
 }
 
-/// What a plain folder is: names and contents of all files, without what builds leave at its top.
+/// Digest of a plain folder: names and contents of all files, except what builds leave at its top.
 ///
 /// # Errors
-/// What cannot be read.
+/// A file cannot be read.
 pub(crate) fn of_folder(folder: &Path, reporter: &dyn Reporter) -> Result<String, Error> {
     let rows: Vec<[u8; 32]> = files(folder)?
         .into_par_iter()
@@ -111,7 +111,7 @@ pub(crate) fn of_folder(folder: &Path, reporter: &dyn Reporter) -> Result<String
     Ok(digest.finalize().to_hex().to_string())
 }
 
-/// Files and links of a source tree, relative to it and sorted, without what builds leave at its
+/// Files and links of a source tree, relative to it and sorted, except what builds leave at its
 /// top.
 pub(crate) fn files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut found = Vec::new();
@@ -130,10 +130,10 @@ pub(crate) fn files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(found)
 }
 
-/// Copies a source tree, with the times of its files: what builds left in it stays behind.
+/// Copies a source tree and keeps the modification times. Leftovers of builds are not copied.
 ///
 /// # Errors
-/// What cannot be read or written.
+/// A file cannot be read or written.
 pub(crate) fn copy(from: &Path, to: &Path, reporter: &dyn Reporter) -> Result<(), Error> {
     for relative in files(from)? {
         reporter.check()?;

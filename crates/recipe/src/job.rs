@@ -1,5 +1,5 @@
-//! A job: everything that one build needs to know, as a file that can be run here, in a container
-//! or on another machine.
+//! A job: the complete description of one build, in a file that runs here, in a container or on
+//! another machine.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,93 +16,93 @@ use crate::files;
 use crate::inputs;
 use crate::recipe::{SCHEMA, from_toml};
 
-/// Everything that one build needs to know.
+/// The complete description of one build.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Job {
-    /// Version of the form.
+    /// Version of the file format.
     pub schema: u32,
-    /// Where the sources are.
+    /// Location and identity of the sources.
     pub source: Source,
-    /// Where ROCm is.
+    /// Location of ROCm.
     pub rocm: Rocm,
-    /// Wheels that are installed before.
+    /// Wheels that are installed before the build.
     pub with: Vec<InputWheel>,
-    /// The Python that builds; `None`: whichever is there.
+    /// The Python that runs the build; `None`: any that is found.
     #[serde(with = "crate::cell::optional_text", default)]
     pub python: Option<PythonVersion>,
-    /// Pythons in which a wheel for any Python is tried, besides the one that built it.
+    /// Pythons that a wheel for any Python is tested with, in addition to the one that built it.
     #[serde(with = "pythons")]
     pub try_on: Vec<PythonVersion>,
-    /// Time stamp of what is written, in seconds since 1970.
+    /// Time stamp of written files, in seconds since 1970.
     pub epoch: u64,
-    /// The image it runs in; `None`: in none.
+    /// The image that the job runs in; `None`: no container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<Image>,
-    /// What is done. Last: as TOML it is a table of tables.
+    /// The evaluated recipe. The field comes last, because in TOML it is a table of tables.
     pub recipe: Evaluated,
 }
 
-/// Where sources are.
+/// Location and identity of sources.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
 pub enum Source {
     /// A git checkout.
     Checkout {
-        /// Absolute.
+        /// Absolute path.
         path: PathBuf,
-        /// Of its commit and what is changed in it.
+        /// Digest of its commit and the changes in it.
         digest: String,
-        /// Its commit, for where there is no git to ask: images have none.
+        /// Its commit, for images, which have no git to ask.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         revision: Option<String>,
     },
-    /// A folder that is no checkout; it is copied.
+    /// A folder that is no checkout; the job copies it.
     Folder {
-        /// Absolute.
+        /// Absolute path.
         path: PathBuf,
-        /// Of all its files.
+        /// Digest of all its files.
         digest: String,
     },
-    /// An sdist or tarball; it is unpacked.
+    /// An sdist or tarball; the job unpacks it.
     Archive {
-        /// Absolute.
+        /// Absolute path.
         path: PathBuf,
         /// Lower-case hexadecimal SHA-256.
         sha256: String,
     },
 }
 
-/// Where ROCm is.
+/// Location of ROCm.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
 pub enum Rocm {
-    /// Nothing needs it.
+    /// The job needs no ROCm.
     None,
-    /// Python packages of an index; with no address, of the usual one.
+    /// Python packages from an index.
     Index {
-        /// Address.
+        /// Address of the index; `None`: the default index of the installer.
         url: Option<String>,
-        /// What is installed.
+        /// The packages to install.
         packages: RocmPackages,
     },
-    /// Python packages of a page or folder with links.
+    /// Python packages from a page or folder with links.
     FindLinks {
-        /// Address or absolute path.
+        /// Address, or absolute path of a folder.
         links: String,
-        /// What is installed.
+        /// The packages to install.
         packages: RocmPackages,
     },
-    /// A ROCm that is there.
+    /// An installed ROCm.
     Prefix {
-        /// Absolute.
+        /// Absolute path.
         path: PathBuf,
-        /// What it says it is.
+        /// The version that it reports.
         version: String,
     },
 }
 
-/// Addresses may hold secrets, which are not shown.
+/// Addresses may contain secrets, which are not shown.
 impl fmt::Debug for Rocm {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -122,15 +122,15 @@ impl fmt::Debug for Rocm {
     }
 }
 
-/// Which of ROCm's Python packages are installed.
+/// The ROCm Python packages to install.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct RocmPackages {
-    /// Specifier with its operator (`>1.0`, `==7.10.0`).
+    /// Version specifier with its operator (`>1.0`, `==7.10.0`).
     pub specifier: String,
-    /// Extras besides libraries and devel.
+    /// Extras besides `libraries` and `devel`.
     pub extras: Vec<String>,
-    /// Whether pre-releases are taken.
+    /// `true` if pre-releases are accepted.
     pub pre: bool,
 }
 
@@ -142,21 +142,21 @@ impl RocmPackages {
     }
 }
 
-/// A wheel that is installed before.
+/// A wheel that is installed before the build.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InputWheel {
-    /// Absolute.
+    /// Absolute path.
     pub path: PathBuf,
     /// Lower-case hexadecimal SHA-256.
     pub sha256: String,
 }
 
 impl Source {
-    /// What is at a path, looked at. `surroundings` is the environment for git.
+    /// Inspects the sources at a path. `surroundings` is the environment for git.
     ///
     /// # Errors
-    /// Nothing there, an empty folder, a file that cannot be read.
+    /// The path does not exist, is an empty folder, or has a file that cannot be read.
     pub fn at(path: &Path, surroundings: &BTreeMap<String, String>, reporter: &dyn Reporter) -> Result<Source, Error> {
         let path = std::path::absolute(path)?;
         if path.is_file() {
@@ -184,14 +184,14 @@ impl Source {
         Ok(Source::Folder { path, digest })
     }
 
-    /// Where they are.
+    /// Path of the sources.
     pub fn path(&self) -> &Path {
         match self {
             Source::Checkout { path, .. } | Source::Folder { path, .. } | Source::Archive { path, .. } => path,
         }
     }
 
-    /// What they are, wherever they are.
+    /// Identity of the sources, independent of their path: kind and digest.
     fn identity(&self) -> (&'static str, &str) {
         match self {
             Source::Checkout { digest, .. } => ("checkout", digest),
@@ -200,13 +200,13 @@ impl Source {
         }
     }
 
-    /// Whether the sources are what they were when the job was made.
+    /// Checks that the sources are those that the job was made for.
     ///
     /// # Errors
-    /// When they are not.
+    /// The sources have changed.
     pub(crate) fn verify(&self, surroundings: &BTreeMap<String, String>, reporter: &dyn Reporter) -> Result<(), Error> {
-        // Where there is no git nobody can tell. Images have none, and the job was made where there
-        // is.
+        // Without git nothing can be compared. Images have no git; the job was made where there is
+        // one.
         if matches!(self, Source::Checkout { .. })
             && inputs::of_checkout(self.path(), surroundings, reporter)?.is_none()
         {
@@ -224,10 +224,10 @@ impl Source {
 }
 
 impl InputWheel {
-    /// A wheel, looked at.
+    /// Hashes a wheel.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// The wheel cannot be read.
     pub fn at(path: &Path, reporter: &dyn Reporter) -> Result<InputWheel, Error> {
         let path = std::path::absolute(path)?;
         let sha256 = rocwheel_source::sha256(&path, reporter)?;
@@ -236,8 +236,8 @@ impl InputWheel {
 }
 
 impl Job {
-    /// By which jobs are told apart: 16 hexadecimal digits of everything that decides the result.
-    /// Where things lie does not, nor with which name and password they are had.
+    /// Identifies the job: 16 hexadecimal digits of a digest over everything that decides the
+    /// result. Paths, user names and passwords are not part of it.
     pub fn key(&self) -> String {
         let rocm = match &self.rocm {
             Rocm::None => serde_json::json!({}),
@@ -264,15 +264,15 @@ impl Job {
         blake3::hash(identity.to_string().as_bytes()).to_hex()[..16].to_owned()
     }
 
-    /// A name for people and folders.
+    /// A name for messages and folders.
     pub fn title(&self) -> String {
         self.recipe.title()
     }
 
-    /// Reads a job file, TOML or JSON.
+    /// Reads a job file in TOML or JSON.
     ///
     /// # Errors
-    /// What is no job, or one of another program's.
+    /// The file is not a job, or has another version of the format.
     pub fn read(path: &Path) -> Result<Job, Error> {
         let text = fs_err::read_to_string(path)?;
         let shown = path.to_string_lossy();
@@ -296,7 +296,7 @@ impl Job {
     /// The job as TOML.
     ///
     /// # Errors
-    /// None that is known; serde may give one.
+    /// serde may return one; none is known.
     pub fn toml(&self) -> Result<String, Error> {
         toml::to_string_pretty(self).map_err(|error| Error::malformed("job", error.to_string()))
     }
@@ -304,17 +304,18 @@ impl Job {
     /// The job as JSON.
     ///
     /// # Errors
-    /// As [`Job::toml`].
+    /// The same as [`Job::toml`].
     pub fn json(&self) -> Result<String, Error> {
         let text = serde_json::to_string_pretty(self).map_err(|error| Error::malformed("job", error.to_string()))?;
         Ok(text + "\n")
     }
 
-    /// Writes the job to a file, as JSON where the name ends so and else as TOML; its owner's alone
-    /// if an address in it has a password. What is no file, such as a pipe, is written to.
+    /// Writes the job to a file: as JSON if the name ends in `.json`, otherwise as TOML. Only the
+    /// owner can read it if an address in it has a password. A path that is not a regular file,
+    /// such as a pipe, is written to directly.
     ///
     /// # Errors
-    /// A file that cannot be written; what was there stays.
+    /// The file cannot be written; an existing file stays unchanged.
     pub fn write(&self, path: &Path) -> Result<(), Error> {
         let is_json = path.extension().is_some_and(|extension| extension == "json");
         let text = if is_json { self.json()? } else { self.toml()? };
@@ -325,7 +326,7 @@ impl Job {
     }
 }
 
-/// Takes names and passwords out of all addresses.
+/// Removes user names and passwords from all addresses.
 fn without_secrets(value: &mut serde_json::Value) {
     match value {
         serde_json::Value::String(text) => *text = rocwheel_source::without_secret(text),
@@ -335,7 +336,7 @@ fn without_secrets(value: &mut serde_json::Value) {
     }
 }
 
-/// Pythons as texts.
+/// Serializes Python versions as strings.
 mod pythons {
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
 

@@ -1,10 +1,11 @@
-//! Input: a recipe, and what is built of it: a [`Cell`]. Output: wheels or a tarball, tried and
-//! audited.
+//! Input: a recipe and the values of one build, a [`Cell`]. Output: wheels or a tarball, checked
+//! and audited.
 //!
-//! [`recipe`] is a recipe as written, [`Evaluated`] the same for one cell, with everything decided
-//! but what depends on the place. With sources and ROCm it is a [`Job`], one file that means the
-//! same everywhere; [`execute`] runs it on this machine. [`preflight`] says beforehand what would
-//! fail after hours. Nothing here knows what ROCm is: the recipes do.
+//! [`recipe`] is a recipe as written. [`Evaluated`] is the same recipe for one cell, with
+//! everything decided except what depends on the place. With sources and ROCm it becomes a [`Job`],
+//! one file that means the same everywhere. [`execute`] runs it on this machine. [`preflight`]
+//! reports beforehand what would fail after hours. Nothing in this crate knows what ROCm is; the
+//! recipes do.
 
 mod book;
 mod causes;

@@ -1,6 +1,6 @@
-//! Input: what there is to build (`data/frameworks.toml`), what is wanted of it, and wheels that
-//! are there. Output: the cells: which are there, which are missing, and which are not built and
-//! why.
+//! Input: the table of what can be built (`data/frameworks.toml`), a query, and existing wheels.
+//! Output: the cells that exist, those that are missing, and those that are not built, with the
+//! reason.
 
 mod existing;
 mod label;
@@ -27,10 +27,10 @@ pub use label::{Label, RocmLabel};
 pub use origin::Origin;
 pub use table::{Framework, FrameworkTable, WhyNot};
 
-/// What is wanted; empty: everything that the table has.
+/// A selection of cells. An empty list selects everything in the table.
 #[derive(Debug, Clone, Default)]
 pub struct MatrixQuery {
-    /// Recipes.
+    /// Names of recipes.
     pub recipes: Vec<String>,
     /// Versions of the frameworks.
     pub versions: Vec<String>,
@@ -40,37 +40,37 @@ pub struct MatrixQuery {
     pub rocm: Vec<String>,
     /// Versions of torch.
     pub torch: Vec<String>,
-    /// Pythons.
+    /// Python versions.
     pub python: Vec<PythonVersion>,
-    /// Systems that it is built for; empty: Linux.
+    /// Target systems; empty: Linux.
     pub platforms: Vec<Platform>,
 }
 
 impl MatrixQuery {
-    /// How a torch of the table was asked for: 2.5 as `2.5` or `2.5.1`.
+    /// A torch version of the table as the query has it: 2.5 as `2.5` or `2.5.1`.
     fn torch_as_asked(&self, version: &str) -> Option<&str> {
         self.torch.iter().find(|asked| minor(asked) == version).map(String::as_str)
     }
 }
 
-/// One thing that could be built.
+/// Coordinates of one thing that could be built.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Point {
-    /// The system that it is built for.
+    /// The target system.
     pub platform: Platform,
-    /// The recipe.
+    /// Name of the recipe.
     pub recipe: String,
     /// Version of the framework.
     pub version: String,
-    /// The backend.
+    /// Name of the backend.
     pub backend: String,
     /// First two numbers of ROCm's version.
     pub rocm: String,
-    /// torch, where the result is for one: the first two numbers, or a patch release that was asked
-    /// for.
+    /// Version of torch, if the result is for one: the first two numbers, or the patch release that
+    /// the query asks for.
     pub torch: Option<String>,
-    /// The Python; none where the result is for all.
+    /// The Python; `None` if the result is for all.
     #[serde(serialize_with = "crate::cell::optional_text::serialize")]
     pub python: Option<PythonVersion>,
 }
@@ -79,53 +79,53 @@ pub struct Point {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct MatrixRow {
-    /// What it is.
+    /// Coordinates of the cell.
     #[serde(flatten)]
     pub point: Point,
-    /// Whether it is there.
+    /// The state of the cell.
     pub status: CellStatus,
-    /// Why it is not built, when it is not.
+    /// The reason if it is excluded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Wheels that are it.
+    /// File names of its wheels.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
 }
 
-/// Whether a cell is there.
+/// The state of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CellStatus {
-    /// A wheel of it is.
+    /// A wheel of it exists.
     Exists,
-    /// It could be built.
+    /// It can be built, and no wheel exists.
     Missing,
-    /// It is not built.
+    /// It is not built; [`MatrixRow::reason`] has the reason.
     Excluded,
 }
 
-/// A wheel whose name does not say enough.
+/// A wheel whose name does not identify one cell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct UnclearWheel {
-    /// The file.
+    /// Name of the file.
     pub file: String,
-    /// Why.
+    /// The ambiguity.
     pub reason: String,
 }
 
-/// All cells, sorted as they were wanted, and wheels that could be several.
+/// All cells, sorted in the order of the query, and ambiguous wheels.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Matrix {
-    /// The cells.
+    /// The cells in the order of the query.
     pub rows: Vec<MatrixRow>,
-    /// Wheels of the frameworks that could be several cells.
+    /// Wheels of the frameworks that could belong to several cells.
     pub unclear: Vec<UnclearWheel>,
 }
 
-/// Makes the matrix. `wheels` are names of files.
+/// Makes the matrix. `wheels` are file names.
 ///
 /// # Errors
-/// Recipes, versions and backends that the table does not have, with the nearest.
+/// The table does not have a recipe, version or backend; the error suggests the nearest.
 pub fn make(table: &FrameworkTable, book: &Book, wanted: &MatrixQuery, wheels: &[String]) -> Result<Matrix, Error> {
     let mut rows = Vec::new();
     let (frameworks, images) = (table.chosen(&wanted.recipes)?, Images::built_in()?);
@@ -148,13 +148,14 @@ pub fn make(table: &FrameworkTable, book: &Book, wanted: &MatrixQuery, wheels: &
     Ok(matrix)
 }
 
-/// Why a recipe that is built in a container is not built for a ROCm; `None`: there is an image.
+/// The reason why a recipe that is built in a container cannot be built for a ROCm version; `None`
+/// if there is an image.
 fn without_image(recipe: &Recipe, images: &Images, rocm: &str) -> Option<String> {
     let wanted = engine::ImageQuery { recipe: &recipe.name, sdk: SdkKind::Prefix, rocm: Some(rocm) };
     recipe.in_container.then(|| images.name(wanted).err())?.map(|error| error.to_string())
 }
 
-/// Every value that was asked for is one that the table has.
+/// Checks that the table has every value of the query.
 fn check_wanted(table: &FrameworkTable, frameworks: &[&Framework], wanted: &MatrixQuery) -> Result<(), Error> {
     let known = |what: &'static str, asked: &[String], known: &BTreeSet<String>| match asked
         .iter()
@@ -228,7 +229,7 @@ fn points(
 }
 
 impl Matrix {
-    /// Notes which cells are there.
+    /// Marks the cells that exist.
     fn find(
         &mut self,
         table: &FrameworkTable,
@@ -273,13 +274,13 @@ impl Matrix {
         Ok(())
     }
 
-    /// How many there are of each status: exists, missing, excluded.
+    /// Number of cells of each status: exists, missing, excluded.
     pub fn counts(&self) -> [usize; 3] {
         let count = |status| self.rows.iter().filter(|row| row.status == status).count();
         [count(CellStatus::Exists), count(CellStatus::Missing), count(CellStatus::Excluded)]
     }
 
-    /// The share of what could be there that is, in percent; `None` where nothing could.
+    /// Percentage of buildable cells that exist; `None` if there are none to build.
     #[allow(clippy::cast_precision_loss, reason = "no matrix has 2^52 cells")]
     pub fn coverage(&self) -> Option<f64> {
         let [exists, missing, _] = self.counts();
@@ -287,8 +288,8 @@ impl Matrix {
     }
 }
 
-/// The name of the tarball that a cell is; `None`: it is a wheel, or its name depends on more than
-/// the table knows.
+/// File name of a cell's tarball. `None`: it is a wheel, or its name depends on more than the table
+/// knows.
 fn tarball(book: &Book, point: &Point) -> Result<Option<String>, Error> {
     let entry = book.get(&point.recipe)?;
     if entry.recipe.output.tarball.is_none() {
@@ -307,7 +308,7 @@ fn tarball(book: &Book, point: &Point) -> Result<Option<String>, Error> {
     Ok(path.rsplit('/').next().filter(|name| !name.contains("${")).map(str::to_owned))
 }
 
-/// Which cells a wheel is, by its name.
+/// The cells that a wheel belongs to, by its name.
 fn points_of(name: &WheelName, framework: &Framework, recipe: &Recipe, rocm: &[String]) -> Result<Vec<Point>, String> {
     let (public, local) = name.version.split_once('+').unwrap_or((&name.version, ""));
     let label = Label::parse(local);
@@ -324,7 +325,7 @@ fn points_of(name: &WheelName, framework: &Framework, recipe: &Recipe, rocm: &[S
         Some(backend) => backend.clone(),
         None => framework.backends.first().cloned().unwrap_or_default(),
     };
-    // What is for every Python has often been given the tag of the one that built it.
+    // Wheels for every Python often have the tag of the Python that built them.
     let is_for_any = recipe.any_python.contains(&backend);
     let pythons = if is_for_any { vec![None] } else { framework_pythons(name, framework) };
     let of_label = framework.against_torch.then(|| label.torch.as_deref().map(minor)).flatten();
@@ -349,7 +350,7 @@ fn points_of(name: &WheelName, framework: &Framework, recipe: &Recipe, rocm: &[S
     Ok(points)
 }
 
-/// The Pythons that a wheel is for: none for all, several for the stable ABI.
+/// The Pythons that a wheel is for: `None` for all, several for the stable ABI.
 fn framework_pythons(name: &WheelName, framework: &Framework) -> Vec<Option<PythonVersion>> {
     let is_stable = name.abis.iter().any(|abi| abi == "abi3");
     let mut pythons = Vec::new();
@@ -368,11 +369,11 @@ fn framework_pythons(name: &WheelName, framework: &Framework) -> Vec<Option<Pyth
     pythons
 }
 
-/// The names of wheels and tarballs in a folder, sorted; tarballs may lie one folder deeper, as
+/// The names of wheels and tarballs in a folder, sorted. Tarballs may be one folder deeper, as
 /// `linux-64/NAME.tar.bz2`.
 ///
 /// # Errors
-/// A folder that cannot be read.
+/// The folder cannot be read.
 pub fn outputs_in(folder: &Path) -> Result<Vec<String>, Error> {
     let mut names = Vec::new();
     for entry in fs_err::read_dir(folder)? {
@@ -399,7 +400,7 @@ fn is_tarball(name: &str) -> bool {
     name.ends_with(".tar.bz2")
 }
 
-/// Whether a version fits a specifier; what is no version fits none.
+/// `true` if a version fits a specifier. A text that is not a version fits none.
 pub(crate) fn fits(specifier: &str, version: Option<&str>, path: &str) -> Result<bool, Error> {
     let specifiers = VersionSpecifiers::from_str(specifier)
         .map_err(|error| Error::malformed(path, format!("`{specifier}` is no specifier: {error}")))?;

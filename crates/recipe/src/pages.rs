@@ -1,9 +1,9 @@
-//! Input: folders with what was built, and the table of what there is to build. Output: pages about
-//! it: release notes, a list of all packages, coverage, checksums; and what to do so that GitHub
-//! has them.
+//! Input: folders with built files, and the table of what can be built. Output: pages about the
+//! files (release notes, a list of all packages, coverage, checksums), and the steps that publish
+//! them on GitHub.
 //!
-//! Everything is made of what is there. Pages that have grown over several releases keep what they
-//! say of files that are elsewhere now, and a second run writes the same bytes.
+//! Everything is derived from the files. Pages that have grown over several releases keep their
+//! rows about files that are elsewhere now. A second run writes the same bytes.
 
 mod assets;
 mod coverage;
@@ -21,13 +21,13 @@ pub use packages::{Package, Packages, Release};
 
 use crate::error::Error;
 
-/// Where a page of somebody else's gets the coverage.
+/// The marks in a user's page between which the coverage is inserted.
 pub const COVERAGE: [&str; 2] = ["<!-- rocwheel coverage: begin -->", "<!-- rocwheel coverage: end -->"];
 
-/// A text with what stands between two marks replaced; `path` is what errors call it.
+/// Replaces the text between two marks. `path` is the name of the file in errors.
 ///
 /// # Errors
-/// A text that does not have both, in order and once.
+/// The text does not have both marks, once each and in order.
 pub fn between(text: &str, marks: [&str; 2], new: &str, path: &Path) -> Result<String, Error> {
     let wrong = || Error::Malformed {
         path: path.to_string_lossy().into_owned(),
@@ -43,7 +43,7 @@ pub fn between(text: &str, marks: [&str; 2], new: &str, path: &Path) -> Result<S
     Ok(format!("{before}{}\n{}\n{}{after}", marks[0], new.trim(), marks[1]))
 }
 
-/// A cell of a Markdown table: nothing in it ends the cell.
+/// A cell of a Markdown table. Characters that would end the cell are escaped.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace(['\n', '\r'], " ")
 }
@@ -60,7 +60,7 @@ fn head(columns: &[&str]) -> String {
     format!("{}| {rule} |\n", row(&names))
 }
 
-/// Versions, newest first; what is no version comes last.
+/// Compares versions so that the newest comes first. A text that is not a version comes last.
 fn newest_first(one: &str, other: &str) -> std::cmp::Ordering {
     let version = |text: &str| text.parse::<pep440_rs::Version>().ok();
     version(other).cmp(&version(one)).then_with(|| other.cmp(one))

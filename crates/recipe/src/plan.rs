@@ -1,14 +1,14 @@
-//! Input: the jobs of many cells, and which of them waits for which. Output: a plan: a folder with
-//! a file for each job, in which is written down what became of each, wherever and however often it
-//! ran.
+//! Input: the jobs of many cells, and their dependencies. Output: a plan, which is a folder with a
+//! file for each job. The outcome of each job is recorded there, wherever and however often it
+//! runs.
 //!
 //! ```text
 //! plan.toml           what is planned, in order
 //! jobs/ID.json        a job: `rocwheel build --job` runs it alone
 //! state/ID.json       its attempts; state/ID.lock is held by the one that runs
 //! ```
-//! Nothing in the folder belongs to a process: whoever sees it (another run, a node of a cluster)
-//! can go on with it, and a run that was killed leaves nothing that the next one has to clean up.
+//! No process owns the folder. Any program that sees it, such as another run or a node of a
+//! cluster, can continue the plan. A killed run leaves nothing that the next one has to clean up.
 
 mod folder;
 mod record;
@@ -31,25 +31,25 @@ use crate::recipe::WorkOn;
 pub use folder::{PlanFolder, Seen, State, Taken};
 pub use record::{Attempt, End, Ended, Record};
 
-/// Version of the form of plan.toml.
+/// Version of the format of plan.toml.
 const SCHEMA: u32 = 1;
-/// Seconds of a minute.
+/// Seconds in a minute.
 const MINUTE: u64 = 60;
-/// Bytes of a GB as people count memory, and of the MiB in which schedulers do.
+/// Bytes of a decimal GB, the unit of memory in recipes, and of the MiB that schedulers use.
 const GB: f64 = 1e9;
 const MIB: f64 = 1_048_576.0;
 
-/// What is planned.
+/// The content of plan.toml.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Plan {
-    /// Version of the form.
+    /// Version of the file format.
     pub schema: u32,
-    /// Folder of outputs; absolute.
+    /// Folder of outputs; absolute path.
     pub output: PathBuf,
-    /// Folder in which jobs have theirs; absolute.
+    /// Folder that holds the folders of the jobs; absolute path.
     pub work: PathBuf,
-    /// The cells, each behind those that it waits for.
+    /// The cells; each comes after those that it waits for.
     #[serde(rename = "cell")]
     pub cells: Vec<PlannedCell>,
 }
@@ -58,55 +58,56 @@ pub struct Plan {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct PlannedCell {
-    /// `GROUP.COLUMN`: cells of a group differ in their column only, and cells of one column belong
+    /// `GROUP.COLUMN`. Cells of a group differ only in their column, and cells of a column belong
     /// together.
     pub id: String,
-    /// A name for people.
+    /// A name for messages.
     pub title: String,
-    /// The recipe.
+    /// Name of the recipe.
     pub recipe: String,
-    /// Of the job without what is built before it.
+    /// Key of the job before the wheels of other cells are added to it.
     pub key: String,
-    /// Cells that it waits for.
+    /// Identifiers of the cells that it waits for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
-    /// Whether its result is installed for those that wait for it.
+    /// `true` if its result is installed for the cells that wait for it.
     pub installs: bool,
-    /// Folder below that of the outputs, where results of several target sets have the same name.
+    /// Subfolder of the folder of outputs. It keeps results of several target sets apart, which
+    /// have the same name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub folder: String,
-    /// Why it is not built.
+    /// The reason why it is not built; `None`: it is built.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<SkipReason>,
-    /// What a scheduler is asked for.
+    /// Resources to request from a scheduler.
     pub requests: Requests,
 }
 
-/// Why a cell is not built.
+/// The reason why a cell is not built.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SkipReason {
-    /// The tables say that it cannot be.
+    /// The tables exclude it, for this reason.
     Excluded(String),
-    /// These files are it already.
+    /// These files of it exist already.
     Exists(Vec<String>),
 }
 
-/// What a scheduler is asked for.
+/// Resources to request from a scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Requests {
-    /// Cores.
+    /// Number of cores.
     pub cpus: u16,
-    /// MiB.
+    /// Memory in MiB.
     pub memory: u64,
-    /// Minutes; `None`: as long as the scheduler gives.
+    /// Time in minutes; `None`: the scheduler's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub minutes: Option<u64>,
 }
 
 impl Requests {
-    /// What the cost of a recipe comes to.
+    /// Converts the cost of a recipe into a request.
     pub fn of(recipe: &Evaluated) -> Requests {
         let cost = &recipe.cost;
         let cpus = cost.cpus.unwrap_or(1);
@@ -120,36 +121,36 @@ impl Requests {
     }
 }
 
-/// One combination of the axes, before anything is known about it: what cells of several recipes
-/// have in common that belong together.
+/// One combination of the axes before anything else is known about it. Cells of several recipes
+/// that belong together share it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Combination {
-    /// Its number among all.
+    /// Number of the combination, counted over all.
     pub column: usize,
-    /// The set of GPU targets in words, where there are several.
+    /// The set of GPU targets as a folder name, if there are several sets; otherwise empty.
     pub folder: String,
 }
 
-/// A job on its way into a plan.
+/// A job that is to be added to a plan.
 #[derive(Debug, Clone)]
 pub struct WantedJob {
-    /// What it is.
+    /// The job.
     pub job: Job,
-    /// Where it stands on the axes.
+    /// Its combination of the axes.
     pub combination: Combination,
-    /// Why the tables exclude it.
+    /// The reason why the tables exclude it; `None`: they do not.
     pub excluded: Option<String>,
     /// Recipes of the plan that are built before it.
     pub after: Vec<String>,
 }
 
-/// Makes a plan of jobs that are given in the order in which they are built.
+/// Makes a plan from jobs that are added in build order.
 pub struct Planner<'a> {
     cells: Vec<PlannedCell>,
     jobs: Vec<Job>,
-    /// What makes a job another one → its place.
+    /// Digest of everything that distinguishes a job → its index.
     identities: BTreeMap<[u8; 32], usize>,
-    /// Recipe and column → backend and place of what is built there.
+    /// Recipe and column → backend and index of the cell that is built there.
     places: BTreeMap<(String, usize), Vec<(String, usize)>>,
     groups: Vec<(String, String, Requests)>,
     existing: Option<&'a ExistingWheels>,
@@ -157,7 +158,7 @@ pub struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    /// `existing`: wheels that are there; what they are is not built.
+    /// `existing`: wheels that exist already; their cells are not built.
     pub fn new(existing: Option<&'a ExistingWheels>, reporter: &'a dyn Reporter) -> Planner<'a> {
         Planner {
             cells: Vec::new(),
@@ -170,18 +171,18 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Takes a job. One that differs from an earlier one only in what does not matter to it is the
-    /// same.
+    /// Adds a job. A job that differs from an earlier one only in values that do not affect it is
+    /// the same cell.
     ///
     /// # Errors
-    /// None that is known; serde may give one.
+    /// serde may return one; none is known.
     pub fn add(&mut self, wanted: WantedJob) -> Result<(), Error> {
         let WantedJob { mut job, combination, excluded, after } = wanted;
         let recipe = &job.recipe;
         let backend = recipe.cell.backend.clone().unwrap_or_default();
         let folder = if recipe.targets.names.is_empty() { String::new() } else { combination.folder.clone() };
         let place = (recipe.recipe.clone(), combination.column);
-        // What is there already changes from run to run, and the plan stays the same.
+        // Existing wheels change from run to run, but the key and so the plan stay the same.
         let key = job.key();
         let mut left_out = excluded.map(SkipReason::Excluded);
         let mut needs = Vec::new();
@@ -199,8 +200,8 @@ impl<'a> Planner<'a> {
         }
         let identity = identity(&job, &folder, &needs)?;
         if let Some(&there) = self.identities.get(&identity) {
-            // What is excluded for one torch alone need not be for another, and it is the same
-            // wheel.
+            // A combination that is excluded for one torch may be allowed for another, and the
+            // wheel is the same.
             if let (Some(SkipReason::Excluded(_)), None) = (&self.cells[there].left_out, &left_out) {
                 self.cells[there].left_out = None;
             }
@@ -236,13 +237,13 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    /// The cell of a recipe that belongs to a column: that of the same backend, else the first.
+    /// The cell of a recipe in a column: the one with the same backend, otherwise the first.
     fn before(&self, recipe: &str, column: usize, backend: &str) -> Option<usize> {
         let cells = self.places.get(&(recipe.to_owned(), column))?;
         cells.iter().find(|(other, _)| other == backend).or(cells.first()).map(|(_, at)| *at)
     }
 
-    /// The wheels that a cell is already.
+    /// The existing wheels of a cell.
     fn found(&self, at: usize) -> Result<Vec<InputWheel>, Error> {
         let (Some(existing), Some(SkipReason::Exists(files))) = (self.existing, &self.cells[at].left_out) else {
             return Ok(Vec::new());
@@ -250,18 +251,18 @@ impl<'a> Planner<'a> {
         existing.inputs(files, self.reporter)
     }
 
-    /// How many cells there are.
+    /// Number of cells that were added.
     pub fn len(&self) -> usize {
         self.cells.len()
     }
 
-    /// Whether there is none.
+    /// `true` if there are no cells.
     pub fn is_empty(&self) -> bool {
         self.cells.is_empty()
     }
 
-    /// Cells that would be built in one checkout get a copy each: what the first leaves there would
-    /// be taken for the second's, and on a cluster they are built at once.
+    /// Gives each of several cells that share a checkout a copy of it. Otherwise the second would
+    /// take the first's leftovers for its own, and a cluster builds them at the same time.
     fn separate(&mut self) -> Result<(), Error> {
         let in_place = |job: &Job| match (&job.source, job.recipe.source.work_on) {
             (Source::Checkout { path, .. }, WorkOn::Checkout) => Some(path.clone()),
@@ -285,10 +286,10 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    /// The plan and its jobs.
+    /// Returns the plan and its jobs.
     ///
     /// # Errors
-    /// Two cells that would make the same file.
+    /// Two cells would make the same file.
     pub fn finish(mut self, output: PathBuf, work: PathBuf) -> Result<(Plan, Vec<Job>), Error> {
         self.separate()?;
         let mut names: BTreeMap<String, &PlannedCell> = BTreeMap::new();
@@ -308,13 +309,14 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// Of everything that decides what a job makes, without what its recipe does not ask about.
+/// Digest of everything that decides the result of a job, without values that its recipe does not
+/// use.
 fn identity(job: &Job, folder: &str, needs: &[String]) -> Result<[u8; 32], Error> {
     let wrong = |error: serde_json::Error| Error::malformed("job", error.to_string());
     let mut recipe = serde_json::to_value(&job.recipe).map_err(wrong)?;
     let cell = recipe.as_object_mut().and_then(|fields| fields.remove("cell")).unwrap_or_default();
     let text = recipe.to_string();
-    // What is decided when the job runs is decided by these.
+    // These values decide what is only determined while the job runs.
     let mut decides =
         vec!["python", "release", "mode", "clean", "label", "build-number", "system-packages", "compiler-cache"];
     if text.contains("${torch") {
@@ -331,7 +333,7 @@ fn identity(job: &Job, folder: &str, needs: &[String]) -> Result<[u8; 32], Error
     Ok(blake3::Hasher::new().update(text.as_bytes()).update(rest.as_bytes()).finalize().into())
 }
 
-/// The file that a job makes, as far as it can be told.
+/// Path of the file that a job makes, if it can be predicted.
 fn name(job: &Job, folder: &str) -> Option<String> {
     let recipe = &job.recipe;
     if let Some(tarball) = &recipe.output.tarball {
@@ -357,7 +359,7 @@ fn name(job: &Job, folder: &str) -> Option<String> {
 }
 
 impl Plan {
-    /// By which plans are told apart: 16 hexadecimal digits of what they plan.
+    /// Identifies the plan: 16 hexadecimal digits of a digest over its content.
     pub fn key(&self) -> String {
         let mut digest = blake3::Hasher::new();
         for cell in &self.cells {
@@ -369,15 +371,15 @@ impl Plan {
         digest.finalize().to_hex()[..16].to_owned()
     }
 
-    /// The cells that are to be built.
+    /// The cells that are not skipped.
     pub fn to_build(&self) -> impl Iterator<Item = &PlannedCell> {
         self.cells.iter().filter(|cell| cell.left_out.is_none())
     }
 
-    /// A cell.
+    /// Looks a cell up by its identifier or title.
     ///
     /// # Errors
-    /// When there is none.
+    /// The plan has no such cell.
     pub fn cell(&self, id: &str) -> Result<&PlannedCell, Error> {
         let by_title = || self.cells.iter().find(|cell| cell.title == id);
         self.cells.iter().find(|cell| cell.id == id).or_else(by_title).ok_or_else(|| Error::Unknown {
@@ -393,13 +395,13 @@ impl Plan {
 }
 
 impl PlannedCell {
-    /// Group and column.
+    /// The group and the column in the identifier; `None` if it has another form.
     pub fn place(&self) -> Option<(usize, usize)> {
         let (group, column) = self.id.split_once('.')?;
         Some((group.parse().ok()?, column.parse().ok()?))
     }
 
-    /// Its outputs, as what others install.
+    /// The wheels among its outputs, as inputs of other jobs.
     pub(crate) fn inputs(&self, plan: &Plan, made: &[Made]) -> Vec<InputWheel> {
         let folder = plan.output.join(&self.folder);
         let wheels = made.iter().filter(|made| WheelName::is_wheel(&made.path));
@@ -407,17 +409,17 @@ impl PlannedCell {
     }
 }
 
-/// Recipes that are built before one, and before those, as far as they are among `order`, and in
-/// its order.
+/// Recipes that are built before `recipe`, directly or indirectly. Only those in `order` are
+/// returned, in its order.
 ///
 /// # Errors
-/// Recipes that do not exist.
+/// A recipe does not exist.
 pub fn all_before(book: &Book, recipe: &str, order: &[String]) -> Result<Vec<String>, Error> {
     let mut found: BTreeSet<&str> = BTreeSet::new();
     let mut open = vec![recipe];
     while let Some(name) = open.pop() {
         for before in &book.get(name)?.recipe.after {
-            // Also through one that is not built now.
+            // The search also passes through recipes that are not built now.
             if found.insert(before) {
                 open.push(before);
             }
@@ -426,15 +428,15 @@ pub fn all_before(book: &Book, recipe: &str, order: &[String]) -> Result<Vec<Str
     Ok(order.iter().filter(|name| found.contains(name.as_str())).cloned().collect())
 }
 
-/// Folder for what is built for a set of GPU targets, where there are several: the results have the
-/// same names.
+/// Folder name for a set of GPU targets. Results of several sets have the same names and need
+/// separate folders.
 pub fn folder_of(targets: &[String]) -> String {
     const LONGEST: usize = 60;
     let name = targets.join("-").replace(':', "");
     if name.len() <= LONGEST {
         return name;
     }
-    // Sets of many targets begin alike.
+    // Sets of many targets have the same beginning, so a digest distinguishes them.
     let digest = blake3::hash(name.as_bytes()).to_hex();
     format!("{}-and-{}-more-{}", targets[0].replace(':', ""), targets.len() - 1, &digest[..8])
 }

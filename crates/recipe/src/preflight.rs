@@ -1,5 +1,5 @@
-//! Input: what a recipe takes and what the machine has. Output: how many compilers may run at once,
-//! and what would fail after hours.
+//! Input: the resources that a recipe takes and those of the machine. Output: the number of
+//! parallel compilers, and problems that would otherwise appear after hours.
 
 #![allow(
     clippy::cast_precision_loss,
@@ -14,56 +14,56 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::evaluated::Evaluated;
 
-/// Bytes of a GB as people count memory.
+/// Bytes of a decimal GB, the unit of memory in recipes.
 const GB: f64 = 1e9;
-/// What Linux allows all arguments and variables of a program together at most, whatever the stack
-/// limit (three quarters of 8 MiB, `fs/exec.c`).
+/// Linux's upper limit for all arguments and variables of a program, whatever the stack limit
+/// (three quarters of 8 MiB, `fs/exec.c`).
 const MOST_ARGUMENTS: u64 = 6 << 20;
-/// What it allows at least.
+/// Linux's lower limit for them.
 const LEAST_ARGUMENTS: u64 = 128 << 10;
-/// Environment and flags beside the names of the object files.
+/// Space for the environment and the flags, besides the names of the object files.
 const OTHER_ARGUMENTS: u64 = 32 << 10;
-/// Each argument takes a pointer and an end besides its letters.
+/// Each argument takes a pointer and a terminating zero besides its characters.
 const PER_ARGUMENT: u64 = 9;
 
-/// What the machine has, within the limits that this process has.
+/// The machine's resources, within the limits of this process.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Machine {
-    /// Cores that may be used.
+    /// Cores that this process may use.
     pub cores: u16,
-    /// Bytes of memory.
+    /// Memory in bytes; `None`: unknown.
     pub memory: Option<u64>,
-    /// What limits the memory.
+    /// The limit that reduces the memory, in words; `None`: there is none.
     pub limited_by: Option<String>,
-    /// Bytes free where the work is done.
+    /// Free bytes on the disk of the work folder; `None`: unknown.
     pub disk: Option<u64>,
-    /// Bytes that the arguments of one program may have.
+    /// Largest size of one program's arguments in bytes; `None`: no limit is known.
     pub arguments: Option<u64>,
 }
 
-/// How many compilers run at once, and why.
+/// The number of parallel compilers, and its reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Jobs {
-    /// How many.
+    /// Number of compilers.
     pub count: u16,
-    /// Why, in words.
+    /// The reason, in words.
     pub reason: String,
 }
 
-/// How much there is to compile.
+/// The estimated compilation work.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Estimated {
-    /// Files.
+    /// Number of files.
     pub units: u64,
-    /// How long, at the speed that the recipe knows; `None`: it knows none.
+    /// Time in minutes at the recipe's speed; `None`: the recipe has none.
     pub minutes: Option<f64>,
-    /// Bytes of the command that links them.
+    /// Size in bytes of the command that links them.
     pub link_bytes: u64,
 }
 
 impl Machine {
-    /// Looks at this machine. `root` is `/` but in tests; `work` is where the work will be done, or
-    /// would be.
+    /// Reads the resources of this machine. `root` is `/` except in tests. `work` is the folder of
+    /// the work; it need not exist.
     pub fn look(root: &Path, work: &Path) -> Machine {
         let cores =
             std::thread::available_parallelism().map_or(1, |cores| u16::try_from(cores.get()).unwrap_or(u16::MAX));
@@ -76,8 +76,8 @@ impl Machine {
         Machine { cores, memory, limited_by, disk: free(work), arguments: argument_limit() }
     }
 
-    /// How many compilers may run at once: as many as somebody said, else as cores and memory
-    /// allow.
+    /// The number of parallel compilers: `said` if the user gave a number, otherwise as many as
+    /// cores and memory allow.
     pub fn jobs(&self, recipe: &Evaluated, said: Option<u16>) -> Jobs {
         if let Some(count) = said {
             return Jobs { count, reason: "as asked for".into() };
@@ -93,10 +93,10 @@ impl Machine {
         Jobs { count: fitting.min(self.cores).max(1), reason }
     }
 
-    /// What would fail later.
+    /// Checks in advance that the build will not fail for lack of resources.
     ///
     /// # Errors
-    /// Too little disk.
+    /// The disk has too little space.
     pub fn check(&self, recipe: &Evaluated) -> Result<(), Error> {
         let needed = recipe.cost.disk * GB;
         match self.disk {
@@ -116,7 +116,7 @@ impl Machine {
 }
 
 impl Estimated {
-    /// What these files come to, with their objects in `folder`.
+    /// The estimate for these files, with their objects in `folder`.
     pub(crate) fn new(files: &[PathBuf], folder: &str, per_minute: f64) -> Estimated {
         let units = files.len() as u64;
         let names: u64 = files
@@ -128,17 +128,17 @@ impl Estimated {
         Estimated { units, minutes, link_bytes: if units == 0 { 0 } else { names + OTHER_ARGUMENTS } }
     }
 
-    /// How long, in words.
+    /// The time in words.
     pub fn time(&self) -> Option<String> {
         Some(crate::duration::words(Duration::from_secs_f64(self.minutes? * 60.0)))
     }
 }
 
-/// Makes room for the command that links: the stack limit decides how long it may be, and may be
-/// raised as far as it is allowed.
+/// Makes room for the link command. The stack limit decides how long a command may be, and a
+/// process may raise its own within the hard limit.
 ///
 /// # Errors
-/// When it does not fit however much room is made.
+/// The command does not fit even with the largest limit.
 pub(crate) fn make_room(job: &str, estimated: &Estimated) -> Result<(), Error> {
     let Some(limit) = argument_limit() else { return Ok(()) };
     if estimated.link_bytes <= limit {
@@ -158,14 +158,14 @@ pub(crate) fn make_room(job: &str, estimated: &Estimated) -> Result<(), Error> {
     })
 }
 
-/// Memory of the machine.
+/// Memory of the machine in bytes.
 fn meminfo(root: &Path) -> Option<u64> {
     let text = fs_err::read_to_string(root.join("proc/meminfo")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
-/// The lowest limit of the control groups that this process is in: version 2, else version 1.
+/// The lowest memory limit of the control groups of this process: version 2, otherwise version 1.
 fn cgroup_limit(root: &Path) -> Option<(u64, String)> {
     let groups = fs_err::read_to_string(root.join("proc/self/cgroup")).ok()?;
     let mut lowest: Option<u64> = None;
@@ -179,15 +179,15 @@ fn cgroup_limit(root: &Path) -> Option<(u64, String)> {
             }
             _ => continue,
         };
-        // A limit counts for all groups below it. In a container the group's own path may not be
-        // there, and its root is the group.
+        // A limit counts for all groups below it. In a container the group's own path may not
+        // exist, and the root is the group.
         let inside = base.join(path.trim_start_matches('/'));
         for folder in inside.ancestors().take_while(|folder| folder.starts_with(&base)) {
             let limit = fs_err::read_to_string(folder.join(file)).ok().and_then(|text| text.trim().parse::<u64>().ok());
             lowest = [lowest, limit].into_iter().flatten().min();
         }
     }
-    // Version 1 says "no limit" with a number that no machine has.
+    // Version 1 writes "no limit" as a number that no machine has.
     lowest.filter(|limit| *limit < 1 << 60).map(|limit| (limit, "the control group".into()))
 }
 
@@ -207,8 +207,8 @@ fn argument_limit() -> Option<u64> {
     None
 }
 
-/// Raises this process' own soft stack limit, which the programs that it starts get, and gives what
-/// arguments may have then.
+/// Raises the soft stack limit of this process, which its children inherit, and returns the
+/// resulting limit for arguments.
 #[cfg(target_os = "linux")]
 fn raise_stack(bytes: u64) -> Option<u64> {
     rocwheel_system::raise_stack_limit(bytes.saturating_mul(4).max(64 << 20)).ok()?;

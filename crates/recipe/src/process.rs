@@ -1,7 +1,7 @@
-//! Input: a program with its environment and its time. Output: how it ended, and what it said last.
-//! The only place that starts programs.
+//! Input: a program with its environment and its time limit. Output: how it ended, and the end of
+//! its output. Programs are started only here.
 //!
-//! A program runs in a group of its own: when its time is over, or when the user stops the work,
+//! A program runs in its own process group. At its time limit, or when the user stops the work,
 //! everything that it has started ends with it.
 
 use std::collections::BTreeMap;
@@ -17,80 +17,81 @@ use rocwheel_system::{RunningGroup, ending_signal, find_program, start_in_group}
 
 use crate::error::Error;
 
-/// How much of what a program says is kept in memory.
+/// Bytes of a program's output that are kept in memory.
 const KEPT: usize = 1 << 20;
-/// How long a program may take to end after it was asked to.
+/// Time that a program has to end after it was asked to.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long what a program has left in the background may keep its output open.
+/// Time that background processes of a finished program may keep its output open.
 const STRAGGLERS: Duration = Duration::from_secs(2);
-/// How often time and the user's wish are looked at.
+/// Interval at which the time limit and the user's wish to stop are checked.
 const TICK: Duration = Duration::from_millis(20);
-/// Within this time a signal to all processes is heard by each.
+/// Time within which every process hears a signal that is sent to all.
 const HEARD: Duration = Duration::from_millis(500);
 
-/// A program that is about to run.
+/// A program to run.
 #[derive(Debug, Clone)]
 pub(crate) struct Program<'a> {
     /// The program and its arguments.
     pub(crate) words: Vec<String>,
-    /// The folder it runs in.
+    /// Working folder.
     pub(crate) directory: &'a Path,
-    /// All of its environment.
+    /// The complete environment; nothing is inherited.
     pub(crate) environment: &'a BTreeMap<String, String>,
-    /// How long it may take.
+    /// Time limit of the program.
     pub(crate) timeout: Duration,
-    /// When the work has to stop.
+    /// Time at which all work has to stop.
     pub(crate) deadline: Option<Instant>,
 }
 
-/// How a program ended.
+/// The end of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// By itself, with this code.
+    /// It exited with this code.
     Code(i32),
-    /// Somebody else's signal ended it.
+    /// Another process ended it with this signal.
     Signal(i32),
-    /// Its own time was over.
+    /// Its own time limit was reached.
     TimedOut,
-    /// The time of the work was over.
+    /// The deadline of the work was reached.
     Deadline,
 }
 
-/// What a program came to.
+/// The result of a program.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) ended: Ended,
-    /// The last that it said, stdout and stderr as they came.
+    /// The end of its output, stdout and stderr in the order in which they came.
     pub(crate) said: String,
 }
 
 impl Finished {
-    /// The last lines, without empty ones.
+    /// The last `count` lines that are not empty.
     pub(crate) fn tail(&self, count: usize) -> Vec<String> {
         let lines: Vec<&str> = self.lines().collect();
         lines[lines.len().saturating_sub(count)..].iter().map(|&line| line.to_owned()).collect()
     }
 
-    /// All kept lines. Of what overwrites itself with carriage returns the last remains.
+    /// All kept lines that are not empty. Of text that overwrites itself with carriage returns,
+    /// only the last state remains.
     pub(crate) fn lines(&self) -> impl DoubleEndedIterator<Item = &str> + Clone {
         let lines = self.said.lines().map(|line| line.trim_end().rsplit('\r').next().unwrap_or("").trim_end());
         lines.filter(|line| !line.is_empty())
     }
 }
 
-/// A program that runs as long as it is held, and reads until then.
+/// A program that runs until it is released or dropped; its stdin stays open until then.
 #[derive(Debug)]
 pub(crate) struct Held {
     child: Child,
-    /// What it reads has an end when this is dropped, and when this process ends in whatever way.
+    /// Its end closes when this value is dropped, and also when this process ends for any reason.
     stdin: Option<ChildStdin>,
     pages: mpsc::Receiver<Vec<u8>>,
 }
 
-/// Starts a program that is to run until it is released.
+/// Starts a program that runs until it is released.
 ///
 /// # Errors
-/// A program that cannot be started.
+/// The program cannot be started.
 pub(crate) fn hold(program: &Program<'_>) -> Result<Held, Error> {
     let (mut child, pages) = spawn(program, Stdio::piped())?;
     let stdin = child.stdin.take();
@@ -98,10 +99,11 @@ pub(crate) fn hold(program: &Program<'_>) -> Result<Held, Error> {
 }
 
 impl Held {
-    /// Waits until it says a line. What it came to when it ends before, or takes too long.
+    /// Waits until the program prints `line`. Returns its result if it ends before that or takes
+    /// too long.
     ///
     /// # Errors
-    /// The user's wish to stop.
+    /// The user stopped the work.
     pub(crate) fn wait_for(
         &mut self,
         line: &str,
@@ -129,12 +131,12 @@ impl Held {
         }
     }
 
-    /// Whether it has ended by itself.
+    /// `true` if it has ended.
     pub(crate) fn is_over(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Ends what it reads and waits for it; whether it ended by that.
+    /// Closes its stdin and waits at most `patience` for its end; `true` if it ended by itself.
     pub(crate) fn release(mut self, patience: Duration) -> bool {
         self.stdin.take();
         let end = Instant::now() + patience;
@@ -149,7 +151,7 @@ impl Held {
     }
 }
 
-/// Starts a program in a group of its own; what it says comes as pages.
+/// Starts a program in its own process group; its output arrives in pages.
 fn spawn(program: &Program<'_>, stdin: Stdio) -> Result<(Child, mpsc::Receiver<Vec<u8>>), Error> {
     let (mut reader, writer) = io::pipe()?;
     let mut command = Command::new(locate(program).as_ref().map_or(Path::new(&program.words[0]), PathBuf::as_path));
@@ -157,7 +159,7 @@ fn spawn(program: &Program<'_>, stdin: Stdio) -> Result<(Child, mpsc::Receiver<V
     command.stdin(stdin).stdout(writer.try_clone()?).stderr(writer);
     start_in_group(&mut command);
     let spawned = command.spawn();
-    // It holds the other ends of the pipe.
+    // The command holds the write ends of the pipe.
     drop(command);
     let child = spawned.map_err(|source| match source.kind() {
         io::ErrorKind::NotFound if !program.directory.is_dir() => {
@@ -177,9 +179,9 @@ fn spawn(program: &Program<'_>, stdin: Stdio) -> Result<(Child, mpsc::Receiver<V
     Ok((child, pages))
 }
 
-/// Whether this program is being told to stop, asked after one that it started has ended: a cluster
-/// that cancels a task signals all its processes, and what it started may end before the signal is
-/// heard here.
+/// `true` if this program is being asked to stop. It is called after a child has ended: a cluster
+/// that cancels a task signals all its processes, and a child may end before the signal is heard
+/// here.
 pub(crate) fn is_stopping(reporter: &dyn Reporter) -> bool {
     let end = Instant::now() + HEARD;
     while !reporter.interrupted() {
@@ -191,10 +193,10 @@ pub(crate) fn is_stopping(reporter: &dyn Reporter) -> bool {
     true
 }
 
-/// Runs it; what it says goes to `log` too.
+/// Runs a program; its output also goes to `log`.
 ///
 /// # Errors
-/// A program that cannot be started, a log that cannot be written, and the user's wish to stop.
+/// The program cannot be started, the log cannot be written, or the user stopped the work.
 pub(crate) fn run(
     program: &Program<'_>,
     log: Option<&mut dyn Write>,
@@ -218,8 +220,8 @@ pub(crate) fn run(
     Ok(Finished { ended, said: String::from_utf8_lossy(&said).into_owned() })
 }
 
-/// Where the program is by the PATH it gets, not by ours: that is where those it starts will be
-/// looked for.
+/// Looks the program up in the PATH that it gets, not in ours. Programs that it starts are looked
+/// up there too.
 fn locate(program: &Program<'_>) -> Option<PathBuf> {
     find_program(&program.words[0], program.environment.get("PATH")?)
 }
@@ -272,7 +274,7 @@ impl Watch<'_> {
                 }
             }
         };
-        // What is in the pipe still is read, but nobody waits for what runs on in the background.
+        // Output that is still in the pipe is read, but background processes are not waited for.
         let end = Instant::now() + STRAGGLERS;
         while let Ok(page) = pages.recv_timeout(end.saturating_duration_since(Instant::now())) {
             take(page)?;
@@ -280,7 +282,7 @@ impl Watch<'_> {
         Ok((status, said))
     }
 
-    /// Why the program has to stop now.
+    /// The reason why the program has to stop now, if any.
     fn reason(&self) -> Option<Stopped> {
         if self.reporter.interrupted() {
             Some(Stopped::Interrupted)
@@ -360,7 +362,7 @@ mod tests {
         rocwheel_system::kill_process(finished.said.trim().parse().unwrap());
     }
 
-    /// Somebody who wants to stop once this has been asked so often.
+    /// A user who wants to stop after the question has been asked this many times.
     struct Wish(AtomicUsize);
 
     impl Reporter for Wish {

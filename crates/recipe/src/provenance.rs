@@ -1,8 +1,8 @@
-//! Where a file that was built comes from: an in-toto statement (<https://in-toto.io/Statement/v1>)
-//! with SLSA's provenance (<https://slsa.dev/provenance/v1>), written beside the file. It says the
-//! recipe and the cell, the sources by commit or digest, ROCm, the packages of the build's Python,
-//! the image and the version of this program. There is no time and no path in it: the same build
-//! writes the same bytes. It is not signed.
+//! Provenance of a built file: an in-toto statement (<https://in-toto.io/Statement/v1>) with SLSA
+//! provenance (<https://slsa.dev/provenance/v1>), written beside the file. It names the recipe and
+//! the cell, the sources by commit or digest, ROCm, the packages of the build's Python, the image
+//! and the version of this program. It has no time and no path, so the same build writes the same
+//! bytes. It is not signed.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,111 +12,112 @@ use serde_json::Value;
 
 use crate::error::Error;
 
-/// What every statement says it is.
+/// Type of every statement.
 pub const STATEMENT: &str = "https://in-toto.io/Statement/v1";
-/// The form of what is stated.
+/// Type of the predicate.
 pub const PREDICATE: &str = "https://slsa.dev/provenance/v1";
-/// What kind of build it was: decides what the parameters mean.
+/// Type of the build, which defines the meaning of the parameters.
 pub const BUILD_TYPE: &str = "urn:rocwheel:build:1";
-/// Who built it.
+/// Identifier of the builder.
 pub const BUILDER: &str = "urn:rocwheel:builder";
-/// What the name of the file ends with, behind that of the file it is about.
+/// Suffix that is added to the name of the built file.
 pub const SUFFIX: &str = ".provenance.json";
 
-/// A statement about one file. What a reader does not know it passes over, as the form asks.
+/// A statement about one file. Unknown fields are ignored when it is read, as the specification
+/// asks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Statement {
-    /// [`STATEMENT`].
+    /// Always [`STATEMENT`].
     #[serde(rename = "_type")]
     pub kind: String,
-    /// The file.
+    /// The file that the statement is about.
     pub subject: Vec<Resource>,
-    /// [`PREDICATE`].
+    /// Always [`PREDICATE`].
     pub predicate_type: String,
-    /// What is stated.
+    /// The statement itself.
     pub predicate: ProvenancePredicate,
 }
 
-/// A file or something else that has an address or a digest.
+/// A file or another object with an address or a digest.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Resource {
-    /// Its name.
+    /// Its name; for a file, the file name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Its address: of a repository, or a package URL.
+    /// Its address, such as that of a repository or a package URL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uri: Option<String>,
     /// Digests by algorithm: `sha256`, `gitCommit`; `rocwheelTree` is BLAKE3 over names and
-    /// contents of a folder, or over a commit and what is changed in it.
+    /// contents of a folder, or over a commit and the changes in it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub digest: BTreeMap<String, String>,
 }
 
-/// What is stated.
+/// The SLSA predicate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProvenancePredicate {
-    /// What was to be built, of what.
+    /// The inputs of the build.
     pub build_definition: BuildDefinition,
-    /// How it was.
+    /// The run of the build.
     pub run_details: RunDetails,
 }
 
-/// What was to be built, of what.
+/// The inputs of a build.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BuildDefinition {
-    /// [`BUILD_TYPE`].
+    /// Always [`BUILD_TYPE`].
     pub build_type: String,
-    /// What users choose: `recipe`, and the `cell` with backend, Python, ROCm, torch, GPU targets
-    /// and the rest.
+    /// Values that users choose: `recipe`, and the `cell` with backend, Python, ROCm, torch, GPU
+    /// targets and the rest.
     pub external_parameters: BTreeMap<String, Value>,
-    /// What follows from it: `job` is the key of the job, `recipe` the BLAKE3 digest of the recipe
-    /// as evaluated, `epoch` the time stamp.
+    /// Values that follow from them: `job` is the key of the job, `recipe` the BLAKE3 digest of the
+    /// evaluated recipe, `epoch` the time stamp in seconds since 1970.
     #[serde(default)]
     pub internal_parameters: BTreeMap<String, Value>,
-    /// Of what: sources, ROCm, wheels, packages, the image.
+    /// Sources, ROCm, wheels, packages and the image.
     pub resolved_dependencies: Vec<Resource>,
 }
 
-/// How it was built.
+/// The run of a build.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunDetails {
-    /// By what.
+    /// The builder.
     pub builder: Builder,
-    /// In which run.
+    /// Metadata of the run.
     #[serde(default)]
     pub metadata: BTreeMap<String, Value>,
-    /// What else the same build made.
+    /// Other files that the same build made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub byproducts: Vec<Resource>,
 }
 
-/// Who built it.
+/// The builder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Builder {
-    /// [`BUILDER`].
+    /// Always [`BUILDER`].
     pub id: String,
-    /// Versions by program.
+    /// Version numbers by name of the program.
     #[serde(default)]
     pub version: BTreeMap<String, String>,
 }
 
 impl Resource {
-    /// A file with its lower-case hexadecimal SHA-256.
+    /// A file with its SHA-256 in lower-case hexadecimal.
     pub fn file(name: impl Into<String>, sha256: impl Into<String>) -> Resource {
         Resource { name: Some(name.into()), uri: None, digest: BTreeMap::from([("sha256".into(), sha256.into())]) }
     }
 
-    /// Something with an address only.
+    /// An object with only an address.
     pub fn at(name: impl Into<String>, uri: impl Into<String>) -> Resource {
         Resource { name: Some(name.into()), uri: Some(uri.into()), digest: BTreeMap::new() }
     }
 
-    /// The same with a digest more.
+    /// Adds a digest.
     #[must_use]
     pub fn with_digest(mut self, algorithm: &str, value: impl Into<String>) -> Resource {
         self.digest.insert(algorithm.to_owned(), value.into());
@@ -125,17 +126,17 @@ impl Resource {
 }
 
 impl Statement {
-    /// Where the statement about a file is.
+    /// Path of the statement about a file.
     pub fn path(file: &Path) -> PathBuf {
         let mut name = file.as_os_str().to_owned();
         name.push(SUFFIX);
         PathBuf::from(name)
     }
 
-    /// Reads the statement about a file; `None` when there is none.
+    /// Reads the statement about a file; `None` if there is none.
     ///
     /// # Errors
-    /// A file that is no statement of this form, or about other files.
+    /// The file is not a statement of this type, or is about other files.
     pub fn of(file: &Path) -> Result<Option<Statement>, Error> {
         let path = Self::path(file);
         let text = match fs_err::read_to_string(&path) {
@@ -162,12 +163,13 @@ impl Statement {
         Ok(Some(statement))
     }
 
-    /// The SHA-256 that the file has, as stated.
+    /// The SHA-256 of the file, as stated.
     pub fn sha256(&self) -> Option<&str> {
         self.subject.first()?.digest.get("sha256").map(String::as_str)
     }
 
-    /// A text or list of texts of the cell, such as `rocm` or `targets`.
+    /// The values of a field of the cell, such as `rocm` or `targets`: a string or a list of
+    /// strings.
     pub fn of_cell(&self, name: &str) -> Vec<&str> {
         match self.predicate.build_definition.external_parameters.get("cell").and_then(|cell| cell.get(name)) {
             Some(Value::String(text)) => vec![text],
@@ -176,10 +178,10 @@ impl Statement {
         }
     }
 
-    /// As JSON, with an end of line.
+    /// The statement as JSON, with a final newline.
     ///
     /// # Errors
-    /// None that is known; serde may give one.
+    /// serde may return one; none is known.
     pub fn json(&self) -> Result<String, Error> {
         let text =
             serde_json::to_string_pretty(self).map_err(|error| Error::malformed("provenance", error.to_string()))?;

@@ -1,4 +1,4 @@
-//! Input: a version of Python. Output: an interpreter of this machine that is it.
+//! Input: a version of Python. Output: an interpreter of this machine with that version.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -12,13 +12,14 @@ use crate::cell::PythonVersion;
 use crate::error::Error;
 use crate::process::{self, Ended, Program};
 
-/// Asks an interpreter what it is: version, and whether it has the global lock.
+/// Python code that prints the interpreter's version (with `t` if it has no global lock) and its
+/// path.
 pub(crate) const QUESTION: &str = "import sys, sysconfig\n\
     print('%d.%d%s' % (*sys.version_info[:2], 't' if sysconfig.get_config_var('Py_GIL_DISABLED') else ''))\n\
     print(sys.executable)";
 
-/// Versions of Python as people write them, in their order: `3.9` before `3.13` before `3.13t`;
-/// what is none comes last.
+/// Compares Python versions by number: `3.9` before `3.13` before `3.13t`. A text that is not a
+/// version comes last.
 pub(crate) fn by_version(one: &str, other: &str) -> std::cmp::Ordering {
     let number = |text: &str| {
         let begin = text.split([' ', '+']).next().unwrap_or(text);
@@ -27,44 +28,44 @@ pub(crate) fn by_version(one: &str, other: &str) -> std::cmp::Ordering {
     number(one).cmp(&number(other)).then_with(|| one.cmp(other))
 }
 
-/// Sorts versions of Python, each once.
+/// Sorts Python versions and removes duplicates.
 pub(crate) fn sort_texts(texts: &mut Vec<String>) {
     texts.sort_by(|one, other| by_version(one, other));
     texts.dedup();
 }
 
-/// How long an interpreter may take to say what it is.
+/// Time limit for an interpreter's answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The newest and the oldest that are looked for by name.
+/// The minor versions that are searched for by name.
 const MINORS: std::ops::RangeInclusive<u16> = 8..=20;
 
-/// An interpreter.
+/// An interpreter of this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PythonInterpreter {
-    /// The program.
+    /// Path of the program.
     pub path: PathBuf,
-    /// What it is, `3.12` or `3.13t`.
+    /// Its version, `3.12` or `3.13t`.
     pub version: String,
 }
 
-/// What was answered for a program and a PATH.
+/// Answers by program and PATH.
 static ANSWERED: Mutex<BTreeMap<(PathBuf, Option<String>), PythonInterpreter>> = Mutex::new(BTreeMap::new());
 
-/// Where interpreters are looked for.
+/// The places where interpreters are searched for.
 #[derive(Debug, Clone)]
 pub(crate) struct Search<'a> {
-    /// The environment, of which PATH counts.
+    /// The environment; only its PATH counts.
     pub(crate) environment: &'a BTreeMap<String, String>,
-    /// uv, which knows more places.
+    /// Path of uv, which knows more places.
     pub(crate) uv: Option<&'a Path>,
 }
 
 impl Search<'_> {
-    /// An interpreter of this version; `None`: whichever comes first.
+    /// An interpreter of this version; `None`: the first that is found.
     ///
     /// # Errors
-    /// When there is none, with those that are there.
+    /// No such interpreter exists; the error lists those that do.
     pub(crate) fn find(
         &self,
         version: Option<PythonVersion>,
@@ -97,9 +98,9 @@ impl Search<'_> {
         Err(Error::NoPython { version: wanted, found: self.all(reporter)? })
     }
 
-    /// What an interpreter is; `None` when it is not there or does not run. Each is asked once: a
-    /// plan has thousands of jobs, and where pyenv stands before Python an answer takes longer than
-    /// all else of a small job.
+    /// Asks an interpreter for its version; `None` if it does not exist or does not run. Each is
+    /// asked once: a plan has thousands of jobs, and where pyenv wraps Python an answer takes
+    /// longer than everything else in a small job.
     pub(crate) fn ask(&self, path: &Path, reporter: &dyn Reporter) -> Result<Option<PythonInterpreter>, Error> {
         let asked = (path.to_owned(), self.environment.get("PATH").cloned());
         let answered = || ANSWERED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -114,7 +115,7 @@ impl Search<'_> {
         Ok(Some(interpreter))
     }
 
-    /// The versions of all that are found by name.
+    /// The versions of all interpreters that are found by name.
     fn all(&self, reporter: &dyn Reporter) -> Result<Vec<String>, Error> {
         let mut found = BTreeSet::new();
         for minor in MINORS {

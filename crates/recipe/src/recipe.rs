@@ -1,8 +1,7 @@
-//! Input: a recipe's TOML. Output: the recipe as written, in types that say what may stand where.
+//! Input: a recipe's TOML. Output: the recipe as written, in types that allow only valid values.
 //!
-//! What a recipe means for one cell is made of it by [`crate::evaluate`]. Conditions (`when`) are
-//! decided there; what can only be known when the job runs (`exists`, `contains`, `if-variable`)
-//! stays.
+//! [`crate::evaluate`] decides what a recipe means for one cell. It decides conditions (`when`)
+//! too; conditions that depend on the running job (`exists`, `contains`, `if-variable`) stay.
 
 mod reading;
 
@@ -17,151 +16,152 @@ use crate::executor::ImagePackages;
 use crate::matrix::Framework;
 pub(crate) use reading::{SCHEMA, from_toml};
 
-/// How to build one framework.
+/// A recipe: how to build one framework.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Recipe {
-    /// Version of the form.
+    /// Version of the file format.
     pub schema: u32,
-    /// What users call it.
+    /// Name of the recipe, as users type it.
     pub name: String,
-    /// What it is, in a few words.
+    /// A description in a few words.
     pub summary: String,
-    /// Name of the wheel; none for a tarball.
+    /// Name of the wheel; `None` for a tarball.
     pub distribution: Option<String>,
-    /// Project whose sources are built, as in `data/sources.toml`.
+    /// Project whose sources are built, a key of `data/sources.toml`.
     pub source: String,
-    /// Where the sources are; `None`: the table of sources has the project. Its name is `source`.
+    /// Location of the sources; `None`: the table of sources has the project. The project's name is
+    /// `source`.
     pub project: Option<Project>,
-    /// What there is to build; `None`: the table of frameworks has the recipe, or nothing does.
-    /// Recipe, backends and platforms are those of the recipe.
+    /// Versions that can be built; `None`: the table of frameworks has the recipe, or no table
+    /// does. Its recipe name, backends and platforms are those of this recipe.
     pub framework: Option<Framework>,
-    /// Recipes that are built before this one when both are.
+    /// Recipes that are built before this one if both are built.
     #[serde(default)]
     pub after: Vec<String>,
-    /// Distributions that have to be there: built before, or installed because `--torch` says so.
+    /// Distributions that must be installed: built before, or installed because of `--torch`.
     #[serde(default)]
     pub needs: Vec<String>,
-    /// `true`: `rocwheel build all` builds it.
+    /// `true` if `rocwheel build all` builds it.
     #[serde(default)]
     pub part_of_all: bool,
-    /// Systems it can be built on.
+    /// Platforms on which it can be built.
     pub platforms: Vec<Platform>,
-    /// Variants; the first is the default.
+    /// Variants of the build; the first is the default.
     pub backends: Vec<String>,
-    /// Backends that need no ROCm.
+    /// Backends that are built without ROCm.
     #[serde(default)]
     pub without_sdk: Vec<String>,
-    /// Backends that need nothing of the submodules of the sources.
+    /// Backends that do not need the submodules of the sources.
     #[serde(default)]
     pub without_submodules: Vec<String>,
     /// Backends whose result is the same for every Python.
     #[serde(default)]
     pub any_python: Vec<String>,
-    /// Layers of environment and steps that go before.
+    /// Names of [`Layer`]s whose environment and steps come before those of this recipe.
     #[serde(default)]
     pub layers: Vec<String>,
-    /// Where it is built.
+    /// Folder in which it is built.
     #[serde(default)]
     pub work_on: WorkOn,
-    /// Built in a container unless the user says otherwise.
+    /// Built in a container unless the user asks for something else.
     #[serde(default)]
     pub in_container: bool,
-    /// Packages of the system that its image is given.
+    /// System packages that its image is given.
     #[serde(default)]
     pub image_packages: ImagePackages,
-    /// With this before the digits of a ROCm version, the name means the recipe for that version
-    /// (`magma-rocm63`).
+    /// Prefix that makes a recipe name with digits mean a ROCm version: with `magma-rocm`,
+    /// `magma-rocm63` is this recipe for ROCm 6.3.
     pub named_by_rocm: Option<String>,
-    /// The framework makes its version itself, and the wheel says it.
+    /// `true` if the framework makes its version itself; it is read from the wheel.
     #[serde(default)]
     pub version_from_wheel: bool,
-    /// For which GPU targets it can be built; the first that applies.
+    /// GPU targets that it can be built for; the first rule that applies counts.
     #[serde(default)]
     pub targets: Vec<TargetRule>,
-    /// What can be switched on and off.
+    /// Features that can be switched on and off.
     #[serde(default, rename = "feature")]
     pub features: Vec<RecipeFeature>,
-    /// The version of the result; the first that applies.
+    /// Version of the result; the first rule that applies counts.
     #[serde(default, rename = "version")]
     pub versions: Vec<VersionRule>,
-    /// Where the sources say their version.
+    /// File in the sources that has their version.
     pub version_file: Option<SourceVersionFile>,
-    /// Variables, in order.
+    /// Blocks of variables, applied in order.
     #[serde(default)]
     pub environment: Vec<EnvironmentBlock>,
-    /// What is done, in order.
+    /// The steps, in order.
     #[serde(default, rename = "step")]
     pub steps: Vec<RecipeStep>,
-    /// What is done at the end, also after a failure.
+    /// Steps that run at the end, even after a failure.
     #[serde(default, rename = "finish")]
     pub finish: Vec<RecipeStep>,
-    /// Requirements that the machine has to meet.
+    /// Requirements that the machine must meet.
     #[serde(default, rename = "require")]
     pub requirements: Vec<MachineRequirement>,
-    /// What comes out.
+    /// The expected result.
     pub output: Output,
-    /// What has to work afterwards.
+    /// Checks of the result.
     #[serde(default, rename = "check")]
     pub checks: Vec<RecipeCheck>,
-    /// Variables that the result needs where it is used.
+    /// Variables that the result needs at run time.
     #[serde(default)]
     pub run_time: Vec<RunTime>,
-    /// What it takes; the first that applies.
+    /// Resources that a build takes; the first rule that applies counts.
     #[serde(default, rename = "cost")]
     pub costs: Vec<CostRule>,
-    /// How many files will be compiled.
+    /// How to count the files that will be compiled.
     pub estimate: Option<CostEstimate>,
 }
 
-/// Environment and steps that several recipes have in common.
+/// Environment and steps that several recipes share.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Layer {
-    /// Version of the form.
+    /// Version of the file format.
     pub schema: u32,
-    /// Only for builds against ROCm.
+    /// `true` if the layer is only for builds against ROCm.
     #[serde(default)]
     pub sdk: bool,
-    /// As in a recipe.
+    /// The same as [`Recipe::environment`].
     #[serde(default)]
     pub environment: Vec<EnvironmentBlock>,
-    /// As in a recipe.
+    /// The same as [`Recipe::steps`].
     #[serde(default, rename = "step")]
     pub steps: Vec<RecipeStep>,
-    /// As in a recipe.
+    /// The same as [`Recipe::finish`].
     #[serde(default, rename = "finish")]
     pub finish: Vec<RecipeStep>,
 }
 
-/// Where a recipe works.
+/// The folder in which a recipe is built.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkOn {
-    /// In the checkout itself, as its own build does, so that the next build goes on there. What
-    /// git tracks is not changed.
+    /// In the checkout itself, as the project's own build does, so that the next build can reuse
+    /// its files. Files that git tracks are not changed.
     #[default]
     Checkout,
-    /// In a copy, because files are changed.
+    /// In a copy, because the build changes files.
     Copy,
 }
 
-/// A condition on the cell: for each name the values that fit. `version`, `torch` and `rocm` take
-/// specifiers (`>=2.14`, PEP 440).
+/// A condition on the cell: for each name, the values that fit. `version`, `torch` and `rocm` take
+/// version specifiers (`>=2.14`, PEP 440).
 pub type When = BTreeMap<String, OneOrMany>;
 
-/// A text, or a list of them of which one has to fit.
+/// A string, or a list of strings of which one has to fit.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(untagged)]
 pub enum OneOrMany {
-    /// One.
+    /// A single string.
     One(String),
-    /// Several.
+    /// A list of strings.
     Many(Vec<String>),
 }
 
 impl OneOrMany {
-    /// All of them.
+    /// All strings as a slice.
     pub(crate) fn all(&self) -> &[String] {
         match self {
             OneOrMany::One(text) => std::slice::from_ref(text),
@@ -170,103 +170,104 @@ impl OneOrMany {
     }
 }
 
-/// For which GPU targets a recipe can be built.
+/// GPU targets that a recipe can be built for.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct TargetRule {
-    /// When the rule applies.
+    /// Condition for the rule.
     #[serde(default)]
     pub when: When,
-    /// Nothing is compiled for GPUs.
+    /// `true` if nothing is compiled for GPUs.
     #[serde(default)]
     pub none: bool,
-    /// The targets it takes; empty: all.
+    /// Supported targets; empty: all.
     #[serde(default)]
     pub known: Vec<String>,
-    /// Those it is built for when nobody says otherwise; empty: those of the ROCm that is there.
+    /// Targets that are built by default; empty: those of the installed ROCm.
     #[serde(default)]
     pub default: Vec<String>,
-    /// What helps with a target that it does not take.
+    /// Advice for a target that is not supported.
     pub hint: Option<String>,
 }
 
-/// Something that can be switched.
+/// A feature that can be switched on and off.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct RecipeFeature {
     /// Its name in conditions.
     pub name: String,
-    /// On by itself when one of the GPU targets is one of these (`gfx11*`).
+    /// Patterns of GPU targets (`gfx11*`) for which the feature is on by default.
     pub targets: Vec<String>,
-    /// Recipe whose result it needs.
+    /// Name of the recipe whose result it needs.
     pub needs: Option<String>,
-    /// Where it does.
+    /// Platforms on which it needs that recipe.
     #[serde(default)]
     pub needs_on: Vec<Platform>,
 }
 
 impl RecipeFeature {
-    /// The recipe that it needs and that is not built before in the same run.
+    /// The recipe that the feature needs on this platform, if the same run does not build it
+    /// before.
     pub fn lacks(&self, cell: &Cell) -> Option<&str> {
         let needed = self.needs.as_ref().filter(|_| self.needs_on.contains(&cell.platform))?;
         (!cell.with.contains(needed)).then_some(needed)
     }
 }
 
-/// How the version of the result is made.
+/// A rule for the version of the result.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct VersionRule {
-    /// When.
+    /// Condition for the rule.
     #[serde(default)]
     pub when: When,
-    /// The version.
+    /// The version; `${…}` is replaced.
     pub text: String,
 }
 
-/// Where the sources say their version.
+/// The file in the sources that has their version.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct SourceVersionFile {
-    /// Relative to the sources.
+    /// Path relative to the sources.
     pub path: String,
-    /// Regular expression whose first group is the version; without one, it is the whole text.
+    /// Regular expression whose first group is the version; `None`: the version is the whole text.
     pub pattern: Option<String>,
 }
 
-/// Variables that belong together.
+/// Variables with a common condition.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub struct EnvironmentBlock {
-    /// When.
+    /// Condition on the cell.
     pub when: When,
-    /// Only if this path is there when the job runs.
+    /// The block applies only if this path exists when the job runs.
     pub exists: Option<String>,
-    /// Only if whoever runs the job has this variable.
+    /// The block applies only if the caller's environment has this variable.
     pub if_variable: Option<String>,
-    /// What to warn of when the path is not there.
+    /// Warning if the path does not exist.
     pub warning: Option<String>,
-    /// Without the path nothing can be built.
+    /// Error if the path does not exist, because nothing can be built without it.
     pub error: Option<String>,
-    /// Values.
+    /// Variables and their values.
     pub set: BTreeMap<String, String>,
-    /// Put before what is there, as in lists of folders.
+    /// Text that goes before the existing values, such as folders of a list.
     pub prepend: BTreeMap<String, String>,
-    /// Put behind what is there, as text.
+    /// Text that is appended to the existing values.
     pub append: BTreeMap<String, String>,
-    /// Set when whoever runs the job has not; else taken from there.
+    /// Values that apply unless the caller's environment has the variable.
     pub default: BTreeMap<String, String>,
-    /// A JSON object whose names and texts are set.
+    /// Path of a JSON object whose string values are set as variables.
     pub from_file: Option<String>,
 }
 
-/// One thing to do.
+/// One step of a build.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "reading::StepFields")]
 pub struct RecipeStep {
     /// Its name in messages, logs and `--only`.
     pub name: String,
-    /// When the step is part of a build.
+    /// Condition on the cell.
     pub when: When,
     /// Skips the step unless this path exists when its turn comes.
     pub exists: Option<String>,
@@ -274,19 +275,19 @@ pub struct RecipeStep {
     pub lacks: Option<String>,
     /// Skips the step unless the caller has this environment variable.
     pub if_variable: Option<String>,
-    /// Folder to run in; `None`: the sources.
+    /// Working folder; `None`: the sources.
     pub directory: Option<String>,
-    /// After this time the step is stopped; `None`: 6 hours for programs, 1 hour for the rest.
+    /// Time limit of the step; `None`: 6 hours for programs, 1 hour for the rest.
     pub timeout: Option<Duration>,
     /// Environment variables for this step only.
     pub set: BTreeMap<String, String>,
-    /// `true`: a failure does not stop the build.
+    /// `true` if a failure does not stop the build.
     pub may_fail: bool,
-    /// What the step does.
+    /// The action of the step.
     pub action: StepAction,
 }
 
-/// What a step does, under the key of that name.
+/// The action of a step. In TOML, its name is the key.
 #[derive(Debug, Clone)]
 pub enum StepAction {
     /// Runs a program.
@@ -295,21 +296,21 @@ pub enum StepAction {
         command: Vec<String>,
         /// More arguments, under conditions.
         arguments: Vec<Arguments>,
-        /// Regular expression that has to match the output.
+        /// Regular expression that the program's output must match.
         expect: Option<String>,
     },
     /// Installs packages with pip or uv.
     Install {
-        /// Requirements (PEP 508), or options of pip.
+        /// Requirements (PEP 508), or pip options.
         requirements: Vec<String>,
-        /// Address of an index besides the usual one.
+        /// Address of an additional index.
         index: Option<String>,
     },
     /// Uninstalls distributions.
     Uninstall(Vec<String>),
     /// Writes a file.
     Write(Text),
-    /// Adds a text to the end of a file.
+    /// Appends text to a file.
     Append(Text),
     /// Copies files.
     Copy(Copy),
@@ -325,32 +326,32 @@ pub enum StepAction {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Arguments {
-    /// When.
+    /// Condition on the cell.
     #[serde(default)]
     pub when: When,
-    /// Only if a file holds a text.
+    /// Condition at run time: a file contains a text.
     pub contains: Option<Contains>,
-    /// The arguments.
+    /// The arguments to add.
     pub add: Vec<String>,
 }
 
-/// A file and a text in it.
+/// A text that a file must contain.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Contains {
-    /// The file.
+    /// Path of the file.
     pub path: String,
-    /// The text.
+    /// The text to find.
     pub text: String,
 }
 
-/// A file and its text.
+/// A file and its content.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Text {
-    /// The file.
+    /// Path of the file.
     pub path: String,
-    /// The text.
+    /// Content of the file, or the text to append.
     pub text: String,
 }
 
@@ -358,180 +359,179 @@ pub struct Text {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Copy {
-    /// A file, a pattern (`**`, `*`), or a folder.
+    /// Path of a file or folder, or a pattern (`**`, `*`).
     pub from: String,
-    /// The folder it is copied into; with `as-file` the file it becomes; with `folder` the folder
-    /// that gets the content.
+    /// The destination folder; with `as-file`, the destination file; with `folder`, the folder that
+    /// receives the content.
     pub to: String,
-    /// Which of the files.
+    /// How many matches are copied.
     pub pick: Pick,
-    /// Whether `to` is the file itself.
+    /// `true` if `to` is the path of the file itself.
     #[serde(default)]
     pub as_file: bool,
 }
 
-/// Which of the files that fit a pattern are copied.
+/// The matches of a pattern that are copied.
 #[derive(Debug, Clone, std::marker::Copy, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pick {
-    /// There has to be exactly one.
+    /// The only match. No match, or several, is an error.
     One,
-    /// The first in sorted order; there has to be one.
+    /// The first match in sorted order; no match is an error.
     First,
-    /// `from` is a folder, and all of it is.
+    /// `from` is a folder, and its whole content is copied.
     Folder,
 }
 
-/// A text to replace.
+/// A replacement in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Replace {
-    /// The file.
+    /// Path of the file.
     pub path: String,
-    /// Regular expression, which has to be found.
+    /// Regular expression; no match is an error.
     pub pattern: String,
-    /// What stands there afterwards; `$1` is the first group.
+    /// The replacement; `$1` is the first group.
     pub with: String,
 }
 
-/// What comes out.
+/// The expected result of a build.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Output {
-    /// Pattern of the wheel, relative to the sources.
+    /// Pattern of the wheel's path, relative to the sources.
     pub wheel: Option<String>,
     /// Other names that the wheel's distribution may have.
     #[serde(default)]
     pub other_names: Vec<String>,
-    /// Bytes that it has at least: a build that went wrong makes small ones.
+    /// Smallest plausible size in bytes. A build that went wrong makes small wheels.
     #[serde(default)]
     pub smallest: u64,
-    /// Whether it is installed for what is built after it.
+    /// `true` if it is installed for the recipes that are built after it.
     #[serde(default)]
     pub install: bool,
-    /// A tarball in place of a wheel.
+    /// A tarball instead of a wheel.
     pub tarball: Option<Tarball>,
-    /// How the wheel is made to load on other machines; `None`: not at all.
+    /// How the wheel is repaired so that it loads on other machines; `None`: not at all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repair: Option<Repair>,
-    /// Whether the code for each GPU target gets a wheel of its own; `None`: it does not.
+    /// On: the code for each GPU target gets its own wheel; `None`: off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<Switch>,
 }
 
 impl Output {
-    /// How the wheel is made to load on other machines.
+    /// How the wheel is repaired; [`Repair::None`] by default.
     pub fn repair(&self) -> Repair {
         self.repair.unwrap_or(Repair::None)
     }
 
-    /// Whether the code for each GPU target gets a wheel of its own.
+    /// `true` if the code for each GPU target gets its own wheel.
     pub fn is_split(&self) -> bool {
         self.split.is_some_and(Switch::is_on)
     }
 }
 
-/// A `.tar.bz2`.
+/// A `.tar.bz2` as the result.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Tarball {
-    /// Relative to the folder of outputs.
+    /// Path relative to the folder of outputs.
     pub path: String,
-    /// The folder it is made of.
+    /// The folder that is packed.
     pub from: String,
-    /// What of it, in this order.
+    /// Members of the folder to pack, in this order.
     pub members: Vec<String>,
-    /// Files that have to be in it.
+    /// Files that the tarball must contain.
     pub holds: Vec<String>,
 }
 
-/// Something that has to work when the wheel is installed.
+/// A check of the installed wheel.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct RecipeCheck {
-    /// What users call it.
+    /// Name of the check, as users see it.
     pub name: String,
-    /// When.
+    /// Condition on the cell.
     #[serde(default)]
     pub when: When,
-    /// Whether it runs in an environment that has nothing but the wheel, for every Python that was
-    /// asked for.
+    /// `true` if it runs in an environment with only the wheel, once for every requested Python.
     #[serde(default)]
     pub fresh: bool,
-    /// Whether that environment has what the wheel requires as well, ROCm from where the build has
-    /// it.
+    /// `true` if that environment also has the wheel's requirements. ROCm comes from the build's
+    /// source.
     #[serde(default)]
     pub requirements: bool,
     /// The program and its arguments.
     pub run: Vec<String>,
-    /// Regular expression that what it says has to hold.
+    /// Regular expression that the program's output must match.
     pub expect: Option<String>,
 }
 
-/// Variables of the program that uses the result.
+/// Variables that a program needs that uses the result.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunTime {
-    /// When.
+    /// Condition on the cell.
     #[serde(default)]
     pub when: When,
-    /// Values.
+    /// Variables and their values.
     pub set: BTreeMap<String, String>,
 }
 
-/// A requirement that the machine has to meet, checked before anything is installed: the version of
-/// a program, or an interpreter without spaces in its path.
+/// A requirement that the machine must meet, checked before anything is installed: the version of a
+/// program, or an interpreter without spaces in its path.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct MachineRequirement {
-    /// When.
+    /// Condition on the cell.
     #[serde(default, skip_serializing_if = "When::is_empty")]
     pub when: When,
-    /// A program on the search path, which says its version with `--version`.
+    /// A program on the search path that prints its version with `--version`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
-    /// The versions that will do, as in requirements: `>=1.13.1`.
+    /// Accepted versions, as a specifier: `>=1.13.1`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// `true`: the path of the interpreter must not have spaces.
+    /// `true` if the path of the interpreter must not have spaces.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub python_without_spaces: bool,
-    /// What would fail otherwise.
+    /// The failure that the requirement prevents, for the message.
     pub says: String,
-    /// What helps.
+    /// A remedy, for the message.
     pub fix: String,
 }
 
-/// What a build takes.
+/// A rule for the resources that a build takes.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct CostRule {
-    /// When.
+    /// Condition on the cell.
     #[serde(default)]
     pub when: When,
-    /// GB of memory for each compiler that runs.
+    /// GB of memory for each running compiler.
     pub memory_per_job: f64,
-    /// GB on the disk.
+    /// GB of disk space.
     pub disk: f64,
-    /// Cores that are worth asking a scheduler for.
+    /// Number of cores to request from a scheduler.
     pub cpus: Option<u16>,
-    /// How long it may take on so many (`6h`).
+    /// Time limit on that many cores (`6h`).
     #[serde(default, deserialize_with = "reading::time")]
     pub time: Option<Duration>,
 }
 
-/// What a build takes.
+/// Resources that a build takes.
 #[derive(Debug, Clone, std::marker::Copy, PartialEq, Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Cost {
-    /// GB of memory for each compiler that runs.
+    /// GB of memory for each running compiler.
     pub memory_per_job: f64,
-    /// GB on the disk.
+    /// GB of disk space.
     pub disk: f64,
-    /// Cores that are worth asking a scheduler for.
+    /// Number of cores to request from a scheduler.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus: Option<u16>,
-    /// Seconds that it may take on so many.
+    /// Time limit on that many cores, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<u64>,
 }
@@ -542,21 +542,21 @@ impl Default for Cost {
     }
 }
 
-/// How to find out beforehand how many files will be compiled.
+/// How to count beforehand the files that will be compiled.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct CostEstimate {
-    /// When.
+    /// Condition on the cell.
     #[serde(default)]
     pub when: When,
-    /// What `${direction}` is, one run for each.
+    /// Values of `${direction}`; the program runs once for each.
     pub directions: Vec<String>,
     /// The program and its arguments; it writes files into `${estimate}`.
     pub run: Vec<String>,
-    /// Pattern of the files that count.
+    /// Pattern of the files to count.
     pub count: String,
-    /// How many are compiled in a minute, by those who measured it.
+    /// Files that are compiled in a minute, as measured.
     pub units_per_minute: f64,
-    /// Folder of the object files: its length decides that of the command that links them.
+    /// Folder of the object files. Its length affects the length of the link command.
     pub objects: String,
 }

@@ -1,5 +1,5 @@
-//! Input: names of recipes and the values of the axes that options name. Output: the cells to
-//! build, recipe by recipe, in the order in which they are built.
+//! Input: names of recipes, and the values of the axes from the options. Output: the cells to
+//! build, recipe by recipe in build order.
 
 pub mod combinations;
 pub mod jobs;
@@ -17,41 +17,42 @@ use crate::error::Error;
 use crate::matrix::{FrameworkTable, RocmLabel};
 use crate::recipe::Recipe;
 
-/// The word for all recipes with `part-of-all`.
+/// The name that means all recipes with `part-of-all`.
 const ALL: &str = "all";
 
 /// Recipes, the table of versions, and the combinations of them to build.
 #[derive(Debug, Clone)]
 pub struct BuildRequest {
-    /// Recipes to choose from.
+    /// All known recipes.
     pub book: Book,
-    /// Versions that belong together.
+    /// Versions that fit together.
     pub table: FrameworkTable,
-    /// The values that all cells share; on the axes, the first value of each.
+    /// Values that all cells share. For axes, the first value of each.
     pub cell: Cell,
     /// The values that vary.
     pub axes: Axes,
     /// `--torch-index`; `None`: the index that the table has for the version of ROCm.
     pub torch_index: Option<String>,
-    /// Versions named with `--rocm`, which may contradict a name such as `magma-rocm63`.
+    /// Versions from `--rocm`; they may contradict a name such as `magma-rocm63`.
     pub rocm: Vec<String>,
-    /// `BUILD_TRITON_BACKEND`: recipes with a backend `triton` besides their first build both.
+    /// `BUILD_TRITON_BACKEND`: recipes with a second backend `triton` build both.
     pub with_triton_backend: bool,
 }
 
 /// A recipe that the user named.
 #[derive(Debug, Clone)]
 pub struct NamedRecipe {
-    /// Its name.
+    /// Name of the recipe.
     pub recipe: String,
     /// Versions of ROCm in the names that the user wrote (6.3 for `magma-rocm63`); empty: the
     /// versions of the axis.
     pub rocm: Vec<String>,
-    /// Features that this recipe lacks and another of the run has: `--feature` is for that one.
+    /// Features that this recipe lacks and another recipe of the run has; `--feature` is meant for
+    /// the other.
     features_of_others: BTreeSet<String>,
 }
 
-/// The values of everything that can vary. Every combination is built. An axis without a value
+/// The values of everything that can vary; every combination is built. An axis without a value
 /// holds one `None`.
 #[derive(Debug, Clone)]
 pub struct Axes {
@@ -59,9 +60,9 @@ pub struct Axes {
     pub rocm: Vec<Option<String>>,
     /// Versions of torch.
     pub torch: Vec<Option<String>>,
-    /// Pythons.
+    /// Python versions.
     pub python: Vec<Option<PythonVersion>>,
-    /// Backends.
+    /// Names of backends.
     pub backends: Vec<Option<String>>,
     /// Sets of GPU targets.
     pub targets: Vec<Vec<String>>,
@@ -76,7 +77,7 @@ impl Axes {
     }
 }
 
-/// The values of an axis, each once; one `None` if there are none.
+/// The distinct values of an axis; one `None` if there are none.
 pub fn values<T: PartialEq>(given: impl IntoIterator<Item = T>) -> Vec<Option<T>> {
     let mut values = Vec::new();
     for value in given.into_iter().map(Some) {
@@ -88,14 +89,14 @@ pub fn values<T: PartialEq>(given: impl IntoIterator<Item = T>) -> Vec<Option<T>
 }
 
 impl BuildRequest {
-    /// The same, with ROCm that comes in another way than as packages.
+    /// The same request with another kind of ROCm.
     pub fn with_sdk(mut self, sdk: SdkKind) -> BuildRequest {
         self.cell.sdk = sdk;
         self
     }
 
-    /// Takes the GPU targets of the ROCm, unless the user names some. They win over the GPU of this
-    /// machine, because ROCm's packages have no code for other targets.
+    /// Uses the GPU targets of the ROCm packages, unless the user names some. They win over the GPU
+    /// of this machine, because the packages have no code for other targets.
     pub fn with_targets_of_rocm(mut self, targets: Vec<String>) -> BuildRequest {
         let is_free = self.cell.chosen_by != ChosenBy::User;
         if is_free && !targets.is_empty() {
@@ -105,16 +106,16 @@ impl BuildRequest {
         self
     }
 
-    /// `true` for `--develop`: the sources are installed where they are.
+    /// `true` for `--develop`: the sources are installed in place.
     pub fn is_in_place(&self) -> bool {
         self.cell.mode == Mode::Develop
     }
 
-    /// Resolves names of recipes, `all`, and names with a version of ROCm (`magma-rocm63`). The
-    /// recipes come in the order in which they are built.
+    /// Resolves names of recipes, `all`, and names with a ROCm version (`magma-rocm63`). The
+    /// recipes are returned in build order.
     ///
     /// # Errors
-    /// Unknown names, and names with another ROCm than `--rocm`.
+    /// A name is unknown, or has another ROCm version than `--rocm`.
     pub fn recipes(&self, names: &[String]) -> Result<Vec<NamedRecipe>, Error> {
         let mut rocm: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let mut wanted: Vec<String> = Vec::new();
@@ -142,7 +143,7 @@ impl BuildRequest {
             NamedRecipe { rocm: rocm.get(&recipe).cloned().unwrap_or_default(), recipe, features_of_others }
         };
         let named: Vec<NamedRecipe> = order.into_iter().map(named).collect();
-        // Beside a recipe whose name says nothing, `--rocm` is for that.
+        // Beside a recipe without a version in its name, `--rocm` is meant for that recipe.
         if named.iter().all(|named| !named.rocm.is_empty())
             && let Some(other) = self.rocm.iter().find(|asked| !named.iter().all(|named| named.rocm.contains(asked)))
         {
@@ -154,20 +155,21 @@ impl BuildRequest {
         Ok(named)
     }
 
-    /// The cells of a recipe: every combination of the axes. `with` names the distributions that
-    /// are built before it.
+    /// The cells of a recipe: every combination of the axes. `with` names the recipes that are
+    /// built before it.
     ///
     /// # Errors
-    /// A recipe that does not exist.
+    /// The recipe does not exist.
     pub fn cells(&self, named: &NamedRecipe, with: &BTreeSet<String>) -> Result<Vec<Cell>, Error> {
         Ok(self.combinations(named, with)?.into_iter().map(|(cell, _)| cell).collect())
     }
 
-    /// The same, each with the number of its combination. Cells of several recipes with one number
-    /// belong together: backends have no part in it, because each recipe has its own.
+    /// The same cells, each with the number of its combination. Cells of several recipes with one
+    /// number belong together. Backends do not count for the number, because each recipe has its
+    /// own.
     ///
     /// # Errors
-    /// A recipe that does not exist.
+    /// The recipe does not exist.
     pub fn combinations(&self, named: &NamedRecipe, with: &BTreeSet<String>) -> Result<Vec<(Cell, usize)>, Error> {
         let recipe = &self.book.get(&named.recipe)?.recipe;
         let mut base = self.cell.clone();
@@ -200,10 +202,10 @@ impl BuildRequest {
         Ok(cells)
     }
 
-    /// Puts every value of the table on the axes that options leave open (`--matrix`).
+    /// Fills the axes that options leave open with every value of the table (`--matrix`).
     ///
     /// # Errors
-    /// A recipe that the table does not have.
+    /// The table does not have a recipe.
     pub fn fill_axes(&mut self, names: &[String]) -> Result<(), Error> {
         let frameworks: Vec<_> = self.table.frameworks.iter().filter(|one| names.contains(&one.recipe)).collect();
         let unknown = names.iter().find(|name| !frameworks.iter().any(|one| one.recipe == **name));
@@ -231,25 +233,25 @@ impl BuildRequest {
         Ok(())
     }
 
-    /// The backends of a recipe that are built: those that were asked for. Of several, other
-    /// recipes do not have all.
+    /// The backends of a recipe to build. If several backends were requested, those that the recipe
+    /// does not have are skipped.
     fn backends(&self, recipe: &Recipe) -> Vec<Option<String>> {
         let asked = &self.axes.backends;
         let has = |backend: &&Option<String>| backend.as_ref().is_some_and(|name| recipe.backends.contains(name));
         let is_second = recipe.backends.iter().skip(1).any(|backend| backend == "triton");
         match asked.iter().filter(has).cloned().collect::<Vec<_>>() {
             _ if asked[0].is_none() && self.with_triton_backend && is_second => vec![None, Some("triton".to_owned())],
-            // The recipe says what is wrong with it.
+            // The recipe's evaluation reports what is wrong with it.
             none if none.is_empty() => vec![if asked.len() > 1 { None } else { asked[0].clone() }],
             some => some,
         }
     }
 }
 
-/// Checks that the digits of `rocm62` mean one version of ROCm only (`--label-style compact`).
+/// Checks that the digits of `rocm62` stand for only one version of ROCm (`--label-style compact`).
 ///
 /// # Errors
-/// Digits that fit several versions of the table.
+/// The digits fit several versions of the table.
 pub fn check_compact_label(rocm: &str, table: &FrameworkTable) -> Result<(), Error> {
     let digits = rocm.split('.').take(2).collect::<String>();
     let candidates = RocmLabel::Digits(digits.clone()).candidates(&table.rocm_versions());
@@ -262,11 +264,11 @@ pub fn check_compact_label(rocm: &str, table: &FrameworkTable) -> Result<(), Err
     ))
 }
 
-/// Reads a list of GPU targets and families, separated by `;`, `,` or blanks (`PYTORCH_ROCM_ARCH`);
-/// the targets come sorted.
+/// Parses a list of GPU targets and families, separated by `;`, `,` or spaces
+/// (`PYTORCH_ROCM_ARCH`). The targets are returned sorted.
 ///
 /// # Errors
-/// Unknown names, and an empty list.
+/// A name is unknown, or the list is empty.
 pub fn parse_targets(list: &str) -> Result<Vec<String>, Error> {
     let targets = TargetTable::embedded().expand(&list.replace(' ', ";"))?;
     if targets.is_empty() {

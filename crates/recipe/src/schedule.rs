@@ -1,10 +1,10 @@
-//! Input: a job, the recipes of a command line, or a plan, and where they run. Output: what became
-//! of each.
+//! Input: a job, the recipes of a command line, or a plan, and the place to run them. Output: the
+//! outcome of each.
 //!
-//! [`run`] takes one job after the other. Those of recipes are made when it is their turn, since
-//! each may be built against what was built before it; those of a plan are in its folder, together
-//! with the record of every attempt. A failure does not stop jobs that can do without its result.
-//! On Slurm, a plan is handed over as a whole: its tasks are runs of single cells.
+//! [`run`] takes one job after the other. Jobs of recipes are made when it is their turn, because
+//! each may be built against the results of those before it. Jobs of a plan are in its folder, with
+//! the record of every attempt. A failure does not stop jobs that do not need its result. Slurm
+//! receives a plan as a whole: its tasks are runs of single cells.
 
 mod cells;
 mod recipes;
@@ -31,59 +31,60 @@ use cells::Cells;
 use recipes::Recipes;
 use slurm::Cluster;
 
-/// What is built.
+/// The work to do.
 #[derive(Debug, Clone, Copy)]
 pub enum Work<'a> {
-    /// A job that was written to a file.
+    /// A job from a file.
     Job(&'a Job),
     /// Recipes without a plan: one combination each, or a few backends.
     Recipes(&'a JobMaker),
-    /// A plan, or the named cells of it; no names: all cells that are to be built.
+    /// A plan, or the named cells of it. No names: all cells that are to be built.
     Plan(&'a PlanFolder, &'a [String]),
 }
 
-/// Where and how jobs run.
+/// The place and the settings with which jobs run.
 #[derive(Debug)]
 pub struct Executors {
-    /// The place on this machine. Deadline, compilers and machine are set when a job starts.
+    /// The place on this machine. Deadline, number of compilers and machine are set when a job
+    /// starts.
     pub place: JobPlace,
-    /// Which stages run.
+    /// The stages to run.
     pub selection: StageSelection,
-    /// Containers; `None`: all jobs run on this machine.
+    /// The containers; `None`: all jobs run on this machine.
     pub containers: Option<Rc<Containers>>,
-    /// `true` if this process runs in a container of the image that the job is for.
+    /// `true` if this process runs in a container of the job's image.
     pub is_inside: bool,
-    /// How many compilers may run at once; `None`: as many as memory and cores allow.
+    /// Number of parallel compilers; `None`: as many as memory and cores allow.
     pub compilers: Option<u16>,
-    /// `false`: the disk is not checked beforehand.
+    /// `false` if the disk is not checked beforehand.
     pub preflight: bool,
-    /// After this time jobs stop, and the next run goes on.
+    /// After this time jobs stop, and the next run continues.
     pub time_limit: Option<Duration>,
     /// Name of this machine, for the records of a plan.
     pub host: String,
-    /// Slurm; `None`: plans run where this process does.
+    /// Slurm; `None`: plans run on this process's machine.
     pub cluster: Option<Cluster>,
 }
 
-/// What became of a job.
+/// The outcome of a job, as a row of the summary.
 #[derive(Debug, Serialize)]
 pub struct JobResult {
-    /// A name for people.
+    /// A name for messages.
     pub title: String,
-    /// Identifies the job; empty if there never was one.
+    /// Key of the job; empty if no job was made.
     pub key: String,
-    /// How it ended; `None`: it failed.
+    /// The outcome; `None`: it failed.
     #[serde(flatten)]
     pub outcome: Option<JobOutcome>,
     /// The error and its causes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What helps.
+    /// A remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
 
-/// What became of everything that was to be built.
+/// The outcome of all work.
 #[derive(Debug, Default)]
 pub struct States {
     /// The jobs that were started, in order.
@@ -92,18 +93,18 @@ pub struct States {
     pub exits: Vec<Exit>,
     /// `true` if the user stopped the run of a plan.
     pub is_interrupted: bool,
-    /// The tasks that Slurm has taken; `None`: nothing went to Slurm.
+    /// The tasks that Slurm has accepted; `None`: nothing was submitted.
     pub submitted: Option<Submitted>,
 }
 
 impl States {
-    /// The exit code of all together: that of the worst.
+    /// The exit code of all jobs together: the worst.
     pub fn exit(&self) -> Exit {
         if self.is_interrupted { Exit::Interrupted } else { worst(&self.exits) }
     }
 }
 
-/// The worst of several exit codes: failure, then a temporary failure, then a part that is missing.
+/// The worst of several exit codes: a failure, then a temporary failure, then an incomplete result.
 pub fn worst(exits: &[Exit]) -> Exit {
     let has = |wanted: Exit| exits.contains(&wanted);
     match exits.iter().find(|exit| ![Exit::Done, Exit::Partial, Exit::TryAgain].contains(*exit)) {
@@ -115,11 +116,11 @@ pub fn worst(exits: &[Exit]) -> Exit {
     }
 }
 
-/// Builds.
+/// Runs the work.
 ///
 /// # Errors
-/// Of a single job, its own. Otherwise what concerns all of them, such as a plan that cannot be
-/// read: [`Listener::failed`] hears of jobs that fail, and the others go on.
+/// For a single job, the job's error. Otherwise only errors that concern all jobs, such as a plan
+/// that cannot be read: failed jobs are reported to [`Listener::failed`], and the others continue.
 pub fn run(work: Work<'_>, executors: &Executors, listener: &dyn Listener) -> Result<States, Error> {
     let runner = Runner::new(executors, listener);
     match work {
@@ -135,30 +136,31 @@ pub fn run(work: Work<'_>, executors: &Executors, listener: &dyn Listener) -> Re
     }
 }
 
-/// Jobs in the order in which they are built.
+/// Jobs in build order.
 trait Queue {
-    /// What a turn is about.
+    /// The item that a turn works on.
     type Turn;
 
-    /// The next turn; `None` when nothing is left, or the time is over.
+    /// The next turn; `None` if nothing is left or the time limit is reached.
     fn next(&mut self, runner: &Runner<'_>, states: &mut States) -> Result<Option<Self::Turn>, Error>;
 
     /// Makes the job of a turn and runs it.
     fn build(&mut self, turn: &Self::Turn, runner: &Runner<'_>) -> Result<Turned, Error>;
 
-    /// Takes note of a failure; gives the error back if there is nothing to go on with.
+    /// Records a failure. Returns the error with the row of the summary, or fails with it if the
+    /// queue cannot continue.
     fn failed(&mut self, turn: &Self::Turn, error: Error) -> Result<(Error, Option<JobResult>), Error>;
 }
 
-/// How a turn ended.
+/// The outcome of a turn.
 struct Turned {
     result: Option<JobResult>,
     exit: Exit,
-    /// `true`: what follows is not begun.
+    /// `true` if the following turns do not begin.
     is_last: bool,
 }
 
-/// Runs jobs, each where it has to run.
+/// Runs jobs, each in its container or on this machine.
 struct Runner<'a> {
     executors: &'a Executors,
     listener: &'a dyn Listener,
@@ -175,7 +177,7 @@ impl<'a> Runner<'a> {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// Takes one turn after the other.
+    /// Runs the turns one after the other.
     fn walk<Q: Queue>(&self, queue: &mut Q) -> Result<States, Error> {
         let mut states = States::default();
         while let Some(turn) = queue.next(self, &mut states)? {
@@ -203,7 +205,7 @@ impl<'a> Runner<'a> {
         Ok(states)
     }
 
-    /// Runs a job and installs its wheels into the environment of the user, if there is one.
+    /// Runs a job and installs its wheels into the user's environment, if there is one.
     fn job(&self, job: &Job) -> Result<(JobResult, Exit), Error> {
         let job = &*self.settled(job)?;
         let outcome = self.execute(job, &self.executors.place, self.listener)?;
@@ -212,7 +214,7 @@ impl<'a> Runner<'a> {
         Ok((JobResult { title: job.title(), key: job.key(), outcome: Some(outcome), error: None, hint: None }, exit))
     }
 
-    /// Installs what a job made (`--into`), with the wheels that it was built with.
+    /// Installs the wheels of a job (`--into`), together with those that it was built with.
     fn install(&self, job: &Job, outcome: &JobOutcome) -> Result<(), Error> {
         let place = &self.executors.place;
         let made = outcome.wheels(&place.output);
@@ -236,7 +238,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Runs a job in a container or on this machine. `listener` hears of its stages.
+    /// Runs a job in a container or on this machine. `listener` receives the events of its stages.
     fn execute(&self, job: &Job, place: &JobPlace, listener: &dyn Listener) -> Result<JobOutcome, Error> {
         let executors = self.executors;
         match (self.containers_of(job), &job.image) {
@@ -277,7 +279,7 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// The row of a job that failed before or while it ran.
+/// The row of the summary for a job that failed before or while it ran.
 fn failed_job(title: &str, error: &Error) -> JobResult {
     JobResult {
         title: title.to_owned(),

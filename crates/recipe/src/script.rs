@@ -1,6 +1,5 @@
-//! Input: a recipe as evaluated. Output: the same as a script for people to read, in the words of a
-//! shell or of Windows' command prompt. The program itself walks the steps; the script says what
-//! they come to.
+//! Input: an evaluated recipe. Output: the same as a readable script for a shell or the Windows
+//! command prompt. The program itself runs the steps; the script shows what they expand to.
 
 mod batch;
 mod shell;
@@ -15,29 +14,30 @@ trait Dialect {
     fn comment(&self, text: &str) -> String;
     fn set(&self, name: &str, value: &str) -> String;
     fn set_default(&self, name: &str, value: &str) -> String;
-    /// Names and values of a JSON file.
+    /// Sets variables from the names and values of a JSON file.
     fn set_from_file(&self, path: &str) -> String;
     fn prepend(&self, name: &str, value: &str) -> String;
     fn append(&self, name: &str, value: &str) -> String;
-    /// The lines under a condition, with what is said otherwise.
+    /// The lines under a condition, with the warning or error for the other case.
     fn under(&self, provided: &Provided, lines: Vec<String>, otherwise: Option<Otherwise<'_>>) -> Vec<String>;
-    /// The lines in a folder.
+    /// The lines, run in a folder.
     fn inside(&self, directory: &str, lines: Vec<String>) -> Vec<String>;
-    /// A command with variables of its own.
+    /// The line that runs a command.
     fn command(&self, words: &[String]) -> String;
-    /// What is not a command.
+    /// The lines of an action that is not a command.
     fn action(&self, action: &Action) -> Vec<String>;
 }
 
-/// What happens when a condition does not hold.
+/// The message if a condition does not hold.
 enum Otherwise<'a> {
-    /// Printed when one of these variables is not set by something else; always, without any.
+    /// A warning if one of these variables is not set otherwise. Without variables it is always
+    /// printed.
     Warning(&'a str, Vec<&'a str>),
     Error(&'a str),
 }
 
-/// The whole recipe: for Linux as a shell script, for Windows as a batch file. `${…}` stands for
-/// what is known when it runs.
+/// The whole recipe as a script: a shell script for Linux, a batch file for Windows. `${…}` stands
+/// for values that are known when it runs.
 pub fn text(recipe: &Evaluated) -> String {
     let dialect: &dyn Dialect = match recipe.cell.platform {
         Platform::Linux => &shell::Shell,
@@ -76,7 +76,7 @@ pub fn text(recipe: &Evaluated) -> String {
     text
 }
 
-/// What is made of the wheel.
+/// What happens to the wheel afterwards, as comments.
 fn after(recipe: &Evaluated) -> impl Iterator<Item = String> + '_ {
     let way = Some(recipe.output.repair()).filter(|way| *way != Repair::None);
     let repair = way.map(|way| format!("repaired: `rocwheel repair --mode {way}`"));
@@ -190,7 +190,7 @@ fn step(step: &Step, dialect: &dyn Dialect) -> Vec<String> {
     lines
 }
 
-/// Lines that stand one step to the right, but for texts that go into files as they are.
+/// Indents lines, except texts that are written to files unchanged.
 fn indented(lines: Vec<String>) -> impl Iterator<Item = String> {
     let mut in_text = false;
     lines.into_iter().map(move |line| {

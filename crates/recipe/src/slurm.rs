@@ -1,10 +1,10 @@
 //! Input: the cells of a plan, in a folder that the nodes of a cluster share. Output: job arrays on
-//! Slurm, one for each kind of cell, and what Slurm says of them.
+//! Slurm, one for each kind of cell, and their states in Slurm.
 //!
-//! A task is `rocwheel build --plan FOLDER --cell GROUP.COLUMN`: what became of it stands in the
-//! plan's folder, so that everything here works without Slurm's accounting, and a task that Slurm
-//! starts again goes on. Cells of a column have the same number in their arrays: each waits for its
-//! own predecessor only (`--dependency=aftercorr`), where that is so.
+//! A task is `rocwheel build --plan FOLDER --cell GROUP.COLUMN`. Its outcome is recorded in the
+//! plan's folder. So everything here works without Slurm's accounting, and a task that Slurm starts
+//! again continues. Cells of a column have the same number in their arrays: each waits only for its
+//! own predecessor (`--dependency=aftercorr`) where the arrays allow it.
 
 mod arrays;
 mod client;
@@ -26,31 +26,31 @@ use crate::plan::PlanFolder;
 const FOLDER: &str = "slurm";
 const SUBMITTED: &str = "submitted.json";
 
-/// What was given to Slurm.
+/// The record of everything submitted to Slurm.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Submitted {
-    /// Version of the form.
+    /// Version of the file format.
     pub schema: u32,
     /// The arrays, in order.
     pub arrays: Vec<SubmittedArray>,
 }
 
-/// One array that Slurm has taken.
+/// One array that Slurm has accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct SubmittedArray {
-    /// Slurm's number of it.
+    /// Slurm's job number of the array.
     pub job: u64,
-    /// Number of each task → the cell.
+    /// Number of each task → identifier of the cell.
     pub cells: BTreeMap<usize, String>,
 }
 
 impl Submitted {
-    /// What was given to Slurm for a plan.
+    /// Reads the record of what was submitted for a plan; empty if there is none.
     ///
     /// # Errors
-    /// A file that cannot be read.
+    /// The file cannot be read.
     pub fn read(folder: &PlanFolder) -> Result<Submitted, Error> {
         let path = place(folder).join(SUBMITTED);
         match fs_err::read(&path) {
@@ -66,7 +66,7 @@ impl Submitted {
         files::replace(&place(folder).join(SUBMITTED), text.as_bytes())
     }
 
-    /// Numbers of all arrays.
+    /// The job numbers of all arrays.
     pub fn jobs(&self) -> Vec<u64> {
         self.arrays.iter().map(|array| array.job).collect()
     }
@@ -77,38 +77,38 @@ impl Submitted {
     }
 }
 
-/// How tasks are started.
+/// The settings for starting tasks.
 #[derive(Debug, Clone)]
 pub struct Launch {
-    /// This program, where the nodes find it too.
+    /// Path of this program, valid on the nodes too.
     pub program: PathBuf,
     /// Options of `rocwheel build` for every task.
     pub options: Vec<String>,
-    /// Options for its first start only: a task that goes on begins no step again.
+    /// Options for the first start only: a task that continues must not begin its steps again.
     pub first: Vec<String>,
-    /// Options of sbatch; they win over what the recipes ask for.
+    /// Options of sbatch; they override the requests of the recipes.
     pub sbatch: Vec<String>,
-    /// When a task has to stop by itself, in minutes.
+    /// Time in minutes after which a task has to stop by itself.
     pub limit: Option<u64>,
 }
 
-/// Folder of scripts and logs.
+/// The folder of scripts and logs.
 fn place(folder: &PlanFolder) -> PathBuf {
     folder.path().join(FOLDER)
 }
 
-/// Gives the cells to Slurm that are to be built, as far as they are not with it already. What was
-/// submitted now.
+/// Submits the cells that are to be built and that Slurm does not have yet. Returns what was
+/// submitted by this call.
 ///
 /// # Errors
-/// Slurm refuses, with its own words: then nothing of it stays submitted.
+/// Slurm refuses, and the error has its message. Then nothing of this call stays submitted.
 pub fn submit(
     folder: &PlanFolder,
     wanted: &[String],
     launch: &Launch,
     client: &Client<'_>,
 ) -> Result<Submitted, Error> {
-    // Where there is nothing to do, Slurm need not be there.
+    // Without work, Slurm need not be installed.
     if wanted.is_empty() {
         return Ok(Submitted::default());
     }
@@ -131,12 +131,14 @@ pub fn submit(
                 let array = SubmittedArray { job, cells: array.tasks.clone() };
                 new.arrays.push(array.clone());
                 submitted.arrays.push(array);
-                // At once: whatever happens to this program, the next one knows of it.
+                // The record is written at once, so that the next run knows of the array whatever
+                // happens to this one.
                 submitted.write(folder)
             });
         if let Err(error) = answer {
-            // Half of a plan is of no use to anybody: what is already there goes, and the user
-            // hears why, also when that was they.
+            // Half of a plan is useless, so the arrays that were already submitted are cancelled
+            // and the error is returned. The reporter is silent, so that cancelling works even if
+            // the user stopped the work.
             let calm = Client { environment: client.environment, reporter: &rocwheel_report::Silent };
             if !new.arrays.is_empty() && calm.cancel(&new.jobs()).is_ok() {
                 submitted.arrays.retain(|array| !new.arrays.contains(array));
@@ -148,18 +150,18 @@ pub fn submit(
     Ok(new)
 }
 
-/// Keeps others from submitting cells of a plan while it lives: who looks at the queue and then
-/// submits does that alone.
+/// A lock that keeps other runs from submitting cells of a plan. It covers the look at the queue
+/// and the submission after it.
 #[derive(Debug)]
 pub struct Alone {
     _lock: rocwheel_system::Lock,
 }
 
 impl Alone {
-    /// Takes the plan.
+    /// Takes the lock of the plan.
     ///
     /// # Errors
-    /// [`Error::Locked`] while somebody else has it.
+    /// [`Error::Locked`] if another run has the lock.
     pub fn with(folder: &PlanFolder) -> Result<Alone, Error> {
         let place = place(folder);
         fs_err::create_dir_all(&place)?;
@@ -168,7 +170,7 @@ impl Alone {
     }
 }
 
-/// What Slurm has of a plan: cell → how it stands. Tasks that Slurm has forgotten are not there.
+/// The state of a plan's cells in Slurm's queue. Tasks that Slurm has forgotten are missing.
 ///
 /// # Errors
 /// Slurm does not answer.
@@ -188,8 +190,7 @@ pub fn queue(folder: &PlanFolder, client: &Client<'_>) -> Result<BTreeMap<String
     Ok(found)
 }
 
-/// As [`queue`], and what Slurm's accounting remembers of tasks that are over, where there is
-/// accounting.
+/// The same as [`queue`], with finished tasks from Slurm's accounting if it is enabled.
 ///
 /// # Errors
 /// Slurm does not answer.

@@ -1,30 +1,30 @@
-//! Input: a text with `${name}` in it. Output: the text with what the names stand for.
+//! Input: a text with `${name}` in it. Output: the text with the names replaced by their values.
 //!
-//! A recipe's texts are flat and its conditions are data that can be checked when it is read; a
-//! template language would let both be anything, and would have to be learned. `${…}` is all there
-//! is; `$${` is a plain `${`.
+//! A recipe's texts are flat, and its conditions are data that can be checked when it is read. A
+//! template language would allow anything in both, and users would have to learn it. `${…}` is the
+//! whole syntax; `$${` is a plain `${`.
 
-/// What becomes of a name.
+/// The value of a name.
 pub(crate) enum Value {
-    /// It stands for this.
+    /// This text replaces the name.
     Text(String),
-    /// It stays as it is, for later.
+    /// The name stays for a later round.
     Later,
 }
 
-/// Whether plain `${` in the result is for the next round still.
+/// Decides if an escaped `$${` is unescaped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Round {
-    /// Another round comes: `$${` stays.
+    /// Another round follows: `$${` stays.
     First,
-    /// It is the last: `$${` becomes `${`.
+    /// This is the last round: `$${` becomes `${`.
     Last,
 }
 
-/// Replaces names. What stands for a name is not looked at again.
+/// Replaces names by their values. The values themselves are not searched for names.
 ///
 /// # Errors
-/// What `value` says of a name, and `None` for one that is not closed.
+/// The error of `value`, or `None` for a name without a closing brace.
 pub(crate) fn substitute<E>(
     text: &str,
     round: Round,
@@ -52,7 +52,7 @@ pub(crate) fn substitute<E>(
     Ok(result)
 }
 
-/// A text that stands for itself in the last round.
+/// Escapes a text so that the last round leaves it unchanged.
 pub(crate) fn literal(text: &str) -> String {
     text.replace("${", "$${")
 }

@@ -1,5 +1,5 @@
-//! Variables of whoever builds, and which of them reach a job, here and in a container: they say
-//! where packages come from and how they are reached.
+//! Environment variables of the user that reach a job, here and in a container: they name the
+//! sources of packages and how to reach them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::ops::{Deref, DerefMut};
 
 use crate::cell::CompilerCache;
 
-/// What they hold may be secret: it is given on in environments only, never on a command line.
+/// Their values may be secret. They are passed in environments only, never on a command line.
 pub(crate) const NETWORK: [&str; 23] = [
     "HTTP_PROXY",
     "HTTPS_PROXY",
@@ -34,7 +34,7 @@ pub(crate) const NETWORK: [&str; 23] = [
     "UV_INSECURE_HOST",
 ];
 
-/// They name a file or a folder, which a container has to see too.
+/// Variables that name a file or a folder. A container has to see it too.
 pub(crate) const FILES: [&str; 7] = [
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
@@ -45,18 +45,17 @@ pub(crate) const FILES: [&str; 7] = [
     "UV_CONFIG_FILE",
 ];
 
-/// What the names of variables begin with that a compiler cache reads.
+/// Prefixes of the variables that a compiler cache reads.
 pub(crate) fn of_cache(cache: CompilerCache) -> &'static [&'static str] {
     match cache {
         CompilerCache::None => &[],
         CompilerCache::Ccache => &["CCACHE_"],
-        // Its storage may be Amazon's.
+        // sccache may store its cache on Amazon S3.
         CompilerCache::Sccache | CompilerCache::SccacheNoWrap => &["SCCACHE_", "AWS_"],
     }
 }
 
-/// All variables of whoever runs the program. Many hold secrets, so that only their names are ever
-/// shown.
+/// All environment variables of the user. Many hold secrets, so only their names are ever shown.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Surroundings(BTreeMap<String, String>);
 

@@ -1,4 +1,4 @@
-//! Plans: which cells there are, what waits for what, and what is written down.
+//! Plans: their cells, the dependencies between them, and the records.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
@@ -60,11 +60,11 @@ fn plan(output: &Path) -> (Plan, Vec<Job>) {
 fn cells_that_differ_in_nothing_that_matters_are_one() {
     let (plan, _) = plan(Path::new("/out"));
     let titles: Vec<(&str, usize)> = plan.cells.iter().map(|cell| (cell.title.as_str(), cell.needs.len())).collect();
-    // triton is built for no torch.
+    // triton is not built for a torch.
     let tritons: Vec<_> = titles.iter().filter(|(title, _)| title.starts_with("triton")).collect();
     assert_eq!(tritons.len(), 2, "{titles:?}");
     let visions: Vec<_> = plan.cells.iter().filter(|cell| cell.recipe == "torchvision").collect();
-    // Its torch is a wheel that is installed before, and none is here.
+    // Its torch is a wheel that is installed before, and here there is none.
     assert_eq!(visions.len(), 2);
     for vision in visions {
         let before = plan.cell(&vision.needs[0]).unwrap();
@@ -112,7 +112,7 @@ fn what_becomes_of_cells_is_written_down_and_found_again() {
     assert_eq!(state(), State::Running);
     let error = folder.take(&first, Duration::ZERO, &Silent).unwrap_err();
     assert!(error.to_string().starts_with("another run builds"), "{error}");
-    // Whoever holds the lock is gone: nothing else says so.
+    // The holder of the lock is gone; nothing else reports that.
     drop(taken);
     assert_eq!(state(), State::Lost);
     // A child that a killed process was starting has the lock for a moment.
@@ -138,7 +138,7 @@ fn what_becomes_of_cells_is_written_down_and_found_again() {
     taken.end(failed).unwrap();
     let seen = folder.look().unwrap();
     assert_eq!((seen[0].state.clone(), seen[0].attempts.len()), (State::Ended(Ended::Failed), 2));
-    // What waits for it is left out.
+    // Cells that wait for it are skipped.
     let waiting = seen.iter().find(|seen| seen.cell.needs.contains(&first.id)).unwrap();
     assert_eq!(waiting.state, State::Ended(Ended::LeftOut));
     assert_eq!(folder.job(waiting.cell).unwrap().unwrap_err(), first.title);
@@ -162,7 +162,7 @@ fn what_is_excluded_takes_along_what_waits_for_it() {
 fn what_is_excluded_once_is_built_when_it_is_the_same_as_something_else() {
     let book = Book::built_in().unwrap();
     let mut planner = Planner::new(None, &Silent);
-    // triton is built for no torch: what one of them excludes, another needs.
+    // triton is not built for a torch. A cell that one torch excludes may be needed by another.
     let excluded = Some("not for torch 2.9".to_owned());
     planner.add(WantedJob { excluded, ..wanted(job(&book, "triton", "7.1", "2.9"), 0, &[]) }).unwrap();
     planner.add(wanted(job(&book, "triton", "7.1", "2.10"), 1, &[])).unwrap();

@@ -1,4 +1,4 @@
-//! What every recipe that comes with the program comes to, on Linux and on Windows.
+//! The evaluated form of every built-in recipe, on Linux and on Windows.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
@@ -8,7 +8,7 @@ use rocwheel_recipe::{
 };
 use rocwheel_report::Hint as _;
 
-/// A cell in which nothing is left to be found on a machine.
+/// A cell in which nothing depends on the machine.
 fn cell(platform: Platform, backend: Option<&str>) -> Cell {
     Cell {
         python: Some("3.12".parse().unwrap()),
@@ -20,7 +20,7 @@ fn cell(platform: Platform, backend: Option<&str>) -> Cell {
     }
 }
 
-/// The same, against a torch.
+/// The same cell with a torch to build against.
 fn with_torch() -> Cell {
     let (torch, torch_index) = (Some("2.5.1".into()), Some("index".into()));
     Cell { torch, torch_index, ..cell(Platform::Linux, None) }
@@ -78,7 +78,7 @@ fn flash_attention_for_both_backends() {
     assert!(text("flash-attn", &new).contains("-std=c++20"));
     let cached = Cell { compiler_cache: CompilerCache::Ccache, ..of("ck") };
     assert!(text("flash-attn", &cached).contains("export PYTORCH_NVCC='ccache ${rocm.bin}/hipcc'"));
-    // What a release does not know yet is refused before it compiles for an hour.
+    // Targets that a release does not know yet are refused before it compiles for an hour.
     let old = |target: &str| Cell { version: Some("2.7.4.post1".into()), targets: vec![target.to_owned()], ..of("ck") };
     let error = evaluated("flash-attn", &old("gfx950")).unwrap_err();
     assert!(error.to_string().contains("gfx950"), "{error}");
@@ -98,7 +98,7 @@ fn magma_for_a_rocm_that_its_name_says() {
     assert_snapshot!("magma_linux", text("magma", &cell));
 }
 
-/// The lines of `new` that `old` does not have, and the other way round.
+/// The lines that are only in `new`, and those that are only in `old`.
 fn difference(old: &str, new: &str) -> String {
     let lines = |text: &str, other: &str, sign: &str| -> String {
         text.lines()
@@ -113,7 +113,7 @@ fn difference(old: &str, new: &str) -> String {
 fn the_cpu_backend_differs_in_few_lines() {
     let mut all = String::new();
     for recipe in ["torchvision", "torchaudio"] {
-        // Without ROCm's layer, which everything with a GPU has.
+        // ROCm's layer, which every GPU recipe has, is left out of the comparison.
         let of = |backend| after(&["torch"], cell(Platform::Linux, Some(backend)));
         let recipes = [evaluated(recipe, &of("rocm")).unwrap(), evaluated(recipe, &of("cpu")).unwrap()];
         assert!(recipes[0].sdk && !recipes[1].sdk);
@@ -220,15 +220,15 @@ fn the_list_of_a_recipe_is_cut_to_what_the_compiler_knows() {
             Cell { chosen_by: ChosenBy::Recipe, targets: Vec::new(), rocm: Some(rocm.into()), llvm, ..with_torch() };
         evaluated(recipe, &cell).unwrap().targets.names.join(" ")
     };
-    // The examples of flash-attn's and MAGMA's own documents: clang 18 knows no gfx950.
+    // The examples in flash-attn's and MAGMA's own documents: clang 18 does not know gfx950.
     assert_eq!(linux("flash-attn", "6.2"), "gfx90a gfx942");
     assert_eq!(linux("flash-attn", "7.0"), "gfx90a gfx942 gfx950");
     let magma = "gfx900 gfx906 gfx908 gfx90a gfx942 gfx1030 gfx1100 gfx1101 gfx1102";
     assert_eq!(linux("magma", "6.1"), format!("{magma} gfx1103 gfx1150 gfx1151"));
     assert_eq!(linux("magma", "6.3"), format!("{magma} gfx1103 gfx1150 gfx1151 gfx1200 gfx1201"));
-    // A ROCm that the table does not know has them all.
+    // A ROCm that the table does not know has all targets.
     assert!(linux("magma", "9.9").contains("gfx950"));
-    // What the user names is left to the compiler.
+    // Targets that the user names are left to the compiler.
     let named = Cell { llvm: Some(18), targets: vec!["gfx950".into()], ..with_torch() };
     assert_eq!(evaluated("flash-attn", &named).unwrap().targets.names, ["gfx950"]);
 }

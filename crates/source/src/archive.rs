@@ -1,4 +1,5 @@
-//! Input: a source archive (sdist or tarball). Output: its files in a folder, and their commit.
+//! Input: a source archive (sdist or tarball). Output: its files in a folder, and facts for a
+//! commit of them.
 
 use std::io::{self, BufReader, Read};
 use std::path::{Component, Path, PathBuf};
@@ -10,22 +11,22 @@ use tar::EntryType;
 
 use crate::error::Error;
 
-/// The decoder of xz may use as much; level 9 needs 65 MiB.
+/// Memory limit of the xz decoder in bytes; level 9 needs 65 MiB.
 const XZ_MEMORY: u64 = 256 << 20;
 
-/// What was unpacked.
+/// Facts about an unpacked archive.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Unpacked {
-    /// The newest time in the archive, in seconds since 1970.
+    /// The newest time stamp in the archive, in seconds since 1970.
     pub newest: u64,
-    /// Files and links.
+    /// Number of files and links.
     pub files: u64,
 }
 
 /// SHA-256 of a file, in lower-case hexadecimal.
 ///
 /// # Errors
-/// When it cannot be read.
+/// The file cannot be read.
 pub fn sha256(path: &Path, reporter: &dyn Reporter) -> Result<String, Error> {
     let file = fs_err::File::open(path)?;
     let size = file.metadata()?.len();
@@ -37,12 +38,12 @@ pub fn sha256(path: &Path, reporter: &dyn Reporter) -> Result<String, Error> {
     Ok(hexadecimal(&digest))
 }
 
-/// Unpacks a tar archive into an empty folder, without the one folder that everything in it is in,
-/// if there is one. Of modes only whether a file can be executed is kept, as in git.
+/// Unpacks a tar archive into an empty folder. If everything in it is in one folder, that folder is
+/// dropped. Of the modes only the executable bit is kept, as in git.
 ///
 /// # Errors
-/// What is no tar archive, is damaged or has no files; members that would lie elsewhere, links that
-/// lead elsewhere, devices.
+/// The file is not a tar archive, is damaged or has no files; or it has devices, or members or
+/// links that lead out of the folder.
 pub fn unpack(archive: &Path, folder: &Path, reporter: &dyn Reporter) -> Result<Unpacked, Error> {
     let file = fs_err::File::open(archive)?;
     reporter.begin("Unpacking the archive", Some(file.metadata()?.len()), Unit::Bytes);
@@ -63,7 +64,7 @@ fn unpack_into(path: &Path, file: fs_err::File, folder: &Path, reporter: &dyn Re
     };
     let mut tarball = tar::Archive::new(decoder(BufReader::new(Watched::new(file, reporter))).map_err(failed)?);
     let mut unpacked = Unpacked { newest: 0, files: 0 };
-    // Links come last: then nothing can be written through one.
+    // Links are made last, so that nothing can be written through one.
     let mut links: Vec<(PathBuf, PathBuf)> = Vec::new();
     for entry in tarball.entries().map_err(failed)? {
         let mut entry = entry.map_err(failed)?;
@@ -134,7 +135,7 @@ fn write(place: &Path, content: &mut impl Read, executable: bool) -> io::Result<
     io::copy(content, &mut file)
 }
 
-/// A reader for what the first bytes say it is; names may say anything.
+/// A reader for the compression that the first bytes show; names are not reliable.
 fn decoder<'a>(mut file: impl io::BufRead + 'a) -> io::Result<Box<dyn Read + 'a>> {
     let start = file.fill_buf()?.iter().copied().take(6).collect::<Vec<u8>>();
     Ok(match &start[..] {
@@ -150,7 +151,7 @@ fn decoder<'a>(mut file: impl io::BufRead + 'a) -> io::Result<Box<dyn Read + 'a>
     })
 }
 
-/// A relative path of names; `.` is left out, `..` and `/` are not accepted.
+/// A relative path of plain names. `.` is skipped; `..` and `/` are refused.
 fn plain(path: &Path) -> Option<PathBuf> {
     let mut names = PathBuf::new();
     for part in path.components() {
@@ -163,7 +164,7 @@ fn plain(path: &Path) -> Option<PathBuf> {
     Some(names)
 }
 
-/// Whether a link with this text at that place leads to something below the root.
+/// `true` if a link at `place` with this target leads to a path below the root.
 fn stays_inside(place: &Path, target: &Path) -> bool {
     let mut depth = place.components().count() as i64 - 1;
     for part in target.components() {
@@ -180,14 +181,14 @@ fn stays_inside(place: &Path, target: &Path) -> bool {
     !target.as_os_str().is_empty()
 }
 
-/// Moves everything one folder up when it is all in one folder.
+/// Moves everything one folder up if it is all in one folder.
 fn lift(folder: &Path) -> Result<(), Error> {
     let entries = fs_err::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
     let [only] = &entries[..] else { return Ok(()) };
     if !only.file_type()?.is_dir() {
         return Ok(());
     }
-    // The name may be that of something in it.
+    // An entry of the folder may have the folder's name.
     let aside = folder.join(".rocwheel-lifted");
     fs_err::rename(only.path(), &aside)?;
     for entry in fs_err::read_dir(&aside)? {
@@ -205,8 +206,8 @@ mod tests {
 
     use super::*;
 
-    /// A tar archive of entries: name, kind, link or content. Names are put in raw, as no honest
-    /// writer would.
+    /// A tar archive of entries: name, kind, and link target or content. Names are written raw, so
+    /// they can be malicious.
     fn tarball(entries: &[(&str, EntryType, &str)]) -> Vec<u8> {
         let mut builder = tar::Builder::new(Vec::new());
         for (name, kind, text) in entries {

@@ -1,4 +1,4 @@
-//! Input: a planned checkout. Output: the tree, with its tags, and what was done.
+//! Input: a planned checkout. Output: the tree with its tags, and a report.
 
 mod obtain;
 mod protect;
@@ -19,74 +19,74 @@ use crate::repository::{HIPIFY, Repository, UPSTREAM};
 use crate::request::{Archive, Movement};
 use crate::state::{Folder, Left, Phase, State};
 
-/// Where a tree says that its sources are to be converted.
+/// File of a tree whose sources have to be converted.
 const CONVERTED: &str = "tools/amd_build/build_amd.py";
 
 /// Converts the CUDA sources of a tree in place, as its own `tools/amd_build/build_amd.py` would.
 pub trait Convert {
-    /// Converts a tree that has `tools/amd_build/build_amd.py`; the number of files that were
+    /// Converts a tree that has `tools/amd_build/build_amd.py`, and returns the number of files
     /// written.
     ///
     /// # Errors
-    /// Whatever goes wrong; then nothing is written.
+    /// Any failure. Nothing is written then.
     fn convert(&self, tree: &Path, reporter: &dyn Reporter) -> Result<u64, Box<dyn std::error::Error + Send + Sync>>;
 
-    /// Takes back what a conversion that was killed has left half done. What cannot be taken back
-    /// stays, and is kept like everything else that an interrupted run has left.
+    /// Undoes what a killed conversion has left half done. Changes that cannot be undone stay, and
+    /// are kept like everything else that an interrupted run has left.
     fn take_back(&self, _tree: &Path) {}
 
-    /// What decides the result besides the tree: a checkout that was made with something else is
-    /// made again.
+    /// Everything besides the tree that decides the result. A checkout that was made with other
+    /// settings is made again.
     fn settings(&self) -> String;
 }
 
-/// What became of one checkout.
+/// The result of one checkout.
 #[derive(Debug, Clone, Serialize)]
 pub struct Outcome {
     /// Name of the project.
     pub project: String,
-    /// Where it is.
+    /// Path of the tree.
     pub directory: PathBuf,
-    /// Address it came from, without a password; the file for an archive.
+    /// Address of its origin, without a password; for an archive, the file.
     pub origin: String,
-    /// Branch, tag or commit; SHA-256 for an archive.
+    /// Branch, tag or commit; for an archive, its SHA-256.
     pub reference: String,
     /// The upstream commit.
     pub commit: String,
-    /// The commit of converted sources, if there is one.
+    /// The commit of the converted sources, if there is one.
     pub hipify: Option<String>,
-    /// What is checked out in the end.
+    /// The commit that is checked out in the end.
     pub head: String,
-    /// Whether anything was done.
+    /// The change that the run made.
     pub status: CheckoutStatus,
-    /// Files that the conversion wrote.
+    /// Number of files that the conversion wrote.
     pub converted: u64,
-    /// Submodules that are checked out, those of submodules too.
+    /// Number of submodules that are checked out, including nested ones.
     pub submodules: u64,
-    /// Patches that were applied.
+    /// Number of patches that were applied.
     pub patches: u64,
-    /// Where an interrupted run's files are kept: repository and ref.
+    /// Repository and ref in which files of an interrupted run are kept.
     pub kept: Vec<(String, String)>,
 }
 
-/// Whether anything was done.
+/// The change that a run made to a checkout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CheckoutStatus {
-    /// There was nothing before.
+    /// The folder was empty or did not exist.
     New,
-    /// It was somewhere else, or was made otherwise.
+    /// Another commit was checked out before, or it was made with other settings.
     Changed,
-    /// Everything was as it should be; no file was touched.
+    /// Everything was as requested; no file was touched.
     Unchanged,
 }
 
 impl Plan {
-    /// Makes the checkouts, one after the other. `finished` hears of each as soon as it is there.
+    /// Makes the checkouts one after the other. `finished` is called after each.
     ///
     /// # Errors
-    /// See [`Error`]. The checkouts before the one that failed are complete; run again, it goes on
-    /// where it stopped.
+    /// See [`Error`]. The checkouts before the failed one are complete; another run continues where
+    /// this one stopped.
     pub fn execute(
         &self,
         git: &Git,
@@ -112,7 +112,7 @@ impl Plan {
 }
 
 fn one(checkout: &Checkout, git: &Git, convert: &dyn Convert, reporter: &dyn Reporter) -> Result<Outcome, Error> {
-    // Pins first: a folder is made only for what can be named.
+    // Pins are read first, so that a folder is made only for a reference that exists.
     let checkout = &Checkout {
         reference: checkout.reference.resolved()?,
         steps: checkout.steps.iter().map(Step::resolved).collect(),
@@ -125,7 +125,8 @@ fn one(checkout: &Checkout, git: &Git, convert: &dyn Convert, reporter: &dyn Rep
         return Err(Error::MayMove { project: checkout.project.clone(), reference: name.clone() });
     }
     if let Reference::Archive(Archive { path, .. }) = &reference {
-        // Opened before anything is made, so that a wrong path leaves nothing behind.
+        // The archive is opened before anything is made, so that a wrong path leaves nothing
+        // behind.
         fs_err::File::open(path)?;
     }
     let folder = Folder::open(&checkout.directory, git, reporter)?;
@@ -170,35 +171,35 @@ fn one(checkout: &Checkout, git: &Git, convert: &dyn Convert, reporter: &dyn Rep
 /// A checkout that is being made.
 struct Run<'a> {
     checkout: &'a Checkout,
-    /// With pins followed.
+    /// The reference with pins resolved.
     reference: Reference,
     repository: Repository<'a>,
     folder: Folder,
-    /// What the last run left.
+    /// The state that the last run left.
     before: State,
-    /// What this one leaves.
+    /// The state that this run leaves.
     state: State,
-    /// Whether the tree was touched.
+    /// `true` once the tree has been changed.
     has_moved: bool,
-    /// How many groups of patches were applied.
+    /// Number of patch groups that were applied.
     applied: usize,
     convert: &'a dyn Convert,
     tree: Tree,
     outcome: Outcome,
 }
 
-/// What is found out about the tree before it is changed.
+/// Facts about the tree before it is changed.
 #[derive(Debug, Default)]
 struct Tree {
-    /// Repositories that hold something of ours that has to go before another commit is checked
+    /// Repositories with changes of ours that have to be removed before another commit is checked
     /// out.
     resets: Vec<String>,
-    /// Of those, which are to be kept under a name: an interrupted run's, where somebody may have
-    /// worked since.
+    /// Those of them whose files are kept under a ref: an interrupted run left them, and the user
+    /// may have worked there since.
     keep: Vec<String>,
-    /// Whether everything is exactly as the last run left it.
+    /// `true` if everything is exactly as the last run left it.
     as_left: bool,
-    /// Submodules of the commit that was checked out before.
+    /// Submodules of the previously checked out commit.
     submodules: Vec<String>,
 }
 
@@ -229,13 +230,13 @@ impl Run<'_> {
         self.describe()
     }
 
-    /// Whether the last run was asked for the same and nobody has touched anything since.
+    /// `true` if the last run had the same request and the tree is untouched since.
     fn is_there(&mut self) -> Result<bool, Error> {
         self.state.fingerprint = self.fingerprint()?;
         if !self.tree.as_left || self.before.fingerprint != self.state.fingerprint {
             return Ok(false);
         }
-        // The name under which the commit was asked for may be another.
+        // The commit may have been requested under another name.
         let names = State { repositories: self.before.repositories.clone(), phase: Phase::Done, ..self.state.clone() };
         if names != self.before {
             self.folder.write(&names)?;
@@ -244,7 +245,7 @@ impl Run<'_> {
         Ok(true)
     }
 
-    /// A digest of everything that decides the result.
+    /// Digest of everything that decides the result.
     fn fingerprint(&self) -> Result<String, Error> {
         let mut digest = Sha256::new();
         let steps = serde_json::to_string(&self.checkout.steps).map_err(std::io::Error::from)?;
@@ -262,11 +263,11 @@ impl Run<'_> {
         Ok(hexadecimal(&digest.finish()))
     }
 
-    /// Checks the commit out in place of what is there, of which everything that is worth it is
-    /// kept.
+    /// Checks the commit out over the existing tree. Files worth keeping are kept under a ref
+    /// first.
     fn move_to_commit(&mut self) -> Result<(), Error> {
         let scratch = self.folder.scratch()?;
-        // From here on a run that is killed leaves half of something; this says so.
+        // A run that is killed after this point leaves an incomplete tree; the state records that.
         self.has_moved = true;
         self.folder.write(&State { phase: Phase::Moving, ..self.before.clone() })?;
         let mut ways_back = Vec::new();
@@ -289,7 +290,7 @@ impl Run<'_> {
         let arguments = ["checkout", "--quiet", "--no-overwrite-ignore", "--detach", &self.state.commit];
         self.repository.run(&arguments, &format!("check out `{}`", self.state.commit))?;
         self.repository.tag(UPSTREAM)?;
-        // git leaves the folders of submodules that this commit does not have; they would look like
+        // git leaves the folders of submodules that this commit does not have. They would look like
         // new files.
         let links = self.repository.gitlinks()?;
         for path in self.tree.submodules.iter().filter(|path| !links.contains(path)) {
@@ -325,8 +326,8 @@ impl Run<'_> {
         for path in repository.all()?.iter().filter(|path| !path.is_empty()) {
             repository.submodule(path).tag(UPSTREAM)?;
         }
-        // What is patched and converted in submodules is no change of the repository that holds
-        // them.
+        // Patches and conversions in a submodule must not count as a change of the repository that
+        // contains it.
         for path in repository.gitlinks()? {
             if let Some(name) = repository.submodule_name(&path)? {
                 repository
@@ -376,13 +377,13 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The checkout, and its submodules when they are part of this run.
+    /// The checkout, and its submodules if this run includes them.
     fn own_repositories(&self) -> Result<Vec<String>, Error> {
         let with_submodules = self.checkout.steps.iter().any(|step| matches!(step, Step::Submodules { .. }));
         if with_submodules { self.repository.all() } else { Ok(vec![String::new()]) }
     }
 
-    /// What is in the repositories now.
+    /// The current state of the repositories.
     fn left(&self, checkout: &Repository<'_>) -> Result<BTreeMap<String, Left>, Error> {
         let scratch = self.folder.scratch()?;
         let mut left = BTreeMap::new();
@@ -409,10 +410,10 @@ impl Run<'_> {
         matches!(&self.reference, Reference::Named { origin, .. } if plan::is_local(origin))
     }
 
-    /// Leaves things so that the next run, or the user, can go on.
+    /// Cleans up after a failure so that the next run, or the user, can continue.
     fn failed(&mut self, error: &Error) -> Result<(), Error> {
         match error {
-            // The user is to go on here; what is finished by hand then is the user's.
+            // The user continues here; work that is finished by hand is then the user's.
             Error::Conflict { .. } => {
                 self.state.fingerprint.clear();
                 let heads = self.repository.all()?.into_iter().map(|path| {
@@ -428,7 +429,7 @@ impl Run<'_> {
                 self.state.unreached = groups.skip(self.applied + 1).collect();
                 self.folder.write(&self.state)
             }
-            // Nothing arrived: what this run made is taken away with the folder.
+            // Nothing was fetched, so the folder that this run made is removed.
             _ if self.folder.is_new && !self.has_moved => self.folder.remove_if_new().map_err(Into::into),
             _ if self.has_moved => {
                 // If the tree cannot be read, it stays marked as incomplete, and the next run keeps
@@ -440,10 +441,10 @@ impl Run<'_> {
         }
     }
 
-    /// Writes down what an incomplete run has left, so that the next one can tell it from what the
-    /// user does meanwhile.
+    /// Records what an incomplete run has left, so that the next run can distinguish it from the
+    /// user's later work.
     fn stopped(&self) -> Result<(), Error> {
-        // The user may have asked to stop, and git would answer nothing to a reporter that says so.
+        // The user may have asked to stop. With that reporter git would not run at all.
         let repository = Repository { reporter: &Silent, ..self.repository.clone() };
         repository.remove_torn()?;
         let has_arrived = repository.commit(&format!("refs/tags/{UPSTREAM}"))?.as_ref() == Some(&self.state.commit);
@@ -457,7 +458,7 @@ impl Run<'_> {
     }
 }
 
-/// What the state calls the origin and the reference.
+/// The origin and the reference as the state records them.
 fn names(reference: &Reference) -> (String, String) {
     match reference {
         Reference::Named { origin, name, .. } => (without_secret(origin), name.clone()),

@@ -1,4 +1,4 @@
-//! What can go wrong with framework sources, and what to do about it.
+//! Failures of framework sources, each with a hint.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,214 +11,214 @@ use crate::git::GitFailure;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Reading or writing a file failed; the message of the source names the path.
+    /// Reading or writing a file failed; the source's message names the path.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] rocwheel_report::Interrupted),
-    /// git is not there or cannot be started.
+    /// git is not installed or cannot be started.
     #[error("could not start `git`")]
     NoGit {
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// git is too old.
     #[error("`git` is version {found}, and 2.32 or newer is needed")]
     OldGit {
-        /// What it says.
+        /// The version that git reports.
         found: String,
     },
     /// A git command failed.
     #[error("could not {attempt}")]
     Git {
-        /// What was attempted.
+        /// The attempt.
         attempt: String,
-        /// What git said.
+        /// The output of git.
         source: Box<GitFailure>,
     },
-    /// The table of sources is wrong.
+    /// The table of sources has a mistake.
     #[error("could not understand the table of sources `{path}`: {reason}")]
     Table {
-        /// The file.
+        /// Path of the table.
         path: String,
-        /// What is wrong.
+        /// The mistake.
         reason: String,
     },
-    /// No such project.
+    /// No project has that name.
     #[error("there is no project `{name}`")]
     UnknownProject {
-        /// What was asked for.
+        /// The name that was asked for.
         name: String,
-        /// What there is.
+        /// Names of all projects.
         known: Vec<String>,
     },
-    /// No such version line.
+    /// No version line has that name.
     #[error("there is no version line `{name}`")]
     UnknownLine {
-        /// What was asked for.
+        /// The name that was asked for.
         name: String,
-        /// What there is.
+        /// Names of all version lines.
         known: Vec<String>,
     },
-    /// What was asked for contradicts itself.
+    /// The request contradicts itself.
     #[error("{reason}")]
     Request {
-        /// How.
+        /// The contradiction.
         reason: String,
-        /// What to do instead.
+        /// A request that would work.
         hint: Option<String>,
     },
-    /// A pin file cannot be understood.
+    /// A pin file cannot be parsed.
     #[error("could not read the pin file `{}`{}: {reason}", path.display(), at_line(*line))]
     Pin {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The line, counted from 1.
+        /// Line in the file, counted from 1.
         line: Option<usize>,
-        /// What is wrong.
+        /// The mistake.
         reason: String,
     },
-    /// A pin file is not there.
+    /// A pin file does not exist.
     #[error("there is no pin file `{}`", path.display())]
     NoPin {
-        /// Where it was looked for.
+        /// Path at which it is expected.
         path: PathBuf,
     },
-    /// A pin file says nothing of a project that it has to name.
+    /// A pin file does not name a project that it has to name.
     #[error("`{}` does not mention `{project}`", path.display())]
     NotPinned {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The name that was looked for.
+        /// The name that it does not have.
         project: String,
     },
-    /// A folder that is neither empty nor a git repository.
+    /// A folder is neither empty nor a git repository.
     #[error("`{}` exists and is not a git repository", path.display())]
     NotGit {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
     },
-    /// A folder that is not a checkout of ours, or of anybody who set the tag.
+    /// A repository lacks the tag that a checkout of ours has.
     #[error("`{}` has no tag `{tag}`", path.display())]
     NoTag {
-        /// The repository.
+        /// Path of the repository.
         path: PathBuf,
-        /// The tag.
+        /// Name of the tag.
         tag: &'static str,
     },
-    /// Another run works there.
+    /// Another run works in the folder.
     #[error("another run works in `{}`", path.display())]
     Locked {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
     },
-    /// There is work in the tree that a checkout would lose.
+    /// The tree has work that a checkout would lose.
     #[error("`{}` has work in it that a checkout would lose:\n{}", path.display(), listed(found))]
     Dirty {
-        /// The checkout.
+        /// Path of the checkout.
         path: PathBuf,
-        /// What was found, one line each.
+        /// The work, one line for each commit or changed file.
         found: Vec<String>,
     },
-    /// The ref is not there.
+    /// The origin does not have the reference.
     #[error("`{origin}` has no branch, tag or commit `{reference}`")]
     NoRef {
         /// Address of the repository.
         origin: String,
-        /// What was asked for.
+        /// The reference that was asked for.
         reference: String,
-        /// The names that are most like it.
+        /// The most similar names.
         nearest: Vec<String>,
     },
-    /// A checkout would move, which was forbidden.
+    /// A checkout would move, which was forbidden (`--locked`).
     #[error("`{}` is at {found}, not at {wanted}", path.display())]
     Moved {
-        /// The checkout.
+        /// Path of the checkout.
         path: PathBuf,
-        /// Where it is.
+        /// The commit that is checked out.
         found: String,
-        /// Where it was to be.
+        /// The commit that was requested.
         wanted: String,
     },
-    /// A branch or tag where only a commit does not move.
+    /// A branch or tag was requested with `--locked`, where only a commit is accepted.
     #[error("`{reference}` of {project} may move")]
     MayMove {
-        /// The project.
+        /// Name of the project.
         project: String,
-        /// What was asked for.
+        /// The branch or tag.
         reference: String,
     },
     /// The conversion of a tree failed.
     #[error("could not convert the sources in `{}`", path.display())]
     Hipify {
-        /// The tree.
+        /// Path of the tree.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// A source archive is damaged or unsafe.
     #[error("could not take the source archive `{}`: {reason}", path.display())]
     Archive {
-        /// The archive.
+        /// Path of the archive.
         path: PathBuf,
-        /// What is wrong.
+        /// The damage or the danger.
         reason: String,
     },
-    /// A source archive is another one than expected.
+    /// A source archive is not the expected one.
     #[error("`{}` has SHA-256 {found}, not {wanted}", path.display())]
     Checksum {
-        /// The archive.
+        /// Path of the archive.
         path: PathBuf,
-        /// What was found.
+        /// SHA-256 of the file.
         found: String,
-        /// What was expected.
+        /// The expected SHA-256.
         wanted: String,
     },
-    /// A manifest is not one.
+    /// A file is not a manifest.
     #[error("could not understand the manifest `{}`: {reason}", path.display())]
     Manifest {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// The mistake.
         reason: String,
     },
-    /// Nothing is checked out where a manifest is to be made of.
+    /// A manifest was requested for a project without a checkout.
     #[error("there is no checkout of {project} in `{}`", path.display())]
     NoCheckout {
-        /// The project.
+        /// Name of the project.
         project: String,
-        /// Where it was looked for.
+        /// Path at which it is expected.
         path: PathBuf,
     },
     /// A patch does not apply.
     #[error("patch `{}` does not apply to `{}`{}", patch.display(), path.display(), in_files(files))]
     Conflict {
-        /// The repository.
+        /// Path of the repository.
         path: PathBuf,
-        /// The patch.
+        /// Path of the patch.
         patch: PathBuf,
-        /// The files that stand in its way, relative to the repository.
+        /// The conflicting files, relative to the repository.
         files: Vec<String>,
-        /// Whether git waits there with the patch half applied.
+        /// `true` if git waits with the patch half applied.
         waiting: bool,
-        /// What git said.
+        /// The output of git.
         source: Box<GitFailure>,
     },
-    /// A folder of patches for something that is not in the tree.
+    /// A folder has patches for a submodule that the tree does not have.
     #[error("`{}` holds patches for `{repository}`, which is no submodule of the checkout", path.display())]
     PatchTarget {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// The submodule that it names.
+        /// Path of the submodule that it names.
         repository: String,
     },
-    /// There is no such set of patches.
+    /// A patch set does not exist.
     #[error("there is no patch set `{}`", path.display())]
     NoPatchSet {
-        /// Where it was looked for.
+        /// Path at which it is expected.
         path: PathBuf,
-        /// What is there instead.
+        /// Names of the existing sets.
         known: Vec<String>,
     },
 }
@@ -231,7 +231,7 @@ fn in_files(files: &[String]) -> String {
     if files.is_empty() { String::new() } else { format!(", because of `{}`", files.join("`, `")) }
 }
 
-/// The first lines and how many there are more.
+/// The first lines, and the number of the remaining ones.
 fn listed(found: &[String]) -> String {
     const SHOWN: usize = 20;
     let mut lines: Vec<String> = found.iter().take(SHOWN).map(|line| format!("    {line}")).collect();
@@ -242,7 +242,7 @@ fn listed(found: &[String]) -> String {
 }
 
 impl Error {
-    /// What git said, with what was attempted.
+    /// Wraps git's output with the attempt.
     pub(crate) fn git(attempt: impl Into<String>) -> impl FnOnce(GitFailure) -> Error {
         move |source| Error::Git { attempt: attempt.into(), source: Box::new(source) }
     }

@@ -1,9 +1,9 @@
-//! Input: a folder and arguments. Output: what `git` answered. The only place that starts it.
+//! Input: a folder and arguments. Output: the answer of `git`. git is started only here.
 //!
-//! Nothing of the surroundings reaches git but what it needs to get at repositories: no `GIT_*`
-//! variable, no setting of the user or the machine except those for transport, credentials and
-//! large files. It never asks anything. So a checkout does not depend on who makes it: neither line
-//! ends, hooks, signatures and global ignore rules, nor names and dates in commits.
+//! git receives only what it needs to reach repositories: no `GIT_*` variables, and of the settings
+//! of the user and the machine only those for transport, credentials and large files. It never asks
+//! questions. So a checkout does not depend on its user: line ends, hooks, signatures and global
+//! ignore rules have no effect, and neither do names and dates in commits.
 
 mod settings;
 
@@ -22,26 +22,26 @@ use rocwheel_system::{RunningGroup, start_in_group};
 use crate::error::Error;
 use crate::state::Lock;
 
-/// Who commits.
+/// Name and address of the committer.
 const NAME: &str = "rocwheel";
 const EMAIL: &str = "rocwheel@localhost";
 
-/// Bytes of git's complaints that are kept: the last ones say why it failed.
+/// Bytes of git's error output that are kept: the last ones explain the failure.
 const LONGEST_COMPLAINT: usize = 16 << 10;
 
-/// How long git may take to clean up after it was asked to stop.
+/// Time that git has to clean up after it was asked to stop.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// git, with an environment of its own.
+/// git with an isolated environment.
 #[derive(Debug, Clone)]
 pub struct Git {
     variables: Vec<(OsString, OsString)>,
     settings: Vec<(String, String)>,
-    /// Where each process that is started is written down.
+    /// The lock in which each started process is recorded.
     lock: Option<Lock>,
 }
 
-/// What git answered.
+/// The output of a successful call.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) output: Vec<u8>,
@@ -56,7 +56,7 @@ pub struct GitFailure {
     complaint: String,
 }
 
-/// A git command that is about to run.
+/// A git command to run.
 pub(crate) struct Call<'a> {
     git: &'a Git,
     directory: &'a Path,
@@ -65,17 +65,17 @@ pub(crate) struct Call<'a> {
     settings: Vec<(String, String)>,
 }
 
-/// How a call can end that is not an answer.
+/// Outcomes of a call without an answer.
 pub(crate) enum Broken {
     Failed(GitFailure),
     Other(Error),
 }
 
 impl Git {
-    /// git in an environment, of which everything that begins with `GIT_` is left out.
+    /// git with an environment from which all variables `GIT_*` are removed.
     ///
     /// # Errors
-    /// When there is no git, or a too old one.
+    /// git is not installed or too old.
     pub fn new(environment: impl IntoIterator<Item = (OsString, OsString)>) -> Result<Git, Error> {
         let unwanted = |name: &OsStr| {
             let name = name.to_string_lossy();
@@ -89,17 +89,17 @@ impl Git {
         Ok(git)
     }
 
-    /// The same, writing down in a lock what it starts.
+    /// The same git, recording the processes that it starts in a lock.
     pub(crate) fn leaving_word(&self, lock: Lock) -> Git {
         Git { lock: Some(lock), ..self.clone() }
     }
 
-    /// A command in a folder.
+    /// Begins a command in a folder.
     pub(crate) fn at<'a>(&'a self, directory: &'a Path) -> Call<'a> {
         Call { git: self, directory, arguments: Vec::new(), variables: Vec::new(), settings: Vec::new() }
     }
 
-    /// The process without settings, for finding them out.
+    /// The process without settings, used to read the settings themselves.
     fn bare(&self) -> Command {
         let mut command = Command::new("git");
         command.env_clear().envs(self.variables.iter().map(|(name, value)| (name, value)));
@@ -124,20 +124,20 @@ impl Call<'_> {
         self
     }
 
-    /// A setting for this command and what it starts.
+    /// Adds a setting for this command and its children.
     pub(crate) fn setting(mut self, key: &str, value: &str) -> Self {
         self.settings.push((key.to_owned(), value.to_owned()));
         self
     }
 
-    /// The date of commits, as git writes it (`1700000000 +0000`).
+    /// Sets the date of commits in git's format (`1700000000 +0000`).
     pub(crate) fn dated(self, date: &str) -> Self {
-        // Without the sign, git takes a small number for something else.
+        // Without the `@`, git does not read a small number as seconds.
         let date = format!("@{date}");
         self.variable("GIT_AUTHOR_DATE", &date).variable("GIT_COMMITTER_DATE", &date)
     }
 
-    /// Runs it, and gives its answer; a code other than 0 is a failure.
+    /// Runs the command and returns its answer. An exit code other than 0 is a failure.
     pub(crate) fn run(self, reporter: &dyn Reporter) -> Result<Answer, Broken> {
         let command = shown(&self.arguments);
         let directory = self.directory.to_owned();
@@ -150,17 +150,17 @@ impl Call<'_> {
         Err(Broken::Failed(GitFailure { command, directory, status: Some(status), complaint }))
     }
 
-    /// Runs it; a failure says what was attempted.
+    /// Runs the command; `attempt` becomes part of the error.
     pub(crate) fn expect(self, attempt: impl Into<String>, reporter: &dyn Reporter) -> Result<Answer, Error> {
         self.run(reporter).map_err(|broken| broken.into_error(attempt))
     }
 
-    /// Runs it and says whether it ended with 0.
+    /// Runs the command; `true` if its exit code is 0.
     pub(crate) fn succeeds(self, reporter: &dyn Reporter) -> Result<bool, Error> {
         self.wait(reporter).map(|(status, ..)| status.success())
     }
 
-    /// What it printed, without the end of the line; `None` when it failed.
+    /// Runs the command and returns its output without trailing white space; `None` if it fails.
     pub(crate) fn answer(self, reporter: &dyn Reporter) -> Result<Option<String>, Error> {
         let (status, output, _) = self.wait(reporter)?;
         Ok(status.success().then(|| String::from_utf8_lossy(&output).trim_end().to_owned()))
@@ -173,12 +173,12 @@ impl Call<'_> {
         command.env("GIT_AUTHOR_NAME", NAME).env("GIT_AUTHOR_EMAIL", EMAIL);
         command.env("GIT_COMMITTER_NAME", NAME).env("GIT_COMMITTER_EMAIL", EMAIL);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
-        // Where there is no repository, none of a folder above is meant.
+        // Without a repository in the folder, git must not use one of a parent folder.
         if let Some(above) = self.directory.parent() {
             command.env("GIT_CEILING_DIRECTORIES", above);
         }
-        // A group of its own: when the work is to stop, everything that git has started stops with
-        // it.
+        // git gets its own process group. When the work stops, everything that git has started
+        // stops with it.
         start_in_group(&mut command).stdout(Stdio::piped()).stderr(Stdio::piped());
         reporter.check()?;
         if let Some(lock) = &self.git.lock {
@@ -186,7 +186,7 @@ impl Call<'_> {
             command.env(name, value);
         }
         let child = command.spawn().map_err(|source| match source.kind() {
-            // A folder that is gone looks like a program that is not there.
+            // A missing working folder looks like a missing program.
             std::io::ErrorKind::NotFound if !self.directory.is_dir() => {
                 std::io::Error::new(source.kind(), format!("there is no folder `{}`", self.directory.display())).into()
             }
@@ -199,7 +199,7 @@ impl Call<'_> {
     }
 }
 
-/// Reads both outputs to their end, and ends the process when the user does not want it any more.
+/// Reads both outputs to their end, and ends the process if the user stops the work.
 fn watch(mut child: Child, reporter: &dyn Reporter) -> Result<(ExitStatus, Vec<u8>, Vec<u8>), Error> {
     let (done, finished) = mpsc::channel();
     let output = child.stdout.take().map(|stream| gather(stream, usize::MAX, done.clone()));
@@ -207,7 +207,7 @@ fn watch(mut child: Child, reporter: &dyn Reporter) -> Result<(ExitStatus, Vec<u
     let mut interrupted = false;
     loop {
         match finished.recv_timeout(Duration::from_millis(50)) {
-            // Both ends are closed when the channel is.
+            // Both outputs are closed when the channel is.
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) if reporter.interrupted() && !interrupted => {
                 interrupted = true;
@@ -247,12 +247,12 @@ fn gather(
 }
 
 impl Answer {
-    /// What it printed, without the end of the line.
+    /// The output without trailing white space.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.output).trim_end().to_owned()
     }
 
-    /// What it printed with `-z`.
+    /// The records of output with `-z`.
     pub(crate) fn records(&self) -> impl Iterator<Item = String> + '_ {
         self.output
             .split(|byte| *byte == 0)
@@ -271,12 +271,13 @@ impl Broken {
 }
 
 impl GitFailure {
-    /// Whether git said this.
+    /// `true` if git's error output contains one of these texts.
     pub(crate) fn says(&self, words: &[&str]) -> bool {
         words.iter().any(|words| self.complaint.contains(words))
     }
 
-    /// The names that stand after these words in what git said, without a line's number behind.
+    /// The names that follow `words` at the beginning of lines of git's error output, without a
+    /// line number at the end.
     pub(crate) fn named_after(&self, words: &str) -> Vec<String> {
         let names = self.complaint.lines().filter_map(|line| line.strip_prefix(words));
         names.map(|name| name.rsplit_once(':').map_or(name, |(name, _)| name).to_owned()).collect()
@@ -290,8 +291,8 @@ impl fmt::Display for GitFailure {
             Some(code) => write!(formatter, "ended with {code}")?,
             None => write!(formatter, "was ended by a signal")?,
         }
-        // Progress overwrites itself with carriage returns; of each line only what remains is of
-        // interest.
+        // Progress overwrites itself with carriage returns; only the last state of each line
+        // matters.
         let lines: Vec<&str> =
             self.complaint.lines().map(|line| line.rsplit('\r').next().unwrap_or(line).trim_end()).collect();
         let lines: Vec<&str> = lines.into_iter().filter(|line| !line.is_empty()).collect();
@@ -304,7 +305,7 @@ impl fmt::Display for GitFailure {
 
 impl std::error::Error for GitFailure {}
 
-/// Why a command failed, as far as its words say, most certain first.
+/// The cause of a failure as far as git's output shows it, the most certain first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cause {
     Space,
@@ -317,8 +318,8 @@ enum Cause {
     Network,
 }
 
-/// What git and curl say. Servers that do not tell strangers what they have ask for a password
-/// instead.
+/// Messages of git and curl by cause. Servers that hide from strangers which repositories they have
+/// ask for a password instead.
 const CAUSES: [(Cause, &[&str]); 8] = [
     (Cause::Space, &["No space left on device", "Disk quota exceeded"]),
     (Cause::Owner, &["dubious ownership"]),
@@ -387,7 +388,7 @@ impl GitFailure {
         CAUSES.iter().find(|(_, words)| self.says(words)).map(|(cause, _)| *cause)
     }
 
-    /// Whether it may go well the next time.
+    /// `true` if a later attempt may succeed.
     pub(crate) fn is_temporary(&self) -> bool {
         self.cause() == Some(Cause::Network)
     }
@@ -418,7 +419,7 @@ impl Hint for GitFailure {
     }
 }
 
-/// A command as one would type it, without the password of an address.
+/// A command in shell syntax, without the password of an address.
 fn shown(arguments: &[OsString]) -> String {
     let mut text = "git".to_owned();
     for argument in arguments {
@@ -428,7 +429,7 @@ fn shown(arguments: &[OsString]) -> String {
     text
 }
 
-/// An address without what stands before `@`, unless that is only a name.
+/// An address without user name and password. A user name alone is kept, except in HTTP addresses.
 pub fn without_secret(address: &str) -> String {
     let Some((scheme, rest)) = address.split_once("://") else { return address.to_owned() };
     let host = rest.split('/').next().unwrap_or(rest);

@@ -1,5 +1,5 @@
-//! Input: a checkout of torch. Output: its CUDA sources converted in place, as
-//! `rocwheel source hipify` converts them.
+//! Input: a checkout of torch. Output: its CUDA sources converted in place, as `rocwheel source
+//! hipify` does it.
 
 use std::path::Path;
 
@@ -9,13 +9,13 @@ use rocwheel_report::Reporter;
 
 use crate::checkout::Convert;
 
-/// Converts in place, with the tree's own tables and settings.
+/// Converts sources in place with the tree's own tables and settings.
 #[derive(Debug, Clone, Copy)]
 pub struct Hipify {
-    /// What becomes of kernel launches in trees that leave it to the compiler of the ROCm on the
-    /// machine.
+    /// How kernel launches are converted in trees that leave the choice to the compiler of the
+    /// installed ROCm.
     pub compiler: Launches,
-    /// What to do where the original gives no result.
+    /// How to treat sources for which the original converter gives no result.
     pub defects: Defects,
 }
 

@@ -2,9 +2,8 @@
 //! and tagged.
 //!
 //! [`check_out`] does all of it. A request and the table of sources make a [`Plan`], which is
-//! serialisable and touches nothing; [`Plan::execute`] walks it, with git on the command line.
-//! [`manifest`] describes what is checked out, [`patches`] turns commits of one's own into files
-//! and back.
+//! serialisable and touches nothing. [`Plan::execute`] runs it with git's command line.
+//! [`manifest`] describes checkouts, [`patches`] turns the user's commits into files and back.
 
 mod archive;
 mod checkout;
@@ -36,12 +35,12 @@ pub use request::{Archive, Movement, Related, Request, Submodules, TreeConversio
 pub use state::{Obtained, obtained};
 pub use table::{KnownArchive, Line, LocalChange, PinFiles, Project, Table, TritonRules};
 
-/// Checks projects out: plans what the request means and walks the plan, as
-/// `rocwheel source checkout` does.
+/// Checks projects out: makes a plan from the request and executes it, as `rocwheel source
+/// checkout` does.
 ///
 /// # Errors
-/// See [`Error`]. The checkouts before the one that failed are complete, and a second call goes on
-/// where the first one stopped.
+/// See [`Error`]. The checkouts before the failed one are complete; a second call continues where
+/// the first one stopped.
 pub fn check_out(
     request: &Request,
     table: &Table,

@@ -1,7 +1,7 @@
-//! Input: a manifest (schema 1), or checkouts. Output: the other one.
+//! Converts between manifests (schema 1) and checkouts, in both directions.
 //!
-//! A manifest is a JSON object: `schema_version` 1, then for each project `repo` and `commit`, and
-//! where it makes sense `branch` and `version`, in the form that TheRock's scripts write and read.
+//! A manifest is a JSON object in the format of TheRock's scripts: `schema_version` 1, then for
+//! each project `repo` and `commit`, and `branch` and `version` where they are known.
 
 use std::path::{Path, PathBuf};
 
@@ -15,15 +15,15 @@ use crate::repository::{Repository, UPSTREAM};
 use crate::state;
 use crate::table::{Project, Table};
 
-/// The only version of the schema there is.
+/// The only supported version of the schema.
 const SCHEMA: u64 = 1;
-/// Bytes that no manifest has.
+/// Size limit of a manifest in bytes, far above any real one.
 const LARGEST: u64 = 1 << 20;
 
-/// What a manifest says.
+/// The content of a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Manifest {
-    /// In the order of the file.
+    /// The entries in the order of the file.
     pub entries: Vec<Entry>,
 }
 
@@ -34,11 +34,11 @@ pub struct Entry {
     pub key: String,
     /// Address of the repository, without `.git`.
     pub repo: String,
-    /// The commit, in full.
+    /// The commit as full hexadecimal digits.
     pub commit: String,
-    /// The branch that it was the last one of.
+    /// The branch whose last commit it was.
     pub branch: Option<String>,
-    /// Version of the package that is built of it.
+    /// Version of the package that is built from it.
     pub version: Option<String>,
 }
 
@@ -46,7 +46,7 @@ impl Manifest {
     /// Reads a manifest.
     ///
     /// # Errors
-    /// No such file; something that is not a manifest, with the project and the field.
+    /// The file does not exist, or is not a manifest; the error names the project and the field.
     pub fn read(path: &Path) -> Result<Manifest, Error> {
         let size = fs_err::metadata(path)?.len();
         let wrong = |reason: String| Error::Manifest { path: path.to_owned(), reason };
@@ -56,7 +56,7 @@ impl Manifest {
         Self::parse(&fs_err::read(path)?).map_err(wrong)
     }
 
-    /// Reads the text of a manifest; the error is the reason.
+    /// Parses the text of a manifest; the error is the reason.
     fn parse(text: &[u8]) -> Result<Manifest, String> {
         let document: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
         let Value::Object(fields) = document else { return Err("it is not a JSON object".into()) };
@@ -83,7 +83,8 @@ impl Manifest {
         Ok(Manifest { entries })
     }
 
-    /// The text of the manifest: two spaces, the order of the entries, a line break at the end.
+    /// The text of the manifest: indented by two spaces, entries in their order, with a final
+    /// newline.
     pub fn text(&self) -> String {
         let mut fields = Map::from_iter([("schema_version".to_owned(), SCHEMA.into())]);
         for entry in &self.entries {
@@ -109,22 +110,22 @@ impl Manifest {
     }
 }
 
-/// What a manifest is made of.
+/// The inputs of a manifest.
 #[derive(Debug, Clone)]
 pub struct ManifestSources {
-    /// Projects and where they are checked out, absolute, in any order.
+    /// Names of projects and absolute paths of their checkouts, in any order.
     pub checkouts: Vec<(String, PathBuf)>,
-    /// What follows each project's own version (`+rocm7.14.0`); may be empty.
+    /// Suffix of each project's own version (`+rocm7.14.0`); may be empty.
     pub suffix: String,
-    /// What is said of TheRock, last.
+    /// The entry of TheRock itself, which comes last.
     pub therock: Option<Entry>,
 }
 
-/// The version suffix for packages that are built on a ROCm: `7.14.0` → `+rocm7.14.0`,
-/// `7.14.0.dev0+abc` → `+devrocm7.14.0.dev0-abc`.
+/// The version suffix of packages that are built on a ROCm: `+rocm7.14.0` for `7.14.0`,
+/// `+devrocm7.14.0.dev0-abc` for `7.14.0.dev0+abc`.
 ///
 /// # Errors
-/// What is not a version (PEP 440).
+/// The text is not a version (PEP 440).
 pub fn suffix(rocm_version: &str) -> Result<String, Error> {
     let version: pep440_rs::Version = rocm_version.parse().map_err(|_| Error::Request {
         reason: format!("`{rocm_version}` is not a version of ROCm"),
@@ -134,11 +135,10 @@ pub fn suffix(rocm_version: &str) -> Result<String, Error> {
     Ok(format!("+{word}{}", version.to_string().replace('+', "-")))
 }
 
-/// Describes checkouts. The commit is the upstream one, whatever was committed on top of it.
+/// Makes the manifest of checkouts. The commit is the upstream one, without commits on top of it.
 ///
 /// # Errors
-/// A project without a checkout, without the tag, made of an archive, or of which manifests know
-/// nothing.
+/// A project has no checkout, no tag, or comes from an archive; or manifests have no entry for it.
 pub fn describe(
     sources: &ManifestSources,
     table: &Table,
@@ -191,7 +191,8 @@ fn entry(
     let asked = Some(state.reference).filter(|reference| !reference.is_empty() && !pins::is_commit(reference));
     let branch = state.branch.or(asked).filter(|_| state.commit == commit);
     let base = match (&project.version_file, project.pinned_by_torch) {
-        // As it was upstream: a local change of the file is none of the version.
+        // The file is read from the upstream commit: a local change of it does not change the
+        // version.
         (Some(file), _) => {
             repository.git.at(directory).args(["show", &format!("{commit}:{file}")]).answer(repository.reporter)?
         }
@@ -203,7 +204,7 @@ fn entry(
     Ok(Entry { key, repo, commit, branch, version })
 }
 
-/// triton's version, which torch's tree says.
+/// triton's version, from a file in torch's tree.
 fn triton_version(
     sources: &ManifestSources,
     table: &Table,

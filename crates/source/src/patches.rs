@@ -1,8 +1,8 @@
-//! Input: a checkout with commits of one's own, or a set of patches. Output: the other one.
+//! Converts between the user's commits in a checkout and sets of patches, in both directions.
 //!
 //! A set is `<set>/<folder of the project>/{base,hipified}/NNNN-*.patch` for the checkout itself
-//! and `<set>/<path of the submodule>/{base,hipified}/…` for submodules: what goes on top of the
-//! upstream commit, and what on top of the converted sources.
+//! and `<set>/<path of the submodule>/{base,hipified}/…` for submodules. `base` goes on top of the
+//! upstream commit, `hipified` on top of the converted sources.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,33 +18,33 @@ use crate::repository::{HIPIFY, Repository, UPSTREAM};
 use crate::state::{self, Folder, Left};
 use crate::table::Table;
 
-/// Options of `git am`. Three-way merging leaves marks in the files where a patch does not apply,
-/// and is otherwise the same.
+/// Options of `git am`. Three-way merging leaves conflict markers in files to which a patch does
+/// not apply, and is otherwise the same.
 const AM_OPTIONS: [&str; 4] = ["--3way", "--whitespace=nowarn", "--committer-date-is-author-date", "--no-gpg-sign"];
 
 /// Patches for one repository.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PatchGroup {
-    /// When they are applied.
+    /// The stage at which the patches are applied.
     pub stage: Stage,
     /// Path of the submodule; empty for the checkout itself.
     pub repository: String,
-    /// In the order in which they are applied: by name.
+    /// Paths of the patches, in the order in which they are applied: by name.
     pub files: Vec<PathBuf>,
 }
 
-/// When patches are applied.
+/// The commit on which patches are applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
-    /// On the upstream commit.
+    /// The upstream commit.
     Base,
-    /// On the converted sources.
+    /// The commit of the converted sources.
     Hipified,
 }
 
 impl Stage {
-    /// Name of its folder.
+    /// Name of the folder in a set.
     pub fn folder(self) -> &'static str {
         match self {
             Stage::Base => "base",
@@ -53,32 +53,33 @@ impl Stage {
     }
 }
 
-/// What was saved or applied for one repository.
+/// The patches that were saved or applied for one repository.
 #[derive(Debug, Clone, Serialize)]
 pub struct Group {
-    /// When the patches are applied.
+    /// The stage at which the patches are applied.
     pub stage: Stage,
     /// Path of the submodule; empty for the checkout itself.
     pub repository: String,
-    /// Where the patches are.
+    /// Folder of the patches.
     pub folder: PathBuf,
-    /// Their names, in order.
+    /// Names of the patches, in order.
     pub patches: Vec<String>,
-    /// Those of the set that the repository has already.
+    /// Patches of the set that the repository already has.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub present: Vec<String>,
 }
 
-/// Names of the patch sets in the folder of a project, those with a `/` in them too.
+/// Names of the patch sets in the folder of a project, including names with a `/`.
 ///
 /// # Errors
-/// When the folder cannot be read; one that is not there has none.
+/// The folder cannot be read. A folder that does not exist has no sets.
 pub fn sets(folder: &Path) -> Result<Vec<String>, Error> {
     if !folder.is_dir() {
         return Ok(Vec::new());
     }
-    // `<set>/<repository>`, where both may have several parts: a set ends where the project's own
-    // folder begins. One with patches for submodules only has none, and then it is the first part.
+    // `<set>/<repository>`, where both may have several parts. A set ends where the project's own
+    // folder begins. A set that has patches only for submodules lacks that folder; its name is then
+    // the first part.
     let own = format!("/{}", folder.file_name().unwrap_or_default().to_string_lossy());
     let parents: Vec<String> = groups(folder, folder)?.into_iter().map(|(parent, ..)| parent).collect();
     let mut found: Vec<String> =
@@ -93,11 +94,11 @@ pub fn sets(folder: &Path) -> Result<Vec<String>, Error> {
     Ok(found)
 }
 
-/// The patches of a set: those for the checkout itself first, then by path of the submodule. `own`
-/// is the folder of the checkout's.
+/// The patches of a set: first those for the checkout itself, then by path of the submodule. `own`
+/// is the folder of the checkout's patches.
 ///
 /// # Errors
-/// When a folder cannot be read.
+/// A folder cannot be read.
 pub fn read(set: &Path, own: &str) -> Result<Vec<PatchGroup>, Error> {
     let mut found: Vec<PatchGroup> = Vec::new();
     for (parent, stage, files) in groups(set, set)? {
@@ -108,8 +109,8 @@ pub fn read(set: &Path, own: &str) -> Result<Vec<PatchGroup>, Error> {
     Ok(found)
 }
 
-/// Every folder with patches below `folder`: the path of what holds it, relative to `root`, its
-/// stage and its patches.
+/// All folders with patches below `folder`: the path of the repository relative to `root`, the
+/// stage and the patches.
 fn groups(root: &Path, folder: &Path) -> Result<Vec<(String, Stage, Vec<PathBuf>)>, Error> {
     let mut found = Vec::new();
     for entry in fs_err::read_dir(folder)? {
@@ -144,23 +145,23 @@ fn patch_files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
 }
 
 /// Options of `git am` for some patches. By default it removes every carriage return at the end of
-/// a line, which changes files that have CRLF. Only where the lines of the mail itself end in CRLF
-/// did something else add them on the way.
+/// a line, which changes files with CRLF. Carriage returns were added on the way only if the lines
+/// of the mail header end in CRLF too.
 pub(crate) fn am_options(files: &[PathBuf]) -> Vec<&'static str> {
     let has_line_feeds = |file: &PathBuf| fs_err::read(file).is_ok_and(|text| !ends_in_crlf(&text));
     let keep = files.iter().all(has_line_feeds).then_some("--keep-cr");
     AM_OPTIONS.into_iter().chain(keep).collect()
 }
 
-/// Whether the first line of a text ends in CRLF.
+/// `true` if the first line of a text ends in CRLF.
 fn ends_in_crlf(text: &[u8]) -> bool {
     text.split(|byte| *byte == b'\n').next().is_some_and(|line| line.ends_with(b"\r"))
 }
 
-/// Applies patches to one repository of a checkout, as commits.
+/// Applies patches as commits to one repository of a checkout.
 ///
 /// # Errors
-/// A patch that does not apply: git waits with it for the user; a submodule that is not there.
+/// A patch does not apply, and git waits with it for the user; or the submodule does not exist.
 pub(crate) fn apply(checkout: &Repository<'_>, group: &PatchGroup) -> Result<(), Error> {
     let repository = checkout.submodule(&group.repository);
     if !repository.path.join(".git").exists() {
@@ -172,7 +173,7 @@ pub(crate) fn apply(checkout: &Repository<'_>, group: &PatchGroup) -> Result<(),
     match call.run(repository.reporter) {
         Ok(_) => Ok(()),
         Err(Broken::Other(Error::Interrupted(_))) => {
-            // Nobody has looked at it yet, so there is nothing to lose.
+            // The user has not seen the state yet, so nothing is lost.
             let _ = repository.git.at(&repository.path).args(["am", "--abort"]).succeeds(&Silent);
             Err(Error::Interrupted(Interrupted))
         }
@@ -193,7 +194,7 @@ pub(crate) fn apply(checkout: &Repository<'_>, group: &PatchGroup) -> Result<(),
     }
 }
 
-/// The patch that git stopped at.
+/// The patch at which git stopped.
 fn current_patch(repository: &Repository<'_>, files: &[PathBuf]) -> Result<Option<PathBuf>, Error> {
     let place = repository
         .run(&["rev-parse", "--path-format=absolute", "--git-path", "rebase-apply/next"], "find the patch")?;
@@ -201,23 +202,23 @@ fn current_patch(repository: &Repository<'_>, files: &[PathBuf]) -> Result<Optio
     Ok(number.and_then(|number| files.get(number.checked_sub(1)?).cloned()))
 }
 
-/// What is to be saved or applied, and where.
+/// A checkout and its patch set.
 #[derive(Debug, Clone)]
 pub struct PatchSet {
-    /// The checkout; absolute.
+    /// Path of the checkout; absolute.
     pub checkout: PathBuf,
-    /// The set's folder, `PATCHES/PROJECT/SET`; absolute.
+    /// Folder of the set, `PATCHES/PROJECT/SET`; absolute.
     pub set: PathBuf,
-    /// Folder of the checkout's own patches in it, usually the project's.
+    /// Folder in the set with the checkout's own patches, usually named after the project.
     pub own: String,
 }
 
 impl PatchSet {
-    /// The set of a checkout in a folder of sets by project. `name`: another set than the one that
-    /// a checkout takes by itself.
+    /// The set of a checkout in a folder of sets by project. `name` overrides the default set of
+    /// the checkout.
     ///
     /// # Errors
-    /// A checkout that does not say what it is of, and no name for the set.
+    /// The checkout does not record its reference, and no name is given.
     pub fn of(checkout: &Path, patches: &Path, name: Option<&str>, table: &Table) -> Result<PatchSet, Error> {
         let state = state::read(checkout);
         let known = table.project(&state.project).map(|project| project.directory.clone());
@@ -241,11 +242,11 @@ impl PatchSet {
     }
 
     /// Writes the commits on top of the upstream commit and of the converted sources as patches, in
-    /// submodules too. What the set had for these repositories is replaced; the same commits make
-    /// the same files, with any git.
+    /// submodules too. Existing patches for these repositories are replaced. The same commits make
+    /// the same files with any version of git.
     ///
     /// # Errors
-    /// No tag to start from; work that is not committed; a set that cannot be written.
+    /// A tag is missing, work is not committed, or the set cannot be written.
     pub fn save(&self, git: &Git, reporter: &dyn Reporter) -> Result<Vec<Group>, Error> {
         let folder = self.open(git, reporter)?;
         let git = folder.git(git);
@@ -282,8 +283,8 @@ impl PatchSet {
             }
             heads.insert(path.clone(), repository.head()?.unwrap_or_default());
         }
-        // Of a tree that is not converted nothing is known of the patches on top of converted
-        // sources: they stay.
+        // A tree that is not converted says nothing about patches for converted sources, so they
+        // stay.
         let is_converted = checkout.commit(&format!("refs/tags/{HIPIFY}"))?.is_some();
         let mut state = folder.state();
         let is_known = |stage: Stage, path: &String| {
@@ -295,9 +296,9 @@ impl PatchSet {
             }
         }
         drop(staging);
-        // A set without patches is none, unless somebody keeps something else there.
+        // A set without patches is removed, unless its folder has other files.
         let _ = fs_err::remove_dir(&self.set);
-        // These commits are in files now, so a checkout may leave them behind.
+        // The commits are saved in files now, so a checkout may overwrite them.
         for (path, head) in heads {
             let left = state.repositories.entry(path).or_insert_with(Left::default);
             left.head = head;
@@ -307,8 +308,7 @@ impl PatchSet {
         Ok(groups)
     }
 
-    /// Moves what was written for a repository to where the set has it, and removes the patches
-    /// that were there.
+    /// Moves the new patches of a repository into the set and removes the previous ones.
     fn replace(&self, path: &str, stage: Stage, staging: &Path, groups: &[Group]) -> Result<(), Error> {
         let place = Path::new(if path.is_empty() { self.own.as_str() } else { path }).join(stage.folder());
         let target = self.set.join(&place);
@@ -323,18 +323,18 @@ impl PatchSet {
                 fs_err::rename(staging.join(&place).join(name), target.join(name))?;
             }
         } else {
-            // Only what is empty goes; a set may have notes beside its patches.
+            // Only empty folders are removed; a set may have notes beside its patches.
             let _ = fs_err::remove_dir(&target);
             let _ = target.parent().map(fs_err::remove_dir);
         }
         Ok(())
     }
 
-    /// Applies the patches of one stage, or of both when `stage` is `None`: those for converted
-    /// sources where the sources are converted.
+    /// Applies the patches of one stage, or of both if `stage` is `None`. Those for converted
+    /// sources are applied only if the sources are converted.
     ///
     /// # Errors
-    /// No such set, a tree with work in it, a patch that does not apply.
+    /// The set does not exist, the tree has uncommitted work, or a patch does not apply.
     pub fn apply(&self, stage: Option<Stage>, git: &Git, reporter: &dyn Reporter) -> Result<Vec<Group>, Error> {
         let folder = self.open(git, reporter)?;
         let git = folder.git(git);
@@ -354,8 +354,8 @@ impl PatchSet {
                 if let Some(command) = repository.unfinished()? {
                     found.push(format!("{}: `{command}` is not finished", shown(&group.repository)));
                 }
-                // New files are not in the way of a patch unless it makes the same, which git
-                // refuses itself.
+                // New files do not disturb a patch, unless it creates the same file; git refuses
+                // that itself.
                 let changes = repository.changes()?.into_iter().filter(|line| !line.starts_with("??"));
                 found.extend(changes.map(|line| beside(&group.repository, &line)));
             }
@@ -392,13 +392,12 @@ impl PatchSet {
     }
 }
 
-/// The changed lines of a patch, without message, hashes and line numbers, which depend on where it
-/// was made.
+/// The changed lines of a patch, without message, hashes and line numbers, which depend on the
+/// place where it was made.
 fn change(patch: &[u8]) -> Option<Vec<u8>> {
     let lines: Vec<&[u8]> = patch.split(|byte| *byte == b'\n').collect();
     let first = lines.iter().position(|line| line.starts_with(b"diff --git "))?;
-    // The version of git at the end, where it is written: two lines and what follows the last
-    // break.
+    // The last lines may be the version of git: two lines, and the text after the last line break.
     let end = lines.iter().rposition(|line| *line == b"-- ").filter(|at| at + 4 >= lines.len()).unwrap_or(lines.len());
     let place = |line: &&&[u8]| !line.starts_with(b"@@ ") && !line.starts_with(b"index ");
     let kept: Vec<&[u8]> = lines.get(first..end)?.iter().filter(place).copied().collect();
@@ -419,7 +418,7 @@ fn changes_there(repository: &Repository<'_>, stage: Stage, scratch: &Path) -> R
     Ok(found)
 }
 
-/// The commits of one's own: those before the conversion and those after it.
+/// The ranges of the user's commits: before the conversion and after it.
 fn ranges(repository: &Repository<'_>) -> Result<Vec<(Stage, String)>, Error> {
     let commit = |name: &str| repository.commit(&format!("refs/tags/{name}"));
     let Some(upstream) = commit(UPSTREAM)? else {
@@ -429,18 +428,18 @@ fn ranges(repository: &Repository<'_>) -> Result<Vec<(Stage, String)>, Error> {
         Some(hipify) if hipify != upstream => {
             vec![(Stage::Base, format!("{upstream}..{hipify}^")), (Stage::Hipified, format!("{hipify}..HEAD"))]
         }
-        // Converted without any difference: what follows belongs on top of it.
+        // The conversion changed nothing, so later commits belong on top of it.
         Some(hipify) => vec![(Stage::Hipified, format!("{hipify}..HEAD"))],
         None => vec![(Stage::Base, format!("{upstream}..HEAD"))],
     })
 }
 
-/// Refuses merges in a range.
+/// Refuses ranges with merges.
 fn refuse_merges(repository: &Repository<'_>, range: &str) -> Result<(), Error> {
     let merge =
         repository.run(&["log", "--merges", "--max-count=1", "--format=%h %s", range, "--"], "look for merges")?;
     if !merge.is_empty() {
-        // git leaves merges out, and with them what was changed in one.
+        // git skips merges, and with them the changes made in one.
         let (base, path) = (range.split("..").next().unwrap_or(range), repository.path.display());
         return Err(Error::Request {
             reason: format!("`{path}` has the merge `{merge}`, which no patch can hold"),
@@ -453,8 +452,8 @@ fn refuse_merges(repository: &Repository<'_>, range: &str) -> Result<(), Error> 
     Ok(())
 }
 
-/// Writes the patches of a range. No hash of a commit, no version of git and no length of
-/// abbreviation gets into them.
+/// Writes the patches of a range. They contain no commit hash, no version of git and no abbreviated
+/// hash whose length varies.
 fn write(repository: &Repository<'_>, range: &str, folder: &Path) -> Result<Vec<String>, Error> {
     let commits = repository.run(&["rev-list", "--count", range, "--"], "count commits")?;
     if commits == "0" {
@@ -478,12 +477,12 @@ fn write(repository: &Repository<'_>, range: &str, folder: &Path) -> Result<Vec<
     Ok(names)
 }
 
-/// The set of a source archive: its name without what says how it is packed.
+/// The set of a source archive: its name without the packing suffix.
 pub(crate) fn set_of_archive(name: &str) -> String {
     name.split_once(".tar").map_or(name, |(stem, _)| stem).to_owned()
 }
 
-/// A line of what has changed, with the submodule that it is in.
+/// A line of changes, with the submodule's path in front of the file.
 pub(crate) fn beside(repository: &str, line: &str) -> String {
     match (repository, line.split_at_checked(3)) {
         ("", _) | (_, None) => line.to_owned(),

@@ -1,4 +1,4 @@
-//! Input: an option that can be given for each project. Output: its value for one of them.
+//! Input: an option that can be given for each project. Output: its value for one project.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ pub fn absolute(directory: &Path, path: &Path) -> PathBuf {
 }
 
 /// Makes the path of a local repository absolute, because git runs in another folder. Names of
-/// origins and addresses stay as they are.
+/// origins and addresses are returned unchanged.
 pub fn local_origin(project: &Project, origin: &str, directory: &Path) -> String {
     let path = directory.join(origin);
     if origin.is_empty() || project.origins.contains_key(origin) || origin.contains("://") || !path.exists() {
@@ -32,7 +32,7 @@ pub struct PerProject<'a> {
 
 impl<'a> PerProject<'a> {
     /// Reads the values of `option` (`--ref`). The text before the first `=` counts as a project
-    /// only when a project has that name, because addresses and paths may contain `=`.
+    /// only if a project has that name, because addresses and paths may contain `=`.
     pub fn new(option: &'static str, given: &'a [String], table: &'a Table) -> Self {
         let split = |text: &'a String| match text.split_once('=') {
             Some((name, value)) if table.project(name).is_ok() => (Some(name), value),
@@ -44,8 +44,8 @@ impl<'a> PerProject<'a> {
     /// Checks that every value belongs to exactly one of `projects`.
     ///
     /// # Errors
-    /// A value for another project, two values for one, or one without a project when there are
-    /// several.
+    /// A value names another project, two values name the same project, or a value names none
+    /// although there are several.
     pub fn check(&self, projects: &[&Project]) -> Result<(), Error> {
         let mut seen: Vec<&str> = Vec::new();
         for (name, value) in &self.values {

@@ -1,29 +1,29 @@
-//! Input: files of torch's tree. Output: the commits of other projects that belong to it.
+//! Input: files of torch's tree. Output: the commits of other projects that it pins.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 
-/// No pin file has anywhere near this size, in bytes.
+/// Size limit of a pin file in bytes, far above any real one.
 const LARGEST: u64 = 1 << 20;
 
-/// What `related_commits` says of one project.
+/// The entry of one project in `related_commits`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RelatedCommit {
     /// Address of the repository.
     pub origin: String,
-    /// The commit, in full.
+    /// The commit as full hexadecimal digits.
     pub commit: String,
 }
 
-/// Looks a project up in `related_commits`: lines of `system|source|project|branch|commit|origin`.
-/// Blank lines and lines that begin with `#` mean nothing. `None`: the file says nothing of it for
-/// that system.
+/// Looks a project up in `related_commits`, which has lines of
+/// `system|source|project|branch|commit|origin`. Blank lines and lines that begin with `#` are
+/// ignored. `None`: the file does not name the project for that system.
 ///
 /// # Errors
-/// A line of another form, with its number, whether it concerns the project or not; lines that
-/// contradict each other.
+/// A line has another form, even if it concerns another project (the error has its number), or
+/// lines contradict each other.
 pub fn related(text: &str, path: &Path, system: &str, project: &str) -> Result<Option<RelatedCommit>, Error> {
     let wrong = |line: usize, reason: String| Error::Pin { path: path.to_owned(), line: Some(line), reason };
     let mut found: Option<(usize, RelatedCommit)> = None;
@@ -57,10 +57,10 @@ pub fn related(text: &str, path: &Path, system: &str, project: &str) -> Result<O
     Ok(found.map(|(_, related)| related))
 }
 
-/// Reads a file that holds one commit, such as `ci_commit_pins/triton.txt`.
+/// Reads a file with one commit, such as `ci_commit_pins/triton.txt`.
 ///
 /// # Errors
-/// No such file, an empty one, another content.
+/// The file does not exist, is empty, or has other content.
 pub fn commit(path: &Path) -> Result<String, Error> {
     let text = read(path)?;
     let commit = text.trim();
@@ -70,10 +70,10 @@ pub fn commit(path: &Path) -> Result<String, Error> {
     Err(Error::Pin { path: path.to_owned(), line: None, reason: unlike(commit, "a commit of 40 hexadecimal digits") })
 }
 
-/// Reads a file that holds one version, such as `3.4.0`.
+/// Reads a file with one version, such as `3.4.0`.
 ///
 /// # Errors
-/// No such file, an empty one, something that is not a version (PEP 440).
+/// The file does not exist, is empty, or does not have a version (PEP 440).
 pub fn version(path: &Path) -> Result<String, Error> {
     let text = read(path)?;
     let version = text.trim();
@@ -85,10 +85,10 @@ pub fn version(path: &Path) -> Result<String, Error> {
     }
 }
 
-/// The branch of triton's releases for a version: `3.4.0` → `release/3.4.x`.
+/// triton's release branch for a version: `release/3.4.x` for `3.4.0`.
 ///
 /// # Errors
-/// A version without a second number.
+/// The version has no second number.
 pub(crate) fn release_branch(version: &str, path: &Path) -> Result<String, Error> {
     let mut numbers = version.split('.');
     if let (Some(major), Some(minor)) = (numbers.next(), numbers.next()) {
@@ -98,8 +98,8 @@ pub(crate) fn release_branch(version: &str, path: &Path) -> Result<String, Error
     Err(Error::Pin { path: path.to_owned(), line: None, reason })
 }
 
-/// The text of a pin file. Bytes that are not UTF-8 become signs that no pin has, so that they are
-/// found where they matter.
+/// The text of a pin file. Bytes that are not UTF-8 become characters that no pin has, so that the
+/// parser reports them if they matter.
 pub(crate) fn read(path: &Path) -> Result<String, Error> {
     let size = match fs_err::metadata(path) {
         Ok(metadata) if metadata.is_file() => metadata.len(),
@@ -114,7 +114,7 @@ pub(crate) fn read(path: &Path) -> Result<String, Error> {
     Ok(String::from_utf8_lossy(&fs_err::read(path)?).into_owned())
 }
 
-/// Whether a text is a commit in full: 40 hexadecimal digits, or the 64 of a repository with
+/// `true` if a text is a full commit: 40 hexadecimal digits, or the 64 of a repository with
 /// SHA-256.
 pub fn is_commit(text: &str) -> bool {
     matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())

@@ -1,4 +1,4 @@
-//! Input: a request and the table of sources. Output: the steps for each checkout, in order, before
+//! Input: a request and the table of sources. Output: the ordered steps of each checkout, before
 //! anything is done.
 
 use std::collections::BTreeMap;
@@ -16,39 +16,39 @@ use crate::repository::{HIPIFY, UPSTREAM};
 use crate::request::{Archive, Movement, Related, Request, Submodules, TreeConversion, TritonPin, WantedCheckout};
 use crate::table::{Line, LocalChange, Project, Table};
 
-/// Message of the commit of converted sources, as TheRock's scripts write it.
+/// Message of the commit of converted sources, the same as in TheRock's scripts.
 pub(crate) const HIPIFY_MESSAGE: &str = "DO NOT SUBMIT: HIPIFY";
-/// Patch set of what torch pins, and of whatever else is named by its commit.
+/// Patch set of projects that torch pins, and of all others that are named by their commit.
 pub(crate) const PINNED_SET: &str = "rocm-custom";
-/// What triton's build reads.
+/// File that triton's build reads.
 pub(crate) const BUILD_ENVIRONMENT: &str = "build_env.json";
 
-/// What is going to be done.
+/// The checkouts to make.
 #[derive(Debug, Clone, Serialize)]
 pub struct Plan {
-    /// In the order in which they are made: torch first, since others may be pinned by it.
+    /// The checkouts in order: torch comes first, because it may pin others.
     pub checkouts: Vec<Checkout>,
 }
 
-/// One project's checkout.
+/// The checkout of one project.
 #[derive(Debug, Clone, Serialize)]
 pub struct Checkout {
     /// Name of the project.
     pub project: String,
-    /// Where it goes; absolute.
+    /// Path of the tree; absolute.
     pub directory: PathBuf,
-    /// What is checked out.
+    /// The reference to check out.
     pub reference: Reference,
-    /// Whether it may move.
+    /// Allows or forbids moving an existing checkout.
     pub movement: Movement,
-    /// What is done, in order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
-    /// A warning: the project has patch sets, and none of them is used.
+    /// A warning for a project that has patch sets of which none is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
 }
 
-/// What is checked out.
+/// The reference to check out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "from")]
 pub enum Reference {
@@ -56,91 +56,92 @@ pub enum Reference {
     Named {
         /// Address of the repository.
         origin: String,
-        /// The name.
+        /// The branch, tag or commit.
         name: String,
-        /// Whether torch's tree pins it.
+        /// `true` if torch's tree pins it.
         pinned: bool,
-        /// The branch or tag that a commit was, as a manifest says.
+        /// The branch or tag of a commit, from a manifest.
         #[serde(skip_serializing_if = "Option::is_none")]
         branch: Option<String>,
     },
-    /// What torch's `related_commits` will say when torch is checked out.
+    /// An entry of torch's `related_commits`, which is read once torch is checked out.
     Related {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// The system whose lines count.
+        /// The system whose lines apply.
         system: String,
-        /// The project's name in it.
+        /// Name of the project in the file.
         project: String,
-        /// Address that was asked for.
+        /// The address that the user asked for.
         origin: Option<String>,
-        /// Address and name when the file says nothing; `None`: that is an error.
+        /// Address and name if the file does not have the project; `None`: that is an error.
         otherwise: Option<(String, String)>,
     },
-    /// What a pin file for triton will say when torch is checked out.
+    /// A pin of triton in torch's tree, which is read once torch is checked out.
     Triton {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
         /// Address of the repository.
         origin: String,
-        /// Whether the file has a version, of which the release branch is meant.
+        /// `true` if the file has a version, which stands for its release branch.
         release: bool,
     },
     /// A source archive.
     Archive(Archive),
 }
 
-/// One step.
+/// A step of a checkout.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "step")]
 pub enum Step {
-    /// Look for work that would be lost.
+    /// Looks for work that would be lost.
     Protect,
-    /// Get the commit: fetch it, or make it of an archive.
+    /// Gets the commit: fetches it, or makes it from an archive.
     Obtain {
-        /// How many commits of history.
+        /// Number of commits of history; `None`: all.
         depth: Option<u32>,
-        /// Connections at a time.
+        /// Number of parallel connections.
         jobs: Option<u16>,
     },
-    /// Check the commit out and tag it.
+    /// Checks the commit out and tags it.
     Checkout,
-    /// Check submodules out, tag them, and let git not look at them.
+    /// Checks submodules out, tags them, and makes git ignore their changes.
     Submodules {
-        /// How many commits of history.
+        /// Number of commits of history; `None`: all.
         depth: Option<u32>,
-        /// Connections at a time.
+        /// Number of parallel connections.
         jobs: Option<u16>,
     },
-    /// Apply patches.
+    /// Applies patches.
     Patch(PatchGroup),
-    /// Write `build_env.json`.
+    /// Writes `build_env.json`.
     BuildEnvironment {
-        /// Its content.
+        /// The content by name.
         values: BTreeMap<String, String>,
-        /// Another content, where torch's tree pins this commit: known when torch is checked out.
+        /// Other content if torch's tree pins this commit, which is known once torch is checked
+        /// out.
         #[serde(skip_serializing_if = "Option::is_none")]
         if_pinned: Option<IfPinned>,
     },
-    /// Convert CUDA sources, where the tree wants that.
+    /// Converts CUDA sources if the tree has the converter's settings.
     Hipify,
-    /// Commit what was converted or written, in submodules too, and tag it.
+    /// Commits converted or written files, in submodules too, and tags the commit.
     Commit,
 }
 
-/// The values of `build_env.json` for a commit that a file pins.
+/// The values of `build_env.json` if a file pins a commit.
 #[derive(Debug, Clone, Serialize)]
 pub struct IfPinned {
-    /// The pin file of torch's tree.
+    /// Path of the pin file in torch's tree.
     pub file: PathBuf,
-    /// The commit.
+    /// The commit that the file may pin.
     pub commit: String,
-    /// The content.
+    /// The content by name.
     pub values: BTreeMap<String, String>,
 }
 
 impl Step {
-    /// The same with torch's pins followed, as they are on the disk now.
+    /// The step with torch's pins resolved from the files on the disk.
     pub(crate) fn resolved(&self) -> Step {
         match self {
             Step::BuildEnvironment { values, if_pinned: Some(pin) } => {
@@ -154,11 +155,11 @@ impl Step {
 }
 
 impl Plan {
-    /// Works out what a request means. Reads torch's pins and patch sets where they are there
-    /// already; writes nothing.
+    /// Makes the plan of a request. Reads torch's pins and patch sets if they exist already; writes
+    /// nothing.
     ///
     /// # Errors
-    /// Contradictions, unknown names, pin files that cannot be understood.
+    /// The request contradicts itself, a name is unknown, or a pin file cannot be parsed.
     pub fn new(request: &Request, table: &Table) -> Result<Plan, Error> {
         let line = request.line.as_deref().map(|name| table.line(name)).transpose()?;
         let planner = Planner { request, table, line, torch: torch_directory(request, table)? };
@@ -196,7 +197,7 @@ fn contradiction(reason: impl Into<String>) -> Error {
     Error::Request { reason: reason.into(), hint: None }
 }
 
-/// Where torch's tree is, or will be.
+/// Path of torch's tree, existing or not.
 fn torch_directory(request: &Request, table: &Table) -> Result<PathBuf, Error> {
     let torch = table.project("torch")?;
     let wanted =
@@ -205,14 +206,14 @@ fn torch_directory(request: &Request, table: &Table) -> Result<PathBuf, Error> {
     Ok(given.unwrap_or_else(|| request.root.join(&torch.directory)))
 }
 
-/// Patches of a checkout.
+/// The patches of a checkout.
 #[derive(Default)]
 struct Patches {
-    /// On the upstream commit.
+    /// Patches on top of the upstream commit.
     base: Vec<PatchGroup>,
-    /// On the converted sources.
+    /// Patches on top of the converted sources.
     hipified: Vec<PatchGroup>,
-    /// Why there are none, though the project has some.
+    /// The reason why none of the project's sets is used.
     warning: Option<String>,
 }
 
@@ -228,7 +229,7 @@ impl Planner<'_> {
         let request = self.request;
         let directory = wanted.directory.clone().unwrap_or_else(|| request.root.join(&project.directory));
         let reference = self.reference(project, wanted)?;
-        // Another torch may come first: then its pins are read when it is there.
+        // torch may be checked out first; then its pins are read afterwards.
         let reference = if with_torch && project.name != "torch" { reference } else { reference.resolved()? };
         if let (Movement::Locked, Reference::Named { name, .. }) = (request.movement, &reference)
             && !pins::is_commit(name)
@@ -270,7 +271,7 @@ impl Planner<'_> {
         Ok(Checkout { project: project.name.clone(), directory, reference, movement: request.movement, steps, warning })
     }
 
-    /// What a user names comes before what torch pins, and that before the project's own default.
+    /// The user's reference has priority, then torch's pin, then the project's default.
     fn reference(&self, project: &Project, wanted: &WantedCheckout) -> Result<Reference, Error> {
         if let Some(archive) = &wanted.archive {
             if wanted.reference.is_some() || wanted.origin.is_some() {
@@ -362,8 +363,8 @@ impl Planner<'_> {
             Reference::Named { pinned, name, .. } => *pinned && pins::is_commit(name),
             _ => false,
         };
-        // A manifest does not say that torch pinned a commit. It names no branch then, and torch's
-        // tree still has the pin.
+        // A manifest does not record that torch pinned a commit. It names no branch in that case,
+        // and torch's tree still has the pin.
         let if_pinned = wanted.manifest.as_ref().filter(|entry| entry.branch.is_none()).map(|entry| IfPinned {
             file: self.torch.join(&self.table.pins.triton_commit),
             commit: entry.commit.to_ascii_lowercase(),
@@ -382,8 +383,8 @@ fn check(text: &str, what: &str, is_good: impl Fn(&str) -> bool) -> Result<(), E
     if is_good(text) { Ok(()) } else { Err(contradiction(format!("`{text}` cannot be {what}"))) }
 }
 
-/// Whether git could have a branch, tag or commit of that name (git-check-ref-format), and nothing
-/// else that its commands understand.
+/// `true` if git accepts a branch, tag or commit of that name (git-check-ref-format), and no
+/// command takes it for something else.
 fn is_reference(name: &str) -> bool {
     let forbidden = |character: char| character.is_control() || " ~^:?*[\\".contains(character);
     !name.is_empty()
@@ -395,10 +396,10 @@ fn is_reference(name: &str) -> bool {
 }
 
 impl Reference {
-    /// The same with pins followed, as they are on the disk now.
+    /// The reference with pins resolved from the files on the disk.
     ///
     /// # Errors
-    /// Pin files that are not there or cannot be understood.
+    /// A pin file does not exist or cannot be parsed.
     pub(crate) fn resolved(&self) -> Result<Reference, Error> {
         Ok(match self {
             Reference::Named { .. } | Reference::Archive(_) => self.clone(),
@@ -443,7 +444,7 @@ impl Reference {
         }
     }
 
-    /// What is checked out, in a few words.
+    /// The reference in a few words.
     pub fn describe(&self) -> String {
         match self {
             Reference::Named { origin, name, .. } => format!("{name} of {}", without_secret(origin)),
@@ -477,7 +478,7 @@ fn limits(depth: Option<u32>, jobs: Option<u16>) -> Vec<String> {
 }
 
 impl Checkout {
-    /// The steps as one would type them, in order.
+    /// The steps as shell commands, in order.
     pub fn commands(&self) -> Vec<String> {
         self.steps.iter().flat_map(|step| self.typed(step)).collect()
     }
@@ -557,7 +558,7 @@ impl Checkout {
     }
 }
 
-/// Whether an address is a place on this machine.
+/// `true` if an address is a path on this machine.
 pub(crate) fn is_local(origin: &str) -> bool {
     origin.starts_with("file:") || Path::new(origin).exists()
 }

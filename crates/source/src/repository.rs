@@ -1,5 +1,5 @@
-//! Input: a folder with a git repository. Output: what is in it and what may be lost, and small
-//! changes to it.
+//! Input: a folder with a git repository. Output: its content, the work in it that may be lost, and
+//! small changes to it.
 
 use std::path::{Path, PathBuf};
 
@@ -8,14 +8,14 @@ use rocwheel_report::{Reporter, shell_word};
 use crate::error::Error;
 use crate::git::Git;
 
-/// The upstream commit: what patches start from.
+/// Tag of the upstream commit, on which patches are based.
 pub const UPSTREAM: &str = "THEROCK_UPSTREAM_DIFFBASE";
-/// The commit of the converted sources.
+/// Tag of the commit of the converted sources.
 pub const HIPIFY: &str = "THEROCK_HIPIFY_DIFFBASE";
-/// Where the work of a run that was interrupted is kept.
+/// Prefix of the refs that keep the work of interrupted runs.
 const INTERRUPTED: &str = "refs/rocwheel/interrupted";
 
-/// What git leaves in its folder while something is unfinished, and what it is.
+/// Files of git while a command is unfinished, and that command.
 const UNFINISHED: [(&str, &str); 5] = [
     ("rebase-apply", "git am"),
     ("rebase-merge", "git rebase"),
@@ -24,11 +24,11 @@ const UNFINISHED: [(&str, &str); 5] = [
     ("REVERT_HEAD", "git revert"),
 ];
 
-/// Files of an interrupted run that are kept.
+/// Files of an interrupted run that are kept under a ref.
 pub(crate) struct Kept {
-    /// The ref that leads to them.
+    /// Name of the ref.
     pub(crate) name: String,
-    /// The command that brings them back.
+    /// The command that restores them.
     pub(crate) way_back: String,
 }
 
@@ -45,19 +45,19 @@ impl<'a> Repository<'a> {
         Self { git, path: path.to_owned(), reporter }
     }
 
-    /// A submodule of this one; the empty path is this one itself.
+    /// A submodule of this repository; the empty path is the repository itself.
     pub(crate) fn submodule(&self, path: &str) -> Repository<'a> {
         let path = if path.is_empty() { self.path.clone() } else { self.path.join(path) };
         Repository { git: self.git, path, reporter: self.reporter }
     }
 
-    /// Runs a command here.
+    /// Runs a command in the repository.
     pub(crate) fn run(&self, arguments: &[&str], attempt: &str) -> Result<String, Error> {
         let attempt = format!("{attempt} in `{}`", self.path.display());
         Ok(self.git.at(&self.path).args(arguments).expect(attempt, self.reporter)?.text())
     }
 
-    /// The commit that a name stands for.
+    /// The commit of a name; `None` if it does not exist.
     pub(crate) fn commit(&self, name: &str) -> Result<Option<String>, Error> {
         let name = format!("{name}^{{commit}}");
         self.git
@@ -66,17 +66,17 @@ impl<'a> Repository<'a> {
             .answer(self.reporter)
     }
 
-    /// What is checked out; `None` in a new repository.
+    /// The commit that is checked out; `None` in a new repository.
     pub(crate) fn head(&self) -> Result<Option<String>, Error> {
         self.commit("HEAD")
     }
 
-    /// Sets a tag to what is checked out, wherever it was before.
+    /// Sets a tag to the checked out commit, moving it if it exists.
     pub(crate) fn tag(&self, name: &str) -> Result<(), Error> {
         self.run(&["tag", "--force", "--no-sign", name], "set a tag").map(drop)
     }
 
-    /// Removes a tag, if it is there.
+    /// Removes a tag if it exists.
     pub(crate) fn remove_tag(&self, name: &str) -> Result<(), Error> {
         if self.commit(&format!("refs/tags/{name}"))?.is_some() {
             self.run(&["tag", "--delete", name], "remove a tag")?;
@@ -84,7 +84,7 @@ impl<'a> Repository<'a> {
         Ok(())
     }
 
-    /// Submodules as the index has them, whether they are checked out or not.
+    /// Paths of the submodules in the index, checked out or not.
     pub(crate) fn gitlinks(&self) -> Result<Vec<String>, Error> {
         let answer = self.git.at(&self.path).args(["ls-files", "--stage", "-z"]);
         let answer = answer.expect(format!("list the files of `{}`", self.path.display()), self.reporter)?;
@@ -95,8 +95,7 @@ impl<'a> Repository<'a> {
         Ok(links.collect())
     }
 
-    /// Sets (`--skip-worktree`) or takes back (`--no-skip-worktree`) that git does not look at the
-    /// submodules.
+    /// Makes git ignore the submodules (`--skip-worktree`), or undoes that (`--no-skip-worktree`).
     pub(crate) fn mark_submodules(&self, flag: &str) -> Result<(), Error> {
         let links = self.gitlinks()?;
         if links.is_empty() {
@@ -106,7 +105,7 @@ impl<'a> Repository<'a> {
         call.expect(format!("mark the submodules of `{}`", self.path.display()), self.reporter).map(drop)
     }
 
-    /// What `.gitmodules` calls the submodule at a path.
+    /// The name of the submodule at a path, from `.gitmodules`.
     pub(crate) fn submodule_name(&self, path: &str) -> Result<Option<String>, Error> {
         let keys =
             self.git.at(&self.path).args(["config", "--file", ".gitmodules", "--null", "--get-regexp", r"\.path$"]);
@@ -118,8 +117,8 @@ impl<'a> Repository<'a> {
         Ok(name.map(str::to_owned))
     }
 
-    /// Removes what clones of submodules have left that were killed before they had anything: git
-    /// takes it for complete ones.
+    /// Removes the remains of submodule clones that were killed before they received anything,
+    /// because git takes them for complete clones.
     pub(crate) fn remove_torn(&self) -> Result<(), Error> {
         let links = self.gitlinks()?;
         if links.is_empty() {
@@ -148,8 +147,8 @@ impl<'a> Repository<'a> {
         Ok(())
     }
 
-    /// Paths of all submodules that are checked out, those of submodules after them; the empty
-    /// path, this one, first.
+    /// Paths of all checked out submodules, including nested ones. The empty path, this repository,
+    /// comes first.
     pub(crate) fn all(&self) -> Result<Vec<String>, Error> {
         let mut found = vec![String::new()];
         let mut at = 0;
@@ -167,8 +166,8 @@ impl<'a> Repository<'a> {
         Ok(found)
     }
 
-    /// What differs from the commit that is checked out: two letters as `git status` prints them,
-    /// and the path.
+    /// The differences to the checked out commit: two letters as `git status` prints them, and the
+    /// path.
     pub(crate) fn changes(&self) -> Result<Vec<String>, Error> {
         let call = self.git.at(&self.path);
         let call = call.args([
@@ -185,15 +184,14 @@ impl<'a> Repository<'a> {
             .collect())
     }
 
-    /// The command that git has not finished here.
+    /// The git command that is unfinished in this repository.
     pub(crate) fn unfinished(&self) -> Result<Option<&'static str>, Error> {
         let directory = self.git.at(&self.path).args(["rev-parse", "--absolute-git-dir"]).answer(self.reporter)?;
         let Some(directory) = directory.map(PathBuf::from) else { return Ok(None) };
         Ok(UNFINISHED.iter().find(|(name, _)| directory.join(name).exists()).map(|(_, command)| *command))
     }
 
-    /// Commits that are checked out and that neither a branch, a tag nor `known` leads to: their
-    /// hash and subject.
+    /// Hash and subject of checked out commits to which neither a branch, a tag nor `known` leads.
     pub(crate) fn nameless(&self, known: &[&str]) -> Result<Vec<String>, Error> {
         if self.head()?.is_none() {
             return Ok(Vec::new());
@@ -209,14 +207,14 @@ impl<'a> Repository<'a> {
         Ok(answer.text().lines().map(str::to_owned).collect())
     }
 
-    /// The tree that the working files make, new ones too; the index stays as it is.
+    /// The tree object of the working files, including new ones. The index stays unchanged.
     pub(crate) fn working_tree(&self, scratch: &Path) -> Result<String, Error> {
         let index = scratch.join("index");
         let attempt = || format!("look at the files of `{}`", self.path.display());
         let present = self.git.at(&self.path).args(["rev-parse", "--path-format=absolute", "--git-path", "index"]);
         let present = PathBuf::from(present.expect(attempt(), self.reporter)?.text());
         if present.is_file() {
-            // What the index knows of times spares reading every file again.
+            // The times in the existing index spare reading every file again.
             fs_err::copy(&present, &index)?;
         }
         let add = self.git.at(&self.path).args(["add", "--all"]).variable("GIT_INDEX_FILE", &index);
@@ -227,7 +225,7 @@ impl<'a> Repository<'a> {
         Ok(tree)
     }
 
-    /// Keeps the working files under a ref, so that the user can get them back. `known` is the
+    /// Keeps the working files under a ref, so that the user can restore them. `known` is the
     /// commit that the last run left; other commits without a branch or tag may be the user's.
     pub(crate) fn keep(&self, scratch: &Path, known: &str) -> Result<Kept, Error> {
         let commits = self.nameless(&[known])?;
@@ -240,15 +238,15 @@ impl<'a> Repository<'a> {
         }
         let attempt = format!("keep the files of `{}`", self.path.display());
         let commit = call.dated("0 +0000").expect(&attempt, self.reporter)?.text();
-        // A name for each, so that a second one does not take the place of the first.
+        // Each has its own name, so that a second one does not replace the first.
         let name = format!("{INTERRUPTED}/{}", &commit[..commit.len().min(12)]);
         self.run(&["update-ref", &name, &commit], "keep what was left")?;
         let git = format!("git -C {}", shell_word(&self.path.display().to_string()));
         let way_back = if head.is_none() {
             format!("{git} checkout {name} -- .")
         } else if commits.is_empty() {
-            // Only what differed, since another commit may be checked out by then; files that were
-            // missing stay as they are.
+            // Only files that differed are restored, because another commit may be checked out by
+            // then. Files that were missing stay missing.
             let paths = format!("{git} diff --name-only -z --diff-filter=d {name}^ {name}");
             format!("{paths} | {git} checkout {name} --pathspec-from-file=- --pathspec-file-nul")
         } else {
@@ -257,7 +255,7 @@ impl<'a> Repository<'a> {
         Ok(Kept { name, way_back })
     }
 
-    /// Takes away everything that differs from the commit that is checked out.
+    /// Removes all differences to the checked out commit.
     pub(crate) fn reset(&self) -> Result<(), Error> {
         if self.head()?.is_some() {
             self.run(&["reset", "--quiet", "--hard"], "take back changes")?;
@@ -267,18 +265,18 @@ impl<'a> Repository<'a> {
         self.run(&["clean", "--quiet", "-d", "--force"], "remove new files").map(drop)
     }
 
-    /// Committer date of a commit as git writes dates.
+    /// Committer date of a commit, in git's raw format.
     pub(crate) fn date(&self, commit: &str) -> Result<String, Error> {
         self.run(&["log", "--max-count=1", "--format=%cd", "--date=raw", commit], "read the date of a commit")
     }
 
-    /// Commits everything that differs, with the date of `like`. `false`: nothing does.
+    /// Commits all differences, with the date of the commit `like`; `false` if there are none.
     pub(crate) fn commit_all(&self, message: &str, like: &str) -> Result<bool, Error> {
         if self.changes()?.is_empty() {
             return Ok(false);
         }
         self.run(&["add", "--all"], "add the changes")?;
-        // Line ends that git takes as equal leave nothing to commit.
+        // Differences only in line ends that git normalizes leave nothing to commit.
         if !self.git.at(&self.path).args(["diff", "--cached", "--quiet"]).succeeds(self.reporter)? {
             let date = self.date(like)?;
             let call = self.git.at(&self.path).args([

@@ -1,4 +1,4 @@
-//! Input: what the user asks for. Output: the same in the words of this crate.
+//! A request to check out projects, in the types of this crate.
 
 use std::path::{Path, PathBuf};
 
@@ -6,42 +6,43 @@ use serde::Serialize;
 
 use crate::manifest::Entry;
 
-/// What is to be checked out, and how.
+/// The projects to check out, and the options for them.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Folder below which checkouts lie; absolute.
+    /// Folder that contains the checkouts; absolute.
     pub root: PathBuf,
     /// The projects, in any order.
     pub projects: Vec<WantedCheckout>,
-    /// Version line or torch's branch of one (`2.9`, `release/2.9`).
+    /// Name of a version line, or torch's branch of it (`2.9`, `release/2.9`).
     pub line: Option<String>,
-    /// torch's tree, for pins; `None`: its place below the root.
+    /// Path of torch's tree, whose pins are read; `None`: its default path below the root.
     pub torch: Option<PathBuf>,
-    /// How many commits of history; `None`: all.
+    /// Number of commits of history; `None`: all.
     pub depth: Option<u32>,
-    /// Connections at a time for submodules; `None`: as the project has it.
+    /// Number of parallel connections for submodules; `None`: the project's default.
     pub jobs: Option<u16>,
-    /// Whether submodules are checked out.
+    /// The treatment of submodules.
     pub submodules: Submodules,
-    /// What becomes of converted sources.
+    /// The treatment of converted sources.
     pub conversion: TreeConversion,
-    /// Whether `related_commits` has to name a project.
+    /// The treatment of projects that `related_commits` does not name.
     pub related: Related,
-    /// Which of torch's pins triton follows.
+    /// The pin of torch that triton follows.
     pub triton: TritonPin,
-    /// Rules for `build_env.json` by name; `None`: those of the line, else the first.
+    /// Name of the rules for `build_env.json`; `None`: those of the version line, otherwise the
+    /// first.
     pub triton_rules: Option<String>,
-    /// Folder with patch sets by project; `None`: no patches.
+    /// Folder with the patch sets of each project; `None`: no patches.
     pub patches: Option<PathBuf>,
-    /// Name of the patch set; `None`: the branch or tag, and `rocm-custom` for what torch pins or
-    /// is named by its commit.
+    /// Name of the patch set. `None`: the branch or tag; `rocm-custom` for projects that torch pins
+    /// or that are named by their commit.
     pub patchset: Option<String>,
-    /// Whether anything may move.
+    /// Allows or forbids moving existing checkouts.
     pub movement: Movement,
 }
 
 impl Request {
-    /// What the command line means when it names nothing but projects. `root` is absolute.
+    /// The request for a command line that names only projects. `root` is absolute.
     pub fn new(root: &Path, projects: Vec<WantedCheckout>) -> Request {
         Request {
             root: root.to_owned(),
@@ -62,31 +63,31 @@ impl Request {
     }
 }
 
-/// One project of a request.
+/// One project of a request, with values that override the defaults.
 #[derive(Debug, Clone, Default)]
 pub struct WantedCheckout {
-    /// Its name, folder or key in manifests.
+    /// Its name, its folder, or its key in manifests.
     pub project: String,
-    /// Another folder for it; absolute.
+    /// Path that replaces the default folder; absolute.
     pub directory: Option<PathBuf>,
-    /// Another origin: a short name of the table, or an address.
+    /// Origin that replaces the default: a short name of the table, or an address.
     pub origin: Option<String>,
-    /// Another branch, tag or commit.
+    /// Branch, tag or commit that replaces the default.
     pub reference: Option<String>,
-    /// A source archive in place of a repository.
+    /// A source archive instead of a repository.
     pub archive: Option<Archive>,
-    /// Whether its submodules are checked out; `None`: as the request has it.
+    /// The treatment of its submodules; `None`: the request's.
     pub submodules: Option<Submodules>,
     /// Its entry in a manifest, which replaces origin and reference.
     pub manifest: Option<Entry>,
-    /// Whether only its own files at this commit matter: no submodules, no conversion, no history.
-    /// For a torch that is checked out because it pins other projects.
+    /// `true` if only the project's own files at this commit matter: without submodules, conversion
+    /// and history. This is for a torch that is checked out only because it pins other projects.
     pub only_pins: bool,
 }
 
 impl WantedCheckout {
-    /// A project with nothing said about it: its place, its origin and its commit are what the
-    /// table and torch's pins say.
+    /// A project with defaults only: the table and torch's pins decide its folder, origin and
+    /// commit.
     pub fn of(project: &str) -> WantedCheckout {
         WantedCheckout { project: project.to_owned(), ..WantedCheckout::default() }
     }
@@ -95,23 +96,23 @@ impl WantedCheckout {
 /// A source archive on the disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Archive {
-    /// The file; absolute.
+    /// Path of the file; absolute.
     pub path: PathBuf,
-    /// Its SHA-256 in lower-case hexadecimal, when it is known beforehand.
+    /// Its SHA-256 in lower-case hexadecimal, if it is known beforehand.
     pub sha256: Option<String>,
 }
 
-/// Whether submodules are checked out.
+/// The treatment of submodules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Submodules {
-    /// All, also those of submodules.
+    /// All submodules are checked out, including nested ones.
     Take,
-    /// None.
+    /// No submodules are checked out.
     Leave,
 }
 
-/// What becomes of converted sources.
+/// The treatment of converted sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TreeConversion {
@@ -123,31 +124,30 @@ pub enum TreeConversion {
     Skip,
 }
 
-/// Whether `related_commits` has to name a project.
+/// The treatment of projects that `related_commits` does not name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Related {
-    /// It is followed where it names the project.
+    /// The file is followed for the projects that it names.
     WhereNamed,
-    /// It is an error when it does not.
+    /// A project that it does not name is an error.
     Required,
 }
 
-/// Which of torch's pins triton follows.
+/// The pin of torch that triton follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TritonPin {
-    /// The commit.
+    /// The pinned commit.
     Commit,
-    /// The release branch of the version.
+    /// The release branch of the pinned version.
     Release,
 }
 
-/// Whether anything may move.
+/// Allows or forbids moving existing checkouts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Movement {
-    /// Checkouts go where the request says.
+    /// Checkouts move to the requested reference.
     Allowed,
-    /// A checkout that is there stays where it is, or it is an error; branches and tags are
-    /// refused.
+    /// An existing checkout that would have to move is an error. Branches and tags are refused.
     Locked,
 }

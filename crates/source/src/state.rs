@@ -1,4 +1,5 @@
-//! Input: a folder for a checkout. Output: the folder, locked, with what the last run there left.
+//! Input: a folder for a checkout. Output: the locked folder, with the state that the last run
+//! left.
 
 mod killed;
 
@@ -15,40 +16,40 @@ use crate::error::Error;
 use crate::git::Git;
 use crate::patches::Stage;
 
-/// Where a checkout keeps what is its own, inside the folder of git.
+/// Our folder in a checkout's git folder.
 const FOLDER: &str = "rocwheel";
-/// How the names of folders for temporary files begin.
+/// Prefix of the folders for temporary files.
 const SCRATCH: &str = "run-";
 
-/// A folder with a checkout, or for one; nobody else works in it while this exists.
+/// A locked folder that has, or will have, a checkout.
 #[derive(Debug)]
 pub(crate) struct Folder {
     pub(crate) path: PathBuf,
     own: PathBuf,
-    /// Whether nothing was there before this run.
+    /// `true` if the folder did not exist or was empty before this run.
     pub(crate) is_new: bool,
-    /// Whether the last run did not come to its end, good or bad.
+    /// `true` if the last run was killed.
     pub(crate) was_killed: bool,
     lock: Lock,
 }
 
-/// The lock of a folder. It also says which git is at work there, so that the next run can end it
-/// should this one be killed.
+/// The lock of a folder. Its file also records the git process that is running, so that the next
+/// run can end it if this one is killed.
 #[derive(Debug, Clone)]
 pub(crate) struct Lock {
     file: Arc<rocwheel_system::Lock>,
-    /// The folder of the lock, which the environment of each git names.
+    /// The folder of the lock file, which the environment of each git names.
     own: PathBuf,
 }
 
 impl Lock {
-    /// Says that a git has begun its work, which leads a group of processes.
+    /// Records a started git, which leads a process group.
     pub(crate) fn has_begun(&self, group: u32) -> io::Result<()> {
         Mark::of(group).write(&self.file)
     }
 
-    /// The variable by which the next run knows a git of this one, also one that was started in the
-    /// moment in which this one was killed.
+    /// The variable by which the next run recognizes a git of this run, even one that was started
+    /// just when this run was killed.
     pub(crate) fn variable(&self) -> (&'static str, &Path) {
         (killed::VARIABLE, &self.own)
     }
@@ -56,68 +57,69 @@ impl Lock {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // The run has ended by itself, whatever came of it. Where this fails, the next one looks
-        // for what is not there.
+        // The run has ended, successfully or not. If this fails, the next run looks for a process
+        // that does not exist, which is harmless.
         let _ = self.lock.file.set_len(0);
     }
 }
 
-/// What the last run left, written into the folder of git.
+/// The state that the last run left, a file in the git folder.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct State {
     pub(crate) schema: u32,
     /// Name of the project.
     pub(crate) project: String,
-    /// Address it came from, without a password; the archive's name for one.
+    /// Address of the origin, without a password; for an archive, its file name.
     pub(crate) origin: String,
-    /// Branch, tag or commit that was asked for.
+    /// Branch, tag or commit that was requested.
     pub(crate) reference: String,
     /// The branch or tag of a commit that a manifest named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) branch: Option<String>,
     /// The upstream commit.
     pub(crate) commit: String,
-    /// SHA-256 of the archive that the commit was made of.
+    /// SHA-256 of the archive from which the commit was made.
     pub(crate) archive: Option<String>,
-    /// Everything that decides the result; equal means that there is nothing to do.
+    /// Digest of everything that decides the result. If it is equal, there is nothing to do.
     pub(crate) fingerprint: String,
     pub(crate) phase: Phase,
-    /// Patches that were not reached, because one before them did not apply: stage and path of the
+    /// Patches that were not reached because an earlier one did not apply: stage and path of the
     /// repository.
     pub(crate) unreached: Vec<(Stage, String)>,
-    /// What it left, by path relative to the checkout; the empty path is the checkout itself.
+    /// State of the repositories by path relative to the checkout; the empty path is the checkout
+    /// itself.
     pub(crate) repositories: BTreeMap<String, Left>,
 }
 
-/// How far the last run came.
+/// The progress of the last run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Phase {
-    /// It ended well, or changed nothing.
+    /// It succeeded, or changed nothing.
     #[default]
     Done,
     /// It was killed while it changed the tree, which may be incomplete.
     Moving,
-    /// It failed or was interrupted before it was complete, and wrote down what it left.
+    /// It failed or was interrupted before it was complete, and recorded what it left.
     Stopped,
 }
 
-/// What a run left in one repository.
+/// The state in which a run left one repository.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Left {
     /// The commit that was checked out.
     pub(crate) head: String,
-    /// The tree that the working files make, when they differ from it: converted sources that were
-    /// not committed.
+    /// The tree object of the working files if it differs from the commit: converted sources that
+    /// were not committed.
     pub(crate) tree: Option<String>,
 }
 
 impl Folder {
-    /// Takes the folder for this run; makes it when there is none.
+    /// Locks the folder for this run, and makes it if it does not exist.
     ///
     /// # Errors
-    /// A folder with something else in it, and one where another run works.
+    /// The folder has something else in it, or another run works there.
     pub(crate) fn open(path: &Path, git: &Git, reporter: &dyn Reporter) -> Result<Folder, Error> {
         let not_git = || Error::NotGit { path: path.to_owned() };
         let marker = path.join(".git");
@@ -132,14 +134,14 @@ impl Folder {
         let own = if is_new || marker.is_dir() {
             marker.join(FOLDER)
         } else {
-            // A work tree of another repository has a file there that says where.
+            // In a work tree of another repository, `.git` is a file that names the git folder.
             let directory =
                 git.at(path).args(["rev-parse", "--absolute-git-dir"]).answer(reporter)?.ok_or_else(not_git)?;
             PathBuf::from(directory).join(FOLDER)
         };
         fs_err::create_dir_all(&own)?;
         let mut options = fs_err::OpenOptions::new();
-        // What is in it is somebody else's until the lock is ours.
+        // Another run may own the content until the lock is ours.
         let lock = options.read(true).write(true).create(true).truncate(false).open(own.join("lock"))?;
         let Some(mut lock) = rocwheel_system::Lock::try_exclusive(lock)? else {
             return Err(Error::Locked { path: path.to_owned() });
@@ -155,18 +157,18 @@ impl Folder {
         Ok(Folder { path: path.to_owned(), own, is_new, was_killed: mark.is_some(), lock })
     }
 
-    /// git that leaves word of itself here.
+    /// A git that records its processes in this folder's lock.
     pub(crate) fn git(&self, git: &Git) -> Git {
         git.leaving_word(self.lock.clone())
     }
 
-    /// What the last run left. A state that cannot be read says nothing: then everything in the
-    /// tree is somebody's work.
+    /// The state of the last run. If it cannot be read, everything in the tree counts as the user's
+    /// work.
     pub(crate) fn state(&self) -> State {
         state_of(&self.own)
     }
 
-    /// Replaces it.
+    /// Replaces the recorded state.
     pub(crate) fn write(&self, state: &State) -> Result<(), Error> {
         let mut file = tempfile::NamedTempFile::new_in(&self.own)?;
         serde_json::to_writer_pretty(&mut file, &State { schema: 1, ..state.clone() }).map_err(io::Error::from)?;
@@ -174,17 +176,17 @@ impl Folder {
         Ok(())
     }
 
-    /// A path for a temporary file of this run.
+    /// A folder for temporary files of this run.
     pub(crate) fn scratch(&self) -> Result<tempfile::TempDir, Error> {
         Ok(tempfile::Builder::new().prefix(SCRATCH).tempdir_in(&self.own)?)
     }
 
-    /// Takes away what a first run made that got nothing; the folder was empty or not there before.
+    /// Removes what a first run made if it fetched nothing. The folder was empty or missing before.
     pub(crate) fn remove_if_new(&self) -> io::Result<()> {
         if self.is_new {
             fs_err::remove_dir_all(self.path.join(".git"))?;
-            // An empty folder that was there before goes too, which nobody misses; one that is not
-            // empty stays.
+            // An empty folder that existed before is removed too, which loses nothing. A folder
+            // that is not empty stays.
             let _ = fs_err::remove_dir(&self.path);
         }
         Ok(())
@@ -205,17 +207,17 @@ fn remove_scratch(own: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What the last run in a checkout came to, looked at without taking the folder.
+/// The result of the last run in a checkout, read without locking the folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Obtained {
-    /// Branch, tag or commit that was asked for.
+    /// Branch, tag or commit that was requested.
     pub reference: String,
-    /// Whether it came to its end: else what is there may be half of something, until it is checked
+    /// `true` if the run was completed. Otherwise the tree may be incomplete until it is checked
     /// out again.
     pub is_complete: bool,
 }
 
-/// What the last run in a checkout came to; `None` for a folder in which none was.
+/// The result of the last run in a checkout; `None` if no run has worked in the folder.
 pub fn obtained(checkout: &Path) -> Option<Obtained> {
     let own = checkout.join(".git").join(FOLDER);
     let is_at_work = fs_err::metadata(own.join("lock")).ok()?.len() > 0;
@@ -224,7 +226,7 @@ pub fn obtained(checkout: &Path) -> Option<Obtained> {
     Some(Obtained { reference: state.reference, is_complete })
 }
 
-/// What the last run left in a checkout that is only looked at.
+/// The recorded state of a checkout, read without locking it.
 pub(crate) fn read(checkout: &Path) -> State {
     state_of(&checkout.join(".git").join(FOLDER))
 }

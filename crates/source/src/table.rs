@@ -1,5 +1,5 @@
-//! Input: `data/sources.toml`, or a user's file of the same form. Output: projects, version lines
-//! and rules, checked.
+//! Input: `data/sources.toml`, or a user's file in the same format. Output: projects, version lines
+//! and rules, validated.
 
 use std::collections::BTreeMap;
 
@@ -9,23 +9,23 @@ use crate::error::Error;
 
 const BUILT_IN: &str = include_str!("../../../data/sources.toml");
 
-/// Everything that is known of framework sources without looking at one.
+/// The table of framework sources.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Table {
     schema: u32,
-    /// In the order in which they are checked out.
+    /// The projects in the order in which they are checked out.
     #[serde(rename = "project")]
     pub projects: Vec<Project>,
-    /// Newest first.
+    /// Version lines of torch, newest first.
     #[serde(rename = "line", default)]
     pub lines: Vec<Line>,
     /// Files of torch's tree that pin other projects.
     pub pins: PinFiles,
-    /// What `build_env.json` says, by rule.
+    /// Rules for the content of `build_env.json`.
     #[serde(default)]
     pub triton_rules: Vec<TritonRules>,
-    /// Releases that are to be had as one file.
+    /// Releases that are available as one file.
     #[serde(rename = "archive", default)]
     pub archives: Vec<KnownArchive>,
 }
@@ -34,128 +34,129 @@ pub struct Table {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Project {
-    /// What users call it; empty in a recipe, which names it.
+    /// Name of the project, as users type it. Empty in a recipe file, where the recipe names it.
     #[serde(default)]
     pub name: String,
-    /// Its folder below the root of all checkouts, and its name in patch sets; empty in a recipe
-    /// means its name.
+    /// Its folder below the root of all checkouts, and its name in patch sets. Empty in a recipe:
+    /// the same as its name.
     #[serde(default)]
     pub directory: String,
-    /// Its key in manifests; `None`: manifests do not have it.
+    /// Its key in manifests; `None`: manifests do not have the project.
     #[serde(default)]
     pub manifest: Option<String>,
-    /// Branch, tag or commit when nobody says otherwise.
+    /// Default branch, tag or commit.
     #[serde(default, rename = "ref")]
     pub reference: Option<String>,
-    /// The tag or branch of a release, with VERSION for its number; `None`: nobody knows one.
+    /// The tag or branch of a release, with VERSION in place of its number; `None`: no pattern is
+    /// known.
     #[serde(default)]
     release_tag: Option<String>,
-    /// Connections at a time for submodules when nobody says otherwise.
+    /// Default number of parallel connections for submodules.
     #[serde(default)]
     pub jobs: Option<u16>,
-    /// What is changed in the tree after its checkout.
+    /// The change that is made in the tree after its checkout.
     #[serde(default)]
     pub local_change: LocalChange,
-    /// Where the tree says its version.
+    /// Path of the file in the tree that has the version.
     #[serde(default)]
     pub version_file: Option<String>,
     /// Its name in torch's `related_commits`.
     #[serde(default)]
     pub related: Option<String>,
-    /// Whether torch's tree pins its commit and its version.
+    /// `true` if torch's tree pins its commit and its version.
     #[serde(default)]
     pub pinned_by_torch: bool,
-    /// Which of `origins` is taken when nobody says otherwise.
+    /// Short name of the default origin.
     origin: String,
     /// Addresses by short name (`upstream`, `rocm`).
     pub origins: BTreeMap<String, String>,
 }
 
-/// What is changed in a tree after its checkout.
+/// The change that is made in a tree after its checkout.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LocalChange {
-    /// CUDA sources are converted when the tree has `tools/amd_build/build_amd.py`.
+    /// CUDA sources are converted if the tree has `tools/amd_build/build_amd.py`.
     Hipify,
-    /// `build_env.json` is written, which the build reads.
+    /// `build_env.json`, which the build reads, is written.
     BuildEnvironment,
-    /// Nothing.
+    /// The tree stays unchanged.
     #[default]
     None,
 }
 
-/// A version line of torch and what belongs to it.
+/// A version line of torch.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Line {
-    /// `nightly` or `2.9`.
+    /// Name of the line, `nightly` or `2.9`.
     pub name: String,
     /// Short name of torch's origin.
     pub torch_origin: String,
-    /// torch's branch.
+    /// Name of torch's branch.
     pub torch_ref: String,
-    /// Whether torch's `related_commits` has to name the others' commits.
+    /// `true` if torch's `related_commits` has to name the commits of the other projects.
     #[serde(default)]
     pub related: bool,
     /// Name of the rules for `build_env.json`.
     pub triton_rules: String,
 }
 
-/// Files of torch's tree that pin other projects, relative to it.
+/// Files in torch's tree that pin other projects, as paths relative to it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct PinFiles {
-    /// Commits of audio, vision and apex.
+    /// File with the commits of audio, vision and apex.
     pub related_commits: String,
-    /// The system whose lines in it count.
+    /// The system whose lines in that file apply.
     pub related_system: String,
-    /// triton's commit.
+    /// File with triton's commit.
     pub triton_commit: String,
-    /// triton's version, such as `3.4.0`.
+    /// File with triton's version, such as `3.4.0`.
     pub triton_version: String,
 }
 
-/// What `build_env.json` says.
+/// The content of `build_env.json`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TritonRules {
-    /// What lines refer to.
+    /// Name by which lines refer to the rules.
     pub name: String,
-    /// When the commit comes from torch's pin.
+    /// Content if the commit comes from torch's pin.
     #[serde(default)]
     pub pinned: BTreeMap<String, String>,
-    /// When it was named in another way.
+    /// Content if the commit was named in another way.
     #[serde(default)]
     pub other: BTreeMap<String, String>,
 }
 
-/// A release that is to be had as one file.
+/// A release that is available as one file.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KnownArchive {
     /// Name of the project.
     pub project: String,
-    /// Its version.
+    /// Version of the release.
     pub version: String,
-    /// Where it is.
+    /// Address of the file.
     pub url: String,
     /// Lower-case hexadecimal SHA-256 of the file.
     pub sha256: String,
 }
 
 impl Table {
-    /// The text of the one that comes with the program.
+    /// Text of the built-in table.
     pub const BUILT_IN: &'static str = BUILT_IN;
 
-    /// The one that comes with the program.
+    /// The built-in table.
     pub fn built_in() -> Table {
         Self::parse(BUILT_IN, "data/sources.toml").expect("a test reads it")
     }
 
-    /// Reads a table; `name` is what errors call it.
+    /// Parses a table; `name` is its name in errors.
     ///
     /// # Errors
-    /// What is not TOML of this form, two things of one name, a name that refers to nothing.
+    /// The text is not TOML of this format, two entries have one name, or a name refers to nothing.
     pub fn parse(text: &str, name: &str) -> Result<Table, Error> {
         let wrong = |reason: String| Error::Table { path: name.to_owned(), reason };
         let table: Table = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
@@ -166,10 +167,10 @@ impl Table {
         Ok(table)
     }
 
-    /// The same with the projects that recipes describe themselves. A project of the table wins.
+    /// Adds the projects that recipes define themselves. A project of the table has priority.
     ///
     /// # Errors
-    /// As [`Table::parse`].
+    /// The same as [`Table::parse`].
     pub fn with_projects<'a>(mut self, projects: impl Iterator<Item = &'a Project>) -> Result<Table, Error> {
         for project in projects {
             if !self.projects.iter().any(|known| known.name == project.name) {
@@ -180,7 +181,7 @@ impl Table {
         Ok(self)
     }
 
-    /// Checks names and what refers to them; `name` is what errors call the table.
+    /// Checks names and references; `name` is the table's name in errors.
     fn check(&self, name: &str) -> Result<(), Error> {
         let wrong = |reason: String| Error::Table { path: name.to_owned(), reason };
         for (at, project) in self.projects.iter().enumerate() {
@@ -212,10 +213,10 @@ impl Table {
         Ok(())
     }
 
-    /// A project by its name, its folder or its key in manifests.
+    /// Looks a project up by its name, its folder or its key in manifests.
     ///
     /// # Errors
-    /// When there is none.
+    /// No project fits.
     pub fn project(&self, name: &str) -> Result<&Project, Error> {
         let is_it = |project: &&Project| {
             project.name == name || project.directory == name || project.manifest.as_deref() == Some(name)
@@ -226,10 +227,10 @@ impl Table {
         })
     }
 
-    /// A version line by its name or by torch's branch; `stable` is the newest release.
+    /// Looks a version line up by its name or by torch's branch; `stable` is the newest release.
     ///
     /// # Errors
-    /// When there is none.
+    /// No version line fits.
     pub fn line(&self, name: &str) -> Result<&Line, Error> {
         let is_it = |line: &&Line| line.name == name || line.torch_ref == name;
         let version = |line: &&Line| line.name.parse::<pep440_rs::Version>().ok();
@@ -241,19 +242,19 @@ impl Table {
         })
     }
 
-    /// Rules for `build_env.json` by name.
+    /// Looks rules for `build_env.json` up by name.
     pub fn rules(&self, name: &str) -> Option<&TritonRules> {
         self.triton_rules.iter().find(|rules| rules.name == name)
     }
 
-    /// A release of a project that is known as one file.
+    /// Looks up a release of a project that is available as one file.
     pub fn archive(&self, project: &str, version: &str) -> Option<&KnownArchive> {
         self.archives.iter().find(|archive| archive.project == project && archive.version == version)
     }
 }
 
 impl Project {
-    /// The same under the name that a recipe has for it.
+    /// Completes a project that a recipe defines with its name.
     #[must_use]
     pub fn named(self, name: &str) -> Project {
         let directory = if self.directory.is_empty() { name.to_owned() } else { self.directory };
@@ -265,7 +266,7 @@ impl Project {
         Some(self.release_tag.as_ref()?.replace("VERSION", version))
     }
 
-    /// The address for what a user wrote: a short name, or an address as it is. `None`: the
+    /// The address for an origin: that of a short name, or the given address unchanged. `None`: the
     /// default.
     pub fn origin(&self, given: Option<&str>) -> String {
         let given = given.unwrap_or(&self.origin);
@@ -273,7 +274,7 @@ impl Project {
     }
 }
 
-/// Whether a text names an entry of a folder and nothing else.
+/// `true` if a text is the name of a single folder entry.
 pub(crate) fn is_plain_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains(['/', '\\', '\0'])
 }

@@ -1,4 +1,5 @@
-//! A container that takes one job after the other.
+//! Input: jobs that need the same image. Output: their outcomes, from one container that takes one
+//! job after the other.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -16,60 +17,60 @@ use crate::executor::Image;
 use crate::job::Job;
 use crate::process::{self, Ended, Finished, Held};
 
-/// What the first process says when everything is there.
+/// Line that the first process prints when the container is ready.
 const READY: &str = "rocwheel is ready";
-/// How long a container may take to start: an image on a slow disk is read then.
+/// Time limit for starting a container, which may have to read its image from a slow disk.
 const STARTING: Duration = Duration::from_mins(5);
-/// How long the work in a container may take to stop when it was asked to; it stops its own
-/// programs within ten seconds.
+/// Time that the work in a container has to stop after it was asked to. It stops its own programs
+/// within ten seconds.
 const STOPPING: Duration = Duration::from_secs(30);
-/// How much later than its own limit the work in a container is ended from outside.
+/// Time after its own limit at which the work in a container is ended from outside.
 const LATE: Duration = Duration::from_mins(2);
-/// Longer than any build.
+/// A time longer than any build.
 const EVER: Duration = Duration::from_hours(24 * 365);
 
-/// The first process: it says that the program runs here, and waits for the end of what it reads.
-/// That ends when we do. A shell, since it also takes leave of what other processes left behind.
+/// Script of the first process. It checks that the program runs here, then waits for the end of its
+/// input, which comes when we end. It is a shell, because a shell also reaps orphaned processes.
 const FIRST: &str = r#"{ "$1" --version && [ -e "$2" ] && echo "$3"; } || exit 1; cat >/dev/null; exit 0"#;
-/// Runs a command, with its process in one file and what it prints in another, and with this
-/// machine's uv, where that runs in the image.
+/// Script that runs a command. It writes its process number to one file and the command's output to
+/// another, and adds the folder of this machine's uv to PATH if uv runs in the image.
 const RUN: &str = r#""$1/uv" --version >/dev/null 2>&1 && PATH=$PATH:$1; export PATH; echo $$ >"$2"; answer=$3; shift 3; exec "$@" >"$answer""#;
-/// Asks a process to stop, and waits until it has.
+/// Script that asks a process to stop and waits until it has.
 const STOP: &str =
     r#"read -r process <"$1" && kill -INT "$process" && while kill -0 "$process" 2>/dev/null; do sleep 0.2; done"#;
 
-/// A container, running.
+/// A running container.
 #[derive(Debug)]
 pub struct Container {
     engine: Engine,
     image: Image,
     needs: Needs,
-    /// The engine's name for it.
+    /// The engine's identifier of the container.
     id: String,
     held: Option<Held>,
-    /// Seen in the container too.
+    /// A folder that the container sees too.
     scratch: TempDir,
     count: usize,
 }
 
-/// How a job is to be run in a container.
+/// The settings for one job in a container.
 #[derive(Debug, Clone, Copy)]
 pub struct ContainerJob<'a> {
-    /// The job.
+    /// The job to run.
     pub job: &'a Job,
-    /// Where; what is about this machine does not count.
+    /// The place of the job; settings for this machine are ignored.
     pub place: &'a JobPlace,
-    /// Which stages.
+    /// The stages to run.
     pub selection: &'a StageSelection,
-    /// How many compilers may run at once; `None`: as the container's limits say.
+    /// Number of parallel compilers; `None`: as many as the container's limits allow.
     pub jobs: Option<u16>,
-    /// Whether the disk is looked at.
+    /// `true` if free disk space is checked.
     pub preflight: bool,
-    /// How much the program in the container says, in its own options: `-v`.
+    /// Options for the verbosity of the program in the container: `-v`.
     pub talk: &'a [&'a str],
 }
 
-/// What the program in the container prints with `--json`.
+/// Output of the program in the container with `--json`.
 #[derive(Debug, Deserialize)]
 struct Document {
     #[serde(default)]
@@ -89,10 +90,10 @@ struct Said {
 }
 
 impl Engine {
-    /// Starts a container of an image for what `needs` says. `work` is one of the folders in it.
+    /// Starts a container that satisfies `needs`. `work` is a folder that the container sees.
     ///
     /// # Errors
-    /// An engine that refuses, an image in which this program does not run.
+    /// The engine refuses, or this program does not run in the image.
     pub fn start(&self, image: &Image, needs: Needs, work: &Path, reporter: &dyn Reporter) -> Result<Container, Error> {
         let scratch = tempfile::Builder::new().prefix(".rocwheel-container-").tempdir_in(work)?;
         let mark = scratch.path().join("mark");
@@ -134,15 +135,15 @@ impl Engine {
 }
 
 impl Container {
-    /// Whether a job in this image can be run in it.
+    /// `true` if the container runs and can take a job with this image and these needs.
     pub fn serves(&self, image: &Image, needs: &Needs) -> bool {
         self.image == *image && self.needs.cover(needs) && self.held.is_some()
     }
 
-    /// Runs a job. `told` gets what the program in the container says, line by line.
+    /// Runs a job. `told` receives the output of the program in the container, line by line.
     ///
     /// # Errors
-    /// Those of the job, and a container that ends in the middle.
+    /// The errors of the job, and a container that ends in the middle of it.
     pub fn run(
         &mut self,
         order: &ContainerJob<'_>,
@@ -188,17 +189,17 @@ impl Container {
         }
     }
 
-    /// Asks the work to stop, and ends the container.
+    /// Asks the work to stop, and then ends the container.
     fn stop(&mut self, process_file: &Path) {
         let path = process_file.to_string_lossy();
-        // Whoever wanted it to stop has been heard: nothing else is to cut this short. What does
-        // not stop is ended with the container.
+        // The user's wish to stop has been handled, so nothing else may cut this short. Work that
+        // does not stop ends with the container.
         let _ = self.engine.run_for(&["exec", &self.id, "sh", "-c", STOP, "sh", &path], STOPPING, &Silent);
         self.end();
     }
 
-    /// The end of the first process, and with it of all others. Where that does not help, the
-    /// engine is told.
+    /// Ends the first process, and with it all others. If that fails, the engine removes the
+    /// container.
     fn end(&mut self) {
         let Some(held) = self.held.take() else { return };
         if !held.release(STOPPING / 3) && !self.id.is_empty() {
@@ -223,7 +224,7 @@ impl Container {
         Error::Inside { image: self.image.name.clone(), message, hint: said.hint, exit, failure: said.failed_step }
     }
 
-    /// A container in which nothing could be begun.
+    /// The error for a container that did not become ready.
     fn not_started(&self, finished: &Finished) -> Error {
         let image = &self.image.name;
         let glibc = finished.lines().find_map(|line| {
@@ -255,7 +256,8 @@ impl Container {
         self.engine.refused(&format!("could not start a container of `{image}`"), finished)
     }
 
-    /// A container that ended in the middle, or a program in it that did not come to say anything.
+    /// The error for a container that ended in the middle of a job, or for a program in it that
+    /// printed no result.
     fn broken(&mut self, finished: &Finished, error: &[String]) -> Error {
         const KILL: i32 = 137;
         let image = self.image.name.clone();
@@ -316,7 +318,8 @@ fn command(order: &ContainerJob<'_>, job: &Path) -> Vec<String> {
     words
 }
 
-/// Hands lines on as they come, and keeps an error, which is told once and by us.
+/// Forwards lines as they come. Lines of an error are kept instead, because we report the error
+/// ourselves.
 struct Lines<'a> {
     told: &'a dyn Fn(&str),
     rest: Vec<u8>,
@@ -334,7 +337,7 @@ impl Lines<'_> {
         }
     }
 
-    /// The last line may have no end.
+    /// The last line may have no newline.
     fn end(&mut self) {
         let rest = std::mem::take(&mut self.rest);
         self.line(&rest);

@@ -1,4 +1,5 @@
-//! Which image a recipe is built in, when nobody names one: `data/images.toml`.
+//! Input: a recipe and a version of ROCm. Output: the default image to build it in, from
+//! `data/images.toml`.
 
 use serde::Deserialize;
 
@@ -13,17 +14,17 @@ use crate::recipe::from_toml;
 const BUILT_IN: &str = include_str!("../../../../data/images.toml");
 const NAME: &str = "data/images.toml";
 
-/// Images by recipe and ROCm.
+/// The table of images by recipe and ROCm.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Images {
     schema: u32,
     #[serde(rename = "image")]
     rows: Vec<Row>,
-    /// What errors call the file.
+    /// Path of the table, as errors show it.
     #[serde(skip)]
     path: String,
-    /// Images by what their tags say.
+    /// Images whose tags contain versions.
     #[serde(default)]
     pub(super) tagged: Vec<Tagged>,
 }
@@ -32,26 +33,26 @@ pub struct Images {
 #[serde(deny_unknown_fields)]
 struct Row {
     name: String,
-    /// All for none.
+    /// Names of recipes; empty: all.
     #[serde(default)]
     recipes: Vec<String>,
-    /// `None`: any.
+    /// The kind of ROCm; `None`: any.
     #[serde(default)]
     sdk: Option<SdkKind>,
-    /// `None`: one image serves every version.
+    /// Matching ROCm versions; `None`: one image serves all versions.
     #[serde(default)]
     rocm: Option<Versions>,
     #[serde(default)]
     interpreter: Option<String>,
 }
 
-/// Versions of ROCm that there are images for.
+/// The ROCm versions that have an image.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
 enum Versions {
-    /// Every version that fits a specifier (PEP 440), also one that comes out later.
+    /// Every version that fits a specifier (PEP 440), including future ones.
     Fitting(String),
-    /// These, first two numbers.
+    /// These versions, as first two numbers.
     Listed(Vec<String>),
 }
 
@@ -71,33 +72,33 @@ impl Versions {
     }
 }
 
-/// What an image is wanted for.
+/// The recipe and the ROCm to find an image for.
 #[derive(Debug, Clone, Copy)]
 pub struct ImageQuery<'a> {
     /// Name of the recipe.
     pub recipe: &'a str,
-    /// Where ROCm comes from.
+    /// The kind of ROCm.
     pub sdk: SdkKind,
-    /// Version of ROCm.
+    /// Version of ROCm, if it is known; only its first two numbers count.
     pub rocm: Option<&'a str>,
 }
 
 impl Images {
-    /// The text of the one that comes with the program.
+    /// Text of the built-in table.
     pub const BUILT_IN: &'static str = BUILT_IN;
 
-    /// The table that comes with the program.
+    /// The built-in table.
     ///
     /// # Errors
-    /// None: a test reads it.
+    /// The built-in table cannot be parsed. A test reads it, so this does not happen.
     pub fn built_in() -> Result<Images, Error> {
         Self::parse(BUILT_IN, NAME)
     }
 
-    /// Reads a table; `path` is what errors call it.
+    /// Parses a table; `path` is its name in errors.
     ///
     /// # Errors
-    /// What is no table of this form.
+    /// The text is not a table of this format.
     pub fn parse(text: &str, path: &str) -> Result<Images, Error> {
         let mut images: Images = from_toml(text, path)?;
         path.clone_into(&mut images.path);
@@ -122,7 +123,7 @@ impl Images {
     /// The rows of a user's table, followed by the built-in ones.
     ///
     /// # Errors
-    /// As [`Images::parse`].
+    /// The same as [`Images::parse`].
     pub fn with_own(text: &str, path: &str) -> Result<Images, Error> {
         let mut images = Self::parse(text, path)?;
         let ours = Self::built_in()?;
@@ -131,10 +132,11 @@ impl Images {
         Ok(images)
     }
 
-    /// The image for a recipe.
+    /// The name of the image for a recipe.
     ///
     /// # Errors
-    /// None for it, or none for that ROCm, with those that there are.
+    /// There is no image for the recipe, or none for that ROCm; the error lists the versions that
+    /// have one.
     pub fn name(&self, wanted: ImageQuery<'_>) -> Result<String, Error> {
         let fits = |row: &&Row| {
             (row.recipes.is_empty() || row.recipes.iter().any(|recipe| recipe == wanted.recipe))
@@ -175,7 +177,7 @@ impl Images {
         Ok(row.name.replace("ROCM", &rocm))
     }
 
-    /// Where an image that this table knows has a Python.
+    /// Path of a Python in an image of this table; `None` if the table has none for it.
     pub fn interpreter(&self, image: &str, python: PythonVersion) -> Option<String> {
         let is_of = |row: &&Row| match row.name.split_once("ROCM") {
             Some((begin, end)) => image.starts_with(begin) && image.ends_with(end),
@@ -205,9 +207,9 @@ mod tests {
             "ghcr.io/rocm/therock_build_manylinux_x86_64:latest"
         );
         assert_eq!(name("flash-attn", SdkKind::None, Some("7.2")).unwrap(), "pytorch/manylinux2_28-builder:cpu");
-        // One that nobody knew of when the table was written.
+        // A version that did not exist when the table was written.
         assert_eq!(name("magma", SdkKind::Prefix, Some("7.15")).unwrap(), "pytorch/almalinux-builder:rocm7.15");
-        // Older than MAGMA's own image.
+        // A version that is older than MAGMA's own image.
         assert_eq!(name("magma", SdkKind::Prefix, Some("6.2")).unwrap(), "pytorch/manylinux2_28-builder:rocm6.2");
         let error = name("torch", SdkKind::Prefix, Some("7.14")).unwrap_err();
         assert_eq!(error.to_string(), "there is no image for ROCm `7.14` and torch");

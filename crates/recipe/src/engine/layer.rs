@@ -1,9 +1,10 @@
-//! Input: an image, and packages of the system that it lacks. Output: the image with one more layer
-//! that has them, made once.
+//! Input: an image, and system packages that it lacks. Output: the image with an additional layer
+//! that has them. The layer is made once.
 //!
-//! A container of the image installs them as root with the package manager that it has, and is
+//! A container of the image installs the packages as root with its own package manager, and is
 //! committed. `build` of the engines would do the same, but it takes other options than `run`, so
-//! what makes containers work on this machine (`--engine-option`, `--network`) would not count.
+//! the options that make containers work on this machine (`--engine-option`, `--network`) would
+//! have no effect.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,21 +17,21 @@ use crate::executor::{Image, ImagePackages};
 use crate::process::{self, Ended};
 use crate::surroundings::Surroundings;
 
-/// How long the packages may take to come and to be installed.
+/// Time limit for downloading and installing the packages.
 const INSTALLING: Duration = Duration::from_hours(1);
-/// How long a commit may take: it writes what was installed.
+/// Time limit for a commit, which writes the installed files.
 const COMMITTING: Duration = Duration::from_mins(30);
 /// Folder of the script and the settings, in the container.
 const FOLDER: &str = "/rocwheel-layer";
 /// Environment variables that name proxies.
 const PROXIES: [&str; 8] =
     ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"];
-/// Settings of this machine's apt that say how mirrors are reached.
+/// Settings of this machine's apt for access to mirrors.
 const APT_SETTINGS: [&str; 4] =
     ["Acquire::http::Proxy", "Acquire::https::Proxy", "Acquire::http::Timeout", "Acquire::Retries"];
 
-/// The script: `$1` are the packages for dnf, `$2` those for apt. What `apt-get update` brings is
-/// removed again; `_apt` may not be a user that exists in a container without other users.
+/// The script: `$1` are the packages for dnf, `$2` those for apt. The lists that `apt-get update`
+/// downloads are removed again. The user `_apt` may not exist in a container without other users.
 const INSTALL: &str = r#"set -e
 . /rocwheel-layer/proxies
 for manager in dnf yum microdnf apt-get none; do
@@ -57,11 +58,11 @@ fi
 "#;
 
 impl Engine {
-    /// The image with packages installed; the image itself when there are none. `work` is a folder
-    /// for what the container reads.
+    /// The image with the packages installed, or the image itself if there are none. `work` is the
+    /// folder for files that the container reads.
     ///
     /// # Errors
-    /// Packages that cannot be installed, with the last lines of the package manager.
+    /// The packages cannot be installed; the error has the last lines of the package manager.
     pub fn with_packages(
         &self,
         image: &Image,
@@ -86,14 +87,14 @@ impl Engine {
                 _ => Err(self.refused(&format!("could not commit the layer on the image `{}`", image.name), &answer)),
             }
         });
-        // A user who stops the work wants this one to be gone as well.
+        // The container is removed even if the user stops the work.
         let _ = self.run_for(&["rm", "--force", &name], PATIENCE, &Silent);
         made?;
         let digest = self.inspect(&tag, reporter)?;
         Ok(Image { name: tag, digest })
     }
 
-    /// Runs a container of the image that installs the packages, and leaves it there.
+    /// Runs a container of the image that installs the packages. The stopped container remains.
     fn install(
         &self,
         image: &Image,
@@ -105,8 +106,8 @@ impl Engine {
         let scratch = tempfile::Builder::new().prefix(".rocwheel-layer-").tempdir_in(work)?;
         let surroundings = &self.request.surroundings;
         fs_err::write(scratch.path().join("install"), INSTALL)?;
-        // Proxies have names and passwords: what a file says is on no command line, and not in the
-        // image.
+        // Proxies may contain names and passwords. A file keeps them off the command line and out
+        // of the image.
         fs_err::write(scratch.path().join("proxies"), proxies(surroundings))?;
         fs_err::write(scratch.path().join("apt.conf"), apt_settings(surroundings, reporter))?;
         let source = super::mounts::mountable(scratch.path())?;
@@ -130,14 +131,14 @@ impl Engine {
     }
 }
 
-/// The name of the image with the layer: that of the image, and a hash of everything that decides
-/// what is in it.
+/// The name of the image with the layer: the name of the image, and a hash of everything that
+/// decides its content.
 fn tag(image: &Image, packages: &ImagePackages) -> String {
     let identity = serde_json::json!([image.identity(), packages, INSTALL]).to_string();
     let hash = blake3::hash(identity.as_bytes()).to_hex();
     let name = image.name.split('@').next().unwrap_or_default();
-    // `host:5000/path:tag`: of the colons only that of the tag counts, and the host is not where it
-    // comes from.
+    // `host:5000/path:tag`: only the last colon separates the tag, and the host is dropped because
+    // the layer does not come from there.
     let path = match name.split_once('/') {
         Some((host, path)) if host.contains(['.', ':']) => path,
         _ => name,
@@ -146,15 +147,16 @@ fn tag(image: &Image, packages: &ImagePackages) -> String {
     format!("rocwheel/{path}:{}-{}", &tag[..tag.len().min(64)], &hash[..16])
 }
 
-/// Lines of a shell that set the caller's proxies.
+/// Shell lines that set the caller's proxies.
 fn proxies(surroundings: &Surroundings) -> String {
     let set = PROXIES.iter().filter_map(|name| Some((name, surroundings.get(*name)?)));
     set.map(|(name, value)| format!("export {name}='{}'\n", value.replace('\'', r"'\''"))).collect()
 }
 
-/// What this machine's apt says about the way to mirrors; nothing where it has none.
+/// Settings for apt in the container: downloads run as root, and mirrors are reached as on this
+/// machine, if it has apt.
 fn apt_settings(surroundings: &Surroundings, reporter: &dyn Reporter) -> String {
-    // The user that apt becomes for downloads is not in every container.
+    // Not every container has the user that apt switches to for downloads.
     let mut text = String::from("APT::Sandbox::User \"root\";\n");
     let words = ["apt-config", "dump"].iter().chain(&APT_SETTINGS).map(|&word| word.to_owned()).collect();
     let program = process::Program {

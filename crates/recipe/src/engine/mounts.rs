@@ -1,4 +1,4 @@
-//! What a container sees of this machine: folders, devices, caches and variables.
+//! The folders, devices, caches and variables of this machine that a container sees.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -19,39 +19,40 @@ use crate::job::{Job, Rocm, Source};
 use crate::recipe::WorkOn;
 use crate::surroundings::{FILES, NETWORK, of_cache};
 
-/// Where the program is in a container.
+/// Path of this program in a container.
 pub(super) const PROGRAM: &str = "/rocwheel";
-/// Where uv is, when this machine has it.
+/// Path of uv in a container, if this machine has it.
 pub(super) const UV: &str = "/rocwheel-uv";
 
-/// What a job needs of this machine.
+/// A job's needs of this machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// Files and folders that are read.
+    /// Files and folders that the job reads.
     read: BTreeSet<PathBuf>,
-    /// Folders that are written to.
+    /// Folders that the job writes to.
     write: BTreeSet<PathBuf>,
-    /// Whether something may be downloaded.
+    /// `true` if the job may download something.
     downloads: bool,
-    /// Variables with their values.
+    /// Variables and their values.
     set: BTreeMap<String, String>,
-    /// Variables of the caller, which may be secret: engines take them from their own environment.
+    /// Names of the caller's variables. Their values may be secret, so engines take them from their
+    /// own environment.
     named: BTreeSet<String>,
-    /// Options of `run` that containers of the image get.
+    /// Options of `run` for containers of the image.
     options: Vec<String>,
 }
 
 impl Needs {
-    /// The same, with options that containers of the image get.
+    /// The same needs, with options for containers of the image.
     #[must_use]
     pub fn with_options(self, options: Vec<String>) -> Needs {
         Needs { options, ..self }
     }
 
-    /// What a job needs in a place. Folders that are written to are made.
+    /// The needs of a job in a place. Creates the folders that the job writes to.
     ///
     /// # Errors
-    /// Folders that cannot be made.
+    /// A folder cannot be created.
     pub fn of(job: &Job, place: &JobPlace) -> Result<Needs, Error> {
         let mut needs = Needs::default();
         for folder in [&place.output, &place.work] {
@@ -89,7 +90,7 @@ impl Needs {
         Ok(needs)
     }
 
-    /// Whether a container with these has what `other` needs.
+    /// `true` if a container with these needs can run a job with the needs `other`.
     pub(super) fn cover(&self, other: &Needs) -> bool {
         let is_written = |path: &PathBuf| self.write.iter().any(|folder| lies_in(path, folder));
         let is_read = |path: &PathBuf| is_written(path) || self.read.iter().any(|folder| lies_in(path, folder));
@@ -100,7 +101,7 @@ impl Needs {
             && other.named.is_subset(&self.named)
     }
 
-    /// What is not there cannot be given to a container.
+    /// Paths that do not exist cannot be mounted and are skipped.
     fn reads(&mut self, path: &Path) {
         if path.is_absolute() && path.exists() {
             self.read.insert(path.to_owned());
@@ -113,7 +114,7 @@ impl Needs {
         Ok(())
     }
 
-    /// The repository of a worktree or a submodule, whose `.git` is a file that names it.
+    /// Adds the repository of a worktree or a submodule, which its `.git` file names.
     fn repository(&mut self, tree: &Path, surroundings: &BTreeMap<String, String>) -> Result<(), Error> {
         if !tree.join(".git").is_file() {
             return Ok(());
@@ -131,8 +132,8 @@ impl Needs {
             CompilerCache::Sccache | CompilerCache::SccacheNoWrap => ("SCCACHE_DIR", "sccache"),
         };
         let named = surroundings.get(name).filter(|path| !path.is_empty()).map(std::path::absolute).transpose()?;
-        // ccache took a folder of the home before there was a place for caches, and still does
-        // where there is one.
+        // ccache used a folder in the home before the cache folders of XDG, and still does if that
+        // folder exists.
         let old =
             home(surroundings).map(|home| home.join(".ccache")).filter(|path| folder == "ccache" && path.is_dir());
         let Some(path) = named.or(old).or_else(|| Some(user_cache(surroundings)?.join(folder))) else { return Ok(()) };
@@ -145,7 +146,7 @@ impl Needs {
             if self.set.contains_key(name) {
                 continue;
             }
-            // A file of settings, or of names and passwords.
+            // A file with settings or credentials.
             if Path::new(value).is_file() {
                 self.reads(Path::new(value));
             }
@@ -156,7 +157,7 @@ impl Needs {
 }
 
 impl Engine {
-    /// The options of `run` for what a job needs. `scratch` is a folder of ours for this container.
+    /// The options of `run` for a job's needs. `scratch` is a folder of ours for this container.
     pub(super) fn run_options(&self, needs: &Needs, image: &Image, scratch: &Path) -> Result<Vec<String>, Error> {
         let mut words: Vec<String> = Vec::new();
         let mut option = |name: &str, value: &str| words.extend([name.to_owned(), value.to_owned()]);
@@ -167,8 +168,8 @@ impl Engine {
         }
         let FileOwner { user, group } = current_user();
         match self.root {
-            // Root of the container is who started the engine, also where the user has no numbers
-            // of others to give away.
+            // Root in the container is the user who started the engine, even if that user has no
+            // range of subordinate user numbers.
             Root::Caller => option("--user", "0:0"),
             Root::Real => option("--user", &format!("{user}:{group}")),
         }
@@ -198,8 +199,8 @@ impl Engine {
         let uv = self.request.surroundings.get("PATH").and_then(|path| rocwheel_system::find_program("uv", path));
         if let Some(uv) = uv {
             mounts.insert(PathBuf::from(UV).join("uv"), (uv, false));
-            // Caches and environments are on different mounts: links between them would be tried in
-            // vain.
+            // Caches and environments are on different mounts, so attempts to link between them
+            // would fail.
             set.insert("UV_LINK_MODE".into(), "copy".into());
         }
         let home = scratch.join("home");
@@ -209,8 +210,8 @@ impl Engine {
             set.insert(name.into(), value.to_owned());
         }
         if let Some(cache) = &self.request.cache {
-            // Wheels that pip builds and keeps are for the system that they were built on: each
-            // image has its own.
+            // Wheels that pip builds and caches are for the system they were built on, so each
+            // image has its own cache.
             let folder =
                 cache.join(image.identity().trim_start_matches("sha256:").chars().take(16).collect::<String>());
             for (name, what) in [("PIP_CACHE_DIR", "pip"), ("UV_CACHE_DIR", "uv")] {
@@ -221,8 +222,8 @@ impl Engine {
             }
         }
         for (target, (from, is_written)) in &mounts {
-            // What lies in a folder that is written to is there already, and so is what lies in one
-            // that is only read.
+            // A path below a writable mount is already visible, and so is a path to read below a
+            // read-only one.
             let above = target.ancestors().skip(1).find_map(|folder| Some((folder, mounts.get(folder)?.1)));
             let is_there = |(folder, above): (&Path, bool)| (above || !is_written) && lies_in(target, folder);
             if from == target && above.is_some_and(is_there) {
@@ -247,8 +248,8 @@ impl Engine {
     }
 }
 
-/// Whether a path is below a folder, also behind links: one that leads elsewhere is not there in a
-/// container that sees the folder.
+/// `true` if a path is below a folder after links are resolved. A link that leads out of the folder
+/// is broken in a container that sees only the folder.
 fn lies_in(path: &Path, folder: &Path) -> bool {
     path.starts_with(folder)
         && match (fs_err::canonicalize(path), fs_err::canonicalize(folder)) {
@@ -257,7 +258,7 @@ fn lies_in(path: &Path, folder: &Path) -> bool {
         }
 }
 
-/// Engines read mounts as fields of a line with commas.
+/// Checks that a path can be an engine's mount, which is a line of fields separated by commas.
 pub(super) fn mountable(path: &Path) -> Result<&str, Error> {
     path.to_str().filter(|text| !text.contains([',', '"', '\n'])).ok_or_else(|| Error::Engine {
         reason: format!(
@@ -268,8 +269,8 @@ pub(super) fn mountable(path: &Path) -> Result<&str, Error> {
     })
 }
 
-/// Whether a job may download something: packages of an index, as far as pip and uv are not told to
-/// take none.
+/// `true` if a job may download something: packages from an index, unless pip and uv are configured
+/// to use none.
 fn downloads(job: &Job, surroundings: &BTreeMap<String, String>) -> bool {
     let is_on = |name: &str| {
         surroundings
@@ -283,7 +284,7 @@ fn downloads(job: &Job, surroundings: &BTreeMap<String, String>) -> bool {
     let of_rocm = match &job.rocm {
         Rocm::None | Rocm::Prefix { .. } => false,
         Rocm::Index { .. } => true,
-        // What the packages require may be elsewhere.
+        // The requirements of the packages may come from elsewhere.
         Rocm::FindLinks { links, .. } => !is_local(links),
     };
     of_rocm
@@ -292,7 +293,7 @@ fn downloads(job: &Job, surroundings: &BTreeMap<String, String>) -> bool {
         || job.recipe.checks.iter().any(|check| check.requirements)
 }
 
-/// Variables of the caller that a job asks for.
+/// Names of the caller's variables that a job uses.
 pub(super) fn variables(job: &Job) -> BTreeSet<String> {
     let recipe = &job.recipe;
     let mut names: BTreeSet<String> = BTreeSet::new();
@@ -313,7 +314,7 @@ pub(super) fn variables(job: &Job) -> BTreeSet<String> {
     names
 }
 
-/// The GPUs' nodes that are there, and the groups that may use them.
+/// The existing device nodes of GPUs, and the groups that may use them.
 fn devices(root: &Path) -> (Vec<String>, BTreeSet<u32>) {
     let mut groups = BTreeSet::new();
     let devices = ["/dev/kfd", "/dev/dri"].into_iter().filter(|device| {
@@ -325,7 +326,7 @@ fn devices(root: &Path) -> (Vec<String>, BTreeSet<u32>) {
         path.exists()
     });
     let devices = devices.map(str::to_owned).collect();
-    // Root's group is everybody's who is root, and nobody else gets it.
+    // Group 0 is root's: root has it anyway, and other users must not get it.
     groups.remove(&0);
     (devices, groups)
 }
@@ -343,8 +344,9 @@ fn user_cache(surroundings: &BTreeMap<String, String>) -> Option<PathBuf> {
     named.or_else(|| Some(home(surroundings)?.join(".cache")))
 }
 
-/// The strongest configuration files of pip and uv for the user or the machine that exist. A
-/// container has neither the virtual environment nor the project that others belong to.
+/// The configuration files of pip and uv that exist for the user or the machine; the one with the
+/// highest priority for each. Files of a virtual environment or a project do not apply in a
+/// container.
 fn installer_settings(surroundings: &BTreeMap<String, String>) -> [Option<PathBuf>; 2] {
     let variable = |name: &str| surroundings.get(name).map(OsString::from);
     let files = ConfigurationFiles { variable: &variable, home: home(surroundings) };

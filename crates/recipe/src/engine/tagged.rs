@@ -1,6 +1,6 @@
-//! Input: the name of an image without a tag, and a cell. Output: the image whose tag says the
-//! cell's ROCm, torch and Python; and the options that containers of an image get. Both are
-//! `[[tagged]]` of `data/images.toml`.
+//! Input: the name of an image without a tag, and a cell. Output: the image whose tag matches the
+//! cell's ROCm, torch and Python, and the options for containers of an image. Both come from
+//! `[[tagged]]` in `data/images.toml`.
 
 use std::collections::BTreeMap;
 
@@ -10,24 +10,24 @@ use super::Images;
 use crate::cell::Cell;
 use crate::error::Error;
 
-/// Images of one repository.
+/// The images of one repository.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Tagged {
-    /// Repository.
+    /// Name of the repository.
     name: String,
-    /// Pattern of tags; a word in capitals stands for the value of that name.
+    /// Pattern of the tags. A word in capitals is replaced by the value of that name.
     tag: String,
     /// Options of the engine's `run`.
     #[serde(default)]
     options: Vec<String>,
-    /// The tags that exist, each as its values by lower-case name.
+    /// The existing tags, each as its values by lower-case name.
     #[serde(rename = "image")]
     images: Vec<BTreeMap<String, String>>,
 }
 
 impl Tagged {
-    /// Checks what can be said without an image; `path` is what errors call the table.
+    /// Checks the table itself; `path` is its name in errors.
     pub(super) fn check(&self, path: &str) -> Result<(), Error> {
         for values in &self.images {
             if let Some(name) = values.keys().find(|name| !self.tag.contains(&name.to_uppercase())) {
@@ -57,7 +57,7 @@ impl Tagged {
     }
 }
 
-/// The repository of an image: without its tag, its digest and Docker's own registry.
+/// The repository of an image, without tag, digest and Docker's own registry.
 fn repository(image: &str) -> &str {
     let image = image.split('@').next().unwrap_or(image);
     let last = image.rfind('/').map_or(0, |at| at + 1);
@@ -67,8 +67,8 @@ fn repository(image: &str) -> &str {
 }
 
 impl Images {
-    /// Adds the tag for the cell's ROCm, torch and Python to a repository of this table. Every
-    /// other name, also one with a tag, stays as it is.
+    /// Adds the tag for the cell's ROCm, torch and Python if `name` is a repository of this table.
+    /// Every other name, including one with a tag, stays unchanged.
     ///
     /// # Errors
     /// No tag of the repository fits.

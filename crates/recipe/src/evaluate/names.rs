@@ -1,5 +1,5 @@
-//! What `${…}` stands for in recipes: what the cell decides is put in now, what only the place
-//! knows is left.
+//! Input: a text of a recipe with `${…}`, and a cell. Output: the text with the values that the
+//! cell decides. Names that only the place knows are left.
 
 use crate::book::BookEntry;
 use crate::cell::{ChosenBy, minor};
@@ -9,7 +9,7 @@ use crate::evaluated::Targets;
 use crate::substitute::{Round, Value, substitute};
 use rocwheel_report::suggestion;
 
-/// Known when the job runs, with or without ROCm.
+/// Names that are known when the job runs, with or without ROCm.
 const LATER: [&str; 12] = [
     "source",
     "source.version",
@@ -24,11 +24,11 @@ const LATER: [&str; 12] = [
     "estimate",
     "direction",
 ];
-/// Known when the job runs against ROCm.
+/// Names that are known when the job runs against ROCm.
 const OF_ROCM: [&str; 6] = ["rocm.root", "rocm.bin", "rocm.cmake", "rocm.sdk-version", "rocm.lock", "rocm.lib"];
-/// Begin names whose rest is anything.
+/// Prefixes of names with an arbitrary rest.
 const PREFIXES: [&str; 4] = ["installed.", "environment.", "variable.", "rocm.libraries."];
-/// Decided by the cell, some by ROCm when the cell says nothing.
+/// Names that the cell decides; for some of them ROCm decides if the cell has no value.
 const DECIDED: [&str; 21] = [
     "name",
     "platform",
@@ -53,7 +53,7 @@ const DECIDED: [&str; 21] = [
     "targets.offload-arch",
 ];
 
-/// What names stand for in one cell.
+/// The values of names in one cell.
 pub(super) struct Names<'a> {
     entry: &'a BookEntry,
     cell: &'a crate::cell::Cell,
@@ -76,12 +76,12 @@ impl<'a> Names<'a> {
         Ok(Names { entry, cell, backend, path, sdk, targets: targets.clone(), version: None })
     }
 
-    /// The same, with the version of the result.
+    /// The same names, with the version of the result.
     pub(super) fn with_version(self, version: Option<&str>) -> Names<'a> {
         Names { version: version.map(str::to_owned), ..self }
     }
 
-    /// A text with everything put in that is known.
+    /// A text with all known names replaced.
     pub(super) fn text(&self, text: &str) -> Result<String, Error> {
         substitute(text, Round::First, |name| self.value(name)).map_err(|error| {
             error.unwrap_or_else(|| Error::malformed(self.path, format!("a `${{` in `{text}` has no `}}`")))
@@ -138,7 +138,7 @@ impl<'a> Names<'a> {
         Ok(Value::Text(text))
     }
 
-    /// What the cell says, else what ROCm says when the job runs.
+    /// The cell's value. Without one, the name is left for ROCm to decide when the job runs.
     fn or_rocm(&self, name: &str, value: Option<String>, flag: &str) -> Result<Value, Error> {
         match value {
             Some(value) => Ok(Value::Text(value)),
@@ -159,7 +159,7 @@ impl<'a> Names<'a> {
         let recipe = &self.entry.recipe.name;
         let needed = || {
             let reason = format!("{recipe} needs to know which torch it is for");
-            // ROCm would be asked for next: ask for both at once.
+            // The next error would be the missing ROCm, so the hint asks for both at once.
             let is_next = self.cell.rocm.is_none() && (self.cell.torch_index.is_none() || !self.sdk);
             let hint = if is_next {
                 "give it with `--torch`, and for which ROCm with `--rocm`, for example `--torch 2.9 --rocm 6.4`"
@@ -199,7 +199,7 @@ impl<'a> Names<'a> {
     }
 }
 
-/// GPU targets as programs take them.
+/// GPU targets in the syntax of the programs that take them.
 pub(crate) fn join_targets(name: &str, targets: &[String]) -> String {
     match name {
         "targets.comma" => targets.join(","),

@@ -1,4 +1,4 @@
-//! What is decided first: backend, GPU targets and features. Everything else follows from them.
+//! Decides backend, GPU targets and features, in this order. Everything else follows from them.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::evaluated::Targets;
 use crate::recipe::Recipe;
 
-/// The backend that was asked for, or the first; the platform has to be one of the recipe's.
+/// The requested backend, or the recipe's first. Also checks that the recipe supports the platform.
 pub(super) fn backend(recipe: &Recipe, cell: &Cell) -> Result<String, Error> {
     if !recipe.platforms.contains(&cell.platform) {
         return Err(Error::request(format!("{} cannot be built for {}", recipe.name, cell.platform)));
@@ -29,7 +29,7 @@ pub(super) fn backend(recipe: &Recipe, cell: &Cell) -> Result<String, Error> {
     }
 }
 
-/// The GPU targets: what the user says, what the machine has, what the recipe has, what ROCm has.
+/// The GPU targets: the user's, otherwise the machine's, the recipe's or ROCm's.
 pub(super) fn targets(recipe: &Recipe, facts: &Facts<'_>, sdk: bool) -> Result<Targets, Error> {
     let mut rule = None;
     for candidate in &recipe.targets {
@@ -43,7 +43,7 @@ pub(super) fn targets(recipe: &Recipe, facts: &Facts<'_>, sdk: bool) -> Result<T
     }
     let cell = facts.cell;
     let known = rule.map(|rule| rule.known.clone()).unwrap_or_default();
-    // Features such as `:xnack+` make another target of the same GPU.
+    // Suffixes such as `:xnack+` name another target of the same GPU.
     let is_known = |target: &String| known.is_empty() || known.iter().any(|name| name == base_target(target));
     if matches!(cell.chosen_by, ChosenBy::Image | ChosenBy::Sdk) {
         // A framework may support fewer targets than its image or its ROCm.
@@ -81,15 +81,14 @@ pub(super) fn targets(recipe: &Recipe, facts: &Facts<'_>, sdk: bool) -> Result<T
     Err(Error::Targets { recipe: format!("{}{version}", recipe.name), targets, known, more })
 }
 
-/// The targets that the clang of a release of LLVM compiles for; all of them where the release is
-/// not known.
+/// The targets that clang of an LLVM release compiles for; all targets if the release is unknown.
 fn compiled(targets: &[String], llvm: Option<u32>) -> Vec<String> {
     let table = TargetTable::embedded();
     let since = |target: &str| table.get(target).and_then(|target| target.llvm).unwrap_or(0);
     targets.iter().filter(|target| llvm.is_none_or(|llvm| since(target) <= llvm)).cloned().collect()
 }
 
-/// Targets that every rule of a recipe takes.
+/// A target that the recipe supports: the first that a rule names, otherwise `gfx942`.
 pub(super) fn any_targets(recipe: &Recipe) -> Vec<String> {
     recipe
         .targets
@@ -98,7 +97,8 @@ pub(super) fn any_targets(recipe: &Recipe) -> Vec<String> {
         .map_or_else(|| vec!["gfx942".into()], |name| vec![name.clone()])
 }
 
-/// Features: what was asked for, else whether it makes sense.
+/// The features: as requested, otherwise on if one of their GPU targets is built. A feature whose
+/// needed recipe is not built before is off.
 pub(super) fn features(recipe: &Recipe, cell: &Cell, targets: &Targets) -> Result<BTreeMap<String, Switch>, Error> {
     if let Some(name) = cell.features.keys().find(|name| !recipe.features.iter().any(|feature| feature.name == **name))
     {
@@ -149,7 +149,7 @@ pub(super) fn features(recipe: &Recipe, cell: &Cell, targets: &Targets) -> Resul
     Ok(decided)
 }
 
-/// The cell with what was decided.
+/// The cell with the decided values.
 pub(super) fn cell(recipe: &Recipe, cell: &Cell, backend: &str, targets: &Targets) -> Result<Cell, Error> {
     let mut cell = cell.clone();
     cell.backend = Some(backend.to_owned());

@@ -1,4 +1,4 @@
-//! What the steps of recipes do.
+//! Runs the actions of steps.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::recipe::{Copy, Pick, Replace, Text};
 use crate::script;
 
 impl Context<'_> {
-    /// Does what a step says; gives how its program ended, if it was stopped.
+    /// Runs a step. Returns how its program ended if it was stopped.
     pub(super) fn step(&self, step: &Step, log: &mut Log) -> Result<Option<Ended>, Error> {
         for provided in &step.provided {
             if !self.holds(provided)? {
@@ -94,7 +94,7 @@ impl Context<'_> {
         Ok(None)
     }
 
-    /// Nothing is written when the file is as it is to be: a newer file would be compiled again.
+    /// Writes a file unless it has the content already: a newer file would be compiled again.
     fn write(&self, file: &Text, log: &mut Log) -> Result<(), Error> {
         let path = PathBuf::from(self.text(&file.path)?);
         let text = self.text(&file.text)?;
@@ -105,7 +105,7 @@ impl Context<'_> {
         put(&path, text.as_bytes())
     }
 
-    /// Once, also when the step is done again after it was stopped.
+    /// Appends the text only if it is missing, so a step that was stopped can run again.
     fn append(&self, file: &Text, log: &mut Log) -> Result<(), Error> {
         let path = PathBuf::from(self.text(&file.path)?);
         let text = self.text(&file.text)?;
@@ -142,7 +142,7 @@ impl Context<'_> {
         Ok(())
     }
 
-    /// Only in the sources and in the job's own folder.
+    /// Removes paths, but only inside the sources and the job's own folder.
     fn remove(&self, stage: &str, paths: &[String], log: &mut Log) -> Result<(), Error> {
         for path in paths {
             let path = PathBuf::from(path);
@@ -169,7 +169,7 @@ impl Context<'_> {
         let pattern = compiled(&replace.pattern)?;
         let text = fs_err::read_to_string(&path)?;
         let count = pattern.find_iter(&text).count();
-        // Done again after it was stopped, there may be nothing left to do.
+        // If the step was stopped and runs again, nothing may be left to replace.
         if count == 0 && text.contains(&with) {
             return log.say(&format!("({} has it already)", path.display()));
         }
@@ -182,7 +182,7 @@ impl Context<'_> {
     }
 }
 
-/// Files that fit a pattern, sorted. A path without signs of a pattern is itself.
+/// Files that fit a pattern, sorted. A path without pattern characters is itself.
 pub(super) fn matching(pattern: &str) -> Result<Vec<PathBuf>, Error> {
     let Some(sign) = pattern.find(['*', '?', '[', '{']) else {
         return Ok(Some(PathBuf::from(pattern)).filter(|path| path.is_file()).into_iter().collect());
@@ -193,7 +193,7 @@ pub(super) fn matching(pattern: &str) -> Result<Vec<PathBuf>, Error> {
     let glob = glob.compile_matcher();
     let mut found = Vec::new();
     for entry in WalkDir::new(root).sort_by_file_name() {
-        // What cannot be entered holds nothing of ours.
+        // Folders that cannot be entered have no files of ours.
         let Ok(entry) = entry else { continue };
         if entry.file_type().is_file() && glob.is_match(entry.path()) {
             found.push(entry.into_path());
@@ -202,7 +202,7 @@ pub(super) fn matching(pattern: &str) -> Result<Vec<PathBuf>, Error> {
     Ok(found)
 }
 
-/// Whether a text holds what a regular expression says.
+/// `true` if a text matches a regular expression.
 pub(super) fn matches(pattern: &str, text: &str) -> Result<bool, Error> {
     Ok(compiled(pattern)?.is_match(text))
 }
@@ -212,7 +212,7 @@ fn compiled(pattern: &str) -> Result<Regex, Error> {
         .map_err(|error| Error::malformed("job", format!("`{pattern}` is no regular expression: {error}")))
 }
 
-/// Writes a file, with the folders it needs.
+/// Writes a file and creates its parent folders.
 fn put(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     if let Some(parent) = path.parent() {
         fs_err::create_dir_all(parent)?;

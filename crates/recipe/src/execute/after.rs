@@ -1,5 +1,5 @@
-//! What follows the build of a wheel: it is made to load elsewhere, and the code for each GPU
-//! target gets a wheel of its own.
+//! Input: the wheels of a build. Output: repaired wheels that load on other machines, and a
+//! separate wheel with the code for each GPU target.
 
 use std::path::{Path, PathBuf};
 
@@ -15,14 +15,14 @@ use crate::execute::context::Context;
 use crate::execute::folder::{Folder, Log, Made};
 use crate::job::Rocm;
 
-/// The stages that make other wheels of those that are there, in order.
+/// The stages that replace wheels by others, in order.
 const STAGES: [&str; 2] = ["repair", "split"];
 
-/// How hard code objects are compressed, as `rocwheel split` does.
+/// Compression level of code objects, the same as for `rocwheel split`.
 const ZSTD_LEVEL: i32 = 3;
 
 impl Context<'_> {
-    /// An empty folder for what is made, and nothing of what an earlier run made of it.
+    /// Makes an empty folder for results, and removes what an earlier run made from its own.
     pub(super) fn fresh_made(&self) -> Result<PathBuf, Error> {
         let made = self.folder.join("made");
         for folder in STAGES.iter().map(|stage| self.before(stage)).chain([made.clone()]) {
@@ -34,13 +34,13 @@ impl Context<'_> {
         Ok(made)
     }
 
-    /// Where the wheels are of which a stage makes others.
+    /// Folder of the wheels that a stage takes as input.
     fn before(&self, stage: &str) -> PathBuf {
         self.folder.join(format!("before-{stage}"))
     }
 
-    /// Takes the wheels for a stage out of the folder for what is made. One that is run again gets
-    /// the same.
+    /// Moves the wheels for a stage out of the folder of results. A stage that runs again gets the
+    /// same wheels.
     fn take(&self, stage: &str) -> Result<Vec<PathBuf>, Error> {
         let (made, before) = (self.folder.join("made"), self.before(stage));
         let later = STAGES.iter().skip_while(|one| **one != stage).skip(1);
@@ -56,7 +56,7 @@ impl Context<'_> {
         Ok(files(&before)?.into_iter().filter(|path| WheelName::is_wheel(path)).collect())
     }
 
-    /// Wheels that will be beside the result, and folders of them.
+    /// Wheels that will be installed together with the result, and folders of such wheels.
     pub(super) fn beside(&self) -> Vec<PathBuf> {
         let mut beside: Vec<PathBuf> = self.job.with.iter().map(|input| input.path.clone()).collect();
         if let Rocm::FindLinks { links, .. } = &self.job.rocm {
@@ -65,11 +65,11 @@ impl Context<'_> {
         beside
     }
 
-    /// Makes the wheel load on other machines.
+    /// Repairs the wheel so that it loads on other machines.
     pub(super) fn repair(&self, way: Repair, folder: &mut Folder, log: &mut Log) -> Result<(), Error> {
         let wheels = self.take("repair")?;
         let has_rocm = self.job.rocm != Rocm::None;
-        // Users of the wheel do not have this machine's ROCm. Their torch brings one.
+        // Users of the wheel do not have this machine's ROCm; their torch brings one.
         let rocm_from = match self.job.rocm {
             Rocm::Prefix { .. } => RocmFrom::Torch,
             _ => RocmFrom::Packages,
@@ -116,7 +116,7 @@ impl Context<'_> {
         self.gather(folder)
     }
 
-    /// Puts the code for each GPU target into a wheel of its own.
+    /// Moves the code for each GPU target into a separate wheel.
     pub(super) fn split(&self, folder: &mut Folder, log: &mut Log) -> Result<(), Error> {
         let wheels = self.take("split")?;
         let request = wheels::Request {
@@ -148,7 +148,8 @@ impl Context<'_> {
         self.gather(folder)
     }
 
-    /// What is in the folder for what is made is what the job makes: the wheel of the recipe first.
+    /// Records the files in the folder of results as the job's outputs, the wheel of the recipe
+    /// first.
     fn gather(&self, folder: &mut Folder) -> Result<(), Error> {
         let own = self.job.recipe.distribution.as_deref().map(rocwheel_wheel::canonical_name);
         let mut outputs = Vec::new();

@@ -1,4 +1,4 @@
-//! What has to work when the result is installed.
+//! Runs the recipe's checks of the installed result.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use crate::execute::folder::{Log, Made};
 use crate::execute::install::INSTALLING;
 use crate::process::Ended;
 
-/// How long a check may take: importing torch for the first time reads gigabytes.
+/// Time limit for a check: the first import of torch reads gigabytes.
 const PATIENCE: Duration = Duration::from_mins(15);
 
 impl Context<'_> {
-    /// Runs a check in the build's environment, or in one that has nothing but the result.
+    /// Runs a check in the build's environment, or in a new one with only the result.
     pub(super) fn check(
         &self,
         check: &Check,
@@ -36,14 +36,14 @@ impl Context<'_> {
         let interpreter = if python.is_none() {
             self.interpreter(self.job.python)?
         } else {
-            // The one that was named is for the build.
+            // An interpreter that the user named is for the build.
             let outer = self.outer_environment();
             crate::python::Search { environment: &outer, uv: self.place.uv.as_deref() }.find(python, self.reporter)?
         };
         let program = interpreter_of(&venv);
         let mut environment = self.outer_environment();
         environment.insert("VIRTUAL_ENV".into(), venv.to_string_lossy().into_owned());
-        // What was made anew is tried anew.
+        // A new result needs a new environment.
         let mark = venv.join("rocwheel-installed");
         let installed: String = outputs.iter().map(|made| format!("{}\n", made.sha256)).collect();
         if !fs_err::read_to_string(&mark).is_ok_and(|there| there == installed) {
@@ -81,7 +81,7 @@ impl Context<'_> {
         environment: &BTreeMap<String, String>,
         log: &mut Log,
     ) -> Result<Option<Ended>, Error> {
-        // Not in the sources: Python would import from there.
+        // The sources are not the working folder, because Python would import from there.
         let call = Call { stage, words, directory: &self.folder, environment, timeout: PATIENCE };
         let finished = self.run(call, log)?;
         if finished.ended == Ended::Deadline {

@@ -1,4 +1,4 @@
-//! What a build made: found, checked, audited and moved into its place.
+//! Finds the result of a build, checks and audits it, and moves it into the folder of outputs.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::job::Rocm;
 use crate::recipe::Tarball;
 
 impl Context<'_> {
-    /// Takes what was made into the job's own folder, when it is what it was to be.
+    /// Copies the result into the job's own folder if it is the expected one.
     pub(super) fn collect(&self, folder: &mut Folder) -> Result<(), Error> {
         let made = self.fresh_made()?;
         let output = &self.job.recipe.output;
@@ -78,7 +78,7 @@ impl Context<'_> {
         Ok(PathBuf::from(name))
     }
 
-    /// Name, version and tags are what they were to be.
+    /// Checks name, version and tags of a wheel.
     fn check_name(&self, name: &WheelName) -> Result<(), Error> {
         let recipe = &self.job.recipe;
         let names = recipe.distribution.iter().chain(&recipe.output.other_names);
@@ -104,7 +104,7 @@ impl Context<'_> {
                 let tag = format!("cp{}{}", python.major, python.minor);
                 let abi = format!("{tag}{}", if python.free_threaded { "t" } else { "" });
                 let fits = name.pythons.contains(&tag) && name.abis.contains(&abi);
-                // The stable ABI, or nothing compiled.
+                // Wheels for the stable ABI and wheels without compiled code fit too.
                 let fits = fits || name.abis.iter().any(|abi| abi == "abi3" || abi == "none");
                 if fits { Ok(()) } else { Err(self.wrong(format!("`{name}` is not for Python {python}"), None)) }
             }
@@ -126,7 +126,7 @@ impl Context<'_> {
         Ok(relative)
     }
 
-    /// Audits what was made and moves it into its place.
+    /// Audits the result and moves it into the folder of outputs.
     pub(super) fn publish(&self, folder: &mut Folder, listener: &dyn Listener) -> Result<(), Error> {
         let outputs = folder.outputs().to_vec();
         if self.job.recipe.output.wheel.is_some() && self.place.last_look == LastLook::Audit {
@@ -142,7 +142,8 @@ impl Context<'_> {
                 }
             }
         }
-        // Beside their places first: the job's folder may be on another file system.
+        // The files are first copied beside their destinations, because the job's folder may be on
+        // another file system.
         let staging = StagingFolder::for_results(&self.place.output, ".rocwheel-")?;
         let mut files = Vec::new();
         for made in &outputs {
@@ -158,7 +159,7 @@ impl Context<'_> {
         folder.set_published()
     }
 
-    /// Names of the libraries of an installed ROCm: a wheel that is built against it finds them
+    /// Names of the libraries of an installed ROCm. A wheel that is built against it finds them
     /// there, and no other wheel brings them.
     fn libraries_of_prefix(&self) -> Result<BTreeSet<String>, Error> {
         let Rocm::Prefix { path, .. } = &self.job.rocm else { return Ok(BTreeSet::new()) };

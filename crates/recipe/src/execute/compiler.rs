@@ -1,4 +1,4 @@
-//! Input: the GPU targets of a job and the compiler of its ROCm. Output: an error for those that
+//! Input: the GPU targets of a job and the compiler of its ROCm. Output: an error for targets that
 //! the compiler does not know, before hours are spent.
 
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ const FOLDERS: [&str; 2] = ["lib/llvm/bin", "llvm/bin"];
 const PATIENCE: Duration = Duration::from_mins(5);
 
 impl Context<'_> {
-    /// Asks the compiler for the targets it knows. A ROCm without clang is not asked.
+    /// Asks the compiler for its targets. A ROCm without clang is not checked.
     pub(super) fn check_compiler(&self, log: &mut Log) -> Result<Option<Ended>, Error> {
         let root = PathBuf::from(self.fact("rocm.root")?);
         let program = format!("clang{EXE_SUFFIX}");
@@ -28,7 +28,8 @@ impl Context<'_> {
             return log.say(&format!("(not checked: `{}` has no {searched})", root.display())).map(|()| None);
         };
         let clang = clang.to_string_lossy().into_owned();
-        // Without `-nogpulib` it wants device libraries, wherever they may be, before it answers.
+        // Without `-nogpulib`, clang looks for device libraries before it answers, and fails if
+        // there are none.
         let options = ["--target=amdgcn-amd-amdhsa", "-nogpulib", "--print-supported-cpus"];
         let words = std::iter::once(clang.as_str()).chain(options).map(str::to_owned).collect();
         let environment = self.base_environment();
@@ -43,7 +44,7 @@ impl Context<'_> {
         if known.is_empty() {
             return log.say("(not checked: it lists no targets)").map(|()| None);
         }
-        // The list has GPUs only. `amdgcnspirv` is no GPU, but code for all of them.
+        // The list has GPUs only. `amdgcnspirv` is not a GPU, but code for all of them.
         let is_fine = |target: &&String| !target.starts_with("gfx") || known.contains(base_target(target));
         let (fine, unknown): (Vec<&String>, Vec<&String>) = self.job.recipe.targets.names.iter().partition(is_fine);
         if unknown.is_empty() {

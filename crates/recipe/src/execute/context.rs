@@ -1,4 +1,4 @@
-//! What all stages of a job work with.
+//! The state and the functions that all stages of a job share.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -19,17 +19,17 @@ use crate::process::{self, Ended, Finished, Program};
 use crate::recipe::WorkOn;
 use crate::script::quoted;
 
-/// Lines that an error shows of what a program said.
+/// Number of output lines that an error shows.
 const TAIL: usize = 15;
 
-/// What all stages of a job work with.
+/// The state that all stages of a job share.
 pub(super) struct Context<'a> {
     pub(super) job: &'a Job,
     pub(super) place: &'a JobPlace,
     /// The job's folder.
     pub(super) folder: PathBuf,
     pub(super) reporter: &'a dyn Reporter,
-    /// What was found out already.
+    /// Facts by name, as far as they are known.
     pub(super) known: RefCell<BTreeMap<String, String>>,
     pub(super) variables: RefCell<Option<BTreeMap<String, String>>>,
 }
@@ -43,15 +43,15 @@ pub(super) struct Call<'a> {
     pub(super) timeout: Duration,
 }
 
-/// What pip and uv are told in variables in place of options.
+/// Installer options, and the variables of pip and uv that replace them.
 const ADDRESSES: [(&str, &[&str]); 3] = [
     ("--index-url", &["PIP_INDEX_URL", "UV_INDEX_URL", "UV_DEFAULT_INDEX"]),
     ("--extra-index-url", &["PIP_EXTRA_INDEX_URL", "UV_EXTRA_INDEX_URL"]),
     ("--find-links", &["PIP_FIND_LINKS", "UV_FIND_LINKS"]),
 ];
 
-/// A command of pip or uv without passwords: everybody on a machine sees command lines, and nobody
-/// else a program's variables.
+/// Moves passwords from a pip or uv command into variables. All users of a machine see command
+/// lines, but not the variables of a program.
 pub(super) fn hidden(
     mut words: Vec<String>,
     environment: &BTreeMap<String, String>,
@@ -68,7 +68,7 @@ pub(super) fn hidden(
             for variable in variables {
                 let separator = if *variable == "UV_FIND_LINKS" { "," } else { " " };
                 let value = environment.entry((*variable).to_owned()).or_default();
-                // There is one index, and any number of the others.
+                // There is only one main index; the other variables are lists.
                 if option == "--index-url" || value.is_empty() {
                     value.clone_from(&address);
                 } else {
@@ -85,12 +85,12 @@ impl<'a> Context<'a> {
         Context { job, place, folder, reporter, known: RefCell::default(), variables: RefCell::default() }
     }
 
-    /// Whether the time of the work is over.
+    /// `true` if the deadline of the work has passed.
     pub(super) fn is_late(&self) -> bool {
         self.place.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// Where the sources are built.
+    /// Folder in which the sources are built.
     pub(super) fn source(&self) -> PathBuf {
         match (&self.job.source, self.job.recipe.source.work_on) {
             (Source::Checkout { path, .. }, WorkOn::Checkout) => path.clone(),
@@ -98,17 +98,18 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The environment that the job builds in: its own, or the one that `--develop` installs into.
+    /// The Python environment of the build: the job's own, or the one that `--develop` installs
+    /// into.
     pub(super) fn venv(&self) -> PathBuf {
         self.of_user().map_or_else(|| self.folder.join("venv"), Path::to_owned)
     }
 
-    /// The user's environment that the sources are installed into in place.
+    /// The user's environment into which the sources are installed in place.
     pub(super) fn of_user(&self) -> Option<&Path> {
         self.place.into.as_deref().filter(|_| self.job.recipe.cell.mode == Mode::Develop)
     }
 
-    /// Runs a program. A failure is an error; that the time is over is an answer.
+    /// Runs a program. A failure is an error; reaching the deadline is not.
     pub(super) fn run(&self, call: Call<'_>, log: &mut Log) -> Result<Finished, Error> {
         let (stage, timeout) = (call.stage, call.timeout);
         let finished = self.attempt(call, log)?;
@@ -119,9 +120,9 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Runs a program, however it ends.
+    /// Runs a program and returns its result, however it ends.
     pub(super) fn attempt(&self, call: Call<'_>, log: &mut Log) -> Result<Finished, Error> {
-        // Logs are shown to others.
+        // Logs are shown to others, so they have no passwords.
         let shown: Vec<String> = call.words.iter().map(|word| quoted(&rocwheel_source::without_secret(word))).collect();
         log.say(&format!("$ cd {} && {}", quoted(&call.directory.to_string_lossy()), shown.join(" ")))?;
         let (words, environment) = hidden(call.words, call.environment);
@@ -139,7 +140,7 @@ impl<'a> Context<'a> {
         Ok(finished)
     }
 
-    /// The error about a program that failed.
+    /// The error for a program that failed.
     pub(super) fn failed(&self, stage: &str, ended: Ended, timeout: Duration, finished: &Finished, log: &Log) -> Error {
         const KILL: i32 = 9;
         let cause = causes::likely(finished.lines()).or_else(|| (ended == Ended::Signal(KILL)).then(causes::killed));
@@ -157,7 +158,7 @@ impl<'a> Context<'a> {
         }))
     }
 
-    /// The error about a stage that fails without a program.
+    /// The error for a stage that fails without a program.
     pub(super) fn broken(&self, stage: &str, reason: impl Into<String>, log: &Log) -> Error {
         Error::Step(Box::new(StepFailure {
             job: self.job.title(),
@@ -169,7 +170,7 @@ impl<'a> Context<'a> {
         }))
     }
 
-    /// What is done at the end whatever happened. What goes wrong there is only worth a warning.
+    /// Runs the steps that come at the end in any case. Their failures are only warnings.
     pub(super) fn finish(&self, number: usize) {
         const PATIENCE: Duration = Duration::from_mins(1);
         for step in &self.job.recipe.finish {
@@ -210,7 +211,8 @@ mod tests {
         assert_eq!(with["PIP_EXTRA_INDEX_URL"], "https://one/ https://token@three/");
         assert_eq!(with["UV_EXTRA_INDEX_URL"], "https://token@three/");
 
-        // What is no secret is to be seen, and what other programs make of a variable nobody knows.
+        // Addresses without secrets stay visible, and commands of other programs stay unchanged,
+        // because those may not read the variables.
         for line in ["p -m pip install --index-url https://two/ rocm", "./pip.sh --index-url https://me:secret@two/"] {
             let (left, with) = hidden(words(line), &environment);
             assert_eq!((left, &*with), (words(line), &environment));

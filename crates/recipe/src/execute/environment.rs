@@ -1,4 +1,4 @@
-//! The environment of steps: little of that around us, and what the recipe says.
+//! The environment of steps: a few variables of the caller, and those of the recipe.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use crate::evaluated::{Provided, Variables};
 use crate::execute::context::Context;
 use crate::surroundings::{FILES, NETWORK, of_cache};
 
-/// What steps need to find their caches and to be the user they are.
+/// Variables that steps need to find their caches and to identify the user.
 const KEPT: [&str; 9] =
     ["PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "PIP_CACHE_DIR", "UV_CACHE_DIR"];
 
@@ -18,7 +18,7 @@ impl Context<'_> {
         interpreter_of(&self.venv())
     }
 
-    /// What every program of the job gets, before the recipe says anything.
+    /// The variables that every program of the job gets, before those of the recipe.
     pub(super) fn base_environment(&self) -> BTreeMap<String, String> {
         let mut environment = self.outer_environment();
         let venv = self.venv();
@@ -28,11 +28,11 @@ impl Context<'_> {
         environment
     }
 
-    /// The same without the job's own Python.
+    /// The same variables without the job's own Python.
     pub(super) fn outer_environment(&self) -> BTreeMap<String, String> {
         let surroundings = &self.place.surroundings;
-        // On Windows compilers are found by what Visual Studio's script sets, which is not a list
-        // that anybody keeps.
+        // On Windows, compilers are found through the many variables that Visual Studio's script
+        // sets. No list of them is maintained.
         if cfg!(windows) {
             return (**surroundings).clone();
         }
@@ -53,7 +53,7 @@ impl Context<'_> {
         environment
     }
 
-    /// The environment that the recipe makes.
+    /// The environment with the recipe's variables.
     pub(super) fn environment(&self) -> Result<BTreeMap<String, String>, Error> {
         if let Some(known) = &*self.variables.borrow() {
             return Ok(known.clone());
@@ -66,7 +66,7 @@ impl Context<'_> {
             }
         }
         for block in unmet {
-            // Another block may set the same.
+            // Another block may have set the variable.
             let is_missing = block.set.keys().any(|name| !environment.contains_key(name));
             if let Some(warning) = block.warning.as_ref().filter(|_| is_missing || block.set.is_empty()) {
                 self.reporter.warn(warning);
@@ -76,7 +76,7 @@ impl Context<'_> {
         Ok(environment)
     }
 
-    /// Sets the variables of a block; `false`: what it depends on is not so.
+    /// Sets the variables of a block; `false` if its condition does not hold.
     fn lay(&self, block: &Variables, environment: &mut BTreeMap<String, String>) -> Result<bool, Error> {
         if let Some(provided) = &block.provided
             && !self.holds(provided)?
@@ -107,7 +107,7 @@ impl Context<'_> {
         Ok(true)
     }
 
-    /// Whether something that only the place knows is so.
+    /// `true` if a condition that depends on the place holds.
     pub(super) fn holds(&self, provided: &Provided) -> Result<bool, Error> {
         Ok(match provided {
             Provided::Exists(path) => Path::new(&self.text(path)?).exists(),
@@ -134,7 +134,7 @@ fn prepend(environment: &mut BTreeMap<String, String>, name: &str, folder: &str)
     environment.insert(name.to_owned(), value);
 }
 
-/// Names and texts of a JSON object.
+/// Reads a JSON object with string values.
 fn read_json(path: &Path) -> Result<BTreeMap<String, String>, Error> {
     let text = fs_err::read_to_string(path)?;
     serde_json::from_str(&text).map_err(|error| Error::Malformed {

@@ -1,4 +1,4 @@
-//! What `${…}` stands for that only the place knows: found out when it is asked for, once.
+//! The values of `${…}` that only the place knows. Each is determined on first use and kept.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,30 +14,29 @@ use crate::job::{Rocm, Source};
 use crate::process::{self, Ended, Program};
 use crate::substitute::{Round, Value, substitute};
 
-/// How long a question may take to be answered; the first one of a large ROCm reads it from the
-/// disk.
+/// Time limit for an answer. The first question about a large ROCm reads it from the disk.
 const PATIENCE: Duration = Duration::from_mins(5);
 
 impl Context<'_> {
-    /// A text of the job with everything put in.
+    /// A text of the job with all names replaced.
     pub(super) fn text(&self, text: &str) -> Result<String, Error> {
         substitute(text, Round::Last, |name| self.fact(name).map(Value::Text)).map_err(|error| {
             error.unwrap_or_else(|| Error::malformed("job", format!("a `${{` in `{text}` has no `}}`")))
         })
     }
 
-    /// The same for several.
+    /// Several texts with all names replaced.
     pub(super) fn texts(&self, texts: &[String]) -> Result<Vec<String>, Error> {
         texts.iter().map(|text| self.text(text)).collect()
     }
 
-    /// A text with everything put in that is known; the rest stays.
+    /// A text with all known names replaced; the rest stays.
     pub(super) fn readable(&self, text: &str) -> String {
         let value = |name: &str| Ok::<_, Error>(self.fact(name).map_or(Value::Later, Value::Text));
         substitute(text, Round::Last, value).unwrap_or_else(|_| text.to_owned())
     }
 
-    /// What a name stands for.
+    /// The value of a name.
     pub(super) fn fact(&self, name: &str) -> Result<String, Error> {
         if let Some(known) = self.known.borrow().get(name) {
             return Ok(known.clone());
@@ -92,8 +91,8 @@ impl Context<'_> {
         }
     }
 
-    /// Those of some short names, separated by commas, that ROCm's packages have a library for, as
-    /// a list of Python.
+    /// A Python list of those of the short names, separated by commas, for which ROCm's packages
+    /// have a library.
     fn libraries_of_rocm(&self, name: &str, names: &str) -> Result<String, Error> {
         let code = format!(
             "import rocm_sdk\n\
@@ -137,14 +136,14 @@ impl Context<'_> {
         }
     }
 
-    /// The local part of versions, as TheRock writes it: `rocm7.10.0`, `devrocm7.10.0.dev0-abc`.
+    /// The local part of versions in TheRock's form: `rocm7.10.0`, `devrocm7.10.0.dev0-abc`.
     fn label(&self) -> Result<String, Error> {
         let version = match &self.job.rocm {
             Rocm::Prefix { version, .. } => version.clone(),
             _ => self.fact("installed.rocm")?,
         };
         let begin = if version.contains("dev") { "devrocm" } else { "rocm" };
-        // As pip writes it, without a second `+`.
+        // Normalized as pip does it, without a second `+`.
         let version = version.parse::<pep440_rs::Version>().map_or(version, |version| version.to_string());
         Ok(format!("{begin}{}", version.replace('+', "-")))
     }
@@ -200,7 +199,7 @@ impl Context<'_> {
         })
     }
 
-    /// What the build's Python says; one line.
+    /// The answer of the build's Python, one line.
     pub(super) fn ask_python(&self, name: &str, arguments: &[&str]) -> Result<String, Error> {
         let environment = self.base_environment();
         let words = std::iter::once(self.python().to_string_lossy().into_owned());

@@ -1,4 +1,4 @@
-//! The folder of a job: what is done is written down there, and nobody else works in it meanwhile.
+//! The folder of a job. It records which stages are done, and a lock keeps other runs out.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -17,32 +17,32 @@ const JOB: &str = "job.toml";
 const LOCK: &str = "lock";
 const LOGS: &str = "logs";
 
-/// A file that a job made.
+/// An output file of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Made {
-    /// Relative to the folder of outputs.
+    /// Path relative to the folder of outputs.
     pub path: PathBuf,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Lower-case hexadecimal SHA-256.
     pub sha256: String,
 }
 
-/// What is written down.
+/// The content of state.json.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct State {
     schema: u32,
     title: String,
-    /// Stages that are done, with the seconds they took.
+    /// Stages that are done, with their durations in seconds.
     done: BTreeMap<String, f64>,
     outputs: Vec<Made>,
-    /// Whether the outputs are in their place.
+    /// `true` if the outputs have been moved to the folder of outputs.
     is_published: bool,
 }
 
-/// A job's folder, locked.
+/// A job's folder and its lock.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
@@ -50,7 +50,7 @@ pub(super) struct Folder {
     _lock: rocwheel_system::Lock,
 }
 
-/// Where a stage says what it does.
+/// The log of a stage.
 pub(super) struct Log {
     path: PathBuf,
     file: fs_err::File,
@@ -61,7 +61,7 @@ impl Log {
         &self.path
     }
 
-    /// A line of ours.
+    /// Writes a line to the log.
     pub(super) fn say(&mut self, line: &str) -> Result<(), Error> {
         Ok(self.file.write_all(format!("{line}\n").as_bytes())?)
     }
@@ -72,14 +72,14 @@ impl Log {
 }
 
 impl Folder {
-    /// Takes the job's folder for this run; makes it when there is none.
+    /// Opens and locks the job's folder, and creates it if it does not exist.
     pub(super) fn open(job: &Job, place: &JobPlace) -> Result<Folder, Error> {
         let path = place.work.join(format!("{}-{}", job.recipe.recipe, job.key()));
         fs_err::create_dir_all(path.join(LOGS))?;
         let lock = files::lock(&path.join(LOCK))?.ok_or_else(|| Error::Locked { job: job.title() })?;
         let state = match fs_err::read(path.join(STATE)) {
-            // A file that cannot be understood is of another version of the program: everything is
-            // done again.
+            // A file that cannot be parsed is from another version of the program. All stages run
+            // again.
             Ok(bytes) => serde_json::from_slice(&bytes).ok().filter(|state: &State| state.schema == 1),
             Err(_) => None,
         };
@@ -93,7 +93,7 @@ impl Folder {
         &self.path
     }
 
-    /// The outputs, when the job is done and they are in their place as they were left there.
+    /// The outputs, if the job is done and they are unchanged in the folder of outputs.
     pub(super) fn finished(&self, place: &JobPlace) -> Option<Vec<Made>> {
         let is_there = |made: &Made| {
             let path = place.output.join(&made.path);
@@ -107,8 +107,8 @@ impl Folder {
         self.state.done.contains_key(stage)
     }
 
-    /// What was done before does not count any more. A job that is published and not as it was left
-    /// begins anew, since what it was made with is gone.
+    /// Marks stages as not done. If the job is published and its environment has been removed, all
+    /// stages run again, because the files that they need are gone.
     pub(super) fn forget(&mut self, stages: impl Iterator<Item = String>) -> Result<(), Error> {
         for stage in stages {
             self.state.done.remove(&stage);
@@ -119,9 +119,9 @@ impl Folder {
         self.save()
     }
 
-    /// A stage is done.
+    /// Marks a stage as done.
     pub(super) fn mark(&mut self, stage: &str, took: Duration) -> Result<(), Error> {
-        // Milliseconds tell enough.
+        // Milliseconds are precise enough.
         self.state.done.insert(stage.to_owned(), (took.as_secs_f64() * 1000.0).round() / 1000.0);
         self.save()
     }
@@ -130,24 +130,24 @@ impl Folder {
         &self.state.outputs
     }
 
-    /// What was made, in the job's own folder still.
+    /// Records the outputs, which are still in the job's own folder.
     pub(super) fn set_outputs(&mut self, outputs: Vec<Made>) -> Result<(), Error> {
         self.state.outputs = outputs;
         self.save()
     }
 
-    /// What was made is in its place.
+    /// Records that the outputs are in the folder of outputs.
     pub(super) fn set_published(&mut self) -> Result<(), Error> {
         self.state.is_published = true;
         self.save()
     }
 
-    /// The log of a stage, continued.
+    /// Opens the log of a stage to append to it.
     pub(super) fn log(&self, number: usize, stage: &str) -> Result<Log, Error> {
         log(&self.path, number, stage)
     }
 
-    /// Removes everything but what was written down and the logs.
+    /// Removes everything except the records and the logs.
     pub(super) fn tidy(&self) -> Result<(), Error> {
         for entry in fs_err::read_dir(&self.path)? {
             let entry = entry?;
@@ -170,14 +170,14 @@ impl Folder {
     }
 }
 
-/// The log of a stage of the job in a folder, continued.
+/// Opens the log of a stage in a job's folder to append to it.
 pub(super) fn log(folder: &Path, number: usize, stage: &str) -> Result<Log, Error> {
     let path = folder.join(LOGS).join(format!("{number:02}-{stage}.log"));
     let file = fs_err::OpenOptions::new().create(true).append(true).open(&path)?;
     Ok(Log { path, file })
 }
 
-/// Whether a file of the outputs was made by a job of this folder of jobs.
+/// `true` if a job with its folder in `work` made an output file with this path and digest.
 pub(super) fn is_ours(work: &Path, output: &Path, sha256: &str) -> bool {
     let Ok(entries) = fs_err::read_dir(work) else { return false };
     let states = entries.filter_map(|entry| fs_err::read(entry.ok()?.path().join(STATE)).ok());

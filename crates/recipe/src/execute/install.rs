@@ -1,4 +1,4 @@
-//! Sources, the Python environment, and what is installed in it.
+//! Provides the sources and the Python environment of a build, and installs packages into it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,21 +20,20 @@ use crate::python::{PythonInterpreter, Search};
 use crate::recipe::WorkOn;
 use crate::{files, inputs};
 
-/// How long making an environment may take.
+/// Time limit for making an environment.
 const MAKING: Duration = Duration::from_mins(10);
-/// How long installing may take: ROCm is gigabytes.
+/// Time limit for installing packages: ROCm has gigabytes.
 pub(super) const INSTALLING: Duration = Duration::from_hours(2);
 
-/// The file that stands for a checkout. Where `.git` is a file (a work tree of another repository,
-/// a submodule), it is that file itself: the repository is elsewhere, and containers may only read
-/// it.
+/// The lock file of a checkout. If `.git` is a file (a work tree of another repository, a
+/// submodule), that file itself is locked: the repository is elsewhere, and containers may only
+/// read it.
 fn lock_of(checkout: &Path) -> PathBuf {
     let marker = checkout.join(".git");
     if marker.is_file() { marker } else { marker.join("rocwheel-build.lock") }
 }
 
-/// Takes the checkout that a job builds in, until the lock is dropped: two builds in one tree would
-/// make one of both.
+/// Locks the checkout that a job builds in. Two builds in one tree would mix their results.
 pub(super) fn own_tree(job: &Job) -> Result<Option<rocwheel_system::Lock>, Error> {
     let (Source::Checkout { path, .. }, WorkOn::Checkout) = (&job.source, job.recipe.source.work_on) else {
         return Ok(None);
@@ -44,14 +43,14 @@ pub(super) fn own_tree(job: &Job) -> Result<Option<rocwheel_system::Lock>, Error
 }
 
 impl Context<'_> {
-    /// The sources, where they are built.
+    /// Puts the sources into the folder in which they are built.
     pub(super) fn sources(&self, log: &mut Log) -> Result<Option<Ended>, Error> {
         self.job.source.verify(&self.place.surroundings, self.reporter)?;
         let place = self.source();
         match (&self.job.source, self.job.recipe.source.work_on) {
             (Source::Checkout { path, .. }, WorkOn::Checkout) => log.say(&format!("(in {})", path.display()))?,
             (source, _) => {
-                // What a run that was stopped left is half of it.
+                // A stopped run may have left an incomplete copy.
                 if place.exists() {
                     fs_err::remove_dir_all(&place)?;
                 }
@@ -67,14 +66,14 @@ impl Context<'_> {
                 }
             }
         }
-        // A version that cannot be read now would be missed after hours.
+        // The version is read now, because a missing one would be noticed only after hours.
         if self.job.recipe.source.version_file.is_some() {
             log.say(&format!("(version {})", self.fact("source.version")?))?;
         }
         Ok(None)
     }
 
-    /// Makes a fresh Python environment; the user's own (`--into`) is only checked.
+    /// Makes a new Python environment; the user's own (`--into`) is only checked.
     pub(super) fn make_environment(&self, log: &mut Log) -> Result<Option<Ended>, Error> {
         if let Some(path) = self.of_user() {
             let environment = UserEnvironment::open(path, self.place, self.reporter)?;
@@ -85,7 +84,7 @@ impl Context<'_> {
         self.make_venv("environment", &interpreter, &self.venv(), log)
     }
 
-    /// The interpreter of the place, else one of a version.
+    /// The interpreter that the place names, otherwise one of that version.
     pub(super) fn interpreter(&self, version: Option<crate::cell::PythonVersion>) -> Result<PythonInterpreter, Error> {
         let outer = self.outer_environment();
         let search = Search { environment: &outer, uv: self.place.uv.as_deref() };
@@ -104,7 +103,7 @@ impl Context<'_> {
         }
     }
 
-    /// A Python environment at a path, with an interpreter.
+    /// Makes a Python environment at a path.
     pub(super) fn make_venv(
         &self,
         stage: &str,
@@ -119,7 +118,7 @@ impl Context<'_> {
         let mut words = if let Some(uv) = &self.place.uv {
             let mut words =
                 vec![uv.to_string_lossy().into_owned(), "venv".into(), "--quiet".into(), "--no-project".into()];
-            // Recipes that install themselves in place use pip.
+            // Recipes that install the sources in place use pip.
             if self.job.recipe.cell.mode == Mode::Develop {
                 words.push("--seed".into());
             }
@@ -141,7 +140,7 @@ impl Context<'_> {
         self.call(stage, words, &outer, MAKING, log)
     }
 
-    /// ROCm's Python packages.
+    /// Installs ROCm's Python packages.
     pub(super) fn install_rocm(&self, log: &mut Log) -> Result<Option<Ended>, Error> {
         let packages = match &self.job.rocm {
             Rocm::Index { packages, .. } | Rocm::FindLinks { packages, .. } => packages,
@@ -162,12 +161,12 @@ impl Context<'_> {
         Ok(None)
     }
 
-    /// Options that make an installer find ROCm's packages where the build has them.
+    /// Options that make an installer find ROCm's packages at the job's source.
     pub(super) fn where_rocm_is(&self) -> Vec<String> {
         rocm_options(&self.job.rocm, self.place)
     }
 
-    /// Wheels that the job names. What they require is looked for where packages are found.
+    /// Installs the wheels that the job names, and their requirements from the usual sources.
     pub(super) fn install_with(&self, log: &mut Log) -> Result<Option<Ended>, Error> {
         let mut wheels = Vec::new();
         for input in &self.job.with {
@@ -181,13 +180,13 @@ impl Context<'_> {
         self.install("install-with", &wheels, None, INSTALLING, log)
     }
 
-    /// What was made, for the checks of it.
+    /// Installs the result for its checks.
     pub(super) fn install_result(&self, outputs: &[Made], log: &mut Log) -> Result<Option<Ended>, Error> {
         let wheels = self.made(outputs);
         self.install("install-result", &wheels, None, INSTALLING, log)
     }
 
-    /// Paths of the wheels that were made, in the job's own folder.
+    /// Paths of the built wheels in the job's own folder.
     pub(super) fn made(&self, outputs: &[Made]) -> Vec<String> {
         let wheels = outputs.iter().filter(|made| WheelName::is_wheel(&made.path));
         wheels.map(|made| self.folder.join("made").join(&made.path).to_string_lossy().into_owned()).collect()
@@ -213,7 +212,7 @@ impl Context<'_> {
         self.call(stage, words, &self.base_environment(), timeout, log)
     }
 
-    /// Uninstalls what is there of some distributions.
+    /// Uninstalls those of the distributions that are installed.
     pub(super) fn uninstall(&self, stage: &str, names: &[String], log: &mut Log) -> Result<Option<Ended>, Error> {
         let mut words = self.installer(&interpreter_of(&self.venv()), "uninstall");
         if self.place.uv.is_none() {
@@ -226,7 +225,7 @@ impl Context<'_> {
         self.call(stage, words, &self.base_environment(), MAKING, log)
     }
 
-    /// Puts pip into an environment that has none, where it is what installs.
+    /// Adds pip to an environment that lacks it, unless uv is the installer.
     pub(super) fn ensure_pip(&self, stage: &str, venv: &Path, log: &mut Log) -> Result<Option<Ended>, Error> {
         if self.place.uv.is_some() || has_pip(venv) {
             return Ok(None);
@@ -234,12 +233,12 @@ impl Context<'_> {
         self.call(stage, ensurepip(&interpreter_of(venv)), &self.base_environment(), MAKING, log)
     }
 
-    /// The words before what is installed or uninstalled.
+    /// The command line of the installer up to the names of packages.
     pub(super) fn installer(&self, python: &Path, verb: &str) -> Vec<String> {
         installer(self.place, python, verb)
     }
 
-    /// Runs a program in the job's folder; gives how it ended when it was stopped.
+    /// Runs a program in the job's folder. Returns how it ended if it was stopped.
     pub(super) fn call(
         &self,
         stage: &str,
@@ -253,7 +252,7 @@ impl Context<'_> {
         Ok((finished.ended == Ended::Deadline).then_some(Ended::Deadline))
     }
 
-    /// How much there is to compile, and whether the command that links it is not too long.
+    /// Counts the files to compile, and checks that the link command is not too long.
     pub(super) fn estimate(&self, log: &mut Log) -> Result<Estimated, Error> {
         let Some(estimate) = &self.job.recipe.estimate else { return Ok(Estimated::default()) };
         let folder = self.folder.join("estimate");
@@ -278,7 +277,8 @@ impl Context<'_> {
     }
 }
 
-/// The words before what is installed into or uninstalled from the environment of an interpreter.
+/// The command line that installs into or uninstalls from an interpreter's environment, up to the
+/// names of packages.
 pub(super) fn installer(place: &JobPlace, python: &Path, verb: &str) -> Vec<String> {
     let python = python.to_string_lossy().into_owned();
     if let Some(uv) = &place.uv {
@@ -289,9 +289,9 @@ pub(super) fn installer(place: &JobPlace, python: &Path, verb: &str) -> Vec<Stri
     words
 }
 
-/// The words before `rocm` when its source distribution is to be built here and now, without what
-/// it requires: a wheel of it in a cache may have been made for another GPU. The cache stays as it
-/// is, since other builds may be using it.
+/// The command line before `rocm` that builds its source distribution here and now, without its
+/// requirements. A cached wheel may have been built for another GPU. The cache itself stays
+/// unchanged, because other builds may be using it.
 pub(super) fn fresh_install(place: &JobPlace, python: &Path) -> Vec<String> {
     let mut words = installer(place, python, "install");
     let without_cache = if place.uv.is_some() { "--no-cache" } else { "--no-cache-dir" };
@@ -299,18 +299,18 @@ pub(super) fn fresh_install(place: &JobPlace, python: &Path) -> Vec<String> {
     words
 }
 
-/// Puts pip into the environment of an interpreter.
+/// The command line that adds pip to an interpreter's environment.
 pub(super) fn ensurepip(python: &Path) -> Vec<String> {
     module(python, &["ensurepip", "--default-pip"])
 }
 
-/// A module of an interpreter, with its arguments.
+/// The command line that runs a module of an interpreter.
 fn module(python: &Path, arguments: &[&str]) -> Vec<String> {
     let words = ["-m"].into_iter().chain(arguments.iter().copied()).map(str::to_owned);
     std::iter::once(python.to_string_lossy().into_owned()).chain(words).collect()
 }
 
-/// Options that make an installer find the packages of a ROCm; none for one that is not packages.
+/// Options that make an installer find the packages of a ROCm; empty if it has no packages.
 pub(super) fn rocm_options(rocm: &Rocm, place: &JobPlace) -> Vec<String> {
     let mut words = Vec::new();
     let packages = match rocm {
@@ -332,7 +332,7 @@ pub(super) fn rocm_options(rocm: &Rocm, place: &JobPlace) -> Vec<String> {
     words
 }
 
-/// Whether an environment has pip.
+/// `true` if an environment has pip.
 pub(super) fn has_pip(venv: &Path) -> bool {
     let program = if cfg!(windows) { "Scripts/pip.exe" } else { "bin/pip" };
     venv.join(program).exists()
@@ -358,7 +358,7 @@ mod tests {
         assert!(files::lock(&lock_of(&clone)).unwrap().is_some());
         drop(taken);
         assert!(files::lock(&lock_of(&worktree)).unwrap().is_some());
-        // Git still reads there where the repository is.
+        // Git can still read the worktree.
         assert_eq!(fs_err::read_to_string(worktree.join(".git")).unwrap(), says);
         assert_eq!(fs_err::read_dir(clone.join(".git/worktrees/worktree")).unwrap().count(), 0);
     }

@@ -1,6 +1,6 @@
-//! Input: the environment of a build. Output: its Python, and what is installed in it. Read from
-//! its files: to start Python and let it look takes longer than everything else that is done about
-//! a small job.
+//! Input: the environment of a build. Output: its Python version and the installed packages. They
+//! are read from files, because starting Python to list them takes longer than everything else in a
+//! small job.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,13 +10,13 @@ use rocwheel_wheel::Headers;
 use crate::error::Error;
 use crate::execute::context::Context;
 
-/// Prints the version of the interpreter, and name and version of everything that is installed
-/// where it looks.
+/// Python code that prints the version of the interpreter, and names and versions of all
+/// distributions on its path.
 const PACKAGES: &str = "import importlib.metadata as m, json, platform\n\
     rows = {(d.metadata['Name'], d.version) for d in m.distributions() if d.metadata['Name']}\n\
     print(json.dumps([platform.python_version(), sorted(rows)]))";
 
-/// The Python of an environment, and what is installed in it.
+/// The Python of an environment, and its packages.
 #[derive(Debug, PartialEq, Eq, serde::Deserialize)]
 pub(super) struct Installed {
     /// The version of the interpreter.
@@ -26,7 +26,7 @@ pub(super) struct Installed {
 }
 
 impl Context<'_> {
-    /// What is installed where the build's Python looks.
+    /// The packages that the build's Python can import.
     pub(super) fn installed(&self) -> Result<Installed, Error> {
         let mut installed = if let Some(installed) = read(&self.venv()) {
             installed
@@ -35,7 +35,7 @@ impl Context<'_> {
             serde_json::from_str(&answer)
                 .map_err(|error| Error::malformed("the answer of the build's Python", error.to_string()))?
         };
-        // It is there because it installs the others, and not where uv does.
+        // pip is installed only as the installer; with uv it would be missing.
         if self.place.uv.is_none() {
             installed.packages.retain(|(name, _)| name != "pip");
         }
@@ -43,8 +43,8 @@ impl Context<'_> {
     }
 }
 
-/// What the files of an environment say; `None` for one that sees packages of elsewhere, or of an
-/// unknown form.
+/// Reads an environment from its files. `None` if it also sees packages elsewhere or has an unknown
+/// layout.
 fn read(venv: &Path) -> Option<Installed> {
     let text = fs_err::read_to_string(venv.join("pyvenv.cfg")).ok()?;
     let value = |wanted: &str| {
@@ -54,7 +54,7 @@ fn read(venv: &Path) -> Option<Installed> {
     if value("include-system-site-packages").as_deref() != Some("false") {
         return None;
     }
-    // Python's own module and uv call it differently.
+    // The name of the key differs between Python's own `venv` and uv.
     let python = value("version_info").or_else(|| value("version"))?;
     let mut packages = BTreeSet::new();
     for folder in site_packages(venv)? {
@@ -65,7 +65,7 @@ fn read(venv: &Path) -> Option<Installed> {
                     let headers = Headers::parse(&fs_err::read_to_string(path.join("METADATA")).ok()?);
                     packages.insert((headers.get("Name")?, headers.get("Version")?));
                 }
-                // Older ways to install, and folders elsewhere that count too.
+                // Older formats of installed packages, and files that add folders elsewhere.
                 Some("egg-info" | "egg-link") => return None,
                 Some("pth") if names_folders(&fs_err::read_to_string(&path).ok()?) => return None,
                 _ => {}
@@ -75,13 +75,13 @@ fn read(venv: &Path) -> Option<Installed> {
     Some(Installed { python, packages })
 }
 
-/// Whether a file of the module `site` adds folders; else it only runs something.
+/// `true` if a `.pth` file of Python's module `site` adds folders; otherwise it only runs code.
 fn names_folders(text: &str) -> bool {
     let is_nothing = |line: &str| line.trim().is_empty() || line.starts_with(['#']) || line.starts_with("import");
     !text.lines().all(is_nothing)
 }
 
-/// The folders of an environment in which packages are.
+/// The folders of an environment that hold packages.
 fn site_packages(venv: &Path) -> Option<Vec<PathBuf>> {
     if cfg!(windows) {
         return Some(vec![venv.join("Lib").join("site-packages")]);

@@ -1,4 +1,4 @@
-//! Writes down beside every file that was made where it comes from.
+//! Writes a provenance statement beside every output file.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::provenance::{
 };
 
 impl Context<'_> {
-    /// Writes the statements about what was made, and makes them part of it.
+    /// Writes the statements about the outputs, and adds them to the outputs.
     pub(super) fn provenance(&self, folder: &mut Folder) -> Result<(), Error> {
         let is_statement = |made: &Made| made.path.to_string_lossy().ends_with(SUFFIX);
         let mut outputs: Vec<Made> = folder.outputs().iter().filter(|made| !is_statement(made)).cloned().collect();
@@ -86,7 +86,7 @@ impl Context<'_> {
         })
     }
 
-    /// Sources, ROCm, wheels and packages that went into it.
+    /// Sources, ROCm, wheels and packages of the build.
     fn dependencies(&self) -> Result<Vec<Resource>, Error> {
         let mut all = vec![self.source_resource()?];
         all.extend(self.rocm_resource());
@@ -124,13 +124,12 @@ impl Context<'_> {
         })
     }
 
-    /// The upstream commit, where it is from when that is not this machine, and the digest of what
-    /// was made of it.
+    /// The upstream commit, its remote address if it has one, and the digest of the checkout.
     fn checkout(&self, project: &str, path: &Path, digest: &str) -> Result<Resource, Error> {
         let ask = |question: &[&str]| -> Result<Option<String>, Error> {
             match inputs::git(path, question, &self.place.surroundings, self.reporter) {
                 Ok(answer) => Ok(answer.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())),
-                // git says so when there is no such tag or setting.
+                // git fails with this error if the tag or the setting does not exist.
                 Err(Error::Source { .. }) => Ok(None),
                 Err(error) => Err(error),
             }
@@ -158,8 +157,8 @@ impl Context<'_> {
         match &self.job.rocm {
             Rocm::None => None,
             Rocm::Prefix { version, .. } => Some(Resource::at("rocm", format!("pkg:generic/rocm@{version}"))),
-            // The packages are among those of the build's Python, with their versions; this says
-            // from where.
+            // The packages themselves are listed with those of the build's Python. This adds their
+            // source.
             Rocm::Index { url, .. } => {
                 url.as_deref().map(|url| Resource::at("rocm-index", rocwheel_source::without_secret(url)))
             }
@@ -170,7 +169,7 @@ impl Context<'_> {
     }
 }
 
-/// Whether something is an address and not a place on this machine.
+/// `true` if a text is an address, not a path on this machine.
 fn is_address(text: &str) -> bool {
     (text.contains("://") && !text.starts_with("file:"))
         || (text.contains('@') && text.contains(':') && !text.starts_with('/'))

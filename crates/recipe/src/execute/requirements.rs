@@ -13,7 +13,7 @@ use crate::execute::context::Context;
 use crate::process::{self, Program};
 use crate::recipe::MachineRequirement;
 
-/// How long a program may take to say its version.
+/// Time limit for a program to print its version.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 impl Context<'_> {
@@ -36,7 +36,7 @@ impl Context<'_> {
         Ok(())
     }
 
-    /// Why a program does not meet a version specifier; `None` if it does.
+    /// The reason why a program does not meet a version specifier; `None` if it does.
     fn wrong_version(&self, name: &str, specifier: &str) -> Result<Option<String>, Error> {
         let surroundings = &self.place.surroundings;
         let path = surroundings.get("PATH").map(String::as_str).unwrap_or_default();
@@ -64,7 +64,7 @@ impl Context<'_> {
     }
 }
 
-/// Why the path of an interpreter is refused; `None` if it has no spaces.
+/// The reason why the path of an interpreter is refused; `None` if it has no spaces.
 fn wrong_path(python: &Path) -> Option<String> {
     let has_space = python.to_string_lossy().contains(' ');
     has_space.then(|| format!("the path of Python, `{}`, has a space", python.display()))

@@ -1,4 +1,4 @@
-//! Input: a folder. Output: a `.tar.bz2` of it that is the same every time.
+//! Input: a folder. Output: a reproducible `.tar.bz2` of it.
 
 use std::path::Path;
 
@@ -10,7 +10,8 @@ use walkdir::WalkDir;
 
 use crate::error::Error;
 
-/// Writes `members` of a folder, each sorted, with one time stamp and no owner.
+/// Writes `members` of a folder, each with its files sorted. All entries have the time stamp
+/// `epoch` (seconds since 1970) and no owner.
 pub(super) fn write(from: &Path, members: &[String], place: &Path, epoch: u64) -> Result<(), Error> {
     if let Some(parent) = place.parent() {
         fs_err::create_dir_all(parent)?;

@@ -1,5 +1,5 @@
-//! Input: wheels that a build made, or the ROCm it was made against, and a Python environment of
-//! the user's. Output: they are installed there.
+//! Input: wheels of a build, or its ROCm, and a Python environment of the user. Output: the wheels
+//! or ROCm's packages are installed there.
 
 use std::path::{Path, PathBuf};
 
@@ -15,23 +15,23 @@ use crate::job::Rocm;
 use crate::process::{self, Ended, Program};
 use crate::python::Search;
 
-/// How many lines of the installer an error shows.
+/// Number of installer lines that an error shows.
 const TAIL: usize = 15;
 
-/// A Python environment of the user's, which is never made anew or removed.
+/// A Python environment of the user. It is never made anew or removed.
 pub struct UserEnvironment<'a> {
     path: PathBuf,
-    /// Version of its interpreter.
+    /// Python version of its interpreter.
     pub python: PythonVersion,
     place: &'a JobPlace,
     reporter: &'a dyn Reporter,
 }
 
 impl<'a> UserEnvironment<'a> {
-    /// Looks at the environment at a path.
+    /// Inspects the environment at a path.
     ///
     /// # Errors
-    /// A folder without `pyvenv.cfg` or without an interpreter that runs.
+    /// The folder has no `pyvenv.cfg`, or no interpreter that runs.
     pub fn open(path: &Path, place: &'a JobPlace, reporter: &'a dyn Reporter) -> Result<UserEnvironment<'a>, Error> {
         let missing = || {
             let hint = format!("make one: `python3 -m venv {}`", path.display());
@@ -46,7 +46,7 @@ impl<'a> UserEnvironment<'a> {
         Ok(UserEnvironment { path, python: found.version.parse()?, place, reporter })
     }
 
-    /// Where the environment of a folder has its interpreter, be it there or not.
+    /// Path of the interpreter in an environment's folder; it need not exist.
     pub fn interpreter_of(path: &Path) -> PathBuf {
         interpreter_of(path)
     }
@@ -58,7 +58,7 @@ impl<'a> UserEnvironment<'a> {
     /// Installs or upgrades ROCm's packages (`rocm[libraries,devel]`).
     ///
     /// # Errors
-    /// An installed ROCm, which has no packages; an installer that fails, with its last lines.
+    /// An installed ROCm has no packages; or the installer fails, and the error has its last lines.
     pub fn install_rocm(&self, rocm: &Rocm) -> Result<(), Error> {
         let (Rocm::Index { packages, .. } | Rocm::FindLinks { packages, .. }) = rocm else {
             return Err(Error::request_with(
@@ -72,17 +72,17 @@ impl<'a> UserEnvironment<'a> {
         words.push("--upgrade".into());
         words.extend(arguments.iter().cloned());
         self.succeed("install-rocm", words)?;
-        // What is installed now says which versions of the others it takes.
+        // The installed package names the versions of the others.
         let mut words = installer(self.place, &self.interpreter(), "install");
         words.extend(arguments);
         self.succeed("install-rocm", words)
     }
 
-    /// Installs wheels and what they require. A wheel replaces what is installed under its name,
-    /// also of the same version.
+    /// Installs wheels and their requirements. A wheel replaces an installed distribution of its
+    /// name, even of the same version.
     ///
     /// # Errors
-    /// An installer that fails, with the last it said.
+    /// The installer fails; the error has its last lines.
     pub fn install(&self, wheels: &[PathBuf], rocm: &Rocm) -> Result<(), Error> {
         if wheels.is_empty() {
             return Ok(());
@@ -139,7 +139,7 @@ impl<'a> UserEnvironment<'a> {
     }
 }
 
-/// Options of ROCm's packages for wheels that also require packages of the usual index.
+/// Rewrites options for ROCm's packages so that the usual index is searched too.
 fn beside_the_usual_index(mut words: Vec<String>) -> Vec<String> {
     for word in &mut words {
         if word == "--index-url" {

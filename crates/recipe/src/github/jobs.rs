@@ -1,5 +1,5 @@
-//! Input: cells that are missing, sets of GPU targets and labels of machines. Output: a job of
-//! GitHub Actions for each, in stages: what a job installs is built in an earlier stage.
+//! Input: missing cells, sets of GPU targets, and labels of machines. Output: a GitHub Actions job
+//! for each cell, in stages. The wheels that a job installs are built in an earlier stage.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +12,17 @@ use crate::evaluate::evaluate;
 use crate::matrix::{CellStatus, FrameworkTable, Matrix, MatrixRow, Origin, Point};
 use crate::plan::all_before;
 
-/// Machine for Windows where no label is given: Visual Studio 2022, which torch is built with.
+/// Default machine for Windows. It has Visual Studio 2022, which builds torch.
 const WINDOWS: &str = "windows-2022";
-/// Folder for sources and builds on Windows, where a command line has 32767 characters.
+/// Folder for sources and builds on Windows, where a command line is limited to 32767 characters.
 const WINDOWS_WORK: &str = "C:/b";
 
-/// GPU targets that are built for together.
+/// GPU targets that are built together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuTargetSet {
-    /// As it was written, such as `gfx110X-all`.
+    /// The set as the user wrote it, such as `gfx110X-all`.
     pub text: String,
-    /// The targets that it means.
+    /// The targets in the set.
     pub names: Vec<String>,
 }
 
@@ -32,19 +32,19 @@ impl GpuTargetSet {
     }
 }
 
-/// Labels of the machines (`runs-on`): one label, or a list of which a machine has all.
+/// Labels of the machines (`runs-on`): one label, or a list of labels that a machine must all have.
 #[derive(Debug, Clone, Default)]
 pub struct RunnerLabels {
-    /// For Linux, where nothing else is said.
+    /// Label for cells on Linux that no entry of `labels` fits.
     pub default: Option<Value>,
-    /// By what a cell is: its GPU targets, backend or system, or several of these words with blanks
-    /// between them (`windows gfx1151`). Labels for Windows have the word `windows`.
+    /// Labels by the properties of a cell: its GPU targets, backend or system, or several of these
+    /// words separated by spaces (`windows gfx1151`). Labels for Windows have the word `windows`.
     pub labels: BTreeMap<String, Value>,
 }
 
 impl RunnerLabels {
-    /// The label of the words that say most of a cell. GPU targets say more than the backend, and
-    /// that more than the system.
+    /// The label with the most specific words that fit a cell. GPU targets are more specific than
+    /// the backend, and the backend more than the system.
     fn of(&self, point: &Point, targets: Option<&GpuTargetSet>) -> Option<Value> {
         let weight = |word: &str| {
             let weights = [
@@ -67,7 +67,7 @@ impl RunnerLabels {
         })
     }
 
-    /// Words that are no backend, no system and no set of GPU targets.
+    /// Words in the labels that are not a backend, a system or a set of GPU targets.
     pub fn unknown(&self, book: &Book, targets: &[GpuTargetSet]) -> Vec<String> {
         let is_known = |word: &&str| {
             word.parse::<Platform>().is_ok()
@@ -79,34 +79,35 @@ impl RunnerLabels {
     }
 }
 
-/// What jobs are made of.
+/// The inputs of the jobs.
 #[derive(Debug)]
 pub struct JobSources<'a> {
-    /// What belongs together.
+    /// The table of versions that fit together.
     pub table: &'a FrameworkTable,
     /// The recipes.
     pub book: &'a Book,
-    /// All cells; of those that exist the wheels are installed.
+    /// All cells. The wheels of existing cells are installed.
     pub matrix: &'a Matrix,
-    /// Every cell that has code for GPUs is built once for each; none: for what its build chooses.
+    /// Every cell with GPU code is built once for each of these sets. Empty: each build chooses its
+    /// targets.
     pub targets: &'a [GpuTargetSet],
-    /// The machines.
+    /// Labels of the machines.
     pub runners: &'a RunnerLabels,
 }
 
-/// Jobs, in stages.
+/// Jobs of GitHub Actions, in stages.
 #[derive(Debug)]
 pub struct StagedJobs {
-    /// Those of a stage need nothing of the same or a later one.
+    /// Jobs of a stage need nothing from the same or a later stage.
     pub stages: Vec<Vec<Value>>,
-    /// Cells that cannot be built for a set of GPU targets, with the reason.
+    /// Cells that cannot be built for a set of GPU targets, each with the reason.
     pub left_out: Vec<String>,
 }
 
-/// A job that has its stage.
+/// A job and its stage.
 struct Staged {
     stage: usize,
-    /// Places of its row and of its set of GPU targets, by which the jobs of a stage are sorted.
+    /// Indices of its row and of its set of GPU targets; the jobs of a stage are sorted by them.
     at: (usize, usize),
     job: Value,
 }
@@ -115,7 +116,7 @@ impl StagedJobs {
     /// Divides cells into stages.
     ///
     /// # Errors
-    /// Recipes that do not exist.
+    /// A recipe does not exist.
     pub fn new(rows: &[(&MatrixRow, Option<Origin>)], sources: &JobSources<'_>) -> Result<StagedJobs, Error> {
         let mut names: Vec<String> = sources.matrix.rows.iter().map(|row| row.point.recipe.clone()).collect();
         names.sort();
@@ -123,7 +124,7 @@ impl StagedJobs {
         let order = sources.book.order(&names)?;
         let order: Vec<String> = order.into_iter().map(|entry| entry.recipe.name.clone()).collect();
         let mut made = StagedJobs { stages: Vec::new(), left_out: Vec::new() };
-        // By the names of their artifacts.
+        // Jobs by the names of their artifacts.
         let mut staged: BTreeMap<String, Staged> = BTreeMap::new();
         for recipe in &order {
             let before = all_before(sources.book, recipe, &order)?;
@@ -153,17 +154,17 @@ impl StagedJobs {
         Ok(made)
     }
 
-    /// How many there are.
+    /// Number of jobs.
     pub fn count(&self) -> usize {
         self.stages.iter().map(Vec::len).sum()
     }
 
-    /// Whether there are any for a system.
+    /// `true` if there are jobs for a system.
     pub fn has(&self, platform: Platform) -> bool {
         self.stages.iter().flatten().any(|job| job["platform"] == platform.to_string())
     }
 
-    /// All in one stage: each finds by itself what it is built against.
+    /// All jobs in one stage. Each build finds its own inputs.
     #[must_use]
     pub fn independent(mut self) -> StagedJobs {
         let mut jobs: Vec<Value> = self.stages.drain(..).flatten().collect();
@@ -177,11 +178,11 @@ impl StagedJobs {
     }
 }
 
-/// What a job installs before it builds.
+/// The wheels that a job installs before it builds.
 struct Needs {
-    /// Jobs whose wheels it takes.
+    /// Jobs that build wheels for it.
     jobs: Vec<String>,
-    /// Wheels that exist.
+    /// Existing wheels.
     files: Vec<String>,
 }
 
@@ -198,7 +199,7 @@ impl JobSources<'_> {
         self.targets.iter().map(Some).collect()
     }
 
-    /// Why a cell is not built for these GPU targets; `None`: it is.
+    /// The reason why a cell is not built for these GPU targets; `None`: it is built.
     fn refusal(&self, point: &Point, targets: Option<&GpuTargetSet>) -> Option<String> {
         let cell = Cell {
             rocm: Some(point.rocm.clone()),
@@ -217,8 +218,8 @@ impl JobSources<'_> {
         }
     }
 
-    /// What a cell takes of recipes that are built before its own: for the same system, ROCm,
-    /// Python and torch. What is for any Python is built against nothing.
+    /// The wheels that a cell takes from recipes built before its own: for the same system, ROCm,
+    /// Python and torch. A result for any Python is built against nothing.
     fn needs(
         &self,
         point: &Point,
@@ -266,7 +267,7 @@ impl JobSources<'_> {
         add("work", (point.platform == Platform::Windows).then(|| json!(WINDOWS_WORK)));
         add("with", (!needs.files.is_empty()).then(|| json!(needs.files.join(" "))));
         add("needs", (!needs.jobs.is_empty()).then(|| json!(needs.jobs.join(" "))));
-        // Braces around one name would be part of it.
+        // Braces around a single name would be part of it.
         add(
             "pattern",
             match &needs.jobs[..] {
@@ -282,7 +283,7 @@ impl JobSources<'_> {
     }
 }
 
-/// What the artifacts of a cell are called, behind `wheel-`.
+/// Name of a cell's artifacts, without the prefix `wheel-`.
 fn artifact_name(point: &Point, targets: Option<&GpuTargetSet>) -> String {
     let parts = [
         Some(point.recipe.clone()),
@@ -295,7 +296,7 @@ fn artifact_name(point: &Point, targets: Option<&GpuTargetSet>) -> String {
         targets.map(|targets| targets.text.clone()),
     ];
     let name: Vec<String> = parts.into_iter().flatten().collect();
-    // Names of artifacts may not hold everything (`actions/upload-artifact`, "Inputs").
+    // Not all characters are allowed in names of artifacts (`actions/upload-artifact`, "Inputs").
     let is_plain = |character: char| character.is_ascii_alphanumeric() || "._-+".contains(character);
     name.join("-").replace(|character| !is_plain(character), "_")
 }

@@ -1,5 +1,5 @@
-//! Input: a folder of outputs, and a recipe as evaluated. Output: the files that are what the
-//! recipe would make, by their names.
+//! Input: a folder of outputs, and an evaluated recipe. Output: the existing files that the recipe
+//! would make, recognized by their names.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,22 +13,22 @@ use crate::error::Error;
 use crate::evaluated::{Evaluated, Pythons};
 use crate::job::InputWheel;
 
-/// What is in a folder of outputs.
+/// The wheels in a folder of outputs.
 #[derive(Debug, Clone)]
 pub struct ExistingWheels {
     output: PathBuf,
-    /// Versions of ROCm that names may mean.
+    /// Versions of ROCm that names may refer to.
     rocm: Vec<String>,
-    /// By folder below the outputs, and canonical name of the distribution.
+    /// Wheels by subfolder and canonical name of the distribution.
     wheels: BTreeMap<(String, String), Vec<(String, WheelName)>>,
 }
 
 impl ExistingWheels {
-    /// Looks at a folder of outputs and at `folders` below it; those that are not there hold
-    /// nothing.
+    /// Reads a folder of outputs and its subfolders `folders`. A subfolder that does not exist is
+    /// empty.
     ///
     /// # Errors
-    /// A folder that cannot be read.
+    /// A folder cannot be read.
     pub fn look(
         output: &Path,
         folders: &[String],
@@ -54,8 +54,8 @@ impl ExistingWheels {
         Ok(existing)
     }
 
-    /// The file that a recipe would make, relative to the outputs; of several that are it the one
-    /// whose name says most.
+    /// The existing file that a recipe would make, relative to the folder of outputs. Of several,
+    /// only the one with the most specific name is returned.
     pub fn of(&self, recipe: &Evaluated, folder: &str) -> Vec<String> {
         let relative = |file: &str| if folder.is_empty() { file.to_owned() } else { format!("{folder}/{file}") };
         if let Some(tarball) = &recipe.output.tarball {
@@ -67,8 +67,8 @@ impl ExistingWheels {
         let names = recipe.distribution.iter().chain(&recipe.output.other_names);
         let keys = names.map(|name| (folder.to_owned(), rocwheel_wheel::canonical_name(name)));
         let wheels = keys.filter_map(|key| self.wheels.get(&key)).flatten();
-        // Two of one package would both be installed. Dots say which ROCm is meant, and later
-        // builds have higher numbers.
+        // Two wheels of one package cannot both be installed. A label with dots is exact about
+        // ROCm, and later builds have higher numbers.
         let says_more = |(file, name): &&(String, WheelName)| {
             let local = name.version.split_once('+').map_or("", |(_, local)| local);
             (matches!(Label::parse(local).rocm, Some(RocmLabel::Version(_))), file.clone())
@@ -77,15 +77,15 @@ impl ExistingWheels {
         found.map(|(file, _)| relative(file)).into_iter().collect()
     }
 
-    /// Those files, as what is installed for what is built after them.
+    /// The files as inputs of later builds.
     ///
     /// # Errors
-    /// A file that cannot be read.
+    /// A file cannot be read.
     pub fn inputs(&self, files: &[String], reporter: &dyn Reporter) -> Result<Vec<InputWheel>, Error> {
         files.iter().map(|file| InputWheel::at(&self.output.join(file), reporter)).collect()
     }
 
-    /// Version and label that the result would have; `None`: only the sources or the place know.
+    /// Version and label of the result; `None` if only the sources or the place know them.
     fn wanted(&self, recipe: &Evaluated) -> Option<(String, Option<String>, Label)> {
         let mut version = recipe.version.clone()?;
         if let Some(known) = &recipe.cell.version {
@@ -102,7 +102,7 @@ impl ExistingWheels {
         let rocm = match (&label.rocm, &recipe.cell.rocm) {
             (None, _) => None,
             (Some(_), Some(rocm)) => Some(minor(rocm)),
-            // One that nobody can tell is none that is there.
+            // A label that is ambiguous counts as missing.
             (Some(found), None) => Some(found.candidates(&self.rocm).into_iter().next()?),
         };
         Some((public.to_owned(), rocm, label))
@@ -127,7 +127,7 @@ impl ExistingWheels {
     }
 }
 
-/// Whether a wheel is for a system (`packaging.python.org`, "Platform compatibility tags").
+/// `true` if a wheel is for a platform (`packaging.python.org`, "Platform compatibility tags").
 pub(super) fn is_on(name: &WheelName, platform: Platform) -> bool {
     name.platforms.iter().any(|tag| match platform {
         _ if tag == "any" => true,
@@ -138,9 +138,9 @@ pub(super) fn is_on(name: &WheelName, platform: Platform) -> bool {
     })
 }
 
-/// Whether a wheel is for the Python of a recipe.
+/// `true` if a wheel is for the Python of a recipe.
 fn is_for(name: &WheelName, recipe: &Evaluated) -> bool {
-    // What is for every Python has often been given the tag of the one that built it.
+    // Wheels for every Python often have the tag of the Python that built them.
     if recipe.python == Pythons::Any {
         return true;
     }
@@ -196,14 +196,14 @@ mod tests {
         };
         let dotted = "flash_attn-2.8.3+rocm7.2torch2.10-cp312-cp312-linux_x86_64.whl";
         assert_eq!(of("ck", "7.2", "2.10", "3.12"), [dotted]);
-        // There are only those for Windows and for another machine.
+        // There are only wheels for Windows and for another machine.
         assert_eq!(of("ck", "7.2", "2.11", "3.12").len() + of("ck", "7.2", "2.12", "3.12").len(), 0);
         let of = |backend: &str, rocm: &str, torch: &str, python: &str| of(backend, rocm, torch, python).len();
         assert_eq!(of("triton", "7.2", "2.9", ""), 1);
         assert_eq!(of("triton", "7.2.1", "2.9.1", ""), 1);
         assert_eq!(of("triton", "7.1", "2.9", ""), 0);
         assert_eq!(of("triton", "6.2", "2.5.1", ""), 1);
-        // It may be 7.14, or 7.1 with a patch.
+        // It may be 7.14, or 7.1 with a patch number.
         assert_eq!(of("triton", "7.14", "2.14", ""), 0);
         assert_eq!(of("ck", "7.2", "2.10", "3.12"), 1);
         assert_eq!(of("ck", "7.2", "2.10", "3.13"), 0);

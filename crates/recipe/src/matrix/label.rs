@@ -1,5 +1,5 @@
-//! Input: the local part of a wheel's version, in any spelling that is in use. Output: which ROCm,
-//! torch and backend it names.
+//! Input: the local part of a wheel's version, in any known spelling. Output: the ROCm, torch and
+//! backend that it names.
 //!
 //! Spellings: `rocm7.2torch2.14[gitABCDEF][triton]` (flash-attention's builders, and ours),
 //! `rocm62torch2.5triton` (older ones), `rocm72torch2.9cxx11abiTRUE` (flash-attention's own guess),
@@ -17,29 +17,29 @@ use crate::cell::minor;
 static ROCM: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?i)rocm(\d+(?:\.\d+)*)").expect("it is constant"));
 static TORCH: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?i)torch(\d+(?:\.\d+)*)").expect("it is constant"));
 
-/// What a local version names.
+/// The content of a local version.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Label {
-    /// ROCm.
+    /// Version of ROCm.
     pub rocm: Option<RocmLabel>,
-    /// torch, as it is written.
+    /// Version of torch, as written.
     pub torch: Option<String>,
-    /// A backend other than the usual one.
+    /// Name of a backend other than the default.
     pub backend: Option<String>,
 }
 
-/// ROCm in a label.
+/// A ROCm version in a label.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RocmLabel {
-    /// With dots: what it says.
+    /// A version with dots, which is exact.
     Version(String),
-    /// Digits without dots, which may mean several.
+    /// Digits without dots, which may stand for several versions.
     Digits(String),
 }
 
 impl Label {
-    /// Reads a label. What is in none of the spellings names nothing.
+    /// Parses a label. A text in no known spelling names nothing.
     pub fn parse(local: &str) -> Label {
         let rocm = ROCM.captures(local).map(|found| found[1].to_owned());
         let rocm = rocm.map(|text| if text.contains('.') { RocmLabel::Version(text) } else { RocmLabel::Digits(text) });
@@ -50,8 +50,8 @@ impl Label {
 }
 
 impl RocmLabel {
-    /// Which of the known versions (first two numbers) are meant: one, unless digits without dots
-    /// fit several.
+    /// The known versions (first two numbers) that fit: at most one, unless digits without dots fit
+    /// several.
     pub fn candidates(&self, known: &[String]) -> Vec<String> {
         match self {
             RocmLabel::Version(version) => known.iter().filter(|one| **one == minor(version)).cloned().collect(),
@@ -87,7 +87,7 @@ mod tests {
             ("git1234abcd.rocm7.10.0", &["7.10"], None, None),
             ("rocm722", &["7.2"], None, None),
             ("rocm6.4.1_abcdef0123", &["6.4"], None, None),
-            // 7.14, or 7.1 with a patch of 4: nobody can know.
+            // 7.14, or 7.1 with patch 4: the label is ambiguous.
             ("rocm714torch2.14", &["7.1", "7.14"], Some("2.14"), None),
             ("rocm9.9", &[], None, None),
         ] {

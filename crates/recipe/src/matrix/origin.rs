@@ -1,5 +1,5 @@
-//! Input: a cell of the matrix, and the table of sources. Output: how `rocwheel build` is told
-//! which sources it is made of.
+//! Input: a cell of the matrix, and the table of sources. Output: the option of `rocwheel build`
+//! that selects the cell's sources.
 
 use rocwheel_source::{Project, Table};
 
@@ -7,7 +7,7 @@ use super::Point;
 use crate::book::Book;
 use crate::cell::minor;
 
-/// Which sources a cell is made of, as options of `rocwheel build` say it.
+/// The sources of a cell, as an option of `rocwheel build`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     /// `--source`: a release that has an archive or a tag.
@@ -19,8 +19,8 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// That of a cell; `None`: the table of sources does not know the version, and somebody has to
-    /// say what it is.
+    /// The origin of a cell; `None`: the table of sources does not know the version, and the user
+    /// has to name the sources.
     pub fn of(point: &Point, book: &Book, table: &Table) -> Option<Origin> {
         let (version, name) = (&point.version, &book.get(&point.recipe).ok()?.recipe.source);
         let project: Option<&Project> = table.project(name).ok();
@@ -30,7 +30,8 @@ impl Origin {
         if table.archive(name, version).is_some() || project?.release_tag(version).is_some() {
             return Some(Origin::Release(version.clone()));
         }
-        // Lines are torch's. What torch pins belongs to the line of its torch.
+        // Version lines belong to torch. A project that torch pins belongs to the line of its
+        // torch.
         let torch = match &project {
             Some(project) if project.name == "torch" => version,
             Some(project) if project.pinned_by_torch => point.torch.as_ref()?,

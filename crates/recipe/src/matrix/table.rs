@@ -1,5 +1,5 @@
-//! Input: `data/frameworks.toml`, or a user's file of the same form. Output: what belongs together,
-//! and what is not built and why.
+//! Input: `data/frameworks.toml`, or a user's file in the same format. Output: the versions that
+//! fit together, and the excluded combinations with their reasons.
 
 use std::collections::BTreeMap;
 
@@ -15,15 +15,15 @@ use rocwheel_report::suggestion;
 
 const BUILT_IN: &str = include_str!("../../../../data/frameworks.toml");
 const NAME: &str = "data/frameworks.toml";
-/// In place of a specifier: Pythons without the global lock.
+/// Instead of a version specifier: Pythons without the global lock.
 const FREE_THREADED: &str = "free-threaded";
 
-/// What there is to build.
+/// The table of everything that can be built.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct FrameworkTable {
     schema: u32,
-    /// Empty in a table that adds rows to ours.
+    /// Empty in a table that adds rows to the built-in one.
     #[serde(default)]
     torch_index: TorchIndex,
     /// Versions of ROCm, oldest first.
@@ -32,12 +32,12 @@ pub struct FrameworkTable {
     /// Versions of torch, oldest first.
     #[serde(default)]
     pub torch: Vec<Torch>,
-    /// Frameworks.
+    /// The frameworks and their axes.
     #[serde(default, rename = "framework")]
     pub frameworks: Vec<Framework>,
     #[serde(default)]
     exclude: Vec<Exclusion>,
-    /// What errors call the file.
+    /// Path of the table, as errors show it.
     #[serde(skip)]
     path: String,
 }
@@ -53,25 +53,26 @@ struct TorchIndex {
 #[serde(deny_unknown_fields)]
 struct Release {
     version: String,
-    /// Release of LLVM that its compiler is; `None`: not known.
+    /// Major release of LLVM in its compiler; `None`: not known.
     #[serde(default)]
     llvm: Option<u32>,
 }
 
-/// A version of torch and what it goes with.
+/// A version of torch and the versions that it fits.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Torch {
-    /// Its first two numbers.
+    /// First two numbers of the version.
     pub version: String,
-    /// Versions of ROCm that there are wheels for.
+    /// Versions of ROCm that have wheels of this torch.
     pub rocm: Vec<String>,
-    /// More versions of ROCm, that it and what is made beside it are built for from sources.
+    /// Additional versions of ROCm for which this torch, and the projects built beside it, are
+    /// built from sources.
     #[serde(default)]
     sources: Vec<String>,
-    /// The first and the last Python.
+    /// The first and the last supported Python.
     python: [String; 2],
-    /// Pythons without the global lock.
+    /// Supported Pythons without the global lock.
     #[serde(default, rename = "free-threaded")]
     free_threaded: Vec<String>,
 }
@@ -80,28 +81,28 @@ pub struct Torch {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Framework {
-    /// Its recipe; empty in a recipe, which is the one.
+    /// Name of its recipe. Empty in a recipe file, where it is that recipe.
     #[serde(default)]
     pub recipe: String,
-    /// Versions that are built.
+    /// Versions to build.
     pub versions: Vec<String>,
-    /// Backends that are built.
+    /// Backends to build.
     #[serde(default)]
     pub backends: Vec<String>,
-    /// Systems that it is built for.
+    /// Target systems.
     #[serde(default = "linux")]
     pub platforms: Vec<Platform>,
-    /// Whether a result is for one version of torch, which its name says.
+    /// `true` if a result is for one version of torch, which is part of its name.
     #[serde(default)]
     pub against_torch: bool,
-    /// The versions of torch, first two numbers, that a version belongs to, where names do not say
-    /// it.
+    /// For each version, the torch versions (first two numbers) that it belongs to, if file names
+    /// do not have them.
     #[serde(default)]
     torch: BTreeMap<String, Vec<String>>,
-    /// Whether it is torch itself, so that the support tables are about its own versions.
+    /// `true` for torch itself: the support tables then apply to its own versions.
     #[serde(default)]
     pub is_torch: bool,
-    /// Pythons that are built; none: the result is for no Python.
+    /// Pythons to build for; empty: the result is for no Python.
     #[serde(default)]
     pub python: Vec<String>,
 }
@@ -130,7 +131,7 @@ struct Exclusion {
     reason: String,
 }
 
-/// Adds rows; one of the same key is replaced.
+/// Adds rows. A row with an existing key replaces the old one.
 fn lay<T>(rows: &mut Vec<T>, others: Vec<T>, key: fn(&T) -> &String) {
     for other in others {
         match rows.iter_mut().find(|row| key(row) == key(&other)) {
@@ -140,17 +141,17 @@ fn lay<T>(rows: &mut Vec<T>, others: Vec<T>, key: fn(&T) -> &String) {
     }
 }
 
-/// Why a cell is not built.
+/// The reason why a cell is not built.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WhyNot {
-    /// The table says that it cannot be.
+    /// The table excludes it.
     Excluded(String),
-    /// PyTorch has no wheels of its torch for its ROCm and Python.
+    /// PyTorch has no wheels of the required torch for its ROCm and Python.
     NoTorch(String),
 }
 
 impl WhyNot {
-    /// The reason, as the table has it.
+    /// The text of the reason.
     pub fn reason(&self) -> &str {
         match self {
             WhyNot::Excluded(reason) | WhyNot::NoTorch(reason) => reason,
@@ -159,30 +160,30 @@ impl WhyNot {
 }
 
 impl Framework {
-    /// The same as the row of a recipe that describes it.
+    /// Completes a framework that a recipe defines with the recipe's name, backends and platforms.
     pub(crate) fn of_recipe(self, name: &str, backends: &[String], platforms: &[Platform]) -> Framework {
         Framework { recipe: name.to_owned(), backends: backends.to_vec(), platforms: platforms.to_vec(), ..self }
     }
 
-    /// Its Pythons.
+    /// Its Python versions.
     pub(super) fn pythons(&self) -> impl Iterator<Item = PythonVersion> + '_ {
-        // `Table::parse` has read them once.
+        // `Table::parse` has validated them.
         self.python.iter().filter_map(|text| text.parse().ok())
     }
 
-    /// The version of the table that a wheel's public version is. Where versions belong to a torch,
-    /// a later patch release is the same.
+    /// The version of the table for a wheel's public version. If versions follow torch, a later
+    /// patch release counts as the same version.
     pub(super) fn version_of(&self, public: &str) -> String {
         let is_same = |known: &&String| **known == public || (self.follows_torch() && minor(known) == minor(public));
         self.versions.iter().find(is_same).cloned().unwrap_or_else(|| public.to_owned())
     }
 
-    /// Whether its versions follow those of torch.
+    /// `true` if its versions follow those of torch.
     fn follows_torch(&self) -> bool {
         self.is_torch || !self.torch.is_empty()
     }
 
-    /// The versions of torch that a version belongs to; none where names say it, or where there is
+    /// The torch versions that a version belongs to; empty if file names have them, or if there are
     /// none.
     pub(super) fn torch_of(&self, version: &str) -> &[String] {
         self.torch.get(version).map_or(&[], Vec::as_slice)
@@ -190,22 +191,22 @@ impl Framework {
 }
 
 impl FrameworkTable {
-    /// The text of the one that comes with the program.
+    /// Text of the built-in table.
     pub const BUILT_IN: &'static str = BUILT_IN;
 
-    /// The one that comes with the program.
+    /// The built-in table.
     ///
     /// # Errors
-    /// None: a test reads it.
+    /// The built-in table cannot be parsed. A test reads it, so this does not happen.
     pub fn built_in() -> Result<FrameworkTable, Error> {
         Self::parse(BUILT_IN, NAME)
     }
 
-    /// Reads a table; `path` is what errors call it. One with `[torch-index]` stands for itself,
-    /// the rows of any other are added to those that come with the program, or replace them.
+    /// Parses a table; `path` is its name in errors. A table with `[torch-index]` is complete. The
+    /// rows of any other table are added to the built-in ones and replace those with the same key.
     ///
     /// # Errors
-    /// What is no table of this form, and versions that refer to nothing.
+    /// The text is not a table of this format, or refers to versions that do not exist.
     pub fn parse(text: &str, path: &str) -> Result<FrameworkTable, Error> {
         let mut table: FrameworkTable = from_toml(text, path)?;
         if table.torch_index.release.is_empty() && path != NAME {
@@ -216,10 +217,11 @@ impl FrameworkTable {
         Ok(table)
     }
 
-    /// The same with the frameworks that recipes describe themselves. A row of the table wins.
+    /// Adds the frameworks that recipes define themselves. A row of the table has priority.
     ///
     /// # Errors
-    /// As [`FrameworkTable::parse`]: a recipe may refer to versions that the table does not have.
+    /// The same as [`FrameworkTable::parse`]: a recipe may refer to versions that the table does
+    /// not have.
     pub fn with_recipes(mut self, book: &Book) -> Result<FrameworkTable, Error> {
         for framework in book.entries().filter_map(|entry| entry.recipe.framework.as_ref()) {
             if !self.frameworks.iter().any(|known| known.recipe == framework.recipe) {
@@ -230,7 +232,7 @@ impl FrameworkTable {
         Ok(self)
     }
 
-    /// What refers to nothing, and versions that are none.
+    /// Checks that all references and versions are valid.
     fn check(&self) -> Result<(), Error> {
         let wrong = |reason: String| Err(Error::malformed(&self.path, reason));
         if self.schema != 1 {
@@ -278,7 +280,7 @@ impl FrameworkTable {
         Ok(())
     }
 
-    /// The same with the rows of another table, which replace those of the same version or recipe.
+    /// Adds the rows of another table. They replace rows of the same version or recipe.
     fn with_rows(mut self, other: FrameworkTable) -> FrameworkTable {
         lay(&mut self.rocm, other.rocm, |row| &row.version);
         lay(&mut self.torch, other.torch, |row| &row.version);
@@ -289,7 +291,7 @@ impl FrameworkTable {
         FrameworkTable { schema: other.schema, ..self }
     }
 
-    /// The release of LLVM that the compiler of a ROCm is, as far as the table knows.
+    /// Major release of LLVM in the compiler of a ROCm, if the table knows it.
     pub fn llvm(&self, rocm: &str) -> Option<u32> {
         self.rocm.iter().find(|release| minor(&release.version) == minor(rocm))?.llvm
     }
@@ -299,8 +301,8 @@ impl FrameworkTable {
         self.rocm.iter().map(|release| minor(&release.version)).collect()
     }
 
-    /// The versions of torch that a framework is built for, oldest first; none where torch does not
-    /// matter.
+    /// The torch versions that a framework is built for, oldest first; empty if it does not depend
+    /// on torch.
     pub fn torch_versions<'t>(&'t self, framework: &'t Framework) -> impl Iterator<Item = &'t String> {
         let is_own = |version: &String| framework.is_torch && framework.versions.contains(version);
         let is_mapped = |version: &String| framework.torch.values().flatten().any(|other| other == version);
@@ -308,21 +310,21 @@ impl FrameworkTable {
         versions.filter(move |version| framework.against_torch || is_own(version) || is_mapped(version))
     }
 
-    /// The torch that a cell belongs to, first two numbers: its own version where it is torch.
+    /// The torch of a cell, first two numbers. For torch itself this is its own version.
     pub(crate) fn torch_of(&self, point: &Point) -> Option<String> {
         let is_torch = |framework: &&Framework| framework.recipe == point.recipe && framework.is_torch;
         let own = self.frameworks.iter().find(is_torch).map(|_| &point.version);
         own.or(point.torch.as_ref()).map(|torch| minor(torch))
     }
 
-    /// Where wheels of a torch for a ROCm are.
+    /// Address of the index with wheels of a torch for a ROCm.
     pub fn torch_index(&self, torch: Option<&str>, rocm: &str) -> String {
         let is_nightly = torch.is_some_and(|torch| torch.contains("dev"));
         let index = if is_nightly { &self.torch_index.nightly } else { &self.torch_index.release };
         index.replace("ROCM", &minor(rocm))
     }
 
-    /// Frameworks by name; all for none.
+    /// Frameworks by name; no names: all.
     pub(super) fn chosen(&self, names: &[String]) -> Result<Vec<&Framework>, Error> {
         if names.is_empty() {
             return Ok(self.frameworks.iter().collect());
@@ -338,7 +340,7 @@ impl FrameworkTable {
         names.iter().map(find).collect()
     }
 
-    /// Why a cell is not built; `None`: it is.
+    /// The reason why a cell is not built; `None`: it is built.
     pub(super) fn excluded(&self, framework: &Framework, point: &Point) -> Result<Option<String>, Error> {
         let torch = if framework.is_torch { Some(&point.version) } else { point.torch.as_ref() };
         if let Some(torch) = torch
@@ -349,7 +351,7 @@ impl FrameworkTable {
         self.reason_of_exclusion(framework.is_torch, point)
     }
 
-    /// The reason of the first exclusion that a cell falls under.
+    /// The reason of the first exclusion that applies to a cell.
     fn reason_of_exclusion(&self, is_torch: bool, point: &Point) -> Result<Option<String>, Error> {
         for exclusion in &self.exclude {
             if self.applies(exclusion, is_torch, point)? {
@@ -359,8 +361,8 @@ impl FrameworkTable {
         Ok(None)
     }
 
-    /// Why a torch does not go with a cell. `from_source`: also the versions of ROCm count for
-    /// which torch is built from sources.
+    /// The reason why a torch does not fit a cell. With `from_source`, versions of ROCm for which
+    /// torch is built from sources count too.
     fn unsupported(&self, torch: &str, from_source: bool, point: &Point) -> Option<String> {
         let Some(known) = self.torch.iter().find(|known| known.version == minor(torch)) else {
             return Some(format!("torch {torch} is not in the table"));
@@ -382,13 +384,13 @@ impl FrameworkTable {
         (!is_between).then(|| format!("torch {torch} is for Python {first} to {last}"))
     }
 
-    /// Why a cell is not built; `None`: it is, or the table does not have its recipe. `[[exclude]]`
-    /// always counts. The versions of ROCm, torch and Python that belong together count if the
-    /// table chose one of them, or if the build installs torch from PyTorch's index, which has no
-    /// others.
+    /// The reason why a cell is not built; `None`: it is built, or the table does not have its
+    /// recipe. `[[exclude]]` always applies. The lists of versions that fit together apply if the
+    /// table chose one of the versions, or if the build installs torch from PyTorch's index, which
+    /// has no other combinations.
     ///
     /// # Errors
-    /// A specifier in the table that is none.
+    /// The table has an invalid specifier.
     pub fn why_not(&self, recipe: &Evaluated, chosen_by: ChosenBy) -> Result<Option<WhyNot>, Error> {
         let (recipe, cell, installs_torch) = (&recipe.recipe, &recipe.cell, self.installs_torch(recipe));
         let (framework, point) = self.point(recipe, cell);
@@ -398,7 +400,7 @@ impl FrameworkTable {
         if let Some(reason) = self.excludes(recipe, cell)? {
             return Ok(Some(WhyNot::Excluded(reason)));
         }
-        // The table may be older than torch or ROCm.
+        // The table may be older than this torch or ROCm.
         let is_known = |torch: &&String| {
             self.torch.iter().any(|known| known.version == **torch) && self.rocm_versions().contains(&point.rocm)
         };
@@ -406,19 +408,19 @@ impl FrameworkTable {
         Ok(torch.and_then(|torch| self.unsupported(torch, false, &point)).map(WhyNot::NoTorch))
     }
 
-    /// Why the table calls a cell impossible (`[[exclude]]`), whoever chose it.
+    /// The reason why `[[exclude]]` rules a cell out, independent of who chose its versions.
     ///
     /// # Errors
-    /// A specifier in the table that is none.
+    /// The table has an invalid specifier.
     pub fn excludes(&self, recipe: &str, cell: &Cell) -> Result<Option<String>, Error> {
         let (framework, point) = self.point(recipe, cell);
         self.reason_of_exclusion(framework.is_some_and(|framework| framework.is_torch), &point)
     }
 
-    /// The framework of a recipe, if the table has it, and the cell as the table has cells.
+    /// The framework of a recipe, if the table has it, and the coordinates of the cell.
     fn point(&self, recipe: &str, cell: &Cell) -> (Option<&Framework>, Point) {
         let framework = self.frameworks.iter().find(|framework| framework.recipe == recipe);
-        // Before the checkout only the torch that is asked for says the version.
+        // Before the checkout, only the requested torch gives the version.
         let is_torch = framework.is_some_and(|framework| framework.is_torch);
         let version = cell.version.clone().or_else(|| cell.torch.clone().filter(|_| is_torch));
         let point = Point {
@@ -433,7 +435,7 @@ impl FrameworkTable {
         (framework, point)
     }
 
-    /// Whether a build installs torch from PyTorch's own index.
+    /// `true` if a build installs torch from PyTorch's own index.
     fn installs_torch(&self, recipe: &Evaluated) -> bool {
         let (torch, rocm) = (recipe.cell.torch.as_deref(), recipe.cell.rocm.as_deref());
         let Some(own) = rocm.map(|rocm| self.torch_index(torch, rocm)) else { return false };

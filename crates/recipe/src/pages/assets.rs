@@ -1,4 +1,5 @@
-//! What is there: wheels and tarballs in folders, with what is known of where they come from.
+//! Input: folders with wheels and tarballs. Output: the files, with the facts from their names and
+//! their provenance.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,57 +12,58 @@ use crate::error::Error;
 use crate::matrix::{Label, RocmLabel};
 use crate::provenance::{SUFFIX, Statement};
 
-/// How deep tarballs lie below a folder with the outputs of several jobs (`JOB/linux-64/…`).
+/// Maximum depth of tarballs below a folder with the outputs of several jobs (`JOB/linux-64/…`).
 const DEPTH: usize = 3;
 
 /// A file that can be released.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asset {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Its name.
+    /// Name of the file.
     pub name: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Lower-case hexadecimal SHA-256.
     pub sha256: String,
-    /// What it is by its name and by its provenance; `None` for what is no wheel.
+    /// Facts from its name and its provenance; `None` if it is not a wheel.
     pub facts: Option<WheelFacts>,
-    /// The file beside it that says where it comes from.
+    /// Path of the provenance file beside it.
     pub provenance: Option<PathBuf>,
 }
 
-/// What a wheel is, as pages say it. What nobody knows is empty.
+/// Facts about a wheel, as pages show them. Unknown facts are empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WheelFacts {
-    /// `Linux x86_64`.
+    /// Platform in words: `Linux x86_64`.
     pub platform: String,
     /// Name of the distribution.
     pub package: String,
     /// Version without the local part.
     pub version: String,
-    /// `3.12`, `3.13t`, `3.8+ (abi3)`, `any`.
+    /// Python in words: `3.12`, `3.13t`, `3.8+ (abi3)`, `any`.
     pub python: String,
-    /// torch that it is for.
+    /// torch that it is built for.
     pub torch: String,
-    /// ROCm that it is for; digits without a dot stay as they are when they can mean two versions.
+    /// ROCm that it is built for. Digits without a dot stay unchanged if they can mean two
+    /// versions.
     pub rocm: String,
-    /// A backend other than the usual one.
+    /// Name of a backend other than the default.
     pub backend: String,
-    /// GPU targets.
+    /// GPU targets that it has code for.
     pub targets: Vec<String>,
 }
 
-/// The wheels and tarballs in folders, sorted by name. `rocm` are the versions that digits without
-/// a dot can mean.
+/// The wheels and tarballs in folders, sorted by name. `rocm` lists the versions that digits
+/// without a dot can mean.
 ///
 /// # Errors
-/// Folders that cannot be read, two files of one name with different contents, provenance that is
-/// not about its file.
+/// A folder cannot be read, two files of one name have different contents, or provenance is about
+/// another file.
 pub fn look(folders: &[PathBuf], rocm: &[String], reporter: &dyn Reporter) -> Result<Vec<Asset>, Error> {
     let mut paths = Vec::new();
     for folder in folders {
-        // A folder that is not there is an error, not an empty one.
+        // A missing folder is an error, not an empty folder.
         fs_err::read_dir(folder)?;
         let walk = WalkDir::new(folder).max_depth(DEPTH).sort_by_file_name().into_iter();
         let walk =
@@ -122,7 +124,7 @@ fn asset(path: &Path, rocm: &[String]) -> Result<Asset, Error> {
 }
 
 impl WheelFacts {
-    /// What a name says, completed by the provenance.
+    /// Facts from a file name, completed by the provenance.
     pub fn of(name: &WheelName, statement: Option<&Statement>, known: &[String]) -> WheelFacts {
         let (public, local) = name.version.split_once('+').unwrap_or((&name.version, ""));
         let label = Label::parse(local);
@@ -148,7 +150,8 @@ impl WheelFacts {
     }
 }
 
-/// A device wheel is for the target in its name, another for those that it was built for.
+/// A device wheel is for the target in its name; another wheel is for the targets that it was built
+/// for.
 fn targets(name: &WheelName, statement: Option<&Statement>) -> Vec<String> {
     if let Some((_, target)) = name.distribution.rsplit_once("_device_") {
         return vec![target.to_owned()];
@@ -157,7 +160,7 @@ fn targets(name: &WheelName, statement: Option<&Statement>) -> Vec<String> {
     of_cell.into_iter().map(str::to_owned).collect()
 }
 
-/// A platform tag as people say it; of a compressed tag set the first.
+/// A platform tag in words; of a compressed tag set, the first tag.
 fn platform(tag: &str) -> String {
     let system = match tag {
         "any" => return "Any".into(),
@@ -174,7 +177,7 @@ fn platform(tag: &str) -> String {
     }
 }
 
-/// The Pythons of a wheel as people say them.
+/// The Pythons of a wheel in words.
 fn python(name: &WheelName) -> String {
     let mut texts = Vec::new();
     for tag in &name.pythons {
@@ -190,11 +193,11 @@ fn python(name: &WheelName) -> String {
     texts.join(", ")
 }
 
-/// The text of `SHA256SUMS`, which `sha256sum --check` reads: of everything that can be released,
-/// provenance too.
+/// The text of `SHA256SUMS`, which `sha256sum --check` reads. It lists all files of the release,
+/// including provenance.
 ///
 /// # Errors
-/// What cannot be read.
+/// A file cannot be read.
 pub fn checksums(assets: &[Asset]) -> Result<String, Error> {
     let mut rows = BTreeMap::new();
     for asset in assets {

@@ -1,14 +1,15 @@
-//! How much of what could be there is: one table of all frameworks, and a grid for each.
+//! Input: a matrix. Output: the share of buildable cells that exist, as one table of all frameworks
+//! and a grid for each.
 
 use std::collections::BTreeSet;
 
 use super::{head, newest_first, row};
 use crate::matrix::{CellStatus, Matrix, MatrixRow};
 
-/// A framework, its version and its backend.
+/// Name, version and backend of a framework.
 type Group<'a> = (&'a str, &'a str, &'a str);
 
-/// The tables of a matrix, as Markdown. Columns in which nothing could be are left out.
+/// The tables of a matrix in Markdown. Columns without buildable cells are skipped.
 pub fn coverage(matrix: &Matrix) -> String {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for row in &matrix.rows {
@@ -32,7 +33,7 @@ pub fn coverage(matrix: &Matrix) -> String {
             possible.to_string(),
             percent(there, possible),
         ]));
-        // Of what there is nothing, an empty grid says no more.
+        // For a framework without any files, an empty grid adds nothing.
         if there > 0 {
             grids.push_str(&grid(matrix, group));
         }
@@ -57,12 +58,12 @@ fn rows<'a>(matrix: &'a Matrix, group: &'a Group<'_>) -> impl Iterator<Item = &'
     matrix.rows.iter().filter(move |row| of(row) == *group)
 }
 
-/// Rounded down, so that 100 % is all.
+/// Percentage, rounded down so that 100 % means all.
 fn percent(there: usize, possible: usize) -> String {
     (there * 100).checked_div(possible).map_or_else(|| "–".to_owned(), |percent| format!("{percent} %"))
 }
 
-/// Pythons downwards, torch and ROCm across.
+/// A grid with a row for each Python and a column for each torch and ROCm.
 fn grid(matrix: &Matrix, group: &Group<'_>) -> String {
     let column = |row: &MatrixRow| (row.point.torch.clone().unwrap_or_default(), row.point.rocm.clone());
     let live = rows(matrix, group).filter(|row| row.status != CellStatus::Excluded);

@@ -1,5 +1,5 @@
-//! Files of a release on GitHub, by its own command line program `gh`: what is there, what has to
-//! be uploaded, and doing it.
+//! Files of a GitHub release, through GitHub's command line program `gh`: lists the existing files,
+//! plans the uploads and runs them.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -15,115 +15,116 @@ use crate::process::{self, Ended, Program};
 use crate::provenance::SUFFIX;
 use crate::surroundings::Surroundings;
 
-/// Bytes that a file of a release has less than (GitHub, "About releases").
+/// Size in bytes that a file of a release must stay below (GitHub, "About releases").
 pub const LIMIT: u64 = 2 << 30;
 
-/// What the checksums of a release are called.
+/// Name of the checksum file of a release.
 const SUMS: &str = "SHA256SUMS";
-/// Files that are uploaded by one call.
+/// Number of files that one call uploads.
 const BATCH: usize = 10;
-/// How long a question may take.
+/// Time limit for a query.
 const ASKING: Duration = Duration::from_mins(2);
-/// How long a call that uploads may take.
+/// Time limit for a call that uploads.
 const UPLOADING: Duration = Duration::from_hours(6);
 
-/// How `gh` runs.
+/// The settings for running `gh`.
 #[derive(Debug, Clone)]
 pub struct Gh {
-    /// The program.
+    /// Path of the program.
     pub program: PathBuf,
-    /// Its environment: it has the token from there, or from the user's configuration.
+    /// Its environment. `gh` takes the token from there or from the user's configuration.
     pub environment: Surroundings,
-    /// `OWNER/NAME`; `None`: that of the working directory.
+    /// `OWNER/NAME`; `None`: the repository of the working directory.
     pub repository: Option<String>,
-    /// Where it runs.
+    /// Working directory.
     pub directory: PathBuf,
 }
 
-/// What a release is to be.
+/// The requested properties of a release.
 #[derive(Debug, Clone)]
 pub struct WantedRelease {
-    /// Its tag.
+    /// Tag of the release.
     pub tag: String,
-    /// Its title.
+    /// Title of the release.
     pub title: String,
-    /// A file with its notes.
+    /// Path of a file with the notes.
     pub notes: PathBuf,
-    /// Whether a release that is there gets these notes too: somebody may have written others.
+    /// `true` if an existing release gets these notes too. They may replace notes that someone
+    /// wrote by hand.
     pub replaces_notes: bool,
-    /// Whether it stays a draft when it is made.
+    /// `true` if a new release stays a draft.
     pub draft: bool,
-    /// Whether it is marked as one that is not final.
+    /// `true` if the release is marked as a prerelease.
     pub prerelease: bool,
-    /// What becomes of files of the same name with another size or digest.
+    /// How to treat existing files of the same name with another size or digest.
     pub existing: ExistingRelease,
 }
 
-/// What becomes of a file that is there with another content.
+/// How to treat an existing file with another content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExistingRelease {
-    /// It is an error.
+    /// The file is an error.
     Refuse,
-    /// It is replaced.
+    /// The file is replaced.
     Replace,
 }
 
-/// A file for the release.
+/// A file to upload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Upload {
-    /// Its name.
+    /// Name of the file in the release.
     pub name: String,
-    /// Where it is.
+    /// Path on this machine.
     pub path: PathBuf,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Lower-case hexadecimal SHA-256.
     pub sha256: String,
 }
 
-/// A release as GitHub has it.
+/// A release on GitHub.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Remote {
-    /// Its files.
+    /// Files of the release.
     pub assets: Vec<RemoteAsset>,
 }
 
-/// A file of a release as GitHub has it.
+/// A file of a release on GitHub.
 #[derive(Debug, Clone, Deserialize)]
 pub struct RemoteAsset {
-    /// Its name.
+    /// Name of the file.
     pub name: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// `sha256:…`; GitHub has it since 2025, and gh says it since then.
+    /// `sha256:…`; GitHub stores it and `gh` prints it since 2025.
     #[serde(default)]
     pub digest: Option<String>,
-    /// `uploaded`; another word for what did not come to its end.
+    /// `uploaded`; another word for an upload that was not completed.
     #[serde(default)]
     pub state: Option<String>,
 }
 
-/// What is going to be done.
+/// The changes to make.
 #[derive(Debug, Clone, Serialize)]
 pub struct Plan {
-    /// The tag.
+    /// Tag of the release.
     pub tag: String,
-    /// Whether the release has to be made.
+    /// `true` if the release has to be created.
     pub is_new: bool,
-    /// Files that are uploaded.
+    /// Files to upload.
     pub uploads: Vec<Upload>,
-    /// Of those, the ones that replace another.
+    /// Names of the uploads that replace a file.
     pub replaced: Vec<String>,
-    /// Files that are there already.
+    /// Names of files that exist already.
     pub unchanged: Vec<String>,
-    /// The calls, as they would be typed.
+    /// The calls as they would be typed.
     pub commands: Vec<Vec<String>>,
 }
 
-/// The files of a release: what was built, where it comes from, and other files such as checksums.
+/// The files of a release: built files, their provenance, and other files such as checksums.
 ///
 /// # Errors
-/// What cannot be read.
+/// A file cannot be read.
 pub fn uploads(assets: &[Asset], others: &[PathBuf]) -> Result<Vec<Upload>, Error> {
     let mut uploads = Vec::new();
     let file = |path: &Path, name: String| -> Result<Upload, Error> {
@@ -149,10 +150,10 @@ pub fn uploads(assets: &[Asset], others: &[PathBuf]) -> Result<Vec<Upload>, Erro
 }
 
 impl Gh {
-    /// What GitHub has of a release; `None`: it is not there.
+    /// Asks GitHub for a release; `None`: it does not exist.
     ///
     /// # Errors
-    /// What gh says, such as that nobody has logged in.
+    /// `gh` fails, for example because the user is not logged in; the error has its message.
     pub fn ask(&self, tag: &str, reporter: &dyn Reporter) -> Result<Option<Remote>, Error> {
         let words = self.words(&["release", "view", tag, "--json", "assets"]);
         let finished = self.run(&words, ASKING, None, reporter)?;
@@ -167,11 +168,11 @@ impl Gh {
         Err(failed(&words, &finished.tail(3)))
     }
 
-    /// The checksums of a release: those that are here, and of files that only GitHub has those
-    /// that its own `SHA256SUMS` says.
+    /// The checksums of a release: those of the local files, and for files that only GitHub has
+    /// those in its own `SHA256SUMS`.
     ///
     /// # Errors
-    /// What gh says.
+    /// `gh` fails; the error has its message.
     pub fn checksums(&self, tag: &str, here: &str, remote: &Remote, reporter: &dyn Reporter) -> Result<String, Error> {
         if !remote.assets.iter().any(|asset| asset.name == SUMS && asset.is_whole()) {
             return Ok(here.to_owned());
@@ -189,10 +190,10 @@ impl Gh {
         Ok(rows.iter().map(|(name, sha256)| format!("{sha256}  {name}\n")).collect())
     }
 
-    /// Carries a plan out.
+    /// Runs the calls of a plan.
     ///
     /// # Errors
-    /// A call that fails; what was uploaded before it stays, and the next run goes on.
+    /// A call fails. Files that were uploaded before stay, and the next run continues.
     pub fn execute(&self, plan: &Plan, reporter: &dyn Reporter) -> Result<(), Error> {
         reporter.begin("Uploading", Some(plan.commands.len() as u64), Unit::Items);
         let mut done = Ok(());
@@ -224,7 +225,7 @@ impl Gh {
         reporter: &dyn Reporter,
     ) -> Result<process::Finished, Error> {
         let mut environment = self.environment.clone();
-        // It asks nothing, and tells nothing about newer versions of itself.
+        // `gh` must not ask questions or report newer versions of itself.
         for name in ["GH_PROMPT_DISABLED", "GH_NO_UPDATE_NOTIFIER"] {
             environment.insert(name.into(), "1".into());
         }
@@ -234,10 +235,10 @@ impl Gh {
         process::run(&program, log, reporter)
     }
 
-    /// What has to be done so that GitHub has the files.
+    /// Plans the changes that bring the files to GitHub.
     ///
     /// # Errors
-    /// Files that are too large, and files of the same name with another content unless they may be
+    /// A file is too large, or a file of the same name has another content and must not be
     /// replaced.
     pub fn plan(&self, wanted: &WantedRelease, mut files: Vec<Upload>, remote: Option<&Remote>) -> Result<Plan, Error> {
         if let Some(large) = files.iter().find(|file| file.size >= LIMIT) {
@@ -250,8 +251,8 @@ impl Gh {
             remote.iter().flat_map(|remote| &remote.assets).map(|asset| (asset.name.as_str(), asset)).collect();
         let mut is_uploaded: BTreeMap<String, bool> = BTreeMap::new();
         let (mut uploads, mut replaced, mut unchanged, mut others) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        // What says something of others is known when those are: checksums come last, and
-        // provenance behind its file.
+        // Files that describe others follow them: checksums come last, and provenance after its
+        // file.
         files.sort_by_key(|file| (file.name == SUMS, file.name.ends_with(SUFFIX)));
         for file in files {
             let follows = match file.name.strip_suffix(SUFFIX) {
@@ -308,12 +309,12 @@ impl Gh {
 }
 
 impl RemoteAsset {
-    /// Whether all of it came there.
+    /// `true` if it was uploaded completely.
     fn is_whole(&self) -> bool {
         self.state.as_deref().is_none_or(|state| state == "uploaded")
     }
 
-    /// Whether it is this file: by its digest where GitHub says it, else by its size.
+    /// `true` if it is the same file, by its digest if GitHub has one, otherwise by its size.
     fn is(&self, file: &Upload) -> bool {
         match &self.digest {
             _ if !self.is_whole() => false,
@@ -323,7 +324,7 @@ impl RemoteAsset {
     }
 }
 
-/// Names and digests of a file that `sha256sum` writes; other lines are nothing.
+/// Names and digests in the output of `sha256sum`; other lines are ignored.
 fn rows(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.lines().filter_map(|line| {
         let (sha256, name) = line.split_once([' ', '\t'])?;
@@ -395,12 +396,12 @@ mod tests {
         let others = |of_a: serde_json::Value| {
             serde_json::json!([asset("SHA256SUMS", 3, "uploaded"), asset(&provenance, 5, "uploaded"), of_a])
         };
-        // Of the same size as always; b is new.
+        // It has the same size as before; b is new.
         let all = others(asset("a.whl", 10, "uploaded"));
         assert_eq!(names(ExistingRelease::Refuse, all), ["SHA256SUMS", "b.whl"]);
         let other = others(asset("a.whl", 11, "uploaded"));
         assert_eq!(names(ExistingRelease::Replace, other), ["SHA256SUMS", "a.whl", &provenance, "b.whl"]);
-        // It was begun, and did not come to its end.
+        // Its upload was begun but not completed.
         let half = others(asset("a.whl", 10, "starter"));
         assert_eq!(names(ExistingRelease::Refuse, half), ["SHA256SUMS", "a.whl", &provenance, "b.whl"]);
     }

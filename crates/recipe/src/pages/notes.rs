@@ -1,4 +1,5 @@
-//! Release notes: what a release has, a table for each platform, and the history of all releases.
+//! Input: the files of a release. Output: release notes with a table for each platform, and the
+//! history of all releases.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +12,7 @@ use crate::evaluate::run_time;
 use crate::evaluated::run_time_note;
 use crate::python::sort_texts;
 
-/// What rows that only differ in their Python have in common.
+/// The columns that rows with different Pythons share.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     platform: String,
@@ -25,10 +26,10 @@ struct Key {
 
 const COLUMNS: [&str; 6] = ["Package", "Version", "Python", "PyTorch", "ROCm", "GPU targets"];
 
-/// The notes about a release: what is there, aggregated.
+/// The notes of a release, with one row for wheels that differ only in their Python.
 ///
 /// # Errors
-/// A recipe whose variables for the time of use depend on what does not exist.
+/// A recipe's run-time variables depend on something that does not exist.
 pub fn notes(assets: &[Asset], book: &Book) -> Result<String, Error> {
     let mut rows: BTreeMap<Key, Vec<String>> = BTreeMap::new();
     for facts in assets.iter().filter_map(|asset| asset.facts.as_ref()) {
@@ -95,7 +96,7 @@ pub fn notes(assets: &[Asset], book: &Book) -> Result<String, Error> {
     Ok(text)
 }
 
-/// What has to be set where the wheels are used, a line for each package and backend.
+/// The run-time variables that users have to set, one line for each package and backend.
 fn at_run_time(assets: &[Asset], book: &Book) -> Result<BTreeSet<String>, Error> {
     let mut lines = BTreeSet::new();
     for facts in assets.iter().filter_map(|asset| asset.facts.as_ref()) {
@@ -120,8 +121,9 @@ fn at_run_time(assets: &[Asset], book: &Book) -> Result<BTreeSet<String>, Error>
     Ok(lines)
 }
 
-/// A history of releases with the notes of one: in place of an older section of the same name, else
-/// as the first one under `## History`. A text without that heading gets it at its end.
+/// Inserts the notes of a release into a history of releases. They replace an older section of the
+/// same name, or become the first section under `## History`. A text without that heading gets it
+/// at its end.
 pub fn history(text: &str, tag: &str, notes: &str) -> String {
     const HEADING: &str = "## History";
     let section = format!("### {tag}\n\n{}\n", notes.trim_end());

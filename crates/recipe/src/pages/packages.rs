@@ -1,5 +1,5 @@
-//! The page of all packages: rows that are there are read again, those of a release are added. It
-//! never forgets a file.
+//! Input: the previous page of all packages, and the files of a release. Output: the page with the
+//! files added. No file is ever removed from it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,27 +11,28 @@ use super::assets::{Asset, WheelFacts};
 use super::{head, newest_first, row};
 use crate::error::Error;
 
-/// Where the files of a release are to be had.
+/// The address of a release's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Release {
-    /// What the release is called.
+    /// Tag of the release.
     pub tag: String,
-    /// What stands before the names of its files, with `/` at its end; empty: beside the page.
+    /// Prefix of the addresses of its files, with a final `/`; empty: the files are beside the
+    /// page.
     pub base: String,
 }
 
-/// A file of the page.
+/// A file on the page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Package {
-    /// Its name.
+    /// Name of the file.
     pub name: String,
-    /// What it is.
+    /// Facts about the wheel.
     pub facts: WheelFacts,
-    /// Its size, as people read it.
+    /// Its size with a unit.
     pub size: String,
     /// Lower-case hexadecimal SHA-256.
     pub sha256: String,
-    /// Where it is, by release: the newest first.
+    /// Release and address of each download, the newest release first.
     pub downloads: Vec<(String, String)>,
 }
 
@@ -48,10 +49,11 @@ const TITLE: &str =
 static LINK: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\[([^\]]*)\]\(([^)\s]*)\)").expect("it is constant"));
 
 impl Packages {
-    /// Reads a page that was written before; `path` is what errors call it.
+    /// Reads an earlier version of the page; `path` is its name in errors. `rocm` lists the
+    /// versions that digits without a dot can mean.
     ///
     /// # Errors
-    /// Rows that are not of this form: they would be lost.
+    /// A row does not have this format and would be lost.
     pub fn parse(text: &str, path: &Path, rocm: &[String]) -> Result<Packages, Error> {
         let mut files = BTreeMap::new();
         for (at, line) in text.lines().enumerate() {
@@ -78,7 +80,7 @@ impl Packages {
     /// Adds the files of a release.
     ///
     /// # Errors
-    /// A file that is on the page with another SHA-256.
+    /// The page has the file with another SHA-256.
     pub fn add(&mut self, assets: &[Asset], release: &Release) -> Result<(), Error> {
         for asset in assets {
             let Some(facts) = &asset.facts else { continue };
@@ -96,7 +98,7 @@ impl Packages {
                     "a file of a name never changes: build it with another version or build number",
                 ));
             }
-            // The provenance may be there now that was not before, or the other way round.
+            // The provenance may be available now and not before, or the other way round.
             let before = std::mem::replace(&mut package.facts, facts.clone());
             let keep = |now: &mut String, before: String| {
                 if now.is_empty() {
@@ -121,7 +123,7 @@ impl Packages {
         self.files.keys().cloned().collect()
     }
 
-    /// The page.
+    /// The page in Markdown.
     pub fn text(&self) -> String {
         let mut groups: BTreeMap<(&str, &str), BTreeMap<&str, Vec<&Package>>> = BTreeMap::new();
         for package in self.files.values() {
@@ -184,7 +186,7 @@ impl Package {
     }
 }
 
-/// Reads a row. What the name says is read from it; what provenance said stands in the cells.
+/// Reads a row. Facts in the file name are read from it, facts from the provenance from the cells.
 fn read(cells: &[String], rocm: &[String]) -> Option<Package> {
     let [_, torch, for_rocm, targets, name, size, sha256, links] = cells else { return None };
     let plain = |cell: &String| cell.strip_prefix('`')?.strip_suffix('`').map(str::to_owned);
@@ -197,7 +199,7 @@ fn read(cells: &[String], rocm: &[String]) -> Option<Package> {
     Some(Package { name, facts, size: size.clone(), sha256, downloads })
 }
 
-/// A name as part of an address: `+` would be read as a blank.
+/// A file name as part of an address, percent-encoded: `+` would be read as a space.
 fn encoded(name: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     name.bytes()
@@ -205,7 +207,7 @@ fn encoded(name: &str) -> String {
         .collect()
 }
 
-/// A size as people read it, in units of 1000.
+/// A size with a decimal unit.
 #[allow(clippy::cast_precision_loss, reason = "it is shown with one digit")]
 fn size(bytes: u64) -> String {
     let mut size = bytes as f64;
@@ -252,12 +254,12 @@ mod tests {
         assert_eq!(again, page);
         again.add(&[asset(names[0], "aa")], &first).unwrap();
         assert_eq!(again.text(), text);
-        // What provenance said stays, also where it is no longer beside the wheel.
+        // Facts from the provenance stay, even if it is no longer beside the wheel.
         let mut alone = asset(names[0], "aa");
         alone.facts.as_mut().unwrap().targets.clear();
         again.add(&[alone], &first).unwrap();
         assert_eq!(again.text(), text);
-        // The first file is gone from the folder, and the second is in the next release too.
+        // The first file is no longer in the folder, and the second is in the next release too.
         let second = Release { tag: "v2".into(), base: "https://example.org/v2/".into() };
         again.add(&[asset(names[1], "bb"), asset(names[2], "cc")], &second).unwrap();
         let text = again.text();

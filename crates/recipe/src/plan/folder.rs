@@ -1,4 +1,4 @@
-//! The folder of a plan.
+//! The folder of a plan: the plan, its jobs, and the records of its cells.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,50 +18,51 @@ use crate::recipe::from_toml;
 const PLAN: &str = "plan.toml";
 const JOBS: &str = "jobs";
 const STATE: &str = "state";
-/// Below the folder of outputs.
+/// Folder of plans below the folder of outputs.
 const PLANS: &str = ".rocwheel/plans";
-/// How often a lock that somebody holds is tried.
+/// Interval at which a lock is tried that another process holds.
 const TICK: Duration = Duration::from_millis(200);
 
-/// Number of looks at the locks of running cells, and the time between two looks.
+/// Number of checks of the locks of running cells, and the time between two checks.
 const LOOKS: u32 = 16;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(25);
 
-/// A plan and where it is.
+/// A plan and its folder.
 #[derive(Debug, Clone)]
 pub struct PlanFolder {
     path: PathBuf,
-    /// What is planned.
+    /// The content of the plan.
     pub plan: Plan,
 }
 
-/// What is known of a cell.
+/// A cell and its state.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Seen<'a> {
     /// The cell.
     pub cell: &'a PlannedCell,
-    /// What became of it.
+    /// Its state.
     pub state: State,
-    /// All attempts.
+    /// All attempts, in order.
     pub attempts: Vec<Attempt>,
 }
 
-/// What became of a cell.
+/// The state of a cell.
 #[derive(Debug, Clone, PartialEq)]
 pub enum State {
-    /// It is not to be built.
+    /// The cell is not to be built.
     LeftOut(SkipReason),
-    /// Nobody has begun it.
+    /// No attempt has begun.
     Waiting,
-    /// Somebody is at it.
+    /// A process runs the cell.
     Running,
-    /// Whoever was at it is gone without a word: killed, or the machine failed.
+    /// The process that ran the cell has ended without a record: it was killed, or the machine
+    /// failed.
     Lost,
-    /// It ended.
+    /// The last attempt ended.
     Ended(Ended),
 }
 
-/// A cell that is ours until this goes out of scope.
+/// A cell that this process has locked until the value is dropped.
 #[derive(Debug)]
 pub struct Taken {
     path: PathBuf,
@@ -71,19 +72,19 @@ pub struct Taken {
 }
 
 impl PlanFolder {
-    /// Writes a plan below its folder of outputs; the same plan is there once.
+    /// Writes a plan below its folder of outputs. Equal plans share one folder.
     ///
     /// # Errors
-    /// A folder that cannot be written.
+    /// The folder cannot be written.
     pub fn create(plan: Plan, jobs: &[Job]) -> Result<PlanFolder, Error> {
         let place = plan.output.join(PLANS).join(plan.key());
         Self::create_at(&place, plan, jobs)
     }
 
-    /// Writes a plan into a folder of its own.
+    /// Writes a plan into the given folder.
     ///
     /// # Errors
-    /// A folder that cannot be written, or that holds something else.
+    /// The folder cannot be written, or holds something else.
     pub fn create_at(place: &Path, plan: Plan, jobs: &[Job]) -> Result<PlanFolder, Error> {
         let place = std::path::absolute(place)?;
         if place.join(PLAN).is_file() {
@@ -94,11 +95,10 @@ impl PlanFolder {
                     "name another folder, or remove that one",
                 ));
             }
-            // Sources and ROCm may lie elsewhere than the last time, and other wheels may be there;
-            // what became of the cells stays.
+            // Sources and ROCm may have moved since the last time, and other wheels may exist. The
+            // records of the cells stay.
             write_jobs(&place, &plan, jobs)?;
-            // When it was used last says which of several is meant: it is written also when nothing
-            // changes.
+            // The file is written even if nothing changes: its time shows which plan was used last.
             replace(&place.join(PLAN), text(&plan)?.as_bytes())?;
             return Ok(PlanFolder { path: place, plan });
         }
@@ -113,17 +113,17 @@ impl PlanFolder {
         fs_err::write(staged.path().join(PLAN), text(&plan)?)?;
         match fs_err::rename(staged.path(), &place) {
             Ok(()) => drop(staged.keep()),
-            // Another run was faster with the same.
+            // Another run has just written the same plan.
             Err(_) if place.join(PLAN).is_file() => return Self::open(&place),
             Err(error) => return Err(error.into()),
         }
         Ok(PlanFolder { path: place, plan })
     }
 
-    /// Opens the folder of a plan.
+    /// Opens the folder of an existing plan.
     ///
     /// # Errors
-    /// What is no plan, or one of another program's.
+    /// The folder has no plan, or a plan of another version of the format.
     pub fn open(path: &Path) -> Result<PlanFolder, Error> {
         let path = std::path::absolute(path)?;
         let file = path.join(PLAN);
@@ -136,11 +136,11 @@ impl PlanFolder {
         Ok(PlanFolder { path, plan })
     }
 
-    /// The plans of a folder: itself, or those of a folder of outputs, the one that was used last
+    /// The plans of a folder: the folder itself, or the plans in a folder of outputs, the last used
     /// first.
     ///
     /// # Errors
-    /// When there is none.
+    /// The folder has no plan.
     pub fn all_in(folder: &Path) -> Result<Vec<PathBuf>, Error> {
         if folder.join(PLAN).is_file() {
             return Ok(vec![folder.to_owned()]);
@@ -166,12 +166,12 @@ impl PlanFolder {
         Ok(found.into_iter().map(|(_, path)| path).collect())
     }
 
-    /// Where it is.
+    /// Path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where the job of a cell is.
+    /// Path of a cell's job file.
     pub fn job_file(&self, cell: &PlannedCell) -> PathBuf {
         self.path.join(JOBS).join(format!("{}.json", cell.id))
     }
@@ -181,11 +181,11 @@ impl PlanFolder {
         self.plan.output.join(&cell.folder)
     }
 
-    /// The job of a cell, with what was built before it; `Err` of the second kind names what was
-    /// not built.
+    /// The job of a cell, with the wheels of the cells before it. The inner `Err` names a cell that
+    /// has not been built.
     ///
     /// # Errors
-    /// A file that cannot be read.
+    /// A file cannot be read.
     pub fn job(&self, cell: &PlannedCell) -> Result<Result<Job, String>, Error> {
         let mut job = Job::read(&self.job_file(cell))?;
         for id in &cell.needs {
@@ -202,10 +202,11 @@ impl PlanFolder {
         Ok(Ok(job))
     }
 
-    /// Takes a cell for an attempt; when somebody else has it, waits as long as `patience`.
+    /// Locks a cell for an attempt. If another process has it, waits at most `patience`, but at
+    /// least a second.
     ///
     /// # Errors
-    /// [`Error::Locked`] when it is not given back in time; a user who does not want to wait.
+    /// [`Error::Locked`] if the lock is not released in time; also the user's wish to stop.
     pub fn take(&self, cell: &PlannedCell, patience: Duration, reporter: &dyn Reporter) -> Result<Taken, Error> {
         let path = self.path.join(STATE).join(format!("{}.json", cell.id));
         let began = Instant::now();
@@ -214,7 +215,7 @@ impl PlanFolder {
                 break lock;
             }
             reporter.check()?;
-            // Who only looks has it for a moment.
+            // Status checks hold the lock for a moment.
             if began.elapsed() >= patience.max(TICK * 5) {
                 return Err(Error::Locked { job: cell.title.clone() });
             }
@@ -223,10 +224,10 @@ impl PlanFolder {
         Ok(Taken { path, record: self.record(cell)?, began: Instant::now(), _lock: lock })
     }
 
-    /// What is written down of a cell.
+    /// The record of a cell.
     ///
     /// # Errors
-    /// A file that cannot be read.
+    /// A file cannot be read.
     pub fn record(&self, cell: &PlannedCell) -> Result<Record, Error> {
         let path = self.path.join(STATE).join(format!("{}.json", cell.id));
         match fs_err::read(&path) {
@@ -243,16 +244,16 @@ impl PlanFolder {
         }
     }
 
-    /// What is known of all cells.
+    /// The state of all cells.
     ///
     /// # Errors
-    /// As [`PlanFolder::record`].
+    /// The same as [`PlanFolder::record`].
     pub fn look(&self) -> Result<Vec<Seen<'_>>, Error> {
         let mut all: Vec<Seen<'_>> =
             self.plan.cells.par_iter().map(|cell| self.look_at(cell)).collect::<Result<_, _>>()?;
-        // A process that is killed while it starts a program leaves its lock to that child until it
-        // executes, which takes a while on a busy machine: a cell runs when its lock is held at
-        // every look.
+        // A process that is killed while it starts a program leaves its lock to that child until
+        // the child executes, which takes a while on a busy machine. A cell counts as running if
+        // its lock is held at every check.
         for _ in 1..LOOKS {
             if !all.iter().any(|seen| seen.state == State::Running) {
                 break;
@@ -262,8 +263,7 @@ impl PlanFolder {
                 *seen = self.look_at(seen.cell)?;
             }
         }
-        // A scheduler does not start what waits for something that failed. Cells stand behind those
-        // that they wait for.
+        // Cells that wait for a failed cell are not started. They come after it in the list.
         let mut failed: BTreeSet<&str> = BTreeSet::new();
         for seen in &mut all {
             if seen.state == State::Waiting && seen.cell.needs.iter().any(|id| failed.contains(id.as_str())) {
@@ -283,7 +283,7 @@ impl PlanFolder {
         let lock = self.path.join(STATE).join(format!("{}.lock", cell.id));
         let before = self.record(cell)?;
         let is_open = before.attempts.last().is_some_and(|attempt| attempt.end.is_none());
-        // It may have ended between the two looks.
+        // The cell may have ended between the two checks.
         let is_held = is_open && files::is_locked(&lock)?;
         let (record, held) = if is_open && !is_held { (self.record(cell)?, false) } else { (before, is_open) };
         let state = match record.attempts.last() {
@@ -297,10 +297,10 @@ impl PlanFolder {
 }
 
 impl Taken {
-    /// Writes down that an attempt begins.
+    /// Records the start of an attempt. `task` is the scheduler's number of it.
     ///
     /// # Errors
-    /// A file that cannot be written; likewise below.
+    /// The record cannot be written.
     pub fn begin(&mut self, host: &str, task: Option<String>) -> Result<(), Error> {
         self.began = Instant::now();
         let began = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
@@ -308,10 +308,10 @@ impl Taken {
         self.save()
     }
 
-    /// Writes down that a stage begins.
+    /// Records the start of a stage.
     ///
     /// # Errors
-    /// As [`Taken::begin`].
+    /// The same as [`Taken::begin`].
     pub fn stage(&mut self, stage: &str, log: &Path) -> Result<(), Error> {
         if let Some(attempt) = self.record.attempts.last_mut() {
             (attempt.stage, attempt.log) = (Some(stage.to_owned()), Some(log.to_owned()));
@@ -319,10 +319,10 @@ impl Taken {
         self.save()
     }
 
-    /// Writes down how it ended.
+    /// Records the end of the attempt.
     ///
     /// # Errors
-    /// As [`Taken::begin`].
+    /// The same as [`Taken::begin`].
     pub fn end(mut self, mut end: End) -> Result<(), Error> {
         end.seconds = (self.began.elapsed().as_secs_f64() * 1000.0).round() / 1000.0;
         if let Some(attempt) = self.record.attempts.last_mut() {
@@ -331,7 +331,7 @@ impl Taken {
         self.save()
     }
 
-    /// How the last attempt ended that did.
+    /// The end of the last attempt; `None` if it has none.
     pub fn last(&self) -> Option<&End> {
         self.record.attempts.last()?.end.as_ref()
     }
@@ -345,8 +345,8 @@ fn text(plan: &Plan) -> Result<String, Error> {
     toml::to_string(plan).map_err(|error| Error::malformed(PLAN, error.to_string()))
 }
 
-/// A file for each job, which is replaced as a whole when it is another: somebody may be reading
-/// it.
+/// Writes a file for each job. A file that changes is replaced as a whole, because another process
+/// may be reading it.
 fn write_jobs(folder: &Path, plan: &Plan, jobs: &[Job]) -> Result<(), Error> {
     let folder = folder.join(JOBS);
     plan.cells.par_iter().zip(jobs).try_for_each(|(cell, job)| {

@@ -1,4 +1,4 @@
-//! What is written down of a cell: every attempt, from its begin on.
+//! The record of a cell: every attempt, written from its start on.
 
 use std::path::PathBuf;
 
@@ -6,84 +6,84 @@ use serde::{Deserialize, Serialize};
 
 use crate::execute::Made;
 
-/// What is written down of a cell.
+/// The record of a cell.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Record {
-    /// Version of the form.
+    /// Version of the file format.
     pub schema: u32,
-    /// Every start, in order.
+    /// All attempts, in order.
     pub attempts: Vec<Attempt>,
 }
 
-/// One start of a cell.
+/// One attempt to build a cell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Attempt {
-    /// Seconds since 1970.
+    /// Start time in seconds since 1970.
     pub began: u64,
-    /// The machine, or the node of a cluster.
+    /// Name of the machine, or of the node of a cluster.
     pub host: String,
-    /// The task of a scheduler: `123_4`.
+    /// The scheduler's number of the task: `123_4`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
-    /// The stage that began last.
+    /// The last stage that began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<String>,
-    /// The log of that stage.
+    /// Path of that stage's log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<PathBuf>,
-    /// How it ended; `None`: it runs, or was killed.
+    /// The end; `None`: the attempt runs, or was killed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<End>,
 }
 
-/// How an attempt ended.
+/// The end of an attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct End {
-    /// In a word.
+    /// The outcome.
     pub status: Ended,
-    /// How long it took.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// What it made, relative to the folder of its outputs.
+    /// Output files, relative to the cell's folder of outputs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<Made>,
-    /// What went wrong.
+    /// The error, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The likely cause, and what helps.
+    /// The likely cause and a remedy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
-    /// The last lines that the failed step said.
+    /// The last output lines of the failed step.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tail: Vec<String>,
-    /// The exit code that it deserves alone.
+    /// The exit code of this attempt alone.
     pub exit: u8,
 }
 
-/// How an attempt ended, in a word.
+/// The outcome of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ended {
-    /// Built.
+    /// The cell was built.
     Built,
-    /// It was built already.
+    /// An earlier run had built the cell.
     Unchanged,
-    /// Done as far as it was asked for (`--only`, `--develop`).
+    /// Everything that was asked for is done (`--only`, `--develop`).
     Partly,
-    /// It failed.
+    /// The attempt failed.
     Failed,
-    /// The time was over; another attempt goes on.
+    /// The time limit was reached; another attempt continues.
     Stopped,
-    /// Somebody stopped it; another attempt goes on.
+    /// The user or the scheduler stopped it; another attempt continues.
     Interrupted,
-    /// Something that it waits for was not built.
+    /// A cell that it waits for was not built.
     LeftOut,
 }
 
 impl Ended {
-    /// The word.
+    /// The name in files and messages.
     pub fn name(self) -> &'static str {
         match self {
             Ended::Built => "built",
@@ -96,7 +96,7 @@ impl Ended {
         }
     }
 
-    /// Whether the result is there.
+    /// `true` if the result exists.
     pub fn is_there(self) -> bool {
         matches!(self, Ended::Built | Ended::Unchanged)
     }

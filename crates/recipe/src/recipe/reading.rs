@@ -1,4 +1,4 @@
-//! Reads recipes and layers, and checks what can be checked without a cell and without other
+//! Parses recipes and layers, and checks everything that does not depend on a cell or on other
 //! recipes.
 
 use std::collections::BTreeMap;
@@ -12,14 +12,14 @@ use super::{Arguments, Copy, Layer, Recipe, RecipeStep, Replace, StepAction, Tex
 use crate::error::Error;
 use rocwheel_report::suggestion;
 
-/// The version of this form.
+/// The version of the format that this program reads.
 pub(crate) const SCHEMA: u32 = 1;
 
 impl Recipe {
-    /// Reads a recipe; `path` is what errors call it.
+    /// Parses a recipe; `path` is its name in errors.
     ///
     /// # Errors
-    /// What is not a recipe, with the name that was probably meant.
+    /// The text is not a valid recipe; the hint has the name that was probably meant.
     pub fn parse(text: &str, path: &str) -> Result<Recipe, Error> {
         let mut recipe: Recipe = from_toml(text, path)?;
         check_schema(recipe.schema, path)?;
@@ -31,7 +31,7 @@ impl Recipe {
         Ok(recipe)
     }
 
-    /// What can be said without a cell and without other recipes.
+    /// Checks everything that does not depend on a cell or on other recipes.
     fn check(&self, path: &str) -> Result<(), Error> {
         let wrong = |reason: String| Err(Error::malformed(path, reason));
         let is_plain = |name: &str| {
@@ -100,10 +100,10 @@ impl Recipe {
 }
 
 impl Layer {
-    /// Reads a layer.
+    /// Parses a layer; `path` is its name in errors.
     ///
     /// # Errors
-    /// As [`Recipe::parse`].
+    /// The same as [`Recipe::parse`].
     pub fn parse(text: &str, path: &str) -> Result<Layer, Error> {
         let layer: Layer = from_toml(text, path)?;
         check_schema(layer.schema, path)?;
@@ -123,7 +123,8 @@ impl RecipeStep {
     }
 }
 
-/// A step as TOML has it: any of the keys, or none. Read first, so that wrong keys get their lines.
+/// A step as TOML has it: any of the keys, or none. It is read first, so that errors about wrong
+/// keys have a line number.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub(super) struct StepFields {
@@ -157,7 +158,7 @@ impl TryFrom<StepFields> for RecipeStep {
     type Error = String;
 
     /// # Errors
-    /// A step without an action, with several, or with keys that belong to another action.
+    /// The step has no action, several actions, or keys of another action.
     fn try_from(mut fields: StepFields) -> Result<RecipeStep, String> {
         let name = fields.name.take().ok_or("missing field `name`")?;
         let wrong = |reason: &str| format!("step `{name}` {reason}");
@@ -174,7 +175,7 @@ impl TryFrom<StepFields> for RecipeStep {
 }
 
 impl StepFields {
-    /// Takes the only action out.
+    /// Takes the only action out of the fields.
     fn action(&mut self) -> Result<StepAction, String> {
         let run = self.run.take().map(|command| StepAction::Run {
             command,
@@ -202,7 +203,8 @@ impl StepFields {
         if !actions.is_empty() {
             return Err(format!("does several things at once: {}", names.join(", ")));
         }
-        // Each action has taken its own keys out.
+        // Each action has taken its own keys out, so the keys that are left belong to another
+        // action.
         if !self.arguments.is_empty() || self.expect.is_some() {
             return Err("has `arguments` or `expect`, which belong to `run`".into());
         }
@@ -222,10 +224,10 @@ impl StepFields {
     }
 }
 
-/// Reads a time such as `6h`.
+/// Parses a time such as `6h`.
 ///
 /// # Errors
-/// Anything else.
+/// The text is not a time.
 pub(super) fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
     let text = String::deserialize(deserializer)?;
     let wrong = || D::Error::custom(format!("`{text}` is no time: write `90m` or `6h`"));
@@ -244,7 +246,7 @@ fn check_schema(schema: u32, path: &str) -> Result<(), Error> {
     Err(Error::malformed(path, format!("its schema is {schema}, and this program knows {SCHEMA}")))
 }
 
-/// Reads TOML; what is wrong gets its line, and unknown names the nearest known one.
+/// Parses TOML. Errors have the line, and a hint with the nearest known name for an unknown one.
 pub(crate) fn from_toml<T: serde::de::DeserializeOwned>(text: &str, path: &str) -> Result<T, Error> {
     toml::from_str(text).map_err(|error| {
         let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
@@ -256,7 +258,7 @@ pub(crate) fn from_toml<T: serde::de::DeserializeOwned>(text: &str, path: &str) 
             }
             _ => None,
         };
-        // All the names there are would bury the one that is wrong.
+        // The list of all known names would hide the wrong one.
         let reason = match (&hint, reason.split_once(", expected")) {
             (Some(_), Some((first, _))) => first.to_owned(),
             _ => reason,
@@ -265,7 +267,7 @@ pub(crate) fn from_toml<T: serde::de::DeserializeOwned>(text: &str, path: &str) 
     })
 }
 
-/// Names between backticks in a text.
+/// The texts between backticks.
 fn quoted(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).collect()
 }

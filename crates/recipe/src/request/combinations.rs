@@ -1,5 +1,5 @@
-//! Input: everything that is asked for, with several values on an axis. Output: a plan with the job
-//! of each combination.
+//! Input: a request with several values on an axis. Output: a plan with the job of each
+//! combination.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -17,30 +17,30 @@ use crate::job::{InputWheel, Job, Rocm};
 use crate::matrix::{ExistingWheels, Framework};
 use crate::plan::{self, Combination, Plan, Planner, SkipReason, WantedJob};
 
-/// How a plan is made.
+/// The options for making a plan.
 #[derive(Debug, Clone, Copy)]
 pub struct PlanChoice {
-    /// `true` for `--matrix`: the values of open axes are those of the table.
+    /// `true` for `--matrix`: axes without a value take the values of the table.
     pub matrix: bool,
-    /// `true`: cells whose wheels are in the output are not built.
+    /// `true` if cells whose wheels are in the folder of outputs are not built.
     pub missing_only: bool,
-    /// `true`: nothing is checked out, fetched or started.
+    /// `true` if nothing is checked out, fetched or started.
     pub dry_run: bool,
 }
 
-/// A plan that was made.
+/// A plan and its jobs.
 pub struct PlannedBuild {
     /// The plan.
     pub plan: Plan,
-    /// One for each cell that is built.
+    /// One job for each cell of the plan.
     pub jobs: Vec<Job>,
-    /// The checkouts that they need; only of a dry run.
+    /// The checkouts that they need; only filled by a dry run.
     pub checkouts: Vec<PlannedCheckout>,
-    /// What they would be built in.
+    /// The containers that they would be built in.
     pub containers: BTreeSet<PlannedContainer>,
 }
 
-/// Plans every cell. When nothing is to be built, nothing is fetched or started either.
+/// Plans every cell. If nothing has to be built, nothing is fetched or started either.
 pub fn plan(
     recipes: &JobMaker,
     choice: PlanChoice,
@@ -71,7 +71,7 @@ pub fn plan(
     Ok(PlannedBuild { plan, jobs, checkouts, containers })
 }
 
-/// A plan of which the tables exclude everything is not what anybody meant.
+/// Checks that the tables do not exclude every cell of a plan, which a user cannot have meant.
 fn nothing_left(plan: &Plan) -> Result<(), Error> {
     let mut reasons: Vec<&str> = Vec::new();
     for cell in &plan.cells {
@@ -91,19 +91,20 @@ impl JobMaker {
     /// `true` if there is more than one combination, so that a plan is made.
     ///
     /// # Errors
-    /// Sources that do not belong together.
+    /// Sources do not fit together.
     pub fn has_combinations(&self) -> Result<bool, Error> {
         let are_several = self.request.axes.are_several() || self.names.iter().any(|named| named.rocm.len() > 1);
         Ok(are_several || self.sources.variants()? > 1)
     }
 
-    /// With every value of the table on the axes that nobody named, and the releases that it has.
+    /// Fills the axes without a value with every value of the table, and the sources with its
+    /// releases.
     pub fn with_axes_of_table(&self) -> Result<JobMaker, Error> {
         let names: Vec<String> = self.names.iter().map(|named| named.recipe.clone()).collect();
         let mut request = self.request.as_ref().clone();
         request.fill_axes(&names)?;
         let mut sources = self.sources.clone();
-        // Where a torch decides the version, its line does.
+        // If the version follows torch, the line of the torch decides it.
         let is_free = |framework: &&Framework| framework.against_torch && names.contains(&framework.recipe);
         for framework in request.table.frameworks.iter().filter(is_free) {
             sources = sources.with_table(&request.book.get(&framework.recipe)?.recipe, &framework.versions)?;
@@ -111,7 +112,7 @@ impl JobMaker {
         Ok(JobMaker { request: Rc::new(request), sources, ..self.clone() })
     }
 
-    /// Every backend that was asked for is one of a recipe's.
+    /// Checks that every requested backend belongs to one of the recipes.
     fn check_backends(&self) -> Result<(), Error> {
         let mut known: Vec<&str> = Vec::new();
         for named in &self.names {
@@ -125,12 +126,12 @@ impl JobMaker {
         Ok(())
     }
 
-    /// The folder of a set of GPU targets: that of all outputs when there is one set.
+    /// Subfolder for a set of GPU targets; empty if there is only one set.
     fn folder(&self, targets: &[String]) -> String {
         if self.request.axes.targets.len() == 1 { String::new() } else { plan::folder_of(targets) }
     }
 
-    /// What is in the output already.
+    /// The files that exist in the folder of outputs.
     fn existing(&self, place: &JobPlace) -> Result<ExistingWheels, Error> {
         let axes = &self.request.axes;
         let of_names = self.names.iter().flat_map(|named| &named.rocm);
@@ -141,17 +142,17 @@ impl JobMaker {
     }
 }
 
-/// By what jobs are alike.
+/// Keys that are equal for cells with the same sources, ROCm or image.
 struct Keys {
     sources: String,
     rocm: String,
-    /// An image decides more than the sources do.
+    /// Everything that decides the image, which includes the sources and the ROCm.
     image: String,
 }
 
 impl Keys {
     fn of(name: &str, cell: &Cell, placed: &JobMaker) -> Keys {
-        // What is checked out may be what belongs to the torch.
+        // The checked out commits may depend on the torch.
         let recipe = placed.request.book.get(name).map(|entry| &entry.recipe);
         let without = recipe.is_ok_and(|recipe| placed.sources.leaves_submodules(recipe, cell));
         let sources = format!("{name}\n{:?}\n{:?}\n{without}", placed.sources, cell.torch);
@@ -161,15 +162,15 @@ impl Keys {
     }
 }
 
-/// Makes jobs, and looks at sources and ROCm once for all that have the same.
+/// Makes jobs. Sources and ROCm are inspected once for all jobs that share them.
 struct Maker<'a> {
     recipes: &'a JobMaker,
-    /// Wheels that are installed before everything.
+    /// Wheels that are installed before everything else.
     given: Vec<InputWheel>,
     choice: PlanChoice,
     place: &'a JobPlace,
     listener: &'a dyn Listener,
-    /// A job for each recipe and place of its sources.
+    /// The first job of each recipe and place of its sources.
     jobs: BTreeMap<String, Job>,
     rocm: BTreeMap<String, Rocm>,
     checkouts: Vec<PlannedCheckout>,
@@ -177,8 +178,8 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    /// Notes the checkouts that a cell needs, each folder once. A real run makes them when it gets
-    /// there.
+    /// Records the checkouts that a cell needs, each folder once. Only a dry run needs them; a real
+    /// run makes them when it gets there.
     fn plan_checkouts(&mut self, placed: &JobMaker, cell: &Cell) -> Result<(), Error> {
         if !self.choice.dry_run {
             return Ok(());
@@ -191,7 +192,7 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// All cells of a recipe.
+    /// Adds all cells of a recipe.
     fn recipe(
         &mut self,
         named: &NamedRecipe,
@@ -203,7 +204,7 @@ impl Maker<'_> {
         let order: Vec<String> = recipes.names.iter().map(|named| named.recipe.clone()).collect();
         let book = &recipes.request.book;
         let recipe = &book.get(name)?.recipe;
-        // What is not installed is waited for all the same when the recipe names it.
+        // A recipe whose result is not installed is still waited for if `after` names it.
         let mut after = plan::all_before(book, name, &order)?;
         let is_installed = |name: &String| book.get(name).is_ok_and(|entry| entry.recipe.output.install);
         after.retain(|before| is_installed(before) || recipe.after.contains(before));
@@ -223,7 +224,7 @@ impl Maker<'_> {
                 let evaluated = recipes.evaluate(name, &cell, place)?;
                 let excluded = recipes.request.table.why_not(&evaluated, self.chosen_by())?;
                 let excluded = excluded.map(|why| why.reason().to_owned());
-                // An image that is missing is an error, unless the table chose the ROCm.
+                // A missing image is an error, unless the table chose the ROCm.
                 let without_image = || recipes.planned_container(&evaluated).err().map(|error| error.to_string());
                 let excluded = excluded.or_else(|| without_image().filter(|_| self.choice.matrix));
                 let is_there = existing.is_some_and(|existing| !existing.of(&evaluated, &folder).is_empty());
@@ -231,7 +232,7 @@ impl Maker<'_> {
                     self.containers.extend(recipes.planned_container(&evaluated)?);
                     self.plan_checkouts(&placed, &cell)?;
                 }
-                // What is not built needs neither its sources nor its ROCm.
+                // A cell that is not built needs neither its sources nor its ROCm.
                 let is_built = !self.choice.dry_run && excluded.is_none() && !is_there;
                 let job = if is_built {
                     self.job(name, cell, evaluated, &placed)?
@@ -245,18 +246,18 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// Who chose the values of the axes.
+    /// The source of the values on the axes.
     fn chosen_by(&self) -> ChosenBy {
         if self.choice.matrix { ChosenBy::Recipe } else { ChosenBy::User }
     }
 
-    /// A job that was made of the same sources, in the same image.
+    /// A job that was made from the same sources, in the same image.
     fn like(&self, name: &str, cell: &Cell, placed: &JobMaker) -> Option<&Job> {
         let key = Keys::of(name, cell, placed);
         self.jobs.get(&key.sources).filter(|like| like.image.is_none()).or_else(|| self.jobs.get(&key.image))
     }
 
-    /// The job of a cell, with the sources and the ROCm that are its own.
+    /// The job of a cell, with its own sources and ROCm.
     fn job(&mut self, name: &str, mut cell: Cell, evaluated: Evaluated, placed: &JobMaker) -> Result<Job, Error> {
         let sdk = &placed.rocm;
         let Keys { sources: key, rocm: rocm_key, image: image_key } = Keys::of(name, &cell, placed);
@@ -279,7 +280,7 @@ impl Maker<'_> {
                 Some(rocm) => rocm.clone(),
                 None => sdk.rocm(cell.rocm.as_deref(), &self.place.surroundings)?,
             };
-            // A wheel for one Python needs one that is known, which is found out below.
+            // A wheel for one Python needs a known version, which is determined below.
             if recipe.python == Pythons::Any || python.is_some() {
                 if recipe.sdk && like.image.is_none() {
                     check_rocm(&rocm, &cell)?;

@@ -1,5 +1,5 @@
-//! Input: what is asked for, with the options about sources, ROCm, containers and the result.
-//! Output: the job of each cell, with everything that a build needs to know.
+//! Input: a request, with the options for sources, ROCm, containers and the result. Output: the job
+//! of each cell, with everything that a build needs.
 
 use std::rc::Rc;
 
@@ -18,38 +18,38 @@ use crate::request::sources::{PlannedCheckout, SourceChoice};
 use crate::request::{BuildRequest, NamedRecipe};
 use crate::surroundings::Surroundings;
 
-/// What options say about the time after the build; `None`: as the recipe has it.
+/// Options for the treatment of the result; `None`: the recipe decides.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ResultChoice {
-    /// How the wheel is made to load on other machines.
+    /// How the wheel is repaired so that it loads on other machines.
     pub repair: Option<Repair>,
-    /// Whether the code for each GPU target gets a wheel of its own.
+    /// On: the code for each GPU target gets its own wheel.
     pub split: Option<Switch>,
 }
 
-/// Makes the jobs of everything that is asked for.
+/// Makes the jobs of a request.
 #[derive(Debug, Clone)]
 pub struct JobMaker {
-    /// Recipes, table and axes.
+    /// The recipes, the table and the axes.
     pub request: Rc<BuildRequest>,
     /// The recipes to build, in order.
     pub names: Vec<NamedRecipe>,
-    /// Where sources are.
+    /// The sources that options name.
     pub sources: SourceChoice,
-    /// Where ROCm is.
+    /// The ROCm that options name.
     pub rocm: RocmChoice,
-    /// What follows the build.
+    /// The treatment of the result.
     pub result: ResultChoice,
-    /// Pythons in which a wheel for any Python is tried as well.
+    /// Additional Pythons in which a wheel for any Python is tested.
     pub try_on: Vec<PythonVersion>,
-    /// Time stamp of what is written, in seconds since 1970.
+    /// Time stamp of written files, in seconds since 1970.
     pub epoch: u64,
     /// Containers; `None`: all jobs run on this machine.
     pub containers: Option<Rc<Containers>>,
 }
 
 impl ResultChoice {
-    /// Puts the options in place of what the recipe says.
+    /// Overrides the recipe's values with the options.
     fn apply(self, recipe: &mut Evaluated) -> Result<(), Error> {
         let (name, output) = (&recipe.recipe, &mut recipe.output);
         if output.tarball.is_some() && (self.repair.is_some() || self.split.is_some()) {
@@ -69,7 +69,7 @@ impl ResultChoice {
 }
 
 impl JobMaker {
-    /// All of them, without looking at sources and ROCm.
+    /// All recipes, evaluated for all cells without inspecting sources and ROCm.
     pub fn evaluated(&self, place: &JobPlace) -> Result<Vec<Evaluated>, Error> {
         let mut all = Vec::new();
         let mut with = self.rocm.given();
@@ -87,12 +87,12 @@ impl JobMaker {
         Ok(all)
     }
 
-    /// The containers that a recipe is built in; `None`: it is built here.
+    /// The containers that a recipe is built in; `None`: it is built on this machine.
     pub fn containers_of(&self, recipe: &Recipe) -> Option<&Containers> {
         self.containers.as_deref().filter(|containers| containers.take(recipe.in_container))
     }
 
-    /// Whether any of the recipes is built in a container.
+    /// `true` if any of the recipes is built in a container.
     pub fn use_containers(&self) -> Result<bool, Error> {
         Ok(self.written()?.into_iter().any(|recipe| self.containers_of(recipe).is_some()))
     }
@@ -103,7 +103,7 @@ impl JobMaker {
         self.containers_of(written).map(|containers| containers.planned(recipe)).transpose()
     }
 
-    /// A recipe for a cell, with what variables say, and the options of the time after the build.
+    /// A recipe evaluated for a cell, with the caller's variables and the options for the result.
     pub fn evaluate(&self, name: &str, cell: &Cell, place: &JobPlace) -> Result<Evaluated, Error> {
         self.evaluate_with(name, cell, &place.surroundings)
     }
@@ -138,7 +138,7 @@ impl JobMaker {
         Ok(recipe)
     }
 
-    /// Refuses what the table of versions calls impossible, before anything is fetched for it.
+    /// Refuses a cell that the table of versions excludes, before anything is fetched for it.
     fn refuse_impossible(&self, recipe: &Evaluated) -> Result<(), Error> {
         let Some(why) = self.request.table.why_not(recipe, ChosenBy::User)? else { return Ok(()) };
         let hint = match why {
@@ -152,12 +152,12 @@ impl JobMaker {
         Err(Error::request_with(format!("{} cannot be built: {}", recipe.title(), why.reason()), hint))
     }
 
-    /// The recipes of this run as they are written.
+    /// The recipes of this run as written.
     pub fn written(&self) -> Result<Vec<&Recipe>, Error> {
         self.names.iter().map(|named| Ok(&self.request.book.get(&named.recipe)?.recipe)).collect()
     }
 
-    /// What would be checked out.
+    /// The checkouts that would be made.
     pub fn checkouts(&self, place: &JobPlace) -> Result<Vec<PlannedCheckout>, Error> {
         let Some(named) = self.names.first() else { return Ok(Vec::new()) };
         let cells = self.request.cells(named, &self.rocm.given())?;
@@ -167,14 +167,15 @@ impl JobMaker {
         }
     }
 
-    /// The same for one cell: with its versions in the places of sources and ROCm.
+    /// The same request for one cell, with its versions inserted into the places of sources and
+    /// ROCm.
     pub fn placed(&self, cell: &Cell, sources: &SourceChoice) -> Result<JobMaker, Error> {
         let fill = |text: &str| fill_versions(text, cell);
         Ok(JobMaker { sources: sources.filled(&fill)?, rocm: self.rocm.filled(&fill)?, ..self.clone() })
     }
 
-    /// What is known of the job of a cell before anything is fetched or started for it. The cell is
-    /// placed.
+    /// The job of a cell as far as it is known before anything is fetched or started. The versions
+    /// of the cell must be filled in already ([`JobMaker::placed`]).
     pub fn sketch(
         &self,
         recipe: Evaluated,
@@ -191,10 +192,10 @@ impl JobMaker {
         Ok(Job { schema: 1, source, rocm, with: inputs, python, try_on, epoch, image: None, recipe })
     }
 
-    /// The job of a cell: looks at ROCm and sources, and checks out or downloads what is missing.
+    /// The job of a cell. Inspects ROCm and sources, and checks out or downloads missing ones.
     ///
     /// # Errors
-    /// A combination that cannot be built, and everything that is missing and cannot be had.
+    /// The combination cannot be built, or something is missing and not available.
     pub fn job(
         &self,
         name: &str,
@@ -206,7 +207,7 @@ impl JobMaker {
         self.placed(&cell, &self.sources)?.placed_job(name, cell, inputs, place, listener)
     }
 
-    /// The same after [`JobMaker::placed`].
+    /// The same for a maker that [`JobMaker::placed`] returned.
     pub(crate) fn placed_job(
         &self,
         name: &str,
@@ -221,8 +222,8 @@ impl JobMaker {
             cell.python = Some(execute::default_python(place, listener.reporter())?);
         }
         cell.version = self.sources.version(&entry.recipe, &cell, place)?;
-        // Evaluated before anything is fetched: what cannot be evaluated or has no ROCm needs no
-        // sources.
+        // The recipe is evaluated before anything is fetched, because a cell that cannot be
+        // evaluated or has no ROCm needs no sources.
         let sketched = self.possible(None, name, &cell, place)?;
         let image =
             containers.map(|containers| containers.image_of(&sketched, &self.rocm, place, listener)).transpose()?;
@@ -239,7 +240,7 @@ impl JobMaker {
         let (python, try_on) = (cell.python, self.try_on.clone());
         let mut job = Job { schema: 1, source, rocm, with: inputs, python, try_on, epoch: self.epoch, image, recipe };
         if job.recipe.python == Pythons::Each && job.recipe.cell.python.is_none() {
-            // The wheel is for one Python, and it has to be known which.
+            // The wheel is for one Python, so its version has to be known.
             let version = execute::default_python(place, listener.reporter())?;
             job.python = Some(version);
             let cell = Cell { python: Some(version), ..cell };
@@ -255,7 +256,7 @@ impl JobMaker {
         Ok(rocm)
     }
 
-    /// A recipe for a cell that the table of versions does not call impossible.
+    /// A recipe evaluated for a cell, if the table of versions does not exclude it.
     fn possible(&self, image: Option<&Image>, name: &str, cell: &Cell, place: &JobPlace) -> Result<Evaluated, Error> {
         let recipe = self.evaluate_in(image, name, cell, place)?;
         self.refuse_impossible(&recipe)?;

@@ -1,4 +1,4 @@
-//! What goes into builds besides sources: ROCm, and wheels that are there.
+//! The inputs of builds besides sources: ROCm, and existing wheels.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,22 +13,22 @@ use crate::cell::SdkKind;
 use crate::error::Error;
 use crate::job::{InputWheel, Rocm, RocmPackages};
 
-/// Where ROCm is, and the wheels to install before a build, as options name them.
+/// The location of ROCm, and the wheels to install before a build, as options name them.
 #[derive(Clone)]
 pub struct RocmChoice {
     /// `KIND[=PLACE]`, such as `prefix=/opt/rocm` or `index=URL`; `None`: the installed ROCm.
     pub place: Option<String>,
     /// Versions of ROCm's packages that may be installed, such as `>1.0` (PEP 440).
     pub specifier: String,
-    /// More extras of the package `rocm`.
+    /// Additional extras of the package `rocm`.
     pub extras: Vec<String>,
-    /// `true`: no pre-releases of ROCm's packages.
+    /// `true` if pre-releases of ROCm's packages are not accepted.
     pub no_pre: bool,
     /// Wheels to install first, such as a torch that was built elsewhere.
     pub with: Vec<PathBuf>,
 }
 
-/// The address of an index may hold a secret, which is not shown.
+/// The address of an index may contain a secret, which is not shown.
 impl fmt::Debug for RocmChoice {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let RocmChoice { place, specifier, extras, no_pre, with } = self;
@@ -43,13 +43,13 @@ impl fmt::Debug for RocmChoice {
 }
 
 impl RocmChoice {
-    /// How ROCm comes to the builds: an installed one, unless packages are named.
+    /// How builds get ROCm: from an installed one, unless packages are named.
     pub fn kind(&self) -> SdkKind {
         let is_prefix = self.place.as_deref().is_none_or(|text| text.split('=').next() == Some("prefix"));
         if is_prefix { SdkKind::Prefix } else { SdkKind::Packages }
     }
 
-    /// With what stands for the versions of a cell put in.
+    /// The same choice with the versions of a cell inserted.
     pub fn filled(&self, fill: &dyn Fn(&str) -> Result<String, Error>) -> Result<RocmChoice, Error> {
         let place = self.place.as_deref().map(fill).transpose()?;
         Ok(RocmChoice { place, specifier: fill(&self.specifier)?, ..self.clone() })
@@ -102,12 +102,12 @@ impl RocmChoice {
         }
     }
 
-    /// The GPU targets of the ROCm, as far as its place names them: by the family in the address of
-    /// an index, by the names of packages in a folder, or by `share/therock/dist_info.json` of an
-    /// installed one. `is_here` is `false` if an installed ROCm is in an image and cannot be read.
+    /// The GPU targets of the ROCm, as far as its location names them: the family in the address of
+    /// an index, the names of packages in a folder, or `share/therock/dist_info.json` of an
+    /// installed ROCm. `is_here` is `false` if an installed ROCm is in an image and cannot be read.
     ///
     /// # Errors
-    /// A folder that cannot be read, and a file of TheRock's that is damaged.
+    /// A folder cannot be read, or a file of TheRock's is damaged.
     pub fn targets(&self, surroundings: &BTreeMap<String, String>, is_here: bool) -> Result<Vec<String>, Error> {
         let (kind, place) = match self.place.as_deref() {
             None => ("prefix", found(surroundings).map(|path| path.to_string_lossy().into_owned())),
@@ -137,8 +137,8 @@ impl RocmChoice {
         Ok(targets)
     }
 
-    /// Where an installed ROCm is in a container; `None`: it comes as packages. Variables of this
-    /// machine say nothing about that.
+    /// Path of an installed ROCm in a container; `None`: it comes as packages. Variables of this
+    /// machine do not count.
     pub fn prefix_inside(&self) -> Option<PathBuf> {
         match self.place.as_deref() {
             None => Some(PathBuf::from("/opt/rocm")),
@@ -146,13 +146,13 @@ impl RocmChoice {
         }
     }
 
-    /// Distributions of the wheels that are given.
+    /// Distributions of the given wheels.
     pub fn given(&self) -> BTreeSet<String> {
         let name = |path: &PathBuf| Some(path.file_name()?.to_str()?.parse::<WheelName>().ok()?.distribution);
         self.with.iter().filter_map(name).collect()
     }
 
-    /// The wheels that are given, looked at.
+    /// The given wheels with their digests.
     pub fn inputs(&self, reporter: &dyn Reporter) -> Result<Vec<InputWheel>, Error> {
         let look = |path: &PathBuf| {
             if path.file_name().and_then(|name| name.to_str()).is_none_or(|name| name.parse::<WheelName>().is_err()) {
@@ -164,7 +164,7 @@ impl RocmChoice {
     }
 }
 
-/// The installed ROCm that is taken when nobody names one.
+/// The default installed ROCm.
 fn found(surroundings: &BTreeMap<String, String>) -> Option<PathBuf> {
     let named = ["ROCM_PATH", "ROCM_HOME"].iter().find_map(|name| surroundings.get(*name)).map(PathBuf::from);
     if named.is_some() {
@@ -173,7 +173,7 @@ fn found(surroundings: &BTreeMap<String, String>) -> Option<PathBuf> {
     installed_in(Path::new("/opt"))
 }
 
-/// The ROCm in a folder such as `/opt`: `rocm`, else the newest `rocm-7.2.1`.
+/// The ROCm in a folder such as `/opt`: `rocm`, otherwise the newest `rocm-7.2.1`.
 fn installed_in(folder: &Path) -> Option<PathBuf> {
     let usual = folder.join("rocm");
     if usual.is_dir() {
@@ -201,7 +201,7 @@ fn families_of_packages(folder: &Path) -> Result<Vec<String>, Error> {
     Ok(families)
 }
 
-/// An installed ROCm, and what it says it is.
+/// An installed ROCm and the version that it reports.
 fn prefix(path: &Path, version: Option<&str>) -> Result<Rocm, Error> {
     let path = std::path::absolute(path)?;
     if !path.join("bin").is_dir() {
@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(targets(None, true), ["gfx942", "gfx1100"]);
         assert_eq!(targets(None, false), none, "it is in an image");
         assert_eq!(targets(Some(format!("prefix={}", prefix.display())), true), ["gfx942", "gfx1100"]);
-        // The address of the document, whose last folder is a family.
+        // The address in the documentation; its last folder is a family.
         let url = "index=https://rocm.example/v2/gfx110X-all/";
         assert_eq!(targets(Some(url.into()), true), ["gfx1100", "gfx1101", "gfx1102", "gfx1103"]);
         assert_eq!(targets(Some("index=https://rocm.example/v2".into()), true), none);

@@ -1,5 +1,5 @@
-//! Input: options about sources, a recipe and a cell. Output: where the sources are. What is named
-//! or already there is taken; everything else is checked out, at the commits that belong together.
+//! Input: options for sources, a recipe and a cell. Output: the location of the sources. Named or
+//! existing sources are used; all others are checked out, at commits that fit together.
 
 mod checkouts;
 
@@ -21,7 +21,7 @@ use crate::job::Source;
 use crate::recipe::Recipe;
 use crate::request::NamedRecipe;
 
-/// Downloads the archive of a release and checks its SHA-256; gives the path of the file.
+/// Downloads the archive of a release, checks its SHA-256, and returns the path of the file.
 pub type Download = fn(&KnownArchive, &dyn Reporter) -> Result<PathBuf, Error>;
 
 /// The sources that options name.
@@ -31,20 +31,20 @@ pub struct SourceChoice {
     pub source: Vec<String>,
     /// Versions of the framework: releases, or a version line of torch.
     pub versions: Vec<String>,
-    /// Folder below which the trees are or are checked out; `None`: the working directory for
-    /// existing ones, `sources` in the work folder for new ones.
+    /// Folder of the source trees, existing or new. `None`: the working directory for existing
+    /// ones, `sources` in the work folder for new ones.
     pub root: Option<PathBuf>,
-    /// Version line to check out; `None`: the line of the torch that is built against.
+    /// Version line to check out; `None`: the line of the torch to build against.
     pub line: Option<String>,
     /// `[PROJECT=]REF`: another branch, tag or commit.
     pub reference: Vec<String>,
     /// `[PROJECT=]ORIGIN`: another repository.
     pub origin: Vec<String>,
-    /// File with another table of projects, origins and lines.
+    /// Path of a file with another table of projects, origins and lines.
     pub table: Option<PathBuf>,
-    /// Projects that recipes describe themselves.
+    /// Projects that recipes define themselves.
     pub projects: Vec<Project>,
-    /// `true`: missing sources are an error.
+    /// `true` if missing sources are an error.
     pub no_checkout: bool,
     /// The working directory, where relative paths start.
     pub directory: PathBuf,
@@ -52,12 +52,11 @@ pub struct SourceChoice {
     pub convert: Hipify,
     /// Downloads releases.
     pub download: Download,
-    /// What this run has checked out or looked at, and the table once it is read.
+    /// Folders that this run has checked out or inspected, and the table once it is read.
     pub memory: SourceMemory,
 }
 
-/// What [`SourceChoice`] remembers for the cells that follow. A clone shares the table but not the
-/// folders.
+/// The memory of a [`SourceChoice`] for later cells. A clone shares the table but not the folders.
 #[derive(Debug, Clone, Default)]
 pub struct SourceMemory {
     /// Folders that this run has brought up to date.
@@ -65,13 +64,13 @@ pub struct SourceMemory {
     table: Rc<OnceCell<Table>>,
 }
 
-/// What the sources of a recipe are to be.
+/// The kind of a recipe's sources.
 enum Kind {
-    /// Something that is there.
+    /// Existing sources.
     Path(PathBuf),
-    /// A release that is to be had as one file.
+    /// A release that is available as one file.
     Archive(KnownArchive),
-    /// A checkout, of a release where one is named.
+    /// A checkout, of the named release if there is one.
     Checkout(Option<String>),
 }
 
@@ -80,13 +79,13 @@ enum Kind {
 pub struct PlannedCheckout {
     /// Name of the project in the table of sources.
     pub project: String,
-    /// The commit, branch or tag, and where that comes from.
+    /// The commit, branch or tag, and its origin in words.
     pub reference: String,
     /// Absolute path of the tree.
     pub directory: PathBuf,
 }
 
-/// For which recipe sources are, and what they are. Folders may have `=` in their names.
+/// Splits `RECIPE=VALUE`; the recipe is optional. Paths of folders may contain `=`.
 fn parts(text: &str) -> (Option<&str>, &str) {
     match text.split_once('=') {
         Some((recipe, place)) if !recipe.contains(['/', '\\']) => (Some(recipe), place),
@@ -105,7 +104,7 @@ fn recipe_of(text: &str) -> Option<&str> {
 }
 
 impl SourceChoice {
-    /// How many versions of the sources there are: those of a recipe that is named several times.
+    /// Number of versions of the sources: how often an option names the same recipe.
     pub fn variants(&self) -> Result<usize, Error> {
         let count = |text: &String| self.source.iter().filter(|other| recipe_of(other) == recipe_of(text)).count();
         let most = self.source.iter().map(count).max().unwrap_or(1);
@@ -122,7 +121,7 @@ impl SourceChoice {
         }
     }
 
-    /// One of these versions.
+    /// The choice with one of these versions.
     pub fn variant(&self, number: usize) -> SourceChoice {
         let mut source: Vec<String> = Vec::new();
         for text in &self.source {
@@ -135,15 +134,15 @@ impl SourceChoice {
         SourceChoice { source, ..self.clone() }
     }
 
-    /// With what stands for the versions of a cell put in.
+    /// The same choice with the versions of a cell inserted.
     pub fn filled(&self, fill: &dyn Fn(&str) -> Result<String, Error>) -> Result<SourceChoice, Error> {
         let source = self.source.iter().map(|text| fill(text)).collect::<Result<_, _>>()?;
         let root = self.root.as_ref().map(|root| fill(&root.to_string_lossy())).transpose()?;
         Ok(SourceChoice { source, root: root.map(PathBuf::from), ..self.clone() })
     }
 
-    /// With recipes before `=` in `--source` and projects in `--ref` and `--origin`, whichever of
-    /// both the user wrote: flash-attn is built from flash-attention.
+    /// Normalizes names: recipes before `=` in `--source`, and projects in `--ref` and `--origin`.
+    /// The user may write either; flash-attn is built from flash-attention.
     pub fn with_names(mut self, book: &Book) -> Result<SourceChoice, Error> {
         self.projects = book.projects().cloned().collect();
         let recipes: Vec<&Recipe> = book.entries().map(|entry| &entry.recipe).collect();
@@ -183,8 +182,8 @@ impl SourceChoice {
         Ok(SourceChoice { source, reference, origin, ..self })
     }
 
-    /// With the versions of `--framework-version` as what they are: releases of the recipe, or a
-    /// line of torch.
+    /// Applies the versions of `--framework-version`: as releases of the recipe, or as a line of
+    /// torch.
     pub fn with_versions(self, book: &Book, names: &[NamedRecipe]) -> Result<SourceChoice, Error> {
         let [named] = names else {
             if self.versions.is_empty() {
@@ -206,8 +205,8 @@ impl SourceChoice {
         Ok(SourceChoice { line: Some(version.clone()), ..self })
     }
 
-    /// With the releases that the table of frameworks has of a recipe, unless the user says what is
-    /// built.
+    /// Adds the releases of a recipe from the table of frameworks, unless the user names the
+    /// sources.
     pub fn with_table(self, recipe: &Recipe, versions: &[String]) -> Result<SourceChoice, Error> {
         let is_said = self.given(recipe).is_some()
             || self.root.is_some()
@@ -227,7 +226,7 @@ impl SourceChoice {
         Ok(SourceChoice { source: self.source.iter().cloned().chain(releases).collect(), ..self })
     }
 
-    /// Every `RECIPE=` is one of those that are built.
+    /// Checks that every `RECIPE=` is a recipe of this run.
     pub fn check(&self, names: &[NamedRecipe]) -> Result<(), Error> {
         for text in &self.source {
             match recipe_of(text) {
@@ -285,17 +284,18 @@ impl SourceChoice {
         ))
     }
 
-    /// The line of what is checked out for a cell.
+    /// The version line that is checked out for a cell.
     fn line(&self, cell: &Cell, table: &Table) -> Result<String, Error> {
         if let Some(name) = &self.line {
             return Ok(table.line(name)?.name.clone());
         }
         let Some(torch) = &cell.torch else { return Ok("nightly".into()) };
-        // A torch that is older than every line has none; what does not follow torch needs none.
+        // A torch older than every line has no line, and a project that does not follow torch needs
+        // none.
         Ok(table.line(&minor(torch)).map_or_else(|_| "nightly".into(), |line| line.name.clone()))
     }
 
-    /// Where the tree of a recipe is, or will be.
+    /// Path of a recipe's source tree, existing or not.
     fn folder(&self, recipe: &Recipe, tag: Option<&str>, cell: &Cell, place: &JobPlace) -> Result<PathBuf, Error> {
         let table = self.table()?;
         let name = table.project(&recipe.source).map_or(recipe.source.clone(), |project| project.directory.clone());
@@ -306,8 +306,8 @@ impl SourceChoice {
         if tag.is_none() && here.is_dir() && self.line.is_none() {
             return Ok(here);
         }
-        // Of another line and of another release there may be one in the same run, and one with
-        // submodules for another backend.
+        // One run may need trees of another line or release, and trees with submodules for another
+        // backend.
         let mut name = tag.map_or(name.clone(), |tag| format!("{name}-{}", tag.replace('/', "-")));
         if self.leaves_submodules(recipe, cell) {
             name.push_str("-without-submodules");
@@ -315,15 +315,14 @@ impl SourceChoice {
         Ok(place.work.join("sources").join(self.line(cell, table)?).join(name))
     }
 
-    /// Whether the submodules of what is checked out stay away. A folder that the user named may be
-    /// for other backends too.
+    /// `true` if submodules are not checked out. A folder that the user named may serve other
+    /// backends too, so it gets them.
     pub(super) fn leaves_submodules(&self, recipe: &Recipe, cell: &Cell) -> bool {
         let backend = cell.backend.as_ref().or(recipe.backends.first());
         self.root.is_none() && backend.is_some_and(|backend| recipe.without_submodules.contains(backend))
     }
 
-    /// The version of the sources, as far as it can be told without unpacking or checking out
-    /// anything.
+    /// The version of the sources, if it is known without unpacking or checking out anything.
     pub fn version(&self, recipe: &Recipe, cell: &Cell, place: &JobPlace) -> Result<Option<String>, Error> {
         let folder = match self.kind(recipe, self.table()?)? {
             Kind::Archive(known) => return Ok(Some(known.version)),
@@ -345,8 +344,8 @@ impl SourceChoice {
         Ok(pattern.captures(&text).and_then(|found| found.get(1)).map(|found| found.as_str().to_owned()))
     }
 
-    /// The commit that a result without another version is named after: that of the checkout, else
-    /// the one that the table pins; `None` where another is asked for, or only git could tell.
+    /// The commit that names a result without another version: the checkout's, otherwise the one
+    /// that the table pins. `None` if another reference is requested, or if only git could tell.
     fn revision(&self, recipe: &Recipe, folder: &Path) -> Option<String> {
         let is_commit = |text: &String| rocwheel_source::is_commit(text);
         if !self.reference.is_empty() {
@@ -359,11 +358,11 @@ impl SourceChoice {
         self.table().ok()?.project(&recipe.source).ok()?.reference.clone().filter(is_commit)
     }
 
-    /// Checks out what is missing of the sources of `recipes`, which are built in one run. Puts the
-    /// version of the sources of `recipe`, one of them, into the cell.
+    /// Checks out the missing sources of `recipes`, which one run builds. Sets the version of the
+    /// cell to that of the sources of `recipe`, which is one of them.
     ///
     /// # Errors
-    /// Sources that do not exist and may not be checked out; git's errors.
+    /// Sources do not exist and may not be checked out, or git fails.
     pub(crate) fn obtain(
         &self,
         recipe: &Recipe,
@@ -386,7 +385,7 @@ impl SourceChoice {
         }
     }
 
-    /// Where the sources of a recipe are or will be, without looking at them.
+    /// Location of a recipe's sources, existing or not. They are not inspected.
     pub fn sketch(&self, recipe: &Recipe, cell: &Cell, place: &JobPlace) -> Result<Source, Error> {
         let path = match self.kind(recipe, self.table()?)? {
             Kind::Path(path) => path,
@@ -397,20 +396,20 @@ impl SourceChoice {
     }
 }
 
-/// Sources that have not been looked at.
+/// Sources that have not been inspected.
 pub(crate) enum FoundSource {
     Path(PathBuf),
-    /// A release, and what downloads it.
+    /// A release and its downloader.
     Release(KnownArchive, Download),
-    /// The folder of a checkout, and the recipe that it is for.
+    /// The folder of a checkout, and the name of its recipe.
     Checkout(PathBuf, String),
 }
 
 impl FoundSource {
-    /// Computes the digest of the sources; downloads a release.
+    /// Computes the digest of the sources. A release is downloaded first.
     ///
     /// # Errors
-    /// Sources that do not exist or cannot be read.
+    /// The sources do not exist or cannot be read.
     pub(crate) fn look(self, place: &JobPlace, reporter: &dyn Reporter) -> Result<Source, Error> {
         let path = match self {
             FoundSource::Path(path) => path,
@@ -432,7 +431,7 @@ fn is_version(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".+".contains(&byte))
 }
 
-/// `flash_attn-2.8.3.tar.gz` is 2.8.3.
+/// The version in the name of an archive: 2.8.3 for `flash_attn-2.8.3.tar.gz`.
 fn version_of_archive(name: &str) -> Option<String> {
     let stem = [".tar.gz", ".tar.xz", ".tar.bz2", ".tar.zst", ".tar", ".tgz"]
         .iter()

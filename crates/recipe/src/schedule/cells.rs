@@ -1,5 +1,5 @@
-//! The cells of a plan, run here or as a task of a cluster. What becomes of each is written down in
-//! the folder of the plan.
+//! Input: the cells of a plan, to run here or as a task of a cluster. Output: the outcome of each,
+//! recorded in the plan's folder.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -14,11 +14,11 @@ use crate::job::Job;
 use crate::plan::{End, Ended, PlanFolder, PlannedCell, Taken};
 use crate::preflight::Estimated;
 
-/// How long a task waits for the one that had its cell before: a node that is lost holds its locks
-/// until the file server notices.
+/// Time that a task waits for the previous holder of its cell. A lost node holds its locks until
+/// the file server notices.
 const PATIENCE: Duration = Duration::from_mins(10);
 
-/// What is left of a plan, or the cells that are named.
+/// The cells of a plan that remain, or those that the user names.
 pub(super) struct Cells<'a> {
     folder: &'a PlanFolder,
     cells: Vec<&'a PlannedCell>,
@@ -62,12 +62,12 @@ impl<'a> Queue for Cells<'a> {
     }
 }
 
-/// A cell that is run.
+/// The settings for running cells.
 struct CellRun<'a> {
     folder: &'a PlanFolder,
     runner: &'a Runner<'a>,
     host: String,
-    /// The task of the cluster that this process is, `123_4`.
+    /// The cluster task of this process, `123_4`; `None` outside a cluster.
     task: Option<String>,
 }
 
@@ -83,10 +83,10 @@ impl<'a> CellRun<'a> {
         CellRun { folder, runner, host, task }
     }
 
-    /// Runs a cell and writes down how it ended.
+    /// Runs a cell and records how it ended.
     ///
     /// # Errors
-    /// Those of the build, those of the plan's folder, and the user's wish to stop.
+    /// The errors of the build and of the plan's folder, and the user's wish to stop.
     fn cell(&self, cell: &PlannedCell) -> Result<Exit, Error> {
         let reporter = self.runner.listener.reporter();
         let patience = if self.task.is_some() { PATIENCE } else { Duration::ZERO };
@@ -104,7 +104,7 @@ impl<'a> CellRun<'a> {
                 return Ok(Exit::Failed);
             }
         };
-        // A cell whose result exists is begun again only when some of it is gone.
+        // A cell whose result exists begins a new attempt only if part of the result is gone.
         let watch = Watch::new(self.runner.listener, taken, is_there.then(|| (self.host.clone(), self.task.clone())));
         let outcome = self.build(&job, &cell.folder, &watch);
         let (mut taken, is_begun) = watch.conclude();
@@ -122,11 +122,11 @@ impl<'a> CellRun<'a> {
             Ok(outcome) => (of_outcome(&outcome), Ok(outcome.exit())),
             Err(error) => (of_error(&error), Err(error)),
         };
-        // A result that existed before and still does is no attempt.
+        // A result that existed before and still exists is not an attempt.
         if (is_begun || is_new)
             && let Err(error) = taken.end(end)
         {
-            // The failure of the cell is worth more: a full disk is often the cause of both.
+            // The failure of the cell is more important: a full disk is often the cause of both.
             if answer.is_ok() {
                 return Err(error);
             }
@@ -143,13 +143,13 @@ impl<'a> CellRun<'a> {
     }
 }
 
-/// Passes on what happens, and writes down how far a cell is.
+/// Forwards events, and records the progress of a cell.
 struct Watch<'a> {
     listener: &'a dyn Listener,
     taken: RefCell<Taken>,
-    /// Host and task of an attempt that is written down when its first stage begins.
+    /// Host and task of an attempt that is recorded when its first stage begins.
     attempt: RefCell<Option<(String, Option<String>)>>,
-    /// The first failure to write something down.
+    /// The first failure to write a record.
     failed: RefCell<Option<Error>>,
 }
 
@@ -158,7 +158,7 @@ impl<'a> Watch<'a> {
         Watch { listener, taken: RefCell::new(taken), attempt: RefCell::new(attempt), failed: RefCell::new(None) }
     }
 
-    /// The cell, and whether its attempt is written down.
+    /// The cell, and `true` if its attempt is recorded.
     fn conclude(self) -> (Taken, bool) {
         if let Some(error) = self.failed.into_inner() {
             self.listener.reporter().warn(&with_causes(&error));

@@ -1,5 +1,5 @@
-//! Recipes in order. The job of each is made when it is its turn: what was built before is
-//! installed for it.
+//! Runs recipes in order. The job of each is made when it is its turn, because wheels that were
+//! built before are installed for it.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -17,13 +17,13 @@ pub(super) struct Recipes<'a> {
     maker: &'a JobMaker,
     /// Number of recipes whose cells are in `cells` or done.
     begun: usize,
-    /// The cells of the current recipe that are left.
+    /// Remaining cells of the current recipe.
     cells: VecDeque<Cell>,
-    /// `true` if one job is all there is: its error is that of the run.
+    /// `true` if there is only one job; its error is then the error of the run.
     is_single: bool,
-    /// Distributions that are installed for what follows.
+    /// Distributions that are installed for later recipes.
     with: BTreeSet<String>,
-    /// Their wheels.
+    /// The wheels of these distributions.
     inputs: Vec<InputWheel>,
     failed: BTreeSet<String>,
 }
@@ -62,7 +62,7 @@ impl Queue for Recipes<'_> {
         let place = &runner.executors.place;
         let job = self.maker.job(name, cell.clone(), self.inputs.clone(), place, runner.listener)?;
         let (result, exit) = runner.job(&job)?;
-        // A part, or a time that is over: nothing after it can be begun.
+        // The job is incomplete or the time limit is reached, so no later job can begin.
         let is_last = matches!(result.outcome, Some(JobOutcome::Partly { .. } | JobOutcome::Stopped { .. }));
         if job.recipe.output.install && !is_last {
             self.inputs.extend(result.outcome.iter().flat_map(|outcome| outcome.wheels(&place.output)));

@@ -1,4 +1,4 @@
-//! Plans on Slurm: cells are handed over, waited for and cancelled.
+//! Plans on Slurm: submits cells, waits for them and cancels them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,21 +14,21 @@ use crate::plan::{Ended, PlanFolder, Seen, State};
 use crate::slurm::{self, Alone, Client, Launch, Queued, Submitted};
 use crate::surroundings::Surroundings;
 
-/// How often the records of the cells are read.
+/// Interval at which the records of the cells are read.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// How often Slurm is asked: every question is work for the controller of the whole cluster.
+/// Interval at which Slurm is asked. Every query is work for the controller of the whole cluster.
 const ASK_EVERY: Duration = Duration::from_secs(10);
 
-/// How plans are handed over to Slurm.
+/// The settings for submitting plans to Slurm.
 #[derive(Debug, Clone)]
 pub struct Cluster {
-    /// This program, where the nodes find it too.
+    /// Path of this program, valid on the nodes too.
     pub program: PathBuf,
     /// Options of `rocwheel build` for every task.
     pub options: Vec<String>,
-    /// Options of sbatch; they win over what the recipes ask for.
+    /// Options of sbatch; they override the requests of the recipes.
     pub sbatch: Vec<String>,
-    /// `true`: waits until all cells have ended.
+    /// `true` if the run waits until all cells have ended.
     pub wait: bool,
 }
 
@@ -38,13 +38,13 @@ pub type Queue = BTreeMap<String, Queued>;
 /// The tasks that were cancelled.
 #[derive(Debug, Clone)]
 pub struct Cancelled {
-    /// How many cells they were for.
+    /// Number of cells that the tasks were for.
     pub cells: usize,
-    /// Numbers of their jobs, sorted.
+    /// Slurm's job numbers, sorted.
     pub jobs: Vec<u64>,
 }
 
-/// Gives the cells to Slurm that are neither built nor with it already.
+/// Submits the cells that are neither built nor submitted already.
 pub(super) fn hand_over(
     folder: &PlanFolder,
     named: &[String],
@@ -59,7 +59,8 @@ pub(super) fn hand_over(
     let (mut options, mut first) = (cluster.options.clone(), Vec::new());
     match &executors.selection {
         StageSelection::Rest => {}
-        // A task that Slurm starts again goes on where it was, but never beyond what was asked for.
+        // A task that Slurm starts again continues where it was, but never beyond the selected
+        // stage.
         StageSelection::Only(step) => options.extend(["--only".into(), step.clone()]),
         StageSelection::From(step) => first.extend(["--from".into(), step.clone()]),
     }
@@ -94,7 +95,7 @@ fn cells_to_submit(folder: &PlanFolder, named: &[String], queue: &Queue) -> Resu
     Ok(without_task.map(|seen| seen.cell.id.clone()).collect())
 }
 
-/// What Slurm knows of a plan; `None` if nothing of it was given to Slurm, or Slurm does not
+/// The state of a plan in Slurm. `None` if nothing of it was submitted, or if Slurm does not
 /// answer, which is a warning.
 pub fn ask(folder: &PlanFolder, surroundings: &Surroundings, reporter: &dyn Reporter) -> Option<Queue> {
     let client = Client { environment: surroundings, reporter };
@@ -115,8 +116,7 @@ pub fn ask(folder: &PlanFolder, surroundings: &Surroundings, reporter: &dyn Repo
     }
 }
 
-/// Waits until no cell runs or is in the queue. When the user does not want to wait, the tasks go
-/// on.
+/// Waits until no cell runs or is in the queue. If the user stops waiting, the tasks continue.
 fn wait(folder: &PlanFolder, client: &Client<'_>, runner: &Runner<'_>) -> Result<(), Error> {
     let reporter = runner.listener.reporter();
     reporter.begin("Waiting for Slurm", Some(folder.plan.to_build().count() as u64), Unit::Items);
@@ -136,7 +136,8 @@ fn watch_until_over(folder: &PlanFolder, client: &Client<'_>, reporter: &dyn Rep
         if asked.is_none_or(|asked| asked.elapsed() >= ASK_EVERY) {
             queue = match slurm::queue(folder, client) {
                 Ok(queue) => Some(queue),
-                // The controller may be restarting. Until it has answered once, nothing is over.
+                // The controller may be restarting. Nothing counts as ended until it has answered
+                // once.
                 Err(error @ Error::Slurm { is_temporary: true, .. }) => {
                     if queue.is_none() && asked.is_none() {
                         reporter.warn(&format!("{}; it is asked again", with_causes(&error)));
@@ -161,15 +162,15 @@ fn watch_until_over(folder: &PlanFolder, client: &Client<'_>, reporter: &dyn Rep
             return Ok(());
         }
         if seen.iter().all(|seen| is_over(&seen.state)) {
-            // What is left of the queue is its own book-keeping, or a task that goes on after a
-            // limit: ask at once.
+            // The rest of the queue is Slurm's own book-keeping, or a task that continues after a
+            // limit, so the next query comes soon.
             asked = asked.filter(|asked| asked.elapsed() < LOOK_EVERY);
         }
         thread::sleep(LOOK_EVERY);
     }
 }
 
-/// Takes the cells of a plan off Slurm.
+/// Cancels the tasks of a plan.
 ///
 /// # Errors
 /// Slurm does not answer, or refuses.
@@ -184,7 +185,8 @@ pub fn cancel(folder: &PlanFolder, surroundings: &Surroundings, reporter: &dyn R
     Ok(Cancelled { cells: active.len(), jobs })
 }
 
-/// The exit code of a plan: that of its worst cell; [`Exit::Partial`] as long as cells are to come.
+/// The exit code of a plan: that of its worst cell, or [`Exit::Partial`] while cells are still to
+/// come.
 pub fn exit_of(seen: &[Seen<'_>], queue: Option<&Queue>) -> Exit {
     let goes_on = |ended: Ended| matches!(ended, Ended::Stopped | Ended::Interrupted);
     let exits = seen.iter().map(|seen| {

@@ -1,4 +1,4 @@
-//! A batch file for Windows' command prompt.
+//! Writes a script as a batch file for the Windows command prompt.
 
 use super::{Dialect, Otherwise, indented};
 use crate::evaluated::{Action, Provided};
@@ -6,7 +6,7 @@ use crate::recipe::Pick;
 
 pub(super) struct Batch;
 
-/// Paths are written with `\` there where the command prompt would take `/` for an option.
+/// A quoted path with `\`, because the command prompt would take `/` for an option.
 fn path(text: &str) -> String {
     format!("\"{}\"", text.replace('/', "\\"))
 }

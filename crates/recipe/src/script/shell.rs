@@ -1,4 +1,4 @@
-//! A POSIX shell script.
+//! Writes a script as a POSIX shell script.
 
 use rocwheel_report::shell_word_with;
 
@@ -8,11 +8,11 @@ use crate::recipe::Pick;
 
 pub(super) struct Shell;
 
-/// Between these a text stands as it is.
+/// The marks of a here-document, whose text stays unchanged.
 pub(super) const BEGIN: &str = "<<'END'";
 pub(super) const END: &str = "END";
 
-/// A word as a shell takes it; `${…}` is for the reader.
+/// A quoted shell word. `${…}` stays readable.
 pub(crate) fn quoted(word: &str) -> String {
     shell_word_with(word, |letter| letter == '$')
 }

@@ -1,4 +1,4 @@
-//! Cells as job arrays.
+//! Input: the cells of a plan. Output: job arrays and their scripts for sbatch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -6,35 +6,34 @@ use std::path::Path;
 use super::{Launch, script};
 use crate::plan::{Plan, PlanFolder, PlannedCell, Requests};
 
-/// Minutes that a task has beyond its own limit, to stop by itself.
+/// Minutes that a task gets beyond its own limit, so that it can stop by itself.
 const GRACE: u64 = 10;
 
-/// Cells of one kind that are submitted at once.
+/// Cells of one kind that are submitted together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Array {
-    /// A name for people: the recipe.
+    /// Name of the recipe, for messages.
     pub name: String,
-    /// Which group of the plan it is.
+    /// Number of its group in the plan.
     pub group: usize,
-    /// Column of task 0.
+    /// The column that task 0 belongs to.
     pub first: usize,
-    /// Number of each task → the cell.
+    /// Number of each task → identifier of the cell.
     pub tasks: BTreeMap<usize, String>,
-    /// What each task is given.
+    /// Resources of each task.
     pub requests: Requests,
-    /// Arrays, by their place before this one, of which each task waits for the one of its own
-    /// number.
+    /// Indices of earlier arrays in which each task waits for the task of its own number.
     pub one_by_one: Vec<usize>,
-    /// Arrays that have to end before any task begins.
+    /// Indices of earlier arrays that have to end before any task begins.
     pub as_a_whole: Vec<usize>,
 }
 
-/// The arrays of some cells of a plan, in the order in which they are submitted. `largest`: the
-/// number of a task is below it.
+/// The arrays for some cells of a plan, in the order in which they are submitted. Task numbers are
+/// below `largest`.
 pub fn arrays(plan: &Plan, wanted: &[String], largest: usize) -> Vec<Array> {
     let wanted: BTreeSet<&str> = wanted.iter().map(String::as_str).collect();
     let mut arrays: Vec<Array> = Vec::new();
-    // Cell → its array.
+    // Cell → index of its array.
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     for cell in plan.to_build().filter(|cell| wanted.contains(cell.id.as_str())) {
         let Some((group, column)) = cell.place() else { continue };
@@ -70,7 +69,7 @@ pub fn arrays(plan: &Plan, wanted: &[String], largest: usize) -> Vec<Array> {
                 };
             }
         }
-        // `aftercorr` needs a task of the same number for each.
+        // `aftercorr` needs a task of the same number for each task.
         for place in same {
             if !arrays[at].tasks.keys().all(|task| arrays[place].tasks.contains_key(task)) {
                 whole.insert(place);
@@ -84,10 +83,10 @@ pub fn arrays(plan: &Plan, wanted: &[String], largest: usize) -> Vec<Array> {
 }
 
 impl Array {
-    /// For what it waits; `jobs` are Slurm's numbers of the arrays before it.
+    /// The value of `--dependency`. `jobs` are Slurm's job numbers of the arrays before this one.
     pub(super) fn dependency(&self, jobs: &[u64]) -> Option<String> {
-        // A cell asks itself whether what it needs was built: `afterok` of an array would let one
-        // failure stop all.
+        // Each cell checks by itself that its inputs were built: with `afterok` of an array, one
+        // failure would stop all cells.
         let list = |kind: &str, places: &[usize]| {
             let jobs: Vec<String> = places.iter().filter_map(|place| Some(format!(":{}", jobs.get(*place)?))).collect();
             (!jobs.is_empty()).then(|| format!("{kind}{}", jobs.concat()))
@@ -97,7 +96,7 @@ impl Array {
         (!parts.is_empty()).then(|| parts.join(","))
     }
 
-    /// What sbatch gets.
+    /// The script for sbatch.
     pub(super) fn script(&self, folder: &PlanFolder, launch: &Launch, logs: &Path, dependency: Option<&str>) -> String {
         self.text(folder.path(), launch, logs, dependency)
     }
@@ -108,7 +107,7 @@ impl Array {
             format!("--array={}", ranges(self.tasks.keys().copied())),
             format!("--cpus-per-task={}", self.requests.cpus),
             format!("--mem={}M", self.requests.memory),
-            // `%` begins what sbatch puts in.
+            // `%` begins a placeholder of sbatch.
             format!("--output={}/%A_%a.log", logs.to_string_lossy().replace('%', "%%")),
             "--open-mode=append".to_owned(),
             "--requeue".to_owned(),
@@ -141,13 +140,12 @@ impl Array {
     }
 }
 
-/// A word as a shell takes it, with nothing put in.
+/// A single-quoted shell word, in which nothing is expanded.
 fn word(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// An option as a `#SBATCH` line takes it: words are separated by blanks there too, and `#` begins
-/// a comment.
+/// An option for a `#SBATCH` line. Spaces separate words there too, and `#` begins a comment.
 fn of_directive(option: &str) -> String {
     if option.contains([' ', '\t', '"', '\'', '\\', '#']) {
         format!("\"{}\"", option.replace('\\', "\\\\").replace('"', "\\\""))
@@ -156,7 +154,7 @@ fn of_directive(option: &str) -> String {
     }
 }
 
-/// Numbers as sbatch takes them: `0-3,7`.
+/// Numbers in the format of sbatch: `0-3,7`.
 pub(crate) fn ranges(numbers: impl Iterator<Item = usize>) -> String {
     let mut ranges: Vec<(usize, usize)> = Vec::new();
     for number in numbers {
@@ -205,7 +203,7 @@ mod tests {
             ["0-2", "0,2", "0"]
         );
         let waits: Vec<_> = made.iter().map(|array| array.dependency(&[7, 8, 9])).collect();
-        // The last waits for a cell of another column, and so for all of them.
+        // The last array waits for a cell of another column, and so for all cells of that array.
         assert_eq!(waits, [None, Some("aftercorr:7".to_owned()), Some("afterany:7".to_owned())]);
     }
 
@@ -221,7 +219,7 @@ mod tests {
         assert!(made.iter().all(|array| array.tasks.keys().all(|task| *task < 10)));
         assert_eq!(made[5].first, 20);
         assert_eq!(made[5].one_by_one, [2]);
-        // What is built already is not waited for.
+        // Cells that are already built are not waited for.
         let rest: Vec<String> = all(&plan).into_iter().filter(|id| id.starts_with("1.")).collect();
         assert!(
             arrays(&plan, &rest, 10).iter().all(|array| array.one_by_one.is_empty() && array.as_a_whole.is_empty())
@@ -261,8 +259,7 @@ mod tests {
 
     #[test]
     fn a_task_that_is_cancelled_may_write_down_how_far_it_came() {
-        // As Slurm does: the signal goes to all of a task, and who waits for it waits for the
-        // shell.
+        // Slurm signals all processes of a task, and its end is the end of the shell.
         let text = script::task("sh -c 'trap \"sleep 0.3; echo written; exit 130\" TERM; kill 0; sleep 9'");
         let ran = std::process::Command::new("setsid").args(["--wait", "sh", "-c", &text]).output().unwrap();
         assert_eq!((ran.status.code(), &*ran.stdout), (Some(130), &b"written\n"[..]), "{ran:?}");

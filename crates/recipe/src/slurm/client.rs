@@ -1,5 +1,5 @@
-//! Slurm's own programs: sbatch, squeue, scancel, sacct, scontrol. Nothing is known of Slurm but
-//! what they say.
+//! Runs Slurm's own programs: sbatch, squeue, scancel, sacct, scontrol. All knowledge about Slurm
+//! comes from their output.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,38 +11,38 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::process::{self, Ended, Finished, Program};
 
-/// How long one of them may take: a busy controller answers late.
+/// Time limit for a call: a busy controller answers late.
 const PATIENCE: Duration = Duration::from_mins(3);
-/// `MaxArraySize` of a Slurm that does not say it (slurm.conf(5)).
+/// Default `MaxArraySize`, for a Slurm that does not print it (slurm.conf(5)).
 const USUAL_ARRAY: usize = 1001;
-/// Arguments of one call.
+/// Maximum number of jobs in one call.
 const MOST_JOBS: usize = 500;
 
-/// Asks Slurm.
+/// Runs Slurm's programs.
 pub struct Client<'a> {
-    /// Everything the programs get.
+    /// The environment of the programs.
     pub environment: &'a BTreeMap<String, String>,
-    /// Where it is heard that the user wants to stop.
+    /// Reports the user's wish to stop.
     pub reporter: &'a dyn Reporter,
 }
 
-/// A task as Slurm has it.
+/// A task in Slurm.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Queued {
-    /// Number of the array.
+    /// Slurm's job number of the array.
     pub job: u64,
-    /// Number of the task.
+    /// Number of the task in the array.
     pub task: usize,
-    /// Slurm's word: `PENDING`, `RUNNING`, `COMPLETED`, `NODE_FAIL`, ….
+    /// Slurm's name of the state: `PENDING`, `RUNNING`, `COMPLETED`, `NODE_FAIL`, ….
     pub state: String,
-    /// Why it waits.
+    /// The reason why it waits.
     pub reason: String,
-    /// Where it runs.
+    /// Name of the node that runs it.
     pub node: String,
 }
 
 impl Queued {
-    /// Whether it will run, or does.
+    /// `true` if it runs or will run.
     pub fn is_active(&self) -> bool {
         const OVER: [&str; 10] = [
             "COMPLETED",
@@ -80,7 +80,7 @@ impl Client<'_> {
         }
     }
 
-    /// Runs one of Slurm's programs that has to end well.
+    /// Runs one of Slurm's programs; a failure is an error.
     fn ask(&self, words: &[String]) -> Result<String, Error> {
         let finished = self.call(words)?;
         if finished.ended == Ended::Code(0) {
@@ -89,10 +89,10 @@ impl Client<'_> {
         Err(refused(&words[0], &finished))
     }
 
-    /// Below which number those of tasks have to be.
+    /// The upper limit of task numbers, exclusive (`MaxArraySize`).
     ///
     /// # Errors
-    /// Slurm does not answer; likewise below.
+    /// Slurm does not answer.
     pub fn largest_array(&self) -> Result<usize, Error> {
         let said = self.ask(&["scontrol", "show", "config"].map(str::to_owned))?;
         let value = said.lines().find_map(|line| {
@@ -102,7 +102,7 @@ impl Client<'_> {
         Ok(value.unwrap_or(USUAL_ARRAY).max(1))
     }
 
-    /// Submits a script; the number of the job.
+    /// Submits a script and returns the job number.
     ///
     /// # Errors
     /// Slurm refuses.
@@ -111,7 +111,7 @@ impl Client<'_> {
         words.extend(options.iter().cloned());
         words.push(script.to_string_lossy().into_owned());
         let said = self.ask(&words)?;
-        // `123` or `123;cluster`, behind whatever the site's plugins say.
+        // `123` or `123;cluster`, after any output of the site's plugins.
         let number = said.lines().rev().find_map(|line| line.split(';').next()?.trim().parse().ok());
         number.ok_or_else(|| Error::Slurm {
             program: "sbatch".into(),
@@ -124,7 +124,7 @@ impl Client<'_> {
     /// The tasks of arrays that Slurm still knows.
     ///
     /// # Errors
-    /// Slurm does not answer. That it has forgotten a job is no error.
+    /// Slurm does not answer. A job that Slurm has forgotten is not an error.
     pub fn queue(&self, jobs: &[u64]) -> Result<Vec<Queued>, Error> {
         let mut found = Vec::new();
         for some in jobs.chunks(MOST_JOBS) {
@@ -148,8 +148,8 @@ impl Client<'_> {
         Ok(found)
     }
 
-    /// Why tasks ended that Slurm's queue has forgotten, as its accounting has it: task → state.
-    /// Without accounting nothing is known.
+    /// The final states of tasks that Slurm's queue has forgotten, from its accounting: task →
+    /// state. Empty without accounting.
     pub fn accounting(&self, jobs: &[u64]) -> BTreeMap<(u64, usize), String> {
         let mut found = BTreeMap::new();
         for some in jobs.chunks(MOST_JOBS) {
@@ -178,7 +178,7 @@ impl Client<'_> {
         found
     }
 
-    /// Cancels arrays.
+    /// Cancels arrays. Those that have ended already are ignored.
     ///
     /// # Errors
     /// Slurm refuses.
@@ -210,7 +210,7 @@ fn queued(line: &str) -> Option<Queued> {
     })
 }
 
-/// Slurm's own words, and what they usually mean.
+/// The error with Slurm's own message, and its usual meaning as the hint.
 fn refused(program: &str, finished: &Finished) -> Error {
     const KNOWN: [(&str, &str, bool); 10] = [
         ("munge", "the service munge has to run on this machine, with the key of the cluster", false),

@@ -1,14 +1,14 @@
-//! Cells that are missing as one script for sbatch, for those who submit by themselves.
+//! Input: missing cells. Output: one script for sbatch, for users who submit it themselves.
 
 use crate::matrix::{MatrixRow, Origin};
 
-/// How often a task that was stopped is put back into the queue.
+/// Maximum number of times that a stopped task returns to the queue.
 const MOST_RESTARTS: u32 = 50;
 
-/// A command of this program as the last part of a task's script.
+/// The last part of a task's script, which runs a command of this program.
 ///
-/// Slurm signals all processes of a task that it cancels, and kills what is left once the shell has
-/// ended: the shell waits until the build has stopped and written down how far it came.
+/// Slurm signals all processes of a task that it cancels, and kills the remaining ones once the
+/// shell has ended. So the shell waits until the build has stopped and recorded its progress.
 pub(super) fn task(command: &str) -> String {
     format!(
         r#"trap : TERM
@@ -23,8 +23,8 @@ exit $code
     )
 }
 
-/// A script with a task for each cell. What follows it on the command line of sbatch goes to every
-/// build.
+/// A script with a task for each cell. Arguments after it on the command line of sbatch are passed
+/// to every build.
 pub fn script(rows: &[(&MatrixRow, Option<Origin>)]) -> String {
     let (mut cells, mut sources) = (String::new(), String::new());
     for (row, origin) in rows {

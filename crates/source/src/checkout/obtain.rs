@@ -1,4 +1,4 @@
-//! Input: a reference. Output: its commit in the repository; the tree is not touched.
+//! Input: a reference. Output: its commit in the repository. The tree is not touched.
 
 use super::{Run, names};
 use crate::archive;
@@ -8,10 +8,10 @@ use crate::pins;
 use crate::plan::{self, Reference};
 use crate::request::Archive;
 
-/// What git says when a server does not have what was asked for.
+/// Messages of git for a reference that the server does not have.
 const NO_REFERENCE: [&str; 4] =
     ["couldn't find remote ref", "not our ref", "unadvertised object", "Server does not allow request"];
-/// How many names are suggested.
+/// Maximum number of suggested names.
 const SUGGESTIONS: usize = 3;
 
 impl Run<'_> {
@@ -46,7 +46,7 @@ impl Run<'_> {
     }
 
     fn fetch(&self, origin: &str, name: &str, depth: Option<u32>, jobs: Option<u16>) -> Result<String, Error> {
-        // A commit does not change: when it is there, no server is asked.
+        // A commit does not change: if it exists locally, no server is asked.
         if pins::is_commit(name)
             && let Some(commit) = self.repository.commit(name)?
         {
@@ -75,12 +75,12 @@ impl Run<'_> {
         })
     }
 
-    /// Some servers give commits only with the branch that they are on.
+    /// Fetches all branches, because some servers give commits only together with their branch.
     fn fetch_branches(&self, commit: &str) -> Result<bool, Error> {
         let repository = &self.repository;
         let arguments = ["fetch", "--no-recurse-submodules", "origin", "+refs/heads/*:refs/remotes/origin/*"];
         let mut call = repository.git.at(&repository.path).args(arguments);
-        // What lies behind the end of a short history is not fetched otherwise.
+        // Otherwise commits beyond the end of a shallow history are not fetched.
         if repository.run(&["rev-parse", "--is-shallow-repository"], "see how much history there is")? == "true" {
             call = call.arg("--unshallow");
         }
@@ -91,7 +91,7 @@ impl Run<'_> {
         }
     }
 
-    /// The branches and tags whose names are most like one.
+    /// The branches and tags with the most similar names.
     fn nearest(&self, name: &str) -> Result<Vec<String>, Error> {
         let call = self.repository.git.at(&self.repository.path).args([
             "ls-remote",
@@ -106,7 +106,7 @@ impl Run<'_> {
         Ok(nearest(name, names))
     }
 
-    /// Makes a commit of an archive's files, with no history. The same archive makes the same
+    /// Makes a commit without history from an archive's files. The same archive makes the same
     /// commit.
     fn commit_archive(&self, archive: &Archive) -> Result<(String, String), Error> {
         let repository = &self.repository;
@@ -130,7 +130,7 @@ impl Run<'_> {
             let call = repository.git.at(&files).args(arguments).variable("GIT_DIR", &git_directory);
             call.variable("GIT_WORK_TREE", &files).variable("GIT_INDEX_FILE", &index)
         };
-        // Also what the archive's own rules ignore: it is part of the sources.
+        // Files that the archive's own ignore rules match are part of the sources too.
         call(&["add", "--all", "--force"]).expect(attempt(), repository.reporter)?;
         let tree = call(&["write-tree"]).expect(attempt(), repository.reporter)?.text();
         let name = archive.path.file_name().unwrap_or_default().to_string_lossy();
@@ -142,22 +142,23 @@ impl Run<'_> {
     }
 }
 
-/// Splits a name that ends in a version: `v2.8.3` is `v` and 2, 8, 3.
+/// Splits a name that ends in a version: `v2.8.3` into `v` and 2, 8, 3.
 fn numbers(name: &str) -> Option<(&str, Vec<u64>)> {
     let at = name.find(|letter: char| letter.is_ascii_digit())?;
     let numbers = name[at..].split('.').map(|part| part.parse().ok()).collect::<Option<Vec<u64>>>()?;
     Some((&name[..at], numbers))
 }
 
-/// How far versions are from each other: in the first number that differs, and then by how much.
+/// Distance of two versions: first by the position of the first number that differs, then by the
+/// difference.
 fn distance(left: &[u64], right: &[u64]) -> (std::cmp::Reverse<usize>, u64) {
     let same = left.iter().zip(right).take_while(|(left, right)| left == right).count();
     let number = |numbers: &[u64]| numbers.get(same).copied().unwrap_or(0);
     (std::cmp::Reverse(same), number(left).abs_diff(number(right)))
 }
 
-/// The names that are most like one. Of a version those of the next versions; else those that hold
-/// it or are held by it, and those that few changes make of it.
+/// The most similar names. For a version, these are the nearest versions. Otherwise they are names
+/// that contain it or that it contains, and names within a few edits.
 fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let names: Vec<&str> = names.collect();
     if let Some((prefix, wanted)) = numbers(name) {

@@ -1,5 +1,5 @@
-//! Input: a folder that may hold a checkout. Output: what may go, or an error that lists what would
-//! be lost.
+//! Input: a folder that may have a checkout. Output: the changes that may be overwritten, or an
+//! error that lists work that would be lost.
 
 use super::{Run, Tree};
 use crate::error::Error;
@@ -10,8 +10,8 @@ use crate::request::Movement;
 use crate::state::{Left, Phase};
 
 impl Run<'_> {
-    /// Looks at everything that is there, submodules too. What the last run left may go; what
-    /// anybody else did may not.
+    /// Inspects everything in the tree, including submodules. Changes of the last run may be
+    /// overwritten; all others may not.
     pub(super) fn protect(&mut self) -> Result<(), Error> {
         self.open()?;
         if self.folder.is_new {
@@ -40,7 +40,7 @@ impl Run<'_> {
             let commits = repository.nameless(&[&left.head])?;
             if was_killed {
                 if !changes.is_empty() || !commits.is_empty() {
-                    // Of files that are only missing nothing can be kept: they were not checked out
+                    // Files that are only missing have nothing to keep: they were not checked out
                     // yet.
                     if !commits.is_empty() || !changes.iter().all(|line| is_missing(line)) {
                         tree.keep.push(path.clone());
@@ -70,7 +70,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// With `--locked`, what is there has to be what was asked for.
+    /// With `--locked`, checks that the existing checkout is the requested one.
     fn stay_locked(&self) -> Result<(), Error> {
         if self.checkout.movement == Movement::Allowed {
             return Ok(());
@@ -85,7 +85,7 @@ impl Run<'_> {
             }
             _ => {}
         }
-        // Tags stay where they are when somebody checks another commit out.
+        // Tags do not move when the user checks another commit out.
         let submodules = self.before.repositories.keys().map(String::as_str).filter(|path| !path.is_empty());
         for path in std::iter::once("").chain(submodules) {
             let repository = self.repository.submodule(path);
@@ -98,8 +98,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The commit that is checked out and the one that was to be, when it is none of ours: neither
-    /// what the last run left, nor a commit that it tagged.
+    /// The commit that is checked out and the expected one, if the former is unknown: neither left
+    /// by the last run, nor a commit that it tagged.
     fn elsewhere(&self, path: &str, repository: &Repository<'_>) -> Result<Option<(String, String)>, Error> {
         let Some(head) = repository.head()? else { return Ok(None) };
         let left = self.before.repositories.get(path).map(|left| left.head.clone());
@@ -110,11 +110,11 @@ impl Run<'_> {
         Ok(wanted.map(|wanted| (head, wanted)))
     }
 
-    /// Makes the repository, if there is none.
+    /// Makes the repository if it does not exist.
     fn open(&self) -> Result<(), Error> {
         let directory = &self.checkout.directory;
-        // A run that was killed at its start has left a folder of git with half of what belongs
-        // there. Done twice it is the same.
+        // A run that was killed at its start has left an incomplete git folder. Initializing it
+        // again is harmless.
         let marker = directory.join(".git");
         let is_half = marker.is_dir() && (self.folder.was_killed || !marker.join("HEAD").exists());
         if self.folder.is_new || is_half {
@@ -125,7 +125,7 @@ impl Run<'_> {
     }
 }
 
-/// Whether a line of what has changed says that a file is not there.
+/// `true` if a line of changes reports a missing file.
 fn is_missing(line: &str) -> bool {
     line.get(..2).is_some_and(|letters| letters.chars().all(|letter| matches!(letter, 'D' | ' ')))
 }

@@ -1,17 +1,16 @@
-//! Input: what the user and the machine have set for git. Output: the part of it that a checkout
-//! may depend on.
+//! Input: the git settings of the user and the machine. Output: those that a checkout may depend
+//! on.
 
 use std::process::Command;
 
 use super::Git;
 use crate::error::Error;
 
-/// Before it, `GIT_CONFIG_GLOBAL` means nothing.
+/// Oldest supported version of git; before it, `GIT_CONFIG_GLOBAL` has no effect.
 const OLDEST: (u32, u32) = (2, 32);
 
-/// Sections of the user's settings that decide how a repository is reached and whether it may be,
-/// and nothing about what is in it. Large files of Git LFS are part of a tree only through its
-/// filter.
+/// Sections of the user's settings that decide how a repository is reached and if access is
+/// allowed, but not its content. Large files of Git LFS are part of a tree only through its filter.
 const KEPT: [&str; 13] = [
     "credential.",
     "filter.lfs.",
@@ -28,7 +27,7 @@ const KEPT: [&str; 13] = [
     "index.threads",
 ];
 
-/// What is the same for everybody, after the user's own.
+/// Settings that are the same for all users; they override the user's own.
 const FIXED: [(&str, &str); 15] = [
     ("advice.detachedHead", "false"),
     ("commit.gpgSign", "false"),
@@ -58,19 +57,18 @@ pub(super) fn check_version(git: &Git) -> Result<(), Error> {
     }
 }
 
-/// The settings of the user and the machine that are kept, in git's order, so that the last one
-/// counts as it does for git.
+/// The kept settings of the user and the machine in git's order, because the last one counts.
 pub(super) fn of_the_user(git: &Git) -> Vec<(String, String)> {
     let mut settings = Vec::new();
     for scope in ["--system", "--global"] {
-        // None of that kind is an answer with code 1.
+        // Without settings of that scope, the exit code is 1.
         let Ok(output) = git.bare().current_dir("/").args(["config", scope, "--includes", "--null", "--list"]).output()
         else {
             continue;
         };
         for record in output.stdout.split(|byte| *byte == 0) {
             let record = String::from_utf8_lossy(record);
-            // A key without a value has no line break: it means true.
+            // A key without a value has no line break and means true.
             let (key, value) = record.split_once('\n').unwrap_or((&record, "true"));
             let lower = key.to_ascii_lowercase();
             if !key.is_empty() && KEPT.iter().any(|kept| lower.starts_with(kept)) {
@@ -85,7 +83,7 @@ pub(super) fn of_the_user(git: &Git) -> Vec<(String, String)> {
     settings
 }
 
-/// Hands settings to a command, and nothing else: what it starts, in submodules too, has the same.
+/// Passes only these settings to a command. Its children, also in submodules, get the same.
 pub(super) fn apply<'a>(command: &mut Command, settings: impl Iterator<Item = &'a (String, String)>) {
     let mut count = 0;
     for (at, (key, value)) in settings.enumerate() {

@@ -1,9 +1,9 @@
-//! Input: what the lock of a folder says of a run that was killed there. Output: its git has ended,
-//! and what git had begun to write is gone.
+//! Input: the lock file of a run that was killed. Output: its git has ended, and git's unfinished
+//! files are removed.
 //!
-//! A process that is killed (SIGKILL, out of memory) cannot end what it has started: a `git fetch`
-//! goes on alone, and one that is killed with it leaves lock files, at which every later git stops,
-//! and halves of packs.
+//! A process that is killed (SIGKILL, out of memory) cannot end its children. A `git fetch`
+//! continues alone; one that is killed too leaves lock files, at which every later git stops, and
+//! incomplete packs.
 
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
@@ -12,38 +12,38 @@ use std::time::{Duration, Instant};
 
 use rocwheel_system::PositionedWriter;
 
-/// Names the folder of the lock in the environment of each git. A run may be killed after it has
-/// started a git and before it has written down which.
+/// Environment variable of each git with the folder of the lock. It identifies a git even if its
+/// run was killed after starting it and before recording it.
 pub(super) const VARIABLE: &str = "ROCWHEEL_CHECKOUT";
 
-/// How long processes may take to disappear once they are killed.
+/// Time that killed processes have to disappear.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Folders inside of git's in which nothing is looked for: other work trees are somebody else's,
-/// and what else ends in `.lock` is not git's.
+/// Subfolders of the git folder that are not searched. Other work trees belong to other runs, and
+/// files that end in `.lock` in the other folders are not git's.
 const NOT_OURS: [&str; 4] = ["worktrees", "hooks", "lfs", "rocwheel"];
 
-/// What the lock says while a run has it: the group of the git that it has started last, and when
-/// that began. Empty: the run has ended.
+/// Content of the lock file while a run has the lock: the process group of the last git that it
+/// started, and its start time. An empty file means that the run has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mark {
-    /// Number of the group; 0 before the first one.
+    /// Number of the group; 0 before the first git.
     group: i32,
-    /// Ticks of the kernel's clock since it was started.
+    /// Start time in ticks of the kernel's clock since boot.
     begun: u64,
 }
 
 impl Mark {
-    /// A run that has started nothing yet.
+    /// The mark of a run that has not started a git yet.
     pub(super) const NOTHING: Mark = Mark { group: 0, begun: 0 };
 
-    /// The group that a process leads.
+    /// The mark of a git that leads a process group.
     pub(super) fn of(group: u32) -> Mark {
         let group = group.cast_signed();
         Mark { group, begun: Process::read(group).map_or(0, |process| process.begun) }
     }
 
-    /// Reads the mark of a run that did not end.
+    /// Reads the mark of a run that did not end; `None` if it ended.
     pub(super) fn read(lock: &mut fs_err::File) -> io::Result<Option<Mark>> {
         let mut text = String::new();
         lock.read_to_string(&mut text)?;
@@ -53,13 +53,14 @@ impl Mark {
         Ok(group.parse().ok().zip(begun.parse().ok()).map(|(group, begun)| Mark { group, begun }))
     }
 
-    /// Writes it, always in the same number of bytes: one write, which is there as a whole or not
-    /// at all.
+    /// Writes the mark, always with the same number of bytes, in a single write that happens
+    /// completely or not at all.
     pub(super) fn write(self, lock: &fs_err::File) -> io::Result<()> {
         PositionedWriter::new(lock.file(), 0).write_all(format!("{:<12} {:<24}\n", self.group, self.begun).as_bytes())
     }
 
-    /// Ends what is left of the group, and every git that was started for the folder of the lock.
+    /// Ends the remaining processes of the group, and every git that was started for this lock
+    /// folder.
     pub(super) fn end(self, own: &Path) {
         let begun = Instant::now();
         while begun.elapsed() < PATIENCE {
@@ -72,8 +73,8 @@ impl Mark {
         }
     }
 
-    /// Processes of the group that are git's, and those whose environment names the folder. Numbers
-    /// are used again, so a name that is not git's is another group's.
+    /// The git processes of the group, and those whose environment names the folder. Process
+    /// numbers are reused, so a process with another name belongs to another group.
     fn members(self, own: &Path) -> Vec<i32> {
         let Ok(entries) = fs_err::read_dir("/proc") else { return Vec::new() };
         let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
@@ -87,19 +88,19 @@ impl Mark {
     }
 }
 
-/// Whether the environment that a process was started with names a folder.
+/// `true` if the initial environment of a process names a folder.
 fn names(number: i32, own: &Path) -> bool {
     let Ok(environment) = fs_err::read(format!("/proc/{number}/environ")) else { return false };
     let wanted = [VARIABLE.as_bytes(), b"=", own.as_os_str().as_encoded_bytes()].concat();
     environment.split(|byte| *byte == 0).any(|one| one == wanted)
 }
 
-/// What the kernel says of a process (proc_pid_stat(5)).
+/// Facts of the kernel about a process (proc_pid_stat(5)).
 struct Process {
     group: i32,
     begun: u64,
     is_git: bool,
-    /// Dead, and only not waited for.
+    /// `true` if it is dead and only not yet waited for.
     is_over: bool,
 }
 
@@ -107,7 +108,7 @@ impl Process {
     fn read(number: i32) -> Option<Process> {
         let text = fs_err::read(format!("/proc/{number}/stat")).ok()?;
         let text = String::from_utf8_lossy(&text);
-        // The name is in parentheses and may have some itself.
+        // The name is in parentheses and may contain some itself.
         let (head, rest) = text.rsplit_once(')')?;
         let (_, name) = head.split_once('(')?;
         let fields: Vec<&str> = rest.split_whitespace().collect();
@@ -120,7 +121,7 @@ impl Process {
     }
 }
 
-/// Removes the lock files, halves of packs and temporary files that a killed git has left in its
+/// Removes the lock files, incomplete packs and temporary files that a killed git has left in its
 /// folder and in those of submodules.
 pub(super) fn remove_remains(directory: &Path) -> io::Result<()> {
     for entry in fs_err::read_dir(directory)? {
@@ -145,8 +146,8 @@ fn is_lock(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "lock")
 }
 
-/// Removes what git was writing into a store of objects: everything whose name begins with `tmp_`,
-/// and locks.
+/// Removes files that git was writing into an object store: all names that begin with `tmp_`, and
+/// locks.
 fn remove_temporary(objects: &Path) -> io::Result<()> {
     for entry in fs_err::read_dir(objects)? {
         let (path, name, kind) = {
@@ -175,7 +176,7 @@ mod tests {
     #[test]
     fn the_git_of_a_killed_run_is_ended_and_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
-        // Stands for git: what counts is its name.
+        // A stand-in for git: only its name counts.
         let sleep =
             String::from_utf8(Command::new("sh").args(["-c", "command -v sleep"]).output().unwrap().stdout).unwrap();
         let git = folder.path().join("git-fetch");
@@ -187,12 +188,11 @@ mod tests {
         Mark::NOTHING.write(&fs_err::File::create(&path).unwrap()).unwrap();
         mark.write(&fs_err::OpenOptions::new().write(true).open(&path).unwrap()).unwrap();
         assert_eq!(Mark::read(&mut fs_err::File::open(&path).unwrap()).unwrap(), Some(mark));
-        // Another process that has the number by now, and one of another name.
+        // A later process with the same number, and a process with another name, stay.
         Mark { begun: u64::MAX, ..mark }.end(folder.path());
         Mark::of(other.id()).end(folder.path());
         assert!(child.try_wait().unwrap().is_none() && other.try_wait().unwrap().is_none());
-        // One that was started for another folder, and one of this folder that nobody has written
-        // down.
+        // A git of another folder, and a git of this folder that was not recorded.
         let start = |own: &Path| {
             let mut command = Command::new(&git);
             start_in_group(command.arg("300")).stdin(Stdio::null()).env(VARIABLE, own).spawn().unwrap()

@@ -1,11 +1,11 @@
-//! Sources from an archive: the same as from a repository, from there on.
+//! Sources from an archive: after unpacking, everything is the same as with a repository.
 
 use rocwheel_report::Silent;
 use rocwheel_source::{Archive, CheckoutStatus, Error, HIPIFY, UPSTREAM};
 
 use crate::world::{World, git, write};
 
-/// An archive of torch's tree at a tag, as a release would be.
+/// An archive of torch's tree at a tag, like one of a release.
 fn archive(world: &World, tag: &str) -> std::path::PathBuf {
     let path = world.path("files").join(format!("torch-{}.tar.gz", tag.replace('/', "-")));
     fs_err::create_dir_all(path.parent().unwrap()).unwrap();
@@ -38,7 +38,7 @@ fn an_archive_is_the_upstream_commit() {
         .collect();
     assert_eq!(files(&tree, UPSTREAM).lines().collect::<Vec<_>>(), original);
     assert_eq!(world.run(&request(&world, &path, None)).unwrap()[0].status, CheckoutStatus::Unchanged);
-    // The same archive makes the same commit elsewhere, and another one moves the tree.
+    // The same archive makes the same commit in another folder, and another archive moves the tree.
     let mut elsewhere = request(&world, &path, None);
     elsewhere.projects[0].directory = Some(world.path("elsewhere"));
     assert_eq!(world.run(&elsewhere).unwrap()[0].commit, outcome.commit);

@@ -1,4 +1,4 @@
-//! What a checkout is in the end, and what a second one makes of it.
+//! The result of a checkout, and the effect of a second one.
 
 use rocwheel_source::{
     CheckoutStatus, HIPIFY, Movement, Reference, Related, Submodules, TreeConversion, TritonPin, UPSTREAM,
@@ -58,7 +58,7 @@ fn a_second_run_touches_nothing_and_another_commit_moves_everything() {
     let tree = world.path("pytorch");
     assert_eq!(git(&tree, &["rev-parse", UPSTREAM]), third.commit, "the tag moved");
     assert_eq!(git(&tree, &["rev-parse", &format!("{HIPIFY}^")]), third.commit);
-    // A branch that has moved is followed.
+    // The checkout follows a branch that has moved.
     git(&world.origin("torch"), &["switch", "--quiet", "release/2.9"]);
     let moved = commit(&world.origin("torch"), "more");
     assert_eq!(world.run(&new).unwrap()[0].commit, moved);
@@ -76,7 +76,7 @@ fn without_a_commit_the_tree_names_the_upstream_one_and_no_old_tag_stays() {
     assert_eq!(git(&tree, &["tag", "--list", "THEROCK_*"]), UPSTREAM);
     assert_eq!(git(&tree.join("third_party/fbgemm"), &["tag", "--list", "THEROCK_*"]), UPSTREAM);
     assert_eq!(git(&tree, &["status", "--porcelain"]), " M torch/csrc/m.cpp\n?? torch/csrc/hip/");
-    // What a run left uncommitted is its own, so the next one may take it back.
+    // Uncommitted files of a run are its own, so the next run may overwrite them.
     assert_eq!(world.run(&request).unwrap()[0].status, CheckoutStatus::Unchanged);
     request.projects[0].reference = Some("release/2.9".into());
     assert_eq!(world.run(&request).unwrap()[0].status, CheckoutStatus::Changed);
@@ -127,7 +127,7 @@ fn an_option_comes_before_a_pin_and_a_pin_before_the_default() {
     );
     assert_eq!(named(reference(&|request| request.projects[0].reference = Some("main".into()))).1, "main");
     assert_eq!(named(reference(&|request| request.torch = Some(world.path("nowhere")))).1, "nightly");
-    // apex is in no pin file here.
+    // No pin file names apex here.
     let mut apex = world.request(&["apex"]);
     assert!(
         matches!(&world.plan(&apex).unwrap().checkouts[0].reference, Reference::Named { name, .. } if name == "master")
@@ -213,7 +213,7 @@ fn locked_stays_where_it_is() {
     request.movement = Movement::Locked;
     assert!(world.plan(&request).unwrap_err().to_string().contains("`nightly` of torch may move"));
     request.projects[0].reference = Some(first);
-    // A commit that somebody has checked out since, here or in a submodule, is not moved back.
+    // A commit that the user has checked out since, here or in a submodule, is not moved back.
     let tree = world.path("pytorch");
     for place in [tree.clone(), tree.join("third_party/fbgemm")] {
         let before = git(&place, &["rev-parse", "HEAD"]);
@@ -224,7 +224,7 @@ fn locked_stays_where_it_is() {
         assert_eq!(git(&place, &["rev-parse", "HEAD"]), other);
         git(&place, &["checkout", "--quiet", &before]);
     }
-    // What is there needs no server.
+    // A local commit needs no server.
     fs_err::rename(world.origin("torch"), world.origin("gone")).unwrap();
     assert_eq!(world.run(&request).unwrap()[0].status, CheckoutStatus::Unchanged);
     request.projects[0].reference = Some("0123456789abcdef0123456789abcdef01234567".into());

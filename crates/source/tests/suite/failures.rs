@@ -1,4 +1,4 @@
-//! What is wrong, what is said about it, and what is left.
+//! Failures, their messages, and the state that they leave.
 
 use rocwheel_report::{Exit, Hint, Silent};
 use rocwheel_source::{Convert, Error, Request, TreeConversion};
@@ -28,7 +28,7 @@ fn work_in_the_tree_is_never_overwritten() {
     assert_eq!(found, [" M torch/csrc/m.cpp", "?? notes.txt", " M third_party/fbgemm/src/a.cu"]);
     assert_eq!(git(&tree, &["rev-parse", "HEAD"]), before);
     assert_eq!(fs_err::read_to_string(inside.join("src/a.cu")).unwrap(), "mine\n");
-    // Committed is not saved: no branch leads to it.
+    // A commit is not saved as long as no branch leads to it.
     commit(&tree, "my work");
     commit(&inside, "my other work");
     let found = dirty(&world, &request);
@@ -42,7 +42,7 @@ fn work_in_the_tree_is_never_overwritten() {
     assert_eq!(git(&tree, &["log", "-1", "--format=%s", "mine"]), "my work");
 }
 
-/// The message has the first twenty rows, the error has all of them.
+/// The message has the first twenty rows; the error has all of them.
 #[test]
 fn every_commit_that_would_be_lost_is_named() {
     let world = World::new();
@@ -88,7 +88,7 @@ fn what_does_not_exist_is_named_and_leaves_nothing() {
     assert!(gone.to_string().contains("could not fetch `nightly` of /nowhere/at all.git"), "{gone}");
     assert!(gone.hint().unwrap().contains("--origin"), "{:?}", gone.hint());
     assert!(!world.path("pytorch").exists());
-    // A checkout that is there stays as it is.
+    // An existing checkout stays unchanged.
     world.run(&world.at("torch", "nightly")).unwrap();
     let head = git(&world.path("pytorch"), &["rev-parse", "HEAD"]);
     assert!(world.run(&request).is_err());
@@ -150,14 +150,14 @@ fn a_folder_with_something_else_in_it_is_left_alone() {
     let mut request = world.at("torch", "nightly");
     request.projects[0].directory = Some(world.path("file"));
     assert!(matches!(world.run(&request), Err(Error::NotGit { .. })));
-    // A checkout inside another repository is none of it.
+    // A checkout inside another repository does not belong to that repository.
     git(&world.path(""), &["init", "--quiet"]);
     request.projects[0].directory = Some(world.path("inside/it"));
     world.run(&request).unwrap();
     assert!(world.path("inside/it/.git").is_dir());
 }
 
-/// Tries the same checkout while it is being made.
+/// A conversion that starts the same checkout while it is being made.
 struct Twice<'a>(&'a World);
 
 impl Convert for Twice<'_> {
@@ -215,7 +215,7 @@ fn the_surroundings_change_nothing() {
     let outcome =
         world.plan(&request).unwrap().execute(&git, &crate::world::Marks, &Silent, &mut |_| {}).unwrap().remove(0);
     assert_eq!(outcome.head, head);
-    // What decides how repositories are reached is the user's.
+    // The user's settings decide how repositories are reached.
     let mirror = format!("[url \"{}\"]\ninsteadOf = https://example.invalid/torch\n", world.origin("torch").display());
     write(&home.join(".gitconfig"), mirror);
     let git = rocwheel_source::Git::new(variables_of(&home)).unwrap();

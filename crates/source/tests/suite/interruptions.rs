@@ -1,4 +1,4 @@
-//! A run that is stopped anywhere, and the one after it.
+//! A run that is stopped at any point, and the run after it.
 
 use std::process::Command;
 
@@ -14,7 +14,7 @@ fn a_run_that_was_stopped_anywhere_is_completed_by_the_next() {
     let whole = world.run_with(&request, &count).unwrap().remove(0);
     let tree = world.path("pytorch");
     fs_err::remove_dir_all(&tree).unwrap();
-    // Commands ask once each and then every 50 ms, so some places are hit more often than others.
+    // Commands ask once each and then every 50 ms, so some points are hit more often than others.
     let places = count.asked();
     assert!(places > 30, "{places}");
     for at in (0..places).step_by((places / 6) as usize) {
@@ -36,8 +36,8 @@ fn what_a_killed_run_left_is_kept_before_it_is_taken_back() {
     let request = world.at("torch", "nightly");
     world.run(&request).unwrap();
     let tree = world.path("pytorch");
-    // A run was killed in the middle: its journal says so, and half of a checkout is there, with a
-    // lock file of git.
+    // A run was killed in the middle: the state records it, and the checkout is incomplete and has
+    // a lock file of git.
     let state = tree.join(".git/rocwheel/state.json");
     let text = fs_err::read_to_string(&state).unwrap();
     fs_err::write(&state, text.replace("\"phase\": \"done\"", "\"phase\": \"moving\"")).unwrap();
@@ -51,7 +51,7 @@ fn what_a_killed_run_left_is_kept_before_it_is_taken_back() {
     assert_eq!(git(&tree, &["show", &format!("{name}:torch/csrc/m.cpp")]), "half");
     assert_eq!(git(&tree, &["status", "--porcelain"]), "");
     assert!(!tree.join("precious.txt").exists());
-    // The warning names a command, which is typed as it stands.
+    // The warning names a command, which is run exactly as printed.
     let said = warnings.0.lock().unwrap().join("\n");
     let command = said.split('`').rev().nth(1).unwrap();
     assert!(Command::new("sh").args(["-c", command]).status().unwrap().success(), "{command}");
@@ -130,7 +130,7 @@ fn work_after_a_run_that_failed_is_the_users_and_stays() {
 #[test]
 fn a_run_that_failed_is_completed_by_the_next() {
     let (world, request) = failed();
-    // It fails once more, which changes nothing about what it has left.
+    // It fails again, which does not change what it has left.
     assert!(world.run(&request).is_err());
     fs_err::rename(world.origin("gone"), world.origin("nested")).unwrap();
     let outcome = world.run(&request).unwrap().remove(0);

@@ -1,4 +1,4 @@
-//! Checkouts, patches and manifests on repositories that the tests make on the disk.
+//! Checkouts, patches and manifests with repositories that the tests create on the disk.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 

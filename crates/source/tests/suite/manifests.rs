@@ -1,4 +1,4 @@
-//! What is checked out, written down, and checked out again from that.
+//! Manifests of checkouts, and checkouts from these manifests.
 
 use rocwheel_report::Silent;
 use rocwheel_source::manifest::{self, Entry, Manifest, ManifestSources};
@@ -50,7 +50,7 @@ fn a_manifest_brings_back_what_it_was_made_of() {
     write(&path, made.text());
     let read = Manifest::read(&path).unwrap();
     assert_eq!(read, made);
-    // The same commits elsewhere, of the manifest alone.
+    // The same commits in another folder, from the manifest alone.
     let mut request = world.request(&[]);
     request.root = world.path("elsewhere");
     for (project, _) in checkouts {
@@ -67,10 +67,10 @@ fn a_manifest_brings_back_what_it_was_made_of() {
             (&before.project, &before.commit, after.status),
             (&after.project, &after.commit, CheckoutStatus::New)
         );
-        // Also what was committed on top: triton is still the one that torch pins.
+        // The commit on top is the same too: triton is still the one that torch pins.
         assert_eq!(before.head, after.head, "{}", before.project);
     }
-    // A manifest of these trees says the same once more.
+    // A manifest of these trees is the same again.
     sources.checkouts.iter_mut().zip(checkouts).for_each(|((_, path), (_, folder))| {
         *path = world.path("elsewhere").join(folder);
     });

@@ -1,5 +1,5 @@
 //! Checkouts over the network: `git://`, `http://`, and a server that knows only the oldest
-//! protocol; connections that break, and servers that do not have what is asked for.
+//! protocol; connections that break, and servers that do not have the requested reference.
 
 use std::path::Path;
 
@@ -10,11 +10,11 @@ use tempfile::TempDir;
 
 use crate::world::{World, commit, git, write};
 
-/// Bytes of a file that no compression makes smaller.
+/// Bytes of a file that cannot be compressed.
 const LARGE: u32 = 400_000;
 
-/// Repositories with a history, whose submodules are named as large projects on one host name
-/// theirs: relative to their own address.
+/// Repositories with a history. Their submodules are named relative to the repository's own
+/// address, as in large projects with all repositories on one host.
 fn origins() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let large = |seed: u32| {
@@ -50,7 +50,7 @@ fn request(world: &World, server: &GitServer, reference: &str) -> Request {
     request
 }
 
-/// Nothing that git writes only for as long as it works is left.
+/// Checks that none of git's temporary files is left.
 fn assert_clean(tree: &Path) {
     for folder in [tree.to_owned(), tree.join("external/middle"), tree.join("external/middle/external/inner")] {
         assert_eq!(git(&folder, &["status", "--porcelain"]), "", "{}", folder.display());
@@ -83,7 +83,7 @@ fn every_protocol_gives_the_same_tree_as_deep_as_asked_for() {
         server.served();
         assert_eq!(world.run(&shallow).unwrap()[0].status, CheckoutStatus::Unchanged);
         assert!(server.served().iter().all(|served| served.bytes < 10_000), "the names alone were asked for");
-        // All of the history, and a commit that no name leads to.
+        // The whole history, and a commit to which no name leads.
         let mut whole = request(&world, &server, &earlier);
         whole.projects[0].directory = Some(place.clone());
         let outcome = world.run(&whole).unwrap().remove(0);
@@ -163,12 +163,12 @@ fn what_a_server_does_not_have_is_named() {
             server.behave(Behaviour::AskWhereNothingIs);
             explained(&gone, Exit::Failed, "is gone looks the same");
         }
-        // Of a server that is not there nothing can be said but that it may come back.
+        // For a server that does not answer, the only advice is to try again.
         let request = request(&world, &server, "main");
         drop(server);
         explained(&request, Exit::TryAgain, "the network failed");
     }
-    // A submodule that is gone is another address than the origin's.
+    // The address of a missing submodule is not the origin's.
     let server = GitServer::new(origins.path(), Protocol::Http);
     fs_err::remove_dir_all(origins.path().join("inner")).unwrap();
     let error = world.run(&request(&world, &server, "main")).unwrap_err();

@@ -1,4 +1,4 @@
-//! Commits of one's own, saved as patches and applied again.
+//! The user's commits, saved as patches and applied again.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -20,7 +20,8 @@ fn request(world: &World) -> Request {
     request
 }
 
-/// Two patches before the conversion, one after it, one in a submodule and one in its submodule.
+/// Two patches before the conversion, one after it, one in a submodule and one in its nested
+/// submodule.
 fn saved() -> World {
     let world = World::own();
     let tree = world.path("pytorch");
@@ -74,7 +75,7 @@ fn sets_have_therocks_layout_and_go_there_and_back() {
     let tree = world.path("pytorch");
     let before = git(&tree, &["rev-parse", "HEAD^{tree}"]);
     let first = fs_err::read(folder.join("pytorch/base/0001-Add-a-base-file.patch")).unwrap();
-    // Somewhere else, from the beginning.
+    // A new checkout from the beginning.
     fs_err::remove_dir_all(&tree).unwrap();
     let outcome = world.run(&request(&world)).unwrap().remove(0);
     assert_eq!(outcome.patches, 5);
@@ -82,7 +83,7 @@ fn sets_have_therocks_layout_and_go_there_and_back() {
     assert_eq!(git(&tree, &["log", "--format=%s", "-4"]).lines().nth(1), Some("DO NOT SUBMIT: HIPIFY"));
     assert_eq!(git(&tree, &["log", "-1", "--format=%an %cn"]), "Owner rocwheel");
     assert_eq!(world.run(&request(&world)).unwrap()[0].status, CheckoutStatus::Unchanged);
-    // Saved again they are the same bytes.
+    // Saved again, the patches have the same bytes.
     let groups = set(&world).save(&plain_git(), &Silent).unwrap();
     assert_eq!(groups.iter().map(|group| group.patches.len()).sum::<usize>(), 5);
     assert_eq!(fs_err::read(folder.join("pytorch/base/0001-Add-a-base-file.patch")).unwrap(), first);
@@ -119,7 +120,7 @@ fn a_patch_that_does_not_apply_is_named_with_its_file() {
     assert!(patch.ends_with("pytorch/base/0001-Add-a-base-file.patch"), "{patch:?}");
     assert_eq!(files, &["torch/csrc/base.cpp"]);
     assert!(error.hint().unwrap().contains("git am --continue"));
-    // Nobody's work is thrown away: the user is to go on.
+    // The user's work is never discarded: the user has to continue.
     let again = world.run(&request(&world)).unwrap_err().to_string();
     assert!(again.contains("`git am` is not finished"), "{again}");
     let tree = world.path("pytorch");
@@ -132,7 +133,7 @@ fn a_patch_that_does_not_apply_is_named_with_its_file() {
     let base =
         fs_err::read_to_string(world.path("patches/pytorch/main/pytorch/base/0001-Add-a-base-file.patch")).unwrap();
     assert!(base.contains("-something else") && base.contains("+both"), "{base}");
-    // Those that had not been reached are still there.
+    // The patches that had not been reached still exist.
     assert_eq!(world.run(&request(&world)).unwrap()[0].patches, 5);
 }
 
@@ -144,7 +145,7 @@ fn sets_that_do_not_fit_are_refused() {
     let error = world.run(&other).unwrap_err();
     assert!(error.hint().unwrap().contains("the patch sets there are main"), "{error}");
     other.patchset = None;
-    // A set that is there by default is not asked for: what lies unused is said.
+    // A default set that does not exist is no error; the unused sets are reported.
     other.projects[0].reference = Some("nightly".into());
     let warning = world.plan(&other).unwrap().checkouts[0].warning.clone().unwrap();
     assert!(warning.contains("there is no set `nightly`") && warning.contains("only main"), "{warning}");
@@ -173,13 +174,13 @@ fn a_set_is_applied_to_a_checkout_that_is_there() {
     let repositories: Vec<&str> = applied.iter().map(|group| group.repository.as_str()).collect();
     assert_eq!(repositories, ["", "third_party/fbgemm", "third_party/fbgemm/external/the nested one"]);
     assert_eq!(git(&tree, &["log", "-1", "--format=%s"]), "Add bytes: ünïcödé / odd [name]");
-    // A second time there is nothing to do, and no commit twice.
+    // A second time there is nothing to do, and no commit is made twice.
     let head = git(&tree, &["rev-parse", "HEAD"]);
     let again = set(&world).apply(Some(Stage::Base), &plain_git(), &Silent).unwrap();
     assert!(again.iter().all(|group| group.patches.is_empty()), "{again:?}");
     assert_eq!(again.iter().map(|group| group.present.len()).sum::<usize>(), 4);
     assert_eq!(git(&tree, &["rev-parse", "HEAD"]), head);
-    // One that is gone is applied again, and only that.
+    // Only a patch that is missing is applied again.
     git(&tree, &["reset", "--quiet", "--hard", "HEAD^"]);
     let rest = set(&world).apply(Some(Stage::Base), &plain_git(), &Silent).unwrap();
     assert_eq!((rest[0].patches.len(), rest[0].present.len()), (1, 1));
@@ -191,8 +192,8 @@ fn a_set_is_applied_to_a_checkout_that_is_there() {
     assert!(matches!(nowhere.save(&plain_git(), &Silent), Err(Error::NotGit { .. })));
 }
 
-/// Checks a change out again from the patches that were saved of it. `base` is committed to the
-/// origin, `change` is the user's; the trees of the two checkouts.
+/// Checks a change out again from its saved patches. `base` is committed to the origin, `change` is
+/// the user's. Returns the trees of the two checkouts.
 fn there_and_back(base: &dyn Fn(&Path), change: &dyn Fn(&Path)) -> [String; 2] {
     let world = World::own();
     base(&world.origin("audio"));
@@ -211,7 +212,7 @@ fn there_and_back(base: &dyn Fn(&Path), change: &dyn Fn(&Path)) -> [String; 2] {
     [set.checkout, world.path("again")].map(|place| git(&place, &["rev-parse", "HEAD^{tree}"]))
 }
 
-/// Changes a tree.
+/// A function that changes a tree.
 type Change<'a> = &'a dyn Fn(&Path);
 
 #[test]

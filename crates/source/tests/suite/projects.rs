@@ -1,10 +1,10 @@
-//! Each of the seven projects, with what decides its commit when nobody names one.
+//! Each of the seven projects, and the source of its commit if the user names none.
 
 use rocwheel_source::{CheckoutStatus, Error, HIPIFY, Reference, UPSTREAM};
 
 use crate::world::{World, commit, git, write};
 
-/// A repository beside the others, with a branch for each name.
+/// A repository beside the others, with the given branches.
 fn repository(world: &World, name: &str, branches: &[&str]) -> String {
     let path = world.origin(name);
     fs_err::create_dir_all(&path).unwrap();
@@ -17,8 +17,7 @@ fn repository(world: &World, name: &str, branches: &[&str]) -> String {
     made
 }
 
-/// A world whose table knows repositories of its own for projects that torch's tree says nothing
-/// of.
+/// A world whose table has its own repositories for projects that torch's tree does not pin.
 fn world(projects: &[(&str, &str)]) -> World {
     let mut world = World::own();
     for (project, name) in projects {
@@ -32,8 +31,8 @@ fn world(projects: &[(&str, &str)]) -> World {
 #[test]
 fn magma_is_the_commit_that_pytorch_builds_it_of() {
     let mut world = world(&[("magma", "magma")]);
-    // The shape of the real one: generated sources and make files for each backend, no submodules,
-    // and the pinned commit on no branch's tip.
+    // The shape of the real repository: generated sources and make files for each backend, no
+    // submodules, and a pinned commit that is not the tip of a branch.
     let path = world.origin("magma");
     fs_err::create_dir_all(&path).unwrap();
     git(&path, &["init", "--quiet", "--initial-branch=master"]);
@@ -56,10 +55,10 @@ fn magma_is_the_commit_that_pytorch_builds_it_of() {
     assert_eq!((&outcome.commit, &outcome.head, &outcome.hipify), (&pinned, &pinned, &None));
     let tree = world.path("magma");
     assert_eq!(git(&tree, &["rev-parse", UPSTREAM]), pinned);
-    // It converts itself, with a script of its own, when it is built.
+    // MAGMA converts its sources itself, with its own script, when it is built.
     assert!(fs_err::read_to_string(tree.join("magmablas/zgemm.cu")).unwrap().contains("cuda_runtime.h"));
     assert!(!tree.join("magmablas/later.cu").exists());
-    // What a build leaves in the tree may stay there, what somebody changes may not be lost.
+    // Build outputs may stay in the tree; the user's changes must not be lost.
     write(&tree.join("make.inc"), "BACKEND = hip\n");
     let mut later = world.request(&["magma"]);
     later.projects[0].reference = Some("master".into());
@@ -67,7 +66,7 @@ fn magma_is_the_commit_that_pytorch_builds_it_of() {
     assert_eq!(git(&tree, &["rev-parse", "HEAD"]), pinned);
     fs_err::remove_file(tree.join("make.inc")).unwrap();
     assert_eq!(world.run(&later).unwrap()[0].status, CheckoutStatus::Changed);
-    // It has a version line as little as a manifest.
+    // A manifest has no entry for it, and a version line has none either.
     let mut line = world.request(&["magma"]);
     line.line = Some("2.9".into());
     assert!(
@@ -80,7 +79,7 @@ fn apex_follows_related_commits_and_else_rocms_master() {
     let world = world(&[("apex", "apex")]);
     let master = repository(&world, "apex", &["master"]);
     world.run(&world.at("torch", "release/2.9")).unwrap();
-    // torch says nothing of it yet.
+    // torch does not pin it yet.
     let outcome = world.run(&world.request(&["apex"])).unwrap().remove(0);
     assert_eq!((&outcome.commit, &*outcome.reference, &outcome.hipify), (&master, "master", &None));
     write(&world.origin("apex").join("later"), "");
@@ -117,7 +116,7 @@ fn audio_and_vision_take_nightlies_where_torch_says_nothing() {
         assert_eq!(outcome.reference, "nightly");
         assert_eq!(git(&world.path(folder), &["tag", "--list", HIPIFY]), "", "it converts itself in setup.py");
     }
-    // On a release line nobody guesses.
+    // On a release line the commit is never guessed.
     let mut request = world.request(&["torchaudio"]);
     request.line = Some("2.9".into());
     let error = world.run(&request).unwrap_err();

@@ -1,5 +1,4 @@
-//! Origins as people have them: a superproject with nested submodules, branches, tags, pins and a
-//! large file.
+//! Realistic origins: a superproject with nested submodules, branches, tags, pins and a large file.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,15 +11,15 @@ use tempfile::TempDir;
 
 const TABLE: &str = include_str!("../../../../data/sources.toml");
 
-/// A folder with origins in it, and room for checkouts.
+/// A folder with origins and space for checkouts.
 pub struct World {
     folder: TempDir,
-    /// Where its origins are: in its own folder, or in one that all tests share.
+    /// Folder of its origins: its own, or one that all tests share.
     origins: PathBuf,
     pub table: Table,
 }
 
-/// Runs git on an origin, as their owner would.
+/// Runs git on an origin as its owner would.
 pub fn git(directory: &Path, arguments: &[&str]) -> String {
     let mut command = Command::new("git");
     command
@@ -47,20 +46,20 @@ pub fn git(directory: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 
-/// Writes a file, with the folders it needs.
+/// Writes a file and creates its parent folders.
 pub fn write(path: &Path, content: impl AsRef<[u8]>) {
     fs_err::create_dir_all(path.parent().unwrap()).unwrap();
     fs_err::write(path, content).unwrap();
 }
 
-/// Commits everything in a repository and gives the commit.
+/// Commits everything in a repository and returns the commit.
 pub fn commit(directory: &Path, message: &str) -> String {
     git(directory, &["add", "--all"]);
     git(directory, &["commit", "--quiet", "--allow-empty", "--message", message]);
     git(directory, &["rev-parse", "HEAD"])
 }
 
-/// The origins, made below a folder.
+/// Creates the origins below a folder.
 fn make(root: &Path) {
     let make = |name: &str| {
         let path = root.join(name);
@@ -84,7 +83,7 @@ fn make(root: &Path) {
         write(&path.join("later"), "x");
         commit(&path, "second");
     }
-    // The layout of audio has an empty file there.
+    // audio has an empty file there in reality too.
     write(&root.join("audio/.gitmodules"), "");
     commit(&root.join("audio"), "an empty .gitmodules");
     let torch = make("torch");
@@ -113,7 +112,7 @@ fn make(root: &Path) {
     git(&torch, &["branch", "release/2.9"]);
 }
 
-/// The table of the program with these origins.
+/// The built-in table with these origins.
 fn table(origins: &Path) -> Table {
     let addresses = [
         ("https://github.com/pytorch/audio.git", "audio"),
@@ -127,16 +126,15 @@ fn table(origins: &Path) -> Table {
     Table::parse(&addresses.iter().fold(TABLE.to_owned(), replace), "test.toml").unwrap()
 }
 
-/// What TheRock's pin of triton says here.
+/// Path of TheRock's pin of triton.
 pub const TRITON_FILE: &str = ".ci/docker/ci_commit_pins/triton.txt";
 
 impl World {
-    /// A place for checkouts, and origins that no test changes.
+    /// A folder for checkouts, with origins that no test changes.
     pub fn new() -> World {
         static SHARED: OnceLock<PathBuf> = OnceLock::new();
         let shared = SHARED.get_or_init(|| {
-            // Tests have no end that is common to all; the next run takes away what the last one
-            // left.
+            // The tests have no common end, so the next run removes the origins of the last one.
             let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("shared origins");
             let _ = fs_err::remove_dir_all(&place);
             fs_err::create_dir_all(place.parent().unwrap()).unwrap();
@@ -147,7 +145,7 @@ impl World {
         World { table: table(shared), folder, origins: shared.clone() }
     }
 
-    /// The same with origins of its own.
+    /// The same with its own origins.
     pub fn own() -> World {
         let folder = tempfile::Builder::new().prefix("a world ").tempdir().unwrap();
         let origins = folder.path().join("origins");
@@ -159,18 +157,18 @@ impl World {
         self.origins.join(name)
     }
 
-    /// A path below the folder that checkouts go to.
+    /// A path below the folder of checkouts.
     pub fn path(&self, relative: &str) -> PathBuf {
         self.folder.path().join("work").join(relative)
     }
 
-    /// A request for projects, each with what the table says of it.
+    /// A request for projects with the table's defaults.
     pub fn request(&self, projects: &[&str]) -> Request {
         let root = self.folder.path().join("work");
         Request::new(&root, projects.iter().map(|project| WantedCheckout::of(project)).collect())
     }
 
-    /// The same for one project at a branch, tag or commit.
+    /// A request for one project at a branch, tag or commit.
     pub fn at(&self, project: &str, reference: &str) -> Request {
         let mut request = self.request(&[project]);
         request.projects[0].reference = Some(reference.to_owned());
@@ -190,13 +188,14 @@ impl World {
     }
 }
 
-/// git without anything of the machine but the search path.
+/// git with nothing of the machine but the search path.
 pub fn plain_git() -> Git {
     let variables = std::env::vars_os().filter(|(name, _)| name == "PATH");
     Git::new(variables).unwrap()
 }
 
-/// Stands for the conversion: changes a file, makes a new one, and changes one of a submodule.
+/// A stand-in for the conversion: it changes a file, makes a new one, and changes one in a
+/// submodule.
 pub struct Marks;
 
 impl Convert for Marks {
@@ -217,7 +216,7 @@ impl Convert for Marks {
     }
 }
 
-/// Stops the work when it was asked for the `at`-th time whether to go on.
+/// Stops the work at the `at`-th question if it should continue.
 pub struct Stop {
     at: u64,
     asked: AtomicU64,
@@ -243,7 +242,7 @@ impl Reporter for Stop {
     }
 }
 
-/// Keeps what is warned of.
+/// Collects warnings.
 #[derive(Default)]
 pub struct Warnings(pub Mutex<Vec<String>>);
 

@@ -1,4 +1,4 @@
-//! Input: paths of files, or artifacts. Output: the [`Build`]s they make.
+//! Input: paths of files, or artifacts. Output: their [`Build`]s.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -16,18 +16,17 @@ use crate::group::is_archive;
 use crate::tree;
 use crate::verify::{Item, View};
 
-/// Lists the basedirs of an artifact (TheRock's `fileset_tool.py`).
+/// The file that lists the basedirs of an artifact (TheRock's `fileset_tool.py`).
 const MANIFEST: &str = "artifact_manifest.txt";
 
-/// Builds of one file. `archives` are the `.kpack` files to take its code from; without any, those
-/// that its markers lead to from where it lies. Returns the builds and the path that the file has
-/// in them.
+/// Builds of one file. `archives` are the `.kpack` files to take its code from; if empty, its
+/// markers lead to them from its own folder. Returns the builds, and the path of the file in them.
 ///
 /// # Errors
-/// Files that cannot be read.
+/// A file cannot be read.
 pub fn of_files(hosts: &[PathBuf], archives: &[PathBuf]) -> Result<(Vec<Build>, String), Error> {
     for (number, archive) in archives.iter().enumerate() {
-        // Each would lie in the place of the other.
+        // The two would have the same path.
         if let Some(other) = archives[..number].iter().find(|other| other.file_name() == archive.file_name()) {
             let why = format!("`{}` has the same name", other.display());
             return Err(Error::Fuse { key: archive.display().to_string(), why });
@@ -42,7 +41,7 @@ pub fn of_files(hosts: &[PathBuf], archives: &[PathBuf]) -> Result<(Vec<Build>, 
         let markers = fat.iter().flat_map(|fat| &fat.markers);
         searches.push(markers.flat_map(|(marker, _)| marker.search_paths.clone()).collect());
     }
-    // So many directories lie above the file that every search path stays in the tree.
+    // Enough folders are put above the file that every search path stays in the tree.
     let depth = searches.iter().flatten().map(|search| search.matches("..").count()).max().unwrap_or(0);
     let name = hosts.first().and_then(|host| host.file_name()).unwrap_or_default().to_string_lossy();
     let path = format!("{}{name}", "_/".repeat(depth));
@@ -70,7 +69,7 @@ pub fn of_files(hosts: &[PathBuf], archives: &[PathBuf]) -> Result<(Vec<Build>, 
     Ok((builds, path))
 }
 
-/// The archives directly in a folder, sorted; none when there is no such folder.
+/// The archives directly in a folder, sorted; empty if the folder does not exist.
 pub fn archives_in(folder: &Path) -> Vec<PathBuf> {
     let Ok(found) = fs_err::read_dir(folder) else { return Vec::new() };
     let paths = found.flatten().map(|entry| entry.path());
@@ -80,10 +79,10 @@ pub fn archives_in(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// The build that a folder of installed files is.
+/// The build in a folder of installed files.
 ///
 /// # Errors
-/// Files and folders that cannot be read.
+/// A file or folder cannot be read.
 pub fn of_directory(path: &Path) -> Result<Build, Error> {
     Ok(Build { name: format!("`{}`", path.display()), view: tree::view_of_directory(path)? })
 }
@@ -94,13 +93,13 @@ fn file(path: &Path) -> Result<Item, Error> {
     Ok(Item::File { content: Arc::new(FileContent::new(path)?), executable })
 }
 
-/// The builds of all artifacts of one name and component.
+/// The builds of all artifacts with one name and component.
 pub struct Artifacts {
-    /// `{name}_{component}`.
+    /// Name and component, as `{name}_{component}`.
     pub group: String,
-    /// The builds.
+    /// The builds, in the order of the artifacts.
     pub builds: Vec<Build>,
-    /// Where in an artifact each path of the builds is: the basedir and the path in it.
+    /// For each path of the builds, the basedir and the path in it.
     pub places: BTreeMap<String, (String, String)>,
 }
 
@@ -113,8 +112,7 @@ pub struct ArtifactTree {
 }
 
 impl ArtifactTree {
-    /// Adds the artifact that `fused` is, under the name of `group`. `family` is its GPU target
-    /// family.
+    /// Adds a fused artifact under the name of `group`. `family` is its GPU target family.
     pub fn add(&mut self, group: &Artifacts, family: &str, fused: &View) {
         let name = format!("{}_{family}", group.group);
         for (path, item) in fused.items() {
@@ -126,20 +124,20 @@ impl ArtifactTree {
         self.manifests.push((format!("{name}/{MANIFEST}"), manifest.into_bytes()));
     }
 
-    /// Writes the artifacts to the directory `output`. `inputs` are the artifacts that were fused.
+    /// Writes the artifacts to the directory `output`. `inputs` are the fused artifacts.
     ///
     /// # Errors
-    /// As [`super::write_directory`].
+    /// The same as [`super::write_directory`].
     pub fn write(self, output: &Path, inputs: &[PathBuf], reporter: &dyn Reporter) -> Result<Written, Error> {
         write_directory(&self.view, &self.manifests, (output, inputs), reporter)
     }
 }
 
-/// The builds that catalogs hold, by name and component. Artifacts lie over each other in one build
-/// as long as no two have the same file; the first that has one begins the next build.
+/// The builds in catalogs, by name and component. Artifacts share one build as long as no two have
+/// the same file; the first artifact with an existing file begins the next build.
 ///
 /// # Errors
-/// Files that cannot be read.
+/// A file cannot be read.
 pub fn of_catalogs(catalogs: &[Catalog]) -> Result<Vec<Artifacts>, Error> {
     let mut groups: BTreeMap<String, Artifacts> = BTreeMap::new();
     for artifact in catalogs.iter().flat_map(|catalog| &catalog.artifacts) {
@@ -149,7 +147,7 @@ pub fn of_catalogs(catalogs: &[Catalog]) -> Result<Vec<Artifacts>, Error> {
         let mut items: Vec<(String, Item)> = Vec::new();
         for entry in &artifact.entries {
             let basedir = artifact.basedirs[entry.basedir].clone();
-            // Two basedirs may hold the same path; the second goes by its full one.
+            // Two basedirs may have the same path; the second is then named by its full path.
             let known = group.places.get(&entry.path).is_some_and(|(other, _)| *other != basedir);
             let path = if known { format!("{basedir}/{}", entry.path) } else { entry.path.clone() };
             let from = artifact.path(entry);

@@ -1,7 +1,8 @@
-//! Input: a plan and the files made of it. Output: nothing, or what is not as it was.
+//! Input: a plan and the files made from it. Output: an error for the first difference to the
+//! builds.
 //!
-//! The files are read afresh. Every wrapper has to reach a bundle with exactly the code objects
-//! that it reached in the builds, byte for byte; the host code has to be the first build's.
+//! The files are read again. Every wrapper must reach a bundle with exactly the code objects that
+//! it reached in the builds, byte for byte, and the host code must be that of the first build.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher as _};
@@ -23,7 +24,7 @@ use crate::verify::{View, contradiction, host_differences};
 /// Checks all binaries of a plan in the fused tree.
 ///
 /// # Errors
-/// [`Error::NotFused`] for the first that is not what went in.
+/// [`Error::NotFused`] for the first binary that differs from its builds.
 pub(crate) fn check(plan: &Plan, view: &View, reporter: &dyn Reporter) -> Result<(), Error> {
     reporter.begin("Checking the fused files", Some(plan.code().1), Unit::Bytes);
     let checked = plan.binaries.par_iter().try_for_each(|binary| {
@@ -78,7 +79,7 @@ fn differs(binary: &Binary, id: &str, part: &BuildPart) -> Error {
     Error::NotFused { path: binary.path.clone(), why: format!("its code for `{id}` is not that of {}", part.build) }
 }
 
-/// Compares a bundle with what the wrappers that reach it reached in each build.
+/// Compares a bundle with the code that its wrappers reached in each build.
 fn same_code(
     binary: &Binary,
     (reader, fat): (&dyn ReadAt, &FatBinary),
@@ -104,8 +105,8 @@ fn same_code(
             known = true;
             missing.retain(|id| *id != entry.id);
             match part.compressed(code) {
-                // Read in one go below, as every code object alone would cost reading all that is
-                // before it.
+                // These are read in one pass below, because reading a single code object costs
+                // decompressing everything before it.
                 Some(_) => drop(sums.insert(entry.id.clone(), sum(bytes))),
                 None if part.code(code)? != bytes => return Err(differs(binary, &entry.id, part)),
                 None => {}

@@ -1,5 +1,5 @@
 //! Input: the builds of one file, each with its GPU code inside or in archives. Output: a
-//! [`Binary`]: which bundles the fused file will have.
+//! [`Binary`] with the bundles of the fused file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,38 +10,38 @@ use super::gather::{BuildPart, Code, shown};
 use crate::error::Error;
 use crate::verify::{Difference, host_differences};
 
-/// A file to be fused.
+/// A file to fuse.
 #[derive(Serialize)]
 pub struct Binary {
-    /// Where it is installed.
+    /// Path at which it is installed.
     pub path: String,
-    /// The builds that it is made of; host code is the first one's.
+    /// Names of its builds. The host code is the first one's.
     pub builds: Vec<String>,
-    /// Its bundles.
+    /// The bundles to write.
     pub bundles: Vec<FusedBundle>,
-    /// For each wrapper, the number of its bundle.
+    /// For each wrapper, the index of its bundle.
     pub wrappers: Vec<usize>,
     #[serde(skip)]
     pub(crate) parts: Vec<BuildPart>,
 }
 
-/// A bundle to be written.
+/// A bundle to write.
 #[derive(Serialize)]
 pub struct FusedBundle {
-    /// Its device entries, as clang orders them.
+    /// Its device entries in clang's order.
     pub entries: Vec<Entry>,
     #[serde(skip)]
     pub(crate) host: String,
 }
 
-/// A code object to be written.
+/// A code object to write.
 #[derive(Serialize)]
 pub struct Entry {
-    /// Kind, triple and target.
+    /// Kind, triple and target, as in a bundle (`hipv4-amdgcn-amd-amdhsa--gfx942`).
     pub id: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Where it is: part and place. All have to hold the same bytes.
+    /// Its locations: index of the part, and the code object there. All must have the same bytes.
     #[serde(skip)]
     pub(crate) codes: Vec<(usize, Code)>,
 }
@@ -53,13 +53,13 @@ impl std::fmt::Debug for Binary {
 }
 
 impl Binary {
-    /// Number of code objects and their bytes.
+    /// Number of code objects, and their total size in bytes.
     pub fn code(&self) -> (u64, u64) {
         let entries = || self.bundles.iter().flat_map(|bundle| &bundle.entries);
         (entries().count() as u64, entries().map(|entry| entry.size).sum())
     }
 
-    /// Why bundles that had code would have none.
+    /// The reasons why bundles that had code would have none.
     pub(crate) fn missing(&self) -> impl Iterator<Item = Difference> {
         let of_bundle = |(number, bundle): (usize, &FusedBundle)| {
             let wrapper = self.wrappers.iter().position(|of| *of == number).filter(|_| bundle.entries.is_empty())?;
@@ -70,8 +70,8 @@ impl Binary {
     }
 }
 
-/// Combines the builds of one file. `differences` takes what makes them builds of different things,
-/// `notes` what does not matter.
+/// Combines the builds of one file. Contradictions between the builds go to `differences`, harmless
+/// ones to `notes`.
 pub(crate) fn combine(
     parts: Vec<BuildPart>,
     differences: &mut Vec<Difference>,
@@ -132,9 +132,9 @@ pub(crate) fn combine(
     Ok(Some(Binary { path, builds, bundles, wrappers, parts }))
 }
 
-/// Builds for other GPUs place their host code elsewhere, as the GPU code in front of it has
-/// another size. So what is compared first is every byte, and then what does not depend on
-/// addresses.
+/// Builds for other GPUs have their host code at other addresses, because the GPU code before it
+/// has another size. So all bytes are compared first, and if they differ, everything that does not
+/// depend on addresses.
 fn compare_hosts(
     first: &BuildPart,
     other: &BuildPart,
@@ -160,14 +160,14 @@ fn compare_hosts(
     Ok(())
 }
 
-/// What two builds of the same sources have in common wherever their code lies.
+/// Compares the properties that two builds of the same sources share wherever their code is.
 fn shapes(first: &BuildPart, other: &BuildPart) -> Result<Vec<String>, Error> {
     let read = |part: &BuildPart| -> Result<(Elf, BTreeSet<String>), Error> {
         let failed = |source| Error::GpuCode { key: part.path.clone(), source: rocwheel_kpack::Error::Elf(source) };
         let reader = part.content.open().map_err(|source| Error::Read { key: part.path.clone(), source })?;
         let elf = Elf::read(&reader).map_err(failed)?.ok_or_else(|| failed(rocwheel_elf::Error::NotElf))?;
         let exports = rocwheel_elf::exports(&reader).map_err(failed)?;
-        // The compiler derives these from its command line, which names the GPUs.
+        // The compiler derives these names from its command line, which names the GPUs.
         let own = ["__hip_cuid_", "__hip_fatbin_", "__hip_gpubin_handle_"];
         let is_own = |name: &String| own.iter().any(|start| name.starts_with(start));
         Ok((elf, exports.into_iter().filter(|name| !is_own(name)).collect()))

@@ -1,5 +1,5 @@
-//! Input: a file with GPU code, or with markers and the archives they lead to. Output: the code
-//! objects that each of its wrappers reaches.
+//! Input: a file with GPU code, or with markers that lead to archives. Output: the code objects
+//! that each of its wrappers reaches.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,67 +12,67 @@ use rocwheel_kpack::fatbin::{FatBinary, Format, Points};
 use crate::error::Error;
 use crate::verify::{Archives, OpenArchive};
 
-/// What clang calls the entry of the host's code, which is never there.
+/// clang's names of the host entry, which never has code.
 const HOST_LINUX: &str = "host-x86_64-unknown-linux-gnu-";
 const HOST_WINDOWS: &str = "host-x86_64-pc-windows-msvc-";
-/// Kind and triple of device code of every code object version since 4.
+/// Kind and triple of device code for every code object version since 4.
 const DEVICE: &str = "hipv4-amdgcn-amd-amdhsa--";
 
-/// A path without the folders that stand in front of a single file so that its search paths have
-/// somewhere to go.
+/// A path without the artificial folders `_/` that keep the search paths of a single file inside
+/// the tree.
 pub(crate) fn shown(path: &str) -> &str {
     path.trim_start_matches("_/")
 }
 
-/// One of the builds of a file.
+/// One build of a file.
 pub struct BuildPart {
-    /// What the build is called in messages.
+    /// Name of the build in messages.
     pub(crate) build: String,
-    /// Where the file is installed.
+    /// Path at which the file is installed.
     pub(crate) path: String,
     pub(crate) content: Arc<dyn Content>,
     pub(crate) fat: FatBinary,
-    /// What the wrappers reach; several may reach the same.
+    /// The code that wrappers reach; several wrappers may share an element.
     pub(crate) reached: Vec<Reached>,
-    /// For each wrapper, its place in `reached`.
+    /// For each wrapper, its index in `reached`.
     pub(crate) wrappers: Vec<usize>,
-    /// The entry of the host's code in the bundles.
+    /// Name of the host entry in the bundles.
     pub(crate) host: String,
-    /// What is worth knowing about how it was read.
+    /// Remarks about reading the file.
     pub(crate) notes: Vec<String>,
 }
 
-/// What a wrapper reaches.
+/// The code that a wrapper reaches.
 #[derive(Clone)]
 pub(crate) struct Reached {
-    /// Puts the bundles in the order that they had: number of the bundle or index, then number of
+    /// Sorts the bundles into their original order: number of the bundle or index, then number of
     /// the marker.
     pub(crate) order: (u64, usize),
-    /// Number of the marker, when it is in archives.
+    /// Number of the marker, if the code is in archives.
     pub(crate) marker: Option<usize>,
     pub(crate) codes: Vec<Code>,
 }
 
-/// One code object.
+/// A code object of a build.
 #[derive(Clone)]
 pub(crate) struct Code {
-    /// The name of its entry in a bundle.
+    /// Name of its entry in a bundle.
     pub(crate) id: String,
     pub(crate) size: u64,
     pub(crate) origin: Origin,
 }
 
-/// Where a code object is.
+/// Location of a code object.
 #[derive(Clone)]
 pub(crate) enum Origin {
-    /// An entry of a bundle of the part.
+    /// An entry of a bundle in the part's file.
     Bundle { bundle: usize, entry: usize },
     /// A blob of an archive.
     Archive { archive: Arc<OpenArchive>, name: String, index: u32, target: String },
 }
 
 impl BuildPart {
-    /// Reads a file of a build; `None` when no wrapper of it registers GPU code.
+    /// Reads a file of a build; `None` if none of its wrappers registers GPU code.
     pub(crate) fn read(
         build: &str,
         path: &str,
@@ -130,7 +130,7 @@ impl BuildPart {
     fn in_archives(&self, marker: usize, index: u64, archives: &Archives<'_>) -> Result<Reached, Error> {
         let found = &self.fat.markers[marker].0;
         let mut codes: Vec<Code> = Vec::new();
-        // The runtime cuts the index to 32 bits.
+        // The runtime truncates the index to 32 bits.
         let index = index as u32;
         for archive in archives.reachable(&self.path, found) {
             let entries = archive.archive.entries();
@@ -154,10 +154,9 @@ impl BuildPart {
         Ok(Reached { order: (u64::from(index), marker), marker: Some(marker), codes })
     }
 
-    /// Existing tools number wrappers, not bundles: of several wrappers for one bundle, as
-    /// relocatable device code has them, only index 0 is in the archives, and the runtime never
-    /// asks for the others. Where there is code of another index, a wrapper without code has lost
-    /// its own.
+    /// Existing tools number wrappers instead of bundles. If several wrappers share a bundle, as in
+    /// relocatable device code, the archives have only index 0, and the runtime never asks for the
+    /// others. If there is code of another index, a wrapper without code has lost its own.
     fn share(&mut self, archives: &Archives<'_>) -> Result<(), Error> {
         if self.reached.iter().all(|reached| reached.codes.is_empty()) {
             let searches = self.fat.markers.iter().flat_map(|(marker, _)| &marker.search_paths);
@@ -189,7 +188,7 @@ impl BuildPart {
         Ok(())
     }
 
-    /// Why the code of a wrapper is missing; `None` where it never had any.
+    /// The reason why the code of a wrapper is missing; `None` if it never had any.
     pub(crate) fn missing(&self, wrapper: usize) -> Option<String> {
         let reached = &self.reached[self.wrappers[wrapper]];
         let marker = reached.marker.filter(|_| reached.codes.is_empty())?;
@@ -226,7 +225,8 @@ impl BuildPart {
         }
     }
 
-    /// Whether a code object can only be read by decompressing what lies before it.
+    /// The bundle that must be decompressed to read a code object; `None` if it can be read
+    /// directly.
     pub(crate) fn compressed(&self, code: &Code) -> Option<usize> {
         match code.origin {
             Origin::Bundle { bundle, .. } if self.fat.bundles[bundle].compression.is_some() => Some(bundle),

@@ -1,10 +1,10 @@
-//! Input: [`Build`]s, each a tree of files whose GPU code is inside of them or in `.kpack`
-//! archives. Output: [`Fused`], one tree whose files hold the code of all of them, and by [`check`]
-//! the proof that they do.
+//! Input: [`Build`]s, each a tree of files whose GPU code is inside them or in `.kpack` archives.
+//! Output: [`Fused`], one tree whose files have the code of all builds; [`check`] proves that they
+//! do.
 //!
-//! The inverse of a split: host parts and archives become fat binaries again, files of kernel
-//! databases come back to their places. Several builds of the same thing for different GPUs become
-//! one.
+//! The inverse of a split: host parts and archives become fat binaries again, and files of kernel
+//! databases return to their original paths. Several builds of the same sources for different GPUs
+//! become one.
 
 pub mod builds;
 mod check;
@@ -34,59 +34,59 @@ use gather::{BuildPart, Origin};
 pub use combine::{Binary, Entry, FusedBundle};
 pub use write::{Written, write_directory, write_file};
 
-/// One complete build: host files with the code for some GPUs, or with markers and the archives
-/// they lead to.
+/// One complete build: host files with the code for some GPUs, or with markers that lead to
+/// archives.
 pub struct Build {
-    /// What it is called in messages.
+    /// Its name in messages.
     pub name: String,
-    /// Its files as they are installed.
+    /// Its files as installed.
     pub view: View,
 }
 
-/// What will be fused.
+/// The files to fuse.
 #[derive(Debug, Serialize)]
 pub struct Plan {
     /// The files with GPU code, sorted by path.
     pub binaries: Vec<Binary>,
-    /// Archives that are not needed any more, sorted.
+    /// Archives that are no longer needed, sorted.
     pub archives: Vec<String>,
     /// The targets of all code, in numeric order.
     pub targets: Vec<String>,
-    /// Archives that stay, because they hold code that nothing here asks for; sorted.
+    /// Archives that stay because they have code that no file asks for; sorted.
     pub kept: Vec<String>,
-    /// What is worth knowing.
+    /// Remarks for the user.
     pub notes: Vec<String>,
-    /// What makes the builds builds of different things. Nothing can be fused then.
+    /// Contradictions between the builds. With any, nothing can be fused.
     pub differences: Vec<Difference>,
-    /// Wrappers for which no archive has code. Nothing is fused then, unless [`Plan::allow_empty`]
-    /// was asked for.
+    /// Wrappers for which no archive has code. With any, nothing is fused, unless
+    /// [`Plan::allow_empty`] was called.
     pub missing: Vec<Difference>,
-    /// Archives that hold code which is fused.
+    /// Archives whose code is fused.
     #[serde(skip)]
     pub used: BTreeSet<String>,
-    /// Which build every path is from.
+    /// The index of the build that each path comes from.
     #[serde(skip)]
     pub(crate) owners: BTreeMap<String, usize>,
 }
 
 impl Plan {
-    /// Number of code objects and their bytes.
+    /// Number of code objects, and their total size in bytes.
     pub fn code(&self) -> (u64, u64) {
         let codes = self.binaries.iter().map(Binary::code);
         codes.fold((0, 0), |sum, code| (sum.0 + code.0, sum.1 + code.1))
     }
 
-    /// Bundles without any code are what is wanted, where no archive has some; they are notes then.
+    /// Accepts bundles without code if no archive has any; they become notes.
     pub fn allow_empty(&mut self) {
         self.notes.extend(self.missing.drain(..).map(|missing| missing.to_string()));
     }
 }
 
-/// Works out what becomes of `builds`.
+/// Makes the plan for `builds`.
 ///
 /// # Errors
-/// Files that cannot be read, malformed GPU code, code that no archive has. What the builds do not
-/// have in common is in [`Plan::differences`].
+/// A file cannot be read, GPU code is malformed, or no archive has some code. Contradictions
+/// between the builds are in [`Plan::differences`].
 pub fn plan(builds: &[Build], reporter: &dyn Reporter) -> Result<Plan, Error> {
     let mut plan = Plan {
         binaries: Vec::new(),
@@ -105,7 +105,7 @@ pub fn plan(builds: &[Build], reporter: &dyn Reporter) -> Result<Plan, Error> {
         }
     }
     let archives: Vec<Archives<'_>> = builds.iter().map(|build| Archives::new(&build.view)).collect();
-    // One that cannot be read is not one that has no code.
+    // An unreadable archive is an error; it must not count as one without code.
     for (build, archives) in builds.iter().zip(&archives) {
         let paths: Vec<&str> = build.view.items().map(|(path, _)| path).filter(|path| is_archive(path)).collect();
         paths.par_iter().try_for_each(|path| archives.get(path).map(drop))?;
@@ -144,7 +144,7 @@ fn combine_path(builds: &[Build], path: &str, parts: Vec<Option<BuildPart>>, pla
     let with: Vec<&Build> = builds.iter().filter(|build| build.view.get(path).is_some()).collect();
     let parts: Vec<BuildPart> = parts.into_iter().flatten().collect();
     if parts.is_empty() {
-        // Archives of one name may hold code for different GPUs.
+        // Archives of one name may have code for different GPUs.
         for other in with.iter().skip(1).filter(|_| !is_archive(path)) {
             plan.differences.extend(different(path, with[0], other)?);
         }
@@ -165,7 +165,7 @@ fn combine_path(builds: &[Build], path: &str, parts: Vec<Option<BuildPart>>, pla
     Ok(())
 }
 
-/// How a path differs between two builds.
+/// The difference of a path between two builds; `None` if there is none.
 fn different(path: &str, one: &Build, other: &Build) -> Result<Option<Difference>, Error> {
     let what = match (one.view.get(path), other.view.get(path)) {
         (Some(Item::Link { target }), Some(Item::Link { target: second })) => (target != second)
@@ -179,7 +179,7 @@ fn different(path: &str, one: &Build, other: &Build) -> Result<Option<Difference
     Ok(what.map(|what| Difference::new(path, what)))
 }
 
-/// The archives all of whose code is in the plan. One that holds more, or nothing, stays.
+/// The archives whose code is all in the plan. An archive with more code, or with none, stays.
 fn used_up(builds: &[Build], archives: &[Archives<'_>], plan: &mut Plan) -> Result<Vec<String>, Error> {
     let mut used: BTreeSet<(usize, &str, &str, Option<u32>, &str)> = BTreeSet::new();
     for binary in &plan.binaries {
@@ -208,32 +208,32 @@ fn used_up(builds: &[Build], archives: &[Archives<'_>], plan: &mut Plan) -> Resu
     Ok(gone)
 }
 
-/// The result: files that are read when they are written somewhere.
+/// The result: files whose content is only read when they are written.
 pub struct Fused {
-    /// All files.
+    /// The files as installed.
     pub view: View,
-    /// The files that hold GPU code again, with what they were and their sizes.
+    /// The files that have GPU code again, with their sizes.
     pub files: Vec<FusedFile>,
 }
 
-/// A file that holds GPU code again.
+/// A file that has GPU code again.
 #[derive(Debug, Clone, Serialize)]
 pub struct FusedFile {
-    /// Where it is installed.
+    /// Path at which it is installed.
     pub path: String,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub size: u64,
-    /// Bytes of its fat binary section.
+    /// Size of its fat binary section in bytes.
     pub section: u64,
 }
 
-/// Puts the code into the files. Sections wait in unlinked temporary files in `scratch`; nothing
-/// else is written.
+/// Puts the code into the files. Sections are kept in unlinked temporary files in `scratch`;
+/// nothing else is written.
 ///
 /// # Errors
-/// [`Error::Unequal`] when the plan has differences; [`Error::WithoutCode`] when code is missing;
-/// code that two builds have differently, or that does not belong together; files that cannot be
-/// read or edited.
+/// [`Error::Unequal`] if the plan has differences; [`Error::WithoutCode`] if code is missing. Also
+/// if two builds have different code for one target, if code does not belong together, or if a file
+/// cannot be read or edited.
 pub fn fuse(
     plan: &Plan,
     builds: &[Build],

@@ -1,5 +1,5 @@
-//! Input: a [`Binary`]. Output: its new fat binary section, in an unlinked temporary file, and
-//! where its bundles are.
+//! Input: a [`Binary`]. Output: its new fat binary section in an unlinked temporary file, and the
+//! positions of its bundles.
 //!
 //! Bundles are written in parallel, each with one code object in memory at a time.
 
@@ -23,11 +23,11 @@ use crate::error::Error;
 /// Bytes that are copied at a time.
 const WINDOW: usize = 1 << 20;
 
-/// A fat binary section that nothing holds yet.
+/// A fat binary section that is not yet part of a file.
 pub(crate) struct Section {
     pub(crate) content: Arc<dyn ReadAt + Send + Sync>,
     pub(crate) size: u64,
-    /// Where each bundle starts.
+    /// Offset of each bundle in bytes.
     pub(crate) bundles: Vec<u64>,
 }
 
@@ -36,7 +36,8 @@ pub(crate) fn write(binary: &Binary, form: Form, scratch: &Path, reporter: &dyn 
     let file = tempfile::tempfile_in(scratch)?;
     let (mut bundles, mut end) = (Vec::new(), 0_u64);
     if form == Form::Plain {
-        // Their sizes are known before they are written, so each goes to its place at once.
+        // The sizes of plain bundles are known beforehand, so each is written directly to its
+        // position.
         let mut places = Vec::new();
         for planned in &binary.bundles {
             let start = end.next_multiple_of(ALIGNMENT);
@@ -86,7 +87,7 @@ fn copy(from: &dyn ReadAt, size: u64, to: &mut PositionedWriter<'_>) -> io::Resu
     Ok(())
 }
 
-/// A code object that is read when its first byte is asked for, and forgotten after its last.
+/// A code object that is loaded when its first byte is read, and dropped after its last.
 struct Lazy<'a> {
     load: &'a dyn Fn() -> Result<Vec<u8>, Error>,
     bytes: RefCell<Option<Vec<u8>>>,
@@ -148,7 +149,7 @@ fn write_bundle(
     written.map_err(|source| failure.take().unwrap_or_else(|| Error::GpuCode { key: binary.path.clone(), source }))
 }
 
-/// The bytes that all builds have for an entry.
+/// The bytes of an entry, after checking that all builds have the same.
 fn same(binary: &Binary, entry: &Entry, (spools, kernels): (&Spools, &SeenKernels)) -> Result<Vec<u8>, Error> {
     let mut found: Option<(Vec<u8>, usize)> = None;
     for (number, code) in &entry.codes {
@@ -175,7 +176,7 @@ fn same(binary: &Binary, entry: &Entry, (spools, kernels): (&Spools, &SeenKernel
     Ok(found.map(|(bytes, _)| bytes).unwrap_or_default())
 }
 
-/// The kernels that a bundle has in each part, for one target.
+/// The kernels of a bundle in each part, for one target.
 ///
 /// A wrapper registers the same kernels for each target. Archives that were numbered wrongly (kpack
 /// specification 8, B3) have code of different translation units under one index.
@@ -206,12 +207,12 @@ struct Spools {
     spools: Vec<Spool>,
 }
 
-/// The code objects of a compressed bundle, one after the other.
+/// The code objects of a compressed bundle, one after the other in a temporary file.
 struct Spool {
     part: usize,
     bundle: usize,
     content: Arc<dyn ReadAt + Send + Sync>,
-    /// Where each entry's code starts.
+    /// Offset of each entry's code in bytes.
     places: Vec<u64>,
 }
 
@@ -239,7 +240,8 @@ impl Spools {
     }
 }
 
-/// The code objects of a bundle, one after the other, and where each entry's is.
+/// Decompresses the code objects of a bundle to a temporary file, and returns the offset of each
+/// entry.
 fn spool(part: &BuildPart, bundle: usize, scratch: &Path) -> Result<(Arc<dyn ReadAt + Send + Sync>, Vec<u64>), Error> {
     let mut file = tempfile::tempfile_in(scratch)?;
     let found = &part.fat.bundles[bundle];

@@ -1,5 +1,5 @@
-//! Input: host wheels and device wheels. Output: a wheel that holds all their GPU code, without the
-//! extras and requirements by which they found each other.
+//! Input: host wheels and device wheels. Output: a wheel with all their GPU code, without the
+//! extras and requirements that connected them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,36 +18,36 @@ use crate::error::Error;
 use crate::group::is_archive;
 use crate::verify::{Item, View};
 
-/// Wheels of one distribution, sorted out.
+/// Wheels of one distribution, sorted into hosts and devices.
 pub struct Wheels {
-    /// What is fused.
+    /// The builds to fuse.
     pub builds: Vec<Build>,
-    /// What the new METADATA does not say any more.
+    /// Headers that are removed from METADATA.
     pub removed: Vec<String>,
-    /// What is worth knowing.
+    /// Remarks for the user.
     pub notes: Vec<String>,
     host: Arc<Wheel>,
     hosts: Vec<PathBuf>,
     metadata: Option<String>,
-    /// The member behind each path of the first build; the others' files are added under their
-    /// path.
+    /// The member of the wheel for each path of the first build. Files of the others are added
+    /// under their path.
     members: BTreeMap<String, String>,
 }
 
-/// What was written.
+/// A fused wheel.
 #[derive(Debug, Clone, Serialize)]
 pub struct WrittenWheel {
-    /// Where.
+    /// Path of the wheel.
     pub path: PathBuf,
-    /// Its members.
+    /// Number of members.
     pub files: u64,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub bytes: u64,
-    /// SHA-256 of the file.
+    /// SHA-256 of the file in hexadecimal.
     pub sha256: String,
 }
 
-/// A wheel and what its METADATA says.
+/// A wheel and its METADATA.
 struct Read {
     wheel: Arc<Wheel>,
     headers: Headers,
@@ -55,7 +55,8 @@ struct Read {
     version: String,
 }
 
-/// The extra that asks for device wheels, as in `… ; extra == "device-gfx942"`.
+/// `true` if a requirement asks for a device wheel by an extra, as in `… ; extra ==
+/// "device-gfx942"`, or by a GPU property.
 fn asks_for_device(requirement: &str) -> bool {
     let Some((_, marker)) = requirement.split_once(';') else { return false };
     let marker: String = marker.chars().filter(|character| !character.is_whitespace()).collect();
@@ -64,7 +65,7 @@ fn asks_for_device(requirement: &str) -> bool {
         || (marker.contains("invariant_properties") && marker.contains("amd::gfx_arch::"))
 }
 
-/// The name of the distribution that a requirement asks for, as names are compared.
+/// The canonical name of the distribution that a requirement asks for.
 fn required(requirement: &str) -> String {
     let end = requirement.find(|character: char| !(character.is_ascii_alphanumeric() || "-_.".contains(character)));
     canonical(&requirement[..end.unwrap_or(requirement.len())])
@@ -81,7 +82,8 @@ fn canonical(name: &str) -> String {
     canonical
 }
 
-/// METADATA without what a split added, and the values that went; `None` when nothing did.
+/// METADATA without the headers that a split added, and the removed headers; `None` if there are
+/// none.
 fn cleaned(headers: &Headers) -> (Option<String>, Vec<String>) {
     let mut text = headers.clone();
     let mut removed: Vec<String> = Vec::new();
@@ -100,11 +102,11 @@ fn cleaned(headers: &Headers) -> (Option<String>, Vec<String>) {
     (Some(text.to_string()), removed)
 }
 
-/// Opens wheels and tells hosts from devices: a device wheel is one that another asks for by an
-/// extra `device-…`.
+/// Opens wheels and distinguishes hosts from devices: a device wheel is one that another wheel
+/// requires through an extra `device-…`.
 ///
 /// # Errors
-/// Wheels that cannot be read; ones that do not belong together.
+/// A wheel cannot be read, or the wheels do not belong together.
 pub fn open(paths: &[PathBuf], scratch: &Path) -> Result<Wheels, Error> {
     let mut read = Vec::new();
     for path in paths {
@@ -184,7 +186,7 @@ fn insert(view: &mut View, path: String, wheel: &Arc<Wheel>, member: &Listed, sc
     Ok(())
 }
 
-/// The folders of a wheel that are not installed under their own name, with a slash.
+/// The folders of a wheel that are not installed under their own name, with a final slash.
 struct Folders {
     info: String,
     data: String,
@@ -196,7 +198,8 @@ impl Folders {
         Self { info: format!("{}/", wheel.info()), data: format!("{stem}.data/") }
     }
 
-    /// Where an installer puts a member. What does not go to site-packages is kept apart.
+    /// Path at which an installer puts a member. Members that do not go to site-packages get a
+    /// separate prefix.
     fn path(&self, member: &str) -> String {
         let Some(rest) = member.strip_prefix(&self.data) else { return member.to_owned() };
         let library = ["platlib/", "purelib/"].into_iter().find_map(|scheme| rest.strip_prefix(scheme));
@@ -205,17 +208,17 @@ impl Folders {
 }
 
 impl Wheels {
-    /// The wheels that the builds are made of.
+    /// Paths of the host wheels, one for each build.
     pub fn hosts(&self) -> &[PathBuf] {
         &self.hosts
     }
 }
 
-/// Writes the fused wheel, under the name of the host wheel, for the folder `output`, which is made
-/// where it is missing.
+/// Writes the fused wheel, under the name of the host wheel, to a staging folder for `output`.
+/// `output` is created if it does not exist.
 ///
 /// # Errors
-/// An output that is the input; files that cannot be read or written; an interruption.
+/// The output is the input, a file cannot be read or written, or the user interrupts.
 pub fn prepare(
     wheels: &Wheels,
     (plan, fused): (&Plan, &Fused),
@@ -242,7 +245,7 @@ pub fn prepare(
     if fs_err::canonicalize(&path).ok() == Some(fs_err::canonicalize(input)?) {
         return Err(rocwheel_wheel::Error::SameFile { path }.into());
     }
-    // A damaged member that is copied packed would be hidden by the new RECORD.
+    // The new RECORD would hide a damaged member that is copied in compressed form.
     let members = wheels.host.members().iter().filter(|member| member.kind != Kind::Directory);
     let copied = members
         .map(|member| member.name.as_str())

@@ -1,4 +1,4 @@
-//! Input: a fused tree. Output: a directory or a file that appears complete or not at all.
+//! Input: a fused tree. Output: a directory or a file that appears completely or not at all.
 
 use std::path::{Path, PathBuf};
 
@@ -14,23 +14,23 @@ use crate::verify::{Item, View};
 
 const MAKER: TreeMaker = TreeMaker { marker: ".rocwheel-fuse", command: "rocwheel fuse" };
 
-/// What was written.
+/// Report about a written directory or file.
 #[derive(Debug, Clone, Serialize)]
 pub struct Written {
-    /// Where.
+    /// Its path.
     pub path: PathBuf,
-    /// Files and links.
+    /// Number of files and links.
     pub files: u64,
-    /// Bytes of the files.
+    /// Size of the files in bytes.
     pub bytes: u64,
 }
 
-/// Writes a tree to the directory `output`, which is replaced when this command made it. `extra`
-/// are further small files.
+/// Writes a tree to the directory `output`. An existing directory is replaced if this command made
+/// it. `extra` are additional small files.
 ///
 /// # Errors
-/// An output that holds something else or lies in an input; files that cannot be read or written;
-/// an interruption.
+/// The output has something else in it or is inside an input, a file cannot be read or written, or
+/// the user interrupts.
 pub fn write_directory(
     view: &View,
     extra: &[(String, Vec<u8>)],
@@ -73,10 +73,10 @@ pub fn write_directory(
     Ok(Written { path: output.to_owned(), files: (items.len() + extra.len()) as u64, bytes })
 }
 
-/// Writes one file, with the mode of `like`.
+/// Writes one file with the mode of `like`.
 ///
 /// # Errors
-/// An output that is there already; files that cannot be read or written; an interruption.
+/// The output exists already, a file cannot be read or written, or the user interrupts.
 pub fn write_file(
     content: &dyn Content,
     like: &Path,

@@ -1,5 +1,5 @@
-//! Input: the recipes of a run and a cell. Output: the checkouts that are missing, as one request,
-//! since some pin the commits of others; then the trees.
+//! Input: the recipes of a run and a cell. Output: one request for all missing checkouts, because
+//! some pin the commits of others; then the trees.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -21,8 +21,8 @@ struct Needed {
 }
 
 impl SourceChoice {
-    /// The checkouts that have to be made before these recipes can be built, as one request, since
-    /// some pin others.
+    /// The checkouts that must be made before these recipes can be built. They are one request,
+    /// because some pin others.
     pub(super) fn request(
         &self,
         recipes: &[&Recipe],
@@ -38,7 +38,7 @@ impl SourceChoice {
         let line = self.line(cell, table)?;
         let mut needed: Vec<Needed> = Vec::new();
         let (mut torch, mut torch_moves) = (None, false);
-        // torch first: what follows its pins moves with it.
+        // torch comes first, because projects that follow its pins move with it.
         let mut order = recipes.to_vec();
         order.sort_by_key(|recipe| recipe.source != "torch");
         for recipe in order {
@@ -52,20 +52,19 @@ impl SourceChoice {
                 }
                 Kind::Archive(_) => continue,
             };
-            // What is in no table is a recipe of one's own, whose sources are named.
+            // A project that is in no table belongs to a user's recipe, whose sources are named.
             let Ok(project) = table.project(&recipe.source) else { continue };
             let folder = self.folder(recipe, tag.as_deref(), cell, place)?;
             let is_torch = project.name == "torch";
             let origin = origins.of(project).map(|origin| local_origin(project, origin, &self.directory));
             let named = references.of(project).map(str::to_owned).or(tag);
-            // A line that was asked for says where torch has to be, and torch where the others have
-            // to.
+            // A requested line decides the commit of torch, and torch those of the others.
             let of_line = self.line.as_ref().filter(|_| is_torch && named.is_none());
             let of_line = of_line.and_then(|line| Some(table.line(line).ok()?.torch_ref.clone()));
             let asked = named.clone().or(of_line);
             let follows_torch = is_torch || project.pinned_by_torch || project.related.is_some();
             if let (true, None, None, Some(torch)) = (follows_torch, &asked, &self.line, &cell.torch) {
-                // Something else than the torch that was asked for would be built.
+                // Otherwise another torch would be built than the requested one.
                 table.line(&minor(torch))?;
             }
             let is_empty = fs_err::read_dir(&folder).is_ok_and(|mut entries| entries.next().is_none());
@@ -76,7 +75,8 @@ impl SourceChoice {
                     let follows = torch_moves && (project.pinned_by_torch || project.related.is_some());
                     !obtained.is_complete || is_elsewhere || (follows && named.is_none())
                 }
-                // Somebody else's checkout stays as it is, unless it is asked for something else.
+                // A checkout that rocwheel did not make stays unchanged, unless another reference
+                // or origin is requested.
                 None => asked.is_some() || origin.is_some(),
             };
             if is_torch {
@@ -119,14 +119,14 @@ impl SourceChoice {
         let mut request = Request::new(&absolute(&self.directory, &root), wanted);
         request.line = Some(line);
         request.torch = torch;
-        // Versions of such builds name the commit, which is to be upstream's.
+        // Versions of such builds name the commit, which has to be upstream's.
         if matches!(cell.release, Release::Dev | Release::DevBkc) {
             request.conversion = TreeConversion::Keep;
         }
         Ok(Some((request, table)))
     }
 
-    /// A checkout of torch that is only read for its pins; `None` if nothing that is needed follows
+    /// A checkout of torch that is only read for its pins. `None` if no needed project follows
     /// torch, or if torch is checked out in the usual place.
     fn torch_that_pins(
         &self,
@@ -153,7 +153,7 @@ impl SourceChoice {
         Ok(Some(Needed { wanted, folder }))
     }
 
-    /// What would be checked out.
+    /// The checkouts that would be made.
     pub fn planned(&self, recipes: &[&Recipe], cell: &Cell, place: &JobPlace) -> Result<Vec<PlannedCheckout>, Error> {
         let Some((request, table)) = self.request(recipes, cell, place)? else { return Ok(Vec::new()) };
         let plan = Plan::new(&request, table)?;
