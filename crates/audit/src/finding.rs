@@ -116,7 +116,9 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Explanation>, toml::de::Error> {
 /// A problem of a set of wheels.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
+    /// The kind of problem.
     pub code: Code,
+    /// The usual severity of the code, or a lower one.
     pub severity: Severity,
     /// File name of the wheel that has to change. For an installed distribution, the name of its
     /// `.dist-info` folder.

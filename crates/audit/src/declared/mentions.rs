@@ -16,7 +16,7 @@ use rocwheel_loader::site::Site;
 
 use crate::Error;
 
-/// Files that can name a Python package they use.
+/// Endings of the files that can name a Python package they use.
 const CODE: [&str; 9] = [".py", ".pyi", ".pyx", ".pxd", ".pth", ".ipynb", ".json", ".toml", ".cfg"];
 /// Size limit in bytes. Larger compiled modules are not searched, and their requirements count as
 /// used.
