@@ -86,7 +86,6 @@ enum ViewArgument {
     Target,
 }
 
-/// What the command works with.
 #[derive(Debug)]
 pub(crate) struct Settings {
     directory: PathBuf,
@@ -121,7 +120,8 @@ impl TryFrom<Arguments> for Settings {
     }
 }
 
-/// PEP 740 wants an address that nobody can change on the way.
+/// Checks the address of `--url`. PEP 740 requires https, so that the address is protected in
+/// transit.
 fn public_address(url: Url) -> Result<String, Usage> {
     if url.scheme() != "https" || url.query().is_some() || url.fragment().is_some() {
         return Err(Usage::new(format!("`--url {url}` is not the https address of a folder")));
@@ -136,7 +136,7 @@ fn views(arguments: &[ViewArgument]) -> Vec<IndexView> {
     all.into_iter().filter(|(argument, _)| has(*argument)).map(|(_, view)| view).collect()
 }
 
-/// Makes the index, or prints what would change.
+/// Builds the index, or prints what would change.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let store = FolderStore::open(&settings.directory)?;
     let built = build(&store, &settings.options, printer.reporter())?;
@@ -183,7 +183,7 @@ fn summary(built: &Built, write: bool) -> String {
     }
 }
 
-/// A command that works when it is typed on this machine.
+/// A command that works when typed on this machine.
 fn install_line(folder: &Path) -> Result<String> {
     let address = Url::from_directory_path(folder)
         .map_err(|()| Failure::message("the folder has no address"))
