@@ -103,7 +103,7 @@ pub struct Request<'a> {
     /// The audited wheels, and `.dist-info` folders of installed distributions. Of several with one
     /// name, the last counts.
     pub audited: &'a [PathBuf],
-    /// The sources of other wheels; the first source that has a version of a file wins.
+    /// The sources of other wheels; a version that several have is taken from the first.
     pub sources: &'a [Source],
     /// The Python and system of the environment.
     pub target: &'a InstallTarget,

@@ -136,7 +136,7 @@ fn append(path: &Path, text: &str) -> io::Result<()> {
         file.read_exact(&mut last)?;
     }
     let begin = if last == *b"\n" { "" } else { "\n" };
-    // One write, because several programs of one step may share the file.
+    // In one write: jobs of a matrix do not share the file, but programs of one step may.
     file.write_all(format!("{begin}{text}").as_bytes())
 }
 

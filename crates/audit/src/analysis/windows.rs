@@ -1,8 +1,8 @@
 //! Input: the DLLs that the files of wheels for `win_amd64` import. Output: those that Windows does
 //! not find, and why (RW029, RW012, RW025).
 //!
-//! Windows looks up a DLL by its name, without regard to case, in this order: among the DLLs that
-//! the process has loaded, in the folder of the file that Python loads, in folders that code added
+//! Windows looks up a DLL by its name, without regard to case: among the DLLs that the process has
+//! loaded, in the folder of the file that Python loads, in folders that code added
 //! (`os.add_dll_directory`), and in its own folders. It does not search `PATH` (Python 3.8). Only
 //! running the code would tell which folders it adds. We therefore trust a wheel that calls such a
 //! function, itself or through a wheel that it requires. We also trust a wheel that loads libraries

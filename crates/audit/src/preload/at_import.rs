@@ -31,8 +31,8 @@ impl LoaderFile {
     /// `true` if a string of the file is the name of a library, with or without `.so`, or the
     /// beginning of the name.
     pub(crate) fn names(&self, library: &str) -> bool {
-        // `f"{folder}/{name}"` has an empty beginning, and that of `f"lib{name}"` fits every
-        // library.
+        // `f"{folder}/{name}"` has an empty beginning, and that of `f"lib{name}"` is too short to
+        // identify a library.
         const SHORTEST: usize = 6;
         let name = file_name(library);
         let stem = name.split(".so").next().unwrap_or(name);

@@ -217,8 +217,8 @@ fn constants(tokens: &[Placed]) -> BTreeMap<String, Value> {
         let value = if tokens[index].is_first { reader.value(0) } else { Value::Unclear };
         let ends = tokens.get(reader.position).is_none_or(|next| next.token == Token::Line);
         let value = if ends { value } else { Value::Unclear };
-        // Keyword arguments look the same. A name that is also a keyword becomes unclear, which is
-        // rare.
+        // Keyword arguments look the same, so a name that is also a keyword becomes unclear. It is
+        // not worth the code to distinguish them.
         constants.entry(name.clone()).and_modify(|known| *known = Value::Unclear).or_insert(value);
     }
     constants

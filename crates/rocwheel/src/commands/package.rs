@@ -488,7 +488,8 @@ fn show_families(plan: &Plan, request: &Request, printer: &Printer) {
     ));
 }
 
-/// Warns about files that are in no package, and about packages that are not plain copies.
+/// Prints the files that are in no package, the packages that are not made, and the changes to
+/// packaged files.
 fn show_remarks(plan: &Plan, request: &Request, printer: &Printer) {
     show_families(plan, request, printer);
     for incomplete in &plan.incomplete {

@@ -1,5 +1,5 @@
-//! The options of `rocwheel build` that choose recipes, versions and GPU targets. `rocwheel recipe
-//! show` has them too.
+//! The options of `rocwheel build` that choose recipes, versions and GPU targets.
+//! `rocwheel recipe show` has them too.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

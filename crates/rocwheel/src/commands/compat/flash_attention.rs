@@ -1,6 +1,6 @@
-//! `rocwheel compat build_rocm`: the `build_rocm.sh` of flash-attention's wheels, done by `rocwheel
-//! build flash-attn`. PyTorch's script of the same name (`.ci/manywheel/build_rocm.sh`) takes no
-//! arguments.
+//! `rocwheel compat build_rocm`: the `build_rocm.sh` of flash-attention's wheels, done by
+//! `rocwheel build flash-attn`. PyTorch's script of the same name (`.ci/manywheel/build_rocm.sh`)
+//! takes no arguments.
 
 use std::path::PathBuf;
 

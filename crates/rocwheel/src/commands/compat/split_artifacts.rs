@@ -1,5 +1,5 @@
-//! `rocwheel compat split_artifacts`: today's flags and layout, done by the engine of `rocwheel
-//! split`.
+//! `rocwheel compat split_artifacts`: today's flags and layout, done by the engine of
+//! `rocwheel split`.
 
 use std::path::{Path, PathBuf};
 

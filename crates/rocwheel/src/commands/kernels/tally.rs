@@ -17,7 +17,7 @@ pub(super) struct Sum {
     pub(super) kernels: u64,
     /// Bytes of the code objects.
     pub(super) size: u64,
-    /// Bytes that they occupy in the file, after compression.
+    /// Bytes that they occupy in their files, where bundles may be compressed.
     pub(super) stored: u64,
 }
 
