@@ -1,4 +1,4 @@
-//! RW010: an extension module is for another Python than the tags, or Python does not find it.
+//! RW010: an extension module is for another Python than the tags say, or Python does not find it.
 //!
 //! The name of the module tells its Python, and on Windows the Python library that it is linked to.
 

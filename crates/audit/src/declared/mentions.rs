@@ -63,6 +63,7 @@ pub fn unneeded<'a>(
         open.insert(index, requirement);
         for name in counted.iter().filter_map(|counted| names.get(counted)).flatten() {
             answers.entry(name.clone()).or_default().insert(index);
+            // Code may also write `from google import protobuf`.
             let last = name.rsplit('.').next().unwrap_or(name);
             answers.entry(last.to_owned()).or_default().insert(index);
         }

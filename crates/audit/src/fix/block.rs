@@ -20,7 +20,7 @@ pub struct Remedies {
     pub questions: Vec<String>,
     /// Number of findings that `wheels` and `installs` fix.
     pub fixed: usize,
-    /// Number of findings that `questions` decide.
+    /// Number of findings that wait for the answers to `questions`.
     pub undecided: usize,
 }
 

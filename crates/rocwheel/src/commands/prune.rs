@@ -94,7 +94,7 @@ impl TryFrom<Arguments> for Settings {
         let destination = match (arguments.output, arguments.in_place) {
             (Some(folder), false) => Destination::Folder(folder),
             (None, true) => Destination::InPlace,
-            // A dry run writes nothing, so the destination does not matter.
+            // A dry run writes nothing, and no existing file would be in the way of a new folder.
             (None, false) if arguments.dry_run => Destination::InPlace,
             _ => return Err(Usage::new("no output is given").hint("name one with `--output`").into()),
         };
