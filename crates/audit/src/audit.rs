@@ -1,6 +1,5 @@
-//! Input: an environment. Output: a [`Report`], everything that is the matter with the audited
-//! wheels: each check of the table is run, what the user ignores is counted and dropped, and the
-//! rest is sorted.
+//! Input: an environment. Output: a [`Report`] on the audited wheels. Every check of the table
+//! runs; findings that the user ignores are counted and dropped, the others are sorted.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +15,8 @@ use crate::finding::{Code, Finding};
 use crate::options::{AuditScope, ExtraCheck, Options};
 use crate::report::{AuditedEnvironment, FindingCounts, Report, WheelSummary};
 
-/// Reads what the files of an environment say, as far as the options ask for it, and runs every
-/// check.
+/// Reads the facts about the files of an environment, as far as the options need them, and runs
+/// every check.
 ///
 /// # Errors
 /// As [`audit_facts`].
@@ -25,7 +24,7 @@ pub fn audit(site: &Site, options: &Options, reporter: &dyn Reporter) -> Result<
     audit_facts(site, &read_facts(site, options, reporter)?, options, reporter)
 }
 
-/// What the files of an environment say, as far as the options ask for it.
+/// Reads the facts about the files of an environment, as far as the options need them.
 ///
 /// # Errors
 /// [`Error::Interrupted`].
@@ -34,14 +33,14 @@ pub fn read_facts(site: &Site, options: &Options, reporter: &dyn Reporter) -> Re
         return Ok(SiteFacts::default());
     }
     let mut facts = SiteFacts::read(site, reporter)?;
-    // The names are in data that stays packed unless it is compared with its hashes.
+    // The names are in data that stays packed unless hashes are computed.
     if options.extras.contains(&ExtraCheck::Hashes) {
         facts.find_loads(site, reporter)?;
     }
     Ok(facts)
 }
 
-/// Runs every check, where it is known already what the files say ([`read_facts`]).
+/// Runs every check on facts that were read before ([`read_facts`]).
 ///
 /// # Errors
 /// [`Error::Interrupted`], and [`Error::Loader`] when a wheel cannot be read any more.

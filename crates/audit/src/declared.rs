@@ -1,6 +1,5 @@
-//! Input: an environment. Output: what each of its wheels declares that it needs of the others
-//! ([`Declared`]), and what is declared and not so: requirements that nothing meets, or that
-//! nothing needs.
+//! Input: an environment. Output: the requirements that its wheels declare on each other
+//! ([`Declared`]), and the wrong ones: requirements that nothing meets, or that nothing needs.
 
 mod mentions;
 
@@ -15,27 +14,28 @@ use rocwheel_wheel::Platform;
 
 pub use mentions::unneeded;
 
-/// What the wheels of an environment declare of each other.
+/// The requirements that the wheels of an environment declare.
 #[derive(Debug, Clone)]
 pub struct Declared {
-    /// One for each of [`Site::distributions`], in their order.
+    /// The requirements of each of [`Site::distributions`], in their order.
     pub wheels: Vec<Requirements>,
-    /// The extras of each wheel that others ask for.
+    /// The extras of each wheel that other wheels request.
     pub extras: Vec<BTreeSet<String>>,
-    /// The version of each wheel, as its METADATA has it.
+    /// The version of each wheel from its METADATA; 0 if it cannot be parsed.
     pub versions: Vec<Version>,
     index: BTreeMap<String, usize>,
-    /// The platform tags of each wheel, and the system that they are for.
+    /// The platform tags of each wheel, and the system of these tags.
     platforms: Vec<(Vec<String>, Platform)>,
     environments: Vec<MarkerEnvironment>,
 }
 
-/// Which requirements count.
+/// Which requirements to count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extras {
-    /// Those without extra and those of extras that another wheel of the environment asks for.
+    /// Requirements without an extra, and those of extras that another wheel of the environment
+    /// requests.
     Asked,
-    /// Those of every extra.
+    /// Requirements of every extra.
     Every,
 }
 
@@ -44,18 +44,19 @@ pub enum Extras {
 pub struct UnmetRequirement<'a> {
     /// Index into [`Site::distributions`] of the wheel that declares it.
     pub wheel: usize,
-    /// The requirement.
+    /// The requirement as METADATA declares it.
     pub requirement: &'a Requirement,
-    /// The wheel of that name that is there with another version, as an index into
-    /// [`Site::distributions`].
+    /// Index into [`Site::distributions`] of the wheel that has the name but another version;
+    /// `None` if no wheel has the name.
     pub other: Option<usize>,
 }
 
 impl Declared {
-    /// Reads what the wheels of an environment declare.
+    /// Reads the requirements that the wheels of an environment declare. `target` evaluates their
+    /// markers.
     pub fn read(site: &Site, target: &InstallTarget) -> Declared {
         let version = |text: &str| {
-            // What is in a file name is escaped.
+            // A version in a file name is escaped.
             let plain = || Version::from_str(&text.replace('_', "-"));
             Version::from_str(text).or_else(|_| plain()).unwrap_or_else(|_| Version::new([0]))
         };
@@ -74,7 +75,7 @@ impl Declared {
                 .collect(),
             environments: targets.iter().map(InstallTarget::environment).collect(),
         };
-        // Extras ask for extras; each round asks for one more or is the last.
+        // An extra may request other extras, so repeat until a round adds none.
         loop {
             let asked: Vec<(usize, String)> = (0..declared.wheels.len())
                 .flat_map(|wheel| declared.of(wheel, Extras::Asked).map(move |requirement| (wheel, requirement)))
@@ -93,14 +94,14 @@ impl Declared {
         }
     }
 
-    /// The wheel of a distribution, by its canonical name, if the system of another installs it
-    /// beside that one.
+    /// Index of the wheel with this canonical name, if the system of the wheel `beside` installs it
+    /// too.
     pub fn required(&self, beside: usize, name: &str) -> Option<usize> {
         let system = self.platforms[beside].1;
         self.index.get(name).copied().filter(|wheel| system.takes(&self.platforms[*wheel].0))
     }
 
-    /// What a wheel requires on this target.
+    /// The requirements of a wheel that apply to the target.
     pub fn of(&self, wheel: usize, extras: Extras) -> impl Iterator<Item = &Requirement> {
         self.wheels[wheel].all.iter().filter(move |requirement| match extras {
             Extras::Asked => requirement.applies_in(&self.environments[wheel], &self.extras[wheel]),
@@ -108,8 +109,8 @@ impl Declared {
         })
     }
 
-    /// The wheels that are there when a wheel is installed: itself and those it requires, directly
-    /// or through others.
+    /// Indices of the wheels that are installed with a wheel: itself and those it requires,
+    /// directly or through others.
     pub fn reaches(&self, wheel: usize, extras: Extras) -> BTreeSet<usize> {
         let mut reached = BTreeSet::from([wheel]);
         let mut open = vec![wheel];

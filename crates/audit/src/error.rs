@@ -1,5 +1,5 @@
-//! What can go wrong when a set of wheels is looked at, and what to do about it. What is wrong
-//! *with* the wheels is not here: those are findings.
+//! The failures of an audit, and the advice for each. Problems *of* the wheels are findings, not
+//! errors.
 
 use std::path::PathBuf;
 
@@ -9,24 +9,24 @@ use rocwheel_report::{Exit, Hint};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The environment cannot be opened, or a file of it cannot be read.
+    /// The environment cannot be opened, or one of its files cannot be read.
     #[error(transparent)]
     Loader(rocwheel_loader::Error),
-    /// The wheels that are required cannot be collected.
+    /// The required wheels cannot be collected.
     #[error(transparent)]
     Index(rocwheel_index::Error),
     /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] rocwheel_report::Interrupted),
-    /// A file is no wheel, or a member of it cannot be unpacked.
+    /// A file is not a wheel, or a member of it cannot be unpacked.
     #[error(transparent)]
     Wheel(#[from] rocwheel_wheel::Error),
-    /// The GPU code of a wheel could not be looked through.
+    /// The survey of a wheel's GPU code failed.
     #[error("could not look through the GPU code of `{}`", path.display())]
     GpuCode {
         /// The wheel.
         path: PathBuf,
-        /// Why.
+        /// The error of the survey.
         source: Box<rocwheel_kpack::Error>,
     },
 }

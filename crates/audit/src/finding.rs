@@ -1,5 +1,5 @@
-//! Input: `data/findings.toml`. Output: what can be found ([`Code`], [`Explanation`]), and what was
-//! found ([`Finding`]).
+//! Input: `data/findings.toml`. Output: the kinds of findings ([`Code`], [`Explanation`]), and the
+//! type of a finding ([`Finding`]).
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,23 +12,23 @@ use crate::fix::Fix;
 
 pub(crate) const TABLE: &str = include_str!("../../../data/findings.toml");
 
-/// How much a finding weighs.
+/// The severity of a finding. The order is from light to heavy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Worth knowing.
+    /// Good to know; nothing fails.
     Note,
-    /// It works, but not everywhere, or not for long.
+    /// It works, but not everywhere, or only for a limited time.
     Warning,
-    /// It does not install, does not load, or is not true.
+    /// The wheel does not install or load, or claims something false.
     Error,
 }
 
 impl Severity {
-    /// All of them, the heaviest first.
+    /// All severities, the heaviest first.
     pub const ALL: [Severity; 3] = [Severity::Error, Severity::Warning, Severity::Note];
 
-    /// The word for it.
+    /// The lower-case word for reports: `error`.
     pub fn name(self) -> &'static str {
         match self {
             Severity::Error => "error",
@@ -39,14 +39,14 @@ impl Severity {
 }
 
 impl Code {
-    /// What is known about it.
+    /// The row of this code in `data/findings.toml`.
     pub fn explanation(self) -> &'static Explanation {
         static EXPLANATIONS: LazyLock<Vec<Explanation>> =
             LazyLock::new(|| parse(TABLE).expect("the embedded table is tested"));
         &EXPLANATIONS[self as usize]
     }
 
-    /// Where docs/findings.md explains it: an anchor.
+    /// The anchor of the code in docs/findings.md: `rw012-missing-requirement`.
     pub fn anchor(self) -> String {
         let explanation = self.explanation();
         format!("{}-{}", explanation.code.to_lowercase(), explanation.name)
@@ -65,18 +65,18 @@ impl Serialize for Code {
     }
 }
 
-/// A text that is no code.
+/// A text that is neither the code nor the name of a finding.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no finding `{0}`")]
 pub struct UnknownCode(
-    /// The text.
+    /// The text as the user wrote it.
     pub String,
 );
 
 impl FromStr for Code {
     type Err = UnknownCode;
 
-    /// The code or the name, in any case: `RW012`, `missing-requirement`.
+    /// Parses the code or the name, in any case: `RW012`, `missing-requirement`.
     fn from_str(text: &str) -> Result<Code, UnknownCode> {
         let matches = |code: &&Code| {
             text.eq_ignore_ascii_case(code.text()) || text.eq_ignore_ascii_case(&code.explanation().name)
@@ -85,21 +85,21 @@ impl FromStr for Code {
     }
 }
 
-/// The texts of one code.
+/// The texts of one code: a row of `data/findings.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Explanation {
-    /// `RW012`.
+    /// The code: `RW012`.
     pub code: String,
-    /// A name in words, `missing-requirement`.
+    /// The name in words: `missing-requirement`.
     pub name: String,
-    /// The usual severity; findings may weigh less.
+    /// The usual severity; a finding may weigh less.
     pub severity: Severity,
-    /// A sentence without a full stop.
+    /// One sentence without a full stop.
     pub title: String,
-    /// What it means, and for whom.
+    /// What the finding means, and for which users.
     pub explanation: String,
-    /// What to do about it.
+    /// How to fix it.
     pub cure: String,
 }
 
@@ -113,34 +113,34 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Explanation>, toml::de::Error> {
     toml::from_str::<Table>(text).map(|table| table.finding)
 }
 
-/// Something that is the matter with a set of wheels.
+/// A problem of a set of wheels.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What it is.
+    /// The kind of problem.
     pub code: Code,
-    /// How much it weighs.
+    /// The usual severity of the code, or a lower one.
     pub severity: Severity,
-    /// File name of the wheel that has to change; of what is installed, the name of its
+    /// File name of the wheel that has to change. For an installed distribution, the name of its
     /// `.dist-info` folder.
     pub wheel: Option<String>,
-    /// Member of that wheel, the first in order when there are several.
+    /// Member of that wheel; of several, the first in alphabetical order.
     pub file: Option<String>,
-    /// What it is about in a word: a library, a symbol, an entry of a path, a tag.
+    /// The topic of the finding in a word: a library, a symbol, an entry of a path, a tag.
     pub subject: String,
-    /// One sentence without a full stop, which says what is the matter.
+    /// The problem in one sentence without a full stop.
     pub message: String,
-    /// The command that fixes it, where one does.
+    /// The command that fixes the problem, if one does.
     pub fix: Option<Fix>,
-    /// More files of the wheel of which the same is true, and what else has to do with it.
+    /// More files of the wheel with the same problem, and other files that are involved.
     pub related: Vec<String>,
-    /// All names of a list of which the message has the first: symbols, versions, requirements.
-    /// Empty where `subject` has them.
+    /// All names of a list that the message shortens: symbols, versions, requirements. Empty if
+    /// `subject` has them all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
 }
 
 impl Finding {
-    /// A finding of the usual severity about a subject, so far of no wheel.
+    /// Creates a finding of the usual severity, without a wheel.
     pub fn new(code: Code, subject: impl Into<String>, message: impl Into<String>) -> Finding {
         Finding {
             code,
@@ -155,19 +155,20 @@ impl Finding {
         }
     }
 
-    /// The same with another severity.
+    /// Sets another severity.
     #[must_use]
     pub fn weighing(self, severity: Severity) -> Finding {
         Finding { severity, ..self }
     }
 
-    /// The same about a wheel.
+    /// Sets the wheel.
     #[must_use]
     pub fn of(self, wheel: impl Into<String>) -> Finding {
         Finding { wheel: Some(wheel.into()), ..self }
     }
 
-    /// The same about files of the wheel; the first in order is the file, the others are related.
+    /// Adds files of the wheel; the first in alphabetical order becomes `file`, the others are
+    /// related.
     #[must_use]
     pub fn in_files<T: Into<String>>(self, files: impl IntoIterator<Item = T>) -> Finding {
         let mut files: Vec<String> = files.into_iter().map(Into::into).collect();
@@ -179,19 +180,19 @@ impl Finding {
         Finding { file, related, ..self }
     }
 
-    /// The same with all names of the list that the message shortens.
+    /// Sets all names of the list that the message shortens.
     #[must_use]
     pub fn naming<T: Into<String>>(self, names: impl IntoIterator<Item = T>) -> Finding {
         Finding { names: names.into_iter().map(Into::into).collect(), ..self }
     }
 
-    /// The same with the command that mends it, where there is one.
+    /// Sets the command that fixes the problem, if there is one.
     #[must_use]
     pub fn fixed_by(self, fix: impl Into<Option<Fix>>) -> Finding {
         Finding { fix: fix.into(), ..self }
     }
 
-    /// What findings are sorted by: the heaviest first, then by wheel, code, file and subject.
+    /// The sort key: heaviest first, then by wheel, code, subject, file and message.
     pub(crate) fn key(&self) -> impl Ord + '_ {
         (std::cmp::Reverse(self.severity), &self.wheel, self.code, &self.subject, &self.file, &self.message)
     }

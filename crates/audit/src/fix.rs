@@ -1,6 +1,6 @@
-//! Input: a distribution and a finding about it. Output: the command that fixes it, as a user types
-//! it, and the commands that fix all findings together. An installed distribution is fixed by
-//! installing another one, where that is known.
+//! Input: a distribution and a finding about it. Output: the command that fixes the finding, as a
+//! user types it, and the commands that fix all findings together. The fix of an installed
+//! distribution installs another one, where a suitable one is known.
 
 mod block;
 mod built_for;
@@ -19,16 +19,16 @@ use rocwheel_loader::site::Distribution;
 /// A command that fixes a finding.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fix {
-    /// The wheel, or what is installed.
+    /// The wheel or the installed distribution.
     path: PathBuf,
     step: Step,
     command: String,
 }
 
-/// The command of a fix.
+/// The kind of command.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
-    /// `rocwheel edit`, with options, each with its value where it has one.
+    /// `rocwheel edit`; each option with its value, if it has one.
     Edit(Vec<Vec<String>>),
     /// `rocwheel edit --record`.
     Record,
@@ -36,24 +36,24 @@ enum Step {
     Repair(Repair),
     /// `pip install`, or another program that changes installed files.
     Install,
-    /// `rocwheel audit --with index`: it fixes nothing, and decides what is not decided.
+    /// `rocwheel audit --with index`: it fixes nothing but answers an open question.
     Ask,
 }
 
-/// How `rocwheel repair` fixes a wheel.
+/// The options of `rocwheel repair`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Repair {
     way: Way,
     /// The value of `--rocm-version`.
     rocm: Option<String>,
-    /// Libraries to exclude, because they are not on this machine.
+    /// Libraries to exclude because this machine lacks them.
     excluded: Vec<String>,
 }
 
-/// The ways of repair, each of which does what those before it do.
+/// The modes of a repair; each does everything that the modes before it do.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Way {
-    /// Libraries of this machine come in; those of ROCm and PyTorch stay out.
+    /// Copies libraries of this machine into the wheel, except those of ROCm and PyTorch.
     #[default]
     Usual,
     Rocm,
@@ -61,7 +61,7 @@ enum Way {
 }
 
 impl Repair {
-    /// The options as words.
+    /// The options as words of a command line.
     fn words(&self) -> Vec<String> {
         let mode: &[&str] = match self.way {
             Way::Usual => &[],
@@ -86,18 +86,18 @@ impl Fix {
         &self.command
     }
 
-    /// Whether it fixes nothing and decides what was not decided.
+    /// `true` if the command fixes nothing but answers an open question.
     pub fn is_question(&self) -> bool {
         self.step == Step::Ask
     }
 
-    /// Whether it is `rocwheel repair`, of which only a plan says whether it can be done on this
+    /// `true` for `rocwheel repair`. Only a plan of the repair shows whether it works on this
     /// machine.
     pub fn is_repair(&self) -> bool {
         matches!(self.step, Step::Repair(_))
     }
 
-    /// Has a repair leave libraries out.
+    /// Excludes libraries from a repair; other fixes stay unchanged.
     pub fn exclude(&mut self, libraries: &[String]) {
         if let Step::Repair(repair) = &mut self.step {
             repair.excluded = libraries.to_vec();
@@ -105,12 +105,12 @@ impl Fix {
         }
     }
 
-    /// The wheel, or what is installed.
+    /// The path of the wheel or of the installed distribution.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A fix with this text, for tests.
+    /// Creates a fix with this text, for tests.
     #[cfg(test)]
     pub(crate) fn of_text(command: &str) -> Fix {
         Fix { path: PathBuf::new(), step: Step::Install, command: command.to_owned() }
@@ -130,7 +130,7 @@ impl Fix {
     }
 }
 
-/// A command of this program about a wheel, as typed.
+/// A rocwheel command about a wheel, quoted for a shell.
 fn typed<'w>(verb: &str, path: &Path, options: impl IntoIterator<Item = &'w str>) -> String {
     let mut words = vec!["rocwheel".to_owned(), verb.to_owned(), shell_word(&path.to_string_lossy())];
     words.extend(options.into_iter().map(shell_word));
@@ -141,8 +141,8 @@ fn words(options: &[Vec<String>]) -> impl Iterator<Item = &str> {
     options.iter().flatten().map(String::as_str)
 }
 
-/// Installs something into the environment that a distribution is in. `pip --python` takes its
-/// interpreter (pip 22.3).
+/// Installs packages into the environment of a distribution. `pip --python` takes the interpreter
+/// of the environment (pip 22.3).
 fn install(distribution: &Distribution, options: &[&str]) -> Option<Fix> {
     let environment = distribution.installed()?.environment()?;
     let python = environment.join("bin/python");
@@ -156,28 +156,28 @@ fn repaired(distribution: &Distribution, way: Way) -> Option<Fix> {
     Fix::new(distribution, Step::Repair(Repair { way, ..Repair::default() }))
 }
 
-/// Whatever a repair does by itself.
+/// Proposes a repair in the usual mode.
 pub(crate) fn repair(distribution: &Distribution) -> Option<Fix> {
     repaired(distribution, Way::Usual)
 }
 
-/// Libraries of this machine go into the wheel, unless they are of ROCm or PyTorch: a repair does
-/// that by itself.
+/// Proposes to copy libraries of this machine into the wheel. The usual repair does that, except
+/// for libraries of ROCm and PyTorch.
 pub(crate) fn graft(distribution: &Distribution) -> Option<Fix> {
     repair(distribution)
 }
 
-/// ROCm and torch stay out, and are found.
+/// Proposes search paths to ROCm and torch, which stay outside of the wheel.
 pub(crate) fn rocm(distribution: &Distribution) -> Option<Fix> {
     repaired(distribution, Way::Rocm)
 }
 
-/// The preload list is written anew.
+/// Proposes to write the preload list anew.
 pub(crate) fn preload(distribution: &Distribution) -> Option<Fix> {
     repaired(distribution, Way::Preload)
 }
 
-/// The requirements that were not given are looked for on an index.
+/// Proposes to look up the missing requirements on an index.
 pub(crate) fn ask(distribution: &Distribution) -> Option<Fix> {
     Fix::new(distribution, Step::Ask)
 }
@@ -186,17 +186,17 @@ fn edit(distribution: &Distribution, option: &str, value: &str) -> Option<Fix> {
     Fix::new(distribution, Step::Edit(vec![vec![option.to_owned(), value.to_owned()]]))
 }
 
-/// A requirement comes in.
+/// Proposes to add a requirement, or to install it for an installed distribution.
 pub(crate) fn require(distribution: &Distribution, requirement: &str) -> Option<Fix> {
     edit(distribution, "--requires", requirement).or_else(|| install(distribution, &[requirement]))
 }
 
-/// A requirement goes.
+/// Proposes to remove a requirement.
 pub(crate) fn unrequire(distribution: &Distribution, name: &str) -> Option<Fix> {
     edit(distribution, "--remove-requires", name)
 }
 
-/// Files get another search path; `None` for those that shall have none. `files` are patterns of
+/// Proposes new search paths for files; `None` removes the search path. `files` are patterns of
 /// members.
 pub(crate) fn search_paths(distribution: &Distribution, files: &[(String, Option<String>)]) -> Option<Fix> {
     let options = files.iter().map(|(pattern, path)| match path {
@@ -206,17 +206,17 @@ pub(crate) fn search_paths(distribution: &Distribution, files: &[(String, Option
     Fix::new(distribution, Step::Edit(options.collect()))
 }
 
-/// Absolute entries of search paths go.
+/// Proposes to remove absolute entries from search paths.
 pub(crate) fn relative_search_paths(distribution: &Distribution) -> Option<Fix> {
     Fix::new(distribution, Step::Edit(vec![vec!["--drop-absolute-rpath".to_owned()]]))
 }
 
-/// Another platform tag.
+/// Proposes another platform tag.
 pub(crate) fn platform(distribution: &Distribution, tag: &str) -> Option<Fix> {
     edit(distribution, "--platform-tag", tag)
 }
 
-/// RECORD is written anew, or what it lists is installed again.
+/// Proposes to write RECORD anew, or to install an installed distribution again.
 pub(crate) fn record(distribution: &Distribution) -> Option<Fix> {
     Fix::new(distribution, Step::Record).or_else(|| {
         let pinned = format!("{}=={}", distribution.name, distribution.version());
@@ -224,20 +224,20 @@ pub(crate) fn record(distribution: &Distribution) -> Option<Fix> {
     })
 }
 
-/// A devel tree is made whole by the program that expanded it.
+/// Proposes that the program that expanded a devel tree completes it.
 pub(crate) fn devel_tree(distribution: &Distribution) -> Option<Fix> {
     let program = distribution.installed()?.environment()?.join("bin/rocm-sdk");
     let command = format!("{} init --repair", shell_word(&program.to_string_lossy()));
     program.is_file().then(|| Fix { path: distribution.path.clone(), step: Step::Install, command })
 }
 
-/// Members go.
+/// Proposes to remove members.
 pub(crate) fn drop_files(distribution: &Distribution, pattern: &str) -> Option<Fix> {
     edit(distribution, "--drop", pattern)
 }
 
-/// Says in repairs which ROCm the wheel was built for, where that can be read and METADATA does not
-/// say it.
+/// Adds the ROCm version that a wheel was built for to its repairs, if it can be determined and
+/// METADATA lacks it.
 pub(crate) fn say_versions(context: &Context<'_>, findings: &mut [Finding]) {
     let mut versions: BTreeMap<PathBuf, Option<String>> = BTreeMap::new();
     for fix in findings.iter_mut().filter_map(|finding| finding.fix.as_mut()) {
@@ -247,7 +247,7 @@ pub(crate) fn say_versions(context: &Context<'_>, findings: &mut [Finding]) {
         }
         let Some(wheel) = context.site.distributions.iter().position(|wheel| wheel.path == fix.path) else { continue };
         let version = versions.entry(fix.path.clone()).or_insert_with(|| built_for::rocm(context, wheel)).clone();
-        // A preload list compares one version, not a range.
+        // A preload list compares with one exact version, not with a range.
         let version = version.filter(|version| way == Way::Rocm || !version.ends_with(".*"));
         if let Some(new) = Fix::new(
             &context.site.distributions[wheel],

@@ -1,25 +1,25 @@
-//! What is made of `data/findings.toml`: the enum of codes, the table of checks with the files that
-//! they are in, and the page of the documentation. A row of the table and a file
-//! `checks/rwNNN_name.rs` are all that a new finding needs by hand.
+//! Generates files from `data/findings.toml`: the enum of codes, the table of checks and their
+//! modules, and the page of the documentation. For a new finding, a contributor writes only a row
+//! of the table and a file `checks/rwNNN_name.rs`.
 //!
 //! The results are committed, so that they can be read, formatted and searched like other code. The
-//! test below fails where one is old, and writes it anew with `INSTA_UPDATE=always`.
+//! test below fails if a file is outdated, and rewrites it with `INSTA_UPDATE=always`.
 
 use crate::finding::{Code, Explanation, TABLE, parse};
 
-/// The head of a generated file.
+/// The first lines of a generated file.
 const REMARK: &str = concat!(
     "//! Generated from `data/findings.toml`:\n",
     "//! `INSTA_UPDATE=always cargo test --package rocwheel-audit` writes it anew.\n",
 );
 
-/// `LibraryNotFound` for `library-not-found`.
+/// The variant of the enum: `LibraryNotFound` for `library-not-found`.
 fn variant(explanation: &Explanation) -> String {
     let words = explanation.name.split('-');
     words.map(|word| word[..1].to_uppercase() + &word[1..]).collect()
 }
 
-/// `rw001_library_not_found`: the name of the file of a check.
+/// The module of a check: `rw001_library_not_found`.
 fn module(explanation: &Explanation) -> String {
     format!("{}_{}", explanation.code.to_lowercase(), explanation.name.replace('-', "_"))
 }
@@ -28,7 +28,7 @@ fn lines(table: &[Explanation], line: impl Fn(&Explanation) -> String) -> String
     table.iter().map(line).collect()
 }
 
-/// `code.rs`.
+/// The content of `code.rs`.
 fn codes(table: &[Explanation]) -> String {
     let count = table.len();
     let variants = lines(table, |row| format!("    /// {}.\n    {},\n", row.title, variant(row)));
@@ -45,7 +45,7 @@ fn codes(table: &[Explanation]) -> String {
     )
 }
 
-/// `checks/mod.rs`.
+/// The content of `checks/mod.rs`.
 fn checks(table: &[Explanation]) -> String {
     let count = table.len();
     let modules = lines(table, |row| format!("mod {};\n", module(row)));
@@ -59,7 +59,7 @@ fn checks(table: &[Explanation]) -> String {
     )
 }
 
-/// `docs/findings.md`.
+/// The content of `docs/findings.md`.
 fn documentation(table: &[Explanation]) -> String {
     let mut text = String::from(
         "# The findings of `rocwheel audit`\n\n```\nrocwheel audit --explain RW012    # one of them\n\
@@ -117,8 +117,7 @@ fn every_code_has_a_check_in_a_file_of_its_name() {
     assert_eq!(files, named);
 }
 
-/// What a contributor does: a row in `data/findings.toml`, a check and its test. The rest is
-/// generated.
+/// A contributor writes a row of `data/findings.toml`, a check and its test; the rest is generated.
 #[test]
 fn a_new_row_is_a_new_code_everywhere() {
     let row = "[[finding]]\ncode = \"RW030\"\nname = \"new-thing\"\nseverity = \"note\"\n\

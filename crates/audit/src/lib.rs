@@ -1,8 +1,8 @@
-//! Input: an environment ([`rocwheel_loader::site::Site`]) and what its files say
-//! ([`rocwheel_loader::facts::SiteFacts`]). Output: what is the matter with it ([`audit()`]), as
-//! findings ([`finding`]) in a [`report`].
+//! Input: an environment ([`rocwheel_loader::site::Site`]) and the facts about its files
+//! ([`rocwheel_loader::facts::SiteFacts`]). Output: its problems ([`audit()`]), as findings
+//! ([`finding`]) in a [`report`].
 //!
-//! Nothing is installed and nothing is run.
+//! The audit installs nothing and runs nothing.
 
 #![allow(clippy::case_sensitive_file_extension_comparisons, reason = "the loader and Python compare names as they are")]
 

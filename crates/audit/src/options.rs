@@ -1,4 +1,4 @@
-//! What is asked of an audit, and how much of the wheels is looked at for it.
+//! The options of an audit, and its scope.
 
 use std::collections::BTreeSet;
 
@@ -9,55 +9,55 @@ use serde::Serialize;
 
 use crate::finding::Code;
 
-/// What is asked.
+/// The options of an audit.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// The oldest glibc that the set has to work with; without it only what the tags promise is
-    /// asked for.
+    /// The oldest glibc that the set has to support; `None` checks only the promises of the tags.
     pub glibc: Option<Release>,
-    /// What else is looked at.
+    /// Checks that run only on request.
     pub extras: BTreeSet<ExtraCheck>,
-    /// Findings that nobody wants to see.
+    /// Codes of findings to drop from the report.
     pub ignore: BTreeSet<Code>,
-    /// Findings to ignore when every file they name matches the pattern. A pattern without a slash
+    /// Findings to drop if every file that they name matches the pattern. A pattern without a slash
     /// is compared with the file name only.
     pub ignore_in: Vec<(Code, MemberPattern)>,
-    /// How much is looked at.
+    /// The part of the wheels that the audit reads.
     pub scope: AuditScope,
-    /// A machine on which `LD_LIBRARY_PATH` is set; what would be different there is looked at too.
+    /// A machine with `LD_LIBRARY_PATH`; the audit reports the libraries that load differently
+    /// there.
     pub library_path: Option<SetLibraryPath>,
 }
 
 /// A machine on which `LD_LIBRARY_PATH` is set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetLibraryPath {
-    /// Its files.
+    /// The file system of the machine.
     pub machine: Root,
-    /// The directories, absolute.
+    /// The directories of `LD_LIBRARY_PATH`, absolute.
     pub directories: Vec<String>,
 }
 
-/// How much of the wheels is looked at.
+/// The part of the wheels that an audit reads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AuditScope {
     /// Everything.
     #[default]
     Files,
-    /// Names, requirements on each other and RECORD, for wheels whose files and requirements are
-    /// known to be as before: [`SiteFacts`](rocwheel_loader::facts::SiteFacts) may be empty.
+    /// Only names, requirements on each other and RECORD, for wheels whose files and requirements
+    /// are known to be unchanged: [`SiteFacts`](rocwheel_loader::facts::SiteFacts) may be empty.
     Names,
 }
 
-/// What is looked at only when asked for.
+/// A check that runs only on request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ExtraCheck {
-    /// Whether the hashes of RECORD are those of the files, which means to unpack all of them.
+    /// Compares the hashes of RECORD with the files, which unpacks all of them.
     Hashes,
-    /// Whether all GPU code is what it says, which means to read it.
+    /// Reads all GPU code and compares it with its description.
     GpuCode,
-    /// Whether Windows could install the wheels, also where no tag says so.
+    /// Checks that Windows can install the wheels, even if no tag names Windows.
     WindowsPaths,
-    /// Whether the wheels are for the Python of the environment, because somebody named it.
+    /// Checks the tags against the Python of the environment, which the user named.
     Python,
 }

@@ -1,7 +1,7 @@
-//! Input: a [`Site`]. Output: which libraries its packages load before anything else, by their own
-//! Python files: the lists that `rocm_sdk.initialize_process` is called with, and what they mean by
-//! ROCm's table of libraries. The files are read, never run; what only running would tell is said
-//! to be unclear.
+//! Input: a [`Site`]. Output: the libraries that its packages load first, from their own Python
+//! files: the lists in calls of `rocm_sdk.initialize_process`, resolved with ROCm's table of
+//! libraries. The files are read, never run; parts that only a run would show are reported as
+//! unclear.
 
 pub(crate) mod at_import;
 mod python;
@@ -13,106 +13,106 @@ use rocwheel_rocm::Pattern;
 use python::{Call, Value, calls};
 use rocwheel_loader::site::Site;
 
-/// Python files that can have such calls are small.
+/// Upper limit in bytes of the Python files that are read; files with such calls are small.
 const LARGEST: u64 = 1 << 20;
-/// What a file with a preload list is called: frameworks write it when they are built.
+/// Name of the file with a preload list, which the build of a framework writes.
 const GENERATED: &str = "_rocm_init.py";
-/// What ROCm's packages carry: the table of libraries.
+/// Name of the file with the table of libraries in ROCm's packages.
 const TABLE: &str = "_dist_info.py";
 
-/// What is loaded before anything else.
+/// The libraries that packages load before anything else.
 #[derive(Debug, Default)]
 pub struct Preloads {
     /// Preload lists, in the order of their files.
     pub lists: Vec<PreloadList>,
-    /// ROCm's libraries by short name; empty when no package of the set has the table.
+    /// ROCm's libraries by short name; empty if no package of the set has the table.
     pub table: BTreeMap<String, LibraryEntry>,
-    /// Libraries that packages load with ctypes when they are imported.
+    /// Libraries that packages load with ctypes at import.
     pub ctypes: Vec<CtypesLoad>,
-    /// What could not be read without running it.
+    /// Places whose meaning only a run would show.
     pub unclear: Vec<UnclearPreload>,
 }
 
 /// A call of `rocm_sdk.initialize_process`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreloadList {
-    /// The file, by its path in the environment.
+    /// Path of the Python file in the environment.
     pub file: String,
-    /// Counted from 1.
+    /// Line of the call, from 1.
     pub line: usize,
-    /// In order.
+    /// The libraries, in load order.
     pub libraries: Vec<Preloaded>,
-    /// The version of ROCm it asks for, which may have `*`.
+    /// The ROCm version that the call requires; may contain `*`.
     pub version: Option<String>,
 }
 
 /// A library of a preload list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Preloaded {
-    /// As in the list: `amdhip64`.
+    /// The short name in the list: `amdhip64`.
     pub shortname: String,
-    /// What it is.
+    /// The file or the error that the short name leads to.
     pub found: Resolved,
 }
 
-/// What a short name comes to.
+/// The result of looking up a short name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resolved {
     /// This file of the environment.
     File(String),
-    /// The table has it, and the set has no such file. Loading it is an error, unless it is
+    /// The table has the name, but the set lacks the file. Loading it is an error unless it is
     /// optional.
     Absent {
-        /// Where it should be, below the folder of the packages.
+        /// Expected path, relative to the folder of the packages, as a pattern.
         pattern: String,
-        /// Whether it is left out without an error.
+        /// `true` if `initialize_process` skips it without an error.
         optional: bool,
     },
-    /// The table does not have it: `initialize_process` fails.
+    /// The table lacks the name: `initialize_process` fails.
     Unknown,
-    /// There is no table in the set.
+    /// The set has no table.
     NoTable,
 }
 
 /// A row of ROCm's table of libraries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LibraryEntry {
-    /// `amdhip64`.
+    /// The short name: `amdhip64`.
     pub shortname: String,
-    /// The part of ROCm that has it: `core`, `libraries`.
+    /// The part of ROCm that contains it: `core`, `libraries`.
     pub package: String,
     /// Pattern of the file name: `libamdhip64.so*`.
     pub pattern: String,
-    /// The folder in the package's folder: `lib`.
+    /// The folder inside the package's folder: `lib`.
     pub folder: String,
-    /// Whether a distribution may be without it.
+    /// `true` if a distribution may lack it.
     pub optional: bool,
 }
 
-/// A library that is loaded with ctypes.
+/// A library that a Python file loads with ctypes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CtypesLoad {
-    /// The file, by its path in the environment.
+    /// Path of the Python file in the environment.
     pub file: String,
-    /// Counted from 1.
+    /// Line of the call, from 1.
     pub line: usize,
-    /// The name or path that it is loaded by; `None` when it is put together.
+    /// The name or path of the library; `None` if it is computed.
     pub name: Option<String>,
 }
 
-/// Something that only running would tell.
+/// A place in a Python file whose meaning only a run would show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnclearPreload {
-    /// The file, by its path in the environment.
+    /// Path of the Python file in the environment.
     pub file: String,
-    /// Counted from 1.
+    /// Line, from 1.
     pub line: usize,
-    /// What it is.
+    /// The problem, for a message.
     pub what: &'static str,
 }
 
 impl PreloadList {
-    /// The files in the order in which they are loaded, for
+    /// The existing files of the list in load order, for
     /// [`rocwheel_loader::simulation::Scenario::preloaded`].
     pub fn files(&self) -> Vec<String> {
         let file = |library: &Preloaded| match &library.found {
@@ -124,7 +124,8 @@ impl PreloadList {
 }
 
 impl Preloads {
-    /// Reads the files of that kind. One that cannot be unpacked or is no text is unclear.
+    /// Reads the Python files that can load libraries. A file that cannot be unpacked or is not
+    /// text is listed as unclear.
     pub fn read(site: &Site) -> Preloads {
         let mut preloads = Preloads::default();
         let packages = format!("{}/", site.packages());
@@ -213,7 +214,7 @@ impl Preloads {
     }
 
     /// Finds the file of a short name, as `rocm_sdk.find_libraries` does: the shortest name that
-    /// matches, then the first in the alphabet.
+    /// matches, then the alphabetically first.
     pub fn resolve(&self, site: &Site, shortname: &str) -> Resolved {
         if self.table.is_empty() {
             return Resolved::NoTable;
@@ -230,7 +231,7 @@ impl Preloads {
             .filter_map(|(path, _)| {
                 let (folder, name) = path.rsplit_once('/')?;
                 let (top, below) = folder[packages.len()..].split_once('/').unwrap_or((&folder[packages.len()..], ""));
-                // Packages for one family of GPUs have its name behind theirs.
+                // Packages for one family of GPUs have its name as a suffix.
                 let is_package = top == package || top.starts_with(&format!("{package}_"));
                 (is_package && below == entry.folder && pattern.matches(name)).then_some((name.len(), name, path))
             })

@@ -1,5 +1,5 @@
-//! Input: the name of a library. Output: who in the set pulls it in, as a tree from the library up
-//! to those that nobody is linked to.
+//! Input: the name of a library. Output: the files of the set that pull it in, as a tree from the
+//! library up to the files that no other is linked to.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,47 +10,46 @@ use rocwheel_loader::facts::SiteFacts;
 use rocwheel_loader::simulation::{Loader, Scenario, is_of_system};
 use rocwheel_loader::site::Site;
 
-/// Who pulls a library in.
+/// The files that pull a library in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Why {
-    /// The name that was asked for.
+    /// The name that the user asked about.
     pub library: String,
-    /// The files that have the name, or one tree without a file when none of the set has it.
+    /// One tree for each file with the name, or one tree without a file if the set has none.
     pub trees: Vec<Puller>,
 }
 
-/// A library or program, and who is linked to it.
+/// A library or program, and the files that are linked to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Puller {
-    /// The name by which it is needed: the SONAME, else the name of the file.
+    /// The name by which it is needed: the SONAME, or the file name.
     pub name: String,
-    /// Where it lies, relative to the folder of the packages where it is in there; `None` when the
-    /// set does not have it.
+    /// Its path, relative to the folder of the packages if it lies there; `None` if the set lacks
+    /// it.
     pub path: Option<String>,
-    /// The canonical name of the distribution.
+    /// The canonical name of its distribution.
     pub distribution: Option<String>,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Who needs it, by path. Empty for what was shown before.
+    /// The files that need it, by path. Empty for a file that the tree has shown before.
     pub needed_by: Vec<Puller>,
-    /// Whether those who need it stand elsewhere in the tree.
+    /// `true` if another place in the tree shows the files that need it.
     pub repeated: bool,
 }
 
-/// The name by which an ELF file is needed, or a DLL: Windows takes no notice of upper and lower
-/// case.
+/// The name by which an ELF file or a DLL is needed.
 fn name<'a>(facts: &'a SiteFacts, path: &'a str) -> &'a str {
     let soname = facts.objects.get(path).and_then(|object| object.elf.soname.as_deref());
     soname.unwrap_or_else(|| file_name(path))
 }
 
-/// Names that are the same for who needs them.
+/// The key that is equal for all names of one library. Windows ignores case.
 fn key(facts: &SiteFacts, user: &str, name: &str) -> String {
     if facts.windows.contains_key(user) { name.to_ascii_lowercase() } else { file_name(name).to_owned() }
 }
 
-/// Whether a name is the one that was asked for: itself, or with what was left out behind it, `.so`
-/// or the version; a DLL in any case.
+/// `true` if `name` is the library that was asked for. `asked` may lack the version, or `.so` and
+/// the version; case does not matter for a DLL.
 fn is_asked(name: &str, asked: &str) -> bool {
     let is_dll = asked.len() >= 4
         && asked.is_char_boundary(asked.len() - 4)
@@ -62,7 +61,7 @@ fn is_asked(name: &str, asked: &str) -> bool {
         })
 }
 
-/// All names that [`why`] knows: of files, and of libraries that files need.
+/// All names that [`why`] knows: those of files, and those of libraries that files need.
 pub fn names(facts: &SiteFacts) -> BTreeSet<&str> {
     let of_files = facts.native().map(|(path, _)| name(facts, path));
     let needed = facts.native().flat_map(|(_, object)| &object.elf.needed).map(|needed| file_name(needed));
@@ -71,7 +70,7 @@ pub fn names(facts: &SiteFacts) -> BTreeSet<&str> {
     of_files.chain(needed).chain(on_windows).chain(needed_there).collect()
 }
 
-/// Who pulls `library` in. `None` when nobody in the set has it or needs it.
+/// Finds the files that pull `library` in; `None` if no file of the set has the name or needs it.
 pub fn why(site: &Site, facts: &SiteFacts, library: &str) -> Option<Why> {
     let on_linux = facts.native().map(|(path, object)| (path, &object.elf.needed[..]));
     let on_windows = facts.native_of_windows().map(|(path, file)| (path, file.needed()));
@@ -99,7 +98,8 @@ pub fn why(site: &Site, facts: &SiteFacts, library: &str) -> Option<Why> {
     (!trees.is_empty()).then(|| Why { library: library.to_owned(), trees })
 }
 
-/// A name that is needed, as the first one who needs it writes it, and by whom.
+/// By key: a needed name in the spelling of the first file that needs it, and the files that need
+/// it.
 type Users<'a> = BTreeMap<String, (&'a str, BTreeSet<&'a str>)>;
 
 struct Tree<'a> {
@@ -108,8 +108,7 @@ struct Tree<'a> {
     loader: Loader<'a>,
     users: &'a Users<'a>,
     shown: BTreeSet<&'a str>,
-    /// Names of libraries of the system that are in the set too, and the files that get the
-    /// system's.
+    /// Names of system libraries that the set also contains → the files that get the system's.
     of_system: BTreeMap<&'a str, BTreeSet<&'a str>>,
 }
 
@@ -117,7 +116,7 @@ impl<'a> Tree<'a> {
     fn of(&mut self, path: &'a str) -> Puller {
         let name = name(self.facts, path);
         let repeated = !self.shown.insert(path);
-        // A file is needed by its SONAME, or by its own name where the two differ.
+        // A file is needed by its SONAME, or by its file name if that differs.
         let names = BTreeSet::from([key(self.facts, path, name), key(self.facts, path, file_name(path))]);
         let is_windows = self.facts.windows.contains_key(path);
         let users: BTreeSet<&'a str> = names
@@ -144,8 +143,8 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Whether a file that needs a library of this name gets the system's, though another
-    /// distribution has one at `path`: it would get that one only in a process that loaded it
+    /// `true` if a file that needs a library of this name gets the system's, although another
+    /// distribution has one at `path`. It would get that one only in a process that loaded it
     /// before.
     fn gets_the_systems(&self, user: &str, path: &str, name: &str) -> bool {
         let owner = |path: &str| self.site.files.get(path).map(|placed| placed.wheel);
@@ -159,7 +158,7 @@ impl<'a> Tree<'a> {
         self.of_users(written, users)
     }
 
-    /// A library that the set does not have, or not for these files.
+    /// A library that the set lacks, or that these files do not get from it.
     fn of_users(&mut self, name: &str, users: BTreeSet<&'a str>) -> Puller {
         Puller {
             name: name.to_owned(),

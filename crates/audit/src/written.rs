@@ -1,9 +1,9 @@
-//! Input: wheels that were just written, and the wheels they were made of. Output: a [`Verdict`],
-//! what is the matter with them, and which errors are new.
+//! Input: wheels that were just written, and the wheels that they were made from. Output: a
+//! [`Verdict`], with their findings and the errors that are new.
 //!
-//! Somebody else's wheel may have errors that nobody asked to mend: what a command answers for is
-//! that it brings in no new ones. An error is an old one when the same was an error of the same
-//! files before; the wheels before are looked at only when there are errors to compare.
+//! A user's wheel may have errors that this command was not asked to fix; the command only must not
+//! add any. An error is old if the same files had it before. The earlier wheels are audited only if
+//! there are errors to compare.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -26,51 +26,53 @@ use rocwheel_wheel::{Platform, PythonVersion};
 /// Wheels that are installed together.
 #[derive(Debug, Clone, Default)]
 pub struct Set {
-    /// What was written.
+    /// The wheels that were written.
     pub wheels: Vec<StagedFile>,
-    /// Wheels that stand beside, and folders of which those are taken that are required.
+    /// Wheels to install beside them, and folders from which required wheels are taken.
     pub beside: Vec<PathBuf>,
-    /// What it was made of; empty for what is all new.
+    /// The wheels that they were made from; empty if everything is new.
     pub before: Vec<PathBuf>,
-    /// Libraries that were left out on purpose, by their names.
+    /// Names of libraries that the user excluded on purpose.
     pub left_out: BTreeSet<String>,
-    /// Errors that whoever writes the wheels said they want, by their codes.
+    /// Codes of errors that the user accepts.
     pub wanted: BTreeSet<Code>,
-    /// What may be different from before.
+    /// The part of the wheels that may differ from before.
     pub scope: AuditScope,
-    /// What is known of the programs and libraries before.
+    /// Knowledge about the programs and libraries in `before`.
     pub programs: Programs,
 }
 
-/// Programs and libraries of wheels before, beside those of the same paths that were written.
+/// Knowledge about the earlier programs and libraries, compared with the written ones at the same
+/// paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Programs {
-    /// They are read again: a library of hundreds of megabytes is unpacked for it.
+    /// They are read again, which may unpack a library of hundreds of megabytes.
     #[default]
     Unknown,
-    /// Whoever wrote them has proved that the loader sees the same in both: names, symbols,
-    /// versions and search paths.
+    /// The writer has proved that the loader sees the same in both: names, symbols, versions and
+    /// search paths.
     Same,
 }
 
-/// What is the matter with wheels that were written.
+/// The audit of wheels that were written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// How many wheels.
+    /// Number of wheels.
     pub wheels: u64,
-    /// How much of them was looked at.
+    /// The part of them that was audited.
     pub scope: AuditScope,
-    /// How many findings of each severity there are, old ones among them.
+    /// Number of findings of each severity, including old ones.
     pub counts: FindingCounts,
-    /// Errors that were not there before: the wheels are not to be used.
+    /// Errors that the earlier wheels did not have: these wheels must not be used.
     pub new_errors: Vec<Finding>,
-    /// Errors that were there before.
+    /// Errors that the earlier wheels had.
     pub old_errors: Vec<Finding>,
     /// Errors that an option accepts ([`Set::wanted`], [`Set::left_out`]).
     pub accepted_errors: Vec<Finding>,
     /// Warnings and notes.
     pub remarks: Vec<Finding>,
-    /// Why nothing can be said: no installer would take the wheels, neither before nor now.
+    /// Why there is no judgement: no installer accepts the wheels, neither the earlier nor the
+    /// written ones.
     pub unjudged: Option<String>,
 }
 
@@ -93,13 +95,13 @@ impl Verdict {
         Verdict { unjudged: Some(error.to_string()), ..Verdict::of(set, FindingCounts::default()) }
     }
 
-    /// Whether there is no new error.
+    /// `true` if there is no new error.
     pub fn is_good(&self) -> bool {
         self.new_errors.is_empty()
     }
 }
 
-/// Looks at wheels that were written. Hashes are not computed again; `scratch` is a folder for
+/// Audits wheels that were written. Hashes are not computed again; `scratch` is a folder for
 /// members that are too large for memory.
 ///
 /// # Errors
@@ -113,8 +115,7 @@ pub fn judge(set: &Set, scratch: &Path, reporter: &dyn Reporter) -> Result<Verdi
     let (mut report, facts) = match look(&wheels, set, SiteFacts::default(), scratch, reporter) {
         Ok(found) => found,
         Err(error @ Error::Interrupted(_)) => return Err(error),
-        // Somebody else's wheel that is refused now was refused before: that is not this command's
-        // doing.
+        // A wheel that is refused now and was refused before is not the fault of this command.
         Err(error) if !set.before.is_empty() && before(SiteFacts::default()).is_err() => {
             return Ok(Verdict::unjudged(set, &error));
         }
@@ -171,7 +172,7 @@ fn look(
     Ok((report, facts))
 }
 
-/// The wheels that stand beside: those that were named, and what is required of folders.
+/// The wheels beside the written ones: the named files, and the required wheels of the folders.
 fn beside(
     wheels: &[PathBuf],
     given: &[PathBuf],
@@ -182,7 +183,7 @@ fn beside(
     if !folders.is_empty() {
         let sources: Vec<Source> = folders.into_iter().map(Source::Folder).collect();
         let target = InstallTarget { python, platform: Platform::of_files(wheels), glibc: None };
-        // Nothing is downloaded without something to fetch with.
+        // Without `fetch` nothing is downloaded.
         let request =
             index::Request { audited: wheels, sources: &sources, target: &target, cache: Path::new("."), fetch: None };
         named.extend(index::gather(&request, reporter)?.wheels);
@@ -190,11 +191,11 @@ fn beside(
     Ok(named)
 }
 
-/// What a finding says of one file.
+/// One fact of a finding: code, file and subject.
 type Atom = (Code, String, String);
 
-/// A finding about several files and libraries is as many facts, each of which may be old. Files of
-/// `.dist-info` and `.data` folders have the version in their path.
+/// The facts of a finding about several files and libraries; each of them may be old. The version
+/// is removed from the paths of `.dist-info` and `.data` folders.
 fn atoms(finding: &Finding) -> impl Iterator<Item = Atom> {
     let files: Vec<String> = match &finding.file {
         None => vec![String::new()],
@@ -207,7 +208,7 @@ fn atoms(finding: &Finding) -> impl Iterator<Item = Atom> {
 
 fn subjects(finding: &Finding) -> Vec<&str> {
     match finding.code {
-        // Its subject may be the version, which an edit changes.
+        // The subject may be the version, which an edit changes.
         Code::NotRocm => vec![""],
         Code::UndefinedSymbol => finding.names.iter().map(String::as_str).collect(),
         _ => finding.subject.split(", ").collect(),

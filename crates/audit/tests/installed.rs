@@ -1,4 +1,4 @@
-//! What pip has installed, against the wheels that it was made of.
+//! Distributions that pip installed, compared with their wheels.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
@@ -13,13 +13,13 @@ use rocwheel_report::{Hint, Silent};
 use rocwheel_wheel::{Distribution, EntryPoints, Member, Metadata, Tag, WriteOptions, write_wheel};
 use tempfile::TempDir;
 
-/// Of an editable installation.
+/// The RECORD of an editable installation.
 const RECORD: &str = "\
 __editable__.project-1.0.pth,sha256=LaHkqHX37ZfDGJ2k-PfFofAp_KRrkyX48w8alCjAnfI,13
 project-1.0.dist-info/RECORD,,
 ";
 
-/// A virtual environment, and a place to make wheels for it.
+/// A virtual environment, and a folder in which to make wheels for it.
 struct Environment {
     folder: TempDir,
     python: String,
@@ -47,7 +47,7 @@ impl Environment {
         self.path(&format!("venv/lib/python{}/site-packages", self.python))
     }
 
-    /// Compiles a library into the folder, for wheels and for others to be linked to.
+    /// Compiles a library into the folder, for wheels and for others to link to.
     fn library(&self, name: &str, source: &str, arguments: &[&str]) -> Vec<u8> {
         fs_err::write(self.path("source.c"), source).unwrap();
         let mut gcc = Command::new("gcc");
@@ -102,7 +102,7 @@ impl Environment {
     }
 }
 
-/// Code, file and subject of every finding.
+/// Code, file and subject of every finding, sorted.
 fn said(report: &Report) -> Vec<String> {
     let line = |finding: &rocwheel_audit::finding::Finding| {
         format!("{} {} {}", finding.code, finding.file.as_deref().unwrap_or("-"), finding.subject)
@@ -149,10 +149,10 @@ fn the_loader_answers_for_what_is_installed_as_for_its_wheels() {
     assert_eq!(names, [("base-1.0.dist-info", "installed", "audited"), ("user-1.0.dist-info", "installed", "audited")]);
     assert_eq!(installed.findings[0].wheel.as_deref(), Some("user-1.0.dist-info"));
     assert!(installed.notes.is_empty(), "{:?}", installed.notes);
-    // A wheel with what is installed beside it; its own distribution gives way.
+    // A wheel beside installed distributions replaces the installed distribution of its name.
     let beside = environment.audit(&[(environment.packages(), Role::Beside), (user.clone(), Role::Audited)]);
     assert_eq!(said(&beside), said(&of_wheels));
-    // The way in by the environment itself.
+    // The path of the environment itself works too.
     assert_eq!(said(&environment.audit(&[(environment.path("venv"), Role::Audited)])), said(&installed));
 }
 
@@ -181,8 +181,7 @@ fn what_changed_after_the_installation_is_found() {
     assert_eq!(said(&environment.audit_installed()), ["RW016 - RECORD"]);
 }
 
-/// What `rocm-sdk init` leaves: rows without hashes, names of files that are there only for a
-/// moment, no tar file.
+/// The state after `rocm-sdk init`: rows without hashes, names of temporary files, no tar file.
 #[test]
 fn an_expanded_devel_tree_is_as_it_should_be() {
     let environment = Environment::new();
@@ -217,10 +216,10 @@ fn an_expanded_devel_tree_is_as_it_should_be() {
     assert_eq!(of_record(&environment.audit_installed()), Vec::<String>::new());
     fs_err::remove_file(packages.join("rocm_sdk_devel/_devel.tar")).unwrap();
     assert_eq!(of_record(&environment.audit_installed()), Vec::<String>::new());
-    // The device package was uninstalled, with its link.
+    // The device package was uninstalled together with its link.
     fs_err::remove_file(packages.join("_rocm_sdk_devel/lib/k.co")).unwrap();
     assert_eq!(of_record(&environment.audit_installed()), Vec::<String>::new());
-    // What really is gone is found, and the fix is the program that makes it whole.
+    // A file that is really missing is found; the fix is the program that completes the tree.
     write("../../../bin/rocm-sdk", "");
     fs_err::remove_file(packages.join("_rocm_sdk_devel/lib/x.so")).unwrap();
     let report = environment.audit_installed();
@@ -246,7 +245,7 @@ fn what_nobody_has_recorded_is_there_and_not_judged() {
     fs_err::write(packages.join("loose/libone.so.1"), &one).unwrap();
     let report = environment.audit_installed();
     assert_eq!((said(&report), report.wheels.len()), (Vec::new(), 1), "{:?}", report.findings);
-    // Without RECORD, by older tools and what pip leaves when it fails.
+    // Distributions without RECORD: from older tools, and from a pip that failed.
     fs_err::create_dir(packages.join("loose-2.0.dist-info")).unwrap();
     fs_err::write(packages.join("loose-2.0.dist-info/METADATA"), "Metadata-Version: 2.1\nName: loose\nVersion: 2.0\n")
         .unwrap();
@@ -281,7 +280,7 @@ fn an_editable_installation_has_its_files_elsewhere() {
         vec![("user/__init__.py", b"import project\n".to_vec()), ("user/user.so", user)],
     );
     environment.install(&[&user]);
-    // As `pip install --editable` leaves it.
+    // The files that `pip install --editable` writes.
     let info = environment.packages().join("project-1.0.dist-info");
     fs_err::create_dir(&info).unwrap();
     fs_err::write(info.join("METADATA"), "Metadata-Version: 2.1\nName: project\nVersion: 1.0\nRequires-Dist: user\n")
@@ -291,8 +290,8 @@ fn an_editable_installation_has_its_files_elsewhere() {
     fs_err::write(environment.packages().join("__editable__.project-1.0.pth"), "/src/project\n").unwrap();
     fs_err::write(info.join("RECORD"), RECORD).unwrap();
     let report = environment.audit_installed();
-    // The library may well come from the project: a warning, and nothing about what the project
-    // does not use.
+    // The library may come from the project, so this is a warning. Nothing is reported about
+    // requirements that the project does not use.
     let severities: Vec<String> =
         report.findings.iter().map(|found| format!("{} {}", found.code, found.severity.name())).collect();
     assert_eq!(severities, ["RW001 warning"], "{:?}", report.findings);

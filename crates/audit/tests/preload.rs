@@ -1,4 +1,4 @@
-//! Preload lists of frameworks, against the table of libraries that our own packages have.
+//! Preload lists of frameworks, resolved with the table of libraries in our own packages.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use rocwheel_audit::preload::{Preloads, Resolved};
@@ -30,7 +30,7 @@ fn site(folder: &std::path::Path, wheels: &[(&str, &[(&str, &str)])]) -> Site {
 #[test]
 fn a_generated_list_is_resolved_with_the_table_of_the_set() {
     let folder = tempfile::tempdir().unwrap();
-    // The form that frameworks are built with.
+    // The form that builds of frameworks write.
     let list = "\ndef initialize():\n    import rocm_sdk\n    rocm_sdk.initialize_process(\n        \
         preload_shortnames=['amd_comgr', 'amdhip64', 'hipblas', 'rocm_sysdeps_liblzma', 'rocdxg', 'nonsense'],\n        \
         check_version='7.0.*')\n";
@@ -87,7 +87,7 @@ fn without_a_table_nothing_is_guessed() {
     let preloads = Preloads::read(&site);
     assert_eq!(preloads.lists[0].libraries[0].found, Resolved::NoTable);
     assert_eq!(preloads.lists[0].version, None);
-    // A table whose rows are made by a program.
+    // A table whose rows are computed.
     let folder = tempfile::tempdir().unwrap();
     let table = "T = [LibraryEntry(name, 'core', 'lib' + name) for name in names]\n";
     let site = self::site(folder.path(), &[("x", &[("x/_rocm_init.py", list), ("x/_dist_info.py", table)])]);

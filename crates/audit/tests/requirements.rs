@@ -1,4 +1,4 @@
-//! Who requires whom, and what nobody needs.
+//! Requirements between wheels, and those that nothing needs.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;

@@ -1,10 +1,10 @@
 //! Input: wheels whose requirements are known, and sources. Output: a version of every distribution
 //! that they require, directly or through others.
 //!
-//! One round walks the requirements from the audited wheels on and chooses for each name with all
-//! that was required of it so far, in this round and in the one before. When the walk ends and each
-//! choice meets everything, that is the answer; a round that had to choose with less than it
-//! learned is walked again.
+//! A round walks the requirements from the audited wheels on. For each name it chooses a version
+//! that meets every requirement found so far, in this round and in the previous one. If all choices
+//! meet all requirements at the end of the walk, they are the answer. Otherwise another round
+//! starts with the requirements that this one found.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
@@ -21,16 +21,16 @@ use crate::store::Store;
 use crate::tags::{self, Rank};
 use crate::{Gathered, Known, Request, Source, Unmet, folder, shown};
 
-/// Rounds after which the choice is given up: real sets take two or three.
+/// Number of rounds before the choice fails; real sets take two or three.
 const ROUNDS: usize = 32;
 
-/// A wheel that could be taken.
+/// A file that could be chosen.
 #[derive(Debug, Clone)]
 struct Candidate {
     name: WheelName,
     version: Version,
     rank: Rank,
-    /// Index of the source.
+    /// Index of the source in [`Request::sources`](crate::Request::sources).
     source: usize,
     origin: Origin,
 }
@@ -45,7 +45,7 @@ enum Origin {
     RemoteSdist(Box<PageLink>),
 }
 
-/// A requirement with who asks.
+/// A requirement, and the distribution that has it.
 #[derive(Debug, Clone)]
 struct Demand {
     requirer: String,
@@ -54,17 +54,18 @@ struct Demand {
 
 type Demands = BTreeMap<String, Vec<Demand>>;
 
-/// What is known of a project: the wheels that fit here, the best first, and why there may be none.
+/// The files of a project that suit the target, the best first, and the reasons why there may be
+/// none.
 #[derive(Debug, Clone, Default)]
 struct Project {
     candidates: Vec<Candidate>,
-    /// Files that are not for this Python and system.
+    /// Number of files that are for another Python or system.
     others: usize,
-    /// Answers of indexes that do not have it.
+    /// Answers of indexes that lack the project.
     answers: BTreeSet<String>,
 }
 
-/// A choice: its place in the project's candidates.
+/// A choice: its position among the project's candidates.
 struct Chosen {
     version: Version,
     candidate: Candidate,
@@ -82,12 +83,12 @@ pub(crate) struct Chooser<'a> {
     store: Option<Store<'a>>,
     folders: Vec<BTreeMap<String, folder::Files>>,
     projects: BTreeMap<String, Project>,
-    /// By file name.
+    /// Requirements that were read before, by file name.
     known: BTreeMap<String, Known>,
     reporter: &'a dyn Reporter,
-    /// How many projects indexes had.
+    /// Number of requests for projects that an index had.
     answered: usize,
-    /// How many they did not have.
+    /// Number of requests for projects that an index lacked.
     refused: usize,
 }
 
@@ -190,14 +191,14 @@ impl<'a> Chooser<'a> {
         Ok(round)
     }
 
-    /// The best candidate that meets all demands, or why there is none for one of them.
+    /// The best candidate that meets all demands, or the reason why there is none.
     fn choose(&mut self, name: &str, demands: &[Demand]) -> Result<Result<Candidate, String>, Error> {
         if let Some(address) = demands.iter().find_map(|demand| demand.requirement.address()) {
             return Ok(Err(format!("it is asked for by its address, `{}`, which is not followed", shown(address))));
         }
         let mut project = self.project(name)?.clone();
-        // `rocm` is only published as a source distribution, and the wheels that it requires lie
-        // beside it. Of other projects some versions are.
+        // `rocm` is published only as a source distribution, beside the wheels that it requires.
+        // Other projects publish some versions only in that form.
         let is_right = |candidate: &Candidate| {
             !candidate.is_sdist() && demands.iter().all(|demand| demand.requirement.accepts(&candidate.version))
         };
@@ -268,7 +269,8 @@ impl<'a> Chooser<'a> {
             for (source, name, origin) in sdists {
                 project.add(self.request, source, name, origin);
             }
-            // Newest first; of one version the first source, the best tag, the highest build.
+            // Newest version first; within a version the first source, the best tag, the highest
+            // build.
             project.candidates.sort_by(|one, other| {
                 let build = |candidate: &Candidate| build_order(candidate.name.build.as_deref());
                 let order = other.version.cmp(&one.version).then(one.source.cmp(&other.source));
@@ -279,7 +281,7 @@ impl<'a> Chooser<'a> {
         Ok(&self.projects[name])
     }
 
-    /// An address that has nothing of all that was asked for is hardly that of an index.
+    /// An address that has none of the requested projects is probably not that of an index.
     fn check_indexes(&self) -> Result<(), Error> {
         let index = self.request.sources.iter().find_map(|source| match source {
             Source::Index(address) => Some(address),
@@ -293,7 +295,7 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    /// Adds the wheels that an index has of a project; its source distributions.
+    /// Adds the wheels of a project on an index, and returns the project's source distributions.
     fn ask(
         &mut self,
         project: &mut Project,
@@ -308,7 +310,7 @@ impl<'a> Chooser<'a> {
         let (answer, body) = store.text(&page, page::ACCEPT)?;
         match answer.status {
             200 => self.answered += 1,
-            // Stores without a right to list answer 403 for what is not there.
+            // Storage services answer 403 for missing files if the client may not list them.
             403 | 404 | 410 => {
                 self.refused += 1;
                 project.answers.insert(format!("`{}` answered {}", shown(&page), answer.status));
@@ -323,7 +325,8 @@ impl<'a> Chooser<'a> {
                 Ok(wheel) => (Some(wheel), true),
                 Err(_) => (folder::source_name(&link.file_name), false),
             };
-            // What names the file in the cache is one name, and of this project.
+            // The file name becomes a name in the cache, so it must be a plain name and belong to
+            // this project.
             let is_of_project = |file: &WheelName| rocwheel_wheel::canonical_name(&file.distribution) == name;
             let Some(file) = file.filter(is_of_project) else { continue };
             if link.file_name.contains(['/', '\\']) {
@@ -370,8 +373,8 @@ impl<'a> Chooser<'a> {
         Ok(known)
     }
 
-    /// What a source distribution of an index says of itself. A file that cannot be read is no
-    /// reason to look at nothing: its requirements are not known then.
+    /// The metadata of a source distribution on an index. An unreadable file does not stop the
+    /// search; its requirements are then unknown.
     fn headers_of_sdist(&self, link: &PageLink, store: &Store<'_>) -> Result<Headers, Error> {
         if let Some(text) = store.metadata(link)? {
             return Ok(Headers::parse(&text));
@@ -409,7 +412,7 @@ impl<'a> Chooser<'a> {
 }
 
 impl Round {
-    /// The first choice that does not meet what is asked of it.
+    /// The name of the first choice that does not meet its demands.
     fn unsettled(&self) -> Option<String> {
         let misses = |(name, chosen): &(&String, &Chosen)| {
             self.demands[name.as_str()].iter().any(|demand| !demand.requirement.accepts(&chosen.version))
@@ -451,7 +454,7 @@ impl Project {
     }
 }
 
-/// Build tags order by their number, then by what follows it; no tag is before any (PEP 427).
+/// The sort key of a build tag: its number, then the rest. No tag sorts before any tag (PEP 427).
 fn build_order(build: Option<&str>) -> Option<(u64, String)> {
     let build = build?;
     let digits = build.find(|character: char| !character.is_ascii_digit()).unwrap_or(build.len());

@@ -1,4 +1,4 @@
-//! What can go wrong when wheels are looked for in folders and indexes, and what to do about it.
+//! The failures of a search for wheels in folders and indexes, and the advice for each.
 
 use std::path::PathBuf;
 
@@ -13,14 +13,14 @@ pub enum Error {
     /// A configuration file of pip or uv cannot be parsed.
     #[error("`{}`, which {}: {reason}", path.display(), tool.complaint())]
     Settings {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The tool that would read it.
+        /// The tool that the file belongs to.
         tool: Tool,
-        /// What the parser says.
+        /// The message of the parser.
         reason: String,
     },
-    /// A file is no wheel, or a member of it cannot be unpacked.
+    /// A file is not a wheel, or a member of it cannot be unpacked.
     #[error(transparent)]
     Wheel(#[from] rocwheel_wheel::Error),
     /// The user stopped the work.
@@ -29,106 +29,106 @@ pub enum Error {
     /// A file or folder of an environment cannot be read.
     #[error("could not read `{}`", path.display())]
     Read {
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// An index is asked for and the network may not be used.
+    /// The request needs an index, but the network must not be used.
     #[error("cannot read the index `{address}` offline")]
     Offline {
-        /// Its address.
+        /// Address of the index.
         address: String,
     },
-    /// The address of an index is none.
+    /// The address of an index cannot be parsed.
     #[error("`{text}` is not the address of an index")]
     Address {
-        /// As it was given.
+        /// The text as given.
         text: String,
-        /// Why.
+        /// The message of the parser.
         source: url::ParseError,
     },
     /// A folder of wheels cannot be listed.
     #[error("could not list the wheels in `{}`", path.display())]
     Folder {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// A file of an index that is larger than what is taken.
+    /// A file of an index exceeds the size limit.
     #[error("`{address}` has {limit} bytes or more")]
     TooLarge {
         /// The address, without password.
         address: String,
-        /// The size that it has to stay below, in bytes.
+        /// The limit in bytes; the file must be smaller.
         limit: u64,
     },
-    /// No answer, or one that broke off.
+    /// The server did not answer, or the connection broke.
     #[error("could not {action} `{address}`")]
     Fetch {
-        /// What was attempted.
+        /// The attempted action, a verb for the message.
         action: &'static str,
         /// The address, without password.
         address: String,
-        /// Why.
+        /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// An answer that is neither the file nor that there is none.
+    /// The status is neither that of a file nor that of a missing file.
     #[error("`{address}` answered with status {status}")]
     Status {
         /// The address, without password.
         address: String,
-        /// The status of HTTP.
+        /// The HTTP status.
         status: u16,
     },
-    /// An index that has none of the projects.
+    /// An index has none of the requested projects.
     #[error("none of {asked} requirements is at `{address}`")]
     NothingThere {
         /// The address of the first index, without password.
         address: String,
-        /// How many projects were asked for.
+        /// Number of requested projects.
         asked: usize,
     },
-    /// A page that is not of a package index.
+    /// A page is not one of a package index.
     #[error("the page `{address}` is not of a package index: {reason}")]
     Page {
         /// The address, without password.
         address: String,
-        /// What is wrong.
+        /// The defect of the page, for the message.
         reason: String,
     },
-    /// A file is not the one that the index names.
+    /// The hash of a file differs from that on the index.
     #[error("`{address}` has the {algorithm} `{found}`, and the index says `{wanted}`")]
     Hash {
         /// The address, without password.
         address: String,
-        /// The algorithm.
+        /// Name of the hash algorithm.
         algorithm: &'static str,
-        /// As the index has it, hexadecimal.
+        /// The hash on the index, hexadecimal.
         wanted: String,
-        /// Of the bytes that came.
+        /// The hash of the received bytes.
         found: String,
     },
-    /// The folder for downloads cannot be used.
+    /// The download folder cannot be written.
     #[error("could not write `{}`", path.display())]
     Cache {
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// No version meets what two wheels require.
+    /// No version meets the requirements of two wheels.
     #[error("no version of {name} is right for both: {first}, {second}")]
     Conflict {
         /// The canonical name of the distribution.
         name: String,
-        /// Who requires what.
+        /// One wheel and its requirement.
         first: String,
-        /// And who requires what else.
+        /// The other wheel and its requirement.
         second: String,
     },
-    /// The choice of versions goes round in circles.
+    /// The choice of versions does not settle: each choice changes the requirements.
     #[error("no version of {name} was found that stays right: every choice changes what is required of it")]
     Unsettled {
         /// The canonical name of the distribution.

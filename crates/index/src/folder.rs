@@ -1,5 +1,4 @@
-//! Input: a folder. Output: the wheels and source distributions in it by the name of their
-//! distribution.
+//! Input: a folder. Output: its wheels and source distributions, by the name of the distribution.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,11 +11,11 @@ use crate::Error;
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     pub(crate) wheels: Vec<(WheelName, PathBuf)>,
-    /// Source distributions, each with the name of a pure wheel of the same version.
+    /// Source distributions, each with the name that a pure wheel of its version would have.
     pub(crate) sdists: Vec<(WheelName, PathBuf)>,
 }
 
-/// The wheels and source distributions in a folder, by file name. Other files are ignored.
+/// Lists the wheels and source distributions of a folder by distribution. Other files are ignored.
 pub(crate) fn list(folder: &Path) -> Result<BTreeMap<String, Files>, Error> {
     let failed = |source| Error::Folder { path: folder.to_owned(), source };
     let mut found: BTreeMap<String, Files> = BTreeMap::new();
@@ -37,8 +36,8 @@ pub(crate) fn list(folder: &Path) -> Result<BTreeMap<String, Files>, Error> {
     Ok(found)
 }
 
-/// The name of a pure wheel of the version that a source distribution has, by its file name. Names
-/// from before PEP 625 have hyphens.
+/// The name that a pure wheel of a source distribution's version would have. File names from before
+/// PEP 625 may contain hyphens.
 pub(super) fn source_name(file_name: &str) -> Option<WheelName> {
     let (name, version) = file_name.strip_suffix(".tar.gz")?.rsplit_once('-')?;
     format!("{}-{version}-py3-none-any.whl", name.replace('-', "_")).parse().ok()

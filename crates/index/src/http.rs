@@ -1,4 +1,4 @@
-//! Input: an address. Output: what a server answers. The only place that knows the HTTP client.
+//! Input: an address. Output: the answer of the server. Only this module knows the HTTP client.
 
 use std::time::Duration;
 
@@ -8,21 +8,22 @@ use url::Url;
 
 use crate::{Answer, Fetch};
 
-/// A server that says nothing for this long is given up.
+/// Longest wait for the first or next bytes of an answer.
 const SILENCE: Duration = Duration::from_mins(1);
-/// Connecting takes no longer than this.
+/// Longest wait for a connection.
 const CONNECT: Duration = Duration::from_secs(30);
 
-/// Files over HTTP and HTTPS, redirections followed, with the certificates that the system trusts.
+/// Reads files over HTTP and HTTPS. It follows redirections and trusts the certificates of the
+/// system.
 pub struct Http {
     agent: Agent,
 }
 
 impl Http {
-    /// A client, through a proxy where one is given (`http://host:port`).
+    /// Creates a client, with an optional proxy (`http://host:port`).
     ///
     /// # Errors
-    /// When the proxy's address is none.
+    /// The address of the proxy cannot be parsed.
     pub fn new(proxy: Option<&str>) -> Result<Http, Box<dyn std::error::Error + Send + Sync>> {
         let proxy = proxy.map(Proxy::new).transpose()?;
         let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
@@ -45,7 +46,7 @@ impl Fetch for Http {
     }
 
     fn head(&self, address: &Url) -> Result<Answer, Box<dyn std::error::Error + Send + Sync>> {
-        // Compressed on the way, a file has another size.
+        // A compressed answer would have another size than the file.
         let request = self.agent.head(address.as_str()).header("Accept-Encoding", "identity");
         Ok(answer(request.call()?, address))
     }

@@ -1,15 +1,16 @@
-//! Input: the wheels that are looked at, and where others are ([`Source`]: folders of wheels,
-//! package indexes). Output: the wheels that would be installed along with them ([`Gathered`]),
-//! those of indexes in a cache folder.
+//! Input: the audited wheels and the sources of others ([`Source`]: folders of wheels, package
+//! indexes). Output: the wheels that would be installed with them ([`Gathered`]); those of indexes
+//! are in a cache folder.
 //!
-//! The choice is greedy: of each distribution the newest version that meets every requirement known
-//! of it and has a wheel for this Python and system, and whatever that one requires in turn. When a
-//! requirement that is met later rules a choice out, all is chosen again with what was learned;
-//! nothing older is tried to avoid a conflict, as pip would. Wheels only: what would have to be
-//! built is not there, but where no wheel of a project meets what is required of it, the
-//! requirements of a source distribution that does are met. Pre-releases count where a requirement
-//! names one or nothing else is left (PEP 440), withdrawn files where a version is pinned (PEP
-//! 592).
+//! The choice is greedy. For each distribution it takes the newest version that meets every known
+//! requirement and has a wheel for this Python and system, and then follows the requirements of
+//! that version. If a later requirement rules out a choice, everything is chosen again with that
+//! knowledge. Unlike pip, it never tries older versions to avoid a conflict.
+//!
+//! Only wheels are chosen, since nothing is built. If no wheel of a project meets the requirements
+//! but a source distribution does, the requirements of the source distribution are followed.
+//! Pre-releases count if a requirement names one or if there is nothing else (PEP 440), withdrawn
+//! files if a version is pinned (PEP 592).
 
 mod choice;
 mod error;
@@ -36,21 +37,21 @@ pub use error::Error;
 pub use http::Http;
 use requirement::{InstallTarget, Requirement, Requirements};
 
-/// Where wheels are looked for.
+/// A place to search for wheels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// The `.whl` files of a folder, not of those below it, and what its source distributions
-    /// require.
+    /// The `.whl` files of a folder, without its subfolders, and the requirements of its source
+    /// distributions.
     Folder(PathBuf),
     /// A package index: the address of its list of projects (PEP 503, PEP 691), ending in `/`.
     Index(Url),
 }
 
 impl Source {
-    /// An index where the text begins with `http://` or `https://`, else a folder.
+    /// Parses a text that begins with `http://` or `https://` as an index, any other as a folder.
     ///
     /// # Errors
-    /// [`Error::Address`] when it is no address.
+    /// [`Error::Address`] if the address of an index cannot be parsed.
     pub fn parse(text: &str) -> Result<Source, Error> {
         if !text.starts_with("http://") && !text.starts_with("https://") {
             return Ok(Source::Folder(PathBuf::from(text)));
@@ -63,16 +64,16 @@ impl Source {
     }
 }
 
-/// How files of an index are had: [`Http`], or something else in tests.
+/// Reads files of an index: [`Http`], or a stand-in for tests.
 pub trait Fetch: Send + Sync {
-    /// Asks for an address; `accept` is the header of that name. An answer of any status is no
-    /// error.
+    /// Requests an address; `accept` is the value of the header Accept. An answer with any status
+    /// is a success.
     ///
     /// # Errors
-    /// Whatever kept the answer from coming.
+    /// The cause that prevented an answer.
     fn get(&self, address: &Url, accept: &str) -> Result<Answer, Box<dyn std::error::Error + Send + Sync>>;
 
-    /// Asks for the headers of a file; the answer has no body.
+    /// Requests the headers of a file; the answer has no body.
     ///
     /// # Errors
     /// As [`Fetch::get`].
@@ -81,54 +82,54 @@ pub trait Fetch: Send + Sync {
     }
 }
 
-/// What an index answered.
+/// The answer of an index.
 pub struct Answer {
-    /// The status of HTTP.
+    /// The HTTP status.
     pub status: u16,
-    /// The header of that name, empty without one.
+    /// The header Content-Type; empty if absent.
     pub content_type: String,
-    /// The header Cache-Control, empty without one.
+    /// The header Cache-Control; empty if absent.
     pub cache_control: String,
-    /// The size of the body in bytes, where the server says it and does not compress.
+    /// Size of the body in bytes, if the server sends it and does not compress the body.
     pub size: Option<u64>,
-    /// Where it came from in the end, which relative links start at.
+    /// The address after all redirections; relative links start at it.
     pub address: Url,
     /// The bytes.
     pub body: Box<dyn Read + Send>,
 }
 
-/// What is wanted.
+/// The request of [`gather`].
 pub struct Request<'a> {
-    /// The wheels that are looked at, and `.dist-info` folders of what is installed. Of one
-    /// distribution the last counts.
+    /// The audited wheels, and `.dist-info` folders of installed distributions. Of several with one
+    /// name, the last counts.
     pub audited: &'a [PathBuf],
-    /// Where others are looked for; what is in several is taken from the first.
+    /// The sources of other wheels; a version that several have is taken from the first.
     pub sources: &'a [Source],
-    /// What the environment is for.
+    /// The Python and system of the environment.
     pub target: &'a InstallTarget,
     /// A folder for downloads, which may be kept and shared.
     pub cache: &'a Path,
-    /// How indexes are reached; without, they are refused.
+    /// The client for indexes; without it, indexes are refused.
     pub fetch: Option<&'a dyn Fetch>,
 }
 
-/// The wheels that come along.
+/// The wheels that would be installed with the audited ones.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Gathered {
     /// The files, sorted by the name of the distribution.
     pub wheels: Vec<PathBuf>,
-    /// Requirements that nothing meets.
+    /// Requirements that no source meets.
     pub unmet: Vec<Unmet>,
 }
 
-/// A requirement that no source has a wheel for.
+/// A requirement that no source meets with a wheel.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unmet {
-    /// Who asks, name and version: `torch 2.9.0`.
+    /// Name and version of the distribution with the requirement: `torch 2.9.0`.
     pub requirer: String,
-    /// What for, as METADATA has it.
+    /// The requirement as in METADATA.
     pub requirement: String,
-    /// Why there is none.
+    /// The reason, for a message.
     pub reason: String,
 }
 
@@ -159,7 +160,7 @@ struct Known {
     name: String,
     version: pep440_rs::Version,
     requirements: Vec<Requirement>,
-    /// Requires-Python.
+    /// The value of Requires-Python.
     python: Option<String>,
 }
 
@@ -178,14 +179,14 @@ impl Known {
     }
 
     fn of(name: &rocwheel_wheel::WheelName, metadata: &Headers) -> Known {
-        // What is in a file name is escaped.
+        // The version in a file name is escaped.
         Known::with(&name.distribution, &name.version.replace('_', "-"), metadata)
     }
 
     fn with(name: &str, version: &str, metadata: &Headers) -> Known {
         Known {
             name: rocwheel_wheel::canonical_name(name),
-            // The name of a wheel is read only when it has a version.
+            // A wheel name is parsed only with a version.
             version: version.parse().unwrap_or_else(|_| pep440_rs::Version::new([0])),
             requirements: Requirements::of(metadata).all,
             python: metadata.get("Requires-Python"),
@@ -193,11 +194,11 @@ impl Known {
     }
 }
 
-/// An address without the password that may be in it.
+/// An address without the password that it may contain.
 fn shown(address: &Url) -> String {
     let mut address = address.clone();
     if address.password().is_some() {
-        // Both fail for addresses that cannot have one only.
+        // Both calls fail only for addresses that cannot have a password.
         let _ = address.set_password(None);
         let _ = address.set_username("");
     }

@@ -1,5 +1,5 @@
 //! Input: a page of an index about one project, JSON (PEP 691, 700) or HTML (PEP 503, 592, 658,
-//! 714). Output: its files.
+//! 714). Output: the files of the project.
 
 use std::collections::BTreeMap;
 
@@ -10,48 +10,48 @@ use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
 
-/// The media types that this program asks for: JSON, else HTML.
+/// The accepted media types: JSON, otherwise HTML.
 pub const ACCEPT: &str =
     "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.01";
 
-/// A file of a project, as a page has it.
+/// A file of a project, as listed on a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageLink {
-    /// Its name; of HTML the last part of the address.
+    /// The file name; on HTML pages, the last part of the address.
     pub file_name: String,
-    /// As the page writes it: relative or absolute, without the fragment.
+    /// The address as the page writes it: relative or absolute, without the fragment.
     pub written: String,
     /// The absolute address, without the fragment.
     pub address: Url,
-    /// The strongest hash that this program knows.
+    /// The strongest hash whose algorithm this program knows.
     pub hash: Option<FileHash>,
-    /// Requires-Python.
+    /// The value of Requires-Python.
     pub python: Option<String>,
     /// `true` for a withdrawn file (PEP 592).
     pub yanked: bool,
-    /// METADATA beside the file (PEP 658).
+    /// The METADATA beside the file (PEP 658).
     pub metadata: MetadataBeside,
-    /// Bytes (PEP 700; in HTML only uv reads it).
+    /// Size in bytes (PEP 700; in HTML an extension of uv).
     pub size: Option<u64>,
-    /// When it was published (PEP 700; in HTML only uv reads it).
+    /// Time of publication (PEP 700; in HTML an extension of uv).
     pub uploaded: Option<String>,
 }
 
-/// A promise that METADATA is at the address of the wheel with `.metadata` at its end (PEP 658).
+/// A promise that METADATA is at the address of the wheel plus `.metadata` (PEP 658).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MetadataBeside {
-    /// There is no promise.
+    /// The page makes no promise.
     No,
-    /// It is there, with this hash if the page has one.
+    /// METADATA exists, with this hash if the page gives one.
     Yes(Option<FileHash>),
 }
 
 /// The hash that a file must have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileHash {
-    /// How it is made.
+    /// The hash algorithm.
     pub algorithm: HashAlgorithm,
-    /// In lower case.
+    /// The hash in lower-case hexadecimal.
     pub hexadecimal: String,
 }
 
@@ -62,7 +62,7 @@ impl FileHash {
         is_hash.then(|| FileHash { algorithm, hexadecimal: hexadecimal.to_ascii_lowercase() })
     }
 
-    /// `sha256=0123…`.
+    /// Parses a text such as `sha256=0123…`.
     fn parse(text: &str) -> Option<FileHash> {
         let (algorithm, hexadecimal) = text.split_once('=')?;
         FileHash::new(algorithm, hexadecimal)
@@ -73,10 +73,10 @@ impl FileHash {
     }
 }
 
-/// The files of the page at `base`.
+/// Reads the files from the page at `base`.
 ///
 /// # Errors
-/// What is wrong with the page, in words.
+/// The defect of the page, in words.
 pub fn parse(content_type: &str, body: &[u8], base: &Url) -> Result<Vec<PageLink>, String> {
     let kind = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     match kind.as_str() {
@@ -90,10 +90,10 @@ pub fn parse(content_type: &str, body: &[u8], base: &Url) -> Result<Vec<PageLink
     }
 }
 
-/// The projects on the first page of an index, by the names that the page has.
+/// Reads the projects from the first page of an index, with the names as the page spells them.
 ///
 /// # Errors
-/// What is wrong with the page, in words.
+/// The defect of the page, in words.
 pub fn parse_root(content_type: &str, body: &[u8], base: &Url) -> Result<Vec<String>, String> {
     #[derive(Deserialize)]
     struct Root {
@@ -136,7 +136,7 @@ struct Meta {
 }
 
 impl Meta {
-    /// A client has to refuse a higher first number (PEP 629).
+    /// A client has to refuse a higher major version (PEP 629).
     fn check(&self) -> Result<(), String> {
         if self.version.is_empty() || self.version.split('.').next() == Some("1") {
             return Ok(());
@@ -234,7 +234,7 @@ fn anchor(base: &Url, href: &str, attributes: &BTreeMap<String, String>) -> Opti
     })
 }
 
-/// An address and its fragment.
+/// Resolves an address against `base`; also returns its fragment.
 fn resolve(base: &Url, text: &str) -> Option<(Url, String)> {
     let mut address = base.join(text).ok()?;
     let fragment = address.fragment().unwrap_or_default().to_owned();

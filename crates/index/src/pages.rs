@@ -1,10 +1,10 @@
-//! Input: the projects of an index and what is known of their files. Output: the pages that pip, uv
-//! and browsers read, as text.
+//! Input: the projects of an index and their files. Output: the pages that pip, uv and browsers
+//! read, as text.
 //!
-//! Nothing here reads or writes a file, so the same input gives the same bytes. The HTML form is
+//! This module reads and writes no files, so the same input gives the same bytes. The HTML form is
 //! that of PEP 503 with the attributes of PEPs 592, 629, 658, 714 and 792, and with two that uv
-//! reads (`data-size`, `data-upload-time`); the JSON form is that of PEPs 691, 700, 740 and 792.
-//! Both say that they are version 1.4 of the interface.
+//! reads (`data-size`, `data-upload-time`). The JSON form is that of PEPs 691, 700, 740 and 792.
+//! Both declare version 1.4 of the interface.
 
 mod html;
 mod json;
@@ -18,45 +18,46 @@ pub use json::{project_json, root_json};
 
 /// The version of the interface (PEP 629, PEP 792).
 pub const API_VERSION: &str = "1.4";
-/// The media type of a page in HTML; servers may say `text/html` as well.
+/// The media type of a page in HTML; servers may also use `text/html`.
 pub const HTML_TYPE: &str = "application/vnd.pypi.simple.v1+html";
-/// The media type of a page in JSON. Installers read no other: not `application/json`.
+/// The media type of a page in JSON. Installers accept no other, such as `application/json`.
 pub const JSON_TYPE: &str = "application/vnd.pypi.simple.v1+json";
 
-/// The program that pages in HTML name as theirs, in `<meta name="generator">`.
+/// The program that HTML pages name as their author in `<meta name="generator">`.
 pub const GENERATOR: &str = "rocwheel index build";
 
-/// Only what RFC 3986 calls unreserved stays, without `~`: storage and proxies read `+` in a path
-/// as a blank, and do not agree on `~` and `!`.
+/// The characters that stay unescaped are those that RFC 3986 calls unreserved, without `~`.
+/// Storage and proxies read `+` in a path as a blank, and do not agree on `~` and `!`.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_');
 
 /// A wheel or source distribution on the page of its project.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexedFile {
-    /// The name of the file.
+    /// The file name.
     pub name: String,
-    /// Its address: relative to the page, or absolute. Percent-encoded, without a fragment.
+    /// The address: relative to the page, or absolute. Percent-encoded, without a fragment.
     pub url: String,
-    /// Its version, which parses as PEP 440.
+    /// The version, which parses as PEP 440.
     pub version: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Lower-case hexadecimal SHA-256.
     pub sha256: String,
-    /// Requires-Python, as METADATA has it.
+    /// The value of Requires-Python in METADATA.
     pub requires_python: Option<String>,
-    /// Lower-case hexadecimal SHA-256 of METADATA, which is at the file's address with `.metadata`
-    /// at its end (PEP 658).
+    /// Lower-case hexadecimal SHA-256 of METADATA, which is at the file's address plus `.metadata`
+    /// (PEP 658).
     pub metadata_sha256: Option<String>,
-    /// When the file was published.
+    /// Time of publication.
     pub uploaded: Option<Timestamp>,
-    /// Why the file is withdrawn (PEP 592), in the words of a person; empty without a reason.
+    /// The reason for withdrawing the file (PEP 592), as written by a person; empty if none was
+    /// given. `None` for a file that is not withdrawn.
     pub yanked: Option<String>,
     /// The absolute address of its attestations (PEP 740).
     pub provenance: Option<String>,
 }
 
-/// What installers should make of a project (PEP 792).
+/// The status of a project, which tells installers how to treat it (PEP 792).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProjectStatus {
@@ -72,7 +73,7 @@ pub enum ProjectStatus {
 }
 
 impl ProjectStatus {
-    /// The word that pages have for it.
+    /// The status as spelled on pages.
     pub fn word(self) -> &'static str {
         match self {
             Self::Active => "active",
@@ -88,11 +89,11 @@ impl ProjectStatus {
 pub struct IndexedProject {
     /// The name in its canonical form (PEP 503).
     pub name: String,
-    /// Files in any order; pages have the oldest version first.
+    /// Files in any order; pages list the oldest version first.
     pub files: Vec<IndexedFile>,
-    /// What installers should make of it.
+    /// The status of the project.
     pub status: ProjectStatus,
-    /// Why it is not active, in the words of a person.
+    /// The reason for the status, as written by a person.
     pub status_reason: Option<String>,
 }
 
@@ -114,7 +115,7 @@ pub fn encoded_segment(name: &str) -> String {
     utf8_percent_encode(name, SEGMENT).to_string()
 }
 
-/// The names and addresses of projects on the first page of an index: `torch` at `torch/`.
+/// The names of projects for the first page of an index: sorted, each once.
 fn sorted_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let mut names: Vec<&str> = names.into_iter().collect();
     names.sort_unstable();
@@ -155,7 +156,7 @@ mod tests {
         IndexedProject { name: "torch".to_owned(), files, ..IndexedProject::default() }
     }
 
-    /// Our own reader, which was written for other people's indexes, finds the same in both forms.
+    /// Our own reader, which was written for other indexes, reads the same from both forms.
     #[test]
     fn both_forms_say_the_same_and_versions_are_in_order() {
         let base = Url::parse("http://example.invalid/simple/torch/").unwrap();
@@ -176,7 +177,7 @@ mod tests {
         assert!(html[0].address.as_str().contains("2.9.1%2Brocm7.2"));
     }
 
-    /// What a person types cannot become part of the page.
+    /// A text that a person writes cannot add markup to the page.
     #[test]
     fn reasons_are_text() {
         let mut project = torch();

@@ -1,8 +1,7 @@
-//! Input: METADATA of a wheel. Output: what it requires of others ([`Requirements`]), for a Python
-//! on a system ([`InstallTarget`]).
+//! Input: METADATA of a wheel. Output: its requirements ([`Requirements`]), for a Python on a
+//! system ([`InstallTarget`]).
 //!
-//! Requirements are those of the dependency specifiers specification (PEP 508), versions those of
-//! PEP 440.
+//! Requirements follow the dependency specifiers specification (PEP 508), versions PEP 440.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -12,29 +11,29 @@ use pep508_rs::{ExtraName, MarkerEnvironment, MarkerEnvironmentBuilder, VersionO
 use rocwheel_wheel::{Headers, Platform, PythonVersion};
 use url::Url;
 
-/// What an environment is made for.
+/// The Python and system of an environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstallTarget {
-    /// Its Python. Markers that ask for more see the last release of that version.
+    /// The Python version. Markers on the patch release see a high number, 99.
     pub python: PythonVersion,
-    /// Its system.
+    /// The operating system.
     pub platform: Platform,
     /// The version of glibc on Linux, as (2, 28); `None` for any.
     pub glibc: Option<(u16, u16)>,
 }
 
 impl InstallTarget {
-    /// What the requirements of a wheel with these platform tags are for: a wheel for Windows goes
-    /// nowhere else, whatever it stands beside.
+    /// The target of a wheel with these platform tags: a wheel for Windows is installed only on
+    /// Windows, whatever else is in its set.
     #[must_use]
     pub fn of_wheel(&self, platforms: &[String]) -> InstallTarget {
         let platform = if Platform::Windows.is_all_of(platforms) { Platform::Windows } else { self.platform };
         InstallTarget { platform, ..self.clone() }
     }
 
-    /// The version that `Requires-Python` and `python_full_version` are compared to. Nobody knows
-    /// which patch release it will be; those who ask want a lower bound that is met or a bug that
-    /// is fixed.
+    /// The version that `Requires-Python` and `python_full_version` are compared with. The patch
+    /// release is unknown; markers that ask for it want a lower bound to be met or a bug to be
+    /// fixed, so we use 99.
     pub(crate) fn full_version(&self) -> Version {
         Version::new([u64::from(self.python.major), u64::from(self.python.minor), 99])
     }
@@ -66,21 +65,21 @@ impl InstallTarget {
 /// One `Requires-Dist`.
 #[derive(Debug, Clone)]
 pub struct Requirement {
-    /// As it is written in METADATA.
+    /// The text as in METADATA.
     pub text: String,
-    /// Canonical name of the distribution that is required (PEP 503).
+    /// Canonical name of the required distribution (PEP 503).
     pub name: String,
-    /// The extras of it that are asked for.
+    /// The extras of that distribution that it requests.
     pub extras: Vec<String>,
     parsed: pep508_rs::Requirement<Url>,
 }
 
 impl Requirement {
-    /// Reads one. The error says why it is none.
+    /// Parses one requirement. The error is the reason for a message.
     pub fn parse(text: &str) -> Result<Requirement, String> {
         rocwheel_wheel::check_requirement(text).map_err(|error| error.to_string())?;
         let parsed = pep508_rs::Requirement::<Url>::from_str(text).map_err(|error| {
-            // Behind the first line is a drawing of where the error is.
+            // After the first line, the message draws the position of the error.
             error.to_string().lines().next().unwrap_or_default().to_owned()
         })?;
         Ok(Requirement {
@@ -91,19 +90,19 @@ impl Requirement {
         })
     }
 
-    /// Whether it holds for a target and for one of these extras of the wheel that declares it, or
-    /// without extras.
+    /// `true` if it applies to a target, either without extras or with one of these extras of the
+    /// wheel that declares it.
     pub fn applies(&self, target: &InstallTarget, extras: &BTreeSet<String>) -> bool {
         self.applies_in(&target.environment(), extras)
     }
 
-    /// As [`Requirement::applies`], where the caller asks many times for one target.
+    /// As [`Requirement::applies`], for callers that ask many times for one target.
     pub fn applies_in(&self, environment: &MarkerEnvironment, extras: &BTreeSet<String>) -> bool {
         let extras: Vec<ExtraName> = extras.iter().filter_map(|extra| ExtraName::from_str(extra).ok()).collect();
         self.parsed.evaluate_markers(environment, &extras)
     }
 
-    /// Whether a version meets it. A requirement with an address takes what is there.
+    /// `true` if a version meets it. A requirement with an address accepts every version.
     pub fn accepts(&self, version: &Version) -> bool {
         match &self.parsed.version_or_url {
             Some(VersionOrUrl::VersionSpecifier(specifiers)) => specifiers.contains(version),
@@ -111,7 +110,7 @@ impl Requirement {
         }
     }
 
-    /// Whether it names a pre-release, so that pre-releases are wanted.
+    /// `true` if it names a pre-release, which allows pre-releases.
     pub(crate) fn wants_prereleases(&self) -> bool {
         match &self.parsed.version_or_url {
             Some(VersionOrUrl::VersionSpecifier(specifiers)) => {
@@ -121,7 +120,7 @@ impl Requirement {
         }
     }
 
-    /// Whether it takes one version only, which may then have been withdrawn (PEP 592).
+    /// `true` if it accepts only one version, which may then be a withdrawn one (PEP 592).
     pub(crate) fn pins(&self) -> bool {
         match &self.parsed.version_or_url {
             Some(VersionOrUrl::VersionSpecifier(specifiers)) => specifiers.iter().any(|specifier| {
@@ -140,23 +139,23 @@ impl Requirement {
     }
 }
 
-/// A `Requires-Dist` that is none.
+/// A `Requires-Dist` that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Invalid {
-    /// As it is written.
+    /// The text as in METADATA.
     pub text: String,
-    /// What is wrong with it.
+    /// The defect, for a message.
     pub reason: String,
 }
 
-/// What one METADATA requires.
+/// The requirements in one METADATA.
 #[derive(Debug, Clone, Default)]
 pub struct Requirements {
     /// In the order of the file, for all systems and extras.
     pub all: Vec<Requirement>,
-    /// Those that cannot be read.
+    /// Those that cannot be parsed.
     pub invalid: Vec<Invalid>,
-    /// The extras there are (`Provides-Extra`), in canonical form.
+    /// The provided extras (`Provides-Extra`), in canonical form.
     pub extras: BTreeSet<String>,
 }
 

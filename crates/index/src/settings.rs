@@ -1,9 +1,9 @@
-//! Input: variables of the environment and configuration files, as pip and uv read them. Output:
-//! the package indexes and folders of wheels that they would look in.
+//! Input: environment variables and configuration files, as pip and uv read them. Output: the
+//! package indexes and folders of wheels in which pip and uv would search.
 //!
-//! uv's variables come first, then pip's, then uv's files, then pip's; where none says anything it
-//! is PyPI. Of several indexes the additional ones come before the main one, as with uv: what is on
-//! two of them is taken from the one that was added for it.
+//! uv's variables come first, then pip's, then uv's files, then pip's; the default is PyPI.
+//! Additional indexes come before the main one, as in uv: a project on both is taken from the
+//! additional one.
 
 mod files;
 mod uv;
@@ -16,20 +16,20 @@ use url::Url;
 use crate::Error;
 pub use files::ConfigurationFiles;
 
-/// PyPI.
+/// The address of PyPI's index.
 const DEFAULT: &str = "https://pypi.org/simple/";
 
 /// A program that installs packages and has configuration files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tool {
-    /// pip.
+    /// Reads `pip.conf`.
     Pip,
-    /// uv.
+    /// Reads `uv.toml` and `pyproject.toml`.
     Uv,
 }
 
 impl Tool {
-    /// What an error says of a file that the tool could not parse.
+    /// The words of an error about a file that the tool could not parse.
     pub(crate) fn complaint(self) -> &'static str {
         match self {
             Tool::Pip => "pip reads too, is not a configuration file",
@@ -45,28 +45,28 @@ impl Tool {
     }
 }
 
-/// What pip and uv are told.
+/// The settings of pip and uv.
 pub struct Told<'a> {
-    /// A variable of the environment.
+    /// Reads an environment variable.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
-    /// The texts of pip's configuration files; a later one goes before an earlier one.
+    /// Paths and texts of pip's configuration files; a later file overrides an earlier one.
     pub files: Vec<(PathBuf, String)>,
-    /// The texts of uv's, `uv.toml` and `pyproject.toml`, in the same order.
+    /// Paths and texts of uv's files, `uv.toml` and `pyproject.toml`, in the same order.
     pub uv_files: Vec<(PathBuf, String)>,
 }
 
-/// Where packages are looked for.
+/// The places in which to search for packages.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Places {
-    /// Addresses of indexes and paths of folders, in the order in which they are asked.
+    /// Addresses of indexes and paths of folders, in the order of the search.
     pub all: Vec<String>,
-    /// Whether no index may be asked.
+    /// `true` if no index may be asked.
     pub offline: bool,
-    /// Who says so, for people.
+    /// The source of these settings, for a message.
     pub said_by: String,
 }
 
-/// One tool's answers; `None` where it was told nothing.
+/// The settings of one tool; `None` for each that is not set.
 #[derive(Default)]
 struct Answer {
     main: Option<String>,
@@ -78,7 +78,7 @@ struct Answer {
 
 impl Answer {
     fn into_places(self) -> Places {
-        // Pages with links are no indexes; what is on them is not looked at.
+        // Pages with links are not indexes; their files are not searched.
         let is_folder = |place: &String| !place.contains("://") || place.starts_with("file://");
         let folder = |place: String| place.strip_prefix("file://").map(str::to_owned).unwrap_or(place);
         let mut all: Vec<String> = self.folders.into_iter().filter(is_folder).map(folder).collect();
@@ -92,10 +92,10 @@ impl Answer {
 }
 
 impl Told<'_> {
-    /// The places.
+    /// Determines the places to search.
     ///
     /// # Errors
-    /// A file that is none of pip's or uv's.
+    /// A file is not a configuration file of pip or uv.
     pub fn places(&self) -> Result<Places, Error> {
         let uv = self.answer(
             &["UV_DEFAULT_INDEX", "UV_INDEX_URL"],
@@ -103,7 +103,7 @@ impl Told<'_> {
             ("UV_FIND_LINKS", "UV_NO_INDEX"),
         );
         let pip = self.answer(&["PIP_INDEX_URL"], &["PIP_EXTRA_INDEX_URL"], ("PIP_FIND_LINKS", "PIP_NO_INDEX"));
-        // Who names an index with a variable means it here.
+        // pip's variables override uv's configuration files.
         let is_pips = uv.names.is_empty() && (pip.main.is_some() || !pip.more.is_empty() || pip.no_index == Some(true));
         let (uv, said_offline) = if is_pips { (uv, false) } else { uv::with_files(uv, &self.uv_files)? };
         let answer = if uv.names.is_empty() { self.with_files(pip)? } else { uv };
@@ -130,7 +130,7 @@ impl Told<'_> {
         }
     }
 
-    /// What variables do not say, files may.
+    /// Adds settings from files where the variables set none.
     fn with_files(&self, mut answer: Answer) -> Result<Answer, Error> {
         let mut settings: Vec<(Ini, &PathBuf)> = Vec::new();
         for (path, text) in self.files.iter().rev() {
@@ -144,7 +144,7 @@ impl Told<'_> {
             settings.push((file, path));
         }
         let get = |key: &str| {
-            // `[install]` goes before `[global]`, wherever they are.
+            // `[install]` overrides `[global]`, in whichever file they are.
             let found = ["install", "global"]
                 .into_iter()
                 .find_map(|section| settings.iter().find_map(|(file, path)| Some((file.get(section, key)?, *path))));
@@ -180,7 +180,7 @@ fn words(text: &str) -> Vec<String> {
     text.split_whitespace().map(unnamed).collect()
 }
 
-/// uv lets an index have a name before it: `internal=https://…`.
+/// Removes the name that uv allows before an index: `internal=https://…`.
 fn unnamed(text: &str) -> String {
     let text = text.trim();
     match text.split_once('=') {
@@ -189,15 +189,15 @@ fn unnamed(text: &str) -> String {
     }
 }
 
-/// As pip and uv read switches.
+/// `true` for the values with which pip and uv switch an option on.
 fn is_true(value: &str) -> bool {
     ["1", "true", "yes", "on", "y", "t"].contains(&value.trim().to_ascii_lowercase().as_str())
 }
 
-/// An address as it may be shown: without the name and password that may be in it.
+/// An address for messages, without the name and password that it may contain.
 pub fn shown(place: &str) -> String {
     let Ok(mut address) = Url::parse(place) else { return place.to_owned() };
-    // Both fail for addresses that have neither.
+    // Both calls fail only for addresses that cannot have a name and password.
     let _ = address.set_password(None);
     let _ = address.set_username("");
     address.to_string()
@@ -238,24 +238,24 @@ mod tests {
         let found = uv_places(&[], &files, pip).unwrap();
         assert_eq!(found.all, ["/wheels", "https://rocm/x", "https://user/simple"]);
         assert_eq!((found.said_by.as_str(), found.offline), ("pyproject.toml, uv.toml", false));
-        // A variable of uv adds to them, one of pip goes before them.
+        // A variable of uv adds to the files, one of pip overrides them.
         let found = uv_places(&[("UV_INDEX", "https://more")], &files, pip).unwrap();
         assert_eq!(found.all, ["/wheels", "https://more", "https://rocm/x", "https://user/simple"]);
         let found = uv_places(&[("PIP_EXTRA_INDEX_URL", "https://more")], &files, pip).unwrap();
         assert_eq!(found.all, ["https://more", "https://pip/simple"]);
-        // Nothing about indexes, or nothing at all.
+        // Files without indexes, or with nothing.
         let found = uv_places(&[], &[("uv.toml", "offline = true\npython-preference = 'system'\n")], pip).unwrap();
         assert_eq!((found.all, found.offline), (vec!["https://pip/simple".to_owned()], true));
         let default = "[[index]]\nurl = 'https://only'\ndefault = true\n[pip]\nextra-index-url = ['https://extra']\n";
         assert_eq!(uv_places(&[], &[("uv.toml", default)], pip).unwrap().all, ["https://extra", "https://only"]);
         let none = "no-index = true\nfind-links = ['/wheels']\n";
         assert_eq!(uv_places(&[], &[("uv.toml", none)], pip).unwrap().all, ["/wheels"]);
-        // Of switches the strongest file's counts.
+        // The strongest file sets a switch.
         let user = ("user/uv.toml", none);
         let with_project = |project: &'static str| uv_places(&[], &[user, ("x/uv.toml", project)], pip).unwrap().all;
         assert_eq!(with_project("no-index = false\n"), ["/wheels", DEFAULT]);
         assert_eq!(with_project("offline = true\n"), ["/wheels"]);
-        // What is relative is so to the file, wherever one is.
+        // Relative paths start at the folder of their file, for every key.
         let relative = "find-links = ['./wheels', '../more']\nindex-url = 'simple'\n[[index]]\nurl = './local'\n";
         let found = uv_places(&[], &[("/home/me/x/uv.toml", relative)], pip).unwrap().all;
         assert_eq!(found, ["/home/me/x/./wheels", "/home/me/x/../more", "/home/me/x/./local", "/home/me/x/simple"]);

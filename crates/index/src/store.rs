@@ -1,8 +1,8 @@
-//! Input: links of an index. Output: pages and METADATA in memory, wheels in the cache folder, each
-//! checked against the hash that the index gives and moved into place when it is whole.
+//! Input: links of an index. Output: pages and METADATA in memory, wheels in the cache folder. Each
+//! file is checked against the index's hash, and moved into the cache when it is complete.
 //!
-//! In the cache a file lies in a folder named after its hash, or after its address where the index
-//! has no hash for it.
+//! In the cache a file lies in a folder named after its hash, or after its address if the index
+//! gives no hash.
 
 use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
@@ -16,10 +16,10 @@ use crate::Error;
 use crate::page::{FileHash, MetadataBeside, PageLink};
 use crate::{Answer, Fetch, shown};
 
-/// The largest page or METADATA: those of the largest projects have some megabytes.
+/// Limit in bytes for a page or METADATA: those of the largest projects have some megabytes.
 const TEXT_LIMIT: u64 = 64 << 20;
-/// A source distribution of which the metadata is wanted has fewer bytes: PyPI takes files of 100
-/// MB unless it is asked for more.
+/// Limit in bytes for a source distribution whose metadata is read. PyPI accepts files of up to 100
+/// MB unless a project requests more.
 const SDIST_LIMIT: u64 = 128 << 20;
 const WINDOW: usize = 1 << 18;
 
@@ -36,7 +36,7 @@ impl Store<'_> {
         answer.map_err(|source| Error::Fetch { action, address: shown(address), source })
     }
 
-    /// A page: the answer without its body, and the body. Any status is no error.
+    /// Reads a page: the answer without its body, and the body. Any status is a success.
     pub(crate) fn text(&self, address: &Url, accept: &str) -> Result<(Answer, Vec<u8>), Error> {
         let mut answer = self.ask("read", address, accept)?;
         let mut text = Vec::new();
@@ -53,7 +53,7 @@ impl Store<'_> {
         Ok((answer, text))
     }
 
-    /// METADATA that lies beside a wheel; `None` when the index has none.
+    /// The METADATA beside a wheel; `None` if the index has none.
     pub(crate) fn metadata(&self, link: &PageLink) -> Result<Option<String>, Error> {
         let MetadataBeside::Yes(hash) = &link.metadata else { return Ok(None) };
         let mut address = link.address.clone();
@@ -70,12 +70,12 @@ impl Store<'_> {
         Ok(Some(String::from_utf8_lossy(&text).into_owned()))
     }
 
-    /// The wheel, downloaded unless it is in the cache.
+    /// The path of a wheel, which is downloaded unless it is in the cache.
     pub(crate) fn wheel(&self, link: &PageLink) -> Result<PathBuf, Error> {
         self.file(link, "wheels", u64::MAX)
     }
 
-    /// The source distribution, as [`Store::wheel`] has wheels. One that is too large is refused.
+    /// The path of a source distribution, downloaded like a wheel. One over the limit is refused.
     pub(crate) fn sdist(&self, link: &PageLink) -> Result<PathBuf, Error> {
         self.file(link, "sdists", SDIST_LIMIT)
     }

@@ -1,4 +1,5 @@
-//! Input: a target and the tags of a wheel. Output: whether an installer takes it, and how gladly.
+//! Input: a target and the tags of a wheel. Output: the rank of the wheel among those that an
+//! installer accepts.
 //!
 //! The tags and their order are those of CPython in the platform compatibility tags specification
 //! (PEP 425, 600), as `packaging.tags` lists them: the exact ABI first, then `abi3` and none, then
@@ -8,18 +9,18 @@ use rocwheel_wheel::{Platform, Tag, WheelName};
 
 use crate::requirement::InstallTarget;
 
-/// The oldest glibc that a manylinux tag names (PEP 600).
+/// The minor version of the oldest glibc that a manylinux tag names (PEP 600).
 const OLDEST: u16 = 5;
-/// Every platform that is known is ranked before `linux_x86_64`.
+/// Rank of `linux_x86_64`, after every other known platform.
 const LAST_PLATFORM: u32 = 1 << 16;
-/// `any` is for every system, and comes behind all that are for this one.
+/// Rank of `any`, after all platforms of this system.
 const ANY: u32 = 1 << 20;
 
-/// How gladly a wheel is taken; the least is the best.
+/// The rank of a wheel; the smallest is the best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank(u32, u32);
 
-/// The best rank of the tags of a wheel; `None` when an installer refuses it.
+/// The best rank of the tags of a wheel; `None` if an installer refuses it.
 pub(crate) fn rank(target: &InstallTarget, name: &WheelName) -> Option<Rank> {
     name.tags().iter().filter_map(|tag| rank_of(target, tag)).min()
 }
@@ -34,7 +35,7 @@ fn rank_of(target: &InstallTarget, tag: &Tag) -> Option<Rank> {
     let order = match tag.abi.as_str() {
         abi if !is_any && abi == own_abi && tag.python == interpreter => 0,
         "abi3" if !is_any && !python.free_threaded => {
-            // The stable ABI is there since 3.2.
+            // The stable ABI exists since 3.2.
             let minor = minor(&format!("cp{}", python.major)).filter(|minor| (2..=python.minor).contains(minor))?;
             match python.minor - minor {
                 0 => 1,

@@ -294,7 +294,7 @@ impl Reading<'_> {
         }
         let bytes = found.values().map(|facts: &Facts| facts.bytes).sum();
         warn_of_downloads(&unread, &found, reporter);
-        let old = self.old_times(unread.iter().map(|distribution| distribution.project.as_str()).collect())?;
+        let old = self.old_times(&unread.iter().map(|distribution| distribution.project.as_str()).collect())?;
         for distribution in &unread {
             let file = &distribution.file;
             let Some(facts) = found.remove(&file.key) else { continue };
@@ -316,7 +316,7 @@ impl Reading<'_> {
 
     /// When files were published, by name and SHA-256, as the pages of these projects have it. The
     /// record may have been lost; the time of a file never changes.
-    fn old_times(&self, projects: BTreeSet<&str>) -> Result<BTreeMap<(String, String), Timestamp>, Error> {
+    fn old_times(&self, projects: &BTreeSet<&str>) -> Result<BTreeMap<(String, String), Timestamp>, Error> {
         let mut times = BTreeMap::new();
         let is_page = |key: &&String| {
             let mut parts = key.rsplit('/');

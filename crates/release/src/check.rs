@@ -54,11 +54,11 @@ pub struct IndexFault {
 }
 
 impl IndexFault {
-    fn error(at: impl ToString, text: impl Into<String>) -> IndexFault {
+    fn error(at: &impl ToString, text: impl Into<String>) -> IndexFault {
         IndexFault { level: FaultLevel::Error, at: at.to_string(), text: text.into(), hint: None }
     }
 
-    fn warning(at: impl ToString, text: impl Into<String>) -> IndexFault {
+    fn warning(at: &impl ToString, text: impl Into<String>) -> IndexFault {
         IndexFault { level: FaultLevel::Warning, at: at.to_string(), text: text.into(), hint: None }
     }
 

@@ -58,7 +58,7 @@ impl Facts {
             size = metadata.len() as u64;
             let text = String::from_utf8_lossy(&metadata);
             (Some(Headers::parse(&text)), Some(hexadecimal(&sha256(&metadata))))
-        } else if distribution.name().ends_with(".zip") {
+        } else if distribution.is_zip() {
             // No tool has written such a source distribution for ten years.
             (None, None)
         } else {

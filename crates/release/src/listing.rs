@@ -2,6 +2,7 @@
 //! their names say.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use pep440_rs::Version;
@@ -32,6 +33,11 @@ impl Distribution {
         archive_path::file_name(&self.file.key)
     }
 
+    /// `true` for a source distribution of a kind that no tool has written for ten years.
+    pub(crate) fn is_zip(&self) -> bool {
+        self.wheel.is_none() && Path::new(self.name()).extension().is_some_and(|ending| ending == "zip")
+    }
+
     /// The folder of the file.
     pub(crate) fn folder(&self) -> &str {
         archive_path::parent(&self.file.key)
@@ -39,10 +45,23 @@ impl Distribution {
 
     /// What an installer takes two files of one project for the same candidate by. `1.0` and
     /// `1.0.0`, `Foo` and `foo` are one.
-    fn candidate(&self) -> (&str, &Version, Option<(Option<&str>, Vec<Tag>)>) {
-        let wheel = self.wheel.as_ref().map(|name| (name.build.as_deref(), name.tags().into_iter().collect()));
-        (&self.project, &self.version, wheel)
+    fn candidate(&self) -> Candidate<'_> {
+        Candidate {
+            project: &self.project,
+            version: &self.version,
+            build: self.wheel.as_ref().and_then(|name| name.build.as_deref()),
+            tags: self.wheel.iter().flat_map(WheelName::tags).collect(),
+        }
     }
+}
+
+/// What installers choose between; a source distribution has no tags.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Candidate<'a> {
+    project: &'a str,
+    version: &'a Version,
+    build: Option<&'a str>,
+    tags: Vec<Tag>,
 }
 
 /// The distributions of a store.

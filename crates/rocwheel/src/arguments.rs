@@ -1,4 +1,4 @@
-//! The command line as clap reads it. What each command makes of its arguments is in `commands/`.
+//! The command line as clap reads it. The files in `commands/` interpret the arguments.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -85,7 +85,7 @@ pub(crate) struct GlobalArguments {
 }
 
 impl GlobalArguments {
-    /// Where the file of options comes from.
+    /// The configuration file that `--config` and `--no-config` select.
     pub(crate) fn configuration(&self) -> Choice {
         match (&self.config, self.no_config) {
             (_, true) => Choice::Nothing,
@@ -169,7 +169,7 @@ pub(crate) enum SourceCommand {
     Patches(patches::Arguments),
 }
 
-/// The words of the command that was given: `artifact list`.
+/// The words of the typed command: `artifact list`.
 pub(crate) fn path_of(matches: &ArgMatches) -> String {
     let mut words = Vec::new();
     let mut inner = matches.subcommand();
@@ -180,8 +180,7 @@ pub(crate) fn path_of(matches: &ArgMatches) -> String {
     words.join(" ")
 }
 
-/// The value of `--color` before clap has read the arguments: its own errors are to obey it as
-/// well.
+/// Reads `--color` before clap reads the arguments, because clap's own errors obey it as well.
 pub(crate) fn color_of(arguments: impl Iterator<Item = OsString>) -> Color {
     let mut arguments = arguments.skip(1).filter_map(|argument| argument.into_string().ok());
     while let Some(argument) = arguments.next() {
@@ -197,7 +196,8 @@ pub(crate) fn color_of(arguments: impl Iterator<Item = OsString>) -> Color {
     Color::Auto
 }
 
-/// More threads than any machine has cores would only keep it busy starting them.
+/// Parses a number of threads. The limit, 1024, is above the cores of any machine; more threads
+/// would only cost time to start.
 fn threads(text: &str) -> Result<u16, String> {
     let number = text.parse().ok().filter(|number| (1..=1024).contains(number));
     number.ok_or_else(|| "a number of threads from 1 to 1024 is expected".to_owned())

@@ -1,5 +1,5 @@
-//! `data/documents.toml`: what other documents and tools call the things that rocwheel does, and
-//! the page that is made of it (docs/coming-from.md).
+//! `data/documents.toml`: the names that other documents and tools use for features of rocwheel,
+//! and the page that is generated from it (docs/coming-from.md).
 
 #[cfg(test)]
 mod page;
@@ -8,26 +8,26 @@ mod support;
 
 use serde::Deserialize;
 
-/// The part of the table that the program needs: command lines of documents are for the page and
-/// the tests.
+/// The part of the table that the program needs. The command lines of documents are only for the
+/// page and the tests.
 #[derive(Debug, Deserialize)]
 struct Table {
     #[serde(rename = "word")]
     words: Vec<Word>,
 }
 
-/// Words that mean the same, typed at one command.
+/// Words with the same meaning, typed at one command.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Word {
-    /// The command that they are typed at: `source checkout`; empty for the program itself.
+    /// The command at which they are typed: `source checkout`; empty for the program itself.
     pub(crate) at: String,
     pub(crate) typed: Vec<String>,
-    /// What to type in their place.
+    /// The words to type instead.
     pub(crate) meant: Option<String>,
-    /// The reason; where nothing is to be typed in their place, the advice.
+    /// The reason; if there is nothing to type instead, the advice.
     pub(crate) why: String,
-    /// `true` for what rocwheel cannot do yet.
+    /// `true` for a feature that rocwheel does not have yet.
     #[serde(default)]
     pub(crate) later: bool,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Word {
 ///
 /// # Panics
 ///
-/// When the embedded table is wrong, which a test excludes.
+/// If the embedded table is wrong, which a test excludes.
 pub(crate) fn words() -> Vec<Word> {
     let table: Table = toml::from_str(include_str!("../../../data/documents.toml")).expect("a test reads the table");
     table.words

@@ -1,5 +1,4 @@
-//! Everything that is read from the environment, the working directory and the clock; nothing else
-//! reads them.
+//! The environment variables, the working directory and the clock. Only this module reads them.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -15,18 +14,18 @@ use crate::arguments::GlobalArguments;
 use crate::failure::{Failure, Result, Usage};
 use crate::github::Step;
 
-/// 1980-01-01, the oldest day that a ZIP file knows.
+/// 1980-01-01, the earliest date of a ZIP file, in seconds since 1970.
 const EPOCH: u64 = 315_532_800;
 
-/// Sets up what is one for the whole process: the tables and the thread pool.
+/// Sets up the tables and the thread pool, which exist once per process.
 pub(crate) fn prepare(global: &GlobalArguments) -> Result<()> {
     let mut files = Vec::new();
     for path in &global.data_file {
         files.push((path.display().to_string(), fs_err::read_to_string(path)?));
     }
     RocmTables::use_with(&files)?;
-    // available_parallelism knows affinity and cgroup quotas; rayon's own default does not know the
-    // latter everywhere.
+    // available_parallelism respects affinity and cgroup quotas; rayon's own default does not
+    // respect quotas everywhere.
     let available = || std::thread::available_parallelism().map_or(1, Into::into);
     let threads = global.jobs.map_or_else(available, usize::from);
     rayon::ThreadPoolBuilder::new()
@@ -47,7 +46,7 @@ pub(crate) fn epoch() -> Result<u64> {
     }
 }
 
-/// The time of what happens now, in whole seconds: `SOURCE_DATE_EPOCH`, else the clock's.
+/// The present time in whole seconds: `SOURCE_DATE_EPOCH`, or that of the clock.
 pub(crate) fn present() -> Result<jiff::Timestamp> {
     let seconds = match std::env::var_os("SOURCE_DATE_EPOCH") {
         Some(text) if !text.is_empty() => parse_epoch(&text.to_string_lossy())?.cast_signed(),
@@ -68,19 +67,17 @@ fn parse_epoch(text: &str) -> Result<u64, Usage> {
     }
 }
 
-/// The working directory.
 pub(crate) fn directory() -> Result<PathBuf> {
     std::env::current_dir().context("cannot tell what the working directory is")
 }
 
-/// Where large temporary files go when the user names no place (`TMPDIR`).
+/// The folder for large temporary files if the user names none (`TMPDIR`).
 pub(crate) fn scratch() -> PathBuf {
     std::env::temp_dir()
 }
 
-/// Where large temporary files go that belong to something written into `folder`: the nearest
-/// folder that exists, since the system's folder for them may be in memory. `given`, what the user
-/// names, comes first.
+/// The folder for large temporary files of results in `folder`: `given` if the user names one,
+/// otherwise the nearest existing parent, since the system's temporary folder may be in memory.
 pub(crate) fn scratch_near(given: Option<&Path>, folder: Option<&Path>) -> PathBuf {
     match (given, folder) {
         (Some(given), _) => given.to_owned(),
@@ -93,32 +90,31 @@ pub(crate) fn scratch_near(given: Option<&Path>, folder: Option<&Path>) -> PathB
     }
 }
 
-/// A new directory for what belongs to `output`, which is replaced as a whole and so cannot hold
-/// it.
+/// A new directory for files that belong to `output`. It is outside of `output`, which is replaced
+/// as a whole.
 pub(crate) fn scratch_beside(given: Option<&Path>, output: Option<&Path>) -> Result<StagingFolder> {
     let output = output.map(std::path::absolute).transpose()?;
     scratch_below(&scratch_near(given, output.as_deref().map(|output| output.parent().unwrap_or(Path::new("/")))))
 }
 
-/// Whether the HIP on this machine names clang as its compiler (`HIP_PATH`, else where ROCm 5 had
-/// it): what PyTorch up to 2.10 asks before it converts kernel launches.
+/// `true` if the HIP on this machine names clang as its compiler (in `HIP_PATH`, or where ROCm 5
+/// had it). PyTorch up to 2.10 checks this before it converts kernel launches.
 pub(crate) fn hip_compiler_is_clang() -> bool {
     let folder = std::env::var_os("HIP_PATH").map_or_else(|| PathBuf::from("/opt/rocm/hip"), PathBuf::from);
     fs_err::read_to_string(folder.join("lib/.hipInfo")).is_ok_and(|text| text.contains("HIP_COMPILER=clang"))
 }
 
-/// Where what was downloaded is kept: `ROCWHEEL_CACHE`, else `rocwheel` in the user's folder for
-/// such things (XDG base directory specification); `None` without a home.
+/// The folder for downloads: `ROCWHEEL_CACHE`, or `rocwheel` in the user's cache folder (XDG base
+/// directory specification); `None` without a home.
 pub(crate) fn cache() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
     let user = || Some(Xdg::new().ok()?.cache_dir());
     let place = set("ROCWHEEL_CACHE").or_else(|| Some(user()?.join("rocwheel")))?;
-    // Of a relative path nobody else would know from where it begins. It fails without a working
-    // directory alone.
+    // Other processes could not resolve a relative path. It fails only without a working directory.
     Some(std::path::absolute(&place).unwrap_or(place))
 }
 
-/// The proxy that the environment names for addresses that begin with `https`.
+/// The proxy in the environment for https addresses.
 pub(crate) fn proxy() -> Option<String> {
     ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"]
         .iter()
@@ -141,7 +137,7 @@ pub(crate) fn run_name() -> String {
     format!("process {}{user}", std::process::id())
 }
 
-/// Where pip and uv look for packages here, by their variables and files.
+/// The places in which pip and uv search for packages here, by their variables and files.
 pub(crate) fn indexes() -> Result<Places> {
     let variable = |name: &str| std::env::var(name).ok();
     let read = |paths: Vec<PathBuf>, whose: &str| -> Result<Vec<(PathBuf, String)>> {
@@ -168,17 +164,17 @@ pub(crate) fn indexes() -> Result<Places> {
     Ok(Told { variable: &variable, files, uv_files }.places()?)
 }
 
-/// The variables that programs which this one starts may have.
+/// The environment variables for programs that this one starts.
 pub(crate) fn variables() -> impl Iterator<Item = (OsString, OsString)> {
     std::env::vars_os()
 }
 
-/// The first of these variables that is set to something.
+/// The first of these variables that is set and not empty.
 pub(crate) fn first_of(names: &[&str]) -> Option<String> {
     names.iter().find_map(|name| std::env::var(name).ok().filter(|value| !value.trim().is_empty()))
 }
 
-/// How many compilers may run at once (`MAX_JOBS`, as PyTorch's builds call it).
+/// The number of compilers that may run at once (`MAX_JOBS`, the name that PyTorch's builds use).
 pub(crate) fn max_jobs() -> Result<Option<u16>, Usage> {
     let Some(text) = first_of(&["MAX_JOBS"]) else { return Ok(None) };
     match text.parse() {
@@ -195,21 +191,21 @@ pub(crate) fn installed_rocm(environment: &Path) -> Option<String> {
     names.find_map(|name| Some(name.strip_prefix("rocm-")?.strip_suffix(".dist-info")?.to_owned()))
 }
 
-/// The file of this program, which containers run too.
+/// The path of this program, which containers run too.
 pub(crate) fn this_program() -> Result<PathBuf> {
     std::env::current_exe().context("cannot tell where this program is")
 }
 
-/// A program of PATH.
+/// Finds a program in PATH.
 pub(crate) fn program(name: &str) -> Option<PathBuf> {
     rocwheel_system::find_program(name, &std::env::var("PATH").ok()?)
 }
 
-/// A new directory below `parent` that is removed when it goes out of scope, or by the next one
-/// when this process is killed.
+/// A new directory below `parent`. It is removed when it goes out of scope; if this process is
+/// killed, the next call removes it.
 pub(crate) fn scratch_below(parent: &Path) -> Result<StagingFolder> {
     const PREFIX: &str = "rocwheel-";
-    // A run that made the output's folder had its own beside it, the next one has it inside.
+    // A run that created the output folder had its directory beside it; the next run has it inside.
     if let Some(above) = parent.parent() {
         StagingFolder::sweep(above, PREFIX);
     }
@@ -228,7 +224,7 @@ pub(crate) fn today() -> jiff::civil::Date {
     jiff::Zoned::now().date()
 }
 
-/// The step of a GitHub job that the program runs in. Outputs are taken wherever their file is
+/// The step of a GitHub job in which the program runs. Outputs are written wherever their file is
 /// named.
 pub(crate) fn github_step() -> Step {
     let file = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
@@ -239,12 +235,12 @@ pub(crate) fn github_step() -> Step {
     }
 }
 
-/// Whether a panic is to show where it came from.
+/// `true` if a panic should show a backtrace.
 pub(crate) fn wants_backtrace() -> bool {
     std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0")
 }
 
-/// The commit that is built: `GITHUB_SHA`, else what git says about the working directory.
+/// The commit that is built: `GITHUB_SHA`, or that of the working directory according to git.
 pub(crate) fn commit() -> Option<String> {
     if let Ok(commit) = std::env::var("GITHUB_SHA")
         && !commit.is_empty()

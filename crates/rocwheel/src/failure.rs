@@ -1,5 +1,4 @@
-//! Input: an error of any library. Output: what the user reads about it on stderr, and the exit
-//! code.
+//! Input: an error of any library. Output: the message on stderr, and the exit code.
 
 use std::borrow::Cow;
 use std::panic::{self, AssertUnwindSafe};
@@ -19,10 +18,10 @@ const ERROR: Style = AnsiColor::Red.on_default().bold();
 const CAUSE: Style = AnsiColor::Red.on_default();
 const HINT: Style = AnsiColor::Cyan.on_default();
 
-/// The result of everything in the binary that can fail.
+/// The result of every function of the binary that can fail.
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
-/// Wrong usage that clap cannot see.
+/// Wrong usage that clap does not detect.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct Usage {
@@ -56,7 +55,7 @@ impl Hint for Usage {
     }
 }
 
-/// Prints error, causes and hint, and says which exit code they amount to.
+/// Prints error, causes and hint, and returns the exit code.
 pub(crate) fn print(failure: &Failure) -> Exit {
     tell(text(failure), failure.exit());
     failure.exit()
@@ -70,22 +69,21 @@ fn tell(text: String, exit: Exit) {
     printer::talk(&annotation.map_or(text, |line| line + "\n"));
 }
 
-/// Prints what clap says about a wrong command line.
+/// Prints clap's message about a wrong command line.
 pub(crate) fn print_usage(error: &clap::Error) {
     if github::step().is_running && error.use_stderr() {
         tell(error.render().to_string(), Exit::Usage);
         return;
     }
-    // --help and --version come as errors too, and go to stdout. A closed pipe is no reason to
-    // complain.
+    // --help and --version are errors too, and go to stdout. A closed pipe is not reported.
     let _ = error.print();
 }
 
-/// What `--json` prints when a command fails.
+/// The document that `--json` prints when a command fails.
 #[derive(Debug, Serialize)]
 pub(crate) struct Document {
     error: Description,
-    /// What the audit at the end of a command found, when that is the error.
+    /// The verdict of the audit at the end of a command, if that is the error.
     #[serde(skip_serializing_if = "Option::is_none")]
     audit: Option<Verdict>,
 }
@@ -93,19 +91,19 @@ pub(crate) struct Document {
 #[derive(Debug, Serialize)]
 struct Description {
     message: String,
-    /// From the outermost to the first.
+    /// From the outermost cause to the first.
     causes: Vec<String>,
     hint: Option<String>,
-    /// All rows of a list that the message cuts.
+    /// All rows of a list that the message shortens.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     rows: Vec<String>,
     exit_code: u8,
-    /// The step of a build that failed, its log and the last lines of it.
+    /// The failed step of a build, its log and the last lines of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     failed_step: Option<rocwheel_recipe::StepFailure>,
 }
 
-/// The error for machines: what [`print`] says for people.
+/// The error for machines, with the content that [`print`] has for people.
 pub(crate) fn document(failure: &Failure) -> Document {
     let mut chain = failure.chain().map(ToString::to_string);
     let message = chain.next().unwrap_or_default();
@@ -130,7 +128,7 @@ fn text(failure: &Failure) -> String {
     for (depth, cause) in failure.chain().enumerate() {
         let (style, label) = if depth == 0 { (ERROR, "error") } else { (CAUSE, "  cause") };
         let cause = cause.to_string();
-        // A path that is too long for the system is too long for people.
+        // A path that is too long for the system is shortened for the message.
         let cause = if cause.contains('\n') { printer::harmless_names(&cause) } else { printer::one_line(&cause) };
         text.push_str(&format!("{style}{label}:{style:#} {cause}\n"));
     }
@@ -140,7 +138,7 @@ fn text(failure: &Failure) -> String {
     text
 }
 
-/// A panic is a defect of this program: it says so instead of showing a backtrace nobody asked for.
+/// Reports a panic as a defect of this program. The backtrace appears only on request.
 pub(crate) fn install_panic_hook() {
     let standard = panic::take_hook();
     panic::set_hook(Box::new(move |information| {
@@ -161,7 +159,7 @@ fn panic_text(what: &str) -> String {
     )
 }
 
-/// Runs the program and turns a panic into its exit code.
+/// Runs the program; a panic becomes an exit code.
 pub(crate) fn guard(program: impl FnOnce() -> Exit) -> Exit {
     panic::catch_unwind(AssertUnwindSafe(program)).unwrap_or(Exit::Bug)
 }

@@ -1,8 +1,8 @@
-//! Input: what a command says and makes. Output: what GitHub Actions understands of it:
-//! annotations, groups in the log, outputs of the step and the step's summary.
+//! Input: the messages and results of a command. Output: GitHub Actions' form of them: annotations,
+//! groups in the log, outputs of the step and the step's summary.
 //!
 //! The forms are those of GitHub's documentation, "Workflow commands for GitHub Actions". Values
-//! are data: none can add an output, end a group or start a command, whatever it holds.
+//! are data: whatever they contain, they cannot add an output, end a group or start a command.
 
 use std::borrow::Cow;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -14,24 +14,24 @@ use rocwheel_report::Context;
 use crate::environment;
 use crate::failure::Result;
 
-/// Bytes that GitHub takes of a step's summary, and of one output.
+/// Largest size in bytes that GitHub accepts for a step's summary, and for one output.
 const LARGEST: u64 = 1 << 20;
-/// Rows of a table in the summary; the log has all of them.
+/// Largest number of rows of a table in the summary; the log has all of them.
 const MOST_ROWS: usize = 500;
-/// Characters of a cell in the summary.
+/// Largest number of characters of a cell in the summary.
 const LONGEST_CELL: usize = 300;
 
 static STEP: OnceLock<Step> = OnceLock::new();
 static COMMAND: OnceLock<String> = OnceLock::new();
 
-/// The step of a job that this program runs in, if any.
+/// The step of a job in which this program runs, if any.
 #[derive(Debug, Default)]
 pub(crate) struct Step {
-    /// Whether the log is GitHub's, which reads commands out of it (`GITHUB_ACTIONS`).
+    /// `true` if the log is GitHub's, which finds commands in it (`GITHUB_ACTIONS`).
     pub(crate) is_running: bool,
-    /// Where outputs go (`GITHUB_OUTPUT`).
+    /// The file for outputs (`GITHUB_OUTPUT`).
     pub(crate) output: Option<PathBuf>,
-    /// Where the summary goes (`GITHUB_STEP_SUMMARY`).
+    /// The file for the summary (`GITHUB_STEP_SUMMARY`).
     pub(crate) summary: Option<PathBuf>,
 }
 
@@ -42,14 +42,14 @@ pub(crate) enum Level {
     Warning,
 }
 
-/// The step this process runs in.
+/// The step in which this process runs.
 pub(crate) fn step() -> &'static Step {
     STEP.get_or_init(environment::github_step)
 }
 
-/// Remembers which command runs, for titles: `package`, `artifact list`.
+/// Remembers the running command for titles: `package`, `artifact list`.
 pub(crate) fn begin(command: String) {
-    // Nobody sets it twice.
+    // It is set only once.
     let _ = COMMAND.set(command);
 }
 
@@ -58,7 +58,7 @@ fn title() -> String {
 }
 
 impl Step {
-    /// A text of one or more lines as an annotation, or nothing where nobody reads annotations.
+    /// A text of one or more lines as an annotation; `None` outside of GitHub Actions.
     pub(crate) fn annotation(&self, level: Level, text: &str) -> Option<String> {
         let name = match level {
             Level::Error => "error",
@@ -67,23 +67,23 @@ impl Step {
         self.is_running.then(|| format!("::{name} title={}::{}", property(&title()), data(text.trim_end())))
     }
 
-    /// The line that begins a group of the log.
+    /// The line that begins a group of the log; `None` outside of GitHub Actions.
     pub(crate) fn group(&self, name: &str) -> Option<String> {
         self.is_running.then(|| format!("::group::{}\n", data(name)))
     }
 
-    /// The line that ends it.
+    /// The line that ends a group.
     pub(crate) fn end_group(&self) -> Option<&'static str> {
         self.is_running.then_some("::endgroup::\n")
     }
 
-    /// A text that starts no command: names come from archives, and a name can hold anything.
+    /// A text that starts no command: names come from archives, and may contain anything.
     pub(crate) fn defused<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if self.is_running { defused(text) } else { Cow::Borrowed(text) }
     }
 
-    /// Appends outputs to the step's. Those that are larger than GitHub takes are left out, and
-    /// named in the answer.
+    /// Appends outputs to those of the step. Outputs over GitHub's limit are skipped; their names
+    /// are returned.
     pub(crate) fn set_outputs<'a>(&self, outputs: &[(&'a str, &str)]) -> Result<Vec<&'a str>> {
         let Some(path) = &self.output else { return Ok(Vec::new()) };
         let (small, large): (Vec<_>, Vec<_>) = outputs.iter().partition(|(_, value)| (value.len() as u64) < LARGEST);
@@ -118,8 +118,8 @@ impl Step {
         let Some(path) = self.summary.as_ref().filter(|_| self.is_running) else { return Ok(()) };
         let text = format!("### {}\n\n{text}\n", cell(&title()));
         let there = fs_err::metadata(path).map_or(0, |metadata| metadata.len());
-        // GitHub drops a summary that is too large as a whole: the one that is there is worth more
-        // than this part.
+        // GitHub drops a summary that is too large as a whole, and the existing part is worth more
+        // than this one.
         if there + text.len() as u64 >= LARGEST {
             return Ok(());
         }
@@ -127,7 +127,7 @@ impl Step {
     }
 }
 
-/// Writes `text` behind what earlier commands of the step wrote, on a line of its own.
+/// Appends `text` on a new line after the text of earlier commands of the step.
 fn append(path: &Path, text: &str) -> io::Result<()> {
     let mut file = fs_err::OpenOptions::new().read(true).append(true).create(true).open(path)?;
     let mut last = [b'\n'];
@@ -136,11 +136,11 @@ fn append(path: &Path, text: &str) -> io::Result<()> {
         file.read_exact(&mut last)?;
     }
     let begin = if last == *b"\n" { "" } else { "\n" };
-    // In one write: other steps of a matrix do not share the file, but programs of one step may.
+    // In one write: jobs of a matrix do not share the file, but programs of one step may.
     file.write_all(format!("{begin}{text}").as_bytes())
 }
 
-/// `name=value`, or the form with a delimiter for values of several lines.
+/// An output as `name=value`, or with a delimiter if the value has several lines.
 fn assignment(name: &str, value: &str) -> String {
     if !value.contains(['\n', '\r']) {
         return format!("{name}={value}\n");
@@ -152,18 +152,18 @@ fn assignment(name: &str, value: &str) -> String {
     format!("{name}<<{delimiter}\n{value}\n{delimiter}\n")
 }
 
-/// The text of a command.
+/// Escapes the text of a command.
 fn data(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
-/// The value of a command's property.
+/// Escapes the value of a command's property.
 fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
 }
 
-/// Lines that begin with `::`, and `##[` anywhere, are commands; they are spelled so that they are
-/// none, in a way that leaves JSON what it is.
+/// Rewrites lines that begin with `::`, and `##[` anywhere, which would be commands. JSON keeps its
+/// meaning.
 fn defused(text: &str) -> Cow<'_, str> {
     let begins = |line: &str| line.trim_start().starts_with("::");
     let is_command = |text: &str| text.split(['\n', '\r']).any(begins) || text.contains("##[");
@@ -177,9 +177,8 @@ fn defused(text: &str) -> Cow<'_, str> {
     Cow::Owned(lines.collect())
 }
 
-/// A text as it stands in Markdown, whatever it holds: punctuation is written as character
-/// references, which are never structure (CommonMark 0.31, "Entity and numeric character
-/// references").
+/// A text for Markdown, whatever it contains: punctuation is written as character references, which
+/// are never structure (CommonMark 0.31, "Entity and numeric character references").
 fn cell(text: &str) -> String {
     let length = text.chars().count();
     let mut shown = String::new();

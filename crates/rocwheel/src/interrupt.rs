@@ -1,5 +1,5 @@
-//! Ctrl-C, SIGTERM and SIGHUP: the first one asks the work to stop, which removes its temporary
-//! files on the way out; the second one does not wait for that.
+//! Ctrl-C, SIGTERM and SIGHUP. The first signal asks the work to stop, which then removes its
+//! temporary files; the second one ends the program at once.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,11 +10,11 @@ use rocwheel_report::Exit;
 use crate::failure::{Failure, Result};
 use crate::progress::Progress;
 
-/// Signals that come so close together are one: `timeout`, `uv run` and job systems send a signal
-/// to the program and then to its process group, and terminals send it to both as well.
+/// Signals within this time count as one: `timeout`, `uv run` and job systems send a signal to the
+/// program and then to its process group, and terminals send it to both as well.
 const SAME_SIGNAL: Duration = Duration::from_millis(500);
 
-/// Watches for signals from here on.
+/// Starts to watch for signals.
 pub(crate) fn install(progress: Arc<Progress>) -> Result<()> {
     let mut asked = None;
     ctrlc::set_handler(move || match asked {

@@ -1,5 +1,5 @@
-//! The program: arguments → settings → command → exit code. Everything ROCm, ELF or wheel is in the
-//! libraries; here are the command line, the environment, the terminal and the words.
+//! The program: arguments → settings → command → exit code. The libraries know ROCm, ELF and
+//! wheels; the command line, the environment, the terminal and the messages are here.
 
 mod arguments;
 mod commands;
@@ -36,14 +36,14 @@ fn main() -> ExitCode {
     ExitCode::from(exit as u8)
 }
 
-/// The command line, read.
+/// The parsed command line.
 struct Parsed {
     arguments: Arguments,
-    /// The file that added options to it, or what is wrong with that file.
+    /// The file that added options to it, or the error of that file.
     configuration: Result<Option<Used>>,
 }
 
-/// Reads the command line; what is wrong with it, and `--help`, is printed here.
+/// Parses the command line. Errors in it, and `--help`, are printed here.
 fn parse() -> Result<Parsed, Exit> {
     let command = Arguments::command();
     let typed: Vec<OsString> = commands::build::with_questions(&command, std::env::args_os().collect());
@@ -75,7 +75,7 @@ fn parse() -> Result<Parsed, Exit> {
     match configuration {
         Ok(Some(used)) => printer::talk(&format!("{}\n", used.hint())),
         Ok(None) => {}
-        // What the file would have added may be what is missing.
+        // The error may come from the lack of options in the file.
         Err(error) => drop(failure::print(&error)),
     }
     Err(Exit::Usage)
@@ -95,7 +95,7 @@ fn run(Parsed { arguments, configuration }: Parsed) -> Exit {
     let exit = answer.unwrap_or_else(|error| {
         let exit = failure::print(&error);
         if printer.format() == Format::Json {
-            // Nobody is left to tell when stdout itself is what failed.
+            // If stdout itself failed, this error cannot be reported.
             let _ = printer.json(&failure::document(&error));
         }
         exit

@@ -1,6 +1,6 @@
-//! Input: what clap says about a command line. Output: advice for words that other tools and
-//! documents use for what rocwheel calls differently (`data/documents.toml`). It replaces clap's
-//! own tips, which go by spelling.
+//! Input: clap's error about a command line. Output: advice for words from other tools and
+//! documents that rocwheel names differently (`data/documents.toml`). It replaces clap's own tips,
+//! which compare spelling.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory};
@@ -10,8 +10,8 @@ use crate::commands::compat;
 use crate::documents::{self, Word};
 use crate::failure::Usage;
 
-/// An explanation for a command or an option that does not exist; `None` where the table has none.
-/// `typed` is the command line, from the name of the program on.
+/// Explains a command or option that does not exist; `None` if the table lacks it. `typed` is the
+/// command line, including the name of the program.
 pub(crate) fn explain(error: &clap::Error, typed: &[String]) -> Option<Usage> {
     let context = match error.kind() {
         ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,
@@ -31,7 +31,7 @@ pub(crate) fn explain(error: &clap::Error, typed: &[String]) -> Option<Usage> {
     option(name_of(wrong), &at, &words, typed)
 }
 
-/// The words of the command that was typed: `source checkout`; empty for none.
+/// The words of the typed command: `source checkout`; empty for none.
 fn command_of(typed: &[String]) -> String {
     let mut command: &Command = &Arguments::command();
     let mut names: Vec<&str> = Vec::new();
@@ -69,7 +69,7 @@ fn command(wrong: &str, at: &str, words: &[Word]) -> Option<Usage> {
     Some(Usage::new(usage).hint(advice(word)))
 }
 
-/// All words of the command line that the table knows are explained at once.
+/// Explains all words of the command line that the table has.
 fn option(wrong: &str, at: &str, words: &[Word], typed: &[String]) -> Option<Usage> {
     let first = find(words, at, wrong)?;
     let mut hint = advice(first);
@@ -99,7 +99,7 @@ fn advice(word: &Word) -> String {
 mod tests {
     use super::*;
 
-    /// The error of a command line, and what is said about it.
+    /// The error of a command line and its explanation.
     fn explained(line: &[&str]) -> Option<String> {
         let typed: Vec<String> = line.iter().map(|word| (*word).to_owned()).collect();
         let error = Arguments::command().try_get_matches_from(&typed).unwrap_err();

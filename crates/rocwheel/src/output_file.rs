@@ -1,5 +1,5 @@
 //! Input: the path that an option names for a file to write. Output: that file, written as a whole,
-//! or the refusal to replace something else. An option without its value takes the next word of the
+//! or a refusal to replace something else. An option without its value takes the next word of the
 //! command line, which is often the user's wheel.
 
 use std::ffi::OsString;
@@ -10,7 +10,7 @@ use rocwheel_report::Context as _;
 
 use crate::failure::{Failure, Result, Usage};
 
-/// Bytes that are read to recognise a file.
+/// Number of bytes that are read to recognise a file.
 const HEAD: u64 = 4096;
 
 /// The value of an option that names a file to write. Every such option has this type: only
@@ -37,8 +37,7 @@ pub(crate) enum FileKind {
     Deviations,
     /// `source manifest --output`: JSON.
     Manifest,
-    /// `release pages --readme` and `--history`: a page of the user's, into which a part is
-    /// written.
+    /// `release pages --readme` and `--history`: a user's page, into which a part is written.
     Page,
     /// `compat fileset_tool artifact-archive -o`: `.tar.zst` or `.tar.xz`.
     Archive,
@@ -47,7 +46,7 @@ pub(crate) enum FileKind {
 }
 
 impl FileKind {
-    /// The kind as a noun, and a name for such a file.
+    /// The kind as a noun, and an example of a file name.
     fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::SarifLog => ("a SARIF log", "audit.sarif"),
@@ -61,7 +60,7 @@ impl FileKind {
         }
     }
 
-    /// Whether an existing file that begins with `head` may be replaced.
+    /// `true` if an existing file that begins with `head` may be replaced.
     fn matches(self, head: &[u8]) -> bool {
         let text = String::from_utf8_lossy(head);
         let text = text.trim_start_matches('\u{feff}').trim_start();
@@ -86,13 +85,13 @@ pub(crate) struct OutputFile {
 }
 
 impl OutputOption {
-    /// Whether the value is empty: some tools that are run by scripts take that for no value.
+    /// `true` if the value is empty, which some scripts pass for no value.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.as_os_str().is_empty()
     }
 
-    /// The file, unless that would replace something of another kind. `inputs` are the other files
-    /// of the command line: the hint shows how they and the file are told apart.
+    /// The file, unless it would replace something of another kind. `inputs` are the other files of
+    /// the command line: the hint shows how to separate them from the output.
     pub(crate) fn check(self, option: &str, kind: FileKind, inputs: &[PathBuf]) -> Result<OutputFile, Usage> {
         let path = self.0;
         let shown = path.display();
@@ -128,26 +127,26 @@ impl OutputOption {
 }
 
 impl OutputFile {
-    /// Where it is, or will be.
+    /// The path of the file, which may not exist yet.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether it is `-`, which some options take for stdout.
+    /// `true` for `-`, which some options accept for stdout.
     pub(crate) fn is_stdout(&self) -> bool {
         self.path.as_os_str() == "-"
     }
 
-    /// Writes it: beside its place first, so that it appears as a whole or not at all. A pipe or a
-    /// device is written to.
+    /// Writes a temporary file and renames it, so that the file appears as a whole or not at all. A
+    /// pipe or a device is written directly.
     pub(crate) fn write(&self, text: &str) -> Result<()> {
         let failed = || format!("cannot write {} to `{}`", self.kind.words().0, self.path.display());
         if self.path.metadata().is_ok_and(|there| !there.is_file()) {
             return fs_err::write(&self.path, text).with_context(failed);
         }
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        // Manifests lie in folders of their own; a folder that is not there is a slip in any other
-        // name.
+        // Manifests have their own folders. For any other file, a missing folder is probably a
+        // typing error.
         if self.kind == FileKind::Manifest {
             fs_err::create_dir_all(folder).with_context(failed)?;
         }
@@ -155,7 +154,7 @@ impl OutputFile {
             let text = format!("{}: there is no folder `{}`", failed(), folder.display());
             return Err(Failure::message(text));
         }
-        // The umask is subtracted, as from any new file.
+        // The umask is subtracted, as for any new file.
         let mode = rocwheel_system::permissions(0o666);
         let file = tempfile::Builder::new().prefix(".rocwheel-").permissions(mode).tempfile_in(folder);
         let mut file = file.with_context(failed)?;
@@ -176,7 +175,7 @@ fn head_of(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(head)
 }
 
-/// The kind of file that a name promises and that must never be replaced; `None` for other names.
+/// The kind of file that a name indicates and that is never replaced; `None` for other names.
 fn precious(path: &Path, kind: FileKind) -> Option<&'static str> {
     let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
     let ends = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));

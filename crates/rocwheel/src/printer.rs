@@ -1,4 +1,4 @@
-//! Where words go: results to stdout, everything else to stderr, neither into a progress bar.
+//! Printing: results go to stdout, everything else to stderr, and neither disturbs a progress bar.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
@@ -24,7 +24,7 @@ const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 /// Version of the JSON documents on stdout.
 const SCHEMA: u32 = 1;
 
-/// What a command prints its result as.
+/// The form of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     /// For people.
@@ -33,16 +33,16 @@ pub(crate) enum Format {
     Json,
 }
 
-/// How much is said on stderr.
+/// The amount of messages on stderr.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Talk {
-    /// Warnings and errors.
+    /// Only warnings and errors.
     Quiet,
-    /// Notes as well.
+    /// Also notes.
     Normal,
-    /// What each stage took.
+    /// Also the time of each stage.
     Verbose,
-    /// The settings as well.
+    /// Also the settings.
     Debug,
 }
 
@@ -56,10 +56,10 @@ pub(crate) struct Printer {
     configuration: Option<Used>,
 }
 
-/// A column's name and how its cells stand.
+/// The name of a column and the alignment of its cells.
 pub(crate) type Column = (&'static str, CellAlignment);
 
-/// Sets the colour for everything that is printed from here on.
+/// Sets the colour of all later output.
 pub(crate) fn choose_color(color: Color) {
     match color {
         Color::Auto => anstream::ColorChoice::Auto,
@@ -70,7 +70,7 @@ pub(crate) fn choose_color(color: Color) {
 }
 
 impl Printer {
-    /// `configuration`: the file that added options to the command line.
+    /// `configuration` is the file that added options to the command line.
     pub(crate) fn new(global: &GlobalArguments, configuration: Option<Used>) -> Self {
         let talk = match (global.quiet, global.verbose) {
             (true, _) => Talk::Quiet,
@@ -94,33 +94,33 @@ impl Printer {
         printer
     }
 
-    /// Whether people or machines read the result.
+    /// The form of the result.
     pub(crate) fn format(&self) -> Format {
         self.format
     }
 
-    /// Where the libraries report to.
+    /// The reporter for the libraries.
     pub(crate) fn reporter(&self) -> &dyn Reporter {
         &*self.progress
     }
 
-    /// What draws the bar and knows of Ctrl-C.
+    /// The progress display, which also handles Ctrl-C.
     pub(crate) fn progress(&self) -> Arc<Progress> {
         Arc::clone(&self.progress)
     }
 
-    /// A line of the result, for people.
+    /// Prints a line of the result, for people.
     pub(crate) fn line(&self, text: impl AsRef<str>) -> Result<()> {
         self.write(&format!("{}\n", harmless(text.as_ref())))
     }
 
-    /// As [`Printer::line`], with colours that are taken out where nobody sees them; what comes
-    /// from names is to be made harmless before.
+    /// As [`Printer::line`], with colours, which are removed unless stdout shows them. The caller
+    /// escapes names before.
     pub(crate) fn styled(&self, text: impl AsRef<str>) -> Result<()> {
         self.write(&format!("{}\n", text.as_ref()))
     }
 
-    /// The result, for machines: the fields of `body`, with the schema's version in front.
+    /// Prints the result for machines: the fields of `body` after the version of the schema.
     pub(crate) fn json(&self, body: &impl Serialize) -> Result<()> {
         let mut document = Map::from_iter([("schema".to_owned(), SCHEMA.into())]);
         if let Some(configuration) = &self.configuration {
@@ -129,7 +129,7 @@ impl Printer {
             document.insert("configuration".to_owned(), configuration);
         }
         match serde_json::to_value(body).map_err(Failure::other).context("cannot write JSON")? {
-            // A library's own version of its structure stays what it is.
+            // A library's own schema version replaces ours.
             Value::Object(fields) => document.extend(fields),
             other => drop(document.insert("result".to_owned(), other)),
         }
@@ -137,8 +137,8 @@ impl Printer {
         self.write(&format!("{text}\n"))
     }
 
-    /// As [`Printer::json`] for a result that may be large: it is printed as it is made. `body` has
-    /// no schema of its own.
+    /// As [`Printer::json`] for a result that may be large: it is printed while it is serialised.
+    /// `body` must not have a schema version.
     pub(crate) fn json_stream(&self, body: &impl Serialize) -> Result<()> {
         let mut pages = Pages { printer: self, page: String::new(), failed: None };
         let written = serde_json::to_writer_pretty(&mut pages, &self.with_schema(body));
@@ -154,7 +154,8 @@ impl Printer {
         WithSchema { schema: SCHEMA, configuration: self.configuration.as_ref(), body }
     }
 
-    /// Rows under a header. A row is one line whatever its length, so that paths can be copied.
+    /// Prints rows under a header. A row is one line whatever its length, so that paths can be
+    /// copied.
     pub(crate) fn table(
         &self,
         columns: &[(impl AsRef<str>, CellAlignment)],
@@ -181,48 +182,48 @@ impl Printer {
         self.line(lines.join("\n"))
     }
 
-    /// Bytes of the result as they are: a completion script.
+    /// Prints bytes of the result unchanged, such as a completion script.
     pub(crate) fn raw(&self, bytes: &[u8]) -> Result<()> {
         self.write(&String::from_utf8_lossy(bytes))
     }
 
-    /// Something to know that is not the result.
+    /// Prints a note that is not part of the result.
     pub(crate) fn note(&self, text: impl AsRef<str>) {
         if self.talk >= Talk::Normal {
             self.progress.say(&github::step().defused(&harmless(text.as_ref())));
         }
     }
 
-    /// Whether [`Printer::detail`] says anything.
+    /// `true` if [`Printer::detail`] prints.
     pub(crate) fn has_details(&self) -> bool {
         self.talk >= Talk::Verbose
     }
 
-    /// How progress is shown.
+    /// The way in which progress is shown.
     pub(crate) fn display(&self) -> Display {
         self.display
     }
 
-    /// A note for those who want to know everything (`-v`).
+    /// Prints a note for `-v`.
     pub(crate) fn detail(&self, text: impl AsRef<str>) {
         if self.has_details() {
             self.progress.say(&github::step().defused(&harmless(text.as_ref())));
         }
     }
 
-    /// Something to worry about; never silenced.
+    /// Prints a warning; `--quiet` does not silence it.
     pub(crate) fn warn(&self, text: impl AsRef<str>) {
         self.progress.say(&warning(text.as_ref()));
     }
 
-    /// The settings a command works with, for `-vv`.
+    /// Prints the settings of a command for `-vv`.
     pub(crate) fn settings(&self, settings: &impl std::fmt::Debug) {
         if self.talk >= Talk::Debug {
             self.progress.say(&format!("{settings:#?}"));
         }
     }
 
-    /// Outputs of the GitHub step that this command is, for the steps after it; nothing elsewhere.
+    /// Sets outputs of the GitHub step for later steps; does nothing elsewhere.
     pub(crate) fn outputs(&self, outputs: &[(&str, &str)]) -> Result<()> {
         for name in github::step().set_outputs(outputs)? {
             self.warn(format!("the output `{name}` is larger than the 1 MiB that GitHub takes, and is skipped"));
@@ -230,7 +231,7 @@ impl Printer {
         Ok(())
     }
 
-    /// A table of names and values for the summary of the GitHub step, where the log shows them in
+    /// Adds a table of names and values to the summary of the GitHub step; the log shows them in
     /// another form.
     pub(crate) fn summarise(&self, columns: &[&str; 2], rows: &[(&str, &str)]) {
         let rows: Vec<Vec<String>> =
@@ -238,7 +239,7 @@ impl Printer {
         self.worry_about(github::step().summarise_table(columns, &rows));
     }
 
-    /// What `body` says becomes a group of GitHub's log.
+    /// Prints the output of `body` as a group of GitHub's log.
     pub(crate) fn group(&self, name: &str, body: impl FnOnce()) {
         if let Some(line) = github::step().group(name) {
             self.progress.suspended(|| talk(&line));
@@ -249,7 +250,7 @@ impl Printer {
         }
     }
 
-    /// Tells the GitHub step how the command ended.
+    /// Sets the exit code as an output of the GitHub step.
     pub(crate) fn conclude(&self, exit: Exit) {
         let step = github::step();
         if !step.is_running {
@@ -261,20 +262,20 @@ impl Printer {
         }
     }
 
-    /// What is only told to people does not fail the command when it cannot be told.
+    /// Turns a failure to write to the summary into a warning, since it is only for people.
     fn worry_about(&self, answer: Result<()>) {
         if let Err(error) = answer {
             self.warn(format!("{error:#}"));
         }
     }
 
-    /// Takes the progress bar off the terminal; to be called before the program ends.
+    /// Removes the progress bar from the terminal. To be called before the program ends.
     pub(crate) fn finish(&self) {
         self.progress.stop();
     }
 
-    /// A reader who has seen enough (`| head`) is not an error: the command goes on and keeps its
-    /// exit code.
+    /// Writes to stdout. A reader that closes the pipe (`| head`) is not an error: the command
+    /// continues and keeps its exit code.
     fn write(&self, text: &str) -> Result<()> {
         if self.stdout_closed.load(Ordering::Relaxed) {
             return Ok(());
@@ -294,7 +295,7 @@ impl Printer {
     }
 }
 
-/// A document with the schema's version in front.
+/// A document that begins with the version of the schema.
 #[derive(Serialize)]
 struct WithSchema<'a, T> {
     schema: u32,
@@ -304,7 +305,7 @@ struct WithSchema<'a, T> {
     body: &'a T,
 }
 
-/// Gathers what is written until it is worth printing.
+/// Collects output until a page is full.
 struct Pages<'a> {
     printer: &'a Printer,
     page: String,
@@ -332,12 +333,12 @@ impl Write for Pages<'_> {
     }
 }
 
-/// Writes to stderr. Nobody can be told when that fails, so nobody is.
+/// Writes to stderr. A failure is ignored, since it cannot be reported.
 pub(crate) fn talk(text: &str) {
     let _ = anstream::stderr().lock().write_all(text.as_bytes());
 }
 
-/// A warning as it is printed, on GitHub as an annotation.
+/// A warning in its printed form, on GitHub as an annotation.
 pub(crate) fn warning(text: &str) -> String {
     if let Some(line) = github::step().annotation(Level::Warning, &one_line(text)) {
         return line;
@@ -357,8 +358,8 @@ fn in_words(exit: Exit) -> &'static str {
     }
 }
 
-/// A text that does nothing to a terminal but be read: names come from archives, and a name can
-/// hold anything. Line breaks stay.
+/// Escapes control characters except line breaks: names come from archives and may contain anything
+/// that would control a terminal.
 pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
     escape_controls(text, |character| character != '\n')
 }
@@ -366,7 +367,7 @@ pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
 /// The same for messages: text between backticks is a name, so its line breaks are escaped.
 pub(crate) fn harmless_names(text: &str) -> Cow<'_, str> {
     let mut parts = text.split('`').collect::<Vec<_>>();
-    // With an odd number of backticks it is not known what is a name.
+    // With an odd number of backticks, names cannot be recognised.
     if parts.len() % 2 == 1 && parts.iter().skip(1).step_by(2).any(|name| name.contains('\n')) {
         let names: Vec<String> = parts.iter().map(|name| escape_controls(name, |_| true).into_owned()).collect();
         parts = parts
@@ -380,7 +381,7 @@ pub(crate) fn harmless_names(text: &str) -> Cow<'_, str> {
     harmless(text)
 }
 
-/// Bytes as people read them, in decimal units.
+/// A size in decimal units, such as `190.0 MB`.
 pub(crate) fn bytes(amount: u64) -> String {
     const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
     if amount < 1000 {

@@ -1,9 +1,9 @@
-//! Input: what the libraries report while they work. Output: a bar on a terminal, elsewhere a line
-//! every ten seconds, and nothing about what takes less than a second.
+//! Input: the libraries' reports while they work. Output: a bar on a terminal, elsewhere a line
+//! every ten seconds. Stages of less than a second are not shown.
 //!
-//! The libraries' threads only count; one thread of its own looks at the counters ten times a
-//! second and draws. The bar is text that is cut at the terminal's width, so a narrow window shows
-//! less instead of garbage.
+//! The libraries' threads only count; a separate thread reads the counters ten times a second and
+//! draws. The bar is text that is cut at the terminal's width, so a narrow window shows less
+//! instead of garbage.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,19 +17,19 @@ use crate::github;
 use crate::printer::{self, Talk};
 
 const TICK: Duration = Duration::from_millis(100);
-/// Stages that take less are not worth a word.
+/// Shorter stages are not shown.
 const PATIENCE: Duration = Duration::from_secs(1);
 const LINE_EVERY: Duration = Duration::from_secs(10);
 const BAR_WIDTH: usize = 24;
 
-/// How progress is shown.
+/// The way in which progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Display {
     /// A bar on the terminal's last line.
     Bar,
     /// Lines, for logs.
     Lines,
-    /// Not at all.
+    /// Not shown.
     Nothing,
 }
 
@@ -44,12 +44,12 @@ pub(crate) struct Progress {
 
 #[derive(Default)]
 struct State {
-    /// Stages within stages; the last one is shown.
+    /// Nested stages; the last one is shown.
     stages: Vec<Stage>,
     bar: Option<ProgressBar>,
     last_line: Option<Instant>,
     stopped: bool,
-    /// Whether a group of GitHub's log is open: that of the outermost stage.
+    /// `true` if a group of GitHub's log is open: that of the outermost stage.
     in_group: bool,
 }
 
@@ -58,12 +58,12 @@ struct Stage {
     total: Option<u64>,
     unit: Unit,
     begun: Instant,
-    /// What the stage around it had counted when this one began.
+    /// The count of the outer stage when this one began.
     outer_done: u64,
 }
 
 impl Progress {
-    /// Starts to follow, and to draw unless nothing is to be drawn.
+    /// Starts a thread that draws, unless `display` is [`Display::Nothing`].
     pub(crate) fn start(display: Display, talk: Talk) -> Arc<Self> {
         let progress = Arc::new(Self {
             display,
@@ -98,7 +98,7 @@ impl Progress {
         state.end_group();
     }
 
-    /// A line on stderr, above the bar.
+    /// Prints a line to stderr, above the bar.
     pub(crate) fn say(&self, text: &str) {
         self.suspended(|| printer::talk(&format!("{text}\n")));
     }
@@ -112,15 +112,15 @@ impl Progress {
         }
     }
 
-    /// One look at the counters, which gives `say` a line when it is time for one; false when there
-    /// will be no more to draw.
+    /// Reads the counters once and passes `say` a line if one is due. Returns `false` when there is
+    /// nothing more to draw.
     fn draw(&self, now: Instant, say: &mut dyn FnMut(&str)) -> bool {
         let mut state = lock(&self.state);
         if state.stopped {
             return false;
         }
         let Some(stage) = state.stages.last().filter(|stage| now.duration_since(stage.begun) >= PATIENCE) else {
-            // Between two long stages the bar stays where it is for a moment rather than flicker.
+            // The bar stays for a moment between two long stages, so that it does not flicker.
             return true;
         };
         let text = stage.text(self.done.load(Ordering::Relaxed), now, self.display);
@@ -146,7 +146,7 @@ impl Progress {
 }
 
 impl State {
-    /// A stage that takes long enough to be spoken of becomes a group of GitHub's log.
+    /// Opens a group of GitHub's log for a stage that takes long enough to be shown.
     fn begin_group(&mut self, say: &mut dyn FnMut(&str)) {
         let Some(stage) = self.stages.first().filter(|_| !self.in_group) else { return };
         if let Some(line) = github::step().group(&stage.name) {
@@ -164,7 +164,7 @@ impl State {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic of another thread ends the program anyway; its message should still get out.
+    // A panic of another thread ends the program anyway; its message should still be printed.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -178,7 +178,7 @@ fn new_bar() -> ProgressBar {
 }
 
 impl Stage {
-    /// The most telling first, since the end may be cut off.
+    /// The text of a stage, most important part first, since the end may be cut.
     fn text(&self, done: u64, now: Instant, display: Display) -> String {
         let amount = |number| match self.unit {
             Unit::Bytes => printer::bytes(number),
@@ -193,7 +193,7 @@ impl Stage {
                 let (full, empty) = ("#".repeat(filled), ".".repeat(BAR_WIDTH - filled));
                 let bar = if display == Display::Bar { format!("[{full}{empty}] ") } else { String::new() };
                 let mut text = format!("{percent:>3} % {bar}{} of {}", amount(done), amount(total));
-                // An estimate from less than a twentieth would only jump.
+                // An estimate from less than a twentieth would vary too much.
                 if (5..100).contains(&percent) {
                     let left = elapsed.as_millis() * u128::from(total - done) / u128::from(done);
                     text = format!("{text}, {} left", duration(Duration::from_millis(left as u64)));
@@ -207,7 +207,7 @@ impl Stage {
     }
 }
 
-/// Whole seconds, and minutes where there are any.
+/// A duration in whole seconds, or in minutes and seconds: `59 s`, `2 min 05 s`.
 fn duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     if seconds < 60 { format!("{seconds} s") } else { format!("{} min {:02} s", seconds / 60, seconds % 60) }
@@ -299,7 +299,7 @@ mod tests {
     fn short_stages_are_not_mentioned_and_long_ones_every_ten_seconds() {
         let progress = Progress::start(Display::Nothing, Talk::Quiet);
         let lines = Progress { display: Display::Lines, ..Arc::try_unwrap(progress).ok().unwrap() };
-        // As a build does: the step is a stage within that of the build.
+        // As in a build: the step is a stage within that of the build.
         lines.begin("Building demo", None, Unit::Items);
         lines.begin("demo: tools (step 6 of 14)", None, Unit::Items);
         let begun = lock(&lines.state).stages[1].begun;

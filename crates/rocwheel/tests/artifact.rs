@@ -27,7 +27,7 @@ fn list() {
     assert_eq!(context.run(["artifact", "list", "in", "-q"]).stderr, "");
     context.write("empty/x", "");
     assert_snapshot!("list_empty", context.run(["artifact", "list", "empty"]).snapshot());
-    // A defect is shown, the rest is listed, and the exit code tells.
+    // A defect is printed, the other artifacts are listed, and the exit code is 1.
     context.write("in/broken_lib_generic.tar.zst", "no archive");
     let ran = context.run(["artifact", "list", "in"]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
@@ -60,7 +60,7 @@ fn archive_and_back() {
     assert!(!context.path("tree/include").exists());
     assert!(!context.path("tree/lib/rocblas/library/k_gfx1100.co").exists());
 
-    // Whatever the threads and the time, the bytes are the same; SOURCE_DATE_EPOCH is in them.
+    // Threads and time do not change the bytes; SOURCE_DATE_EPOCH is part of them.
     let once_more = ["--jobs", "1", "artifact", "archive", "in", "--output", "again"];
     assert_eq!(context.run(once_more).code, Some(0));
     let name = "blas_lib_gfx942.tar.zst";
@@ -103,7 +103,7 @@ fn one_path_in_two_places_is_an_error_with_both_owners() {
 fn ctrl_c_leaves_nothing_half_written() {
     let context = context();
     let root = context.artifact("in", "blas_lib_generic", &[("blas/stage/lib/small", b"x")]);
-    // Sparse: no space on disk, but work for many seconds.
+    // A sparse file takes no space on disk but many seconds of work.
     let large = fs_err::File::create(root.join("blas/stage/lib/large")).unwrap();
     large.set_len(40_000_000_000).unwrap();
     let child = context
@@ -150,7 +150,7 @@ fn a_narrow_terminal_shows_less_but_never_wraps() {
     let bars: Vec<&&str> = drawn.iter().filter(|line| line.contains(" % [")).collect();
     assert!(!bars.is_empty(), "no bar was drawn: {text:?}");
     assert!(bars.iter().all(|line| line.chars().count() <= COLUMNS), "{bars:?}");
-    // The bar is gone when the last word is said.
+    // The bar is removed before the last message.
     assert!(text.trim_end().ends_with("interrupted\u{1b}[0m"), "{text:?}");
     assert!(!text.contains("\n\n"), "{text:?}");
 }

@@ -1,4 +1,4 @@
-//! `rocwheel audit` as people and machines meet it. What it finds is tested in the crate `audit`.
+//! `rocwheel audit` as people and programs use it. The crate `audit` tests the findings.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
@@ -12,8 +12,8 @@ use serde_json::Value;
 
 const WHEEL: &str = "demo-1.0-cp312-cp312-manylinux_2_34_x86_64.whl";
 
-/// A wheel whose module needs a library that is not there, by a search path of the builder, and
-/// that has stray tests.
+/// A wheel with stray tests, whose module needs a missing library and has a search path of the
+/// machine that built it.
 fn context() -> TestContext {
     let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
     let compile = |name: &str, arguments: &[&str]| {

@@ -1,5 +1,5 @@
-//! The commands that `rocwheel audit` prints are typed as they are printed, in that order: nothing
-//! that they fix is left.
+//! The commands that `rocwheel audit` prints are run unchanged, in the printed order, and fix every
+//! finding that they promise to fix.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
@@ -20,7 +20,7 @@ impl Fixture {
         Self(TestContext::new(env!("CARGO_BIN_EXE_rocwheel")))
     }
 
-    /// A library that is linked to those of `needed`, which have no content.
+    /// Compiles a library that is linked to those of `needed`, which are empty.
     fn library(&self, needed: &[&str], options: &[&str]) -> Vec<u8> {
         let source = self.0.write("made/source.c", "int f(void) { return 1; }");
         let compile = |name: &str, arguments: &[String]| {
@@ -42,7 +42,7 @@ impl Fixture {
         fs_err::read(self.0.path("made/made.so")).unwrap()
     }
 
-    /// Writes a wheel of the distribution demo; its name.
+    /// Writes a wheel of the distribution demo and returns its file name.
     fn wheel(&self, tag: &str, members: Vec<(&str, Vec<u8>)>) -> String {
         let init = ("demo/__init__.py", b"from . import _m\n".to_vec());
         let distribution = Distribution {
@@ -63,7 +63,7 @@ impl Fixture {
         serde_json::from_str(&self.0.run(["audit", wheel, "--json"]).stdout).unwrap()
     }
 
-    /// What a shell makes of lines of text.
+    /// Runs lines of text in a shell.
     fn typed(&self, lines: &[&str]) -> Output {
         let program = Path::new(env!("CARGO_BIN_EXE_rocwheel")).parent().unwrap();
         let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
@@ -81,7 +81,7 @@ impl Fixture {
     }
 }
 
-/// The commands of a report, and the number of findings that they say they fix.
+/// The commands of a report, and the number of findings that they claim to fix.
 fn block(text: &str) -> (Vec<&str>, usize) {
     let mut lines = text.lines().skip_while(|line| !line.starts_with("To fix "));
     let Some(first) = lines.next() else { return (Vec::new(), 0) };
@@ -89,7 +89,7 @@ fn block(text: &str) -> (Vec<&str>, usize) {
     (lines.take_while(|line| line.starts_with("  ")).map(str::trim).collect(), fixed)
 }
 
-/// What findings are known by, with their fixes.
+/// Codes and subjects of the findings, with their fixes.
 fn findings(report: &Value) -> Vec<(String, Option<String>)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let all = report["findings"].as_array().unwrap().iter();
@@ -102,7 +102,7 @@ fn findings(report: &Value) -> Vec<(String, Option<String>)> {
     .collect()
 }
 
-/// Wheels with something that can be fixed, and how many commands that takes.
+/// Wheels with something to fix, each with the number of commands that this takes.
 fn wheels() -> Vec<(&'static str, Fixture, String, usize)> {
     const TAG: &str = "cp312-cp312-manylinux_2_17_x86_64";
     let mut all = Vec::new();
@@ -180,7 +180,7 @@ fn audit_applies_the_block_itself() {
         assert_eq!(fs_err::read(fixture.0.path(&wheel)).unwrap(), bytes, "{what}: the input was changed");
         assert_eq!(fixture.report(&fixture.only("fixed/here"))["findings"], after["findings"], "{what}");
         assert_eq!(fs_err::read_dir(fixture.0.path("fixed/here")).unwrap().count(), 1, "{what}");
-        // What is there is not replaced, and nothing is left of the attempt.
+        // Existing files are not replaced, and the failed attempt leaves nothing behind.
         let again = fixture.0.run(["audit", &wheel, "--fix", "--output", "fixed/here"]);
         assert!(again.code == Some(2) && again.stderr.contains("exists"), "{what}: {again:?}");
         assert_eq!(fs_err::read_dir(fixture.0.path("fixed/here")).unwrap().count(), 1, "{what}");
@@ -200,7 +200,7 @@ fn the_version_of_rocm_is_read_from_the_wheel() {
     let wheel = fixture.wheel("cp312-cp312-manylinux_2_17_x86_64", vec![(MODULE, module)]);
     let ran = fixture.0.run(["audit", &wheel]);
     assert_eq!(block(&ran.stdout).0, [format!("rocwheel repair {wheel} --mode rocm --rocm-version '7.*'")], "{ran:?}");
-    // What no package has is not promised: the rest is.
+    // A library that no package has is not promised; the others are.
     let fixture = Fixture::new();
     let module = fixture.library(&["libamdhip64.so.7", "libmigraphx_c.so.3"], &[]);
     let wheel = fixture.wheel("cp312-cp312-manylinux_2_17_x86_64", vec![(MODULE, module)]);
@@ -218,7 +218,7 @@ fn nothing_is_advised_that_cannot_be_done_here() {
     assert!(!ran.stdout.contains("To fix"), "{ran:?}");
     assert!(ran.stderr.contains("needs `libgone.so.1`, which is not on this machine"), "{ran:?}");
     assert_eq!(fixture.report(&wheel)["findings"][0]["fix"], Value::Null);
-    // All of them are named, for people and for programs: each has to be brought here.
+    // All missing libraries are named, for people and for programs: the user has to install each.
     let gone = ["liba.so.1", "libb.so.1", "libc_.so.1", "libd.so.1", "libe.so.1"];
     let other = Fixture::new();
     let many = other.wheel("cp312-cp312-manylinux_2_17_x86_64", vec![(MODULE, other.library(&gone, &[]))]);

@@ -1,4 +1,4 @@
-//! The program's words: help, wrong usage, verbs in the wrong place, pipes, colour, completions and
+//! The command line: help, wrong usage, verbs in the wrong place, pipes, colour, completions and
 //! manual pages.
 
 use std::process::Stdio;
@@ -97,7 +97,7 @@ fn an_error_is_a_document_too_for_those_who_asked_for_json() {
         let message = document["error"]["message"].as_str().unwrap();
         assert!(!message.is_empty() && ran.stderr.starts_with(&format!("error: {message}\n")), "{ran:?}");
     }
-    // A command line that is not understood asks for nothing yet.
+    // A command line that cannot be parsed does not request JSON.
     assert_eq!(context.run(["--json", "nonsense"]).stdout, "");
 }
 
@@ -111,8 +111,8 @@ fn a_reader_that_closes_the_pipe_is_no_error() {
         assert_eq!(output.status.code(), Some(0), "{arguments:?}: {output:?}");
         assert!(!String::from_utf8_lossy(&output.stderr).contains("error"), "{arguments:?}: {output:?}");
     }
-    // The exit code stays that of the work: a failed check does not become a success because nobody
-    // reads on.
+    // The exit code remains that of the work: a failed check does not become a success because the
+    // reader closed the pipe.
     context.artifact("artifacts", "blas_lib_generic", &[("outside", b"x")]);
     context.write("artifacts/blas_lib_generic/artifact_manifest.txt", "../..\n");
     let (reader, writer) = std::io::pipe().unwrap();

@@ -50,7 +50,7 @@ mod versions {
         let outputs = context.write("outputs", "");
         let context = context.with_variable("GITHUB_OUTPUT", outputs.display().to_string());
         let script = "compute_rocm_package_version";
-        // A workflow passes all its inputs, also those that are empty.
+        // A workflow passes all its inputs, including the empty ones.
         good(
             &context,
             &[
@@ -361,7 +361,7 @@ mod packages {
             .into_iter()
             .map(|name| name.split("-py3").next().unwrap_or_default().to_owned())
             .collect();
-        // Appendix A.1, without the profiler.
+        // The names of appendix A.1, without the profiler.
         assert_eq!(
             names,
             [

@@ -1,4 +1,4 @@
-//! `rocwheel.toml`: what it adds, what comes before it, and what is wrong with it.
+//! `rocwheel.toml`: the options that it adds, the settings that override it, and its errors.
 
 use insta::assert_snapshot;
 use rocwheel_testing::{Ran, TestContext};
@@ -13,7 +13,7 @@ fn context() -> TestContext {
     context
 }
 
-/// The settings that `-vv` prints, which are what a command works with.
+/// The settings that a command receives, as printed with `-vv`.
 fn settings(context: &TestContext, arguments: &[&str]) -> Ran {
     context.run(["-vv"].iter().chain(arguments))
 }
@@ -106,7 +106,7 @@ fn mistakes_name_the_line_and_what_was_meant() {
     }
     let ran = context.run(["artifact", "list", "artifacts", "--json"]);
     assert!(ran.stdout.contains("\"error\""), "{ran:?}");
-    // What has no use for the file does not stumble over it.
+    // A wrong file does not disturb commands that do not use it.
     for arguments in [&["--help"][..], &["--version"], &["compat"], &["completions", "bash"], &["config", "schema"]] {
         assert_eq!(context.run(arguments).code, Some(0), "{arguments:?}");
     }

@@ -1,4 +1,4 @@
-//! Input with bytes that are not what they were: no command makes something of it that looks sound.
+//! Input with damaged bytes: no command turns it into a result that looks sound.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
@@ -9,7 +9,7 @@ use rocwheel_testing::{Ran, TestContext};
 
 const NAME: &str = "demo-1.0-py3-none-linux_x86_64.whl";
 
-/// Changes one byte of the stored member whose name ends so.
+/// Changes one byte of the stored member whose name has this ending.
 const FLIP: &str = r#"
 import sys, zipfile
 wheel, suffix, place = sys.argv[1:]
@@ -91,7 +91,7 @@ fn a_member_that_is_copied_as_it_is_packed_is_compared_with_its_checksum() {
         refused(&context.run(["split", NAME, "-o", "again"]), &words);
         assert!(!context.path("again").join(NAME).exists());
         refused(&context.run(["prune", "--keep", "gfx942", NAME, "-o", "pruned"]), &words);
-        // Also where all of it stays.
+        // The damage is found even if all of the member is kept.
         refused(&context.run(["prune", "--keep", "gfx942,gfx90a", NAME, "-o", "pruned"]), &words);
         assert!(!context.path("pruned").join(NAME).exists());
         let holder = if member.ends_with("py") { NAME } else { "demo_device_gfx942-1.0-py3-none-linux_x86_64.whl" };
@@ -123,8 +123,8 @@ fn a_damaged_archive_is_not_taken_for_a_sound_one() {
     }
 }
 
-/// An edit copies what it does not change without unpacking it, with the checksum that tells of the
-/// damage.
+/// An edit copies unchanged members without unpacking them, together with the checksum that reveals
+/// the damage.
 #[test]
 fn damage_that_an_edit_copies_stays_visible() {
     let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
@@ -153,8 +153,7 @@ with zipfile.ZipFile(old) as old, zipfile.ZipFile(new, "w") as new:
         new.writestr(item.filename, data)
 "#;
 
-/// Every command that reads requirements bounds how deep it follows brackets: none ends by a
-/// signal.
+/// Every command that reads requirements limits the depth of brackets, so none ends by a signal.
 #[test]
 fn a_requirement_may_be_nested_however_deep() {
     let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
@@ -231,7 +230,7 @@ fn kernels_says_what_it_could_not_look_at() {
         assert!(ran.code == Some(2) && ran.stderr.contains(words), "{ran:?}");
     }
     assert!(!context.path("a.png").exists());
-    // CUDA's code is not AMD's, and not nothing.
+    // Code for CUDA is not code for AMD's GPUs, but it is reported.
     context.write("cuda.c", "__attribute__((section(\".nv_fatbin\"))) const char code[] = \"code\";");
     compile(&context, "gcc", &["-shared", "-o", "cuda.so", "cuda.c"]);
     compile(&context, "clang-19", &["--target=x86_64-pc-windows-msvc", "-c", "-o", "cuda.obj", "cuda.c"]);

@@ -1,4 +1,4 @@
-//! `rocwheel diff`: words, JSON, exit codes. What is found is tested in the crate `diff`.
+//! `rocwheel diff`: words, JSON, exit codes. The crate `diff` tests the changes that are found.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
@@ -7,8 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use rocwheel_testing::TestContext;
 use serde_json::Value;
 
-/// Two folders: a text that changed, one that is new, and a document that was written in another
-/// way.
+/// Two folders: a changed text, a new file, and a document with the same content in another order.
 fn context() -> TestContext {
     let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
     context.write("old/lib/text.txt", "one\ntwo\n");

@@ -1,5 +1,4 @@
-//! `rocwheel edit`: words, JSON, exit codes. What becomes of the files is tested in the crate
-//! `wheel`.
+//! `rocwheel edit`: words, JSON, exit codes. The crate `wheel` tests the edited files.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
@@ -107,7 +106,7 @@ fn an_edit_that_breaks_a_wheel_is_refused() {
     let forced = context.run(lie.iter().chain(&["--no-audit"]));
     assert_eq!(forced.code, Some(0), "{forced:?}");
 
-    // What is wrong already is no reason to refuse a change of something else.
+    // Existing errors are no reason to refuse another change.
     let wrong = "out/pkg-1.0-py3-none-any.whl";
     let ran = context.run(["edit", wrong, "--requires", "rocm", "--in-place", "--json"]);
     let document: Value = serde_json::from_str(&ran.stdout).unwrap();
@@ -118,7 +117,7 @@ fn an_edit_that_breaks_a_wheel_is_refused() {
     assert!(ran.stderr.contains("/out/pkg-1.0-py3-none-any.whl` shows it"), "{ran:?}");
 }
 
-/// What is cut for people is whole for programs.
+/// Lists that are shortened for people are complete for programs.
 #[test]
 fn machines_get_whole_lists() {
     let context = context();

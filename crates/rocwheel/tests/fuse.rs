@@ -1,5 +1,5 @@
-//! `rocwheel fuse` after `rocwheel split`: files, artifacts, trees and wheels come back with their
-//! code. That every form of library does is tested in the crate `split`.
+//! `rocwheel fuse` after `rocwheel split`: files, artifacts, trees and wheels get their code back.
+//! The crate `split` tests this for every form of library.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
@@ -29,7 +29,7 @@ fn split() -> TestContext {
     context
 }
 
-/// Code objects by target and size.
+/// Code objects by target and size, sorted.
 fn kernels(context: &TestContext, path: &str) -> Vec<(String, u64)> {
     let ran = context.run(["kernels", path, "--json"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
@@ -40,7 +40,7 @@ fn kernels(context: &TestContext, path: &str) -> Vec<(String, u64)> {
     found
 }
 
-/// Every object of the document that has a target and a size.
+/// Collects every object of the document that has a target and a size.
 fn collect(value: &Value, found: &mut Vec<(String, u64)>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| collect(item, found)),
@@ -98,7 +98,7 @@ fn a_dry_run_writes_nothing() {
 fn a_library_and_its_archives() {
     let context = split();
     let host = format!("out/rand_lib_generic/{LIBRARY}");
-    // Its archives lie in other artifacts, so nothing is where its marker leads.
+    // Its archives are in other artifacts, so its marker leads to no file.
     let ran = context.run(["fuse", &host, "-o", "x.so"]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.stderr.contains("no archive has it; its markers say `../.kpack/rand_lib_@GFXARCH@.kpack`"), "{ran:?}");
@@ -158,7 +158,7 @@ fn an_archive_that_is_left_out_or_of_no_use_is_an_error() {
     fs_err::copy(context.path(plain[0]), context.path(&twin)).unwrap();
     let ran = fuse(&["s/.kpack", &twin], &[]);
     assert!(ran.code == Some(1) && ran.stderr.contains("has the same name"), "{ran:?}");
-    // Of a directory, the others are said and left.
+    // In a directory, unrelated archives are reported and left alone.
     let ran = fuse(&["s/.kpack", "other/.kpack"], &[]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.stderr.contains(&format!("`{stranger}` has no code for the files that are joined")), "{ran:?}");
@@ -191,7 +191,7 @@ fn builds_for_different_gpus() {
     assert!(!context.path("x.so").exists());
 }
 
-/// What differs between two wheels, as Python reads them.
+/// Prints the differences between two wheels, as Python reads them.
 const COMPARE: &str = r#"
 import sys, zipfile
 one, two = (zipfile.ZipFile(path) for path in sys.argv[1:])
@@ -224,8 +224,8 @@ fn a_wheel_and_its_device_wheels() {
     let ran = fuse(&wheels, "back");
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let back = format!("back/{name}");
-    // The library's host entry has another name, so it and RECORD differ; METADATA is the
-    // original's again.
+    // The host entry of the library has another name, so the library and RECORD differ; METADATA is
+    // that of the original again.
     assert_eq!(context.python(COMPARE, &[name, &back]), "demo-1.0.dist-info/RECORD demo/lib/libdemo.so");
     assert_eq!(kernels(&context, &back), kernels(&context, name));
     let (devices, hosts): (Vec<String>, Vec<String>) = wheels.into_iter().partition(|wheel| wheel.contains("device"));

@@ -1,13 +1,13 @@
-//! Rules of the house that no compiler keeps.
+//! Rules of the project that no compiler checks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Names that several crates may have: each has one error enum, and commands of one shape.
+/// Names that several crates may have: each crate has one error enum, and commands of one shape.
 const SHARED: [&str; 4] = ["Error", "Options", "Plan", "Request"];
 
-/// Public names that still occur more than once. A name that no longer does has to leave the list,
-/// and nothing joins it.
+/// Public names that still occur more than once. A name that no longer does must be removed from
+/// the list, and no name may be added.
 const STILL_SHARED: &[&str] = &[
     "Archive",
     "Compression",
@@ -136,7 +136,8 @@ fn table_of_crates() -> Vec<CrateRow> {
         .collect()
 }
 
-/// The crates of the workspace that a crate depends on; its tests may use any.
+/// The crates of the workspace that a crate depends on, without those of its tests, which may use
+/// any crate.
 fn dependencies(folder: &Path) -> BTreeSet<String> {
     let manifest: toml::Table =
         fs_err::read_to_string(folder.join("Cargo.toml")).expect("a manifest").parse().expect("TOML");
@@ -162,7 +163,7 @@ fn arrows_between_crates_are_those_of_the_architecture() {
             let place = named.iter().position(|name| name == used);
             assert!(place.is_some_and(|place| place < index), "`{used}` has to stand above `{}`", row.name);
             let rocm = place.is_some_and(|place| table[place].knows_rocm);
-            // The binary is `–`: it knows everything.
+            // The binary's row has `–`: it may know everything.
             let may = row.knows_rocm || row.name == "rocwheel";
             assert!(may || !rocm, "`{}`, which does not know ROCm, uses `{used}`", row.name);
         }

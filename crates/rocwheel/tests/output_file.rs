@@ -1,12 +1,12 @@
-//! An option that names a file to write replaces no file of another kind: a forgotten value makes
-//! the next word, often the user's wheel, the output.
+//! An option that names a file to write replaces no file of another kind. Without its value, the
+//! next word, often the user's wheel, would become the output.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
 use rocwheel_testing::{Ran, TestContext};
 
 const WHEEL: &str = "demo-1.0-py3-none-any.whl";
-/// The beginning of a ZIP file is enough: nothing reads it.
+/// The beginning of a ZIP file is enough, since nothing reads it.
 const BYTES: &[u8] = b"PK\x03\x04 the work of a week";
 
 fn context() -> TestContext {
@@ -46,7 +46,7 @@ fn a_picture_replaces_no_wheel() {
         refused(&context, &["kernels", "other-1.0-py3-none-any.whl", "--plot", file], "--plot");
     }
     context.write("bin/tool", "#!/bin/sh\n");
-    // Its own work is replaced, run after run.
+    // Files that the command itself wrote are replaced in every run.
     for _ in 0..2 {
         assert_eq!(context.run(["kernels", "bin", "--plot", "kernels.svg"]).code, Some(0));
     }

@@ -1,5 +1,5 @@
-//! `rocwheel package` on a set of a few files: plan, result, second run, exit codes. What is in the
-//! wheels is tested in the crate `package`.
+//! `rocwheel package` on a set of a few files: plan, result, second run, exit codes. The crate
+//! `package` tests the contents of the wheels.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
@@ -34,7 +34,7 @@ fn filled() -> TestContext {
     context
 }
 
-/// The HIP runtime loads `libamd_comgr` by name, which nothing in its headers says.
+/// The HIP runtime loads `libamd_comgr` by name; its headers do not show that.
 fn without_compiler() -> TestContext {
     let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
     let directory = "base/aux-overlay/stage/share/therock";
@@ -146,7 +146,7 @@ fn a_dry_run_of_an_incomplete_set_shows_the_rest() {
         .status()
         .unwrap();
     assert!(status.success());
-    // The library it needs is there by another name only.
+    // The library that it needs exists only under another name.
     let mut bytes = fs_err::read(context.path("build/needing.so")).unwrap();
     let name = b"libamd_comgr.so.3";
     let at = bytes.windows(name.len()).position(|window| window == name).unwrap();

@@ -1,5 +1,5 @@
-//! `rocwheel prune` on a fat library: table, JSON, exit codes. What becomes of the code is tested
-//! in the crate `split`.
+//! `rocwheel prune` on a fat library: table, JSON, exit codes. The crate `split` tests the pruned
+//! code.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 

@@ -1,5 +1,4 @@
-//! `rocwheel source`: what is printed, which codes it ends with, and what happens to git when the
-//! program is stopped.
+//! `rocwheel source`: output, exit codes, and the end of git when the program is stopped.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
@@ -82,7 +81,7 @@ fn a_checkout_a_manifest_and_a_checkout_of_it() {
     let document: Value = serde_json::from_str(&ran.stdout).unwrap();
     let outcome = &document["checkouts"][0];
     assert_eq!((&outcome["commit"], &outcome["status"]), (&commit.into(), &"new".into()));
-    // The branch moves on, the manifest does not.
+    // The branch gets a new commit, the manifest does not change.
     git(&context.path("vision"), &["switch", "--quiet", "nightly"]);
     git(&context.path("vision"), &["commit", "--quiet", "--allow-empty", "--message", "more"]);
     let moved = git(&context.path("vision"), &["rev-parse", "nightly"]);
@@ -190,7 +189,7 @@ fn a_signal_ends_git_too_and_the_next_run_goes_on() {
         std::thread::sleep(Duration::from_millis(20));
     }
     let fetching = fs_err::read_to_string(&marker).unwrap().trim().to_owned();
-    // Another run has to wait, and says so.
+    // Another run is refused and reports the reason.
     let second = checkout(&context, &[]);
     assert_eq!(second.code, Some(4), "{second:?}");
     assert!(second.stderr.contains("another run works in `[TEMP]/trees/pytorch_vision`"), "{second:?}");

@@ -1,4 +1,4 @@
-//! `rocwheel source hipify`: what it prints and writes, and what it says about bad input.
+//! `rocwheel source hipify`: output, written files, and messages about bad input.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
@@ -40,7 +40,7 @@ fn run(context: &TestContext, arguments: &[&str]) -> rocwheel_testing::Ran {
     context.run([&HIPIFY[..], arguments].concat())
 }
 
-/// Everything below a folder, with contents.
+/// Every file below a folder, with its contents.
 fn tree(context: &TestContext, folder: &str) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
     let mut folders = vec![context.path(folder)];
@@ -139,7 +139,7 @@ fn bad_sources_are_named_and_nothing_is_converted() {
     assert_eq!(tree(&context, "tree"), before);
     assert_snapshot!("hipify_fixed", run(&context, &["tree", "--fix-defects"]).snapshot());
     assert!(read(&context, "tree/bad/lost.hip").contains("hipLaunchKernelGGL(( k), dim3(1), dim3(2), 0, 0, x)"));
-    // What had nothing that can be converted keeps its bytes, and is used as it is.
+    // A file without anything to convert keeps its bytes, and is used unchanged.
     assert!(!context.path("tree/bad/open.hip").exists() && !context.path("tree/bad/text_hip.h").exists());
     assert_eq!(run(&context, &["tree", "--fix-defects", "--check"]).code, Some(0));
 }
@@ -218,8 +218,8 @@ fn results_that_depend_on_the_order_are_refused() {
     assert_eq!(run(&context, &["tree", "--ignore", "hip/*"]).code, Some(0));
 }
 
-/// PyTorch's setting with the second algorithm: files that change in place, and files with results
-/// in folders of their own.
+/// PyTorch's setting with the second algorithm: some files change in place, and the results of
+/// others go into separate folders.
 fn pytorch(context: &TestContext, tree: &str, files: usize) {
     let settings = "includes = ['torch/*', 'aten/*']\nignores = []\ndef is_hip_clang():\n    return True\n";
     write(context, &format!("{tree}/tools/amd_build/build_amd.py"), settings);
@@ -229,7 +229,7 @@ fn pytorch(context: &TestContext, tree: &str, files: usize) {
     }
 }
 
-/// A folder's files with their paths in it.
+/// The files of a folder, with the paths relative to it.
 fn relative(context: &TestContext, folder: &str) -> Vec<(String, Vec<u8>)> {
     let begin = context.path(folder).display().to_string();
     tree(context, folder).into_iter().map(|(path, bytes)| (path.replace(&begin, ""), bytes)).collect()
@@ -245,7 +245,7 @@ fn a_run_that_is_killed_at_any_time_is_taken_back_by_the_next() {
     let whole = begun.elapsed();
     let after = relative(&context, "fresh");
     assert_ne!(before, after);
-    // Which step is hit is chance; that every single one can be, a test of the library shows.
+    // Which step is hit depends on chance; a test of the library covers every step.
     for at in 0..12_u32 {
         let name = format!("tree{at}");
         pytorch(&context, &name, 120);
@@ -254,7 +254,7 @@ fn a_run_that_is_killed_at_any_time_is_taken_back_by_the_next() {
         let mut child = command.spawn().expect("the program can be started");
         // The writing is at the end of a run.
         std::thread::sleep(whole * (26 + 6 * at) / 100);
-        // Without an effect when it has ended already.
+        // This has no effect if the child has already ended.
         let _ = child.kill();
         child.wait().expect("a child of the test");
         let left = context.path(format!("{name}/.rocwheel-hipify")).exists();
@@ -273,7 +273,7 @@ fn a_half_converted_tree_is_refused_and_can_be_taken_back() {
     let context = context();
     let nothing = run(&context, &["tree", "--recover"]);
     assert_eq!(nothing.stdout, "`tree` is as it should be: no conversion was killed there\n");
-    // As a run leaves it that was killed after its first rename.
+    // The state after a run that was killed after its first rename.
     let journal = "{\"begun\":{\"schema\":1,\"folders\":[\"csrc/hip\"],\"entries\":[{\"path\":\"csrc/hip/k.hip\",\"replaced\":false}]}}\n";
     write(&context, "tree/.rocwheel-hipify", journal);
     write(&context, "tree/csrc/hip/.rocwheel-hipify-0.new", "half");

@@ -1,5 +1,5 @@
-//! `rocwheel source checkout`, killed (SIGKILL) while it fetches over the network, and at any other
-//! time.
+//! `rocwheel source checkout`, killed (SIGKILL) while it fetches over the network, and at other
+//! times.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
@@ -27,7 +27,7 @@ fn git(directory: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 
-/// The processes that work below a folder, or name it.
+/// The processes that run below a folder, or name it.
 fn processes(folder: &Path) -> Vec<String> {
     let folder = folder.display().to_string();
     let mut found = Vec::new();
@@ -42,7 +42,7 @@ fn processes(folder: &Path) -> Vec<String> {
     found
 }
 
-/// Files of git that are there only while it works.
+/// Files that git keeps only while it works.
 fn remains(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -71,7 +71,7 @@ fn a_run_that_is_killed_in_the_middle_of_a_fetch_twice_is_completed_by_the_third
         let path = origins.join(name);
         fs_err::create_dir_all(&path).unwrap();
         git(&path, &["init", "--quiet", "--initial-branch=nightly"]);
-        // No compression makes it smaller.
+        // The content cannot be compressed.
         let mut state = 1_u32;
         let bytes = (0..1_000_000).map(|_| {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -152,11 +152,11 @@ fn a_run_that_is_killed_at_any_time_is_completed_by_the_next() {
     let ran = context.run(arguments("whole"));
     let whole = begun.elapsed();
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    // Converted sources have the date of the upstream commit: the same sources are the same commit.
+    // Converted sources have the date of the upstream commit, so equal sources are the same commit.
     let head = git(&context.path("whole/pytorch"), &["rev-parse", "HEAD"]);
     for part in 1..8_u32 {
         let root = format!("killed{part}");
-        // The second time is earlier in what is left.
+        // The second time is earlier in the remaining work.
         for share in [part * 12, part * 7] {
             let mut command = context.command();
             let mut child = command.args(arguments(&root)).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();

@@ -1,5 +1,5 @@
-//! `rocwheel split` on a few artifacts with real fat binaries: plan, result, check, exit codes.
-//! What becomes of the code is tested in the crate `split`.
+//! `rocwheel split` on a few artifacts with real fat binaries: plan, result, check, exit codes. The
+//! crate `split` tests the code itself.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
@@ -139,7 +139,7 @@ fn a_library_becomes_a_file_and_archives_beside_it() {
     assert_eq!(fs_err::read(context.path(library)).unwrap(), before);
     let ran = context.run(["split", "--verify-only", library, "out/librocrand.so.1"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    // Splitting again replaces the output; what is no output of this command is left alone.
+    // Splitting again replaces the output; files of others are left alone.
     let ran = context.run(["split", library, "-o", "out", "--targets", "gfx942", "--json"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let document: Value = serde_json::from_str(&ran.stdout).unwrap();
@@ -170,7 +170,7 @@ fn single_files_can_be_compared() {
     assert_eq!(context.run(["split", "in", "-o", "out"]).code, Some(0));
     let before = "in/rand_lib_gfx9X-all/rand/stage/lib/librocrand.so.1";
     let after = "out/rand_lib_generic/rand/stage/lib/librocrand.so.1";
-    // The archives are in another artifact: from where it lies, this file finds nothing.
+    // The archives are in another artifact, so this file finds nothing from its place.
     let ran = context.run(["split", "--verify-only", before, after]);
     assert_eq!(ran.code, Some(1));
     assert!(ran.stdout.contains("wrapper 1, gfx1100: the runtime finds no archive for it"), "{}", ran.stdout);
@@ -191,7 +191,7 @@ fn a_library_may_be_called_like_an_artifact() {
     let paths = names.map(|name| format!("before/{name}"));
     let ran = context.run(["split", "-o", "after"].into_iter().chain(paths.iter().map(String::as_str)));
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    // The mark of the output is no difference, and does not come along.
+    // The marker file of the output is not a difference, and is not copied.
     let ran = context.run(["split", "--verify-only", "before", "after"]);
     assert!(ran.code == Some(0) && ran.stderr.contains("nothing is different"), "{ran:?}");
     let ran = context.run(["fuse", "after", "-o", "fused"]);

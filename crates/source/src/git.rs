@@ -429,16 +429,23 @@ fn shown(arguments: &[OsString]) -> String {
     text
 }
 
-/// An address without user name and password. A user name alone is kept, except in HTTP addresses.
-pub fn without_secret(address: &str) -> String {
-    let Some((scheme, rest)) = address.split_once("://") else { return address.to_owned() };
-    let host = rest.split('/').next().unwrap_or(rest);
-    match host.rsplit_once('@') {
-        Some((user, _)) if scheme.starts_with("http") || user.contains(':') => {
-            format!("{scheme}://{}", &rest[user.len() + 1..])
-        }
-        _ => address.to_owned(),
+/// A word of a command line without the user names and passwords of its addresses, for logs and
+/// messages. A user name alone is kept, except in HTTP addresses: there it is a token.
+pub fn without_secret(word: &str) -> String {
+    let (mut shown, mut rest) = (String::with_capacity(word.len()), word);
+    while let Some(at) = rest.find("://") {
+        let (before, after) = rest.split_at(at + 3);
+        shown.push_str(before);
+        // `--index-url=https`, `name @ git+https`.
+        let scheme = before[..at].rsplit(|sign: char| !sign.is_ascii_alphanumeric()).next().unwrap_or_default();
+        let is_http = ["http", "https"].iter().any(|http| scheme.eq_ignore_ascii_case(http));
+        let end = after.find(|sign: char| sign.is_whitespace() || "/?#\"'".contains(sign)).unwrap_or(after.len());
+        let user = after[..end].rsplit_once('@').map_or("", |(user, _)| user);
+        let is_secret = !user.is_empty() && (is_http || user.contains(':'));
+        rest = if is_secret { &after[user.len() + 1..] } else { after };
     }
+    shown.push_str(rest);
+    shown
 }
 
 #[cfg(test)]
@@ -450,6 +457,19 @@ mod tests {
         let shown = |arguments: &[&str]| shown(&arguments.iter().map(OsString::from).collect::<Vec<_>>());
         assert_eq!(shown(&["fetch", "https://user:secret@host/x y"]), "git fetch 'https://host/x y'");
         assert_eq!(shown(&["fetch", "https://token@host/x"]), "git fetch https://host/x");
+        for (word, expected) in [
+            ("HTTPS://token@host/x", "HTTPS://host/x"),
+            ("git+https://token@host/x.git@v1", "git+https://host/x.git@v1"),
+            ("demo @ git+https://token@host/x", "demo @ git+https://host/x"),
+            ("--index-url=https://user:p@ss@host:80/simple", "--index-url=https://host:80/simple"),
+            ("https://one@host https://two@host/?mail=a@b", "https://host https://host/?mail=a@b"),
+            ("https://host?mail=a@b", "https://host?mail=a@b"),
+            ("git+ssh://git@host/x", "git+ssh://git@host/x"),
+            ("ssh://git:secret@host/x", "ssh://host/x"),
+            ("https://", "https://"),
+        ] {
+            assert_eq!(without_secret(word), expected);
+        }
         assert_eq!(shown(&["fetch", "ssh://git@host/x", "it's"]), r"git fetch ssh://git@host/x 'it'\''s'");
     }
 

@@ -1,11 +1,12 @@
-//! Input: the marks of files, and the `glibc-hwcaps` folders that they lie in. Output: the x86-64
-//! level of the CPU that is needed (x86-64 psABI, "Micro-Architecture Levels").
+//! Input: the x86 ISA property of a wheel's files and the `glibc-hwcaps` folders that contain them.
+//! Output: the x86-64 level of the CPU that the wheel needs (x86-64 psABI, "Micro-Architecture
+//! Levels").
 
 use rocwheel_loader::facts::Object;
 
 use crate::analysis::Context;
 
-/// The x86-64 level that a file is marked with: 1 for any CPU, 2 to 4.
+/// The x86-64 level in the ISA property of a file: 1 for any CPU, otherwise 2 to 4.
 pub(crate) fn level(object: &Object) -> u32 {
     match object.elf.isa_needed.unwrap_or(0) >> 1 {
         0 => 1,
@@ -13,8 +14,8 @@ pub(crate) fn level(object: &Object) -> u32 {
     }
 }
 
-/// The level of the `glibc-hwcaps` folder that a path lies in: the loader looks there on such CPUs
-/// only.
+/// The level of the `glibc-hwcaps` folder that contains a path; 1 outside of such folders. The
+/// loader searches these folders only on CPUs of that level.
 pub(crate) fn folder_level(path: &str) -> u32 {
     let folder = path.split_once("glibc-hwcaps/x86-64-v").and_then(|(_, rest)| rest.split('/').next());
     folder.and_then(|number| number.parse().ok()).unwrap_or(1)
@@ -29,7 +30,8 @@ pub(crate) fn level_name(level: u32) -> &'static str {
     }
 }
 
-/// The CPU that a wheel needs.
+/// The highest level among the files of a wheel. Files in `glibc-hwcaps` folders do not count.
+/// `None` for wheels without ELF files.
 pub(crate) fn cpu(context: &Context<'_>, wheel: usize) -> Option<&'static str> {
     let levels = context.native(wheel).map(|(path, object)| if folder_level(path) > 1 { 1 } else { level(object) });
     levels.max().map(level_name)

@@ -1,4 +1,5 @@
-//! Input: the contradictions to RECORD. Output: those that an expanded devel tree does not explain.
+//! Input: the differences between a RECORD and the files. Output: those that an expanded devel tree
+//! does not explain.
 //!
 //! `rocm-sdk init` unpacks the tar file of `rocm-sdk-devel` into `_rocm_sdk_devel`. It adds every
 //! file to RECORD, without a hash, before it creates the file, and then removes the tar file. Links

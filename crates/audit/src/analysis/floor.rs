@@ -1,5 +1,5 @@
-//! Input: what the files of a wheel need of libraries of the system. Output: the oldest system that
-//! has it.
+//! Input: the system libraries and symbol versions that the files of a wheel need. Output: the
+//! oldest system that has them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +11,10 @@ use rocwheel_wheel::manylinux::{FileNeeds, LibraryNeeds, Policies, Release};
 use crate::analysis::Context;
 use crate::report;
 
-/// What the files of a wheel need of libraries that the system has: not of those that the set
-/// brings in their place.
+/// The system libraries and symbol versions that each file of a wheel needs. A library that the set
+/// brings instead of the system is not counted.
 pub(crate) fn needs(context: &Context<'_>, wheel: usize) -> Vec<FileNeeds> {
-    // Who finds a library of the system's name in the set.
+    // (file, library) for each library with a system's name that a file finds in the set.
     let mut brought: BTreeSet<(&str, &str)> = BTreeSet::new();
     for rooted in &context.rooted {
         for loaded in &rooted.trace.loaded {
@@ -48,7 +48,7 @@ pub(crate) fn needs(context: &Context<'_>, wheel: usize) -> Vec<FileNeeds> {
     context.native(wheel).map(of).collect()
 }
 
-/// What a wheel needs of the system.
+/// The oldest system on which a wheel runs. `None` for wheels without ELF files and for musl.
 pub(crate) fn floor(context: &Context<'_>, wheel: usize) -> Option<report::SystemFloor> {
     let needs = needs(context, wheel);
     if needs.is_empty() || context.is_for_musl(wheel) {

@@ -1,9 +1,9 @@
-//! Input: the headers of a file. Output: the machine that it is for, as tags name it.
+//! Input: the headers of a file. Output: its machine, as platform tags write it.
 
 use object::elf;
 use rocwheel_loader::facts::{Object, PE_ARM64, PE_X86_64, WindowsObject};
 
-/// The machine of an ELF file, as platform tags name it.
+/// The machine of an ELF file, as platform tags write it: `x86_64`, `armv7l`.
 pub(crate) fn machine_of(object: &Object) -> &'static str {
     match (elf::Machine(object.elf.machine), object.elf.is_64) {
         (elf::EM_X86_64, true) => "x86_64",
@@ -18,7 +18,7 @@ pub(crate) fn machine_of(object: &Object) -> &'static str {
     }
 }
 
-/// The platform tag of the files that are like this one for Windows; of 32 bits only that much is
+/// The Windows platform tag for a file; `None` is a file for 32-bit Windows, of which only that is
 /// known.
 pub(crate) fn windows_machine(file: Option<&WindowsObject>) -> &'static str {
     match file.map(|file| file.pe.machine) {

@@ -1,10 +1,10 @@
-//! Input: what the loader answered. Output: libraries that are missing, each as a finding whose
-//! code says why.
+//! Input: the answers of the loader. Output: libraries that are missing, each as a finding whose
+//! code gives the reason.
 //!
-//! One question has many answers: the library may be nowhere (RW001, on Windows RW029), outside
-//! (RW002), of a package that METADATA does not require (RW012), left out of a preload list
-//! (RW019), loaded by name (RW022), of a requirement that was not given (RW025) or for another
-//! machine (RW026). The checks of these codes take those that are theirs.
+//! A missing library can have one of many reasons: it is nowhere (RW001, on Windows RW029), outside
+//! of the environment (RW002), in a package that METADATA does not require (RW012), absent from a
+//! preload list (RW019), loaded by name (RW022), in a requirement that was not given (RW025) or for
+//! another machine (RW026). The check of each code takes the findings with that code.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,20 +20,20 @@ use rocwheel_loader::simulation::{Missing, Where};
 use rocwheel_rocm::owners::{Owner, Owners};
 use rocwheel_rocm::providers::Providers;
 
-/// What is missing for one reason, by the number of the wheel: libraries, and the files that need
-/// one of them.
+/// By the number of the wheel and the reason: the missing libraries, and the files that need one of
+/// them.
 pub(crate) type Groups<'a> = BTreeMap<(usize, Verdict), (BTreeSet<&'a str>, BTreeSet<&'a str>)>;
 
-/// Why a library is missing, and what can be done.
+/// Why a library is missing, and how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Verdict {
     code: Code,
     severity: Severity,
-    /// What stands in front of "needs".
+    /// Text before the word "needs" in the message.
     before: String,
-    /// What stands behind the names of the libraries.
+    /// Text after the names of the libraries.
     behind: String,
-    /// All names of the list, of which `behind` may have the first ones only.
+    /// All names of a list that `behind` may shorten.
     names: Vec<String>,
     fix: Option<Fix>,
 }
@@ -57,7 +57,7 @@ impl Verdict {
     }
 }
 
-/// All libraries that the audited files miss, on Linux and on Windows.
+/// All libraries that the audited files lack, on Linux and on Windows.
 pub(crate) fn find(context: &Context<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     missing(context, &mut findings);
@@ -85,20 +85,21 @@ fn missing(context: &Context<'_>, findings: &mut Vec<Finding>) {
     say(context, groups, findings);
 }
 
-/// Libraries that are missing for one reason are one finding, with all files that need one of them.
+/// Reports libraries that are missing for one reason as one finding, with all files that need one
+/// of them.
 pub(crate) fn say(context: &Context<'_>, groups: Groups<'_>, findings: &mut Vec<Finding>) {
     for ((wheel, verdict), (names, files)) in groups {
         let message = format!("{}needs {}{}", verdict.before, listed(names.iter().copied()), verdict.behind);
         let subject = names.into_iter().collect::<Vec<_>>().join(", ");
         let mut finding = context.finding((verdict.code, wheel), subject, message, files).naming(verdict.names);
         finding.severity = verdict.severity;
-        // A repair takes libraries of this machine, which has glibc.
+        // A repair takes libraries from this machine, which has glibc.
         finding.fix = verdict.fix.filter(|fix| !fix.is_repair() || !context.is_for_musl(wheel));
         findings.push(finding);
     }
 }
 
-/// Why a library is missing.
+/// Determines why a library is missing.
 fn judge(context: &Context<'_>, wheel: usize, (missing, is_plugin): (&Missing, bool)) -> Verdict {
     let name = missing.name.as_str();
     if let Some((file, why)) = &missing.refused {
@@ -123,11 +124,11 @@ fn judge(context: &Context<'_>, wheel: usize, (missing, is_plugin): (&Missing, b
     unknown_library(context, wheel, missing)
 }
 
-/// Why a library of a known product is missing, which no file of the set has.
+/// Determines why a library of a known product, which no file of the set has, is missing.
 pub(crate) fn owned(context: &Context<'_>, wheel: usize, (owner, library): (&Owner, &str)) -> Verdict {
     let installed = &context.site.distributions[wheel];
     let requirements = &context.requirements[wheel];
-    // A search path is of no use on Windows.
+    // Windows does not use search paths.
     let by_path = owner.is_rocm() && !windows::is_for(installed) && !needs_torch(context, wheel);
     let mend = || if by_path { fix::rocm(installed) } else { require(context, wheel, owner) };
     let is_packaged = Providers::embedded().of(library).is_some_and(|provider| provider.distribution.is_some());
@@ -150,7 +151,8 @@ pub(crate) fn owned(context: &Context<'_>, wheel: usize, (owner, library): (&Own
         }
         Brought::No(given) => {
             let holder = holder(context, wheel, (owner, library));
-            // `rocm-sdk-libraries-gfx94x-dcgpu` holds what `rocm-sdk-libraries` would.
+            // For example, `rocm-sdk-libraries-gfx94x-dcgpu` holds the files of
+            // `rocm-sdk-libraries`.
             let is_holder = |name: &&String| {
                 name.strip_prefix(&holder).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
             };
@@ -170,13 +172,13 @@ pub(crate) fn owned(context: &Context<'_>, wheel: usize, (owner, library): (&Own
     }
 }
 
-/// The distribution that has a library of an owner, as far as that is known, and otherwise the one
-/// to require for it.
+/// The distribution that contains a library of an owner. Where that is not known, the distribution
+/// to require for the library.
 fn holder(context: &Context<'_>, wheel: usize, (owner, library): (&Owner, &str)) -> String {
     if (owner.is_rocm() || owner.is_cuda()) && needs_torch(context, wheel) {
         return "torch".to_owned();
     }
-    // The names on Windows are those on Linux without `lib`, with the version in the name.
+    // A Windows name is the Linux name without `lib` and with the version in it.
     let lower = library.to_ascii_lowercase();
     let on_linux = lower.strip_suffix(".dll").map(|stem| {
         let is_version = |end: &str| !end.is_empty() && end.bytes().all(|byte| byte.is_ascii_digit());
@@ -191,18 +193,18 @@ fn holder(context: &Context<'_>, wheel: usize, (owner, library): (&Owner, &str))
     })
 }
 
-/// The libraries that the files of a wheel ask for, on Linux and on Windows.
+/// The libraries that the files of a wheel need, on Linux and on Windows.
 fn needed<'c>(context: &'c Context<'_>, wheel: usize) -> impl Iterator<Item = &'c String> {
     let on_windows = context.windows_files(wheel).flat_map(|(_, file)| file.needed());
     context.native(wheel).flat_map(|(_, object)| &object.elf.needed).chain(on_windows)
 }
 
-/// Whether a wheel is linked to PyTorch, whose ROCm build brings ROCm with it.
+/// `true` if a wheel is linked to PyTorch, whose ROCm build brings ROCm.
 fn needs_torch(context: &Context<'_>, wheel: usize) -> bool {
     needed(context, wheel).any(|name| Owners::embedded().of(name).is_some_and(Owner::is_torch))
 }
 
-/// The requirement that brings the libraries of an owner.
+/// Fixes METADATA with the requirement that brings the libraries of an owner.
 fn require(context: &Context<'_>, wheel: usize, owner: &Owner) -> Option<Fix> {
     // PyTorch brings the ROCm or CUDA that it was built with.
     let is_torchs = (owner.is_rocm() || owner.is_cuda()) && needs_torch(context, wheel);
@@ -210,7 +212,8 @@ fn require(context: &Context<'_>, wheel: usize, owner: &Owner) -> Option<Fix> {
     fix::require(&context.site.distributions[wheel], &requirement)
 }
 
-/// The major version of CUDA that a wheel is linked to: NVIDIA's libraries that count as it does.
+/// The major version of CUDA that a wheel is linked to, from those of NVIDIA's libraries that are
+/// numbered like CUDA itself.
 fn cuda(context: &Context<'_>, wheel: usize) -> u32 {
     const COUNTING: [&str; 8] = [
         "libcudart.so.",
@@ -222,18 +225,19 @@ fn cuda(context: &Context<'_>, wheel: usize) -> u32 {
         "cublas64_",
         "cublasLt64_",
     ];
-    /// What most wheels are made for.
+    /// The version of most published wheels, for wheels that do not tell theirs.
     const USUAL: u32 = 12;
     let version = needed(context, wheel).find_map(|name| {
         let version = COUNTING.iter().find_map(|start| name.strip_prefix(start))?;
         let version: u32 = version.split('.').next()?.parse().ok()?;
-        // `cudart64_110.dll` is of 11.0.
+        // `cudart64_110.dll` belongs to CUDA 11.0.
         Some(if version >= 100 { version / 10 } else { version })
     });
     version.unwrap_or(USUAL)
 }
 
-/// A file of the set has the name, and the loader does not find it.
+/// Explains why the loader does not find a library although a file of the set has its name; `None`
+/// when no file has it.
 fn in_the_set(context: &Context<'_>, wheel: usize, (name, is_plugin): (&str, bool)) -> Option<Verdict> {
     let installed = &context.site.distributions[wheel];
     let is_named = |path: &str, object: &rocwheel_loader::facts::Object| {
@@ -250,8 +254,8 @@ fn in_the_set(context: &Context<'_>, wheel: usize, (name, is_plugin): (&str, boo
     let owner = context.owner(path)?;
     let shown = context.site.shown(path);
     if owner == wheel {
-        // What another package loads before is in the process by its SONAME, and the copy here is
-        // not asked for.
+        // If another package loads the library first, its SONAME is already in the process, and the
+        // loader does not look for the copy in this wheel.
         if let Some(library) = Owners::embedded().of(name)
             && let Brought::By(other) = context.requirements[wheel].brings(context, library)
         {
@@ -270,7 +274,7 @@ fn in_the_set(context: &Context<'_>, wheel: usize, (name, is_plugin): (&str, boo
             );
             return Some(Verdict::new(Code::LibraryNotFound, message).weighing(Severity::Note));
         }
-        // Something else may load it first, in a way that only running it would tell.
+        // Other code may load it first, which only a run would show.
         return Some(Verdict::new(Code::LibraryNotFound, message).weighing(Severity::Warning));
     }
     let distribution = &context.site.distributions[owner].name;
@@ -288,8 +292,8 @@ fn in_the_set(context: &Context<'_>, wheel: usize, (name, is_plugin): (&str, boo
     let message = format!(
         ", which `{distribution}` has as `{shown}`, but no search path leads there and nothing is known to load it before"
     );
-    // A second copy in this wheel would stand beside the one of the requirement in one process: no
-    // graft.
+    // A graft would put a second copy into the process, beside the one of the requirement, so none
+    // is proposed.
     let is_rocm = Owners::embedded().of(name).is_some_and(Owner::is_rocm);
     let verdict = |message| {
         Verdict::new(Code::LibraryNotFound, message).fixed_by(is_rocm.then(|| fix::rocm(installed)).flatten())
@@ -302,7 +306,7 @@ fn in_the_set(context: &Context<'_>, wheel: usize, (name, is_plugin): (&str, boo
         return Some(verdict(message).weighing(Severity::Warning));
     }
     let verdict = verdict(message);
-    // A package may load it with ctypes, in a way that only running it would tell.
+    // A package may load it with ctypes, which only a run would show.
     let closure = context.requirements[wheel].closure(context, wheel);
     let is_loaded = context.preloads.ctypes.iter().any(|load| {
         let by = context.owner(&load.file);
@@ -318,7 +322,7 @@ fn is_loaded_elsewhere(context: &Context<'_>, wheel: usize, path: &str) -> bool 
     rooted.into_iter().any(|rooted| rooted.trace.position(path).is_some())
 }
 
-/// A library that nobody is known to bring.
+/// Describes a library that no known distribution brings.
 fn unknown_library(context: &Context<'_>, wheel: usize, missing: &Missing) -> Verdict {
     let installed = &context.site.distributions[wheel];
     let unknown = context.requirements[wheel].unknown(context);
@@ -334,7 +338,7 @@ fn unknown_library(context: &Context<'_>, wheel: usize, missing: &Missing) -> Ve
     if unknown.is_empty() {
         return Verdict::new(code, message).naming(outside).fixed_by(fix::graft(installed));
     }
-    // A search path that leads into the folder of a package that is not there.
+    // A search path leads into the folder of a package that is not in the set.
     let neighbour = missing.searched.iter().any(|entry| leads_to_a_neighbour(context, wheel, entry));
     if neighbour {
         let them = if unknown.len() == 1 { "it was" } else { "they were" };
@@ -343,12 +347,12 @@ fn unknown_library(context: &Context<'_>, wheel: usize, missing: &Missing) -> Ve
         return Verdict::new(Code::NotGiven, message).naming(unknown);
     }
     message.push_str(&format!("; {}", not_given(&unknown)));
-    // A requirement may have it: a copy of it in this wheel would be a second one in the process.
+    // A requirement may have it; a copy in this wheel would then be a second one in the process.
     Verdict::new(code, message).weighing(Severity::Warning).naming(outside).fixed_by(fix::ask(installed))
 }
 
-/// Whether an entry of a search path names a folder beside the packages of the wheel that is not in
-/// the set.
+/// `true` if an entry of a search path names a folder beside the packages of the wheel that is not
+/// in the set.
 fn leads_to_a_neighbour(context: &Context<'_>, wheel: usize, entry: &str) -> bool {
     let mut parts = entry.split('/').filter(|part| !part.is_empty() && *part != ".");
     if !parts.next().is_some_and(|first| ["$ORIGIN", "${ORIGIN}"].contains(&first)) {
@@ -359,11 +363,11 @@ fn leads_to_a_neighbour(context: &Context<'_>, wheel: usize, entry: &str) -> boo
     let packages = context.site.packages();
     let is_there = context.site.has_folder(&format!("{packages}/{folder}"));
     let is_own = context.paths(wheel).iter().any(|path| context.site.shown(path).split('/').any(|part| part == folder));
-    // Where grafted libraries go is the wheel's own folder, also when it is not there.
+    // Grafted libraries go into the wheel's own `.libs` folder, even if it does not exist yet.
     entry.contains("..") && !is_there && !is_own && !folder.ends_with(".libs")
 }
 
-/// Libraries that are loaded by name: the tables say who does not work without whom.
+/// Libraries that are loaded by name. The tables list which of them a library cannot work without.
 fn loaded_by_name(context: &Context<'_>, findings: &mut Vec<Finding>) {
     let table = DlopenTable::embedded();
     let mut names: BTreeSet<&str> = context.site.files.keys().map(|path| file_name(path)).collect();
@@ -373,7 +377,8 @@ fn loaded_by_name(context: &Context<'_>, findings: &mut Vec<Finding>) {
         for path in context.paths(wheel) {
             let object = context.facts.objects.get(*path);
             let soname = object.and_then(|object| object.elf.soname.as_deref());
-            // The table tells what some build of a library loads; this one may have no such name.
+            // The table lists what any build of a library loads; this build may lack some of the
+            // names.
             let names_it = |load: &&Load| {
                 let loads = object.and_then(|object| object.loads.as_ref());
                 loads.is_none_or(|loads| {

@@ -1,6 +1,6 @@
-//! Input: an environment ([`Site`]) and what its files say ([`SiteFacts`]). Output: a [`Context`],
-//! what the checks judge from: what the loader answers for every file that a process could start
-//! from, what is required of whom, what the system would have to be.
+//! Input: an environment ([`Site`]) and the facts about its files ([`SiteFacts`]). Output: a
+//! [`Context`], on which the checks base their judgement: the loader's answers for every file that
+//! a process could start from, the requirements of each wheel, and the system that is assumed.
 
 pub(crate) mod cpu;
 pub(crate) mod expanded;
@@ -34,32 +34,31 @@ use requirements::Requirements;
 use traces::Rooted;
 use windows::Imported;
 
-/// What the checks share.
+/// The input that all checks share.
 pub(crate) struct Context<'a> {
     pub(crate) site: &'a Site,
     pub(crate) facts: &'a SiteFacts,
     pub(crate) options: &'a Options,
     pub(crate) reporter: &'a dyn Reporter,
-    /// What the wheels declare of each other.
+    /// The requirements that the wheels declare.
     pub(crate) declared: Declared,
-    /// What is required, by the number of the wheel.
+    /// What each wheel requires, by the number of the wheel.
     pub(crate) requirements: Vec<Requirements>,
-    /// The same for Windows alone, where wheels for it stand beside others.
+    /// The requirements on Windows, if the set has wheels for Windows beside others.
     on_windows: Option<Vec<Requirements>>,
-    /// What packages load before anything else.
+    /// The libraries that packages load before anything else.
     pub(crate) preloads: Preloads,
-    /// What the loader answered, for every file of an audited wheel that a process could start
-    /// from.
+    /// The loader's answers, for every file of an audited wheel that a process could start from.
     pub(crate) rooted: Vec<Rooted>,
-    /// What the files of audited wheels for Windows ask for.
+    /// The DLLs that the files of audited wheels for Windows import.
     pub(crate) imported: Vec<Imported<'a>>,
-    /// What RECORD of each audited wheel is worth, by the number of the wheel.
+    /// The state of each audited wheel's RECORD, by the number of the wheel.
     pub(crate) records: BTreeMap<usize, RecordState>,
-    /// Libraries that are missing, found when the first check asks for them.
+    /// Missing libraries, computed when the first check asks for them.
     missing: OnceLock<Vec<Finding>>,
-    /// Paths of each wheel, sorted.
+    /// The paths of each wheel, sorted; by the number of the wheel.
     paths: Vec<Vec<&'a str>>,
-    /// The Python files of each wheel that load libraries, read when they are first asked for.
+    /// The Python files of each wheel that load libraries, read on first use.
     loader_files: Vec<OnceLock<Vec<LoaderFile>>>,
 }
 
@@ -131,34 +130,32 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The audited wheels with their numbers.
+    /// The audited wheels with their numbers (indices into [`Site::distributions`]).
     pub(crate) fn audited(&self) -> impl Iterator<Item = (usize, &'a Distribution)> {
         self.site.distributions.iter().enumerate().filter(|(_, wheel)| wheel.role == Role::Audited)
     }
 
-    /// Whether the wheel of this number is audited.
     pub(crate) fn is_audited(&self, wheel: usize) -> bool {
         self.site.distributions[wheel].role == Role::Audited
     }
 
-    /// The paths of a wheel.
+    /// The paths of a wheel, sorted.
     pub(crate) fn paths(&self, wheel: usize) -> &[&'a str] {
         &self.paths[wheel]
     }
 
-    /// ELF files of a wheel, whatever they are for.
+    /// The ELF files of a wheel, for any purpose and machine.
     pub(crate) fn objects(&self, wheel: usize) -> impl Iterator<Item = (&'a str, &'a Object)> {
         let facts = self.facts;
         self.paths[wheel].iter().filter_map(move |path| Some((*path, facts.objects.get(*path)?)))
     }
 
-    /// Programs and libraries of a wheel that the loader is asked for.
+    /// The programs and libraries of a wheel that the loader simulation covers.
     pub(crate) fn native(&self, wheel: usize) -> impl Iterator<Item = (&'a str, &'a Object)> {
         self.objects(wheel).filter(|(_, object)| object.is_native())
     }
 
-    /// Programs and libraries of a wheel for 64-bit Windows that it is asked for; of other wheels
-    /// none.
+    /// The programs and libraries in a wheel for 64-bit Windows; empty for other wheels.
     pub(crate) fn windows_files(&self, wheel: usize) -> impl Iterator<Item = (&'a str, &'a WindowsObject)> {
         let facts = self.facts;
         let paths = if windows::is_for(&self.site.distributions[wheel]) { &self.paths[wheel][..] } else { &[] };
@@ -178,40 +175,41 @@ impl<'a> Context<'a> {
         platforms.iter().any(|tag| tag.starts_with("musllinux")) || self.native(wheel).any(is_musls)
     }
 
-    /// The number of the wheel that a path comes from.
+    /// The number of the wheel that installs a path.
     pub(crate) fn owner(&self, path: &str) -> Option<usize> {
         self.site.files.get(path).map(|placed| placed.wheel)
     }
 
-    /// The member that lies at a path.
+    /// The member of a wheel that is installed at `path`; the path itself if no wheel has it.
     pub(crate) fn member(&self, path: &str) -> String {
         self.site.files.get(path).map_or_else(|| path.to_owned(), |placed| placed.member.clone())
     }
 
-    /// The Python file of a wheel that loads a library of it by its path, as far as can be read.
+    /// The Python file of a wheel that loads a library of the wheel by its path, if reading the
+    /// files shows one.
     pub(crate) fn loader_file(&self, wheel: usize, library: &str) -> Option<&str> {
         let files = self.loader_files[wheel].get_or_init(|| at_import::loader_files(self.site, wheel));
         files.iter().find(|file| file.names(library)).map(|file| file.path.as_str())
     }
 
-    /// The preload lists of a wheel.
+    /// The preload lists in the files of a wheel.
     pub(crate) fn lists(&self, wheel: usize) -> impl Iterator<Item = &PreloadList> {
         self.preloads.lists.iter().filter(move |list| self.owner(&list.file) == Some(wheel))
     }
 
-    /// The wheel of this canonical name that a system installs.
+    /// The number of the wheel with this canonical name that a system can install.
     pub(crate) fn named_on(&self, platform: Platform, name: &str) -> Option<usize> {
         let is_it = |wheel: &Distribution| wheel.name == name && platform.takes(&wheel.platforms());
         self.site.distributions.iter().position(is_it)
     }
 
-    /// What a wheel requires on a system.
+    /// The requirements of a wheel on a system.
     pub(crate) fn required_on(&self, platform: Platform, wheel: usize) -> &Requirements {
         let on_windows = self.on_windows.as_ref().filter(|_| platform == Platform::Windows);
         &on_windows.unwrap_or(&self.requirements)[wheel]
     }
 
-    /// A finding about some files of a wheel.
+    /// Creates a finding about some files of a wheel, given by their paths.
     pub(crate) fn finding<'p>(
         &self,
         (code, wheel): (Code, usize),
@@ -224,7 +222,7 @@ impl<'a> Context<'a> {
     }
 }
 
-/// The platforms of the tags of a distribution, as text and as what they promise.
+/// The platform tags of a distribution, as text and parsed.
 pub(crate) fn platform_tags(installed: &Distribution) -> impl Iterator<Item = (String, PlatformTag)> {
     installed.platforms().into_iter().map(|tag| (tag.clone(), PlatformTag::parse(&tag)))
 }
@@ -237,7 +235,7 @@ pub(crate) fn not_given(names: &[String]) -> String {
     format!("{} {were} not given", names.join(", "))
 }
 
-/// Some names in backticks, and how many more there are.
+/// At most three names in backticks, and the number of the others.
 pub(crate) fn listed<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
     const SHOWN: usize = 3;
     let names: Vec<&str> = names.into_iter().collect();

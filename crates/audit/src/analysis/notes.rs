@@ -1,4 +1,4 @@
-//! Input: the audited wheels. Output: what was not looked at, and why.
+//! Input: the audited wheels. Output: the files that the audit skipped, and why.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use rocwheel_loader::site::Installed;
 use crate::analysis::Context;
 use crate::analysis::machine::machine_of;
 
-/// The notes of the report, in sentences.
+/// The notes of the report, one sentence each.
 pub(crate) fn notes(context: &Context<'_>) -> Vec<String> {
     let mut notes = context.site.notes.clone();
     for (wheel, installed) in context.audited() {
@@ -28,7 +28,7 @@ pub(crate) fn notes(context: &Context<'_>) -> Vec<String> {
             .filter(|(_, object)| object.purpose == Purpose::OtherMachine)
             .map(|(_, object)| machine_of(object))
             .collect();
-        // Pip and setuptools have launchers, programs that they copy when they install something on
+        // pip and setuptools contain launchers, which they copy when they install a program on
         // Windows.
         let is_library =
             |path: &&&str| !path.ends_with(".exe") || !installed.platforms().iter().all(|tag| tag == "any");

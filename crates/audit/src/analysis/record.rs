@@ -1,4 +1,4 @@
-//! Input: the RECORD of an audited distribution. Output: what it says that is not so.
+//! Input: the RECORD of an audited distribution. Output: its differences from the files.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,18 @@ use super::expanded;
 use crate::Error;
 use crate::options::{ExtraCheck, Options};
 
-/// What a RECORD is worth.
+/// The result of reading a RECORD.
 pub(crate) enum RecordState {
-    /// There is none.
+    /// The distribution has no RECORD.
     Absent,
-    /// It cannot be parsed, and why.
+    /// It cannot be parsed, for this reason.
     Malformed(String),
-    /// It was compared with the files: with their bytes if [`ExtraCheck::Hashes`] was asked for.
+    /// The differences from the files; their bytes are compared if [`ExtraCheck::Hashes`] was
+    /// requested.
     Compared(Vec<Problem>),
 }
 
-/// Compares the RECORD of every audited distribution with its files; by the number of the
+/// Compares the RECORD of every audited distribution with its files; keyed by the number of the
 /// distribution.
 ///
 /// # Errors
@@ -47,7 +48,7 @@ pub(crate) fn read(
     Ok(states)
 }
 
-/// The problems without those that `rocm-sdk init` makes where a distribution is installed.
+/// Drops the problems that `rocm-sdk init` causes in the folder of an installed distribution.
 fn unexplained(distribution: &Distribution, problems: Vec<Problem>) -> Vec<Problem> {
     match distribution.path.parent().filter(|_| distribution.installed().is_some()) {
         Some(folder) => expanded::unexplained(folder, problems),

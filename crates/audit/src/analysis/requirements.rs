@@ -1,4 +1,5 @@
-//! Input: what the wheels of a set require. Output: which of them bring which libraries.
+//! Input: the requirements of the wheels of a set. Output: the requirements that bring each
+//! library.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,33 +9,33 @@ use rocwheel_index::requirement::{InstallTarget, Requirement};
 use rocwheel_rocm::owners::{Owner, Owners};
 use rocwheel_wheel::Platform;
 
-/// What one wheel requires, as canonical names.
+/// The requirements of one wheel, as canonical names.
 #[derive(Debug, Default)]
 pub(crate) struct Requirements {
-    /// Always, with this Python on Linux.
+    /// Those that apply without an extra, for this Python on the wheel's system.
     pub(crate) plain: BTreeSet<String>,
-    /// With an extra: name of the extra → names.
+    /// Those that an extra adds: extra → names.
     pub(crate) extras: BTreeMap<String, BTreeSet<String>>,
-    /// How the names of its own device wheels begin. They hold GPU code of this wheel, and no
-    /// library, whatever else is called so.
+    /// Prefix of the names of the wheel's own device wheels. They hold GPU code of this wheel but
+    /// no library, even if their names match a pattern for libraries.
     devices: String,
-    /// For which system markers were read.
+    /// The system whose environment markers were evaluated.
     platform: Platform,
 }
 
-/// How a wheel comes by the libraries of an owner.
+/// How a wheel gets the libraries of an owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Brought {
-    /// A requirement of it, or of what it requires, brings them.
+    /// A direct or indirect requirement brings them.
     By(String),
-    /// One that only this extra has.
+    /// Only the requirement of this extra brings them.
     ByExtra(String),
-    /// Not that anyone knows. What is required, was given and could have brought them is named.
+    /// No requirement is known to bring them. Lists the given requirements that could have.
     No(BTreeSet<String>),
 }
 
 impl Requirements {
-    /// What a wheel of this canonical name requires in an environment.
+    /// Evaluates the requirements of the wheel with this canonical name for a target.
     pub(crate) fn of(name: &str, declared: &Declared, wheel: usize, target: &InstallTarget) -> Requirements {
         let asked = |requirement: &&Requirement| requirement.applies(target, &declared.extras[wheel]);
         let plain =
@@ -53,23 +54,24 @@ impl Requirements {
         Requirements { plain, extras, devices: format!("{name}-device-"), platform: target.platform }
     }
 
-    /// The wheel of this canonical name, if one of the set can stand beside this one.
+    /// The number of the wheel with this canonical name, if a system can install it beside this
+    /// one.
     pub(crate) fn named(&self, context: &Context<'_>, name: &str) -> Option<usize> {
         context.named_on(self.platform, name)
     }
 
-    /// Whether a required distribution was given with all its files: what it does not have then, it
-    /// does not have.
+    /// `true` if a required distribution was given with all its files, so that a library it lacks
+    /// is really absent.
     fn is_known(&self, context: &Context<'_>, name: &str) -> bool {
-        // Of an editable installation the files are elsewhere.
+        // The files of an editable installation are elsewhere.
         self.named(context, name).is_some_and(|other| context.site.distributions[other].is_complete())
     }
 
-    /// Wheels of the set that this one requires, and what those require.
+    /// The wheels of the set that this one requires, directly or through others.
     pub(crate) fn closure(&self, context: &Context<'_>, own: usize) -> BTreeSet<usize> {
         let mut found = BTreeSet::new();
         let mut open: Vec<usize> = self.plain.iter().filter_map(|name| self.named(context, name)).collect();
-        // What is installed by an extra is in the set because somebody chose it.
+        // A package that only an extra requires is in the set because the user chose it.
         open.extend(self.extras.values().flatten().filter_map(|name| self.named(context, name)));
         while let Some(wheel) = open.pop() {
             if wheel != own && found.insert(wheel) {
@@ -80,7 +82,7 @@ impl Requirements {
         found
     }
 
-    /// All names that are required, by this wheel and by what it requires in the set.
+    /// All required names, direct and through wheels of the set.
     fn names<'c>(&'c self, context: &'c Context<'_>) -> BTreeSet<&'c str> {
         let mut names: BTreeSet<&str> = self.plain.iter().map(String::as_str).collect();
         let mut open: Vec<usize> = names.iter().filter_map(|name| self.named(context, name)).collect();
@@ -95,11 +97,11 @@ impl Requirements {
         names
     }
 
-    /// How the libraries of an owner come.
+    /// Determines how this wheel gets the libraries of an owner.
     pub(crate) fn brings(&self, context: &Context<'_>, owner: &Owner) -> Brought {
         let is_bringer = |name: &str| owner.is_brought_by(name) && !name.starts_with(&self.devices);
         let bringers = self.names(context).into_iter().filter(|name| is_bringer(name));
-        // What was given has shown all that it has.
+        // All files of a given wheel are known.
         let (lacking, absent): (Vec<&str>, Vec<&str>) = bringers.partition(|name| self.is_known(context, name));
         if let Some(name) = absent.first() {
             return Brought::By((*name).to_owned());
@@ -111,7 +113,7 @@ impl Requirements {
         }
     }
 
-    /// Requirements that were not given and of which nobody knows what they bring.
+    /// Requirements that were not given and whose libraries no table lists.
     pub(crate) fn unknown(&self, context: &Context<'_>) -> Vec<String> {
         let names = self.names(context).into_iter();
         let unknown = names.filter(|name| !self.is_known(context, name) && !Owners::embedded().is_plain(name));

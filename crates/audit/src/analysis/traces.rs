@@ -1,12 +1,12 @@
-//! Input: the files of the audited wheels. Output: what the loader answers for each one that a
-//! process could start from: extension modules, programs, and libraries that nobody else in the set
-//! is linked to.
+//! Input: the files of the audited wheels. Output: the loader's answers for each file that a
+//! process could start from: extension modules, programs, and libraries that no file in the set is
+//! linked to.
 //!
-//! A library that others load is not asked about alone: the search path of those who load it is its
-//! own (`DT_RPATH`), and what they loaded before is there already. Packages are imported before
-//! those that require them, so that what their extension modules load is there as well: that is how
-//! extensions of torch find `libtorch.so`. So is what their Python files load by its path when they
-//! are imported: that is how `rmm` finds the library of `librmm`.
+//! A library that others load is not traced alone: it also uses the search path of its users
+//! (`DT_RPATH`), and finds the libraries that they loaded before. The simulation imports a package
+//! after the packages that it requires, so that it finds the libraries of their extension modules.
+//! This is how extensions of torch find `libtorch.so`. Libraries that Python files load by path at
+//! import are treated the same: this is how `rmm` finds the library of `librmm`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,41 +21,40 @@ use crate::report::{LoadedByName, ScenarioSummary};
 use rocwheel_loader::facts::Object;
 use rocwheel_loader::simulation::{HostSystem, Loader, Scenario, Trace, Where, is_of_system};
 
-/// A file that a process could start from, and what the loader answers.
+/// A file that a process could start from, and the loader's answer for it.
 pub(crate) struct Rooted {
-    /// Its path.
+    /// Its path in the environment.
     pub(crate) path: String,
-    /// The number of its wheel.
+    /// Number of its wheel.
     pub(crate) wheel: usize,
-    /// What it is.
     pub(crate) kind: RootKind,
-    /// What would be loaded.
+    /// The libraries that the loader would load for it.
     pub(crate) trace: Trace,
-    /// Files that other packages, or a preload list, have loaded before.
+    /// Files that are loaded before it by other packages or by a preload list.
     pub(crate) preloaded: Vec<String>,
 }
 
-/// What a process can start from.
+/// The kind of file that a process starts from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum RootKind {
-    /// Python imports it.
+    /// An extension module, which Python imports.
     Extension,
-    /// It is run.
+    /// A program.
     Program,
-    /// Something loads it by name: ctypes, a plugin's host.
+    /// A library that is loaded by name, with ctypes or as a plugin of another program.
     Plugin,
 }
 
-/// Whether the name of a file is that of an extension module with a tag of an interpreter or the
-/// stable ABI (PEP 3149).
+/// `true` if the name of a file is that of an extension module, with the tag of an interpreter or
+/// of the stable ABI (PEP 3149).
 pub(crate) fn has_module_tag(name: &str) -> bool {
     name.ends_with(".abi3.so")
         || name.split_once('.').is_some_and(|(_, rest)| rest.starts_with("cpython-") || rest.starts_with("pypy"))
             && name.ends_with(".so")
 }
 
-/// Whether a file could be an extension module by its name: `x.so`, not `libx.so` and nothing with
-/// a version behind.
+/// `true` if a file may be an extension module by its name: `x.so`, but not `libx.so` or a name
+/// with a version at its end.
 pub(crate) fn may_be_module(path: &str) -> bool {
     let name = file_name(path);
     has_module_tag(name)
@@ -72,7 +71,7 @@ fn kind_of(path: &str, object: &Object) -> RootKind {
     }
 }
 
-/// Files of a wheel that a process could start from.
+/// The files of a wheel that a process could start from.
 fn roots<'a>(context: &Context<'a>, wheel: usize, needed: &BTreeSet<&str>) -> Vec<(&'a str, RootKind)> {
     let is_needed = |path: &str, object: &Object| {
         needed.contains(file_name(path)) || object.elf.soname.as_deref().is_some_and(|soname| needed.contains(soname))
@@ -85,8 +84,8 @@ fn roots<'a>(context: &Context<'a>, wheel: usize, needed: &BTreeSet<&str>) -> Ve
         .collect()
 }
 
-/// A machine that has what its policy promises, and a process with nothing loaded but what comes
-/// before.
+/// A machine that has what the wheel's policy promises, and a process that has loaded only
+/// `preloaded`.
 pub(crate) fn scenario(context: &Context<'_>, wheel: usize, preloaded: Vec<String>) -> Scenario {
     let glibc = context.options.glibc.clone();
     Scenario {
@@ -104,8 +103,8 @@ pub(crate) fn trace(context: &Context<'_>) -> Result<Vec<Rooted>, Error> {
     let needed: BTreeSet<&str> =
         context.facts.native().flat_map(|(_, object)| object.elf.needed.iter().map(|name| file_name(name))).collect();
     let mut all = Vec::new();
-    // What the extension modules of a wheel load, for those that require it; made when somebody
-    // asks.
+    // The files that the extension modules of a wheel load, computed when a wheel that requires it
+    // is traced.
     let mut imports: BTreeMap<usize, Vec<(String, Trace)>> = BTreeMap::new();
     for (wheel, _) in context.audited() {
         context.reporter.check()?;
@@ -138,8 +137,8 @@ pub(crate) fn trace(context: &Context<'_>) -> Result<Vec<Rooted>, Error> {
     Ok(all)
 }
 
-/// A library that one of the set loads by name is not alone then: what that one has loaded is
-/// there, and so are its search paths.
+/// Drops the missing libraries of plugins that another file of the set loads by name: the libraries
+/// and search paths of that file are then in effect.
 fn excuse(rooted: &mut [Rooted]) {
     let loaded: BTreeSet<String> = rooted
         .iter()
@@ -152,8 +151,7 @@ fn excuse(rooted: &mut [Rooted]) {
     }
 }
 
-/// What the files of the audited wheels have the names of in their data, without what every system
-/// has.
+/// The library names in the data of the audited wheels' files, except those that every system has.
 pub(crate) fn loads(context: &Context<'_>) -> Vec<LoadedByName> {
     let mut found: BTreeMap<(&str, &str), &str> = BTreeMap::new();
     for loaded in context.rooted.iter().flat_map(|rooted| &rooted.trace.by_name) {
@@ -181,9 +179,9 @@ fn missing(traces: &[Trace]) -> BTreeSet<String> {
     traces.iter().flat_map(|trace| trace.missing.iter().map(|missing| missing.name.clone())).collect()
 }
 
-/// What is loaded for the roots of a wheel, after the files of its preload list and, where those do
-/// not suffice, after the libraries that its Python files load when they are imported. These files
-/// come first.
+/// Traces the roots of a wheel after the files of its preload list. If libraries are missing then,
+/// traces again after the libraries that the wheel's Python files load at import. Returns the files
+/// loaded before, and the traces.
 fn after_import(context: &Context<'_>, wheel: usize, roots: &[(&str, RootKind)]) -> (Vec<String>, Vec<Trace>) {
     let mut preloaded: Vec<String> = context.lists(wheel).flat_map(PreloadList::files).collect();
     let traces = run(context, wheel, roots, &preloaded);
@@ -207,7 +205,7 @@ fn run(context: &Context<'_>, wheel: usize, roots: &[(&str, RootKind)], preloade
     roots.par_iter().map(|(path, _)| loader.load_by_name(&[*path])).collect()
 }
 
-/// What the extension modules of a wheel load when they are imported.
+/// Traces the extension modules of a wheel, as an import of all of them would load files.
 fn import(context: &Context<'_>, wheel: usize, needed: &BTreeSet<&str>) -> Vec<(String, Trace)> {
     let roots: Vec<(&str, RootKind)> =
         roots(context, wheel, needed).into_iter().filter(|(_, kind)| *kind == RootKind::Extension).collect();
@@ -215,7 +213,7 @@ fn import(context: &Context<'_>, wheel: usize, needed: &BTreeSet<&str>) -> Vec<(
     roots.into_iter().map(|(path, _)| path.to_owned()).zip(traces).collect()
 }
 
-/// Whether one of the names is loaded in a trace, from the set.
+/// `true` if a trace loads one of the names from the set.
 fn provides(context: &Context<'_>, trace: &Trace, names: &BTreeSet<String>) -> bool {
     trace.loaded.iter().any(|loaded| match &loaded.place {
         Where::Site(path) => {
@@ -226,7 +224,7 @@ fn provides(context: &Context<'_>, trace: &Trace, names: &BTreeSet<String>) -> b
     })
 }
 
-/// What was asked, wheel by wheel.
+/// A summary of the traces of each audited wheel.
 pub(crate) fn summaries(context: &Context<'_>) -> Vec<ScenarioSummary> {
     let of = |(wheel, installed): (usize, &rocwheel_loader::site::Distribution)| {
         let rooted = || context.rooted.iter().filter(move |rooted| rooted.wheel == wheel);

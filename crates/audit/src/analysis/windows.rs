@@ -1,15 +1,14 @@
 //! Input: the DLLs that the files of wheels for `win_amd64` import. Output: those that Windows does
 //! not find, and why (RW029, RW012, RW025).
 //!
-//! Windows looks for a DLL by its name alone, in which upper and lower case are one: among those
-//! that the process has loaded, in the folder of the file that Python loads, in folders that were
-//! named to it (`os.add_dll_directory`), and in its own; `PATH` is not searched (Python 3.8). Which
-//! folders are named can only be known by running the code that does it: a wheel that calls such a
-//! function at all, it or one that it requires, is taken to do it rightly; so is one that loads
-//! libraries itself, for its own and those that it is linked to. Where the libraries of a plug-in
-//! are is asked only of files that Python imports and what those find beside them: others are
-//! loaded into a process that has much already. Imports that are delayed until they are used may be
-//! missing.
+//! Windows looks up a DLL by its name, without regard to case: among the DLLs that the process has
+//! loaded, in the folder of the file that Python loads, in folders that code added
+//! (`os.add_dll_directory`), and in its own folders. It does not search `PATH` (Python 3.8). Only
+//! running the code would tell which folders it adds. We therefore trust a wheel that calls such a
+//! function, itself or through a wheel that it requires. We also trust a wheel that loads libraries
+//! itself, for its own libraries and for those that it is linked to. Folders are checked only for
+//! files that Python imports and for the files beside those; other files are loaded into a process
+//! that has loaded much before. Imports that are delayed until their first use may be missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
@@ -25,44 +24,45 @@ use crate::finding::{Code, Finding, Severity};
 use crate::fix;
 use rocwheel_loader::site::Distribution;
 
-/// Python files that name folders to Windows are small.
+/// Upper limit in bytes of the Python files that are searched for calls; files with such calls are
+/// small.
 const LARGEST: u64 = 1 << 20;
 
-/// A DLL that a file asks for.
+/// A DLL that a file imports.
 pub(crate) struct Imported<'a> {
-    /// The file.
+    /// Path of the importing file.
     pub(crate) path: &'a str,
-    /// The number of its wheel.
+    /// Number of its wheel.
     pub(crate) wheel: usize,
-    /// The name, as the file has it.
+    /// The name of the DLL, as the import table spells it.
     pub(crate) library: &'a str,
-    /// Files of the set that have the name.
+    /// The files of the set with that name.
     pub(crate) files: Arc<Named<'a>>,
 }
 
-/// Files of one name. There may be as many as there are folders, and as many files that ask for
-/// them.
+/// The files with one name. Both the files and the imports of them can be as many as there are
+/// folders, so they are shared.
 #[derive(Debug, Default)]
 pub(crate) struct Named<'a> {
     by_folder: BTreeMap<&'a str, &'a str>,
-    /// The first one of each wheel.
+    /// The first file with the name in each wheel, by the number of the wheel.
     pub(crate) by_wheel: BTreeMap<usize, &'a str>,
 }
 
 impl<'a> Imported<'a> {
-    /// The file in the folder of the one that asks.
+    /// The file with the name in the folder of the importing file.
     fn beside(&self) -> Option<&'a str> {
         self.files.by_folder.get(folder(self.path)).copied()
     }
 }
 
-/// Whether Windows on x86-64 installs a wheel because it says so. What is for any platform holds
+/// `true` if the tags name Windows on x86-64. A wheel for any platform is not counted: it may hold
 /// files for all of them.
 pub(crate) fn is_for(distribution: &Distribution) -> bool {
     distribution.platforms().iter().any(|platform| platform == PLATFORM)
 }
 
-/// What the files of audited wheels for Windows ask for.
+/// The imports of all files in audited wheels for Windows.
 pub(crate) fn imported<'a>(context: &Context<'a>) -> Vec<Imported<'a>> {
     let mut names: BTreeMap<String, Named<'a>> = BTreeMap::new();
     for (path, _) in context.facts.native_of_windows() {
@@ -88,7 +88,7 @@ pub(crate) fn imported<'a>(context: &Context<'a>) -> Vec<Imported<'a>> {
     imported
 }
 
-/// DLLs that Windows does not find.
+/// Reports the DLLs that Windows does not find.
 pub(crate) fn missing(context: &Context<'_>, findings: &mut Vec<Finding>) {
     let by_python = by_python(&context.imported);
     let mut search = Search { context, closures: BTreeMap::new(), does: BTreeMap::new(), by_python };
@@ -103,7 +103,7 @@ pub(crate) fn missing(context: &Context<'_>, findings: &mut Vec<Finding>) {
     say(context, groups, findings);
 }
 
-/// Extension modules, and the files beside them that come with them.
+/// The extension modules, and the files beside them that they import.
 fn by_python<'a>(imported: &[Imported<'a>]) -> BTreeSet<&'a str> {
     let mut beside: BTreeMap<&str, Vec<&'a str>> = BTreeMap::new();
     for import in imported {
@@ -126,25 +126,25 @@ fn folder(path: &str) -> &str {
 
 struct Search<'c, 'a> {
     context: &'c Context<'a>,
-    /// By the number of the wheel: what it requires of the set.
+    /// The wheels of the set that each wheel requires, by the number of the wheel.
     closures: BTreeMap<usize, BTreeSet<usize>>,
-    /// By the number of the wheel: whether its code does it.
+    /// `true` if the code of a wheel does this, by the number of the wheel.
     does: BTreeMap<(usize, Doing), bool>,
-    /// Files that Python loads, by their paths.
+    /// Paths of the files that Python loads.
     by_python: BTreeSet<&'a str>,
 }
 
-/// How code sees to it that Windows finds a DLL.
+/// How code makes Windows find a DLL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Doing {
-    /// It names folders, in which everything is found from then on.
+    /// It adds folders, in which Windows then finds every DLL.
     NamesFolders,
-    /// It loads libraries, each by its path.
+    /// It loads each library by its path.
     Loads,
 }
 
 impl Search<'_, '_> {
-    /// What is the matter with an import, if anything is.
+    /// Returns why an import fails; `None` if Windows finds the DLL.
     fn judge(&mut self, imported: &Imported<'_>) -> Option<Verdict> {
         let Imported { path, wheel, library, files } = imported;
         let provider = windows::provider(library);
@@ -157,7 +157,7 @@ impl Search<'_, '_> {
         let of_closure = || closure.iter().find_map(|wheel| files.by_wheel.get(wheel));
         if let Some(file) = files.by_wheel.get(wheel).or_else(of_closure) {
             let verdict = self.elsewhere(imported, file, &closure)?;
-            // The machine may have it, installed for all programs.
+            // It may be installed on the machine for all programs.
             return Some(if provider == Some(Provider::Runtime) { verdict.weighing(Severity::Note) } else { verdict });
         }
         Some(match provider {
@@ -171,12 +171,12 @@ impl Search<'_, '_> {
                 ", which is for debugging: it comes with Visual Studio and may not be distributed",
             ),
             _ => match (Owners::embedded().of(library), files.by_wheel.keys().next()) {
-                // A wheel of the product itself lacks a part of it that nobody else is known to
+                // A wheel of the product itself lacks a part that no other distribution is known to
                 // have.
                 (Some(owner), _) if !self.is_of(*wheel, owner) => owned(self.context, *wheel, (owner, library)),
                 (None, Some(other)) => self.of_other(*wheel, *other),
-                // A plug-in or program is for machines that have what it needs; a driver brings
-                // more than any table knows.
+                // A plug-in or program is made for machines that have its libraries, and a driver
+                // brings more libraries than a table can list.
                 (None, None) if !self.by_python.contains(path) => self.unknown(*wheel).weighing(Severity::Warning),
                 _ => self.unknown(*wheel),
             },
@@ -189,7 +189,7 @@ impl Search<'_, '_> {
         closure.or_insert_with(|| context.requirements[wheel].closure(context, wheel)).clone()
     }
 
-    /// A file of the wheel, or of what it requires, has the name, in another folder.
+    /// Judges a DLL that another folder of the wheel, or of a wheel that it requires, contains.
     fn elsewhere(&mut self, imported: &Imported<'_>, file: &str, closure: &BTreeSet<usize>) -> Option<Verdict> {
         if !self.by_python.contains(imported.path) {
             return None;
@@ -197,13 +197,13 @@ impl Search<'_, '_> {
         let context = self.context;
         let wheel = imported.wheel;
         let installed = &context.site.distributions[wheel];
-        // The packages of ROCm find each other with the code of `rocm_sdk`, which a source
-        // distribution brings.
+        // The packages of ROCm find each other through the code of `rocm_sdk`, which a source
+        // distribution contains.
         let is_rocms = Owners::embedded()
             .of(imported.library)
             .is_some_and(|owner: &Owner| owner.is_rocm() && owner.is_brought_by(&installed.name));
         let owner = context.owner(file);
-        // What any other package loads by its path says nothing about this file.
+        // Libraries that an unrelated package loads by path do not help this file.
         let is_loaded = |search: &mut Self| {
             [Some(wheel), owner].into_iter().flatten().any(|wheel| search.does(wheel, Doing::Loads))
         };
@@ -219,7 +219,7 @@ impl Search<'_, '_> {
         Some(Verdict::new(Code::DllNotFound, message).weighing(Severity::Warning))
     }
 
-    /// A wheel that is not required has a file of a name that nothing else is known of.
+    /// Judges a DLL that only a wheel outside of the requirements contains.
     fn of_other(&self, wheel: usize, other: usize) -> Verdict {
         let context = self.context;
         let installed = &context.site.distributions[wheel];
@@ -230,7 +230,7 @@ impl Search<'_, '_> {
         if is_sure { verdict } else { verdict.weighing(Severity::Warning) }
     }
 
-    /// Whether a wheel is one of the distributions of an owner, and requires no other one.
+    /// `true` if a wheel is one of the distributions of an owner and requires none of the others.
     fn is_of(&self, wheel: usize, owner: &Owner) -> bool {
         let context = self.context;
         owner.is_brought_by(&context.site.distributions[wheel].name)
@@ -247,7 +247,7 @@ impl Search<'_, '_> {
         Verdict::new(Code::DllNotFound, message).weighing(Severity::Warning)
     }
 
-    /// Whether the code of a wheel does something.
+    /// `true` if the Python code of a wheel does this. The result is kept.
     fn does(&mut self, wheel: usize, doing: Doing) -> bool {
         let context = self.context;
         let wanted = match doing {
@@ -265,13 +265,13 @@ impl Search<'_, '_> {
     }
 }
 
-/// `os.add_dll_directory`, what it calls, and what `rocm_sdk` does.
+/// `os.add_dll_directory`, the Windows functions that it calls, and the call of `rocm_sdk`.
 static NAMES_FOLDERS: LazyLock<Regex> = LazyLock::new(|| {
     let calls = r"(?-u)\b(?:add_dll_directory|AddDllDirectory|SetDllDirectoryW?|initialize_process)\b";
     Regex::new(calls).expect("the expression is constant: a test uses it")
 });
 
-/// What delvewheel and others do instead.
+/// The calls that delvewheel and others use to load libraries.
 static LOADS: LazyLock<Regex> = LazyLock::new(|| {
     let calls = r"(?-u)\b(?:LoadLibrary\w*|WinDLL|CDLL|PyDLL|windll|cdll)\b";
     Regex::new(calls).expect("the expression is constant: a test uses it")

@@ -1,5 +1,4 @@
-//! RW002: a library is found outside of the environment only
-//! ([`crate::analysis::missing`]).
+//! RW002: a library exists only outside of the environment ([`crate::analysis::missing`]).
 
 use crate::Error;
 use crate::analysis::Context;
@@ -7,7 +6,6 @@ use crate::check::Check;
 use crate::finding::{Code, Finding};
 use crate::options::AuditScope;
 
-/// The check.
 pub const CHECK: Check = Check { code: Code::LibraryOutside, scope: AuditScope::Files, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {

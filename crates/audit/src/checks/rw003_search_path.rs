@@ -10,25 +10,25 @@ use crate::fix;
 use crate::fix::Fix;
 use crate::options::AuditScope;
 
-/// The check.
 pub const CHECK: Check = Check { code: Code::SearchPath, scope: AuditScope::Files, run };
 
-/// What is wrong with an entry.
+/// The fault of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fault {
-    /// Below somebody's home directory.
+    /// In a user's home directory.
     Home,
-    /// Where machines that build for others keep their files.
+    /// In a folder that build machines use.
     Builder,
     /// Another absolute path.
     Absolute,
-    /// More steps up than the environment is deep.
+    /// More `..` than the environment has levels.
     Climbs,
-    /// Empty, or relative to the folder that the process happens to run in.
+    /// Empty, or relative to the working directory of the process.
     Current,
 }
 
-/// Looks at DT_RUNPATH where there is one, else DT_RPATH: the loader does not read the other one.
+/// Checks DT_RUNPATH, or DT_RPATH in files without it: the loader ignores DT_RPATH beside
+/// DT_RUNPATH.
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
     for (wheel, _) in context.audited() {
         let mut groups: BTreeMap<Fault, (BTreeSet<&str>, BTreeSet<&str>)> = BTreeMap::new();
@@ -66,7 +66,7 @@ fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> 
     Ok(())
 }
 
-/// The command that leaves only good entries in the search paths of some files.
+/// The command that removes the faulty entries from the search paths of some files.
 fn mend(context: &Context<'_>, wheel: usize, paths: &BTreeSet<&str>) -> Option<Fix> {
     let mut kept: BTreeMap<Option<String>, Vec<String>> = BTreeMap::new();
     let (mut others, mut lacking, mut is_absolute) = (false, false, true);
@@ -87,7 +87,7 @@ fn mend(context: &Context<'_>, wheel: usize, paths: &BTreeSet<&str>) -> Option<F
     if is_absolute {
         return fix::relative_search_paths(&context.site.distributions[wheel]);
     }
-    // Files without a search path shall not get one.
+    // Files without a search path must not get one.
     let is_all = !others && kept.len() == 1 && (!lacking || kept.contains_key(&None));
     let files = kept.into_iter().flat_map(|(good, members)| {
         let is_library = |member: &String| file_name(member).contains(".so");
@@ -97,7 +97,7 @@ fn mend(context: &Context<'_>, wheel: usize, paths: &BTreeSet<&str>) -> Option<F
     fix::search_paths(&context.site.distributions[wheel], &files.collect::<Vec<_>>())
 }
 
-/// Whose folder an absolute entry is.
+/// Classifies an absolute entry by the folder that it leads into.
 fn origin(entry: &str) -> Fault {
     const HOMES: [&str; 3] = ["/home/", "/root/", "/Users/"];
     const BUILDERS: [&str; 9] = [
@@ -121,8 +121,8 @@ fn origin(entry: &str) -> Fault {
     }
 }
 
-/// What is wrong with an entry of the search path of the file at `path`, which is relative to the
-/// environment.
+/// The fault of an entry in the search path of the file at `path`, which is relative to the
+/// environment; `None` for a good entry.
 fn fault(entry: &str, path: &str) -> Option<Fault> {
     let rest = ["$ORIGIN", "${ORIGIN}"].iter().find_map(|origin| entry.strip_prefix(origin));
     let Some(rest) = rest.filter(|rest| rest.is_empty() || rest.starts_with('/')) else {

@@ -10,7 +10,6 @@ use crate::check::Check;
 use crate::finding::{Code, Finding};
 use crate::options::AuditScope;
 
-/// The check.
 pub const CHECK: Check = Check { code: Code::TwoCopies, scope: AuditScope::Files, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
@@ -18,9 +17,9 @@ fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> 
     Ok(())
 }
 
-/// Which files a library's name stands for, as those who are linked to it find them.
+/// The files that the name of a library leads to, for the files that are linked to it.
 fn copies(context: &Context<'_>, findings: &mut Vec<Finding>) {
-    // Name → file → who gets it.
+    // Name → file → the files that load it.
     let mut taken: BTreeMap<&str, BTreeMap<&str, BTreeSet<&str>>> = BTreeMap::new();
     for rooted in &context.rooted {
         for loaded in &rooted.trace.loaded {
@@ -62,7 +61,7 @@ fn copies(context: &Context<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// What stands for the bytes of a file: size and checksum.
+/// Size and CRC-32 of a file, which stand for its bytes.
 fn content(context: &Context<'_>, path: &str) -> Option<(u64, u32)> {
     let placed = context.site.files.get(path)?;
     context.site.distributions[placed.wheel].checksum(&placed.member)

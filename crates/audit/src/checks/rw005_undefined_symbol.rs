@@ -1,9 +1,9 @@
 //! RW005: nothing that a file loads defines a symbol that it uses.
 //!
-//! A file is only judged when everything that it needs was found, and when the libraries of the
-//! system among it give all their symbols versions: otherwise nothing is known of what they define.
-//! Python loads extension modules with all symbols bound at once and keeps their symbols from each
-//! other, so what a module uses has to be in what it loads.
+//! A file is judged only when all its libraries were found and when its system libraries give
+//! versions to all their symbols. Otherwise the symbols that they define are unknown. Python binds
+//! all symbols of an extension module when it loads the module, and hides the symbols of modules
+//! from each other. So the libraries that a module loads must define every symbol that it uses.
 
 mod system_symbols;
 
@@ -20,11 +20,10 @@ use crate::check::Check;
 use crate::finding::{Code, Finding, Severity};
 use crate::options::AuditScope;
 
-/// The check.
 pub const CHECK: Check = Check { code: Code::UndefinedSymbol, scope: AuditScope::Files, run };
 
-/// Libraries of the system that give all their symbols versions, so that what is needed of them
-/// without a version is not theirs.
+/// System libraries that give versions to all their symbols: a needed symbol without a version is
+/// not theirs.
 const VERSIONED: [&str; 13] = [
     "libc.so.6",
     "libm.so.6",
@@ -50,8 +49,8 @@ fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> 
             Ok(open(context, rooted).unwrap_or_default())
         })
         .collect();
-    // (wheel, file) → names; the file is one of the wheel: the one that uses the symbol or the one
-    // that loads that.
+    // (wheel, file) → names; the file belongs to the wheel. It uses the symbol, or it loads the
+    // file that uses it.
     let mut groups: BTreeMap<(usize, &str, &str), BTreeSet<String>> = BTreeMap::new();
     for (rooted, answer) in judged.into_iter().zip(answers?) {
         for (user, name) in answer {
@@ -78,7 +77,7 @@ fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> 
     Ok(())
 }
 
-/// Whether everything that a file could take its symbols from is known.
+/// `true` if every library that a file could take symbols from is known.
 fn is_known(rooted: &Rooted) -> bool {
     rooted.kind != RootKind::Plugin
         && rooted.trace.missing.is_empty()
@@ -88,8 +87,8 @@ fn is_known(rooted: &Rooted) -> bool {
         })
 }
 
-/// Symbols that stay open when a file is loaded, and who uses them; `None` when the file is not
-/// what it seems to be.
+/// The symbols that are unresolved when a file is loaded, each with the file that uses it. `None`
+/// for a file that is not the module it seems to be, or whose symbols cannot be read.
 fn open<'a>(context: &'a Context<'_>, rooted: &'a Rooted) -> Option<Vec<(&'a str, String)>> {
     let paths: Vec<&str> = rooted
         .trace
@@ -100,12 +99,12 @@ fn open<'a>(context: &'a Context<'_>, rooted: &'a Rooted) -> Option<Vec<(&'a str
             Where::System(_) => None,
         })
         .collect();
-    // Symbols that cannot be read are no reason to say anything about those who need them.
+    // If a table cannot be read, nothing is known about the files that use its symbols.
     let table = |path: &&str| context.facts.objects.get(*path)?.symbols.as_ref().ok();
     let tables: Vec<&DynamicSymbols> = paths.iter().map(table).collect::<Option<_>>()?;
     let own = paths.iter().position(|path| *path == rooted.path)?;
     if rooted.kind == RootKind::Extension && !has_module_tag(file_name(&rooted.path)) {
-        // A plugin of something else may look like a module; its host has the symbols.
+        // A plugin of another program may look like a module; the program defines its symbols.
         let name = file_name(&rooted.path).split('.').next().unwrap_or_default();
         if tables[own].find(NameHash::of(&format!("PyInit_{name}")), None) != Lookup::Found {
             return None;
@@ -114,8 +113,8 @@ fn open<'a>(context: &'a Context<'_>, rooted: &'a Rooted) -> Option<Vec<(&'a str
     let mut answer = Vec::new();
     for (path, table) in paths.iter().zip(&tables) {
         let is_preloaded = rooted.preloaded.iter().any(|preloaded| preloaded == path);
-        // What is linked to nothing takes its symbols from whoever is there; glibc's it does not
-        // name.
+        // A file that is linked to nothing takes its symbols from the process, including those of
+        // glibc.
         let Some(object) = context.facts.objects.get(*path).filter(|_| !is_preloaded) else { continue };
         let system: BTreeSet<&str> =
             object.elf.needed.iter().map(String::as_str).filter(|name| VERSIONED.contains(name)).collect();

@@ -1,4 +1,4 @@
-//! RW006: a library lacks a version of a symbol that a file needs of it.
+//! RW006: a library lacks a symbol version that a file needs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,6 @@ use crate::check::Check;
 use crate::finding::{Code, Finding, Severity};
 use crate::options::AuditScope;
 
-/// The check.
 pub const CHECK: Check = Check { code: Code::SymbolVersion, scope: AuditScope::Files, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {

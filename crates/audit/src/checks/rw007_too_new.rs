@@ -1,4 +1,5 @@
-//! RW007: the files need a newer glibc, or a newer library beside it, than the tags promise.
+//! RW007: the files need a newer glibc, or a newer version of another system library, than the tags
+//! promise.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +15,6 @@ use crate::finding::{Code, Finding};
 use crate::fix;
 use crate::options::AuditScope;
 
-/// The check.
 pub const CHECK: Check = Check { code: Code::TooNew, scope: AuditScope::Files, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
@@ -35,7 +35,7 @@ fn too_new(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
         _ => None,
     });
     let mut asked: Vec<(String, String, Release)> = tags.collect();
-    // Several names of one promise, `manylinux2014` and `manylinux_2_17`.
+    // A promise can have several names: `manylinux2014` and `manylinux_2_17`.
     asked.sort_by(|one, other| (&one.2, one.1.len()).cmp(&(&other.2, other.1.len())));
     asked.dedup_by(|one, other| one.2 == other.2);
     let named = context
@@ -78,10 +78,10 @@ fn too_new(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Whether systems with this glibc have a version of a system library's symbols.
+/// `true` if systems with this glibc have a version of a system library's symbols.
 ///
-/// A glibc that no policy has was in distributions between two of them: what such a system had
-/// besides glibc was not more than what the next policy promises.
+/// A glibc without a policy was in distributions between two policies. Apart from glibc, such a
+/// system had no more than the next policy promises.
 fn is_promised(version: &str, glibc: &Release) -> bool {
     let policies = Policies::built_in().policies();
     if let Some(number) = version.strip_prefix("GLIBC_")
@@ -93,7 +93,7 @@ fn is_promised(version: &str, glibc: &Release) -> bool {
     policy.is_some_and(|policy| policy.promises(version))
 }
 
-/// Whether the policy of this glibc lists a library.
+/// `true` if the policy of this glibc lists a library.
 fn has_library(library: &str, glibc: &Release) -> bool {
     let files = [FileNeeds {
         file: String::new(),
@@ -125,7 +125,7 @@ mod tests {
             ("GLIBC_2.29", "2.29", true),
             ("GLIBC_2.30", "2.29", false),
             ("GLIBC_2.34", "2.28", false),
-            // 2.29 is no policy: what 2.31 promises besides glibc is not held against it.
+            // 2.29 has no policy, so versions that 2.31 promises besides glibc are accepted.
             ("GLIBCXX_3.4.28", "2.29", true),
             ("GLIBCXX_3.4.29", "2.29", false),
             ("GLIBCXX_3.4.25", "2.28", false),

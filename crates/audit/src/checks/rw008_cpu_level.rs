@@ -9,7 +9,6 @@ use crate::check::Check;
 use crate::finding::{Code, Finding, Severity};
 use crate::options::AuditScope;
 
-/// The check.
 pub const CHECK: Check = Check { code: Code::CpuLevel, scope: AuditScope::Files, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {

@@ -1,4 +1,4 @@
-//! RW009: the tags are not true, or disagree with what is in the wheel.
+//! RW009: the tags are wrong, or contradict the files of the wheel.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,6 @@ use crate::finding::{Code, Finding, Severity};
 use crate::fix;
 use crate::options::AuditScope;
 
-/// The check.
 pub const CHECK: Check = Check { code: Code::Tags, scope: AuditScope::Files, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
@@ -27,7 +26,7 @@ fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> 
 }
 
 fn names(wheel: usize, installed: &Distribution, context: &Context<'_>, findings: &mut Vec<Finding>) {
-    // What is installed has no file name that could be wrong, and is not published.
+    // An installed distribution has no file name that could be wrong, and is not published.
     let Some(own) = installed.wheel() else { return };
     let name = &own.name;
     let finding = |subject: &str, message: String| Finding::new(Code::Tags, subject, message).of(installed.file_name());
@@ -76,7 +75,7 @@ fn names(wheel: usize, installed: &Distribution, context: &Context<'_>, findings
     }
 }
 
-/// A format of wheels that pip refuses (binary distribution format, Installing a wheel).
+/// Reports a wheel format that pip refuses (binary distribution format, Installing a wheel).
 fn wheel_version(installed: &Distribution) -> Option<Finding> {
     let written = installed.wheel_file.get("Wheel-Version");
     let message = match &written {
@@ -95,7 +94,7 @@ fn wheel_version(installed: &Distribution) -> Option<Finding> {
     Some(Finding::new(Code::Tags, "Wheel-Version", message).of(installed.file_name()))
 }
 
-/// Tags with which no installer takes a wheel anywhere.
+/// Reports tags that no installer accepts.
 fn unknown_tags(installed: &Distribution, name: &WheelName) -> Vec<Finding> {
     let parts = [(TagPart::Python, &name.pythons), (TagPart::Abi, &name.abis), (TagPart::Platform, &name.platforms)];
     let mut findings = Vec::new();
@@ -114,7 +113,7 @@ fn unknown_tags(installed: &Distribution, name: &WheelName) -> Vec<Finding> {
     findings
 }
 
-/// A wheel for any platform that holds compiled files for one.
+/// Reports a wheel for any platform that holds compiled files for one.
 fn any(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     let installed = &context.site.distributions[wheel];
     let mut tags = platform_tags(installed).peekable();
@@ -132,8 +131,8 @@ fn any(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
         let is_one = paths.iter().all(|(_, object)| object.elf.machine == first.elf.machine);
         if is_one && windows.is_empty() { paths.iter().map(|(path, _)| *path).collect() } else { Vec::new() }
     } else {
-        // A library or a program may be a help on Windows that nobody needs elsewhere; a module is
-        // imported.
+        // A library or a program may help on Windows and be unnecessary elsewhere; a module is
+        // always imported.
         let machines: BTreeSet<&str> = windows.iter().map(|(_, file)| windows_machine(*file)).collect();
         let modules = windows.iter().map(|(path, _)| *path).filter(|path| path.ends_with(".pyd"));
         if machines.len() == 1 { modules.collect() } else { Vec::new() }

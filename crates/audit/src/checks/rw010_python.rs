@@ -1,6 +1,6 @@
-//! RW010: an extension module is not for the Python of the tags, or that Python does not find it.
+//! RW010: an extension module is for another Python than the tags say, or Python does not find it.
 //!
-//! The name of the module decides, and on Windows the library of Python that it is linked to.
+//! The name of the module tells its Python, and on Windows the Python library that it is linked to.
 
 mod stable_abi;
 
@@ -20,7 +20,6 @@ use crate::finding::{Code, Finding};
 use crate::options::{AuditScope, ExtraCheck};
 use crate::preload::at_import;
 
-/// The check.
 pub const CHECK: Check = Check { code: Code::Python, scope: AuditScope::Files, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
@@ -35,14 +34,14 @@ fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> 
     Ok(())
 }
 
-/// For which Python a module is by its name (PEP 3149).
+/// The Pythons that a module is for (PEP 3149).
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Suits {
-    /// Any, or any CPython 3 (`.so`, `.abi3.so`).
+    /// Any Python, or any CPython 3 (`.so`, `.abi3.so`).
     Any,
-    /// One: `cp312`, `cp313t`, `pypy310`.
+    /// One Python: `cp312`, `cp313t`, `pypy310`.
     One(String),
-    /// None, and why.
+    /// No Python, for this reason.
     Nobody(String),
 }
 
@@ -55,7 +54,7 @@ impl Suits {
         }
     }
 
-    /// Which both allow.
+    /// The Pythons that both allow.
     fn and(self, other: Suits) -> Suits {
         match (self, other) {
             (Suits::Any, suits) | (suits, Suits::Any) => suits,
@@ -68,19 +67,20 @@ impl Suits {
     }
 }
 
-/// The name without what says for which Python it is, and that.
+/// The module's path without the tag and suffix, and the Pythons that these allow. `None` if the
+/// file is not a module.
 fn module(path: &str) -> Option<(String, Suits)> {
     let name = file_name(path);
     let folder = &path[..path.len() - name.len()];
     if let Some(stem) = name.strip_suffix(".pyd") {
-        // Windows has no name for the stable ABI: `_x.pyd` is for any Python.
+        // Windows file names have no tag for the stable ABI: `_x.pyd` is for any Python.
         let (base, suits) = match stem.split_once('.') {
             None => (stem, Suits::Any),
             Some((base, tag)) => {
                 let python = tag.split('-').next()?;
                 let is_version =
                     python.strip_prefix("cp").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-                // `cv2.cv2.pyd` is no module that Python looks for.
+                // Python does not import a file such as `cv2.cv2.pyd`.
                 if !is_version && !python.starts_with("pypy") {
                     return None;
                 }
@@ -98,7 +98,7 @@ fn module(path: &str) -> Option<(String, Suits)> {
     } else if let Some(rest) = tag.strip_prefix("cpython-") {
         let mut parts = rest.split('-');
         let version = parts.next()?;
-        // macOS modules are no business of Linux wheels' tags.
+        // The tags of Linux wheels do not apply to macOS modules.
         if parts.next() == Some("darwin") {
             return None;
         }
@@ -111,14 +111,14 @@ fn module(path: &str) -> Option<(String, Suits)> {
     Some((format!("{folder}{base}"), suits))
 }
 
-/// What the tags of a wheel say about the Pythons that it is for.
+/// The Pythons that the tags of a wheel promise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Promise {
     /// Exactly these: `cp312`, `cp313t`.
     Only(Vec<String>),
     /// Every Python 3, or every CPython from some version on.
     Many,
-    /// Nothing: an installer left no tags.
+    /// Nothing: the installer left no tags.
     Nothing,
 }
 
@@ -136,15 +136,15 @@ fn promise(installed: &Distribution) -> Promise {
         if let Some(rest) = python.strip_prefix("pp") {
             return format!("pypy{rest}");
         }
-        // `cp313-cp313t` is the build without the global lock, `cp37-cp37m` what all old ones were.
+        // `cp313-cp313t` is the build without the global lock, `cp37-cp37m` the usual old one.
         let longer = abis.iter().find(|abi| ["t", "m"].contains(&abi.strip_prefix(python.as_str()).unwrap_or("")));
         longer.unwrap_or(python).clone()
     };
     Promise::Only(pythons.iter().map(with_abi).collect())
 }
 
-/// For which Python a file for Windows is by the library of CPython that it is linked to. A library
-/// that the wheel brings itself is of an interpreter of its own.
+/// The Python that a Windows file is for, by the CPython library that it is linked to. A Python
+/// library in the wheel itself belongs to an embedded interpreter and does not count.
 fn linked(own: &BTreeSet<String>, file: &WindowsObject) -> Suits {
     let is_own = |library: &str| own.contains(&library.to_ascii_lowercase());
     let python = file.needed().iter().find_map(|library| {
@@ -160,8 +160,8 @@ fn linked(own: &BTreeSet<String>, file: &WindowsObject) -> Suits {
     python.unwrap_or(Suits::Any)
 }
 
-/// `true` if a file has `PyInit_NAME`, which Python calls to import it; `None` if that cannot be
-/// told. A file without it is a library under a module's name, for `torch.ops.load_library`.
+/// `true` if a file has `PyInit_NAME`, which Python calls to import it; `None` if the symbols do
+/// not tell. A file without it is a library with a module's name, for `torch.ops.load_library`.
 fn has_function(object: &Object, module: &str) -> Option<bool> {
     let symbols = object.symbols.as_ref().ok().filter(|_| object.is_native())?;
     let name = file_name(module);
@@ -191,14 +191,14 @@ fn modules(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     let mut wrong: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for files in modules.values() {
         let serves = |wanted: &str| {
-            // CPython 3.7 and before, whose ABI had a letter, has none in the names on Windows.
+            // CPython 3.7 and older have a letter in the ABI but not in file names on Windows.
             let on_windows = wanted.strip_suffix('m').unwrap_or(wanted);
             files.iter().any(|(path, suits)| suits.serves(wanted) || path.ends_with(".pyd") && suits.serves(on_windows))
         };
         let is_wrong = match &promise {
             Promise::Only(pythons) => !pythons.iter().any(|python| serves(python)),
             Promise::Nothing => false,
-            // Modules for several Pythons are chosen from at run time.
+            // Code chooses between modules for several Pythons at run time.
             Promise::Many => matches!(&files[..], [(_, Suits::One(_) | Suits::Nobody(_))]),
         };
         if let ([(path, Suits::One(python) | Suits::Nobody(python)), ..], true) = (&files[..], is_wrong) {
@@ -213,7 +213,7 @@ fn modules(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Files that Python code imports as modules and that are none.
+/// Reports files that Python code imports as modules although they lack the function of a module.
 fn without_function(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     for (path, object) in context.native(wheel).filter(|(path, _)| has_module_tag(file_name(path))) {
         let Some((name, _)) = module(path).filter(|(name, _)| has_function(object, name) == Some(false)) else {
@@ -229,7 +229,7 @@ fn without_function(context: &Context<'_>, wheel: usize, findings: &mut Vec<Find
     }
 }
 
-/// Whether the Python that was named can have the wheel.
+/// Reports a wheel that the Python named by the user cannot install.
 fn named(context: &Context<'_>, installed: &Distribution, findings: &mut Vec<Finding>) {
     let python = context.site.place.python;
     let finding =
@@ -249,8 +249,8 @@ fn named(context: &Context<'_>, installed: &Distribution, findings: &mut Vec<Fin
     }
 }
 
-/// Whether CPython of this version installs a wheel with these parts of a tag (PEP 425 and its use
-/// by packaging).
+/// `true` if CPython of this version installs a wheel with these parts of a tag (PEP 425, as
+/// packaging implements it).
 fn fits(tag: &str, abi: &str, python: PythonVersion) -> bool {
     let version = |text: &str| -> Option<(u16, Option<u16>)> {
         let (major, minor) = text.split_at_checked(1)?;

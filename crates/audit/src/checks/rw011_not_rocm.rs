@@ -1,4 +1,4 @@
-//! RW011: name or version say that a wheel is a ROCm build, and its files do not.
+//! RW011: the name or version claims a ROCm build, but the files show none.
 
 use rocwheel_loader::facts::{Object, Purpose, WindowsObject};
 use rocwheel_loader::site::Distribution;
@@ -11,7 +11,6 @@ use crate::check::Check;
 use crate::finding::{Code, Finding, Severity};
 use crate::options::AuditScope;
 
-/// The check.
 pub const CHECK: Check = Check { code: Code::NotRocm, scope: AuditScope::Files, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
@@ -21,16 +20,16 @@ fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> 
     Ok(())
 }
 
-/// Section of the GPU code.
+/// ELF section of the GPU code.
 const CODE: &str = ".hip_fatbin";
 
-/// The same on Windows, where names have eight characters.
+/// PE section of the GPU code on Windows, where names have at most eight characters.
 const WINDOWS_CODE: &str = ".hip_fat";
 
-/// Section by which AMD's tool marks a file whose GPU code is elsewhere.
+/// Section by which AMD's tool marks a file whose GPU code is in another file.
 const MARKER: &str = ".rocm_kpack_ref";
 
-/// Whether name or version say that a wheel is a ROCm build.
+/// The version or name that claims a ROCm build; `None` if neither does.
 fn says_rocm(installed: &Distribution) -> Option<String> {
     let version = installed.version();
     let local = version.split_once('+').map(|(_, local)| local.to_owned()).unwrap_or_default();
@@ -39,8 +38,7 @@ fn says_rocm(installed: &Distribution) -> Option<String> {
     }
     let is_rocm =
         |word: &str| word.strip_prefix("rocm").is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()));
-    // `rocm-sdk-core` is ROCm itself, `…-rocm` and `jax-rocm7-plugin` say that they are made for
-    // it.
+    // `rocm-sdk-core` is ROCm itself; `…-rocm` and `jax-rocm7-plugin` are made for ROCm.
     let mut words = installed.name.split('-');
     let first = words.next();
     (first != Some("rocm") && words.any(is_rocm)).then(|| installed.name.clone())
@@ -57,7 +55,7 @@ fn not_rocm(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     let needs = |test: fn(&Owner) -> bool| -> Vec<&str> {
         let is_such = |names: &[String]| names.iter().any(|name| Owners::embedded().of(name).is_some_and(test));
         let on_linux = native.iter().filter(|(_, object)| is_such(&object.elf.needed)).map(|(path, _)| *path);
-        // What is delayed until it is used says as well what a file is made for.
+        // Delayed imports also show what a file is made for.
         let on_windows = windows.iter().filter(|(_, file)| {
             file.imports.as_ref().is_ok_and(|imports| is_such(&imports.needed) || is_such(&imports.delayed))
         });
@@ -112,14 +110,15 @@ fn not_rocm(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     }
 }
 
-/// A copy of a ROCm library with a hash in its name, as auditwheel and delvewheel make them.
+/// `true` for a copy of a ROCm library with a hash in its name, as auditwheel and delvewheel write
+/// them.
 fn grafted_rocm(name: &str) -> bool {
     let ending = if name.ends_with(".dll") { "dll" } else { "so" };
     name.split_once('-')
         .is_some_and(|(stem, _)| Owners::embedded().of(&format!("{stem}.{ending}")).is_some_and(Owner::is_rocm))
 }
 
-/// Whether a file holds some bytes.
+/// `true` if a file contains these bytes.
 fn mentions(context: &Context<'_>, path: &str, bytes: &[u8]) -> bool {
     const WINDOW: usize = 1 << 20;
     let Ok(reader) = context.site.reader(path) else { return false };

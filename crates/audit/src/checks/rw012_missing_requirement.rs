@@ -1,5 +1,5 @@
-//! RW012: METADATA does not require what the files need, or requires what the set does not
-//! meet or no installer can read.
+//! RW012: METADATA lacks a requirement for libraries that the files need, or has one that the set
+//! does not meet or that installers cannot read.
 
 use crate::Error;
 use crate::analysis::Context;
@@ -7,7 +7,6 @@ use crate::check::Check;
 use crate::finding::{Code, Finding};
 use crate::options::AuditScope;
 
-/// The check.
 pub const CHECK: Check = Check { code: Code::MissingRequirement, scope: AuditScope::Names, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
@@ -16,7 +15,7 @@ fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> 
     Ok(())
 }
 
-/// Requirements that the set does not meet, and those that no installer can read.
+/// Reports requirements that the set does not meet, and those that no installer can read.
 pub(crate) fn unmet(context: &Context<'_>, findings: &mut Vec<Finding>) {
     for (wheel, installed) in context.audited() {
         for invalid in &context.declared.wheels[wheel].invalid {
@@ -27,7 +26,7 @@ pub(crate) fn unmet(context: &Context<'_>, findings: &mut Vec<Finding>) {
         }
     }
     for unmet in context.declared.unmet() {
-        // What was not given at all is said where a file needs it.
+        // A distribution that was not given at all is reported where a file needs it.
         let (true, Some(other)) = (context.is_audited(unmet.wheel), unmet.other) else { continue };
         let text = &unmet.requirement.text;
         let message = format!("requires `{text}`, and the set has version {}", context.declared.versions[other]);
@@ -36,7 +35,8 @@ pub(crate) fn unmet(context: &Context<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// A requirement as a message has it: one that cannot be read may have any length.
+/// A requirement for a message, at most 120 characters long: one that cannot be read may have any
+/// length.
 fn shortened(text: &str) -> String {
     const LONGEST: usize = 120;
     let mut shortened: String = text.chars().take(LONGEST).collect();

@@ -1,4 +1,4 @@
-//! RW013: METADATA requires what nothing in the wheel needs.
+//! RW013: METADATA has a requirement that nothing in the wheel needs.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,6 @@ use crate::finding::{Code, Finding};
 use crate::fix;
 use crate::options::AuditScope;
 
-/// The check.
 pub const CHECK: Check = Check { code: Code::UnneededRequirement, scope: AuditScope::Files, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
@@ -32,7 +31,7 @@ fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> 
     Ok(())
 }
 
-/// The wheels that the files of a wheel load libraries of.
+/// The wheels whose libraries the files of a wheel load.
 fn loads(context: &Context<'_>, wheel: usize) -> BTreeSet<usize> {
     let rooted = || context.rooted.iter().filter(|rooted| rooted.wheel == wheel);
     let owners = rooted().flat_map(|rooted| &rooted.trace.loaded).filter_map(|loaded| match &loaded.place {

@@ -1,4 +1,4 @@
-//! RW014: a package at the top level that others are not meant to import.
+//! RW014: a package at the top level that is not meant for import by others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,6 @@ use crate::finding::{Code, Finding};
 use crate::fix;
 use crate::options::AuditScope;
 
-/// The check.
 pub const CHECK: Check = Check { code: Code::StrayPackage, scope: AuditScope::Names, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
@@ -19,7 +18,7 @@ fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> 
     Ok(())
 }
 
-/// Names that nobody gives a package that others are to import.
+/// Names that authors do not give to a package for others to import.
 const STRAY: [&str; 27] = [
     "test",
     "tests",
@@ -69,7 +68,7 @@ fn stray(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
         let module = top.strip_suffix(".py").unwrap_or(top);
         STRAY.contains(&module) && name != module && !own_words.contains(module)
     };
-    // A distribution that has nothing else means it.
+    // A distribution without other packages has this name on purpose.
     if tops.keys().all(|top| is_stray(top)) {
         return;
     }

@@ -10,7 +10,6 @@ use crate::finding::{Code, Finding, Severity};
 use crate::fix;
 use crate::options::AuditScope;
 
-/// The check.
 pub const CHECK: Check = Check { code: Code::SharedFile, scope: AuditScope::Names, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
@@ -25,8 +24,8 @@ fn clashes(context: &Context<'_>, findings: &mut Vec<Finding>) {
         if !clash.wheels.iter().any(|wheel| context.is_audited(*wheel)) {
             continue;
         }
-        // A file of a device package is a row of both in an expanded devel tree, so that they can
-        // be removed in any order.
+        // In an expanded devel tree, RECORD of both packages lists a file of a device package, so
+        // that they can be removed in any order.
         let is_installed = |wheel: &usize| context.site.distributions[*wheel].installed().is_some();
         if clash.same && is_in_tree(context.site.shown(&clash.path)) && clash.wheels.iter().all(is_installed) {
             continue;

@@ -14,15 +14,13 @@ use crate::finding::{Code, Finding};
 use crate::fix;
 use crate::options::AuditScope;
 
-/// The check.
 pub const CHECK: Check = Check { code: Code::Record, scope: AuditScope::Names, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
     for (wheel, installed) in context.audited() {
         let whole = |message| Finding::new(Code::Record, "RECORD", message).of(installed.file_name());
         match context.records.get(&wheel) {
-            // Installers may leave none, and then it is said what that means for the other
-            // questions.
+            // Installers may leave no RECORD; the notes then list the questions that stay open.
             Some(RecordState::Absent) if installed.wheel().is_some() => {
                 findings.push(whole(format!("there is no `{}/RECORD`", installed.info())));
             }
@@ -39,7 +37,7 @@ fn mismatches(installed: &Distribution, problems: &[Problem], findings: &mut Vec
         Some(_) => "RECORD lists files that are not in the wheel",
         None => "RECORD lists files that no longer exist",
     };
-    // What is true of many files is one finding.
+    // Files with the same problem are one finding.
     let mut groups: BTreeMap<(&str, &str), Vec<&String>> = BTreeMap::new();
     for problem in problems {
         let (kind, name) = match problem {
@@ -57,8 +55,8 @@ fn mismatches(installed: &Distribution, problems: &[Problem], findings: &mut Vec
     for ((subject, message), names) in groups {
         let is_of_tree = subject == "missing" && names.iter().all(|name| is_in_tree(name));
         let finding = Finding::new(Code::Record, subject, message).of(installed.file_name()).in_files(names);
-        // Other bytes than those that were recorded are nothing to write down: somebody changed
-        // them. An installer puts them back.
+        // A file whose bytes differ from RECORD was changed after RECORD was written. The fix is
+        // not a new hash but a new installation.
         let is_fixed = installed.wheel().is_none() || ["missing", "unrecorded", "repeated"].contains(&subject);
         let of_tree = if is_of_tree { fix::devel_tree(installed) } else { None };
         findings.push(if is_fixed { finding.fixed_by(of_tree.or_else(|| fix::record(installed))) } else { finding });

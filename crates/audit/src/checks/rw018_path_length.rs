@@ -1,4 +1,4 @@
-//! RW018: a path is too long, or two are one where case does not count.
+//! RW018: a path is too long, or two paths are the same on systems that ignore case.
 
 use crate::Error;
 use crate::analysis::{Context, file_name};
@@ -6,7 +6,6 @@ use crate::check::Check;
 use crate::finding::{Code, Finding, Severity};
 use crate::options::{AuditScope, ExtraCheck};
 
-/// The check.
 pub const CHECK: Check = Check { code: Code::PathLength, scope: AuditScope::Names, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
@@ -16,22 +15,22 @@ fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> 
     Ok(())
 }
 
-/// What Windows allows a path to have, without the character that ends it (`MAX_PATH`).
+/// The longest path on Windows in UTF-16 units, without the final NUL (`MAX_PATH`).
 const WINDOWS_PATH: usize = 259;
 
-/// A path that environments on Windows commonly have at least:
+/// Length of a typical short path of an environment on Windows:
 /// `C:\Users\somebody\source\repos\project\.venv`.
 const WINDOWS_PREFIX: usize = 60;
 
-/// `PATH_MAX` and `NAME_MAX` of Linux, without the byte that ends them.
+/// `PATH_MAX` and `NAME_MAX` of Linux in bytes, without the final NUL.
 const LINUX_PATH: usize = 4095;
 
 const LINUX_NAME: usize = 255;
 
-/// The room that a path of an environment needs on Linux.
+/// Bytes reserved for the path of an environment on Linux.
 const LINUX_PREFIX: usize = 200;
 
-/// Where Windows puts a file, relative to the environment.
+/// The path of an installed file on Windows, relative to the environment.
 fn on_windows(context: &Context<'_>, path: &str) -> String {
     let packages = context.site.packages();
     if let Some(inside) = path.strip_prefix(packages.as_str()) {
@@ -51,7 +50,7 @@ fn paths(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     if for_windows {
         let lengths = context.paths(wheel).iter().map(|path| (on_windows(context, path).encode_utf16().count(), *path));
         if let Some((longest, path)) = lengths.max() {
-            // A separator is between the prefix and the path.
+            // One more character is the separator between prefix and path.
             let room = WINDOWS_PATH.saturating_sub(longest + 1);
             if room < WINDOWS_PREFIX {
                 let message = format!(

@@ -1,5 +1,5 @@
-//! RW019: a preload list does not fit the set. What a list lacks shows as a library that is
-//! not found ([`crate::analysis::missing`]).
+//! RW019: a preload list does not match the set. A library that a list lacks appears as a library
+//! that is not found ([`crate::analysis::missing`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,6 @@ use crate::fix;
 use crate::options::AuditScope;
 use crate::preload::{PreloadList, Resolved};
 
-/// The check.
 pub const CHECK: Check = Check { code: Code::PreloadList, scope: AuditScope::Files, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
@@ -49,8 +48,8 @@ fn lists(context: &Context<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Files of the set that the files of a wheel load because they are linked to them, directly or
-/// through others.
+/// The files of the set that the files of a wheel load because they are linked to them, directly or
+/// through others, or because they load them by name.
 fn used<'a>(context: &'a Context<'_>, wheel: usize) -> BTreeSet<&'a str> {
     let mut used = BTreeSet::new();
     for rooted in context.rooted.iter().filter(|rooted| rooted.wheel == wheel) {
@@ -71,7 +70,7 @@ fn used<'a>(context: &'a Context<'_>, wheel: usize) -> BTreeSet<&'a str> {
     used
 }
 
-/// Whether a file of the list is used, or is one that a used or listed one loads at run time.
+/// `true` if a file of the list is used, or if a used or listed file loads it at run time.
 fn is_used(context: &Context<'_>, path: &str, used: &BTreeSet<&str>, list: &PreloadList) -> bool {
     fn soname<'a>(context: &'a Context<'_>, path: &'a str) -> &'a str {
         let soname = context.facts.objects.get(path).and_then(|object| object.elf.soname.as_deref());

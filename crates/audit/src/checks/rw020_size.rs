@@ -1,4 +1,4 @@
-//! RW020: a wheel is too large to be published.
+//! RW020: a wheel is too large to publish.
 
 use rocwheel_loader::site::Distribution;
 
@@ -8,7 +8,6 @@ use crate::check::Check;
 use crate::finding::{Code, Finding, Severity};
 use crate::options::AuditScope;
 
-/// The check.
 pub const CHECK: Check = Check { code: Code::Size, scope: AuditScope::Names, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
@@ -22,7 +21,7 @@ const MEGABYTE: u64 = 1_000_000;
 
 const GIBIBYTE: u64 = 1 << 30;
 
-/// Who does not take a file of so many bytes, and how bad that is.
+/// The index or host that refuses a file of `size` bytes, and the severity.
 fn gate(size: u64) -> Option<(&'static str, Severity)> {
     match size {
         _ if size >= 2 * GIBIBYTE => {
@@ -35,7 +34,7 @@ fn gate(size: u64) -> Option<(&'static str, Severity)> {
 }
 
 fn sizes(installed: &Distribution, findings: &mut Vec<Finding>) {
-    // What is installed is not published.
+    // An installed distribution is not published.
     let size = if installed.wheel().is_some() { installed.size() } else { 0 };
     if let Some((limit, severity)) = gate(size) {
         let message = format!("the wheel has {} MB, and {limit}", size.div_ceil(MEGABYTE));

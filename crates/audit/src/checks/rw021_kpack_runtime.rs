@@ -15,7 +15,6 @@ use crate::check::Check;
 use crate::finding::{Code, Finding, Severity};
 use crate::options::AuditScope;
 
-/// The check.
 pub const CHECK: Check = Check { code: Code::KpackRuntime, scope: AuditScope::Files, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
@@ -31,13 +30,13 @@ const WRAPPERS: &str = ".hipFatBinSegment";
 /// Section of the GPU code.
 const CODE: &str = ".hip_fatbin";
 
-/// Section by which AMD's tool marks a file whose GPU code is elsewhere.
+/// Section by which AMD's tool marks a file whose GPU code is in another file.
 const MARKER: &str = ".rocm_kpack_ref";
 
-/// What is left of the section of the GPU code, at most, when it was moved away: a page.
+/// The largest size in bytes (one page) of a GPU code section whose content was moved away.
 const LEFT: u64 = 4096;
 
-/// Files whose GPU code is in `.kpack` archives.
+/// Reports files whose GPU code is in `.kpack` archives that the set cannot read or lacks.
 fn split_code(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) -> Result<(), Error> {
     let sonames =
         || context.facts.native().map(|(path, object)| object.elf.soname.as_deref().unwrap_or(file_name(path)));
@@ -64,7 +63,7 @@ fn split_code(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) 
         let message = format!("expects its GPU code in {list}, and the set has none of them");
         let subject = patterns.into_iter().collect::<Vec<_>>().join(", ");
         let finding = context.finding((Code::KpackRuntime, wheel), subject, message, paths);
-        // Device wheels are chosen by the GPU, and need not be given.
+        // The user chooses device wheels by GPU, so they may be absent.
         findings.push(finding.weighing(Severity::Note));
     }
     Ok(())
@@ -75,8 +74,8 @@ fn may_be_split(object: &Object) -> bool {
     section(MARKER).is_some() || section(WRAPPERS).is_some() && section(CODE).is_some_and(|code| code.size <= LEFT)
 }
 
-/// The markers of a file whose code was moved; `None` when it has its code, or wrappers that do not
-/// make sense.
+/// The markers of a file whose code was moved; `None` for a file that still has its code, or whose
+/// wrappers cannot be read.
 fn markers(context: &Context<'_>, path: &str, object: &Object) -> Result<Option<Vec<Marker>>, Error> {
     let reader = context.site.reader(path)?;
     let Ok(Some(fat)) = FatBinary::read(&*reader, object.size) else { return Ok(None) };
@@ -86,7 +85,7 @@ fn markers(context: &Context<'_>, path: &str, object: &Object) -> Result<Option<
     Ok(Some(fat.markers.into_iter().map(|(marker, _)| marker).collect()))
 }
 
-/// Whether the set has a file that a marker's path stands for, seen from a folder.
+/// `true` if the set has a file that matches the path of a marker, relative to `folder`.
 fn finds(context: &Context<'_>, folder: &str, pattern: &str) -> bool {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for step in pattern.split('/').filter(|step| !step.is_empty() && *step != ".") {

@@ -6,7 +6,6 @@ use crate::check::Check;
 use crate::finding::{Code, Finding};
 use crate::options::AuditScope;
 
-/// The check.
 pub const CHECK: Check = Check { code: Code::Unreadable, scope: AuditScope::Files, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
@@ -18,7 +17,7 @@ fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> 
     Ok(())
 }
 
-/// How a pointer of Git LFS begins, which stands for a file that was not fetched.
+/// Start of a Git LFS pointer, which a wheel contains in place of a file that was not fetched.
 const LFS: &[u8] = b"version https://git-lfs.github.com/spec/v1";
 
 fn unreadable(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
@@ -42,7 +41,7 @@ fn is_library_name(path: &str) -> bool {
         || name.starts_with("lib") && name.split_once(".so.").is_some_and(|(_, rest)| is_versioned(rest))
 }
 
-/// What a file that is no ELF file is instead, when that cannot be what its name promises.
+/// Describes a file that is not ELF and whose content does not fit its name.
 fn wrong_start(context: &Context<'_>, path: &str) -> Option<&'static str> {
     let placed = context.site.files.get(path)?;
     let installed = &context.site.distributions[placed.wheel];
@@ -53,8 +52,8 @@ fn wrong_start(context: &Context<'_>, path: &str) -> Option<&'static str> {
     if start.starts_with(LFS) {
         return Some("it is a pointer of Git LFS in place of the content");
     }
-    // Mach-O files have the name too; text is for linkers, or the name of another file where links
-    // were not kept.
+    // Mach-O files have the same names. A text file is a linker script, or the target of a link
+    // that was not kept.
     let is_mach = matches!(start.get(..4), Some(b"\xcf\xfa\xed\xfe" | b"\xce\xfa\xed\xfe" | b"\xca\xfe\xba\xbe"));
     let is_text =
         !start.contains(&0) && std::str::from_utf8(&start).map_or_else(|error| error.error_len().is_none(), |_| true);
@@ -77,7 +76,7 @@ fn wrong_start(context: &Context<'_>, path: &str) -> Option<&'static str> {
     }
 }
 
-/// Tables of DLLs that cannot be read.
+/// Reports DLLs whose import tables cannot be read.
 fn unreadable_imports(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     for (path, file) in context.windows_files(wheel) {
         if let Err(reason) = &file.imports {

@@ -1,4 +1,4 @@
-//! RW024: GPU code is not what it says, by the survey of it.
+//! RW024: the survey of GPU code finds code that differs from its description.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,7 +14,6 @@ use crate::check::Check;
 use crate::finding::{Code, Finding};
 use crate::options::{AuditScope, ExtraCheck};
 
-/// The check.
 pub const CHECK: Check = Check { code: Code::GpuCode, scope: AuditScope::Files, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
@@ -27,7 +26,7 @@ fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> 
     Ok(())
 }
 
-/// Everything that the survey of GPU code finds wrong.
+/// Reports everything that the survey of GPU code finds wrong.
 fn gpu_code(
     context: &Context<'_>,
     (wheel, installed): (usize, &Distribution),
@@ -39,7 +38,7 @@ fn gpu_code(
         kernels: Kernels::Counted,
         digest: FileDigest::Skip,
     };
-    // The wheel, or the files that may have such code.
+    // The wheel, or the installed files that may have GPU code.
     let files: BTreeMap<PathBuf, &str> = match installed.installed() {
         None => BTreeMap::new(),
         Some(files) => context

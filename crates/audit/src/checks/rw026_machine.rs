@@ -12,7 +12,6 @@ use crate::check::Check;
 use crate::finding::{Code, Finding};
 use crate::options::AuditScope;
 
-/// The check.
 pub const CHECK: Check = Check { code: Code::Machine, scope: AuditScope::Files, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {

@@ -1,4 +1,4 @@
-//! RW027: a library asks for an executable stack.
+//! RW027: a library requests an executable stack.
 
 use rocwheel_elf::Kind;
 use rocwheel_loader::facts::Object;
@@ -10,7 +10,6 @@ use crate::finding::{Code, Finding};
 use crate::fix;
 use crate::options::AuditScope;
 
-/// The check.
 pub const CHECK: Check = Check { code: Code::ExecutableStack, scope: AuditScope::Files, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
@@ -24,7 +23,7 @@ fn stacks(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     let asks =
         |(_, object): &(&str, &Object)| object.elf.kind == Kind::SharedLibrary && object.elf.wants_executable_stack();
     let paths: Vec<&str> = context.native(wheel).filter(asks).map(|(path, _)| path).collect();
-    // musl's loader takes no notice of the flag.
+    // musl's loader ignores the flag.
     if !paths.is_empty() && !context.is_for_musl(wheel) {
         let message = "asks for an executable stack, with which glibc 2.41 and newer refuses to load it";
         let finding = context.finding((Code::ExecutableStack, wheel), "PT_GNU_STACK", message, paths);

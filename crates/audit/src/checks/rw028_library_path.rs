@@ -1,8 +1,8 @@
-//! RW028: a library of `LD_LIBRARY_PATH` takes the place of the one that a wheel has.
+//! RW028: a library in `LD_LIBRARY_PATH` is loaded instead of the wheel's own.
 //!
-//! The directories are those of a machine that can be read, such as an installed ROCm.
-//! `LD_LIBRARY_PATH` stands behind DT_RPATH and before DT_RUNPATH, so one wheel is immune and the
-//! next is not.
+//! The directories belong to a machine that can be read, such as one with ROCm installed. The
+//! loader searches `LD_LIBRARY_PATH` after DT_RPATH and before DT_RUNPATH, so it affects only some
+//! wheels.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,11 +17,10 @@ use crate::finding::{Code, Finding, Severity};
 use crate::fix;
 use crate::options::AuditScope;
 
-/// The check.
 pub const CHECK: Check = Check { code: Code::LibraryPath, scope: AuditScope::Files, run };
 
-/// The wheel, a library, where it comes from now, and where it came from without: a file of the
-/// set, the system, or nowhere.
+/// The wheel, a library, the file that is loaded now, and the place it came from without
+/// `LD_LIBRARY_PATH`: a file of the set, the system, or none.
 type Taken = (usize, String, String, Option<Where>);
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
@@ -30,7 +29,7 @@ fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> 
     for (wheel, _) in context.audited() {
         context.reporter.check()?;
         let rooted: Vec<_> = context.rooted.iter().filter(|rooted| rooted.wheel == wheel).collect();
-        // All files of a wheel have the same ones loaded before them.
+        // All files of a wheel have the same preloaded files.
         let Some(first) = rooted.first() else { continue };
         let scenario = Scenario {
             name: "LD_LIBRARY_PATH".to_owned(),
@@ -65,7 +64,7 @@ fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> 
         let message = format!("with `LD_LIBRARY_PATH`, `{name}` comes from `{path}`, {rest}");
         let finding = context.finding((Code::LibraryPath, wheel), name.clone(), message, files).weighing(severity);
         let is_rocm = Owners::embedded().of(&name).is_some_and(Owner::is_rocm);
-        // The search paths that a repair writes are DT_RPATH, which comes first.
+        // A repair writes search paths as DT_RPATH, which the loader searches first.
         let is_mended = severity == Severity::Warning && is_rocm;
         findings.push(if is_mended { finding.fixed_by(fix::rocm(installed)) } else { finding });
     }

@@ -1,10 +1,9 @@
-//! Input: an environment, and one of its wheels. Output: the requirements of the wheel that nothing
-//! in it asks for.
+//! Input: an environment and one of its wheels. Output: the requirements of the wheel that nothing
+//! in it uses.
 //!
-//! Whether Python code uses a package cannot be known without running it: imports hide in strings,
-//! plug-ins and compiled modules. So a package counts as used as soon as one of its names stands
-//! anywhere in the code of the wheel, be it in a comment. What is reported is then hardly ever
-//! wrong; some that nothing needs are not found.
+//! Only a run would show which packages Python code uses: imports hide in strings, plug-ins and
+//! compiled modules. So a package counts as used if the code of the wheel contains one of its names
+//! anywhere, even in a comment. The reports are therefore rarely wrong but incomplete.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,16 +16,18 @@ use rocwheel_loader::site::Site;
 
 use crate::Error;
 
-/// Files that can name a Python package they use.
+/// Endings of the files that can name a Python package they use.
 const CODE: [&str; 9] = [".py", ".pyi", ".pyx", ".pxd", ".pth", ".ipynb", ".json", ".toml", ".cfg"];
-/// Compiled modules larger than this are not searched: what they import then counts as used.
+/// Size limit in bytes. Larger compiled modules are not searched, and their requirements count as
+/// used.
 const LARGEST_MODULE: u64 = 64 << 20;
 
-/// The requirements of a wheel, those of extras left out, of which nothing is used: no library of
-/// the required distribution is among `loads` (the wheels that the files of this one load libraries
-/// of), and no file of the wheel mentions its modules, programs or name. Distributions that are not
-/// in the environment cannot be judged, nor can those without modules and libraries, which are
-/// there for what they require.
+/// The requirements of a wheel that nothing uses: the files load no library of the required
+/// distribution, and no file of the wheel mentions its modules, programs or name. `loads` are the
+/// wheels whose libraries the files of this wheel load.
+///
+/// Requirements of extras are not judged. Neither are distributions that are not in the
+/// environment, or those without modules and libraries, which exist for their own requirements.
 ///
 /// # Errors
 /// [`Error::Wheel`] when a member cannot be unpacked.
@@ -37,7 +38,7 @@ pub fn unneeded<'a>(
     loads: &BTreeSet<usize>,
 ) -> Result<Vec<&'a Requirement>, Error> {
     let names = names_by_wheel(site);
-    // A name to look for → which of the open requirements it answers.
+    // A name to search for → the open requirements that it shows to be used.
     let mut answers: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
     let mut open: BTreeMap<usize, &Requirement> = BTreeMap::new();
     let direct: BTreeSet<usize> = declared
@@ -52,7 +53,7 @@ pub fn unneeded<'a>(
             continue;
         };
         let reached = declared.reaches(required, Extras::Asked);
-        // What comes along with it and is not required directly is a reason to require it too.
+        // A package that comes only through this requirement is also a reason for it.
         let counted: Vec<usize> =
             reached.into_iter().filter(|reached| *reached == required || !direct.contains(reached)).collect();
         let is_empty = names.get(&required).is_none_or(BTreeSet::is_empty);
@@ -62,7 +63,7 @@ pub fn unneeded<'a>(
         open.insert(index, requirement);
         for name in counted.iter().filter_map(|counted| names.get(counted)).flatten() {
             answers.entry(name.clone()).or_default().insert(index);
-            // `from google import protobuf`
+            // Code may also write `from google import protobuf`.
             let last = name.rsplit('.').next().unwrap_or(name);
             answers.entry(last.to_owned()).or_default().insert(index);
         }
@@ -96,7 +97,7 @@ pub fn unneeded<'a>(
     Ok(open.into_values().collect())
 }
 
-/// The files of a wheel that are searched.
+/// The paths of a wheel's files that are searched.
 fn searched(site: &Site, wheel: usize) -> impl Iterator<Item = &str> {
     let files = site.files.iter().filter(move |(_, placed)| placed.wheel == wheel);
     files.map(|(path, _)| path.as_str()).filter(|path| {
@@ -110,7 +111,8 @@ fn is_module(path: &str) -> bool {
     [".so", ".pyd", ".dll"].iter().any(|ending| path.ends_with(ending)) || path.contains(".so.")
 }
 
-/// What each wheel can be asked for by: its modules, as they are imported, and its programs.
+/// The names by which code can refer to each wheel: its modules as they are imported, and its
+/// programs.
 fn names_by_wheel(site: &Site) -> BTreeMap<usize, BTreeSet<String>> {
     let packages = format!("{}/", site.packages());
     let mut names: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
@@ -128,8 +130,8 @@ fn names_by_wheel(site: &Site) -> BTreeMap<usize, BTreeSet<String>> {
     names
 }
 
-/// `numpy` for `numpy/core/x.py`, `google.protobuf` for `google/protobuf/x.py`, `six` for `six.py`,
-/// nothing for data.
+/// The module that a file belongs to: `numpy` for `numpy/core/x.py`, `google.protobuf` for
+/// `google/protobuf/x.py`, `six` for `six.py`; `None` for data.
 fn module_name(site: &Site, packages: &str, path: &str) -> Option<String> {
     let parts: Vec<&str> = path.split('/').collect();
     let (file, folders) = parts.split_last()?;
@@ -142,7 +144,8 @@ fn module_name(site: &Site, packages: &str, path: &str) -> Option<String> {
     if !is_code && !is_library {
         return None;
     }
-    // A folder without `__init__` may belong to several distributions: its own name says nothing.
+    // Several distributions may share a folder without `__init__`, so its name alone is no
+    // evidence.
     let mut name = String::new();
     for folder in folders {
         let path = if name.is_empty() { (*folder).to_owned() } else { format!("{}/{folder}", name.replace('.', "/")) };
@@ -162,7 +165,7 @@ fn module_name(site: &Site, packages: &str, path: &str) -> Option<String> {
     }
 }
 
-/// All names in one search.
+/// One search for all names.
 struct Search<'a> {
     words: Regex,
     answers: &'a BTreeMap<String, BTreeSet<usize>>,
@@ -170,7 +173,7 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     fn new(answers: &'a BTreeMap<String, BTreeSet<usize>>) -> Self {
-        // The longest first, or `google` would hide `google.protobuf`.
+        // Longest first, or `google` would hide `google.protobuf`.
         let mut names: Vec<&String> = answers.keys().collect();
         names.sort_by_key(|name| std::cmp::Reverse(name.len()));
         let names: Vec<String> = names.into_iter().map(|name| regex::escape(name)).collect();

@@ -1,5 +1,5 @@
-//! Input: the fixes of all findings. Output: the fewest commands that do the same, in an order in
-//! which they can be typed.
+//! Input: the fixes of all findings. Output: the fewest commands with the same effect, in an order
+//! in which they can be typed.
 //!
 //! All edits of a wheel are options of one command, because an edit may rename the file. A repair
 //! writes another file and sets tags, search paths and RECORD itself, so the edits come before it.
@@ -9,25 +9,25 @@ use std::path::PathBuf;
 use super::{Fix, Repair, Step, typed, words};
 use crate::finding::Finding;
 
-/// Everything that can be fixed.
+/// The fixes of all findings together.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Remedies {
-    /// By wheel, in the order in which they were found.
+    /// The fixes of each wheel, in the order in which the findings name them.
     pub wheels: Vec<WheelRemedy>,
     /// Commands that change the environment.
     pub installs: Vec<String>,
-    /// Commands that decide what could not be decided.
+    /// Commands that answer open questions.
     pub questions: Vec<String>,
-    /// How many findings the wheels and the environment are fixed of.
+    /// Number of findings that `wheels` and `installs` fix.
     pub fixed: usize,
-    /// How many findings wait for an answer.
+    /// Number of findings that wait for the answers to `questions`.
     pub undecided: usize,
 }
 
 /// The edits and the repair of one wheel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WheelRemedy {
-    /// Where it is.
+    /// Path of the wheel.
     pub path: PathBuf,
     options: Vec<Vec<String>>,
     record: bool,
@@ -35,7 +35,7 @@ pub struct WheelRemedy {
 }
 
 impl Remedies {
-    /// The remedies of findings.
+    /// Collects the fixes of findings.
     pub fn of<'f>(findings: impl IntoIterator<Item = &'f Finding>) -> Remedies {
         let mut remedies = Remedies::default();
         for fix in findings.into_iter().filter_map(|finding| finding.fix.as_ref()) {
@@ -68,7 +68,7 @@ impl Remedies {
             Step::Repair(repair) => {
                 let mut known = wheel.repair.take().unwrap_or_default();
                 repair.excluded.iter().for_each(|library| add(&mut known.excluded, library.clone()));
-                // Preloading compares one version, search paths take any of a range.
+                // Preloading compares with one exact version; search paths accept a range.
                 let rocm = if repair.way > known.way { repair.rocm.clone() } else { known.rocm };
                 wheel.repair = Some(Repair { way: known.way.max(repair.way), rocm, excluded: known.excluded });
             }
@@ -76,7 +76,7 @@ impl Remedies {
         }
     }
 
-    /// The commands that fix, in the order in which they are typed.
+    /// The commands that fix findings, in the order in which to type them.
     pub fn commands(&self) -> Vec<String> {
         self.wheels.iter().flat_map(WheelRemedy::commands).chain(self.installs.iter().cloned()).collect()
     }
@@ -87,7 +87,7 @@ impl WheelRemedy {
         const TAG: &str = "--platform-tag";
         let other = self.options.iter_mut().find(|other| other[0] == TAG && option[0] == TAG);
         match other {
-            // One tag has to be true of all files.
+            // One tag has to be true for all files.
             Some(other) => {
                 if newest(&option[1]) > newest(&other[1]) {
                     other[1].clone_from(&option[1]);
@@ -97,8 +97,8 @@ impl WheelRemedy {
         }
     }
 
-    /// Words behind the path for `rocwheel edit`, without where the result goes; `None` when there
-    /// is nothing to edit.
+    /// Arguments of `rocwheel edit` after the path, without those that say where to write; `None`
+    /// if there is nothing to edit.
     pub fn edit(&self) -> Option<Vec<String>> {
         const BY_REPAIR: [&str; 4] = ["--platform-tag", "--rpath", "--remove-rpath", "--drop-absolute-rpath"];
         let is_left = |option: &&Vec<String>| self.repair.is_none() || !BY_REPAIR.contains(&option[0].as_str());
@@ -109,12 +109,12 @@ impl WheelRemedy {
         (self.record && self.repair.is_none()).then(|| vec!["--record".to_owned()])
     }
 
-    /// Words behind the path for `rocwheel repair`; `None` when there is nothing to repair.
+    /// Arguments of `rocwheel repair` after the path; `None` if there is nothing to repair.
     pub fn repair(&self) -> Option<Vec<String>> {
         Some(self.repair.as_ref()?.words())
     }
 
-    /// The commands as typed.
+    /// The commands of this wheel, quoted for a shell.
     pub fn commands(&self) -> Vec<String> {
         fn texts(words: &[String]) -> impl Iterator<Item = &str> {
             words.iter().map(String::as_str)
@@ -132,7 +132,7 @@ fn add<T: PartialEq>(list: &mut Vec<T>, new: T) {
     }
 }
 
-/// The newest glibc that tags of manylinux promise, major and minor; zeros for other tags.
+/// The newest glibc that manylinux tags promise, as major and minor; zeros for other tags.
 fn newest(tags: &str) -> (u32, u32) {
     let of = |tag: &str| -> Option<(u32, u32)> {
         let mut parts = tag.strip_prefix("manylinux_")?.split('_');

@@ -1,16 +1,16 @@
-//! Input: a wheel that needs ROCm. Output: the version it was built for, as a value of
+//! Input: a wheel that needs ROCm. Output: the ROCm version that it was built for, as a value of
 //! `--rocm-version`.
 
 use std::collections::BTreeSet;
 
 use crate::analysis::Context;
 
-/// The version, as exactly as the wheel says it; `None` where METADATA requires ROCm already or
-/// nothing says it.
+/// The version, as exactly as the wheel gives it; `None` if METADATA already requires ROCm or
+/// nothing gives a version.
 ///
-/// Looked at are, in this order, the ROCm of the set, the local version (`+rocm7.2.4`), search
+/// The sources, in this order, are the ROCm of the set, the local version (`+rocm7.2.4`), search
 /// paths (`/opt/rocm-7.2.4/lib`), the name (`rocm-5-0`, `rocm60`) and the SONAME of HIP
-/// (`libamdhip64.so.7`), which says no more than `7.*`.
+/// (`libamdhip64.so.7`), which gives only `7.*`.
 pub(super) fn rocm(context: &Context<'_>, wheel: usize) -> Option<String> {
     let distribution = &context.site.distributions[wheel];
     if requires_rocm(context, wheel) {
@@ -34,13 +34,13 @@ pub(super) fn rocm(context: &Context<'_>, wheel: usize) -> Option<String> {
         .or_else(|| of_hip(context, wheel))
 }
 
-/// Whether METADATA requires ROCm's packages already.
+/// `true` if METADATA already requires ROCm's packages.
 fn requires_rocm(context: &Context<'_>, wheel: usize) -> bool {
     let is_rocm = |name: &str| name == "rocm" || name.starts_with("rocm-sdk-");
     context.declared.wheels[wheel].all.iter().any(|requirement| is_rocm(&requirement.name))
 }
 
-/// `7.2.4` of `x.rocm7.2.4`, and `7.2.*` of `rocm7.2`: any patch of it will do.
+/// Reads `7.2.4` from `x.rocm7.2.4`, and `7.2.*` from `rocm7.2`, which fits any patch release.
 fn digits_behind(text: &str, word: &str) -> Option<String> {
     let rest = &text[text.find(word)? + word.len()..];
     let rest = rest.trim_start_matches('-');
@@ -55,7 +55,7 @@ fn digits_behind(text: &str, word: &str) -> Option<String> {
     }
 }
 
-/// `60` is 6.0, `624` is 6.2.4.
+/// Reads `60` as 6.0 and `624` as 6.2.4.
 fn of_figures(number: &str) -> Option<String> {
     let figures: Vec<char> = number.chars().collect();
     match figures[..] {
@@ -65,7 +65,7 @@ fn of_figures(number: &str) -> Option<String> {
     }
 }
 
-/// The version of the only `/opt/rocm-VERSION` that search paths name.
+/// The version of `/opt/rocm-VERSION` in search paths; `None` if they name several.
 fn of_search_paths(context: &Context<'_>, wheel: usize) -> Option<String> {
     let paths = context.native(wheel).filter_map(|(_, object)| object.elf.search_path());
     let entries = paths.flat_map(|path| path.split(':'));
@@ -74,7 +74,7 @@ fn of_search_paths(context: &Context<'_>, wheel: usize) -> Option<String> {
     if versions.len() == 1 { versions.into_iter().next() } else { None }
 }
 
-/// `cupy-rocm-5-0`, `jax-rocm60-plugin`.
+/// The version in a name such as `cupy-rocm-5-0` or `jax-rocm60-plugin`.
 fn of_name(name: &str) -> Option<String> {
     let rest = &name[name.find("rocm")? + "rocm".len()..];
     let parts: Vec<&str> = rest.trim_start_matches('-').split('-').collect();
@@ -87,7 +87,7 @@ fn of_name(name: &str) -> Option<String> {
     }
 }
 
-/// The major version that HIP's SONAME has.
+/// The major version in HIP's SONAME.
 fn of_hip(context: &Context<'_>, wheel: usize) -> Option<String> {
     let needed = context.native(wheel).flat_map(|(_, object)| &object.elf.needed);
     let majors: BTreeSet<&str> = needed.filter_map(|name| name.strip_prefix("libamdhip64.so.")).collect();

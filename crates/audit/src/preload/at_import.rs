@@ -1,5 +1,5 @@
 //! Input: a wheel, and the names of libraries that its files need and do not find. Output: the
-//! libraries that importing its packages loads by their paths, as far as the Python files tell:
+//! libraries that an import of its packages loads by path, as far as the Python files show:
 //! `rmm/__init__.py` imports `librmm`, whose `load.py` names `librmm.so` and calls `ctypes.CDLL`.
 //! The files are read, never run.
 
@@ -11,13 +11,13 @@ use crate::analysis::file_name;
 use rocwheel_loader::facts::SiteFacts;
 use rocwheel_loader::site::Site;
 
-/// No more Python files are read for one wheel.
+/// Largest number of Python files that are read for one wheel.
 const MOST: usize = 512;
 
-/// A Python file that loads libraries by their paths.
+/// A Python file that loads libraries by path.
 #[derive(Debug)]
 pub(crate) struct LoaderFile {
-    /// The file, by its path in the environment.
+    /// Path of the file in the environment.
     pub(crate) path: String,
     texts: Vec<String>,
     starts: Vec<String>,
@@ -28,10 +28,11 @@ impl LoaderFile {
         LoaderFile { path: path.to_owned(), texts: module.texts, starts: module.starts }
     }
 
-    /// Whether a string of the file is the name of a library, with or without `.so`, or how the
-    /// name begins.
+    /// `true` if a string of the file is the name of a library, with or without `.so`, or the
+    /// beginning of the name.
     pub(crate) fn names(&self, library: &str) -> bool {
-        // `f"{folder}/{name}"` begins with nothing, and `f"lib{name}"` is no name yet.
+        // `f"{folder}/{name}"` has an empty beginning, and that of `f"lib{name}"` is too short to
+        // identify a library.
         const SHORTEST: usize = 6;
         let name = file_name(library);
         let stem = name.split(".so").next().unwrap_or(name);
@@ -46,15 +47,15 @@ fn read(site: &Site, path: &str) -> Option<Module> {
     Some(Module::read(&String::from_utf8(site.bytes(path).ok()?).ok()?))
 }
 
-/// The Python files of a wheel that load libraries by their paths.
+/// The Python files of a wheel that load libraries by path.
 pub(crate) fn loader_files(site: &Site, wheel: usize) -> Vec<LoaderFile> {
     let files = site.files.iter().filter(|(path, placed)| placed.wheel == wheel && path.ends_with(".py"));
     let read = files.take(MOST).filter_map(|(path, _)| Some((path, read(site, path)?)));
     read.filter(|(_, module)| module.loads_by_path).map(|(path, module)| LoaderFile::new(path, module)).collect()
 }
 
-/// The Python file of a wheel that imports a compiled module; `module` is the module's path without
-/// its suffix.
+/// The Python file of a wheel that imports a compiled module; `module` is the path of the module
+/// without its suffix.
 pub(crate) fn importer_of(site: &Site, wheel: usize, module: &str) -> Option<String> {
     let walk = Walk::new(site, BTreeSet::new());
     let wanted = module.strip_prefix(&walk.packages)?;
@@ -66,9 +67,9 @@ pub(crate) fn importer_of(site: &Site, wheel: usize, module: &str) -> Option<Str
     read.find(|(path, found)| imports(path, found)).map(|(path, _)| path.clone())
 }
 
-/// The libraries that importing the packages of a wheel loads by their paths, in that order.
-/// `required` are the wheels it requires; only their files and its own are followed, and only where
-/// they have a library of a name in `wanted`, or one that such a library needs.
+/// The libraries that an import of a wheel's packages loads by path, in load order. `required` are
+/// the wheels that it requires. The imports are followed only into files of these wheels and of the
+/// wheel itself that have a library with a name in `wanted`, or one that such a library needs.
 pub(crate) fn loaded_at_import(
     (site, facts): (&Site, &SiteFacts),
     wheel: usize,
@@ -107,7 +108,7 @@ pub(crate) fn loaded_at_import(
     loaded
 }
 
-/// Libraries of the wheels that have one of the names, and those that they need in turn.
+/// Libraries of the wheels that have one of the names, and the libraries that those need.
 fn candidates<'a>(
     (site, facts): (&Site, &'a SiteFacts),
     wheel: usize,
@@ -132,12 +133,12 @@ fn candidates<'a>(
     }
 }
 
-/// A walk over the modules that are imported, each after those that it imports itself.
+/// A walk over imported modules, each after the modules that it imports.
 struct Walk<'a> {
     site: &'a Site,
-    /// The folder of the packages, with a slash.
+    /// The folder of the packages, with a final slash.
     packages: String,
-    /// The wheels whose files are read.
+    /// Numbers of the wheels whose files are read.
     followed: BTreeSet<usize>,
     seen: BTreeSet<String>,
     loaders: Vec<LoaderFile>,
@@ -148,8 +149,8 @@ impl<'a> Walk<'a> {
         Walk { site, packages: format!("{}/", site.packages()), followed, seen: BTreeSet::new(), loaders: Vec::new() }
     }
 
-    /// Reads a module and those that it imports. A stack of our own: modules may import each other
-    /// in a long row.
+    /// Reads a module and the modules that it imports. It keeps its own stack because chains of
+    /// imports can be long.
     fn import(&mut self, start: &str) {
         let mut open = vec![Step::Read(start.to_owned())];
         while let Some(step) = open.pop() {
@@ -173,7 +174,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The files that an import statement of a file runs.
+    /// The Python files that an import statement of `path` runs.
     fn files(&self, path: &str, import: &Import) -> Vec<String> {
         let file = |module: String| {
             let base = format!("{}{module}", self.packages);
@@ -184,11 +185,11 @@ impl<'a> Walk<'a> {
     }
 
     /// The modules that an import statement may load, as paths below site-packages: each package on
-    /// the way, the module, and the imported names, since they may be modules.
+    /// the way, the module, and the imported names, which may be modules.
     fn modules(&self, path: &str, import: &Import) -> Vec<String> {
         let inside = path.strip_prefix(&self.packages).unwrap_or(path);
         let mut parts: Vec<&str> = inside.split('/').collect();
-        // One dot is the package of the file, which of an `__init__.py` is its folder.
+        // One dot means the package of the file; for an `__init__.py` that is its folder.
         let kept = if import.level == 0 { 0 } else { parts.len().saturating_sub(import.level) };
         parts.truncate(kept);
         let mut modules = Vec::new();
@@ -206,6 +207,6 @@ impl<'a> Walk<'a> {
 
 enum Step {
     Read(String),
-    /// Everything that the module imports has been read.
+    /// Every module that this file imports has been read.
     Done(LoaderFile),
 }

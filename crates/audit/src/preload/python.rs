@@ -1,25 +1,24 @@
-//! Input: the text of a Python file. Output: its calls of a few functions, with those arguments
-//! that are literals. Nothing is run and nothing is guessed: what is no literal is
-//! [`Value::Unclear`].
+//! Input: the text of a Python file. Output: its calls of a few functions, with the arguments that
+//! are literals. Nothing is run and nothing is guessed: other arguments are [`Value::Unclear`].
 
 use std::collections::BTreeMap;
 
-/// No literal of these files is nested deeper.
+/// Deepest nesting of a literal; those in such files are not deeper.
 const DEEPEST: usize = 16;
 
 /// A piece of a Python file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Token {
     Name(String),
-    /// A string without its quotes. Only running tells what one that is not literal is, as with
-    /// `f"lib{x}.so"`.
+    /// A string without its quotes. The value of one that is not literal, such as `f"lib{x}.so"`,
+    /// is known only at run time.
     Text {
         text: String,
         is_literal: bool,
     },
     Number,
     Sign(char),
-    /// The end of a line that is not inside brackets.
+    /// The end of a line outside of brackets.
     Line,
 }
 
@@ -27,64 +26,63 @@ enum Token {
 struct Placed {
     token: Token,
     line: usize,
-    /// Whether it stands at the beginning of a line.
+    /// `true` at the beginning of a line.
     is_first: bool,
 }
 
-/// What an expression stands for.
+/// The value of an expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Value {
     Text(String),
     /// A list or a tuple.
     List(Vec<Value>),
     Bool(bool),
-    /// Something that only running it tells.
+    /// An expression whose value only a run would show.
     Unclear,
 }
 
 /// A call of a function.
 #[derive(Debug, Clone)]
 pub(super) struct Call {
-    /// Counted from 1.
+    /// Line of the call, from 1.
     pub(super) line: usize,
     pub(super) positional: Vec<Value>,
     pub(super) named: BTreeMap<String, Value>,
 }
 
 impl Call {
-    /// An argument by its name or its place.
+    /// An argument, by its keyword or by its position from 0.
     pub(super) fn argument(&self, place: usize, name: &str) -> Option<&Value> {
         self.named.get(name).or_else(|| self.positional.get(place))
     }
 }
 
-/// The calls of functions of these names, in the order of the file.
+/// The calls of functions with these names, in the order of the file.
 pub(super) fn calls(text: &str, names: &[&str]) -> Vec<Call> {
     find_calls(&tokens(text), names)
 }
 
-/// An import statement, wherever in a file it is.
+/// An import statement anywhere in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Import {
     /// The number of dots: 0 for `import a.b`, 1 for `from .a import b`.
     pub(super) level: usize,
-    /// `a.b`; empty for `from . import b`.
+    /// The module `a.b`; empty for `from . import b`.
     pub(super) module: String,
     /// The imported names, which may be modules; empty for `import a.b`.
     pub(super) names: Vec<String>,
 }
 
-/// The imports and the library names in a file. It is not known which of its functions are called.
+/// The imports and the strings of a file. Which of its functions are called is unknown.
 #[derive(Debug, Default)]
 pub(super) struct Module {
     /// In the order of the file.
     pub(super) imports: Vec<Import>,
     /// Literal strings, in the order of the file.
     pub(super) texts: Vec<String>,
-    /// How the strings begin that only running completes: `lib` of `f"lib{x}.so"`.
+    /// The literal beginnings of strings that are completed at run time: `lib` of `f"lib{x}.so"`.
     pub(super) starts: Vec<String>,
-    /// Whether it loads a library by its path, as far as can be read: with ctypes or with
-    /// `torch.ops.load_library`.
+    /// `true` if it visibly loads a library by path, with ctypes or with `torch.ops.load_library`.
     pub(super) loads_by_path: bool,
 }
 
@@ -106,7 +104,7 @@ impl Module {
                 _ => {}
             }
         }
-        // The loader looks for a name without a folder where the system has libraries.
+        // For a name without a folder, the loader searches the system's libraries.
         let is_path = |value: Option<&Value>| match value {
             Some(Value::Text(text)) => text.contains('/'),
             Some(_) => true,
@@ -123,7 +121,7 @@ fn starts_statement(tokens: &[Placed], index: usize) -> bool {
     matches!(before, None | Some(Token::Line | Token::Sign(':' | ';')))
 }
 
-/// `a.b` at the beginning of tokens, and how many these are.
+/// Reads `a.b` at the beginning of tokens; also returns the number of tokens.
 fn dotted(tokens: &[Placed]) -> (String, usize) {
     let mut name = String::new();
     for (index, placed) in tokens.iter().enumerate() {
@@ -205,7 +203,7 @@ fn sign(tokens: &[Placed], index: usize) -> Option<char> {
     }
 }
 
-/// Names that a line at the margin gives a literal, once in the file.
+/// Names that are assigned a literal at module level, once in the file.
 fn constants(tokens: &[Placed]) -> BTreeMap<String, Value> {
     let mut constants: BTreeMap<String, Value> = BTreeMap::new();
     let none = BTreeMap::new();
@@ -219,7 +217,8 @@ fn constants(tokens: &[Placed]) -> BTreeMap<String, Value> {
         let value = if tokens[index].is_first { reader.value(0) } else { Value::Unclear };
         let ends = tokens.get(reader.position).is_none_or(|next| next.token == Token::Line);
         let value = if ends { value } else { Value::Unclear };
-        // Keyword arguments look the same; a name that is one as well is not worth the difference.
+        // Keyword arguments look the same, so a name that is also a keyword becomes unclear. It is
+        // not worth the code to distinguish them.
         constants.entry(name.clone()).and_modify(|known| *known = Value::Unclear).or_insert(value);
     }
     constants
@@ -236,7 +235,7 @@ impl Reader<'_> {
         sign(self.tokens, self.position)
     }
 
-    /// Arguments up to the closing bracket.
+    /// Reads arguments up to the closing bracket.
     fn arguments(&mut self, call: &mut Call) {
         while self.position < self.tokens.len() && self.sign() != Some(')') {
             let before = self.position;
@@ -264,7 +263,8 @@ impl Reader<'_> {
         }
     }
 
-    /// One expression up to the next comma or `end`; unclear when something follows the literal.
+    /// Reads one expression up to the next comma or `end`; unclear if something follows the
+    /// literal.
     fn item(&mut self, end: char) -> Value {
         let value = self.value(0);
         let is_whole = matches!(self.sign(), Some(sign) if sign == ',' || sign == end);
@@ -295,7 +295,7 @@ impl Reader<'_> {
         match &placed.token {
             Token::Text { text, is_literal } => {
                 let (mut all, mut is_clear) = (text.clone(), *is_literal);
-                // Strings behind each other are one.
+                // Adjacent strings are one string.
                 while let Some(Token::Text { text, is_literal }) =
                     self.tokens.get(self.position).map(|placed| &placed.token)
                 {
@@ -339,7 +339,7 @@ impl Reader<'_> {
             }
         }
         self.position += 1;
-        // Brackets around one expression are only brackets.
+        // Brackets around one expression without a comma are not a tuple.
         match items.pop() {
             Some(one) if !has_comma && items.is_empty() => one,
             last => {
@@ -362,9 +362,9 @@ fn tokens(text: &str) -> Vec<Placed> {
 struct Scanner<'a> {
     rest: &'a str,
     line: usize,
-    /// Whether nothing has come on this line yet, not even a space.
+    /// `true` if nothing has appeared on this line yet, not even a space.
     first: bool,
-    /// Open brackets.
+    /// Number of open brackets.
     depth: usize,
 }
 
@@ -430,7 +430,7 @@ impl Scanner<'_> {
         self.take(end.len());
         let is_raw = prefix.contains(['r', 'R']);
         let mut text = String::new();
-        // Escapes other than those of quotes and backslashes are in no name of a library.
+        // Library names contain no escapes other than those of quotes and backslashes.
         let mut is_clear = !prefix.contains(['b', 'B', 'f', 'F', 't', 'T']);
         loop {
             if self.rest.starts_with(&end) {
@@ -439,7 +439,8 @@ impl Scanner<'_> {
             }
             let Some(next) = self.rest.chars().next() else { break };
             if next == '\n' && end.len() == 1 {
-                // No string goes on here; what it was does not matter.
+                // The string ends here without a quote, which is a syntax error; its value does not
+                // matter.
                 is_clear = false;
                 break;
             }

@@ -1,5 +1,5 @@
-//! Input: findings and what was measured on the way. Output: a [`Report`] for people and machines,
-//! as SARIF too.
+//! Input: findings and the measurements of an audit. Output: a [`Report`] for people and machines,
+//! also as SARIF.
 
 pub mod sarif;
 
@@ -9,64 +9,63 @@ use serde::Serialize;
 
 use crate::finding::{Finding, Severity};
 
-/// What the audit of a set of wheels came to.
+/// The result of an audit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// What the wheels were placed into.
+    /// The environment that the audit simulated.
     pub environment: AuditedEnvironment,
-    /// The wheels of the set in the order in which they were given, those beside the audited ones
-    /// last.
+    /// The wheels of the set in the given order, with those beside the audited ones last.
     pub wheels: Vec<WheelSummary>,
-    /// What is the matter, the heaviest first.
+    /// The findings, the heaviest first.
     pub findings: Vec<Finding>,
-    /// How many findings there are of each severity, without those that were to be ignored.
+    /// Number of findings of each severity, without ignored ones.
     pub counts: FindingCounts,
-    /// How many findings were left out because they were to be ignored, by code.
+    /// Number of ignored findings, by code.
     pub ignored: BTreeMap<String, u64>,
-    /// What the loader was asked, wheel by wheel, and how it went.
+    /// A summary of the loader simulation of each wheel.
     pub scenarios: Vec<ScenarioSummary>,
-    /// Libraries whose names are in the data of files that call `dlopen`, when that was looked at.
+    /// Libraries whose names are in the data of files that call `dlopen`; empty unless requested.
     pub loads: Vec<LoadedByName>,
-    /// What could not be looked at, in sentences.
+    /// Parts that the audit could not check, in sentences.
     pub notes: Vec<String>,
 }
 
-/// A name in the data of a file that may load it at run time.
+/// A library name in the data of a file that may load it at run time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LoadedByName {
     /// File name of the wheel.
     pub wheel: String,
-    /// The member that has the name.
+    /// The member that contains the name.
     pub file: String,
     /// The name: `libamd_comgr.so.2`.
     pub library: String,
-    /// The file of the set that the loader would find for it; `None` when it finds none, which is
-    /// no fault by itself.
+    /// The file of the set that the loader would find for the name; `None` if it finds none, which
+    /// is not a fault in itself.
     pub found: Option<String>,
-    /// Whether the table of what ROCm loads has it.
+    /// `true` if the table of the libraries that ROCm loads has the name.
     pub listed: bool,
 }
 
 /// The environment that was simulated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AuditedEnvironment {
-    /// `3.12`.
+    /// The version of Python: `3.12`.
     pub python: String,
-    /// The glibc of the systems asked about, when one was named: `2.28`.
+    /// The glibc that the user named: `2.28`.
     pub glibc: Option<String>,
-    /// What `LD_LIBRARY_PATH` holds, when that was asked about.
+    /// The directories of `LD_LIBRARY_PATH`, if the user named a machine with them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub library_path: Vec<String>,
 }
 
-/// Findings by severity.
+/// Number of findings by severity.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct FindingCounts {
-    /// Errors.
+    /// Number of errors.
     pub errors: u64,
-    /// Warnings.
+    /// Number of warnings.
     pub warnings: u64,
-    /// Notes.
+    /// Number of notes.
     pub notes: u64,
 }
 
@@ -85,67 +84,67 @@ impl FindingCounts {
     }
 }
 
-/// What a wheel is and what it needs.
+/// A wheel and its needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WheelSummary {
     /// Path as given.
     pub path: String,
-    /// Its file name, or that of its `.dist-info` folder.
+    /// File name, or the name of the `.dist-info` folder.
     pub file: String,
     /// Name of the distribution.
     pub name: String,
-    /// Its version.
+    /// Version of the distribution.
     pub version: String,
-    /// `wheel`, or `installed`.
+    /// `wheel` or `installed`.
     pub form: &'static str,
-    /// `audited`, or `beside` when it is only there for the others.
+    /// `audited`, or `beside` for a wheel that is only present for the others.
     pub role: &'static str,
-    /// Bytes of the wheel; of what is installed, those of its files.
+    /// Bytes of the wheel file; for an installed distribution, bytes of its files.
     pub size: u64,
     /// Bytes when installed.
     pub installed: u64,
-    /// Files.
+    /// Number of files.
     pub files: u64,
-    /// ELF files for the machine of the tag, programs and libraries.
+    /// Number of ELF programs and libraries for the machine of the tag.
     pub objects: u64,
-    /// Platforms of its file name, or of the file WHEEL of what is installed.
+    /// Platform tags from the file name, or from the file WHEEL of an installed distribution.
     pub platforms: Vec<String>,
-    /// What it needs of the system; `None` for wheels without ELF files.
+    /// The oldest system it runs on; `None` for wheels without ELF files.
     pub floor: Option<SystemFloor>,
     /// The CPU it needs: `x86-64`, `x86-64-v3`; `None` for wheels without ELF files.
     pub cpu: Option<&'static str>,
 }
 
-/// What a wheel needs of the system it runs on.
+/// The oldest system that a wheel runs on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SystemFloor {
-    /// The lowest platform tag that is true: `manylinux_2_28_x86_64`, or `linux_x86_64` when no
-    /// policy promises what is needed.
+    /// The lowest true platform tag: `manylinux_2_28_x86_64`, or `linux_x86_64` if no policy
+    /// promises everything that the wheel needs.
     pub tag: String,
-    /// The newest version needed of each set of versions: `GLIBC` → `2.27`, `GLIBCXX` → `3.4.22`.
+    /// The newest version needed of each series: `GLIBC` → `2.27`, `GLIBCXX` → `3.4.22`.
     pub newest: BTreeMap<String, String>,
-    /// What keeps the tag from being lower.
+    /// The reasons why the tag cannot be lower.
     pub reasons: Vec<String>,
 }
 
-/// What the loader was asked about a wheel.
+/// Summary of the loader simulation of a wheel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ScenarioSummary {
     /// File name of the wheel.
     pub wheel: String,
-    /// Files that a process could start from: each was asked about alone.
+    /// Number of files that a process could start from; each is simulated alone.
     pub roots: u64,
-    /// Files of the set that were taken as loaded before, by a preload list or by the import of a
-    /// required package.
+    /// Files of the set that were assumed to be loaded before, by a preload list or by the import
+    /// of a required package.
     pub preloaded: Vec<String>,
-    /// Files of the set that were loaded.
+    /// Number of files of the set that were loaded.
     pub loaded: u64,
     /// Libraries that were found nowhere.
     pub missing: Vec<String>,
 }
 
 impl Report {
-    /// Whether a finding weighs so much or more.
+    /// `true` if a finding has this severity or a heavier one.
     pub fn has(&self, severity: Severity) -> bool {
         self.findings.iter().any(|finding| finding.severity >= severity)
     }

@@ -1,20 +1,20 @@
 //! Input: a [`Report`]. Output: a SARIF 2.1.0 log (OASIS), which code hosts show beside the change
 //! that caused it.
 //!
-//! Rules are the codes, results the findings; a finding in a member of a wheel has the wheel as
-//! location and the member as a logical location, since no tool can open a path inside of an
-//! archive. The fingerprint of a result has nothing of the message in it, so that a reworded
-//! finding is the same one.
+//! Rules are the codes, results are the findings. No tool can open a path inside of an archive, so
+//! a finding in a member has the wheel as its location and the member as a logical location. The
+//! fingerprint of a result does not depend on the message, so that a reworded finding keeps its
+//! identity.
 
 use serde_json::{Value, json};
 
 use super::Report;
 use crate::finding::{Code, Finding, Severity};
 
-/// Where the schema is.
+/// Address of the JSON schema.
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 
-/// The log. `version` is that of this program.
+/// Creates the log. `version` is that of this program.
 pub fn log(report: &Report, version: &str) -> Value {
     let rules: Vec<Value> = Code::ALL.iter().map(|code| rule(*code)).collect();
     let results: Vec<Value> = report.findings.iter().map(|finding| result(finding, report)).collect();
@@ -77,14 +77,14 @@ fn result(finding: &Finding, report: &Report) -> Value {
     result
 }
 
-/// The same for the same finding in the next version of the wheel.
+/// A fingerprint that is the same for the same finding in the next version of the wheel.
 fn fingerprint(finding: &Finding) -> String {
     let distribution = finding.wheel.as_deref().and_then(|wheel| wheel.split('-').next()).unwrap_or_default();
     format!("{}/{distribution}/{}/{}", finding.code, finding.file.as_deref().unwrap_or_default(), finding.subject)
 }
 
-/// A path as a URI reference (RFC 3986): what is not unreserved or `/` is escaped. An absolute path
-/// gets a scheme.
+/// A path as a URI reference (RFC 3986): characters other than unreserved ones and `/` are escaped.
+/// An absolute path gets a scheme.
 fn uri(path: &str) -> String {
     let mut text = String::new();
     if path.starts_with('/') {

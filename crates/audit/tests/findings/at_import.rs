@@ -1,4 +1,4 @@
-//! Libraries that Python files load by their paths before a module needs them.
+//! Libraries that Python files load by path before a module needs them.
 
 use rocwheel_audit::Options;
 
@@ -7,7 +7,7 @@ use crate::fixture::{Bench, Pack, demo, pack};
 const MODULE: &str = "demo/_m.cpython-312-x86_64-linux-gnu.so";
 const NONE: [&str; 0] = [];
 const TAG: &str = "py3-none-manylinux_2_34_x86_64";
-/// As RAPIDS' library packages have it.
+/// The loader file in RAPIDS' library packages.
 const LOAD: &str = "import ctypes, os\n\
     def load_library():\n\
     \x20   import liby\n\
@@ -15,7 +15,7 @@ const LOAD: &str = "import ctypes, os\n\
     \x20   soname = 'libx.so'\n\
     \x20   return ctypes.CDLL(os.path.join(os.path.dirname(__file__), 'lib64', soname), ctypes.RTLD_LOCAL)\n";
 
-/// A module that needs `libx.so`, which needs `liby.so`, each in a distribution of its own.
+/// A module that needs `libx.so`, which needs `liby.so`, each in its own distribution.
 fn chain(bench: &Bench) -> [Pack; 3] {
     let liby = bench.library("liby.so", "int y(void) { return 1; }", &["-Wl,-soname,liby.so"]);
     let libx =
@@ -38,7 +38,7 @@ fn what_a_requirement_loads_at_import_is_there() {
     let good = demo.clone().with("demo/__init__.py", init);
     assert_eq!(bench.found(&[good.clone(), libx.clone(), liby.clone()]), NONE);
     assert_eq!(bench.found(&[good, libx.clone().beside(), liby.clone().beside()]), NONE);
-    // The file that loads it is there, and nothing is seen to import it.
+    // The file that loads the library exists, but no import of it is visible.
     let report = bench.audit(&[demo.with("demo/__init__.py", "# libx\n"), libx, liby], &Options::default());
     let finding = report.findings.iter().find(|finding| finding.subject.contains("libx.so")).unwrap();
     assert_eq!((finding.code.text(), finding.severity.name()), ("RW001", "warning"));
@@ -63,7 +63,7 @@ fn a_requirement_that_was_not_given_may_have_the_library() {
     let [demo, _, _] = chain(&bench);
     let report = bench.audit(&[demo.requiring("other")], &Options::default());
     let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
-    // Nothing is fixed before the requirements were looked at.
+    // No fix is proposed before the requirements are known.
     assert_eq!(finding.severity.name(), "warning");
     assert!(
         finding.fix.as_ref().is_some_and(|fix| fix.is_question() && fix.command().ends_with(" --with index")),
@@ -93,7 +93,7 @@ fn rw010_is_for_what_python_imports() {
     assert_eq!(bench.found(&[with(&bench.module("", &[]))]), ["RW010 error"]);
     let library = bench.library("_m.so", "int registers_itself(void) { return 1; }", &[]);
     assert_eq!(bench.found(&[with(&library)]), NONE, "no PyInit__m: torch.ops.load_library takes it");
-    // Python imports it, and it is no module.
+    // Python imports the file, which is not a module.
     let right = demo().with(MODULE, &library);
     assert_eq!(bench.found(&[right.clone().with("demo/__init__.py", "import torch")]), NONE);
     for import in ["from . import _m", "from ._m import f", "import demo._m", "from demo import a, _m"] {

@@ -1,4 +1,4 @@
-//! What is in the wheels, where it goes, and what RECORD says of it.
+//! The files of wheels, the paths they are installed to, and RECORD.
 
 use rocwheel_audit::finding::Code;
 use rocwheel_audit::{ExtraCheck, Options};
@@ -59,7 +59,7 @@ fn rw016_and_rw017_records_that_do_not_match() {
     };
     assert_eq!(found(wrong), ["RW016 error"]);
     assert_eq!(said(&bench.audit(&[record(wrong)], &Options::default())), NONE, "nothing is unpacked");
-    // RECORD's own hash is nobody's, and signatures have none.
+    // No row has RECORD's own hash, and signatures have none.
     let bare: fn(String) -> String =
         |text| text.lines().map(|line| format!("{},,\n", line.split(',').next().unwrap())).collect();
     let report = bench.audit(&[record(bare)], &Options::default());

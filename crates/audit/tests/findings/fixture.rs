@@ -1,4 +1,4 @@
-//! Wheels made by hand, member by member, so that they can be wrong; and libraries made by gcc.
+//! Wheels made by hand, member by member, so that they can be wrong, and libraries made by gcc.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -14,31 +14,30 @@ use rocwheel_report::Silent;
 use tempfile::TempDir;
 use zip::write::SimpleFileOptions;
 
-/// Where the wheels of one test and the libraries for them are made.
+/// The folder in which one test makes its wheels and libraries.
 pub struct Bench {
     folder: TempDir,
 }
 
-/// A wheel to be made.
+/// A wheel to make.
 #[derive(Clone)]
 pub struct Pack {
-    /// Everything before the tag: `demo-1.0`.
+    /// The file name before the tag: `demo-1.0`.
     pub stem: String,
     /// Tag of the file name.
     pub tag: String,
-    /// Tags of WHEEL; that of the file name when empty.
+    /// Tags of WHEEL; empty for that of the file name.
     pub wheel_tags: Vec<String>,
     /// Lines of METADATA besides name and version.
     pub metadata: Vec<String>,
-    /// Name and version in METADATA; those of the file name without.
+    /// Name and version in METADATA; `None` for those of the file name.
     pub said: Option<(String, String)>,
     /// Members besides the .dist-info folder.
     pub files: Vec<(String, Vec<u8>)>,
-    /// The line of WHEEL that says the version of the format.
+    /// The line of WHEEL with the version of the format.
     pub wheel_version: &'static str,
-    /// What is done to the text of RECORD.
+    /// Changes the text of RECORD.
     pub record: fn(String) -> String,
-    /// Whether it stands beside.
     pub role: Role,
 }
 
@@ -47,7 +46,7 @@ pub fn demo() -> Pack {
     pack("demo-1.0", "cp312-cp312-manylinux_2_34_x86_64")
 }
 
-/// A wheel of this name and tag, with nothing in it.
+/// An empty wheel with this name and tag.
 pub fn pack(stem: &str, tag: &str) -> Pack {
     Pack {
         stem: stem.to_owned(),
@@ -63,25 +62,25 @@ pub fn pack(stem: &str, tag: &str) -> Pack {
 }
 
 impl Pack {
-    /// The same with one more file.
+    /// Adds a file.
     pub fn with(mut self, name: &str, bytes: impl AsRef<[u8]>) -> Pack {
         self.files.push((name.to_owned(), bytes.as_ref().to_vec()));
         self
     }
 
-    /// The same with one more requirement.
+    /// Adds a requirement.
     pub fn requiring(mut self, requirement: &str) -> Pack {
         self.metadata.push(format!("Requires-Dist: {requirement}"));
         self
     }
 
-    /// The same with an extra.
+    /// Adds an extra.
     pub fn providing(mut self, extra: &str) -> Pack {
         self.metadata.push(format!("Provides-Extra: {extra}"));
         self
     }
 
-    /// The same beside the others.
+    /// Makes the wheel one that is only present for the others.
     pub fn beside(mut self) -> Pack {
         self.role = Role::Beside;
         self
@@ -124,8 +123,8 @@ impl Bench {
         Bench { folder: tempfile::tempdir().unwrap() }
     }
 
-    /// Compiles C with gcc into a library, with these arguments. The library stays here under the
-    /// name for others to be linked to with `-l:NAME`.
+    /// Compiles C with gcc into a library, with these arguments. The library stays in the folder,
+    /// so that others can link to it with `-l:NAME`.
     pub fn library(&self, name: &str, source: &str, arguments: &[&str]) -> Vec<u8> {
         let path = self.folder.path().join(name);
         let code = self.folder.path().join("source.c");
@@ -144,12 +143,12 @@ impl Bench {
         fs_err::read(path).unwrap()
     }
 
-    /// An extension module `_m` with some more source.
+    /// Compiles an extension module `_m` with additional source.
     pub fn module(&self, source: &str, arguments: &[&str]) -> Vec<u8> {
         self.library("_m.so", &format!("{source}\nvoid *PyInit__m(void) {{ return 0; }}"), arguments)
     }
 
-    /// A DLL that asks for these, made by clang and LLVM's linker.
+    /// Makes a DLL that imports these, with clang and LLVM's linker.
     pub fn dll(&self, needs: &[&str]) -> Vec<u8> {
         let mut arguments = vec!["/nodefaultlib".to_owned(), "/brepro".to_owned(), "/dll".to_owned()];
         arguments.extend(["/noentry", "/export:f", "/out:x.out", "x.obj"].map(str::to_owned));
@@ -175,7 +174,7 @@ impl Bench {
         assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// A file to compile with.
+    /// Writes a file for a compilation.
     pub fn write(&self, name: &str, text: &str) {
         fs_err::write(self.folder.path().join(name), text).unwrap();
     }
@@ -185,7 +184,7 @@ impl Bench {
         self.open(packs, |site, facts| audit_facts(site, facts, options, &Silent).unwrap())
     }
 
-    /// Who pulls a library in.
+    /// The files that pull a library in.
     pub fn why(&self, packs: &[Pack], library: &str) -> Option<Why> {
         self.open(packs, |site, facts| rocwheel_audit::why::why(site, facts, library))
     }
@@ -199,13 +198,13 @@ impl Bench {
         ask(&site, &facts)
     }
 
-    /// Codes and severities of what is found, sorted.
+    /// Codes and severities of the findings, sorted.
     pub fn found(&self, packs: &[Pack]) -> Vec<String> {
         said(&self.audit(packs, &Options::default()))
     }
 }
 
-/// Codes and severities: `RW001 error`.
+/// Codes and severities of a report, such as `RW001 error`, sorted.
 pub fn said(report: &Report) -> Vec<String> {
     let name = |severity: Severity| severity.name();
     let mut said: Vec<String> =

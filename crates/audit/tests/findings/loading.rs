@@ -7,7 +7,7 @@ use crate::fixture::{Bench, demo, pack};
 const MODULE: &str = "demo/_m.cpython-312-x86_64-linux-gnu.so";
 const NONE: [&str; 0] = [];
 
-/// A library `libx.so.1` that the bench has, for others to be linked to.
+/// A library `libx.so.1` in the bench, for others to link to.
 fn libx(bench: &Bench) -> Vec<u8> {
     bench.library("libx.so.1", "int x(void) { return 1; }", &["-Wl,-soname,libx.so.1"])
 }
@@ -25,12 +25,12 @@ fn rw001_a_library_that_nobody_has() {
     assert_eq!((finding.file.as_deref(), finding.subject.as_str()), (Some(MODULE), "libx.so.1"));
     assert!(finding.fix.as_ref().unwrap().command().starts_with("rocwheel repair "), "{finding:?}");
     assert_eq!(bench.found(&[lacking.clone().with("demo.libs/libx.so.1", &libx)]), NONE);
-    // It is there, and nothing leads to it.
+    // The file exists, but no search path leads to it.
     assert_eq!(bench.found(&[lacking.clone().with("demo/other/libx.so.1", &libx)]), ["RW001 warning"]);
-    // A requirement that nobody knows could bring it.
+    // A requirement that no table knows could bring it.
     let lacking = [lacking.requiring("something")];
     assert_eq!(bench.found(&lacking), ["RW001 warning"]);
-    // Nothing is to be changed before that is known: the command asks.
+    // The command asks first; nothing should change before the answer.
     let report = bench.audit(&lacking, &Options::default());
     let fix = report.findings[0].fix.as_ref().unwrap();
     assert!(fix.is_question() && fix.command().ends_with(".whl --with index"), "{fix:?}");
@@ -38,7 +38,7 @@ fn rw001_a_library_that_nobody_has() {
     assert_eq!((remedies.fixed, remedies.undecided, remedies.commands().len()), (0, 1, 0));
 }
 
-/// As PySide6 has them: the host of a plug-in has loaded the library by then.
+/// As in PySide6: the program that loads a plug-in has loaded the library before.
 #[test]
 fn a_library_that_the_host_of_a_plug_in_has_loaded_is_a_note() {
     let bench = Bench::new();
@@ -69,7 +69,7 @@ fn what_is_given_and_lacks_a_library_does_not_bring_it() {
     assert_eq!((finding.code.text(), finding.severity.name()), ("RW001", "error"));
     assert_eq!(finding.message, "needs `libc10_hip.so` of PyTorch; `torch` is in the set and does not have it");
     assert_eq!(bench.found(&[extension]), ["RW025 note"]);
-    // Another part of ROCm is there than the one that has it.
+    // Another part of ROCm is present than the one that contains the library.
     let sdk = |name: &str| pack(name, "py3-none-manylinux_2_34_x86_64").with("rocm_sdk_x/__init__.py", "").beside();
     let rocblas = demo()
         .with(MODULE, bench.module("", &["-l:librocblas.so.5"]))
@@ -141,7 +141,7 @@ fn rw004_two_libraries_of_one_name() {
     assert_eq!((finding.code.text(), finding.severity.name()), ("RW004", "warning"));
     assert_eq!(finding.related, ["other/libx.so.1"]);
     assert_eq!(bench.found(&[one.clone(), other(&first)]), NONE, "the same content");
-    // A name with a hash is another name.
+    // A name with a hash is a different name.
     let hashed = bench.library("libx-0a1b2c3d.so.1", "int x(void) { return 2; }", &["-Wl,-soname,libx-0a1b2c3d.so.1"]);
     let module = bench.module("", &["-l:libx-0a1b2c3d.so.1", "-Wl,-rpath,$ORIGIN"]);
     let grafted = pack("other-1", "cp312-cp312-manylinux_2_34_x86_64")
@@ -162,7 +162,7 @@ fn rw005_symbols_that_nobody_defines() {
     assert_eq!(report.findings[0].message, "uses `pool_open`, which nothing that it loads defines");
     assert_eq!(bench.found(&[wheel(&open)]), ["RW005 error"]);
     assert_eq!(bench.found(&[wheel(&open).requiring("something")]), ["RW005 warning"]);
-    // The message names the first, the finding all of them, whatever their number.
+    // The message names the first symbols, the finding all of them.
     let several = (0..5).map(|n| format!("extern int pool_{n}(void); int use_{n}(void) {{ return pool_{n}(); }}"));
     let report = bench.audit(&[wheel(&bench.module(&several.collect::<String>(), &[]))], &Options::default());
     let [finding] = &report.findings[..] else { panic!("{report:?}") };
@@ -173,8 +173,8 @@ fn rw005_symbols_that_nobody_defines() {
     let wheel_of_many = required.iter().fold(wheel(&open), |wheel, name| wheel.requiring(name));
     let report = bench.audit(&[wheel_of_many], &Options::default());
     assert!(report.findings[0].message.ends_with("`four`, `one`, `three`, `two` were not given"), "{report:?}");
-    // The interpreter, glibc without being linked to it, a library that is loaded, and weak
-    // references.
+    // The interpreter, glibc without a link to it, a loaded library, and weak references all define
+    // symbols.
     assert_eq!(bench.found(&[wheel(&uses("PyErr_Occurred", &[]))]), NONE);
     assert_eq!(bench.found(&[wheel(&uses("getpid", &["-nostdlib"]))]), NONE);
     let libx = libx(&bench);
@@ -182,11 +182,11 @@ fn rw005_symbols_that_nobody_defines() {
     assert_eq!(bench.found(&[wheel(&linked).with("demo/libx.so.1", &libx)]), NONE);
     let weak = bench.module("extern int y(void) __attribute__((weak)); int use(void) { return y ? y() : 0; }", &[]);
     assert_eq!(bench.found(&[wheel(&weak)]), NONE);
-    // A plugin has its symbols from the program that loads it, whatever that is.
+    // A plugin gets its symbols from the program that loads it, whichever that is.
     let plugin = bench.library("plugin.so", "extern int host(void); int use(void) { return host(); }", &[]);
     assert_eq!(bench.found(&[demo().with("demo/libplugin.so", &plugin)]), NONE);
     assert_eq!(bench.found(&[demo().with("demo/plugin.so", &plugin)]), NONE, "no module without PyInit_plugin");
-    // A library of the system without versions could define anything.
+    // A system library without versions could define any symbol.
     let expat = bench.library("libexpat.so.1", "", &["-Wl,-soname,libexpat.so.1"]);
     assert!(!expat.is_empty());
     assert_eq!(bench.found(&[wheel(&uses("XML_Anything", &["-l:libexpat.so.1"]))]), NONE);
@@ -225,7 +225,7 @@ fn rw012_and_rw025_requirements_that_bring_libraries() {
     assert_eq!(bench.found(&[torch.clone().requiring("numpy")]), ["RW012 error"]);
     assert_eq!(bench.found(&[torch.clone().requiring("unknown")]), ["RW012 warning"]);
     assert_eq!(bench.found(&[torch.clone().providing("gpu").requiring("torch; extra == 'gpu'")]), ["RW012 warning"]);
-    // GPU code of its own, however much the name looks like that of an extension of torch.
+    // The GPU code of this wheel itself, although the name looks like an extension of torch.
     let host =
         pack("torch_x-1.0", "cp312-cp312-manylinux_2_34_x86_64").with(MODULE, bench.module("", &["-l:libtorch.so"]));
     let device = "torch-x-device-gfx942 == 1.0; extra == 'device-gfx942'";
@@ -240,8 +240,8 @@ fn rw012_and_rw025_requirements_that_bring_libraries() {
     assert!(
         report.findings.iter().all(|finding| finding.fix.as_ref().unwrap().command().ends_with("--requires torch"))
     );
-    // The set has the library: whether it is required, and loaded before by the import of the
-    // other, decides.
+    // The set has the library. The finding depends on whether the wheel requires the other one, and
+    // whether the import of the other one loads it.
     let library = bench.library("libtorch.so", "", &["-Wl,-soname,libtorch.so"]);
     let loads = bench.module("", &["-l:libtorch.so", "-Wl,-rpath,$ORIGIN/lib"]);
     let other = pack("torch-2.6", "cp312-cp312-manylinux_2_34_x86_64").with("torch/lib/libtorch.so", &library).beside();
@@ -269,7 +269,8 @@ fn rw013_requirements_that_nothing_needs() {
     assert_eq!(bench.found(&[wheel("import os\n"), other.clone()]), ["RW013 note"]);
     assert_eq!(bench.found(&[wheel("import thing\n"), other.clone()]), NONE);
     assert_eq!(bench.found(&[wheel("NAME = 'thing.sub'\n"), other]), NONE);
-    // Nothing is known of what is not there, and a group of requirements is needed for those.
+    // Absent distributions are not judged, and a package that only groups requirements is needed
+    // for those.
     assert_eq!(bench.found(&[wheel("import os\n")]), NONE);
     let group = pack("other_thing-1", "py3-none-any").requiring("numpy").beside();
     assert_eq!(bench.found(&[wheel("import os\n"), group]), NONE);
@@ -334,7 +335,7 @@ fn rw028_a_library_of_the_library_path_comes_before_runpath() {
         format!("with `LD_LIBRARY_PATH`, `libx.so.1` comes from `{}`, in place of `demo/libx.so.1`", from.display());
     assert_eq!((finding.message.as_str(), finding.file.as_deref()), (expected.as_str(), Some(MODULE)));
     assert_eq!(report.environment.library_path.len(), 1);
-    // DT_RPATH comes first, and so does what is not in the folder.
+    // DT_RPATH comes first, and a library that the folder lacks is not affected.
     assert_eq!(bench.audit(&[wheel("-Wl,--disable-new-dtags")], &options).findings, []);
     fs_err::remove_file(&from).unwrap();
     assert_eq!(bench.audit(&[wheel("-Wl,--enable-new-dtags")], &options).findings, []);
@@ -354,6 +355,6 @@ fn why_keeps_processes_apart() {
         .iter()
         .map(|tree| (tree.path.as_deref(), tree.needed_by.iter().map(|user| user.path.as_deref()).collect()))
         .collect();
-    // The other one has the system's, unless own was imported first.
+    // The other wheel gets the system's library, unless `own` was imported first.
     assert_eq!(trees, [(Some("own/libz.so.1"), vec![Some("own/_m.so")]), (None, vec![Some("other/_m.so")])]);
 }

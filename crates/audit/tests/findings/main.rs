@@ -1,4 +1,4 @@
-//! Every finding: a wheel that has it, and one that nearly has it.
+//! Every finding, with a wheel that has it and one that almost has it.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod at_import;
@@ -8,10 +8,10 @@ mod loading;
 mod system;
 mod windows;
 
-/// Findings that no wheel made by a test could have; their own files test them.
+/// Findings that a wheel made by a test cannot have; other tests cover them.
 const WITHOUT_FIXTURE: [&str; 1] = ["RW020"];
 
-/// The codes are those of `data/findings.toml`, so a new row asks for a fixture.
+/// The codes are those of `data/findings.toml`, so a new row requires a fixture.
 #[test]
 fn every_code_has_a_fixture() {
     let folder = fs_err::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/findings")).unwrap();

@@ -15,7 +15,7 @@ fn with_tag(tag: &str, module: &[u8]) -> Pack {
 #[test]
 fn rw007_a_newer_glibc_than_promised() {
     let bench = Bench::new();
-    // Assembler says which version is meant, whatever glibc this machine has.
+    // Assembler names the version, whichever glibc this machine has.
     let uses = |symbol: &str| {
         let source = format!("__asm__(\".symver {symbol}\");\nextern int f(void); int use(void) {{ return f(); }}");
         bench.module(&source, &["-lc"])
@@ -29,7 +29,7 @@ fn rw007_a_newer_glibc_than_promised() {
     assert!(finding.fix.as_ref().unwrap().command().ends_with("--platform-tag manylinux_2_34_x86_64"), "{finding:?}");
     assert_eq!(report.wheels[0].floor.as_ref().unwrap().newest["GLIBC"], "2.34");
     assert_eq!(bench.found(&[with_tag("cp312-cp312-manylinux_2_34_x86_64", &new)]), NONE);
-    // The lower of two tags is the promise; two names of one promise are one.
+    // The lower of two tags is the promise; two names of one promise count once.
     let two = with_tag("cp312-cp312-manylinux_2_17_x86_64.manylinux2014_x86_64", &new);
     assert_eq!(bench.found(&[two]), ["RW007 error"]);
     assert_eq!(bench.found(&[with_tag("cp312-cp312-manylinux1_x86_64", &old)]), NONE);
@@ -42,8 +42,8 @@ fn rw007_a_newer_glibc_than_promised() {
 #[test]
 fn rw008_a_newer_cpu_than_promised() {
     let bench = Bench::new();
-    // The note that `-z x86-64-v3` of newer linkers makes: a property of the file, as 4 bytes,
-    // padded to 8.
+    // The note that `-z x86-64-v3` of newer linkers writes: a property of the file, 4 bytes padded
+    // to 8.
     let marked = |bits: u32| {
         let note = format!(
             "__asm__(\".pushsection .note.gnu.property,\\\"a\\\"\\n.p2align 3\\n.long 4,16,5\\n.asciz \\\"GNU\\\"\\n\\
@@ -67,7 +67,7 @@ fn rw009_tags_and_names_that_are_not_true() {
     let mut other = demo().with(MODULE, &module);
     other.wheel_tags = vec!["cp312-cp312-linux_x86_64".to_owned()];
     assert_eq!(bench.found(&[other]), ["RW009 warning"]);
-    // A set in one line is as good as one line for each.
+    // A set of tags in one line is equal to one line for each tag.
     let mut set = pack("demo-1.0", "cp312-cp312-manylinux_2_34_x86_64.manylinux_2_35_x86_64").with(MODULE, &module);
     set.wheel_tags = vec![format!("{tag}.manylinux_2_35_x86_64")];
     assert_eq!(bench.found(std::slice::from_ref(&set)), NONE);
@@ -79,7 +79,8 @@ fn rw009_tags_and_names_that_are_not_true() {
     assert_eq!(bench.found(std::slice::from_ref(&renamed)), ["RW009 error"]);
     renamed.said = Some(("Demo".to_owned(), "1.0.0".to_owned()));
     assert_eq!(bench.found(&[renamed]), NONE, "one name and version, written in another way");
-    // Compiled files under a tag for any platform, unless there are some for several.
+    // Compiled files under a tag for any platform are an error, unless they are for several
+    // platforms.
     let any = pack("demo-1.0", "py3-none-any").with("demo/libx.so", &module);
     assert_eq!(bench.found(std::slice::from_ref(&any)), ["RW009 error"]);
     assert_eq!(bench.found(&[any.with("demo/x.dylib", b"\xcf\xfa\xed\xfe")]), NONE);
@@ -103,7 +104,7 @@ fn rw010_modules_for_another_python() {
         ["RW010 error"]
     );
     assert_eq!(bench.found(&[threaded.with("demo/_m.cpython-313t-x86_64-linux-gnu.so", &module)]), NONE);
-    // A Python that somebody named.
+    // A Python that the user named.
     let options = Options { extras: [ExtraCheck::Python].into(), ..Options::default() };
     let wheel = pack("demo-1.0", "cp311-cp311-manylinux_2_34_x86_64");
     assert_eq!(said(&bench.audit(&[wheel], &options)), ["RW010 error"]);
@@ -130,14 +131,14 @@ fn rw010_symbols_outside_of_the_stable_abi() {
         assert_eq!((finding.code.text(), finding.severity.name()), ("RW010", "warning"));
         assert!(finding.message.contains(words), "{finding:?}");
     }
-    // A library of the wheel may define it.
+    // A library of the wheel may define the symbol.
     let own = bench.library("libown7.so", "int _PyGen_Send(void) { return 1; }", &["-Wl,-soname,libown7.so"]);
     let module = bench.module(
         "int _PyGen_Send(void); int f(void) { return _PyGen_Send(); }",
         &["-l:libown7.so", "-Wl,-rpath,$ORIGIN"],
     );
     assert_eq!(bench.found(&[stable(&module).with("demo/libown7.so", &own)]), NONE);
-    // A module for one Python may use what that has.
+    // A module for one Python may use all symbols of that Python.
     assert_eq!(bench.found(&[demo().with(MODULE, needs("_PyGen_Send"))]), NONE);
 }
 
@@ -154,8 +155,8 @@ fn rw011_builds_that_are_not_for_rocm() {
     assert_eq!(bench.found(&[build("demo_rocm-1.0", &plain)]), ["RW011 warning"]);
     assert_eq!(bench.found(&[build("demo_rocm7_plugin-1.0", &hip)]), ["RW025 note"]);
     assert_eq!(bench.found(&[build("demo-1.0+cu128", &cuda)]), ["RW025 note"]);
-    // It loads HIP by name, or has code for GPUs, or nothing compiled at all; and ROCm itself is no
-    // build for it.
+    // The wheel loads HIP by name, has GPU code, or has no compiled files. ROCm itself is not a
+    // build for ROCm.
     let by_name = bench.module("const char *name = \"libamdhip64.so.7\";", &[]);
     assert_eq!(bench.found(&[build("demo_rocm-1.0", &by_name)]), NONE);
     assert_eq!(bench.found(&[build("demo_rocm-1.0", &plain).with("demo/kernels.hsaco", "x")]), NONE);
@@ -163,7 +164,7 @@ fn rw011_builds_that_are_not_for_rocm() {
     assert_eq!(bench.found(&[build("rocm_bootstrap-1.0", &plain)]), NONE);
 }
 
-/// A module with one wrapper that points at `bytes` in the section of GPU code.
+/// A module with one wrapper that refers to `bytes` in the section of GPU code.
 fn with_wrapper(bench: &Bench, magic: u32, bytes: &[u8]) -> Vec<u8> {
     let list: Vec<String> = bytes.iter().map(u8::to_string).collect();
     bench.module(
@@ -225,7 +226,7 @@ fn rw026_files_for_another_machine() {
     let report = bench.audit(&[arm], &Options::default());
     assert_eq!(said(&report), NONE);
     assert!(report.notes[0].contains("are for aarch64"), "{:?}", report.notes);
-    // A library that the loader passes over.
+    // A library that the loader skips.
     let mut library = bench.library("libx.so.1", "", &["-Wl,-soname,libx.so.1"]);
     let linked = bench.module("", &["-l:libx.so.1", "-Wl,-rpath,$ORIGIN"]);
     library[MACHINE] = 183;
@@ -289,7 +290,7 @@ fn rw012_a_requirement_that_no_installer_can_read() {
     let bench = Bench::new();
     let wheel = |requirement: &str| pack("demo-1.0", "py3-none-any").requiring(requirement);
     assert_eq!(bench.found(&[wheel("foo (>1 <")]), ["RW012 error"]);
-    // The parser would need more stack than there is.
+    // The parser would need more stack than the process has.
     let nested = format!("a; {}python_version>\"3\"{}", "(".repeat(50_000), ")".repeat(50_000));
     let report = bench.audit(&[wheel(&nested)], &Options::default());
     let [finding] = &report.findings[..] else { panic!("{} findings", report.findings.len()) };
@@ -310,7 +311,7 @@ fn musllinux_is_judged_by_its_own_policy() {
     let tag = "cp312-cp312-musllinux_1_2_x86_64";
     let good = module(&["libc.musl-x86_64.so.1", "libz.so.1"]);
     assert_eq!(bench.found(&[pack("demo-1.0", tag).with(MODULE, &good)]), NONE);
-    // The same on a system with glibc: nothing there has musl's library.
+    // On a system with glibc, no library provides musl's.
     assert_eq!(bench.found(&[demo().with(MODULE, &good)]), ["RW001 error"]);
     let lacking = module(&["libc.musl-x86_64.so.1", "libx.so.1"]);
     let report = bench.audit(&[pack("demo-1.0", tag).with(MODULE, &lacking)], &Options::default());
@@ -320,7 +321,7 @@ fn musllinux_is_judged_by_its_own_policy() {
         ("RW001", "libx.so.1", None)
     );
     assert!(finding.message.ends_with("no system of musllinux promises"), "{finding:?}");
-    // glibc's library is nothing that musllinux promises.
+    // musllinux does not promise glibc's library.
     let glibc = pack("demo-1.0", tag)
         .with(MODULE, bench.module("#include <math.h>\ndouble f(double x) { return sin(x); }", &["-lm"]));
     assert!(bench.found(&[glibc]).contains(&"RW001 error".to_owned()));

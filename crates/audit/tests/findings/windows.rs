@@ -29,20 +29,19 @@ fn rw029_dlls_that_windows_does_not_find() {
     assert_eq!(finding.message, "needs `Other.DLL`, which neither Windows nor a wheel of the set brings");
     assert!(report.notes.is_empty(), "{:?}", report.notes);
     assert_eq!(report.wheels[0].objects, 1);
-    // Beside the module it is found, whatever the case of the letters; what that needs in turn is
-    // asked for too.
+    // A DLL beside the module is found in any case. The DLLs that it needs in turn are checked too.
     let other = bench.dll(&["KERNEL32.dll"]);
     assert_eq!(bench.found(&[wheel().with("demo/other.dll", &other)]), NONE);
     let deep = bench.dll(&["deeper.dll"]);
     let report = audit(&bench, &[wheel().with("demo/other.dll", &deep)]);
     assert_eq!((said(&report), report.findings[0].subject.as_str()), (vec!["RW029 error".to_owned()], "deeper.dll"));
-    // In another folder it is found when somebody names that folder.
+    // In another folder it is found if code adds that folder.
     let elsewhere = || wheel().with("demo.libs/other.dll", &other);
     let report = audit(&bench, &[elsewhere()]);
     assert_eq!(said(&report), ["RW029 warning"]);
     assert!(report.findings[0].message.contains("no code registers that folder with Windows"), "{report:?}");
     assert_eq!(bench.found(&[elsewhere().with("demo/__init__.py", HOOK)]), NONE);
-    // So it is with what comes along; a plug-in is loaded into a process that has the library.
+    // The same holds for indirect imports. A plug-in is loaded into a process that has the library.
     let between = wheel().with("demo/other.dll", bench.dll(&["last.dll"])).with("demo.libs/last.dll", &other);
     assert_eq!(bench.found(&[between]), ["RW029 warning"]);
     let plugin = windows().with("demo/plugins/p.dll", bench.dll(&["host.dll"])).with("demo/bin/host.dll", &other);
@@ -74,10 +73,10 @@ fn rw012_and_rw025_dlls_of_known_distributions() {
     assert_eq!(finding.subject, "amdhip64_7.dll, rocblas.dll");
     assert!(finding.fix.as_ref().unwrap().command().ends_with("--requires 'rocm[libraries]'"), "{finding:?}");
     assert_eq!(bench.found(&[wheel().requiring("rocm[libraries]==7.1")]), ["RW025 note"]);
-    // Markers are those of Windows.
+    // Markers are evaluated for Windows.
     assert_eq!(bench.found(&[wheel().requiring("rocm; sys_platform == 'linux'")]), ["RW012 error"]);
     assert_eq!(bench.found(&[wheel().requiring("rocm; sys_platform == 'win32'")]), ["RW025 note"]);
-    // Also in a set with a wheel for Linux.
+    // The same in a set with a wheel for Linux.
     let both = [wheel().requiring("rocm; sys_platform == 'win32'"), pack("linux-1", "py3-none-manylinux_2_34_x86_64")];
     assert_eq!(bench.found(&both), ["RW025 note"]);
     // PyTorch brings the ROCm that it was built with.
@@ -87,7 +86,7 @@ fn rw012_and_rw025_dlls_of_known_distributions() {
         report.findings.iter().filter_map(|finding| finding.fix.as_ref().map(Fix::command)).collect();
     assert_eq!(fixes.len(), 2, "{report:?}");
     assert!(fixes.iter().all(|fix| fix.ends_with("--requires torch")), "{fixes:?}");
-    // A wheel of the product itself has to bring it.
+    // A wheel of the product itself has to contain it.
     let own =
         pack("PyQt5_Qt5-5.15", "py3-none-win_amd64").with("PyQt5/Qt5/bin/Qt5Quick.dll", bench.dll(&["Qt5Gone.dll"]));
     let report = audit(&bench, &[own]);
@@ -117,8 +116,8 @@ fn dlls_of_other_wheels_of_the_set() {
     let hook = "def initialize():\n    import rocm_sdk\n    rocm_sdk.initialize_process(preload_shortnames=[])\n";
     let hooked = wheel().with("demo/_rocm_init.py", hook);
     assert_eq!(bench.found(&[hooked, core().beside()]), NONE);
-    // ROCm's own packages are made for each other, and what names their folders is in a source
-    // distribution.
+    // ROCm's own packages are made for each other, and the code that adds their folders is in a
+    // source distribution.
     let libraries = pack("rocm_sdk_libraries-7.1", "py3-none-win_amd64")
         .with("_rocm_sdk_libraries/bin/rocblas.dll", &module)
         .requiring("rocm-sdk-core==7.1");
@@ -131,18 +130,18 @@ fn wheels_that_are_not_required_say_nothing_of_known_dlls() {
     let plain = || bench.dll(&["KERNEL32.dll"]);
     let other = |name: &str| pack("other-1", "py3-none-win_amd64").with(&format!("other/lib/{name}"), plain()).beside();
     let asking = |library: &str| windows().with("demo/_m.pyd", bench.dll(&[library]));
-    // Somebody else's copy of the runtime is no reason to require that wheel.
+    // A copy of the runtime in an unrelated wheel is no reason to require that wheel.
     assert_eq!(bench.found(&[asking("MSVCP140.dll"), other("msvcp140.dll")]), ["RW029 note"]);
-    // Nor is the CUDA that some other package happens to hold.
+    // Nor is the CUDA that an unrelated package contains.
     let report = audit(&bench, &[asking("cudart64_12.dll"), other("cudart64_12.dll")]);
     assert_eq!(said(&report), ["RW012 error"]);
     assert!(report.findings[0].fix.as_ref().unwrap().command().ends_with("--requires cuda-toolkit"), "{report:?}");
-    // Of what nobody else has it is one.
+    // For a library that no other wheel has, it is a reason.
     let report = audit(&bench, &[asking("special.dll"), other("special.dll")]);
     assert_eq!(said(&report), ["RW012 error"]);
     assert!(report.findings[0].fix.as_ref().unwrap().command().ends_with("--requires other"), "{report:?}");
     assert_eq!(bench.found(&[asking("special.dll").requiring("lost"), other("special.dll")]), ["RW012 warning"]);
-    // A runtime that is there in another folder may come from the machine all the same.
+    // A runtime in another folder may also come from the machine.
     let bundled = asking("MSVCP140.dll").with("demo.libs/msvcp140.dll", plain());
     assert_eq!(bench.found(&[bundled]), ["RW029 note"]);
 }
@@ -175,7 +174,7 @@ fn what_nobody_knows_is_an_error_where_python_loads_it() {
     assert_eq!(bench.found(&[windows().with("demo/tool.exe", &lost)]), ["RW029 warning"]);
     let drivers = ["nvml.dll", "nvcuvid.dll", "nvEncodeAPI64.dll", "nvapi64.dll", "ze_loader.dll"];
     assert_eq!(bench.found(&[windows().with("demo/_m.pyd", bench.dll(&drivers))]), NONE);
-    // Names of any case are one, and a module with two dots is none.
+    // Names are compared without case, and a file with two dots is not a module.
     assert_eq!(bench.found(&[windows().with("cv2/cv2.cv2.pyd", bench.dll(&["python312.dll"]))]), NONE);
 }
 
@@ -205,7 +204,7 @@ fn rw011_builds_for_windows_that_are_none_of_rocm() {
         bench.found(&[pack]).into_iter().filter(|said| said.contains("RW011")).collect()
     };
     assert_eq!(codes(build(&["cudart64_12.dll"])), ["RW011 error"]);
-    // Code for NVIDIA's GPUs is what is linked to its runtime statically.
+    // GPU code for NVIDIA shows a static link to its runtime.
     let mut linked = bench.dll(&["KERNEL32.dll"]);
     let name = linked.windows(8).position(|bytes| bytes == b".rdata\0\0").unwrap();
     linked[name..name + 8].copy_from_slice(b".nv_fatb");
@@ -258,11 +257,11 @@ fn a_set_for_two_systems_is_two_sets() {
     let wheel = |requirement: &str| {
         windows().with("demo/_m.pyd", &module).with("demo/a.py", "import dep, between").requiring(requirement)
     };
-    // The `dep` of the set is for Linux: what the one for Windows has is not known.
+    // The `dep` of the set is for Linux, so the files of the one for Windows are unknown.
     let dep = || pack("dep-2.0", "cp312-cp312-manylinux_2_34_x86_64").with("dep/__init__.py", "").beside();
     assert_eq!(bench.found(&[wheel("dep"), dep()]), ["RW029 warning"]);
     assert_eq!(bench.found(&[wheel("dep<2"), dep()]), ["RW029 warning"], "nor its version");
-    // What is for any system stands between, and its markers are those of Windows.
+    // A package for any system is in between, and its markers are evaluated for Windows.
     let between = pack("between-1", "py3-none-any")
         .with("between.py", "import other")
         .requiring("other; sys_platform == 'win32'")
@@ -290,7 +289,6 @@ fn rw010_modules_for_another_python_on_windows() {
         tagged("cp313-cp313t-win_amd64").with("demo/_m.pyd", with("python313t.dll")),
         tagged("cp37-cp37m-win_amd64").with("demo/_m.cp37-win_amd64.pyd", with("python37.dll")),
         tagged("pp310-pypy310_pp73-win_amd64").with("demo/_m.pypy310-pp73-win_amd64.pyd", with("libpypy3.10-c.dll")),
-        // Not a module that Python imports.
         windows().with("demo/helper.dll", &eleven),
     ] {
         assert_eq!(said(&found(fine.clone())), NONE, "{:?}", fine.files[0].0);
@@ -322,19 +320,20 @@ fn rw010_modules_for_another_python_on_windows() {
 fn files_for_windows_that_are_not_judged_or_cannot_be() {
     let bench = Bench::new();
     let lost = bench.dll(&["lost.dll"]);
-    // A wheel for any platform has files for all of them, one for Linux has those of somebody else.
+    // A wheel for any platform has files for all of them; a wheel for Linux may have files for
+    // others.
     let any = pack("demo-1.0", "py3-none-any").with("demo/a.dll", &lost);
     let report = audit(&bench, &[any]);
     assert_eq!(said(&report), NONE);
     assert!(report.notes[0].contains("`demo-1.0-py3-none-any.whl` are for Windows"), "{:?}", report.notes);
     assert_eq!(bench.found(&[demo().with("demo/a.exe", &lost)]), NONE);
-    // For another machine.
+    // A file for another machine.
     let mut other = lost.clone();
     let header = u32::from_le_bytes(other[0x3c..0x40].try_into().unwrap()) as usize;
     other[header + 4..header + 6].copy_from_slice(&0xaa64u16.to_le_bytes());
     assert_eq!(bench.found(&[windows().with("demo/_m.pyd", &other)]), ["RW026 error"]);
     assert_eq!(bench.found(&[windows().with("demo/tool.exe", &other)]), NONE);
-    // A table of imports that leads nowhere: its address is the second entry of the directories.
+    // An import table with a wrong address, which is the second entry of the directories.
     let mut broken = lost;
     let at = header + 24 + 112 + 8;
     broken[at..at + 4].copy_from_slice(&0x7fff_0000u32.to_le_bytes());

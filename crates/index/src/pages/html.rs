@@ -1,4 +1,4 @@
-//! Input: projects. Output: their pages in HTML, one link to a line.
+//! Input: projects. Output: their pages in HTML, one link per line.
 
 use std::fmt::{self, Write as _};
 
@@ -21,11 +21,11 @@ pub fn find_links_html(title: &str, projects: &[IndexedProject]) -> String {
     page(title, "", &projects.iter().flat_map(IndexedProject::listed).collect::<Vec<_>>())
 }
 
-/// The first page of an index: the names of its projects, in any order.
+/// The first page of an index: the names of its projects, given in any order.
 pub fn root_html<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let mut text = head("Simple index", "");
     for name in sorted_names(names) {
-        // A canonical name has only letters, digits and `-`.
+        // A canonical name contains only letters, digits and `-`.
         let _ = writeln!(text, "<a href=\"{name}/\">{name}</a><br>");
     }
     text.push_str("</body>\n</html>\n");
@@ -65,7 +65,7 @@ fn write_link(text: &mut String, file: &IndexedFile) {
         attribute("requires-python", python);
     }
     if let Some(hash) = &file.metadata_sha256 {
-        // Old versions of pip know the second name only (PEP 714).
+        // Old versions of pip know only the second name (PEP 714).
         attribute("core-metadata", &format!("sha256={hash}"));
         attribute("dist-info-metadata", &format!("sha256={hash}"));
     }
@@ -82,7 +82,7 @@ fn write_link(text: &mut String, file: &IndexedFile) {
     let _ = writeln!(text, ">{}</a><br>", Escaped(&file.name));
 }
 
-/// Text that stays text, between tags and between quotes.
+/// Text with escaped markup, for use between tags and between quotes.
 struct Escaped<'a>(&'a str);
 
 impl fmt::Display for Escaped<'_> {

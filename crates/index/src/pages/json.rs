@@ -71,7 +71,7 @@ enum CoreMetadata<'a> {
     None(bool),
 }
 
-/// `true`, `false`, or a reason, which may not be empty (PEP 691).
+/// `true`, `false`, or a reason, which must not be empty (PEP 691).
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Yanked<'a> {
@@ -100,7 +100,7 @@ impl<'a> From<&'a IndexedFile> for File<'a> {
     }
 }
 
-/// The page of a project.
+/// The page of a project (PEP 691).
 pub fn project_json(project: &IndexedProject) -> String {
     let files = project.listed();
     let mut versions: Vec<&str> = files.iter().map(|file| file.version.as_str()).collect();
@@ -118,7 +118,7 @@ pub fn project_json(project: &IndexedProject) -> String {
     })
 }
 
-/// The first page of an index: the names of its projects, in any order.
+/// The first page of an index: the names of its projects, given in any order.
 pub fn root_json<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     line(&RootPage { meta: META, projects: sorted_names(names).into_iter().map(|name| ProjectName { name }).collect() })
 }

@@ -1,14 +1,14 @@
-//! Input: variables of the environment and a working directory. Output: the configuration files
-//! that pip and uv read there, the weakest first, whether or not they exist.
+//! Input: environment variables and a working directory. Output: the paths of the configuration
+//! files of pip and uv for it, the weakest first, even if they do not exist.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// Finds the configuration files of pip and uv.
 pub struct ConfigurationFiles<'a> {
-    /// A variable of the environment. An empty one counts as unset.
+    /// Reads an environment variable. An empty one counts as unset.
     pub variable: &'a dyn Fn(&str) -> Option<OsString>,
-    /// The user's home; `None`: the user has no files.
+    /// The user's home directory; without it, the user has no files.
     pub home: Option<PathBuf>,
 }
 
@@ -17,8 +17,8 @@ impl ConfigurationFiles<'_> {
         (self.variable)(name).filter(|value| !value.is_empty())
     }
 
-    /// The user's folder for settings (XDG base directory specification), where relative paths do
-    /// not count.
+    /// The user's folder for settings (XDG base directory specification). Relative paths in the
+    /// variable are ignored.
     fn user(&self) -> Option<PathBuf> {
         let named = self.set("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
         named.or_else(|| Some(self.home.as_ref()?.join(".config")))
@@ -32,7 +32,7 @@ impl ConfigurationFiles<'_> {
     }
 
     /// All files of pip: those for machine and user, that of the virtual environment, and the one
-    /// that `PIP_CONFIG_FILE` names. None if that is `/dev/null`.
+    /// in `PIP_CONFIG_FILE`. Empty if that is `/dev/null`.
     pub fn of_pip(&self) -> Vec<PathBuf> {
         let named = self.set("PIP_CONFIG_FILE").map(PathBuf::from);
         if named.as_deref() == Some(Path::new("/dev/null")) {
@@ -42,18 +42,18 @@ impl ConfigurationFiles<'_> {
         self.of_pip_user().into_iter().chain(environment).chain(named).collect()
     }
 
-    /// `true` if uv is told to read no files.
+    /// `true` if the user told uv to read no files.
     fn is_uv_without_files(&self) -> bool {
         self.set("UV_NO_CONFIG").is_some_and(|value| value != "0" && value != "false")
     }
 
-    /// The file that `UV_CONFIG_FILE` names, which uv then reads alone.
+    /// The file in `UV_CONFIG_FILE`, which uv then reads alone.
     pub fn named_for_uv(&self) -> Option<PathBuf> {
         self.set("UV_CONFIG_FILE").filter(|_| !self.is_uv_without_files()).map(PathBuf::from)
     }
 
-    /// uv's files for the machine and for the user (uv's documentation, "Configuration files"). For
-    /// the machine it is the first one of `XDG_CONFIG_DIRS` that exists, else uv's own.
+    /// uv's files for the machine and for the user (uv's documentation, "Configuration files"). The
+    /// file for the machine is the first existing one of `XDG_CONFIG_DIRS`, or uv's own.
     pub fn of_uv_user(&self) -> Vec<PathBuf> {
         if self.is_uv_without_files() {
             return Vec::new();
@@ -66,7 +66,7 @@ impl ConfigurationFiles<'_> {
     }
 
     /// All files of uv: those for machine and user, and that of the project around `directory`; or
-    /// the one that `UV_CONFIG_FILE` names, alone.
+    /// only the one in `UV_CONFIG_FILE`.
     pub fn of_uv(&self, directory: &Path) -> Vec<PathBuf> {
         if self.is_uv_without_files() {
             return Vec::new();

@@ -1,7 +1,7 @@
-//! Input: `uv.toml` and `pyproject.toml`. Output: what they say about indexes (uv's documentation,
-//! "Settings"): lists of several files are joined, of everything else the strongest file's counts.
-//! Indexes that are explicit are for packages that name them. Paths are relative to the folder of
-//! the file.
+//! Input: `uv.toml` and `pyproject.toml`. Output: their settings for indexes (uv's documentation,
+//! "Settings"). Lists of several files are joined; for other keys the strongest file wins. Explicit
+//! indexes are skipped: they are only for packages that name them. Paths are relative to the folder
+//! of the file.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::{Answer, Tool, unnamed};
 use crate::Error;
 
-/// What of a file is of interest; everything else may be there too.
+/// The keys that matter here; a file may have others.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 struct Settings {
@@ -20,7 +20,7 @@ struct Settings {
     find_links: Vec<String>,
     no_index: Option<bool>,
     offline: Option<bool>,
-    /// The same once more, for `uv pip` only, which goes before.
+    /// The same keys for `uv pip` only, which take precedence.
     pip: Option<Box<Settings>>,
 }
 
@@ -59,7 +59,7 @@ impl Settings {
         })
     }
 
-    /// Whether anything is said of where packages are.
+    /// `true` if the file sets any place of packages.
     fn says_where(&self) -> bool {
         let Settings { index, index_url, extra_index_url, find_links, no_index, offline: _, pip } = self;
         !(index.is_empty() && extra_index_url.is_empty() && find_links.is_empty())
@@ -68,7 +68,7 @@ impl Settings {
             || pip.as_ref().is_some_and(|pip| pip.says_where())
     }
 
-    /// Adds what a file in `folder` says to what is known.
+    /// Adds the settings of a file in `folder`.
     fn add_to(self, answer: &mut Answer, folder: &Path) {
         if let Some(pip) = self.pip {
             pip.add_to(answer, folder);
@@ -92,7 +92,8 @@ impl Settings {
     }
 }
 
-/// What variables do not say, files may; and whether they say that nobody may be asked.
+/// Adds settings from files where the variables set none. The flag is `true` if a file sets
+/// `offline`.
 pub(super) fn with_files(mut answer: Answer, files: &[(PathBuf, String)]) -> Result<(Answer, bool), Error> {
     let mut offline = None;
     for (path, text) in files.iter().rev() {

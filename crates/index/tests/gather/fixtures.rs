@@ -7,7 +7,7 @@ use rocwheel_wheel::{
     Distribution, EntryPoints, Level, Member, Metadata, Sdist, Tag, WriteOptions, write_sdist, write_wheel,
 };
 
-/// A source distribution with these requirements.
+/// Writes a source distribution with these requirements.
 pub(crate) fn source(folder: &Path, stem: &str, requires: &[&str]) -> PathBuf {
     let (name, version) = stem.rsplit_once('-').unwrap();
     let metadata = Metadata {
@@ -21,13 +21,13 @@ pub(crate) fn source(folder: &Path, stem: &str, requires: &[&str]) -> PathBuf {
     write_sdist(&sdist, folder, &WriteOptions::default(), &Silent).unwrap().path
 }
 
-/// The extras that requirements name.
+/// The extras in the markers of requirements.
 fn extras(requires: &[&str]) -> Vec<String> {
     let name = |text: &&str| Some(text.split_once("extra == '")?.1.split('\'').next()?.to_owned());
     requires.iter().filter_map(name).collect()
 }
 
-/// A wheel of a pure distribution, with these requirements and files.
+/// Writes a wheel of a pure distribution, with these requirements and files.
 pub(crate) fn pure(folder: &Path, stem: &str, requires: &[&str], files: &[(&str, &str)]) -> PathBuf {
     tagged(folder, stem, requires, files, "py3-none-any")
 }

@@ -1,4 +1,4 @@
-//! The wheels that come along, from folders and from an index, all made at test time.
+//! The wheels that are gathered from folders and from an index, all made at test time.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod fixtures;
@@ -59,7 +59,7 @@ fn a_folder_gives_the_newest_that_fits_everybody() {
     tagged(&more, "three-1.9", &[], &[], "cp312-cp312-manylinux_2_28_x86_64");
     fs_err::write(more.join("notes.txt"), "no wheel").unwrap();
     let found = from(&[audited], &[Source::parse(more.to_str().unwrap()).unwrap()], at).unwrap();
-    // `one` was chosen first as 2.0, before anybody knew what `two` wants.
+    // `one` was first chosen as 2.0, before the requirement of `two` was known.
     let expected = [
         "four-1.0-py3-none-any.whl",
         "one-1.5-py3-none-any.whl",
@@ -72,7 +72,7 @@ fn a_folder_gives_the_newest_that_fits_everybody() {
     assert_eq!(found.unmet[0].reason, "there is 1.0");
 }
 
-/// As a folder of ROCm's packages is: `rocm` chooses when it is installed.
+/// As in a folder of ROCm's packages: `rocm` chooses its requirements at install time.
 #[test]
 fn what_a_source_distribution_requires_is_taken_along() {
     let folder = TempDir::new().unwrap();
@@ -111,7 +111,7 @@ fn requirements_that_exclude_each_other_are_named() {
         "no version of base is right for both: top 1.0 requires `base>=2`, other 3.0 requires `Base<2`"
     );
     assert!(error.hint().is_some());
-    // An audited wheel stays what it is.
+    // The version of an audited wheel is fixed.
     let only = [pure(at, "top-2.0", &["same>2"], &[]), audited[1].clone()];
     let found = from(&only, &source, at).unwrap();
     assert_eq!(found.unmet[0].reason, "the version that is looked at is 1.0");
@@ -119,7 +119,7 @@ fn requirements_that_exclude_each_other_are_named() {
     assert!(error.to_string().contains("nowhere"), "{error}");
 }
 
-/// An index as AMD's are: `rocm` is only there as a source distribution.
+/// As in AMD's indexes: `rocm` exists only as a source distribution.
 #[test]
 fn what_a_source_distribution_of_an_index_requires_is_taken_along() {
     let folder = TempDir::new().unwrap();
@@ -143,7 +143,7 @@ fn what_a_source_distribution_of_an_index_requires_is_taken_along() {
     }
     let hyphens = files.join("old-name-1.0.tar.gz");
     fs_err::copy(source(&files, "old_name-1.0", &["rocm-sdk-core"]), &hyphens).unwrap();
-    // The version that is wanted has no wheel.
+    // The required version has no wheel.
     add("old-name", &[hyphens, pure(&files, "old_name-2.0", &["gone"], &[])]);
     let broken = files.join("broken-1.0.tar.gz");
     fs_err::write(&broken, "no archive").unwrap();
@@ -163,7 +163,7 @@ fn what_a_source_distribution_of_an_index_requires_is_taken_along() {
     assert_eq!(["rocm-7.1.tar.gz", "rocm-7.0.tar.gz", "both-2.0.tar.gz"].map(downloads), [1, 0, 0]);
 }
 
-/// Answers with a page of one source distribution, which has no end.
+/// Answers with a page that lists one source distribution, whose body never ends.
 struct Endless;
 
 impl Fetch for Endless {
@@ -209,8 +209,8 @@ impl Reporter for Warnings {
     }
 }
 
-/// An index as PyPI is one: JSON for `top`'s requirement, HTML for the next, METADATA beside one
-/// wheel, a hash for each.
+/// An index like PyPI: JSON for `top`'s requirement, HTML for the next, METADATA beside one wheel,
+/// a hash for each.
 fn index(files: &Path) -> BTreeMap<String, Page> {
     let new = fs_err::read(tagged(files, "json-2.0", &["html"], &[], "cp312-cp312-manylinux_2_17_x86_64")).unwrap();
     let old = fs_err::read(pure(files, "json-1.0", &["nobody"], &[])).unwrap();
@@ -267,7 +267,7 @@ fn an_index_gives_wheels_once_and_checked() {
     assert_eq!(downloads(&server), 2);
     assert_eq!(from(&audited, &source, &cache).unwrap(), found);
     assert_eq!(downloads(&server), 2, "from the cache: {:?}", server.asked());
-    // A folder that is named first goes first.
+    // A folder that is given first comes first.
     let own = at.join("own");
     pure(&own, "json-2.0", &[], &[]);
     let both = [Source::Folder(own), source[0].clone()];

@@ -1,11 +1,11 @@
-//! A package index on the loopback, as a thread of the test.
+//! A package index on the loopback interface, as a thread of the test.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// What the server answers at a path.
+/// The answer of the server for a path.
 #[derive(Clone)]
 pub(crate) struct Page {
     pub(crate) status: u16,
@@ -24,12 +24,13 @@ impl Server {
         let address = format!("http://{}/simple/", listener.local_addr().unwrap());
         let asked = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&asked);
-        // It ends with the test's process.
+        // The thread ends with the test's process.
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let stream = stream.unwrap();
                 let path = asked_path(&stream);
-                // Before the answer: who has it may ask at once what was asked.
+                // Logged before the answer, since a client may read the log as soon as it has the
+                // answer.
                 log.lock().unwrap().push(path.clone());
                 answer(stream, &pages, &path);
             }
@@ -37,7 +38,7 @@ impl Server {
         Server { address, asked }
     }
 
-    /// The paths that were asked for.
+    /// The requested paths, in order.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
     }
@@ -60,12 +61,12 @@ fn answer(mut stream: TcpStream, pages: &BTreeMap<String, Page>, path: &str) {
     let missing = Page { status: 404, kind: "text/plain", body: b"nothing here".to_vec() };
     let page = pages.get(path).unwrap_or(&missing);
     let length = page.body.len();
-    // A status of 0 stands for a connection that breaks off in the middle.
+    // A status of 0 means a connection that breaks in the middle.
     let (status, sent) = if page.status == 0 { (200, length / 2) } else { (page.status, length) };
     let head = format!(
         "HTTP/1.1 {status} x\r\nContent-Type: {}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n",
         page.kind
     );
-    // Who has seen enough hangs up.
+    // A client that has read enough closes the connection.
     let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&page.body[..sent]));
 }

@@ -71,7 +71,12 @@ impl ExistingWheels {
         // ROCm, and later builds have higher numbers.
         let says_more = |(file, name): &&(String, WheelName)| {
             let local = name.version.split_once('+').map_or("", |(_, local)| local);
-            (matches!(Label::parse(local).rocm, Some(RocmLabel::Version(_))), file.clone())
+            // A build tag sorts by the number at its start, then by the rest (PEP 427).
+            let build = name.build.as_deref().unwrap_or_default();
+            let digits = build.bytes().take_while(u8::is_ascii_digit).count();
+            let number: u64 = build[..digits].parse().unwrap_or_default();
+            let is_exact = matches!(Label::parse(local).rocm, Some(RocmLabel::Version(_)));
+            (is_exact, number, build[digits..].to_owned(), file.clone())
         };
         let found = wheels.filter(|(_, name)| self.is_it(name, &wanted, recipe)).max_by_key(says_more);
         found.map(|(file, _)| relative(file)).into_iter().collect()
@@ -208,6 +213,28 @@ mod tests {
         assert_eq!(of("ck", "7.2", "2.10", "3.12"), 1);
         assert_eq!(of("ck", "7.2", "2.10", "3.13"), 0);
         assert_eq!(of("ck", "7.2", "2.9", "3.12"), 0);
+    }
+
+    #[test]
+    fn the_highest_build_number_counts() {
+        let output = tempfile::tempdir().unwrap();
+        let name = |build: &str| format!("flash_attn-2.8.3+rocm7.2torch2.10{build}-cp312-cp312-linux_x86_64.whl");
+        for build in ["", "-9", "-10", "-10a", "-2"] {
+            fs_err::write(output.path().join(name(build)), "").unwrap();
+        }
+        let (book, table) = (Book::built_in().unwrap(), FrameworkTable::built_in().unwrap());
+        let existing = ExistingWheels::look(output.path(), &[String::new()], &table, &[]).unwrap();
+        let cell = Cell {
+            backend: Some("ck".into()),
+            rocm: Some("7.2".into()),
+            torch: Some("2.10".into()),
+            version: Some("2.8.3".into()),
+            python: "3.12".parse().ok(),
+            torch_index: Some(table.torch_index(Some("2.10"), "7.2")),
+            ..Cell::new(Platform::Linux)
+        };
+        let evaluated = evaluate(book.get("flash-attn").unwrap(), &book, &cell).unwrap();
+        assert_eq!(existing.of(&evaluated, ""), [name("-10a")]);
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl Site<'_> {
                 ),
             )),
             Ok(status) => {
-                faults.push(IndexFault::warning(root, format!("a missing project answers {status}, not 404")))
+                faults.push(IndexFault::warning(root, format!("a missing project answers {status}, not 404")));
             }
             Err(error) => faults.push(IndexFault::warning(&address, format!("no answer: {error}"))),
         }
@@ -95,7 +95,7 @@ impl Site<'_> {
                 json
             }
         };
-        self.names(&address, name, &links, faults);
+        check_names(&address, name, &links, faults);
         for link in &links {
             self.reporter.check()?;
             self.file(&address, link, faults)?;
@@ -146,21 +146,21 @@ impl Site<'_> {
             Err(error) => Ok(Err(format!("it breaks off: {error}"))),
         }
     }
+}
 
-    /// Names that are not of the project, or that installers cannot tell apart.
-    fn names(&self, address: &Url, project: &str, links: &[PageLink], faults: &mut Vec<IndexFault>) {
-        let stored = |link: &PageLink| StoredFile { key: link.file_name.clone(), size: 0, stamp: String::new() };
-        let listing = Listing::of(links.iter().map(stored).collect(), &NameFilter::default());
-        for problem in &listing.problems {
-            faults.push(IndexFault::error(address, format!("{problem}; installers ignore it")));
-        }
-        for other in listing.distributions.iter().filter(|one| one.project != project) {
-            let text = format!("`{}` is a file of `{}`; installers ignore it here", other.name(), other.project);
-            faults.push(IndexFault::error(address, text));
-        }
-        for clash in clashes(&listing.distributions) {
-            faults.push(IndexFault::error(address, clash));
-        }
+/// Names that are not of the project, or that installers cannot tell apart.
+fn check_names(address: &Url, project: &str, links: &[PageLink], faults: &mut Vec<IndexFault>) {
+    let stored = |link: &PageLink| StoredFile { key: link.file_name.clone(), size: 0, stamp: String::new() };
+    let listing = Listing::of(links.iter().map(stored).collect(), &NameFilter::default());
+    for problem in &listing.problems {
+        faults.push(IndexFault::error(address, format!("{problem}; installers ignore it")));
+    }
+    for other in listing.distributions.iter().filter(|one| one.project != project) {
+        let text = format!("`{}` is a file of `{}`; installers ignore it here", other.name(), other.project);
+        faults.push(IndexFault::error(address, text));
+    }
+    for clash in clashes(&listing.distributions) {
+        faults.push(IndexFault::error(address, clash));
     }
 }
 

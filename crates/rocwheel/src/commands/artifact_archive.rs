@@ -48,7 +48,6 @@ enum CompressionArgument {
     Xz,
 }
 
-/// What the command works with.
 #[derive(Debug)]
 pub(crate) struct Settings {
     directories: Vec<PathBuf>,
@@ -81,7 +80,7 @@ struct Archives<T> {
     archives: T,
 }
 
-/// Writes the archives and prints what they are.
+/// Writes the archives and prints their names and sizes.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let directories = artifact_inputs::expand(&settings.directories, Forms::Directories, printer)?;
     let plan = archive::plan(&directories, &settings.output, settings.options, printer.reporter())?;

@@ -39,13 +39,12 @@ pub(crate) struct Arguments {
     dry_run: bool,
 }
 
-/// What the command works with.
 #[derive(Debug)]
 pub(crate) struct Settings {
     inputs: Vec<PathBuf>,
     output: PathBuf,
     components: Vec<Component>,
-    /// Expanded; `None` takes all.
+    /// GPU targets without families; `None` selects all.
     targets: Option<Vec<String>>,
     existing: Existing,
     mode: Mode,
@@ -65,7 +64,7 @@ impl TryFrom<Arguments> for Settings {
         let targets = match &arguments.targets {
             Some(list) => {
                 let mut targets = TargetTable::embedded().expand(list)?;
-                // A family's own name is also how its artifacts are called.
+                // Artifacts of a family carry the family's own name.
                 targets.extend(list.split([',', ';']).map(|name| name.trim().to_owned()));
                 Some(targets)
             }
@@ -78,8 +77,8 @@ impl TryFrom<Arguments> for Settings {
 }
 
 impl Settings {
-    /// Whether an input is asked for. One whose name is no artifact's is, so that it is refused by
-    /// name.
+    /// `true` if an input is selected. An input whose name is not that of an artifact is selected
+    /// too, so that the error names it.
     fn wants(&self, path: &std::path::Path) -> bool {
         let Some(name) = artifact_inputs::name_of(path) else { return true };
         let component = self.components.is_empty()
@@ -93,7 +92,7 @@ impl Settings {
     }
 }
 
-/// Makes the tree and prints what is in it.
+/// Creates the tree and prints its contents.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let mut inputs = artifact_inputs::expand(&settings.inputs, Forms::All, printer)?;
     inputs.retain(|path| settings.wants(path));

@@ -13,7 +13,7 @@ use crate::environment;
 use crate::failure::Result;
 use crate::printer::{self, Column, Format, Printer};
 
-/// Links that lead nowhere and are said on the terminal.
+/// Number of broken links that are printed.
 const LINKS_SHOWN: usize = 10;
 
 const COLUMNS: [Column; 4] = [("Artifact", Left), ("Files", Right), ("Links", Right), ("Size", Right)];
@@ -57,7 +57,6 @@ pub(crate) struct Arguments {
     scratch: Option<PathBuf>,
 }
 
-/// What the command works with.
 #[derive(Debug)]
 pub(crate) struct Settings {
     source: ImportSource,
@@ -85,7 +84,7 @@ impl From<Arguments> for Settings {
     }
 }
 
-/// Imports, and prints what came of it.
+/// Imports, and prints the result.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let plan = import::plan(&settings.source, &settings.options, printer.reporter())?;
     let report = match settings.mode {
@@ -100,8 +99,8 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     Ok(if report.unresolved.is_empty() { Exit::Done } else { Exit::Partial })
 }
 
-/// Links that find nothing may be what a maintainer script or a package not given provides, so they
-/// are no error; they are in no artifact either, so each is said.
+/// Warns of broken links. A maintainer script or a package that was not given may provide the
+/// target, so they are not errors. They are in no artifact either, so each is reported.
 fn show_lost_links(report: &ImportReport, printer: &Printer) {
     let lost = report.skipped.iter().filter_map(|skipped| Some((skipped, skipped.target.as_ref()?)));
     let (shown, total) = (if printer.has_details() { usize::MAX } else { LINKS_SHOWN }, lost.clone().count());

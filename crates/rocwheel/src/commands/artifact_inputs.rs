@@ -11,16 +11,16 @@ use crate::printer::Printer;
 /// The file that makes a directory an artifact.
 const MANIFEST: &str = "artifact_manifest.txt";
 
-/// Which forms of artifacts a command takes.
+/// The forms of artifacts that a command reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Forms {
     /// Directories only.
     Directories,
-    /// Directories, and archives where there is no directory of that name.
+    /// Directories, and archives without a directory of the same name.
     All,
 }
 
-/// Replaces each directory that is no artifact by the artifacts in it.
+/// Replaces each directory that is not an artifact with the artifacts in it.
 pub(crate) fn expand(paths: &[PathBuf], forms: Forms, printer: &Printer) -> Result<Vec<PathBuf>> {
     let mut inputs = Vec::new();
     for path in paths {
@@ -38,8 +38,8 @@ pub(crate) fn expand(paths: &[PathBuf], forms: Forms, printer: &Printer) -> Resu
     Ok(inputs)
 }
 
-/// The name of an artifact directory or archive. A file is an archive or no artifact: libraries
-/// have underscores too.
+/// The name of an artifact directory or archive. A file that is not an archive is not an artifact:
+/// names of libraries have underscores too.
 pub(crate) fn name_of(path: &Path) -> Option<ArtifactName> {
     let file_name = path.file_name()?.to_str()?;
     let archive = ArtifactName::parse_archive(file_name).map(|(name, _)| name);

@@ -1,4 +1,4 @@
-//! `rocwheel artifact list`: the artifacts of a directory, one a line.
+//! `rocwheel artifact list`: the artifacts of a directory, one per line.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,6 @@ pub(crate) struct Arguments {
     directory: PathBuf,
 }
 
-/// What the command works with.
 #[derive(Debug)]
 pub(crate) struct Settings {
     directory: PathBuf,
@@ -32,7 +31,7 @@ impl From<Arguments> for Settings {
     }
 }
 
-/// Prints the listing. An artifact with a defect is in it and makes the exit code 1.
+/// Prints the listing. It includes artifacts with defects, which make the exit code 1.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let listing = list::list(&settings.directory, printer.reporter())?;
     if listing.artifacts.is_empty() && listing.problems.is_empty() {

@@ -1,4 +1,4 @@
-//! `rocwheel artifact verify`: what is wrong with the artifacts of a directory.
+//! `rocwheel artifact verify`: the defects of the artifacts in a directory.
 
 use std::path::PathBuf;
 
@@ -22,7 +22,6 @@ pub(crate) struct Arguments {
     scratch: Option<PathBuf>,
 }
 
-/// What the command works with.
 #[derive(Debug)]
 pub(crate) struct Settings {
     directory: PathBuf,
@@ -36,7 +35,7 @@ impl From<Arguments> for Settings {
     }
 }
 
-/// Prints the findings; the exit code is 1 when one of them is an error.
+/// Prints the findings; the exit code is 1 if one of them is an error.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let scratch = environment::scratch_below(&settings.scratch)?;
     let report = verify::verify(&settings.directory, scratch.path(), &TargetTable::embedded(), printer.reporter())?;

@@ -1,4 +1,4 @@
-//! `rocwheel audit`: will these wheels load, wherever their tags say so?
+//! `rocwheel audit`: checks that wheels load on every system that their tags name.
 
 mod remedies;
 pub(super) mod text;
@@ -25,8 +25,7 @@ use crate::failure::{Failure, Result, Usage};
 use crate::output_file::{FileKind, OutputFile, OutputOption};
 use crate::printer::{Format, Printer};
 
-/// What one says in place of an address for the indexes that pip and uv ask. A folder of that name
-/// is `./index`.
+/// The value that stands for the indexes of pip and uv. A folder of that name is `./index`.
 const INDEX: &str = "index";
 
 /// Check whether wheels will load on every system their tags promise
@@ -110,7 +109,7 @@ struct Depth {
     windows_paths: bool,
 }
 
-/// A version of glibc, which may be written as in a tag: `2.28`, `manylinux_2_28`,
+/// Parses a version of glibc, which may be written as in a tag: `2.28`, `manylinux_2_28`,
 /// `manylinux2014_x86_64`.
 fn release(text: &str) -> Result<Release, String> {
     let policies = Policies::built_in();
@@ -136,16 +135,15 @@ enum FailOn {
     Warning,
 }
 
-/// What the command works with.
 #[derive(Debug)]
 pub(crate) enum Settings {
-    /// Print what codes mean.
+    /// Prints the meaning of codes.
     Explain(Vec<Code>),
-    /// Look at wheels.
+    /// Audits wheels.
     Look(Box<Look>),
 }
 
-/// How wheels are looked at.
+/// The options of an audit.
 #[derive(Debug)]
 pub(crate) struct Look {
     /// Wheels and folders of installed packages.
@@ -157,7 +155,7 @@ pub(crate) struct Look {
     why: Option<String>,
     fail_on: Severity,
     sarif: Option<OutputFile>,
-    /// The folder for wheels that are fixed, when they are to be.
+    /// The folder for fixed wheels, if `--fix` is given.
     fixed: Option<PathBuf>,
     scratch: PathBuf,
 }
@@ -229,7 +227,7 @@ fn code(text: &str) -> Result<Code, Usage> {
     })
 }
 
-/// Looks at the wheels and prints what is the matter with them.
+/// Audits the wheels and prints the findings.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     match settings {
         Settings::Explain(codes) => explain(codes, printer),
@@ -364,8 +362,8 @@ fn open(look: &Look, audited: &[PathBuf], scratch: &Path, printer: &Printer) -> 
     Ok(site)
 }
 
-/// The paths to audit: a folder without installed packages stands for its wheels, and source
-/// distributions are skipped, since they have nothing that is loaded.
+/// The paths to audit: a folder without installed packages stands for its wheels. Source
+/// distributions are skipped, since they contain nothing that the loader reads.
 fn given(paths: &[PathBuf], printer: &Printer) -> Result<Vec<PathBuf>> {
     let mut given = Vec::new();
     for path in paths {
@@ -397,7 +395,7 @@ fn is_sdist(path: &Path) -> bool {
     path.to_string_lossy().ends_with(".tar.gz") && path.is_file()
 }
 
-/// An environment has one folder of packages.
+/// Sets the folder of packages; an environment has only one.
 fn only(folder: &mut Option<PackageFolder>, found: PackageFolder) -> Result<(), Usage> {
     if let Some(other) = folder.replace(found)
         && let Some(found) = folder
@@ -410,8 +408,8 @@ fn only(folder: &mut Option<PackageFolder>, found: PackageFolder) -> Result<(), 
     Ok(())
 }
 
-/// The Python that is asked for, that packages are installed for, or the newest that all tags
-/// allow.
+/// The Python of the audit: the one that the user names, the one that the packages are installed
+/// for, or the newest that all tags allow.
 fn python(
     asked: Option<PythonVersion>,
     wheels: &[PathBuf],
@@ -443,7 +441,7 @@ fn same_distribution(one: &Path, other: &Path) -> bool {
     }
 }
 
-/// What is known of the environment before wheels are looked for.
+/// The environment, as known before the search for wheels.
 struct Known<'a> {
     python: PythonVersion,
     audited: &'a [PathBuf],
@@ -483,7 +481,7 @@ fn gather(
     Ok(gathered.wheels)
 }
 
-/// Libraries that a hint names.
+/// Number of libraries that a hint names.
 const SHOWN: usize = 8;
 
 fn why(site: &Site, facts: &SiteFacts, library: &str, printer: &Printer) -> Result<Exit> {

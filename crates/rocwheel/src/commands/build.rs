@@ -42,7 +42,7 @@ use sources::SourceArguments;
 use states::Before;
 use text::{PlannedRecipe, Talk};
 
-/// Headings of the help that several parts of it share.
+/// Headings that several parts of the help share.
 const RESULT: &str = "The result";
 const STEPS: &str = "Steps";
 const WHERE: &str = "Where it runs";
@@ -132,7 +132,6 @@ fn time(text: &str) -> Result<Duration, String> {
     duration::parse(text).ok_or_else(|| "write it as `90s`, `330m` or `5h30m`".to_owned())
 }
 
-/// What the command works with.
 #[derive(Debug)]
 pub(crate) struct Settings {
     what: What,
@@ -142,21 +141,21 @@ pub(crate) struct Settings {
     choices: Choices,
 }
 
-/// Where jobs come from.
+/// The source of the jobs.
 #[derive(Debug)]
 enum What {
-    /// A file.
+    /// A job file.
     File(Box<Job>),
     /// Recipes and options.
     Recipes(Box<JobMaker>),
     /// An existing plan.
     Plan(Asked),
-    /// Nothing is built: the packages of a ROCm are installed into the user's environment.
+    /// No build: the packages of a ROCm are installed into the user's environment.
     InstallRocm(RocmChoice),
 }
 
 impl What {
-    /// `true` if something is built in a container; an error if an image is named and nothing is.
+    /// `true` if a job runs in a container; an error if an image is named but no job uses it.
     fn is_in_container(&self, containers: Option<&Containers>) -> Result<bool> {
         let Some(containers) = containers else { return Ok(false) };
         match self {
@@ -170,11 +169,11 @@ impl What {
     }
 }
 
-/// The word of TheRock's `build_prod_wheels.py` for installing ROCm alone.
+/// The word of TheRock's `build_prod_wheels.py` that installs only ROCm.
 const INSTALL_ROCM: &str = "install-rocm";
 
 impl Arguments {
-    /// The options that a task of a cluster needs; the plan has the rest.
+    /// The options that a task of a cluster needs; the others are in the plan.
     fn task_options(&self) -> Vec<String> {
         let flags = [
             (self.no_uv, "--no-uv"),
@@ -185,7 +184,7 @@ impl Arguments {
         ];
         let mut words: Vec<String> = flags.iter().filter(|(on, _)| *on).map(|(_, flag)| (*flag).to_owned()).collect();
         if let Some(interpreter) = &self.interpreter {
-            // A name alone is looked for in PATH.
+            // A bare name is searched for in PATH.
             let is_name = interpreter.components().count() == 1 && !interpreter.is_absolute();
             let path = if is_name { interpreter.clone() } else { containers::absolute(interpreter) };
             words.extend(["--interpreter".to_owned(), path.to_string_lossy().into_owned()]);
@@ -194,7 +193,7 @@ impl Arguments {
         words
     }
 
-    /// The cluster that plans go to; `None`: they run here.
+    /// The cluster that runs plans; `None` runs them here.
     fn cluster(&self, choices: &Choices) -> Result<Option<Cluster>> {
         if self.containers.executor() != Executor::Slurm {
             return Ok(None);
@@ -207,7 +206,7 @@ impl Arguments {
         }))
     }
 
-    /// The place on this machine.
+    /// The folders and programs of jobs on this machine.
     fn place(&self, surroundings: Surroundings) -> Result<JobPlace> {
         let output = std::path::absolute(&self.output)?;
         let work = self.work.as_ref().map(std::path::absolute).transpose()?;
@@ -229,8 +228,8 @@ impl Arguments {
         })
     }
 
-    /// The jobs of recipes and options. Takes a recipe out of `--from`: those before it are there
-    /// already.
+    /// Creates jobs from recipes and options. If `--from` names a recipe, the recipes before it
+    /// exist already and are skipped; `from` is then cleared.
     fn recipes(
         self,
         surroundings: &Surroundings,
@@ -264,7 +263,7 @@ impl Arguments {
 }
 
 impl Arguments {
-    /// Refuses `--data-file` where it would not count.
+    /// Refuses `--data-file` where it would have no effect.
     pub(crate) fn take_rows(&self) -> Result<(), Usage> {
         self.containers.take_rows()
     }
@@ -275,7 +274,7 @@ impl Settings {
         &self.executors.place
     }
 
-    /// `true` if the recipes become a plan: several combinations, or an option that is for plans.
+    /// `true` if the recipes need a plan: for several combinations, or for an option of plans.
     fn are_planned(&self, recipes: &JobMaker) -> Result<bool> {
         let Choices { matrix, missing_only, write_plan, .. } = &self.choices;
         Ok(*matrix || *missing_only || write_plan.is_some() || recipes.has_combinations()?)
@@ -314,7 +313,7 @@ impl TryFrom<Arguments> for Settings {
         };
         let is_in_container = what.is_in_container(containers.as_deref())?;
         if place.interpreter.is_none() && !is_in_container {
-            // A wheel for an environment of the user is built with its Python.
+            // A wheel for an environment of the user is built with the Python of that environment.
             place.interpreter = place.into.as_deref().map(UserEnvironment::interpreter_of);
         }
         let selection = match (only, from) {
@@ -329,7 +328,7 @@ impl TryFrom<Arguments> for Settings {
     }
 }
 
-/// Builds, or says what would be built.
+/// Builds, or prints what it would build.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     check_environment(settings, printer)?;
     match &settings.what {
@@ -348,7 +347,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     }
 }
 
-/// Refuses, before anything is built, an environment of the user that takes no installation.
+/// Refuses an environment of the user that cannot take an installation, before the build starts.
 fn check_environment(settings: &Settings, printer: &Printer) -> Result<()> {
     let Some(into) = &settings.place().into else { return Ok(()) };
     if let What::Recipes(recipes) = &settings.what {
@@ -365,7 +364,7 @@ fn check_environment(settings: &Settings, printer: &Printer) -> Result<()> {
     Ok(())
 }
 
-/// Runs jobs, prints what became of them, and gives the exit code of the worst.
+/// Runs jobs, prints their results, and returns the exit code of the worst.
 fn run(work: Work<'_>, settings: &Settings, printer: &Printer) -> Result<Exit> {
     let states = schedule::run(work, &settings.executors, &Talk { printer })?;
     let Work::Plan(folder, named) = work else {
@@ -503,7 +502,7 @@ fn existing_plan(asked: &Asked, settings: &Settings, printer: &Printer) -> Resul
     }
 }
 
-/// The plan in a folder; of several, the one that was used last.
+/// The plan in a folder; of several, the most recently used.
 fn last_plan(place: &Path, printer: &Printer) -> Result<PlanFolder> {
     let all = PlanFolder::all_in(place)?;
     if all.len() > 1 {

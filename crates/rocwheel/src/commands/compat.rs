@@ -1,4 +1,4 @@
-//! `rocwheel compat`: scripts of ROCm's build tools under their own names, with their own flags.
+//! `rocwheel compat`: scripts of ROCm's build tools, with their names and flags.
 
 mod build_packages;
 mod expand_families;
@@ -76,7 +76,6 @@ enum Script {
     BuildRocm(flash_attention::Arguments),
 }
 
-/// What the command works with.
 #[derive(Debug)]
 pub(crate) enum Settings {
     List,
@@ -121,7 +120,7 @@ impl TryFrom<Arguments> for Settings {
     }
 }
 
-/// The scripts there are, with what they are for and the command that has more to offer.
+/// The covered scripts: name, purpose, and the rocwheel command that does more.
 const SCRIPTS: [[&str; 3]; 14] = [
     ["build_prod_wheels", "wheels of torch and what belongs to it", "rocwheel build"],
     ["build_python_packages", "artifacts → wheels and the selector", "rocwheel package --artifacts DIR --output DIR"],
@@ -139,7 +138,7 @@ const SCRIPTS: [[&str; 3]; 14] = [
     ["windows_patch_fat_wheel", "a wheel with ROCm in it", "rocwheel repair --mode fat --rocm DIR WHEEL"],
 ];
 
-/// Whether a script of this name is covered.
+/// `true` if a script of this name is covered.
 pub(crate) fn has_script(name: &str) -> bool {
     SCRIPTS.iter().any(|[script, ..]| *script == name)
 }
@@ -161,7 +160,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     }
 }
 
-/// Says which flags were taken and have no effect.
+/// Notes the flags that were accepted but have no effect.
 fn note_unused(unused: &[&str], printer: &Printer) {
     if !unused.is_empty() {
         let flags: Vec<String> = unused.iter().map(|flag| format!("`{flag}`")).collect();
@@ -169,7 +168,7 @@ fn note_unused(unused: &[&str], printer: &Printer) {
     }
 }
 
-/// A value that was given: scripts are called with empty values for what a workflow leaves out.
+/// A value, unless it is empty: workflows pass empty values for options that they do not set.
 fn given(value: Option<String>) -> Option<String> {
     value.filter(|value| !value.trim().is_empty())
 }

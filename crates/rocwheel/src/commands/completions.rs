@@ -1,4 +1,4 @@
-//! `rocwheel completions SHELL`: what the shell needs to know to complete the command line.
+//! `rocwheel completions SHELL`: the script with which a shell completes the command line.
 
 use clap::CommandFactory;
 use clap_complete::Shell;
@@ -8,7 +8,6 @@ use crate::arguments::Arguments;
 use crate::failure::Result;
 use crate::printer::Printer;
 
-/// Prints the script.
 pub(crate) fn command(shell: Shell, printer: &Printer) -> Result<Exit> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "rocwheel", &mut script);

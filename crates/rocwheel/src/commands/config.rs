@@ -1,4 +1,4 @@
-//! `rocwheel config`: what `rocwheel.toml` says, where each value comes from, and what it may say.
+//! `rocwheel config`: the settings of `rocwheel.toml`, their origins, and the schema of the file.
 
 use std::path::PathBuf;
 
@@ -39,14 +39,13 @@ enum Action {
     Schema,
 }
 
-/// What the command works with.
 #[derive(Debug)]
 pub(crate) enum Settings {
     Show { command: Vec<String>, choice: Choice, directory: PathBuf, origins: Origins },
     Schema,
 }
 
-/// Whether it is said where values come from.
+/// Whether the origins of values are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origins {
     Shown,
@@ -54,7 +53,7 @@ pub(crate) enum Origins {
 }
 
 impl Arguments {
-    /// `choice`: what the options of all commands say about the file.
+    /// `choice` is the configuration file that the global options select.
     pub(crate) fn settings(self, choice: Choice) -> Result<Settings> {
         Ok(match self.action {
             Action::Schema => Settings::Schema,
@@ -71,9 +70,10 @@ impl Arguments {
 /// One option and its value.
 #[derive(Debug, Serialize)]
 struct Row {
-    /// `package.version`
+    /// The key, such as `package.version`.
     key: String,
-    /// As the file or the environment has it; `None` when nothing is set and there is no default.
+    /// The value as written in the file or the environment; `None` if nothing is set and there is
+    /// no default.
     value: Option<String>,
     origin: Origin,
 }
@@ -141,14 +141,14 @@ fn row(setting: &Setting, program: &clap::Command) -> Row {
     }
 }
 
-/// The variable that gives an option its value, if it is set.
+/// The variable that sets an option, and its value; `None` if it is unset.
 fn environment_of(argument: &Arg) -> Option<(String, String)> {
     let name = argument.get_env()?;
     let value = environment::variables().find(|(variable, _)| variable == name)?.1;
     Some((name.to_string_lossy().into_owned(), format!("{:?}", value.to_string_lossy())))
 }
 
-/// Every option of a command, with its default where nothing is set.
+/// Every option of a command, with its default if nothing sets it.
 fn all(names: &[String], file: Option<&File>, program: &clap::Command) -> Result<Vec<Row>> {
     let mut command = program;
     for name in names {

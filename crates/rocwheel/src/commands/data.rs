@@ -1,4 +1,4 @@
-//! `rocwheel data`: what this program knows of what AMD ships, and what it lacks.
+//! `rocwheel data`: the tables of ROCm's targets and libraries, and what they lack.
 
 use std::path::PathBuf;
 
@@ -50,16 +50,16 @@ enum Action {
     },
 }
 
-/// What the command does.
+/// The action of the command.
 #[derive(Debug)]
 pub(crate) enum Settings {
-    /// The tables.
+    /// Lists the tables.
     Tables,
-    /// The rows of one table, which exists.
+    /// Lists the rows of one table, which exists.
     Rows(String),
-    /// The rows that a name finds.
+    /// Shows the rows that a name finds.
     Show(String),
-    /// Look for what is missing.
+    /// Compares the tables with TheRock or Debian packages and reports missing rows.
     Check { therock: Option<PathBuf>, debian: Option<PathBuf> },
 }
 
@@ -83,17 +83,17 @@ impl TryFrom<Arguments> for Settings {
     }
 }
 
-/// A row as it is written.
+/// A row for the output.
 #[derive(Serialize)]
 struct Row<'a> {
     table: &'a str,
     key: &'a str,
     fields: &'a Table,
-    /// The files that say something of it; the last decides.
+    /// The files that set the row; the last one decides.
     from: &'a [String],
 }
 
-/// Prints tables, rows, or what is missing.
+/// Prints tables, rows, or missing rows.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let tables = RocmTables::in_use();
     match settings {
@@ -158,7 +158,7 @@ fn list_rows(rows: &[Row], printer: &Printer) -> Result<()> {
     printer.table(&[("Row", Left), ("Fields", Left)], cells)
 }
 
-/// A value in a list of rows: of a long list only how long it is.
+/// A value for a list of rows: a long list is replaced by its length.
 fn short(value: &Value) -> String {
     const MOST: usize = 3;
     match value {
@@ -167,7 +167,7 @@ fn short(value: &Value) -> String {
     }
 }
 
-/// The rows of this key; for a library also by its file name, with version.
+/// The rows with this key; a library is also found by its file name with version.
 fn find<'a>(tables: &'a RocmTables, name: &str) -> Result<Vec<Row<'a>>> {
     let all = || KEYS.iter().flat_map(|(table, _)| rows_of(tables, table));
     let mut found: Vec<Row> = all().filter(|row| row.key == name).collect();

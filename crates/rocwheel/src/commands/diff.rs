@@ -1,4 +1,4 @@
-//! `rocwheel diff`: what changed between two wheels, sets or folders, and whether it was expected.
+//! `rocwheel diff`: the changes between two wheels, sets or folders, and whether they are expected.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -18,11 +18,11 @@ use crate::printer::{self, Column, Format, Printer};
 
 const CHANGES: [Column; 3] = [("Change", Left), ("File", Left), ("What", Left)];
 const TARGETS: [Column; 4] = [("GPU code", Left), ("Before", Right), ("Now", Right), ("Change", Right)];
-/// So many files with the same change are one row.
+/// From this number on, files with the same change are one row.
 const ALIKE: usize = 3;
-/// So much of a symbol's name is shown where there are many.
+/// Number of characters of a symbol's name that are shown where there are many.
 const SYMBOL_SHOWN: usize = 40;
-/// So many files of a folder that are new, lost or moved are shown one by one.
+/// Largest number of new, lost or moved files of a folder that are shown one by one.
 const SHOWN: usize = 8;
 
 /// Show what changed between two wheels, source distributions, archives or folders of them
@@ -65,7 +65,6 @@ pub(crate) struct Arguments {
     scratch: Option<PathBuf>,
 }
 
-/// What the command works with.
 #[derive(Debug)]
 pub(crate) enum Settings {
     Explain,
@@ -82,7 +81,7 @@ pub(crate) struct Comparison {
     detail: Detail,
 }
 
-/// How much is shown.
+/// The level of detail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Detail {
     Grouped,
@@ -119,13 +118,13 @@ impl TryFrom<Arguments> for Settings {
 struct Document<'a> {
     #[serde(flatten)]
     report: &'a Report,
-    /// What each accepted deviation came to.
+    /// The result for each accepted deviation.
     deviations: &'a [Accepted],
-    /// How many changes are failures.
+    /// Number of changes that are failures.
     failures: usize,
 }
 
-/// Compares and prints what changed.
+/// Compares and prints the changes.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let Settings::Compare(comparison) = settings else { return explain(printer) };
     let scratch = environment::scratch_below(&comparison.request.scratch)?;
@@ -198,7 +197,7 @@ fn print(report: &Report, comparison: &Comparison, printer: &Printer) -> Result<
     printer.line(summary)
 }
 
-/// `rocm-sdk-core  OLD FILE → NEW FILE`.
+/// The heading of a package: `rocm-sdk-core  OLD FILE → NEW FILE`.
 fn heading(package: &PackageReport) -> String {
     let file = |side: &Option<Described>| match side {
         Some(side) if package.name.is_empty() => side.path.display().to_string(),
@@ -210,7 +209,7 @@ fn heading(package: &PackageReport) -> String {
     if package.name.is_empty() { change } else { format!("{}  {change}", package.name) }
 }
 
-/// `120.3 MB → 125.1 MB (+4.0 %), unpacked 300.0 MB → 310.0 MB (+3.3 %)`.
+/// Sizes and their growth: `120.3 MB → 125.1 MB (+4.0 %), unpacked 300.0 MB → 310.0 MB (+3.3 %)`.
 fn sizes(old: &Described, new: &Described) -> String {
     let of = |old: u64, new: u64| match growth(old, new) {
         Some(growth) => format!("{} → {} ({growth})", printer::bytes(old), printer::bytes(new)),
@@ -222,7 +221,7 @@ fn sizes(old: &Described, new: &Described) -> String {
     format!("{}, unpacked {}", of(old.size, new.size), of(old.unpacked, new.unpacked))
 }
 
-/// `+4.0 %`; `None` when nothing changed.
+/// The growth in per cent, such as `+4.0 %`; `None` if the size is the same.
 fn growth(old: u64, new: u64) -> Option<String> {
     if old == new {
         return None;
@@ -266,7 +265,7 @@ fn rows(package: &PackageReport, detail: Detail) -> Vec<Vec<String>> {
     let mut alike: BTreeMap<(ChangeKind, String), Vec<String>> = BTreeMap::new();
     let mut rows: Vec<Vec<String>> =
         whole.map(|change| vec![change.kind.name().to_owned(), "-".to_owned(), what(change)]).collect();
-    // Folders with many files that are new, lost or moved.
+    // Folders with many new, lost or moved files.
     let mut groups: BTreeMap<(ChangeKind, &str), Vec<&FileReport>> = BTreeMap::new();
     for file in &package.files {
         for change in file.changes.iter().filter(is_shown) {
@@ -283,7 +282,7 @@ fn rows(package: &PackageReport, detail: Detail) -> Vec<Vec<String>> {
         }
     }
     for ((kind, what), paths) in alike {
-        // Two texts with as many other lines are not changed in the same way.
+        // Two texts with the same number of changed lines are not changed in the same way.
         let is_one_row = detail == Detail::Grouped && kind != ChangeKind::Content && paths.len() >= ALIKE;
         if let [first, rest @ ..] = &paths[..]
             && is_one_row
@@ -322,7 +321,7 @@ fn in_short(change: &Change, detail: Detail) -> String {
     format!("{count} symbols, such as {shown}{end}")
 }
 
-/// Two levels of folders are enough to see what it is.
+/// The first two levels of folders, which are enough to recognise the place.
 fn folder(path: &str) -> &str {
     let end = path.match_indices('/').map(|(index, _)| index).take(2).last();
     end.map_or("", |end| &path[..end])

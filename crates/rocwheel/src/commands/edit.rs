@@ -1,4 +1,4 @@
-//! `rocwheel edit`: version, tags, requirements and more of finished wheels and source
+//! `rocwheel edit`: changes version, tags, requirements and more of finished wheels and source
 //! distributions.
 
 use std::collections::BTreeMap;
@@ -23,9 +23,9 @@ use crate::environment;
 use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Format, Printer};
 
-/// Places that still say the old version, of which text shows this many for each file.
+/// Number of places per file that text output shows with the old version.
 const SHOWN: usize = 12;
-/// Characters of a line that are shown: files that a program wrote have long ones.
+/// Number of characters of a line that are shown: generated files have long ones.
 const SHOWN_OF_LINE: usize = 120;
 
 /// Change version, tags, requirements and more of finished wheels and source distributions
@@ -148,7 +148,6 @@ struct MemberArguments {
     scratch: Option<PathBuf>,
 }
 
-/// What the command works with.
 #[derive(Debug)]
 pub(crate) struct Settings {
     files: Vec<PathBuf>,
@@ -174,7 +173,7 @@ impl TryFrom<Arguments> for Settings {
         let mode = Mode::new(arguments.dry_run);
         let destination = match (arguments.output, mode) {
             (Some(folder), _) => Destination::Folder(folder),
-            // A dry run needs no place.
+            // A dry run writes nothing, so the destination does not matter.
             (None, _) => Destination::InPlace,
         };
         let beside = match (&destination, mode) {
@@ -224,7 +223,7 @@ fn read_edit(
         return Err(Usage::new(format!("`{flag}` does nothing without another version"))
             .hint("add `--version`, `--local-version` or `--no-local`"));
     }
-    // Removals come first, so that what is added stays.
+    // Removals come first, so that additions are kept.
     let mut requirements: Vec<RequirementEdit> =
         all(&metadata.remove_requires, |text| name(text).map(RequirementEdit::Remove))?;
     let parse = Requirement::parse;
@@ -232,7 +231,8 @@ fn read_edit(
     requirements.extend(all(&metadata.requires, |text| parse(text).map(RequirementEdit::Add))?);
     let mut extras = all(&metadata.remove_extra, ExtraEdit::remove)?;
     extras.extend(all(&metadata.add_extra, ExtraEdit::add)?);
-    // Of several edits of one file the last holds: what names files comes behind what means all.
+    // The last of several edits of one file wins, so edits of named files come after those of all
+    // files.
     let mut search_paths = Vec::new();
     if members.drop_absolute_rpath {
         search_paths.push(SearchPathEdit::drop_absolute().map_err(|error| Usage::of(&error))?);
@@ -267,18 +267,18 @@ struct Document<'a> {
 struct Row<'a> {
     #[serde(flatten)]
     plan: &'a Plan,
-    /// Where the result is; null when nothing was written.
+    /// Path of the result; null if nothing was written.
     written: Option<&'a PathBuf>,
-    /// Bytes of it.
+    /// Size of the result in bytes.
     written_size: Option<u64>,
-    /// What the audit says of it; null when it was not audited.
+    /// The result of the audit; null if there was none.
     audit: Option<&'a Verdict>,
 }
 
-/// A file that was written, and what the audit says of it.
+/// A file that was written, and the result of its audit.
 type Done = Option<(Edited, Option<Verdict>)>;
 
-/// Edits one file and says nothing but warnings of the audit. Where the result is.
+/// Edits one file and prints only warnings of the audit. Returns the path of the result.
 pub(super) fn apply(settings: &Settings, printer: &Printer) -> Result<PathBuf> {
     let (_, written) = carry_out(settings, printer)?;
     written
@@ -289,9 +289,9 @@ pub(super) fn apply(settings: &Settings, printer: &Printer) -> Result<PathBuf> {
         .ok_or_else(|| Failure::message("an edit writes a file"))
 }
 
-/// Plans all files before the first is written, so that what is wrong with the last is known then.
+/// Plans all files before it writes the first, so that an error in the last is found in time.
 fn carry_out(settings: &Settings, printer: &Printer) -> Result<(Vec<Plan>, Vec<Done>)> {
-    // Made only where a library is to be unpacked into it.
+    // Needed only to unpack libraries.
     let needs_scratch = !settings.edit.search_paths.is_empty();
     let scratch = needs_scratch.then(|| environment::scratch_below(&settings.scratch)).transpose()?;
     let scratch = scratch.as_ref().map_or(settings.scratch.as_path(), StagingFolder::path);
@@ -317,7 +317,7 @@ fn carry_out(settings: &Settings, printer: &Printer) -> Result<(Vec<Plan>, Vec<D
     Ok((plans, written))
 }
 
-/// Edits the files and says what changed.
+/// Edits the files and prints the changes.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let begin = Instant::now();
     let (plans, written) = carry_out(settings, printer)?;
@@ -346,8 +346,8 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// A wheel that was changed is looked at by itself: several files of a command line may be one
-/// distribution for several Pythons.
+/// Audits a changed wheel alone: the files of one command line may be one distribution for several
+/// Pythons.
 fn look<'a>(settings: &'a Settings, plan: &Plan, wheels: &[StagedFile]) -> Option<Look<'a>> {
     if !plan.changes_anything() || !WheelName::is_wheel(&plan.input) {
         return None;
@@ -361,11 +361,11 @@ fn look<'a>(settings: &'a Settings, plan: &Plan, wheels: &[StagedFile]) -> Optio
     Some(Look { set, what: format!("`{}`", plan.output), scratch: &settings.scratch })
 }
 
-/// What an edit may have changed for the audit. Reading the headers of packed libraries takes far
-/// longer than to change a version.
+/// The part of the wheel that an edit may have changed for the audit. Reading the headers of packed
+/// libraries takes far longer than changing a version.
 fn scope(edit: &Edit, plan: &Plan) -> AuditScope {
     let Edit { name, version: _, python_tags, abi_tags, platform_tags, build: _, .. } = edit;
-    // Those fields that the audit reads have options of their own.
+    // The fields that the audit reads have their own options.
     let Edit { requirements, extras, pins: _, fields: _, search_paths, drop, also_in, .. } = edit;
     let says_rocm = |version: &str| version.to_ascii_lowercase().contains("rocm");
     let is_of_names = name.is_none()
@@ -376,7 +376,7 @@ fn scope(edit: &Edit, plan: &Plan) -> AuditScope {
     if is_of_names { AuditScope::Names } else { AuditScope::Files }
 }
 
-/// Two inputs may ask for one file name: the same wheel twice, or two versions that become one.
+/// Refuses inputs with the same output name: the same wheel twice, or two versions that become one.
 fn check_names(plans: &[Plan]) -> Result<(), Usage> {
     let mut owners = BTreeMap::new();
     for plan in plans {

@@ -1,5 +1,5 @@
-//! `rocwheel fuse`: host parts and GPU code apart in; libraries, artifacts or a wheel that hold
-//! both, out.
+//! `rocwheel fuse`: host files and separate GPU code in; libraries, artifacts or a wheel with both
+//! out.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -27,7 +27,7 @@ use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Column, Format, Printer};
 
 const FILES: [Column; 4] = [("File", Left), ("Bundles", Right), ("Code objects", Right), ("GPU code", Right)];
-/// As many differences are printed as a person reads.
+/// Number of differences that are printed.
 const SHOWN: usize = 20;
 
 /// Put GPU code back: join host parts and .kpack archives
@@ -75,7 +75,6 @@ pub(crate) struct Arguments {
     scratch: Option<PathBuf>,
 }
 
-/// What the command works with.
 #[derive(Debug)]
 pub(crate) struct Settings {
     inputs: Vec<PathBuf>,
@@ -94,7 +93,7 @@ pub(crate) struct Settings {
 struct Audited<'a> {
     #[serde(flatten)]
     written: &'a wheels::WrittenWheel,
-    /// What the audit says of it; null when it was not audited.
+    /// The result of the audit; null if there was none.
     audit: Option<&'a Verdict>,
 }
 
@@ -136,7 +135,7 @@ struct Document<'a, W: Serialize> {
     seconds: f64,
 }
 
-/// Fuses, and prints what came of it.
+/// Fuses, and prints the result.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     for input in &settings.inputs {
         if !input.exists() {
@@ -153,7 +152,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     }
 }
 
-/// Whether a path is a single file that may have GPU code.
+/// `true` if a path is a single file that may have GPU code.
 fn is_host(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.is_file()
@@ -206,7 +205,8 @@ impl Job<'_> {
         Ok(plan)
     }
 
-    /// Libraries of one folder with other names are probably not builds of one.
+    /// Refuses libraries of one folder with different names and contents, which are probably not
+    /// builds of one library.
     fn needs_builds_of_one(&self, plan: &Plan, hosts: &[PathBuf]) -> Result<()> {
         let folder = hosts[0].parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let apart = |host: &PathBuf| host.file_name() != hosts[0].file_name() && host.parent() == hosts[0].parent();
@@ -218,7 +218,7 @@ impl Job<'_> {
         Err(usage.hint(format!("give the folder to put each together: `rocwheel fuse {}`", folder.display())).into())
     }
 
-    /// An archive that was named has to be of use; of a directory's archives those without one are
+    /// Refuses a named archive that nothing uses. An unused archive of a named directory is only
     /// noted.
     fn needs_archives(&self, plan: &Plan, archives: &[PathBuf]) -> Result<(), Error> {
         let is_used =
@@ -289,7 +289,7 @@ impl Job<'_> {
         Self::needs_code(&[&plan])?;
         let fused = self.fuse(&plan, &set.builds, scratch.path())?;
         let staged = wheels::prepare(&set, (&plan, &fused), output, &self.settings.options, self.printer.reporter())?;
-        // The fused wheel is looked at by itself.
+        // The fused wheel is audited alone.
         let what = format!("`{}`", staged.report().path.file_name().unwrap_or_default().display());
         let written = Set { wheels: staged.files().to_vec(), before: set.hosts()[..1].to_vec(), ..Set::default() };
         let look = Look { set: written, what, scratch: scratch.path() };
@@ -304,7 +304,7 @@ impl Job<'_> {
         Ok(exit)
     }
 
-    /// Where to write; `None` with `--dry-run`.
+    /// The output; `None` with `--dry-run`.
     fn output(&self) -> Option<&Path> {
         self.settings.output.as_deref().filter(|_| self.settings.mode == Mode::Execute)
     }
@@ -318,7 +318,7 @@ impl Job<'_> {
         Ok(fuse::fuse(plan, builds, self.settings.form, scratch, self.printer.reporter())?)
     }
 
-    /// An input in which there is nothing to do is probably not the one that was meant.
+    /// Refuses inputs without anything to fuse, which are probably not the intended ones.
     fn needs_code(plans: &[&Plan]) -> Result<()> {
         let idle = |plan: &&Plan| plan.binaries.is_empty() && plan.differences.is_empty();
         if plans.iter().all(idle) {
@@ -371,7 +371,7 @@ impl Job<'_> {
         let rows = plans.iter().flat_map(|plan| &plan.binaries).map(|binary| {
             let (code_objects, bytes) = binary.code();
             let numbers = [binary.bundles.len().to_string(), code_objects.to_string(), printer::bytes(bytes)];
-            // A single file has folders in front of it that are not there.
+            // The plan of a single file puts folders before its name that do not exist.
             [vec![binary.path.trim_start_matches("_/").to_owned()], numbers.to_vec()].concat()
         });
         self.printer.table(&FILES, rows)
@@ -393,7 +393,7 @@ impl Job<'_> {
         self.table(plans)?;
         for plan in plans {
             plan.notes.iter().for_each(|note| self.printer.note(note));
-            // A file alone has no place for them.
+            // A single file has no place for archives.
             let kept = plan.kept.iter().filter(|_| stay);
             kept.for_each(|archive| self.printer.note(format!("`{archive}` stays: no file here asks for all of it")));
         }

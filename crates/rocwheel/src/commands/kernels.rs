@@ -63,7 +63,6 @@ pub(crate) enum By {
     Kernel,
 }
 
-/// What the command works with.
 #[derive(Debug)]
 pub(crate) struct Settings {
     paths: Vec<PathBuf>,
@@ -92,8 +91,8 @@ impl TryFrom<Arguments> for Settings {
     }
 }
 
-/// Families become their members. Targets that are in no table are taken as they are, if they look
-/// like one: what is looked for may be older or newer than the table.
+/// Expands families to their members. A name that looks like a target is accepted even if no table
+/// has it: the code may be older or newer than the table.
 fn expand(list: &str) -> Result<BTreeSet<String>, rocwheel_artifact::Error> {
     let table = TargetTable::embedded();
     let mut targets = BTreeSet::new();
@@ -110,9 +109,9 @@ fn expand(list: &str) -> Result<BTreeSet<String>, rocwheel_artifact::Error> {
     Ok(targets)
 }
 
-/// Prints what there is. Anything wrong makes the exit code 1, nothing at all does not.
+/// Prints the code. Any fault makes the exit code 1; a lack of code does not.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
-    // One of several is a warning, and the others are listed.
+    // If only some paths are missing, each is a warning and the others are listed.
     if settings.paths.iter().all(|path| !path.exists()) {
         let names: Vec<String> = settings.paths.iter().map(|path| format!("`{}`", path.display())).collect();
         return Err(Failure::message(format!("there is no {}", names.join(", "))));
@@ -158,7 +157,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     Ok(if tally.faults == 0 { Exit::Done } else { Exit::Failed })
 }
 
-/// An error unless the code is for the targets that were expected, and for no others.
+/// Fails unless the code is for exactly the expected targets.
 fn compare(expected: &BTreeSet<String>, tally: &Tally) -> Result<()> {
     let found: BTreeSet<String> = tally.targets.keys().cloned().collect();
     let list = |targets: Vec<&String>| {

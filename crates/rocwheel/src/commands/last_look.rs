@@ -1,6 +1,5 @@
-//! The audit at the end of commands that write wheels. Input: wheels that are complete and not in
-//! their place yet. Output: what is the matter with them; an error, and nothing in its place, when
-//! there are errors that were not there before.
+//! The audit at the end of commands that write wheels. Input: complete wheels in a staging folder.
+//! Output: their verdicts. If there are new errors, the command fails and publishes nothing.
 
 use std::path::Path;
 
@@ -30,12 +29,12 @@ impl LastLookArguments {
     }
 }
 
-/// Wheels that are not to be used.
+/// The audit found new errors, so the wheels must not be used.
 #[derive(Debug, thiserror::Error)]
 #[error("nothing was written: the audit finds {} in {what}", printer::count(verdict.new_errors.len() as u64, "error", "errors"))]
 pub(crate) struct Refused {
     what: String,
-    /// What was found.
+    /// The findings.
     pub(crate) verdict: Verdict,
 }
 
@@ -54,21 +53,21 @@ impl Hint for Refused {
     }
 }
 
-/// Wheels to look at, which are installed together.
+/// Wheels to audit, which are installed together.
 pub(crate) struct Look<'a> {
-    /// The wheels, and what there was before them.
+    /// The written wheels, and the wheels that they were made from.
     pub(crate) set: Set,
-    /// A name for them, as in "the audit finds 1 error in …".
+    /// Their name in messages such as "the audit finds 1 error in …".
     pub(crate) what: String,
-    /// A folder for what has to be unpacked.
+    /// A folder for files that have to be unpacked.
     pub(crate) scratch: &'a Path,
 }
 
-/// The end of every command that writes: looks at what it has written, and moves it to its
-/// place if nothing new is wrong with it. The verdicts are those of `looks`, in their order.
+/// The end of every command that writes: audits the staged result, and moves it to its place if it
+/// has no new errors. The verdicts are those of `looks`, in their order.
 ///
 /// # Errors
-/// [`Refused`]; a result that cannot be moved.
+/// [`Refused`] for new errors; the error of a result that cannot be moved.
 pub(crate) fn finish<T>(
     staged: Staged<T>,
     last_look: LastLook,
@@ -80,9 +79,9 @@ pub(crate) fn finish<T>(
     Ok((staged.commit()?, verdicts))
 }
 
-/// Looks at wheels that are installed together.
+/// Audits wheels that are installed together.
 ///
-/// New errors are shown, and then everything is one error; what else there is, is counted.
+/// New errors are printed and make the audit an error; other findings are counted.
 pub(crate) fn look_at(look: &Look<'_>, last_look: LastLook, printer: &Printer) -> Result<Option<Verdict>> {
     let Look { set, what, scratch } = look;
     if last_look == LastLook::Skip || set.wheels.is_empty() {
@@ -92,7 +91,7 @@ pub(crate) fn look_at(look: &Look<'_>, last_look: LastLook, printer: &Printer) -
     if verdict.is_good() {
         return Ok(Some(verdict));
     }
-    // What would mend them names files that will not be there.
+    // The fixes name files that will not be written.
     for finding in verdict.new_errors.iter_mut().chain(&mut verdict.remarks) {
         finding.fix = None;
     }
@@ -105,7 +104,7 @@ pub(crate) fn look_at(look: &Look<'_>, last_look: LastLook, printer: &Printer) -
     }
     Err(Refused { what: what.clone(), verdict }.into())
 }
-/// Says what the audit of wheels came to, and how to see all of it.
+/// Prints the result of the audit, and a command that shows all of it.
 pub(crate) fn show<P: AsRef<Path>>(verdict: &Verdict, wheels: &[P], printer: &Printer) {
     if let Some(why) = &verdict.unjudged {
         printer.warn(format!("not audited, as before: {why}"));
@@ -152,7 +151,8 @@ fn written<P: AsRef<Path>>(wheels: &[P]) -> String {
     }
 }
 
-/// What one types to name the wheels: a pattern for those of one folder where they are many.
+/// The words with which a user names the wheels; more than two wheels of one folder become a
+/// pattern.
 fn words<P: AsRef<Path>>(wheels: &[P]) -> String {
     const TYPED: usize = 2;
     let folder = wheels.first().and_then(|wheel| wheel.as_ref().parent());

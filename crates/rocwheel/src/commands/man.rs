@@ -1,5 +1,5 @@
-//! `rocwheel man DIRECTORY`: a manual page for the program and one for each command, the same bytes
-//! every time.
+//! `rocwheel man DIRECTORY`: a manual page for the program and one for each command, with the same
+//! bytes every time.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ pub(crate) fn command(directory: &Path, printer: &Printer) -> Result<Exit> {
 }
 
 fn write(command: &clap::Command, directory: &Path, printer: &Printer) -> Result<()> {
-    // No date: the page depends on the command line only.
+    // No date: the page depends only on the command line.
     let manual = Man::new(command.clone()).manual("rocwheel");
     let path = directory.join(manual.get_filename());
     let mut page = Vec::new();

@@ -1,5 +1,5 @@
-//! `rocwheel matrix`: what there is to build, what of it is there, what is missing, and what is not
-//! built and why.
+//! `rocwheel matrix`: all combinations that can be built, which of them exist or are missing, and
+//! which are excluded and why.
 
 mod jobs;
 
@@ -125,7 +125,6 @@ impl TableName {
     }
 }
 
-/// What the command works with.
 #[derive(Debug)]
 pub(crate) struct Settings {
     table: FrameworkTable,
@@ -198,7 +197,8 @@ struct Document<'a> {
     unclear: &'a [matrix::UnclearWheel],
 }
 
-/// Prints the matrix. The exit code is 0 whatever is missing: it is a question, not a check.
+/// Prints the matrix. Missing wheels do not change the exit code: the command is a question, not a
+/// check.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     if let Some(table) = settings.printed {
         printer.line(table.text().trim_end())?;
@@ -213,7 +213,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
             let usage = Usage::new("`--format release-workflow` builds the recipes that are named, and none is");
             return Err(usage.hint("name some: `rocwheel matrix flash-attn --format release-workflow`").into());
         }
-        // What the table does not have is said now, and not by GitHub.
+        // An unknown value is reported now, and not later by GitHub.
         matrix::make(&settings.table, &settings.book, &settings.wanted, &[])?;
         printer.line(github::release_workflow(&settings.wanted, &settings.jobs.inputs()?).trim_end())?;
         return Ok(Exit::Done);
@@ -258,15 +258,15 @@ fn json(matrix: &Matrix, rows: Vec<&MatrixRow>, printer: &Printer) -> Result<()>
 fn sign(status: Option<CellStatus>, settings: &Settings) -> &'static str {
     match status {
         Some(CellStatus::Exists) => "✓",
-        // Without `--wheels` it is not known which are missing.
+        // Without `--wheels` it is unknown which are missing.
         Some(CellStatus::Missing) if settings.wheels.is_empty() => "•",
         Some(CellStatus::Missing) => "✗",
         Some(CellStatus::Excluded) | None => "–",
     }
 }
 
-/// A grid for each framework, version and backend; lines in which nothing can be built are left
-/// out.
+/// Prints a grid for each framework, version and backend; rows without a buildable cell are
+/// skipped.
 fn grids(matrix: &Matrix, rows: &[&MatrixRow], settings: &Settings, printer: &Printer) -> Result<()> {
     let group = |row: &MatrixRow| {
         let point = &row.point;
@@ -319,7 +319,7 @@ fn grids(matrix: &Matrix, rows: &[&MatrixRow], settings: &Settings, printer: &Pr
 
 fn table(matrix: &Matrix, rows: &[&MatrixRow], settings: &Settings, printer: &Printer) -> Result<()> {
     let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "–".to_owned());
-    // Without wheels to look at, what is not excluded can be built, and there is no more to say.
+    // Without wheels to compare with, every row is buildable and the status column is left out.
     let is_told = !settings.wheels.is_empty() || settings.excluded;
     printer.table(
         if is_told { &COLUMNS } else { &COLUMNS[..7] },
@@ -362,7 +362,7 @@ fn summary(matrix: &Matrix, settings: &Settings, printer: &Printer) {
     printer.note(format!("{cells}: {exists} exist, {missing} missing, {excluded} excluded{coverage}"));
 }
 
-/// What is missing, and which sources it is made of.
+/// The missing rows, and the sources that they are built from.
 fn missing<'a>(rows: &[&'a MatrixRow], settings: &Settings) -> Vec<(&'a MatrixRow, Option<Origin>)> {
     let sources = rocwheel_source::Table::built_in();
     let missing = rows.iter().copied().filter(|row| row.status == CellStatus::Missing);

@@ -1,4 +1,4 @@
-//! One file a command: arguments → settings → `command`.
+//! One file per command: arguments → settings → `command`.
 
 pub(crate) mod artifact_archive;
 pub(crate) mod artifact_flatten;
@@ -42,12 +42,12 @@ use crate::commands::source::{checkout, hipify as source_hipify, manifest, patch
 use crate::failure::{Result, Usage};
 use crate::printer::{Format, Printer};
 
-/// What a command that writes is to do.
+/// Whether a command carries out its plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Its work.
+    /// Does the work.
     Execute,
-    /// Say what it would do (`--dry-run`).
+    /// Prints what it would do (`--dry-run`).
     DryRun,
 }
 
@@ -57,9 +57,9 @@ impl Mode {
     }
 }
 
-/// Runs the command that was asked for.
+/// Runs the command that the user typed.
 pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> Result<Exit> {
-    /// Settings are made, shown with `-vv`, and handed to the command.
+    /// Makes the settings, prints them with `-vv`, and hands them to the command.
     macro_rules! run {
         ($command:ident, $arguments:expr) => {{
             let settings = $command::Settings::try_from($arguments)?;
@@ -134,7 +134,7 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> Result<Exit> 
     }
 }
 
-/// An option that would do nothing is refused rather than ignored.
+/// Refuses `--json` for commands without a JSON form, rather than ignoring it.
 fn without_json(command: &str, printer: &Printer) -> Result<(), Usage> {
     match printer.format() {
         Format::Text => Ok(()),

@@ -142,7 +142,6 @@ enum CompressionArgument {
     Best,
 }
 
-/// What the command works with.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(super) request: Request,
@@ -152,7 +151,7 @@ pub(crate) struct Settings {
     pub(super) scratch: PathBuf,
 }
 
-/// How packages of another version in the output folder are treated.
+/// How a run treats packages of another version in the output folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Earlier {
     /// The run is refused, since they may be a release.
@@ -235,7 +234,7 @@ struct Document<'a> {
     version: &'a str,
     shape: Shape,
     targets: &'a [String],
-    /// Those of each system.
+    /// The packages of each system.
     systems: &'a BTreeMap<Platform, Vec<String>>,
     #[serde(flatten)]
     outcome: &'a Outcome,
@@ -243,7 +242,7 @@ struct Document<'a> {
     unclaimed: &'a [LeftOut],
     unknown_libraries: &'a [Missing],
     left_out: &'a [LeftOut],
-    /// One verdict for each set of packages that are installed together, where something was
+    /// One verdict for each set of packages that are installed together; empty if nothing was
     /// written.
     audit: &'a [Verdict],
     seconds: f64,
@@ -251,7 +250,7 @@ struct Document<'a> {
 
 /// The artifacts of a run.
 struct Artifacts {
-    /// All, or those for Linux where there are others for Windows.
+    /// All artifacts, or those for Linux if there are others for Windows.
     first: Catalog,
     windows: Option<Catalog>,
 }
@@ -271,7 +270,7 @@ impl Artifacts {
     }
 }
 
-/// Plans, writes, and prints what was written.
+/// Plans, writes, and prints the written packages.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let begin = Instant::now();
     let request = &settings.request;
@@ -280,7 +279,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         let artifacts = Artifacts::open(request, scratch.path(), printer)?;
         return match artifacts.plan(request, printer) {
             Err(error @ rocwheel_package::Error::Incomplete { .. }) => {
-                // The plan of the rest tells what the missing part costs.
+                // The plan of the rest shows the consequences of the missing part.
                 let rest = Request { incompletes: Incompletes::Drop, ..request.clone() };
                 if let Ok(plan) = artifacts.plan(&rest, printer)
                     && printer.format() == Format::Text
@@ -346,12 +345,12 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     Ok(exit_of(&plan))
 }
 
-/// A set without everything that was asked for is not simply done.
+/// A set that lacks a requested part does not count as done.
 fn exit_of(plan: &Plan) -> Exit {
     if plan.incomplete.is_empty() { Exit::Done } else { Exit::Partial }
 }
 
-/// Outputs for the steps of a job that upload or install the packages.
+/// Sets outputs for the steps of a job that upload or install the packages.
 fn tell_next_steps(plan: &Plan, outcome: &Outcome, output: &Path, printer: &Printer) -> Result<()> {
     let paths: Vec<String> =
         outcome.packages.iter().map(|package| output.join(&package.path).display().to_string()).collect();
@@ -364,7 +363,7 @@ fn tell_next_steps(plan: &Plan, outcome: &Outcome, output: &Path, printer: &Prin
     ])
 }
 
-/// Looks at every set that has something new in it.
+/// Audits every set that contains new packages.
 fn audit(
     plan: &Plan,
     prepared: &Prepared,
@@ -372,15 +371,15 @@ fn audit(
     folder: &OutputFolder,
     printer: &Printer,
 ) -> Result<Vec<Verdict>> {
-    // What `--force` asks for.
+    // The errors that `--force` accepts.
     let wanted = match settings.request.unsupported {
         Unsupported::Allow => BTreeSet::from([Code::KpackRuntime]),
         Unsupported::Refuse => BTreeSet::new(),
     };
-    // Libraries for Windows that nobody knows have been warned of: no table of what Windows has is
-    // ever complete.
+    // Unknown libraries for Windows were reported as warnings: no table of Windows' libraries is
+    // complete.
     let unknown = plan.unknown_libraries.iter().map(|missing| missing.library.clone());
-    // Findings name the library that is loaded without what follows `.so`.
+    // Findings name a library without the version after `.so`.
     let allowed = settings.request.allow_unresolved.iter().flat_map(|library| {
         let stem = library.split_once(".so").map(|(stem, _)| format!("{stem}.so"));
         [Some(library.clone()), stem].into_iter().flatten()
@@ -475,8 +474,8 @@ fn in_folder(folder: Option<&String>, file_name: &str) -> String {
     folder.map_or_else(|| file_name.to_owned(), |folder| format!("{folder}/{file_name}"))
 }
 
-/// Warns that the selectors of several GPU families lie in folders of their own, where pip does not
-/// look, and says how one of them is installed.
+/// Warns that the selectors of several GPU families are in separate folders, where pip does not
+/// search, and prints how to install one of them.
 fn show_families(plan: &Plan, request: &Request, printer: &Printer) {
     let families: Vec<&String> = plan.selectors.iter().filter_map(|selector| selector.folder.as_ref()).collect();
     let [first, _, ..] = families[..] else { return };
@@ -489,7 +488,8 @@ fn show_families(plan: &Plan, request: &Request, printer: &Printer) {
     ));
 }
 
-/// What is in no package and what was not simply copied.
+/// Prints the files that are in no package, the packages that are not made, and the changes to
+/// packaged files.
 fn show_remarks(plan: &Plan, request: &Request, printer: &Printer) {
     show_families(plan, request, printer);
     for incomplete in &plan.incomplete {

@@ -1,4 +1,4 @@
-//! `rocwheel prune`: GPU code for some targets stays, the rest goes.
+//! `rocwheel prune`: keeps GPU code for some targets and removes the rest.
 
 use std::path::{Path, PathBuf};
 
@@ -72,7 +72,6 @@ enum CompressedForm {
     V3,
 }
 
-/// What the command works with.
 #[derive(Debug)]
 pub(crate) struct Settings {
     paths: Vec<PathBuf>,
@@ -95,7 +94,7 @@ impl TryFrom<Arguments> for Settings {
         let destination = match (arguments.output, arguments.in_place) {
             (Some(folder), false) => Destination::Folder(folder),
             (None, true) => Destination::InPlace,
-            // A dry run needs no place; nothing can be in the way of a new folder.
+            // A dry run writes nothing, and no existing file would be in the way of a new folder.
             (None, false) if arguments.dry_run => Destination::InPlace,
             _ => return Err(Usage::new("no output is given").hint("name one with `--output`").into()),
         };
@@ -118,7 +117,7 @@ impl TryFrom<Arguments> for Settings {
     }
 }
 
-/// Prunes and prints what was saved.
+/// Prunes and prints the savings.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let scratch = environment::scratch_below(&settings.scratch)?;
     let options = Options {
@@ -161,13 +160,13 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
 struct Document<'a> {
     #[serde(flatten)]
     outcome: &'a Outcome,
-    /// What the audit says of the wheels that were written, one by one.
+    /// The verdicts on the written wheels, one by one.
     audit: Vec<&'a Verdict>,
 }
 
-/// A wheel that was pruned is looked at by itself: those of a folder need not belong together.
+/// Audits a pruned wheel alone: the wheels of a folder need not belong together.
 fn look<'a>(input: &Path, output: &Path, wheel: &StagedFile, scratch: &'a Path) -> Look<'a> {
-    // Below the output it is where the original is below the input.
+    // Its path below the output is that of the original below the input.
     let before = match wheel.place.strip_prefix(output) {
         Ok(below) if !below.as_os_str().is_empty() => input.join(below),
         _ => input.to_owned(),
@@ -231,12 +230,12 @@ fn row(file: &PrunedFile, path: &str) -> Vec<String> {
     ]
 }
 
-/// `190.0 MB`, or `about 190.0 MB`.
+/// A size, with "about" if it is an estimate: `190.0 MB`, `about 190.0 MB`.
 fn about(bytes: u64, estimated: bool) -> String {
     format!("{}{}", if estimated { "about " } else { "" }, printer::bytes(bytes))
 }
 
-/// `1.3 GB became 190.0 MB, 85 % less`.
+/// A sentence such as `1.3 GB became 190.0 MB, 85 % less`.
 fn saved(before: u64, after: u64, estimated: bool) -> String {
     let change = before.abs_diff(after);
     let percent = (u128::from(change) * 100 + u128::from(before) / 2).checked_div(u128::from(before)).unwrap_or(0);

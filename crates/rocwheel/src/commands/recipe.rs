@@ -1,5 +1,5 @@
-//! `rocwheel recipe`: what there is to build, what its recipe comes to for one combination, and
-//! recipes of one's own.
+//! `rocwheel recipe`: lists recipes, shows one evaluated for a combination, checks them and starts
+//! new ones.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ pub(crate) struct ShowArguments {
     cell: CellArguments,
 }
 
-/// `none` is no choice: the recipe knows which of its backends need no ROCm.
+/// Refuses `none`: a recipe itself knows which of its backends need no ROCm.
 fn sdk_kind(text: &str) -> Result<SdkKind, String> {
     let kind = text.parse().ok().filter(|kind| *kind != SdkKind::None);
     kind.ok_or_else(|| "it is `packages` or `prefix`".to_owned())
@@ -89,7 +89,6 @@ pub(crate) struct NewArguments {
     output: PathBuf,
 }
 
-/// What the command works with.
 #[derive(Debug)]
 pub(crate) enum Settings {
     List(Book),
@@ -177,7 +176,7 @@ struct Shown<'a> {
     script: String,
 }
 
-/// Does what was asked for.
+/// Runs the subcommand.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     match settings {
         Settings::List(book) => list(book, printer)?,
@@ -243,7 +242,7 @@ fn show(show: &Show, printer: &Printer) -> Result<()> {
     Ok(())
 }
 
-/// Features that depend on GPU targets which nobody names.
+/// Features that depend on GPU targets although none are given.
 fn undecided(recipe: &Recipe, cell: &Cell) -> Vec<String> {
     if !cell.targets.is_empty() || !recipe.targets.is_empty() {
         return Vec::new();
@@ -258,7 +257,7 @@ fn check(book: &Book, names: &[String], printer: &Printer) -> Result<()> {
     let mut rows = Vec::new();
     for name in names {
         let entry = book.get(name)?;
-        // Sources of one's own are given with `--source`.
+        // The sources of a user's own recipe are given with `--source`.
         if entry.author == Author::Us {
             let table = rocwheel_source::Table::built_in().with_projects(book.projects())?;
             table.project(&entry.recipe.source)?;
@@ -284,7 +283,7 @@ fn new(name: &str, path: &Path, printer: &Printer) -> Result<()> {
         return Err(usage.hint("choose another name, or remove it first").into());
     }
     let text = TEMPLATE.replace("NAME", name).replace("DISTRIBUTION", &rocwheel_wheel::file_name_part(name));
-    // What is written is right.
+    // The written recipe must parse.
     rocwheel_recipe::recipe::Recipe::parse(&text, &path.to_string_lossy())?;
     if let Some(folder) = path.parent() {
         fs_err::create_dir_all(folder)?;

@@ -1,4 +1,4 @@
-//! `rocwheel repair`: wheels that load wherever their tags say.
+//! `rocwheel repair`: makes wheels load on every system that their tags name.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -109,7 +109,6 @@ enum ResolveArgument {
     Both,
 }
 
-/// What the command works with.
 #[derive(Debug)]
 pub(crate) struct Settings {
     wheels: Vec<PathBuf>,
@@ -182,7 +181,7 @@ struct Document<'a> {
 struct Repaired {
     plan: Plan,
     outcome: Option<Outcome>,
-    /// What the audit says of it; null when it was not audited.
+    /// The result of the audit; null if there was none.
     audit: Option<Verdict>,
 }
 
@@ -194,7 +193,7 @@ impl Settings {
     }
 }
 
-/// Repairs one wheel and prints nothing. Where the result is.
+/// Repairs one wheel without printing. Returns the path of the result.
 pub(super) fn apply(settings: &Settings, printer: &Printer) -> Result<PathBuf> {
     let scratch = environment::scratch_below(&settings.scratch)?;
     let request = Request { scratch: scratch.path().to_owned(), ..settings.request.clone() };
@@ -205,7 +204,7 @@ pub(super) fn apply(settings: &Settings, printer: &Printer) -> Result<PathBuf> {
     Ok(outcome.path)
 }
 
-/// Repairs one wheel after the other.
+/// Repairs wheels one after the other.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let begin = Instant::now();
     let scratch = environment::scratch_below(&settings.scratch)?;
@@ -242,8 +241,8 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// A wheel that was repaired is looked at with those that will be beside it. What was to be left
-/// out may be missing.
+/// Audits a repaired wheel with those that will be installed beside it. Excluded libraries may be
+/// missing.
 fn look<'a>(settings: &'a Settings, plan: &Plan, wheels: &[StagedFile]) -> Option<Look<'a>> {
     if plan.is_empty() {
         return None;
@@ -293,7 +292,7 @@ fn show(repaired: &Repaired, printer: &Printer) -> Result<()> {
     for (entries, members) in edited(plan, |edit| Some(&edit.dropped)) {
         printer.line(format!("{}: search path without {}", whose(&members), entries.join(", ")))?;
     }
-    // Elsewhere the libraries that come in or stay out say where they are.
+    // Otherwise the lines about added and excluded libraries show the search paths.
     if plan.tree.is_some() {
         for (entries, members) in edited(plan, |edit| edit.search_path.as_ref()) {
             printer.line(format!("{}: search path {}", whose(&members), entries.join(":")))?;
@@ -347,7 +346,8 @@ fn show(repaired: &Repaired, printer: &Printer) -> Result<()> {
     }
 }
 
-/// Entries of search paths that edits have, and which files: many have the same.
+/// The entries of edited search paths, each with the files that have them: many files have the
+/// same.
 fn edited(plan: &Plan, entries: impl Fn(&Edit) -> Option<&Vec<String>>) -> BTreeMap<&[String], Vec<&str>> {
     let mut edited: BTreeMap<&[String], Vec<&str>> = BTreeMap::new();
     for edit in &plan.edits {
@@ -358,7 +358,7 @@ fn edited(plan: &Plan, entries: impl Fn(&Edit) -> Option<&Vec<String>>) -> BTree
     edited
 }
 
-/// Some files in a line.
+/// The names of some files, for one line.
 fn whose(members: &[&str]) -> String {
     match members {
         [first, second] => format!("{first}, {second}"),
@@ -367,7 +367,7 @@ fn whose(members: &[&str]) -> String {
     }
 }
 
-/// Reads a size: bytes, or a number with a unit of 1000 (MB) or 1024 (MiB).
+/// Parses a size: bytes, or a number with a unit of 1000 (MB) or 1024 (MiB).
 fn size(text: &str) -> Result<u64, String> {
     let size = text.parse::<ByteSize>();
     size.map(|size| size.as_u64()).map_err(|_| format!("`{text}` is no size: write it as 500MB or 1.5GiB"))

@@ -1,5 +1,5 @@
-//! `rocwheel rocm-version`: which version the packages of a build get, or which of two versions pip
-//! prefers.
+//! `rocwheel rocm-version`: computes the version of a build's packages, or tells which of two
+//! versions pip prefers.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use crate::environment;
 use crate::failure::{Failure, Result, Usage};
 use crate::printer::{Format, Printer};
 
-/// File of TheRock's sources that holds the base version.
+/// The file of TheRock's sources with the base version.
 const VERSION_FILE: &str = "version.json";
 
 /// Compute the version of ROCm packages, or find which of two versions pip prefers
@@ -56,7 +56,7 @@ pub(crate) struct Arguments {
     compare: Option<Vec<String>>,
 }
 
-/// The release types as clap lists them; what they are is the library's.
+/// The release types as clap lists them; the library defines them.
 #[derive(Debug, Clone, Copy)]
 struct ReleaseTypeArgument(ReleaseType);
 
@@ -79,19 +79,18 @@ impl ValueEnum for ReleaseTypeArgument {
     }
 }
 
-/// What the command works with.
 #[derive(Debug)]
 pub(crate) enum Settings {
-    /// Work out a version.
+    /// Computes a version.
     Compute {
-        /// From what.
+        /// The parts of the version.
         request: Request,
     },
-    /// Compare two.
+    /// Compares two versions.
     Compare {
-        /// One.
+        /// The first version.
         left: String,
-        /// The other.
+        /// The second version.
         right: String,
     },
 }
@@ -122,25 +121,24 @@ impl TryFrom<Arguments> for Settings {
     }
 }
 
-/// What a version is made of, as far as it is given.
+/// The given parts of a version.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     /// Number of the release candidate.
     pub(crate) prerelease: Option<u32>,
-    /// `X.Y.Z`, else that of the version file.
+    /// `X.Y.Z`; `None` for that of the version file.
     pub(crate) base: Option<String>,
-    /// Commit, else that of the environment or the working directory.
+    /// Commit; `None` for that of the environment or the working directory.
     pub(crate) commit: Option<String>,
-    /// The version file, else the one in the working directory.
+    /// The version file; `None` for the one in the working directory.
     pub(crate) version_file: Option<PathBuf>,
-    /// YYYYMMDD, else today.
+    /// Date as YYYYMMDD; `None` for today.
     pub(crate) date: Option<String>,
-    /// Repetition of the day's build.
+    /// Number of the repetition of the day's build.
     pub(crate) rerun: u32,
 }
 
-/// Settings that work out a version of this form; what is not given is looked for in the
-/// environment.
+/// The settings for a version of this form; missing parts are read from the environment.
 pub(crate) fn settings(form: Form, sources: Sources) -> Result<Settings> {
     let file = read_version_file(sources.version_file.as_deref())?;
     let base_date = file.as_ref().and_then(|file| file.base_date);
@@ -158,7 +156,7 @@ pub(crate) fn settings(form: Form, sources: Sources) -> Result<Settings> {
     Ok(Settings::Compute { request: Request { base, form, prerelease, base_date, date, commit, rerun } })
 }
 
-/// The given file, or the one in the working directory if there is one.
+/// Reads the given file, or the one in the working directory if it exists.
 pub(crate) fn read_version_file(given: Option<&std::path::Path>) -> Result<Option<VersionFile>> {
     let path = given.map_or_else(|| PathBuf::from(VERSION_FILE), PathBuf::from);
     match fs_err::read_to_string(&path) {

@@ -1,5 +1,5 @@
-//! `rocwheel split`: artifacts with GPU code in; the same without it, and the code of each GPU
-//! target apart, out.
+//! `rocwheel split`: artifacts with GPU code in; artifacts without it, and separate ones with the
+//! code of each GPU target, out.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ const CHECKED: [Column; 6] = [
     ("Size", Right),
     ("Differences", Right),
 ];
-/// As many differences are printed as a person reads.
+/// Number of differences that are printed.
 const SHOWN: usize = 20;
 
 /// Divide artifacts, wheels or libraries into a part for all GPUs and a part for each GPU target
@@ -97,12 +97,12 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Whether single libraries or programs are to be split.
+    /// `true` if single libraries or programs are to be split.
     pub(super) fn is_of_files(&self) -> bool {
         self.inputs.iter().any(|path| split_files::is_program(path))
     }
 
-    /// Whether wheels are to be split, which is another command behind the same name.
+    /// `true` if wheels are to be split, which is another command with the same name.
     pub(super) fn is_of_wheels(&self) -> bool {
         self.inputs.iter().any(WheelName::is_wheel)
     }
@@ -124,7 +124,6 @@ pub(super) enum CompressionArgument {
     Zstd,
 }
 
-/// What the command works with.
 #[derive(Debug)]
 pub(crate) struct Settings {
     work: Work,
@@ -170,8 +169,8 @@ impl TryFrom<Arguments> for Settings {
     }
 }
 
-/// The targets of a list of targets and families. Names that look like targets are taken even if no
-/// table knows them: the input may have code for them.
+/// Expands a list of targets and families. A name that looks like a target is accepted even if no
+/// table has it: the input may have code for it.
 pub(super) fn selected(list: &str) -> Result<Vec<String>> {
     let unknown: Vec<String> = list
         .split([',', ';'])
@@ -198,7 +197,7 @@ struct Document<'a> {
     seconds: f64,
 }
 
-/// Splits or checks, and prints what came of it.
+/// Splits or verifies, and prints the result.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     match &settings.work {
         Work::Split { inputs, output, mode } => split(settings, (inputs, output.as_deref(), *mode), printer),
@@ -285,7 +284,7 @@ fn code(plan: &TreePlan) -> (u64, u64) {
     codes.fold((0, 0), |sum, code| (sum.0 + code.0, sum.1 + code.1))
 }
 
-/// What stays as it is, and what is left out.
+/// Prints the files that stay unchanged and the code that is left out.
 fn show_remarks(plan: &TreePlan, printer: &Printer) {
     for left in plan.groups.iter().flat_map(|group| &group.plan.left_alone) {
         printer.note(format!("`{}` is not changed: {}", left.key, left.reason));
@@ -306,7 +305,7 @@ fn show_remarks(plan: &TreePlan, printer: &Printer) {
     }
 }
 
-/// Targets that no table has, neither by themselves nor as the generic target of others.
+/// Notes the targets that no table has, neither by themselves nor as the generic target of others.
 pub(super) fn note_unknown<'a>(targets: impl Iterator<Item = &'a String>, printer: &Printer) {
     let table = TargetTable::embedded();
     let generic = table.targets().iter().filter_map(|known| known.name.parse::<TargetId>().ok()?.generic());
@@ -377,7 +376,7 @@ fn verify(
     Ok(if report.is_clean() { Exit::Done } else { Exit::Failed })
 }
 
-/// Whether a path is an artifact or holds some.
+/// `true` if a path is an artifact or a directory with artifacts.
 pub(crate) fn is_artifacts(path: &Path) -> bool {
     let is_artifact = |path: &Path| {
         path.join("artifact_manifest.txt").exists() || (path.is_file() && artifact_inputs::name_of(path).is_some())
@@ -386,7 +385,7 @@ pub(crate) fn is_artifacts(path: &Path) -> bool {
         || fs_err::read_dir(path).is_ok_and(|entries| entries.flatten().any(|entry| is_artifact(&entry.path())))
 }
 
-/// The table, then the differences, then one line.
+/// Prints the table, then the differences, then one line.
 pub(super) fn show_report(report: &Report, printer: &Printer) -> Result<()> {
     let rows = report.binaries.iter().map(|binary| {
         let numbers = [binary.wrappers, binary.bundles, binary.code_objects].map(|number| number.to_string());

@@ -1,4 +1,4 @@
-//! `rocwheel split LIBRARY…`: libraries and programs in; the same without GPU code, and archives
+//! `rocwheel split LIBRARY…`: libraries and programs in; the same without GPU code, with archives
 //! beside them, out.
 
 use std::io::Read as _;
@@ -20,11 +20,10 @@ use crate::printer::{self, Column, Format, Printer};
 const PLANNED: [Column; 3] = [("Archive", Left), ("Code objects", Right), ("Raw", Right)];
 const WRITTEN: [Column; 2] = [("File", Left), ("Size", Right)];
 
-/// What the command works with.
 #[derive(Debug)]
 pub(crate) struct Settings {
     files: Vec<PathBuf>,
-    /// `None` in a dry run without one.
+    /// The output folder; `None` in a dry run without one.
     output: Option<PathBuf>,
     request: Request,
     mode: Mode,
@@ -64,7 +63,7 @@ impl TryFrom<split::Arguments> for Settings {
     }
 }
 
-/// Whether a path of the command line is an ELF or PE file.
+/// `true` if a path is an ELF or PE file.
 pub(crate) fn is_program(path: &Path) -> bool {
     if WheelName::is_wheel(path) || artifact_inputs::name_of(path).is_some() || !path.is_file() {
         return false;
@@ -81,7 +80,7 @@ struct Document<'a> {
     seconds: f64,
 }
 
-/// Splits the files and prints what came of it.
+/// Splits the files and prints the result.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let begin = Instant::now();
     let plan = files::plan(&settings.files, &settings.request, printer.reporter())?;

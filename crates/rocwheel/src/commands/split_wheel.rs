@@ -55,7 +55,7 @@ pub(crate) struct WheelArguments {
 }
 
 impl WheelArguments {
-    /// An option that would do nothing is refused rather than ignored.
+    /// Refuses options that would have no effect, rather than ignoring them.
     pub(super) fn refuse(&self) -> Result<(), Usage> {
         let given = [
             ("--device-prefix", self.device_prefix.is_some()),
@@ -88,7 +88,6 @@ impl WheelType {
     }
 }
 
-/// What the command works with.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) wheels: Vec<PathBuf>,
@@ -152,8 +151,8 @@ struct Split {
     seconds: f64,
 }
 
-/// Plans all wheels before the first is written, so that what is wrong with the last is known then,
-/// and moves none to its place before all are written.
+/// Plans all wheels before it writes the first, so that an error in the last is found in time.
+/// Moves no result to its place before all are written.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let begin = Instant::now();
     let mut splits = Vec::with_capacity(settings.wheels.len());
@@ -199,7 +198,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The host wheel is looked at together with all device wheels.
+/// Audits the host wheel together with all device wheels.
 fn look<'a>(settings: &'a Settings, plan: &Plan, wheels: &[StagedFile]) -> Look<'a> {
     let programs = match settings.request.verification {
         Verification::Full => Programs::Same,
@@ -209,7 +208,8 @@ fn look<'a>(settings: &'a Settings, plan: &Plan, wheels: &[StagedFile]) -> Look<
     Look { set, what: format!("the parts of `{}`", plan.host), scratch: &settings.request.scratch }
 }
 
-/// Two inputs may ask for one file name: the same wheel twice, or one distribution under two names.
+/// Refuses inputs with the same output name: the same wheel twice, or one distribution under two
+/// names.
 fn check_names(splits: &[Split]) -> Result<(), Usage> {
     let mut owners: BTreeMap<&str, &Path> = BTreeMap::new();
     for split in splits {
@@ -277,7 +277,7 @@ fn show_outcomes(splits: &[Split], printer: &Printer) -> Result<()> {
     printer.table(&WRITTEN, rows)
 }
 
-/// What is left out and what stays.
+/// Warns of GPU code that stays, and notes code that is dropped.
 fn remarks(plan: &Plan, printer: &Printer) {
     for kept in &plan.kept {
         printer.warn(format!("`{}` keeps its GPU code: {}", kept.member, kept.reason));
@@ -293,7 +293,7 @@ fn remarks(plan: &Plan, printer: &Printer) {
     }
 }
 
-/// What one wheel came to.
+/// Prints the result for one wheel.
 fn result(split: &Split, outcome: &Outcome, printer: &Printer) {
     let plan = &split.plan;
     let of_kind = |kind: Kind| outcome.wheels.iter().filter(move |wheel| wheel.kind == kind);

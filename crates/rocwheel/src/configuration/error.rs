@@ -1,11 +1,11 @@
-//! What can be wrong with `rocwheel.toml`.
+//! The errors of a `rocwheel.toml`.
 
 use std::io;
 use std::path::PathBuf;
 
 use rocwheel_report::{Exit, Hint};
 
-/// A file of options that cannot be used. Nothing of it was.
+/// The configuration file cannot be used. None of its options take effect.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// The source names the file.
@@ -13,7 +13,7 @@ pub(crate) enum Error {
     Read { source: io::Error },
     #[error("the configuration `{}` is no TOML file", path.display())]
     Toml { path: PathBuf, source: toml::de::Error },
-    /// `what`: an option or a command, and of which command.
+    /// `what` is an option or a command, and the command that it would belong to.
     #[error("`{}`, line {line}: there is no {what}", path.display())]
     Unknown { path: PathBuf, line: usize, what: String, hint: String },
     #[error("`{}`, line {line}: `{option}` is {expected} and not {found}", path.display())]

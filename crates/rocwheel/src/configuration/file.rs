@@ -1,4 +1,4 @@
-//! Input: the text of a `rocwheel.toml`. Output: what it sets, by command, each as it stands on the
+//! Input: the text of a `rocwheel.toml`. Output: its settings by command, each in the form of the
 //! command line.
 
 use std::ffi::OsString;
@@ -12,11 +12,11 @@ use toml::de::{DeTable, DeValue};
 use super::error::Error;
 use super::options;
 
-/// A file of options, read and found to be right in its names and types.
+/// A configuration file whose names and types were checked.
 #[derive(Debug)]
 pub(crate) struct File {
     pub(crate) path: PathBuf,
-    /// SHA-256 of its bytes, in hexadecimal digits.
+    /// SHA-256 of the file, hexadecimal.
     pub(crate) sha256: String,
     pub(crate) settings: Vec<Setting>,
 }
@@ -24,15 +24,15 @@ pub(crate) struct File {
 /// One option that the file sets.
 #[derive(Debug)]
 pub(crate) struct Setting {
-    /// Names of the command and the commands above it; empty for the options of all commands.
+    /// Names of the command and its parents; empty for the options of all commands.
     pub(crate) command: Vec<String>,
     /// The option without its dashes.
     pub(crate) option: String,
-    /// From 1 on.
+    /// Line in the file, from 1.
     pub(crate) line: usize,
-    /// What would stand on the command line: nothing for a flag that is `false`.
+    /// The words for the command line; empty for a flag that is `false`.
     pub(crate) words: Vec<OsString>,
-    /// The value as the file has it.
+    /// The value as written in the file.
     pub(crate) text: String,
 }
 
@@ -41,7 +41,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// [`Error`] when it cannot be read, is no TOML, names what does not exist, or has a value of
+    /// [`Error`] if it cannot be read, is not TOML, names what does not exist, or has a value of
     /// the wrong type.
     pub(crate) fn read(path: &Path, program: &Command) -> Result<Self, Error> {
         let text = fs_err::read_to_string(path).map_err(|source| Error::Read { source })?;
@@ -58,7 +58,7 @@ impl File {
     }
 }
 
-/// What is needed on the way through the tables.
+/// The state while reading the tables.
 struct Reading<'a> {
     path: &'a Path,
     text: &'a str,
@@ -132,17 +132,17 @@ impl Reading<'_> {
     }
 }
 
-/// The options of a command itself: those of all commands stand at the top of the file.
+/// The options of the command itself. Those of all commands are at the top of the file.
 fn own_options<'a>(command: &'a Command, above: &[String]) -> impl Iterator<Item = &'a Arg> {
     let is_top = above.is_empty();
     options::options(command).filter(move |argument| argument.is_global_set() == is_top)
 }
 
-/// Whether the value is one that the command takes; names and types were looked at before.
+/// Checks that the command accepts the value; names and types were checked before.
 ///
 /// # Errors
 ///
-/// [`Error::Value`] with what the command line says of it.
+/// [`Error::Value`] with the message of the command line.
 pub(crate) fn check(setting: &Setting, path: &Path, program: &Command) -> Result<(), Error> {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
     let words = std::iter::once(OsString::from(program.get_name()));
@@ -159,7 +159,7 @@ pub(crate) fn check(setting: &Setting, path: &Path, program: &Command) -> Result
             | ErrorKind::UnknownArgument
     );
     if !is_value {
-        // What else is needed stands on the command line.
+        // Arguments that are missing here come from the command line.
         return Ok(());
     }
     let rendered = error.render().to_string();
@@ -179,7 +179,7 @@ impl Setting {
         command.get_arguments().find(|argument| argument.get_long() == Some(&self.option))
     }
 
-    /// The name with its table: `package.version`.
+    /// The option with its table: `package.version`.
     pub(crate) fn key(&self) -> String {
         self.command.iter().chain([&self.option]).cloned().collect::<Vec<_>>().join(".")
     }

@@ -1,6 +1,6 @@
 //! `rocwheel.toml`: options for every run in a folder. Input: the words of the command line.
-//! Output: the same with the options of the file behind them, where neither the command line nor
-//! the environment says otherwise.
+//! Output: these words, followed by the options of the file that neither the command line nor the
+//! environment sets.
 
 mod error;
 mod file;
@@ -17,38 +17,38 @@ pub(crate) use error::Error;
 pub(crate) use file::{File, Setting, check};
 pub(crate) use options::{commands, options, schema};
 
-/// The name that is looked for in the working directory and the folders above it.
+/// The file name that is searched for in the working directory and its parents.
 pub(crate) const NAME: &str = "rocwheel.toml";
 
-/// A command line with what the configuration adds.
+/// A command line with the options of the configuration.
 #[derive(Debug)]
 pub(crate) struct CommandLine {
     pub(crate) words: Vec<OsString>,
-    /// `None` when no file says anything about this run.
+    /// `None` if no file sets an option of this run.
     pub(crate) configuration: Option<Used>,
 }
 
-/// The file that took part in a run. Plans name it, so that they can be made again.
+/// The file that took part in a run. Plans name it, so that they can be reproduced.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Used {
     pub(crate) path: PathBuf,
     pub(crate) sha256: String,
-    /// What it set for this run, each as `--option`.
+    /// The options that it set for this run, each as `--option`.
     pub(crate) options: Vec<String>,
 }
 
 impl Used {
-    /// For a command line that turned out to be wrong.
+    /// A hint for a command line that turned out to be wrong.
     pub(crate) fn hint(&self) -> String {
         let (path, options) = (self.path.display(), self.options.join(", "));
         format!("hint: `{path}` adds {options}; `--no-config` leaves it out")
     }
 }
 
-/// Where a file may come from.
+/// The choice of the configuration file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Choice {
-    /// The nearest one from the working directory upwards.
+    /// The nearest file from the working directory upwards.
     Search,
     /// `--config FILE`.
     File(PathBuf),
@@ -57,11 +57,11 @@ pub(crate) enum Choice {
 }
 
 impl Choice {
-    /// The file, if there is one.
+    /// Reads the chosen file, if there is one.
     ///
     /// # Errors
     ///
-    /// [`Error`] when it is wrong, or was named and is not there.
+    /// [`Error`] if it is wrong, or if a named file does not exist.
     pub(crate) fn read(&self, directory: &Path, program: &Command) -> Result<Option<File>, Error> {
         let path = match self {
             Self::Nothing => return Ok(None),
@@ -72,14 +72,14 @@ impl Choice {
     }
 }
 
-/// Adds what the configuration says about this run to the words that were typed.
+/// Adds the configuration of this run to the typed words.
 ///
 /// # Errors
 ///
-/// [`Error`] when the file is wrong.
+/// [`Error`] if the file is wrong.
 pub(crate) fn apply(program: &Command, typed: Vec<OsString>, directory: &Path) -> Result<CommandLine, Error> {
     let unchanged = |words| Ok(CommandLine { words, configuration: None });
-    // What is wrong with the command line is said when it is read for good, and `--help` needs no
+    // Errors of the command line are reported when it is parsed for the run, and `--help` needs no
     // file.
     let Ok(matches) = program.clone().ignore_errors(true).try_get_matches_from(&typed) else { return unchanged(typed) };
     let mut built = program.clone();
@@ -97,13 +97,13 @@ pub(crate) fn apply(program: &Command, typed: Vec<OsString>, directory: &Path) -
         return unchanged(typed);
     }
     let mut words = typed;
-    // Behind `--` there are no options.
+    // There are no options after `--`.
     let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
     words.splice(end..end, added);
     Ok(CommandLine { words, configuration: Some(Used { path: file.path, sha256: file.sha256, options }) })
 }
 
-/// The command that was typed, and what was typed for it.
+/// The typed command and its arguments.
 struct Run<'a> {
     names: Vec<String>,
     command: &'a Command,
@@ -111,7 +111,7 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// `None` for commands that no file is read for.
+    /// `None` for commands that read no configuration file.
     fn new(program: &'a Command, matches: &'a ArgMatches) -> Option<Self> {
         let mut run = Self { names: Vec::new(), command: program, matches };
         while let Some((name, matches)) = run.matches.subcommand() {
@@ -125,7 +125,7 @@ impl<'a> Run<'a> {
         (!run.names.is_empty()).then_some(run)
     }
 
-    /// What `--config` and `--no-config` ask for.
+    /// The choice that `--config` and `--no-config` make.
     fn choice(&self) -> Choice {
         if self.matches.get_flag("no_config") {
             return Choice::Nothing;
@@ -133,20 +133,20 @@ impl<'a> Run<'a> {
         self.matches.get_one::<PathBuf>("config").cloned().map_or(Choice::Search, Choice::File)
     }
 
-    /// Whether a setting is to take part in this run.
+    /// `true` if a setting applies to this run.
     fn concerns(&self, setting: &Setting) -> bool {
         let is_here = setting.command.is_empty() || setting.command == self.names;
         let argument = self.command.get_arguments().find(|argument| argument.get_long() == Some(&setting.option));
         is_here && argument.is_some_and(|argument| !self.is_said(argument) && !self.is_contradicted(argument))
     }
 
-    /// Whether the command line or the environment says something of an option.
+    /// `true` if the command line or the environment sets an option.
     fn is_said(&self, argument: &Arg) -> bool {
         let source = self.matches.value_source(argument.get_id().as_str());
         source.is_some_and(|source| source != ValueSource::DefaultValue)
     }
 
-    /// Whether an option that was typed excludes this one.
+    /// `true` if a typed option excludes this one.
     fn is_contradicted(&self, argument: &Arg) -> bool {
         let excludes = |one: &Arg, other: &Arg| {
             self.command.get_arg_conflicts_with(one).iter().any(|excluded| excluded.get_id() == other.get_id())

@@ -1,5 +1,5 @@
-//! Which options `rocwheel.toml` can hold: those of the command line, so that there is no second
-//! list of them.
+//! The options that `rocwheel.toml` can set. They are read from the command line's own definition,
+//! so that there is no second list of them.
 
 use std::any::TypeId;
 use std::ffi::OsString;
@@ -8,19 +8,19 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ArgAction, Command};
 use toml::de::DeValue;
 
-/// Options that make no sense in a file that holds for every run.
+/// Options that make no sense in a file for every run.
 const NOT_IN_A_FILE: [&str; 5] = ["help", "version", "config", "no-config", "json"];
 
-/// Commands that the file says nothing about: today's scripts have their own flags, and the others
-/// have nothing to set.
+/// Commands without a table in the file: today's scripts have their own flags, and the others have
+/// nothing to set.
 const WITHOUT: [&str; 4] = ["compat", "completions", "config", "man"];
 
-/// What the value of an option is.
+/// The type of an option's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// `true` or `false`.
     Flag,
-    /// How many times it is given.
+    /// The number of times that the flag is given.
     Count,
     /// One text or number.
     One,
@@ -28,9 +28,9 @@ pub(crate) enum Kind {
     Path,
     /// Several texts; the option is given once for each.
     Many,
-    /// Several paths.
+    /// Several paths, relative to the folder of the file.
     Paths,
-    /// So many values behind one option.
+    /// A fixed number of values after one option.
     Row,
 }
 
@@ -48,7 +48,7 @@ impl Kind {
         }
     }
 
-    /// As a message says it.
+    /// The type in the words of a message.
     fn expected(self) -> &'static str {
         match self {
             Self::Flag => "`true` or `false`",
@@ -67,26 +67,26 @@ pub(crate) fn options(command: &Command) -> impl Iterator<Item = &Arg> {
     command.get_arguments().filter(|argument| argument.get_long().is_some_and(|long| !is_excluded(long)))
 }
 
-/// Whether an option of this name exists only on the command line.
+/// `true` if an option of this name exists only on the command line.
 pub(crate) fn is_excluded(long: &str) -> bool {
     NOT_IN_A_FILE.contains(&long)
 }
 
-/// The commands directly below one that may have tables in the file.
+/// The subcommands that may have tables in the file.
 pub(crate) fn commands(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|inner| !is_without_file(inner.get_name()))
 }
 
-/// Whether the file says nothing about a command.
+/// `true` if a command has no table in the file.
 pub(crate) fn is_without_file(name: &str) -> bool {
     WITHOUT.contains(&name)
 }
 
-/// A value as it stands on the command line.
+/// Converts a value to the words of the command line.
 ///
 /// # Errors
 ///
-/// What the value should be, and what it is.
+/// The expected type, and the type of the value.
 pub(crate) fn words(
     argument: &Arg,
     value: &DeValue<'_>,

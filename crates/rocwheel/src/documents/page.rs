@@ -1,4 +1,4 @@
-//! docs/coming-from.md, from the table. Only a test writes it.
+//! Generates docs/coming-from.md from the table. Only a test writes the page.
 
 use std::fmt::Write as _;
 
@@ -36,7 +36,7 @@ struct Command {
     later: bool,
     #[serde(default)]
     note: String,
-    /// How tests run it; the page does not say.
+    /// The command that tests run; the page does not show it.
     #[serde(rename = "test")]
     _test: Option<String>,
 }
@@ -63,7 +63,7 @@ command of rocwheel, the answer names ours: see [Words](#words).
 
 ";
 
-/// The page.
+/// The text of the page.
 fn page() -> String {
     let table: Table = toml::from_str(include_str!("../../../../data/documents.toml")).unwrap();
     let mut text = HEAD.to_owned();
@@ -98,7 +98,7 @@ fn answer(command: &Command) -> String {
     parts.join(if command.unchanged { "; " } else { "<br>" })
 }
 
-/// Command lines as a cell of a table. What begins with `#` is a sentence.
+/// Formats command lines as a cell of a table. A line that begins with `#` is a sentence.
 fn code(lines: &str) -> String {
     let joined = lines.trim().replace("\\\n", "").replace("^\n", "");
     let cell = |line: &str| match line.strip_prefix("# ") {

@@ -1,4 +1,5 @@
-//! docs/support.md, from the recipes and the tables of versions. Only a test writes it.
+//! Generates docs/support.md from the recipes and the tables of versions. Only a test writes the
+//! page.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -7,8 +8,7 @@ use rocwheel_recipe::matrix::{self, CellStatus, FrameworkTable, MatrixQuery, Mat
 use rocwheel_recipe::{Book, Platform};
 use serde::Deserialize;
 
-/// The rows of data/frameworks.toml that are left out of the matrix: what each is about, and its
-/// reason.
+/// The rows of data/frameworks.toml that exclude combinations, each with its reason.
 #[derive(Debug, Deserialize)]
 struct Versions {
     #[serde(rename = "exclude")]
@@ -47,7 +47,7 @@ const TORCHES: &str = "
 | --- | --- | --- |
 ";
 
-/// The page.
+/// The text of the page.
 fn page() -> String {
     let book = Book::built_in().unwrap();
     let mut text = HEAD.to_owned();
@@ -89,7 +89,7 @@ fn key(row: &MatrixRow) -> (&str, &str, &str) {
     (&row.point.recipe, &row.point.version, &row.point.backend)
 }
 
-/// The line of one version of a framework.
+/// The row for one version of a framework.
 fn version(rows: &[&MatrixRow]) -> String {
     let of = |platform: Platform, value: &dyn Fn(&MatrixRow) -> Option<String>| {
         let mut values: Vec<String> = Vec::new();
@@ -118,7 +118,7 @@ fn version(rows: &[&MatrixRow]) -> String {
     )
 }
 
-/// A value without quotes; of several, a list.
+/// A value without quotes; several values are joined with "or".
 fn said(value: &toml::Value) -> String {
     match value {
         toml::Value::String(text) => text.clone(),

@@ -1,4 +1,5 @@
-//! Which recipes are built in containers, and what is said about it before anything is started.
+//! The recipes that are built in containers, and the messages about them before any container
+//! starts.
 
 use rocwheel_testing::TestContext;
 use serde_json::{Value, json};
@@ -24,7 +25,7 @@ fn magma_is_built_in_its_image() {
     assert_eq!(planned(&with_podman, &["magma-rocm63"]), [podman]);
     let never = json!({ "engine": "docker", "image": image, "pull": "never" });
     assert_eq!(planned(&context, &["magma-rocm63", "--executor", "docker", "--pull", "never"]), [never]);
-    // An image of one's own may be one that no registry has.
+    // An image that the user names may be in no registry.
     let own = json!({ "engine": "podman", "image": "mine:1", "pull": "never" });
     assert_eq!(planned(&with_podman, &["magma-rocm63", "--image", "mine:1"]), [own]);
     assert_eq!(planned(&with_podman, &["magma-rocm63", "--executor", "here"]), [Value::Null]);
@@ -55,7 +56,7 @@ fn without_an_engine_there_is_a_way() {
     assert!(ran.code == Some(1) && ran.stderr.contains("the engine `dcker`, which is not installed"), "{ran:?}");
 }
 
-/// Docker and Podman as far as they are asked for an image that no registry has.
+/// A Docker or Podman that answers the questions about an image that no registry has.
 const ENGINE: &str = "#!/bin/sh
 [ \"$1\" = --version ] && { echo \"NAME version 4.3.1\"; exit 0; }
 [ \"$1\" = info ] && { echo rootless=false; exit 0; }

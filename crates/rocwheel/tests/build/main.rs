@@ -1,5 +1,5 @@
 //! `rocwheel build`, `recipe` and `matrix`: small builds that need neither network nor compiler,
-//! and what is said about bad ones.
+//! and the messages about wrong ones.
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
@@ -56,7 +56,7 @@ run = ["${python}", "make.py"]
 wheel = "dist/*.whl"
 "#;
 
-/// Makes a wheel with nothing but the standard library, or does what `how.txt` says.
+/// Makes a wheel with only the standard library, or does what `how.txt` says.
 const MAKE: &str = r#"
 import base64, hashlib, os, pathlib, sys, time, zipfile
 how = pathlib.Path("how.txt").read_text().strip()
@@ -113,7 +113,7 @@ fn build(context: &TestContext, more: &[&str]) -> Ran {
     context.run(arguments.iter().chain(more))
 }
 
-/// The one folder of a job.
+/// The only folder of a job.
 fn job(context: &TestContext) -> std::path::PathBuf {
     let mut jobs = fs_err::read_dir(context.path("out/.rocwheel/jobs")).unwrap();
     let job = jobs.next().unwrap().unwrap().path();
@@ -133,12 +133,12 @@ fn a_wheel_is_built_once() {
     let ran = build(&context, &["-v"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.stderr.contains("audited: no errors"), "{ran:?}");
-    // The names of stages, as they are in the line that comes every ten seconds.
+    // The names of stages, as in the line that appears every ten seconds.
     for stage in ["sources (step 1 of 7)", "wheel (step 4 of 7)", "publish (step 7 of 7)"] {
         assert!(ran.stderr.contains(&format!("\ntiny-1.0-plain-rocm7.2: {stage}: ")), "{stage}: {ran:?}");
     }
     let bytes = fs_err::read(context.path("out").join(WHEEL)).unwrap();
-    // Only what is written down and the logs are left.
+    // Only the written records and the logs are left.
     let left: Vec<String> = fs_err::read_dir(job(&context))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -153,7 +153,7 @@ fn a_wheel_is_built_once() {
     let document: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(document["jobs"][0]["status"], "unchanged");
     assert_eq!(document["jobs"][0]["outputs"][0]["path"], WHEEL);
-    // What was taken away is built again, with the same bytes.
+    // A removed wheel is built again, with the same bytes.
     fs_err::remove_file(context.path("out").join(WHEEL)).unwrap();
     let ran = build(&context, &["--json"]);
     assert!(ran.stdout.contains("\"status\": \"built\""), "{ran:?}");
@@ -200,7 +200,7 @@ fn what_a_variable_decides_is_a_part_of_the_job() {
     let usual = context("good");
     let own = context("good").with_variable("TINY_FAST", "${off}");
     assert_ne!(key(&usual), key(&own));
-    // Wherever the file is run it says the same.
+    // The file has the same key wherever it is run.
     fs_err::copy(own.path("job.toml"), usual.path("own.toml")).unwrap();
     let text = fs_err::read_to_string(usual.path("own.toml")).unwrap();
     let text = text.replace(&*own.path("").to_string_lossy(), &usual.path("").to_string_lossy());
@@ -233,7 +233,7 @@ fn wheels_that_are_there_are_installed_before() {
     }
 }
 
-/// The Python that builds here: `3.11`.
+/// The version of the Python that builds here: `3.11`.
 fn python() -> String {
     let code = "import sys; print('%d.%d' % sys.version_info[:2])";
     let ran = std::process::Command::new("python3").args(["-c", code]).output().unwrap();
@@ -267,7 +267,7 @@ fn the_version_stands_in_places_of_one_cell_too() {
     fs_err::write(context.path("rocm-7.2/.info/version"), "7.1.0\n").unwrap();
     let ran = build(&context, &[&job[..], &["prefix=rocm-{rocm}"]].concat());
     assert!(ran.code == Some(2) && ran.stderr.contains("is ROCm 7.1.0, and 7.2 is to be built against"), "{ran:?}");
-    // A job that is there is only shown.
+    // A dry run of an existing job only prints it.
     let ran = context.run(["build", "--job", "job.toml", "--dry-run"]);
     assert!(ran.code == Some(0) && ran.stdout.contains("# step `wheel`"), "{ran:?}");
     assert!(!context.path("out").exists());
@@ -295,7 +295,7 @@ fn what_hangs_is_stopped_and_the_next_run_goes_on() {
     let ran = build(&context, &["--keep"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(context.path("out").join(WHEEL).exists());
-    // What was done is not done again.
+    // Completed steps are not repeated.
     assert_eq!(fs_err::read_to_string(job(&context).join("count")).unwrap(), "x");
     let ran = build(&context, &["--from", "count", "--keep"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
@@ -316,7 +316,7 @@ fn a_step_that_takes_too_long_fails() {
     assert!(ran.stderr.contains("raise `timeout` of that step"), "{ran:?}");
 }
 
-/// What a recipe requires of the machine is looked at before anything is installed.
+/// The requirements of a recipe are checked before anything is installed.
 #[cfg(unix)]
 #[test]
 fn requirements_of_a_recipe_are_looked_at_first() {
@@ -354,7 +354,7 @@ fn requirements_of_a_recipe_are_looked_at_first() {
     }
 }
 
-/// A Python whose path has a space, as `C:\Program Files\Python312` has.
+/// A Python with a space in its path, as in `C:\Program Files\Python312`.
 #[cfg(unix)]
 #[test]
 fn a_python_with_a_space_in_its_path_is_refused_where_a_recipe_says_so() {
@@ -392,7 +392,7 @@ fn ctrl_c_stops_everything_and_leaves_no_wheel() {
         assert!(child.try_wait().unwrap().is_none(), "it ended before it slept");
         std::thread::sleep(Duration::from_millis(20));
     };
-    // Another run of the same job does not get in its way.
+    // Another run of the same job does not disturb it.
     let ran = build(&context, &[]);
     assert!(ran.code == Some(4) && ran.stderr.contains("another run builds tiny"), "{ran:?}");
     let pid = child.id().to_string();
@@ -457,7 +457,7 @@ fn a_build_against_an_installed_rocm_knows_it() {
         let ran = build(&context, &["--backend", "rocm", "--gpu-targets", "gfx942", "--rocm-sdk", sdk]);
         assert!(ran.code == Some(2) && ran.stderr.contains(words), "{ran:?}");
     }
-    // Who says where they are needs no warning.
+    // A user who sets the variable gets no warning.
     let context = context.with_variable("HIP_DEVICE_LIB_PATH", "/usr/lib/bitcode");
     let ran = build(&context, &arguments.into_iter().chain(["--from", "count"]).collect::<Vec<_>>());
     assert!(ran.code == Some(0) && !ran.stderr.contains("HIP_DEVICE_LIB_PATH"), "{ran:?}");

@@ -1,4 +1,4 @@
-//! Runs of several cells.
+//! Plans with several cells.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use super::{MAKE, RECIPE, WHEEL, build, context, python};
 #[test]
 fn pythons_are_cells_and_one_that_is_not_there_does_not_stop_the_others() {
     let context = context("good");
-    // A wheel for one Python.
+    // The wheel is for one Python.
     let recipe = RECIPE.replace("any-python = [\"plain\", \"rocm\"]", "");
     context.write("recipes/tiny.toml", recipe);
     let make = MAKE.replace("py3-none-any", "cp{sys.version_info[0]}{sys.version_info[1]}-none-any");
@@ -32,7 +32,7 @@ fn pythons_are_cells_and_one_that_is_not_there_does_not_stop_the_others() {
 #[test]
 fn names_that_say_a_rocm_are_cells() {
     let context = context("good");
-    // What would be built is told without sources and without ROCm.
+    // A dry run needs neither sources nor ROCm.
     let base = ["--source", "nowhere", "--rocm-sdk", "prefix=rocm-{rocm}", "--gpu-targets", "gfx942", "--dry-run"];
     let ran = context.run(["build", "magma-rocm64", "magma-rocm63", "magma-rocm64"].iter().chain(&base));
     assert_eq!(ran.code, Some(0), "{ran:?}");
@@ -41,7 +41,7 @@ fn names_that_say_a_rocm_are_cells() {
     assert!(!context.path(".rocwheel").exists());
 }
 
-/// Two versions of ROCm: cells that differ in their versions.
+/// Builds for two versions of ROCm: cells that differ in their versions.
 fn build_two(context: &TestContext, more: &[&str]) -> Ran {
     let arguments = [
         "build",
@@ -69,7 +69,7 @@ fn several_values_are_cells_of_a_plan() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let older = context.path("out/tiny-1.0+rocm7.1-py3-none-any.whl");
     assert!(older.is_file() && context.path("out").join(WHEEL).is_file());
-    // What wheels are already is left out by name alone, here with nothing known of earlier runs.
+    // Existing wheels are recognised by name alone, here without records of earlier runs.
     fs_err::remove_dir_all(context.path("out/.rocwheel")).unwrap();
     fs_err::remove_file(older).unwrap();
     let ran = build_two(&context, &["--missing-only", "--dry-run", "--json"]);
@@ -80,7 +80,7 @@ fn several_values_are_cells_of_a_plan() {
     let document: Value = serde_json::from_str(&ran.stdout).unwrap();
     let states: Vec<&Value> = document["cells"].as_array().unwrap().iter().map(|cell| &cell["state"]).collect();
     assert_eq!((ran.code, states), (Some(0), vec![&Value::from("built"), &Value::from("exists")]));
-    // The same question as an option and as words, wherever the options of all commands stand.
+    // The same question as an option and as words, with options of all commands in any place.
     let status = context.run(["build", "--status", "out"]);
     assert!(status.code == Some(0) && status.stdout.contains("tiny-1.0-plain-rocm7.1"), "{status:?}");
     assert_eq!(context.run(["--color", "never", "build", "status", "out"]).stdout, status.stdout);
@@ -140,7 +140,7 @@ fn wrong_plans_are_errors_before_anything_is_built() {
         let ran = context.run(arguments);
         assert!(ran.code == Some(2) && ran.stderr.contains(words), "{ran:?}");
     }
-    // No program of Slurm is where the PATH leads.
+    // PATH contains no program of Slurm.
     let path = context.path("bin");
     fs_err::create_dir(&path).unwrap();
     let python = rocwheel_system::find_program("python3", &std::env::var("PATH").unwrap()).unwrap();
@@ -164,11 +164,11 @@ fn a_matrix_builds_the_releases_of_the_table() {
     let ran = run(&["--backend", "ck"]);
     let of = |version: &str| format!("flash-attn-{version}-ck-rocm6.2-torch2.5.1-py3.11");
     assert_eq!(titles(&ran), ["2.6.3", "2.7.4", "2.8.3"].map(of), "{ran:?}");
-    // The others are known as source distributions.
+    // The other versions are known source distributions.
     assert!(ran.stderr.contains("flash-attention: v2.7.4 of") && !ran.stderr.contains("v2.6.3 of"), "{ran:?}");
     assert_eq!(titles(&run(&["--backend", "ck", "--framework-version", "2.7.4,2.8.3"])), ["2.7.4", "2.8.3"].map(of));
     assert_eq!(titles(&run(&["--backend", "ck", "--source", "2.8.3"])), ["2.8.3"].map(of));
-    // What is there counts in both spellings, and with the tag of one Python.
+    // Existing wheels count in both spellings, and with the tag of one Python.
     for name in ["rocm62torch2.5-cp311-cp311-linux_x86_64", "rocm62torch2.5triton-cp311-cp311-linux_x86_64"] {
         context.write(Path::new("wheels").join(format!("flash_attn-2.8.3+{name}.whl")), "");
     }
@@ -181,7 +181,7 @@ fn a_matrix_builds_the_releases_of_the_table() {
     assert!(ran.stdout.contains(r#""torch":"2.5.1""#), "{ran:?}");
 }
 
-/// torch, and what is made beside it, by the versions of torch that the table has for a ROCm.
+/// torch and its companions are planned by the versions of torch that the table has for a ROCm.
 #[test]
 fn a_matrix_of_torch_is_by_its_versions() {
     let context = context("good");
@@ -189,7 +189,7 @@ fn a_matrix_of_torch_is_by_its_versions() {
         let base = ["build", recipe, "--matrix", "--rocm", "7.1", "--python", "3.12"];
         let ran = context.run(base.iter().chain(&["--gpu-targets", "gfx942", "--dry-run"]));
         assert_eq!(ran.code, Some(0), "{ran:?}");
-        // Sources of every line that is built, and of no other.
+        // Sources of every version that is built, and of no other.
         assert!(
             ["2.10", "2.13"].iter().all(|line| ran.stderr.contains(&format!("torch: release/{line} of"))),
             "{ran:?}"

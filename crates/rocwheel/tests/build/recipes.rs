@@ -1,4 +1,4 @@
-//! What recipes and the table of frameworks come to, before anything is built.
+//! The results of evaluating recipes and the table of frameworks, before anything is built.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ fn variables_that_people_use_are_honoured() {
     assert_eq!(backends, ["ck", "triton"]);
     assert_eq!(recipes[0]["targets"]["names"], serde_json::json!(["gfx90a", "gfx942"]));
     assert_eq!(recipes[0]["cell"]["rocm"], "6.4");
-    // Options win.
+    // Options override the recipe.
     let ran = context.run([
         "build",
         "flash-attn",
@@ -56,7 +56,7 @@ fn recipes_are_listed_shown_checked_and_begun() {
     );
     let ran = context.run(["recipe", "check", "source"]);
     assert!(ran.code == Some(2) && ran.stderr.contains("`source` has no recipes"), "{ran:?}");
-    // A recipe of ours is replaced by one of the same name, which is said.
+    // A recipe of ours is replaced by one of the same name, and that is reported.
     let ran = context.run(["recipe", "new", "torch", "--output", "own"]);
     assert!(ran.stderr.contains("it takes the place of our recipe torch"), "{ran:?}");
     let ran = context.run(["recipe", "show", "flash-attn"]);
@@ -89,7 +89,7 @@ fn the_matrix_knows_what_is_there() {
     let run = |more: &[&str]| context.run(base.iter().chain(more));
     assert_snapshot!("matrix", run(&["--wheels", "wheels"]).snapshot());
     assert_snapshot!("matrix_table", run(&["--wheels", "wheels", "--format", "table"]).snapshot());
-    // Nobody said where wheels are, so nothing is missing.
+    // Without `--wheels`, nothing counts as missing.
     let ran = run(&["--backend", "ck"]);
     assert!(ran.stdout.contains("2.14   7.14  •") && !ran.stderr.contains("missing"), "{ran:?}");
     assert!(!run(&["--format", "table"]).stdout.contains("Status"));
@@ -130,7 +130,7 @@ fn sources_are_named_by_recipe_or_by_project() {
         let said = planned(&["--source", &format!("{name}=2.7.4")]);
         assert!(said.contains("would check out flash-attention: v2.7.4 of https://"), "{said}");
     }
-    // What compiles nothing needs no submodules.
+    // A build that compiles nothing needs no submodules.
     let of = |backend: &str| planned(&["--source", "2.7.4", "--backend", backend]);
     assert!(of("triton").contains("flash-attention-v2.7.4-without-submodules\n"), "{}", of("triton"));
     assert!(of("ck").contains("flash-attention-v2.7.4\n"), "{}", of("ck"));
@@ -153,7 +153,7 @@ fn labels_are_written_as_the_user_wants_them() {
         assert!(said.contains(&format!("FLASH_ATTN_LOCAL_VERSION={label}\n")), "{label}: {said}");
         assert!(said.contains(&format!("# version: ${{source.version}}+{label}\n")), "{label}: {said}");
     }
-    // A torch that is not in PyTorch's index is no fault where another index is named, or none is
+    // A torch that PyTorch's index lacks is fine if another index is named, or if none is
     // installed.
     let base = ["build", "flash-attn", "--torch", "2.5.1", "--rocm", "7.2", "--dry-run"];
     for more in [["--torch-index", "https://example.invalid"], ["--backend", "triton"]] {
@@ -162,7 +162,7 @@ fn labels_are_written_as_the_user_wants_them() {
     }
 }
 
-/// One file is all that a recipe needs: the list, the matrix, `all` and the checkout know it.
+/// One file is enough for a recipe: the list, the matrix, `all` and the checkout include it.
 #[test]
 fn a_recipe_from_outside_is_one_file() {
     let context = context("good");

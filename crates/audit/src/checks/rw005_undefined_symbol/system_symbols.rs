@@ -1,21 +1,20 @@
-//! Input: `data/system-symbols.txt`. Output: whether every process has a symbol of this name,
-//! whatever is linked.
+//! Input: `data/system-symbols.txt`. Output: `true` for the names of symbols that every process
+//! has, whatever a file is linked to.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 const TABLE: &str = include_str!("../../../../../data/system-symbols.txt");
 
-/// Whether glibc or libgcc_s has a function or variable of this name, or the Python interpreter has
-/// it.
+/// `true` if glibc, libgcc_s or the Python interpreter defines a function or variable of this name.
 pub(crate) fn has(name: &str) -> bool {
     static NAMES: LazyLock<BTreeSet<&str>> =
         LazyLock::new(|| TABLE.lines().filter(|line| !line.starts_with('#')).collect());
     NAMES.contains(name) || is_pythons(name)
 }
 
-/// Whether the interpreter exports it: everything of Python's C interface has one of these
-/// beginnings.
+/// `true` if the interpreter exports the name: all names of Python's C interface have one of these
+/// prefixes.
 fn is_pythons(name: &str) -> bool {
     ["Py", "_Py", "PyPy", "_PyPy"].iter().any(|start| name.starts_with(start))
 }

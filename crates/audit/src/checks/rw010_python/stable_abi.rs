@@ -1,6 +1,6 @@
 //! Input: the symbols that modules of the stable ABI (`.abi3.so`) need, and `data/stable-abi.txt`.
-//! Output: those that some Python of the tag need not have (RW010, as a warning: PEP 384 promises
-//! only what is in the table).
+//! Output: the symbols that some Python of the tag may lack (RW010, as a warning: PEP 384 promises
+//! only the symbols of the table).
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -14,7 +14,7 @@ use rocwheel_loader::simulation::Where;
 
 const TABLE: &str = include_str!("../../../../../data/stable-abi.txt");
 
-/// Symbols, each with the minor version of Python 3 that added it.
+/// Symbols of the stable ABI, each with the minor version of Python 3 that added it.
 static ADDED: LazyLock<BTreeMap<&str, u16>> = LazyLock::new(|| {
     let rows = TABLE.lines().filter(|line| !line.starts_with('#'));
     rows.filter_map(|row| {
@@ -27,9 +27,9 @@ static ADDED: LazyLock<BTreeMap<&str, u16>> = LazyLock::new(|| {
 /// Why a symbol breaks the promise of the stable ABI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Breach {
-    /// It is in no version of the stable ABI.
+    /// No version of the stable ABI has it.
     Outside,
-    /// It came with this minor version of Python 3, after the first that the tag allows.
+    /// This minor version of Python 3, which is later than the first that the tag allows, added it.
     Since(u16),
 }
 
@@ -62,9 +62,9 @@ pub(super) fn check(context: &Context<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// `true` if a library that the module loads defines the symbol, or may define it because it was
-/// not found. Shiboken's library, for example, defines functions of Python that are not in the
-/// stable ABI.
+/// `true` if a library that the module loads defines the symbol, or may define it because the
+/// library was not found. Shiboken's library, for example, defines functions of Python that are not
+/// in the stable ABI.
 fn may_be_of_another(context: &Context<'_>, rooted: &Rooted, name: &str) -> bool {
     let defines = |path: &String| {
         let symbols = context.facts.objects.get(path).and_then(|object| object.symbols.as_ref().ok());

@@ -1,6 +1,6 @@
-//! Input: a report. Output: the commands that fix what was found, which are known to work here; and
-//! what they make of the wheels, for `--fix`. Both are the same commands: they are read as the
-//! command line reads them.
+//! Input: a report. Output: the commands that fix its findings, checked to work here, and for
+//! `--fix` the wheels that these commands write. `--fix` parses the same commands as the command
+//! line does.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -17,16 +17,16 @@ use crate::commands::{edit, repair};
 use crate::failure::{Failure, Result, Usage};
 use crate::printer::Printer;
 
-/// Libraries that a repair leaves out at most: beyond that the wheel has to be built anew.
+/// Largest number of libraries that a repair excludes; a wheel that lacks more must be built anew.
 const MOST_EXCLUDED: usize = 8;
 
-/// The remedies of a report. A repair needs libraries of this machine, so it is planned first: a
-/// finding about a library that is not here loses its fix, and the reason becomes a note of the
-/// report.
+/// The remedies of a report. A repair needs libraries of this machine, so it is planned first. A
+/// finding about a library that is missing here loses its fix, and a note of the report gives the
+/// reason.
 pub(super) fn find(report: &mut Report, scratch: &Path, printer: &Printer) -> Result<Remedies> {
     for wheel in Remedies::of(&report.findings).wheels.iter().filter(|wheel| wheel.repair().is_some()) {
         let Some(obstacle) = obstacle(wheel, scratch, printer)? else { continue };
-        // Without these libraries it can be repaired; any other obstacle is one for every finding.
+        // Without these libraries the repair works; any other obstacle concerns every finding.
         let excluded: &[String] = match &obstacle {
             Obstacle::Missing(libraries) if libraries.len() <= MOST_EXCLUDED => libraries,
             Obstacle::Missing(_) | Obstacle::Other(_) => &[],
@@ -51,11 +51,11 @@ pub(super) fn find(report: &mut Report, scratch: &Path, printer: &Printer) -> Re
     Ok(Remedies::of(&report.findings))
 }
 
-/// Why a wheel cannot be repaired here.
+/// The reason why a wheel cannot be repaired here.
 enum Obstacle {
-    /// Libraries that this machine does not have.
+    /// This machine lacks these libraries.
     Missing(Vec<String>),
-    /// Anything else.
+    /// Another reason, as a message.
     Other(String),
 }
 
@@ -92,8 +92,8 @@ fn obstacle(wheel: &WheelRemedy, scratch: &Path, printer: &Printer) -> Result<Op
     })
 }
 
-/// Writes fixed wheels into a folder. Each appears there when all its steps are done; the wheels of
-/// the report stay.
+/// Writes fixed wheels into a folder, each when all its steps are done. The wheels of the report
+/// stay unchanged.
 pub(super) fn apply(remedies: &Remedies, output: &Path, printer: &Printer) -> Result<Vec<(PathBuf, PathBuf)>> {
     let mut fixed = Vec::new();
     for wheel in &remedies.wheels {

@@ -1,4 +1,4 @@
-//! Input: a report, an explanation or a tree. Output: it as people read it, in lines of at most 80
+//! Input: a report, an explanation or a tree. Output: text for people, in lines of at most 80
 //! columns where names allow it.
 
 use clap::builder::styling::{AnsiColor, Style};
@@ -20,7 +20,7 @@ const FIX: Style = AnsiColor::Green.on_default();
 const WHEELS: [Column; 6] =
     [("Wheel", Left), ("Size", Right), ("Promises", Left), ("Needs", Left), ("CPU", Left), ("Errors", Right)];
 
-/// Prints wheels, findings and how many there are.
+/// Prints wheels, findings and counts.
 pub(super) fn report(report: &Report, remedies: &Remedies, printer: &Printer) -> Result<()> {
     let audited = || report.wheels.iter().filter(|wheel| wheel.role == "audited");
     printer.table(&WHEELS, audited().map(|wheel| row(wheel, report)))?;
@@ -67,7 +67,7 @@ fn row(wheel: &WheelSummary, report: &Report) -> Vec<String> {
     let errors = own.filter(|finding| finding.severity == Severity::Error).count();
     let short = |tag: &str| tag.strip_suffix("_x86_64").unwrap_or(tag).to_owned();
     let promised: Vec<String> = wheel.platforms.iter().map(|platform| short(platform)).collect();
-    // Of several names of one promise the last one is the clearest and the others say the same.
+    // Of several names for one promise the first is shown; the others mean the same.
     let promised = match &promised[..] {
         [one] => one.clone(),
         [first, ..] => format!("{first}, …"),
@@ -105,7 +105,7 @@ pub(in crate::commands) fn print(finding: &Finding, printer: &Printer) -> Result
     Ok(())
 }
 
-/// Prints the commands that fix what was found: typed in this order, they work.
+/// Prints the commands that fix the findings; they work when typed in this order.
 fn block(report: &Report, remedies: &Remedies, printer: &Printer) -> Result<()> {
     let all = report.findings.len();
     let commands = remedies.commands();
@@ -120,7 +120,7 @@ fn block(report: &Report, remedies: &Remedies, printer: &Printer) -> Result<()> 
     Ok(())
 }
 
-/// What a code means.
+/// The text that explains a code.
 pub(super) fn explanation(explanation: &Explanation) -> String {
     let Explanation { code, name, severity, title, explanation, cure } = explanation;
     let paragraph = |text: &str| wrapped(text, WIDTH).join("\n");
@@ -133,7 +133,8 @@ pub(super) fn explanation(explanation: &Explanation) -> String {
     )
 }
 
-/// Lines of at most so many characters, broken at spaces; a longer word has a line of its own.
+/// Breaks a text at spaces into lines of at most `width` characters; a longer word has its own
+/// line.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
@@ -148,7 +149,7 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// The tree of those who pull a library in.
+/// The tree of the files that pull a library in.
 pub(super) fn why(why: &Why) -> String {
     let mut lines = Vec::new();
     for tree in &why.trees {

@@ -1,4 +1,4 @@
-//! What follows a build, as options say it.
+//! The options of `rocwheel build` for the steps after a build.
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
@@ -20,7 +20,7 @@ pub(crate) struct After {
 }
 
 impl After {
-    /// The same for the library.
+    /// Converts the options to the type of the library.
     pub(super) fn choice(self) -> ResultChoice {
         ResultChoice { repair: self.repair, split: self.split }
     }

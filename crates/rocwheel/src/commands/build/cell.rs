@@ -1,5 +1,5 @@
-//! The options of `rocwheel build` about what is built: recipes, versions, GPU targets. They are
-//! also those of `rocwheel recipe show`.
+//! The options of `rocwheel build` that choose recipes, versions and GPU targets.
+//! `rocwheel recipe show` has them too.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -95,8 +95,8 @@ fn feature(text: &str) -> Result<(String, Switch), String> {
 }
 
 impl CellArguments {
-    /// Reads the options, and the environment variables that mean the same. `platform` is the one
-    /// to build on; `None`: this one.
+    /// Reads the options, and the environment variables with the same meaning. `platform` is the
+    /// platform to build on; `None` is this one.
     pub(crate) fn request(self, platform: Option<Platform>) -> Result<BuildRequest> {
         let mut book = Book::built_in()?;
         if let Some(folder) = &self.recipes {

@@ -1,4 +1,4 @@
-//! The options of `rocwheel build` about where jobs run.
+//! The options of `rocwheel build` that choose where jobs run.
 
 use std::path::{Path, PathBuf};
 
@@ -51,18 +51,18 @@ pub(crate) struct ContainerArguments {
     inside: bool,
 }
 
-/// A path for a task, which runs in another folder.
+/// Makes a path absolute for a task, which runs in another folder.
 pub(super) fn absolute(path: &Path) -> PathBuf {
-    // It fails for nothing but an empty path, which nobody finds anywhere.
+    // It fails only for an empty path, which leads nowhere in any case.
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 impl ContainerArguments {
-    /// Jobs in containers and of Slurm do not get the rows of `--data-file`: they are other
-    /// processes, with the tables that are built in.
+    /// Refuses `--data-file`. Jobs in containers and of Slurm do not get its rows: they are other
+    /// processes, with the built-in tables.
     ///
     /// # Errors
-    /// A [`Usage`] unless `--executor here` was said.
+    /// A [`Usage`] unless the user gave `--executor here`.
     pub(super) fn take_rows(&self) -> Result<(), Usage> {
         if self.executor == Some(Executor::Here) {
             return Ok(());
@@ -72,12 +72,12 @@ impl ContainerArguments {
         Err(usage.hint("say `--executor here`, or build without `--data-file`"))
     }
 
-    /// Where jobs run by the options.
+    /// The executor that the options select; here by default.
     pub(super) fn executor(&self) -> Executor {
         self.executor.unwrap_or(Executor::Here)
     }
 
-    /// The same for the jobs themselves, which Slurm does not run but starts.
+    /// The options of the jobs themselves, which Slurm starts but does not run.
     pub(super) fn of_jobs(&self) -> Result<ContainerArguments, Usage> {
         match (self.executor(), self.task_executor) {
             (Executor::Slurm, Some(Executor::Slurm)) => {
@@ -90,7 +90,7 @@ impl ContainerArguments {
         }
     }
 
-    /// What of this a task needs to do the same.
+    /// The options that make a task do the same.
     pub(super) fn task_options(&self) -> Vec<String> {
         let mut words = Vec::new();
         for (option, value) in [
@@ -107,7 +107,7 @@ impl ContainerArguments {
         words
     }
 
-    /// What is started for jobs that run in containers; `None`: all run here.
+    /// The containers to start for jobs; `None` if all jobs run here.
     pub(super) fn containers(&self, surroundings: &Surroundings) -> Result<Option<Containers>> {
         let variable = environment::first_of(&["DOCKER_CMD"]);
         let reach = match self.executor {
@@ -127,14 +127,14 @@ impl ContainerArguments {
             Some(path) => Images::with_own(&fs_err::read_to_string(path)?, &path.to_string_lossy())?,
             None => Images::built_in()?,
         };
-        // The variable that people use names their Docker; who asks for Podman gets that, unless it
-        // is what the variable names.
+        // The variable names the user's Docker. `--executor podman` overrides it, unless the
+        // variable itself names Podman.
         let variable = variable.filter(|command| self.executor != Some(Executor::Podman) || command.contains("podman"));
         let installed = || ["docker", "podman"].into_iter().find(|name| environment::program(name).is_some());
         let command = (self.engine.clone().or(variable))
             .or_else(|| self.executor.map(|executor| executor.to_string()))
             .or_else(|| installed().map(str::to_owned));
-        // An image that the user names may be one that is only here.
+        // An image that the user names may exist only on this machine.
         let pull = self.pull.unwrap_or(if self.image.is_some() { Pull::Never } else { Pull::Missing });
         let request = Request {
             command: command.clone().unwrap_or_else(|| Executor::Docker.to_string()),
@@ -148,7 +148,7 @@ impl ContainerArguments {
         Ok(Some(Containers::new(reach, images, self.image.clone(), request, command.is_some())))
     }
 
-    /// No containers; an image is for some.
+    /// Returns no containers. `--image` with `--executor here` is an error.
     fn none(&self) -> Result<Option<Containers>> {
         match &self.image {
             Some(image) if self.executor == Some(Executor::Here) => Err(image_without_containers(image).into()),
@@ -156,7 +156,7 @@ impl ContainerArguments {
         }
     }
 
-    /// Whether a job that is for an image may run here.
+    /// `true` if a job that wants an image may run here.
     pub(super) fn is_inside(&self) -> bool {
         self.inside
     }

@@ -1,9 +1,9 @@
-//! GPU targets of the machine, as the kernel's driver tells them: no ROCm is needed.
+//! GPU targets of the machine, read from the kernel's driver: no ROCm is needed.
 
 use std::path::Path;
 
-/// The GPU targets of all GPUs, sorted and each once; none where there is no driver. `root` is `/`
-/// but in tests.
+/// The GPU targets of all GPUs, sorted and each once; empty without a driver. `root` is `/` except
+/// in tests.
 pub(crate) fn gpu_targets(root: &Path) -> Vec<String> {
     let Ok(nodes) = fs_err::read_dir(root.join("sys/class/kfd/kfd/topology/nodes")) else { return Vec::new() };
     let files = nodes.filter_map(|node| fs_err::read_to_string(node.ok()?.path().join("properties")).ok());
@@ -17,8 +17,8 @@ pub(crate) fn gpu_targets(root: &Path) -> Vec<String> {
     targets
 }
 
-/// `90402` is gfx942: two digits each for the minor number and the stepping, which is written in
-/// hexadecimal.
+/// Converts a version such as `90402` to gfx942: two decimal digits each for the minor number and
+/// the stepping; the stepping is written in hexadecimal.
 fn target(version: u32) -> String {
     format!("gfx{}{}{:x}", version / 10_000, version / 100 % 100, version % 100)
 }

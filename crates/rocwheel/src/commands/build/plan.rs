@@ -1,4 +1,4 @@
-//! The options of `rocwheel build` about plans of many cells, and about existing plans.
+//! The options of `rocwheel build` about plans with many cells, and about existing plans.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -50,38 +50,38 @@ pub(crate) struct PlanArguments {
     sbatch_option: Vec<String>,
 }
 
-/// What is done with a plan that is there.
+/// The request for an existing plan.
 #[derive(Debug)]
 pub(super) enum Asked {
-    /// It is run, or some cells of it.
+    /// Runs it, or only some of its cells.
     Run(PathBuf, Vec<String>),
     Status(PathBuf),
     Cancel(PathBuf),
     Logs(PathBuf, Vec<String>),
 }
 
-/// How plans are made and run.
+/// The options for making and running plans.
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug)]
 pub(super) struct Choices {
     pub(super) matrix: bool,
     pub(super) missing_only: bool,
-    /// Whether cells that are not built are listed.
+    /// `true` if cells that the table excludes are listed.
     pub(super) excluded: bool,
     pub(super) write_plan: Option<PathBuf>,
     pub(super) wait: bool,
     pub(super) sbatch: Vec<String>,
 }
 
-/// Questions about plans, which are options in the shape of words: `build status DIR` is
+/// Questions about plans, which are options that can be typed as words: `build status DIR` is
 /// `build --status DIR`.
 const QUESTIONS: [&str; 3] = ["status", "logs", "cancel"];
 
-/// The command line with these words as the options that they are.
+/// Replaces these words of the command line with the options that they stand for.
 pub(crate) fn with_questions(program: &Command, mut words: Vec<OsString>) -> Vec<OsString> {
     let is_question = |pair: &[OsString]| pair[0] == "build" && QUESTIONS.iter().any(|word| pair[1] == *word);
     let Some(at) = words.windows(2).position(is_question) else { return words };
-    // `build` may be something else: a file of another command.
+    // `build` may be another word: a file of another command.
     let Ok(matches) = program.clone().ignore_errors(true).try_get_matches_from(&words[..=at]) else { return words };
     if matches.subcommand_name() == Some("build") {
         let mut option = OsString::from("--");
@@ -92,7 +92,7 @@ pub(crate) fn with_questions(program: &Command, mut words: Vec<OsString>) -> Vec
 }
 
 impl PlanArguments {
-    /// What is asked of a plan that is there, if anything, and how others are made.
+    /// The request for an existing plan, if there is one, and the options for new plans.
     pub(super) fn choices(self) -> Result<(Option<Asked>, Choices), Usage> {
         if !self.cells.is_empty() && self.plan.is_none() && self.logs.is_none() {
             return Err(Usage::new("`--cell` chooses of a plan").hint("name it with `--plan DIR` or `--logs DIR`"));

@@ -1,4 +1,4 @@
-//! The options of `rocwheel build` about ROCm, and about wheels that are installed before.
+//! The options of `rocwheel build` about ROCm, and about wheels to install before the build.
 
 use std::path::PathBuf;
 
@@ -30,7 +30,7 @@ pub(crate) struct RocmArguments {
 }
 
 impl RocmArguments {
-    /// The same for the library.
+    /// Converts the options to the type of the library.
     pub(super) fn choice(self) -> RocmChoice {
         RocmChoice {
             place: self.rocm_sdk,

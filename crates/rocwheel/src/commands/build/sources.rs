@@ -49,7 +49,7 @@ pub(crate) struct SourceArguments {
 }
 
 impl SourceArguments {
-    /// The same for the library, with what it needs to know of this machine.
+    /// Converts the options to the type of the library, and adds facts about this machine.
     pub(super) fn choice(self) -> Result<SourceChoice> {
         let compiler = if environment::hip_compiler_is_clang() { Launches::Keep } else { Launches::Convert };
         Ok(SourceChoice {
@@ -70,7 +70,7 @@ impl SourceArguments {
     }
 }
 
-/// Downloads a release into the cache, or finds it there.
+/// The path of a release archive in the cache, downloaded if it is not there.
 fn download(known: &KnownArchive, reporter: &dyn Reporter) -> Result<PathBuf, Error> {
     let cache = environment::cache().ok_or_else(|| {
         let hint = Some("set `ROCWHEEL_CACHE`".to_owned());

@@ -1,4 +1,4 @@
-//! What became of the cells of a plan, in words.
+//! The states of the cells of a plan, in words.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -21,10 +21,10 @@ const COLUMNS: [Column; 5] =
     [("Cell", Left), ("State", Left), ("Time", Right), ("Result or likely cause", Left), ("Log", Left)];
 const PLANNED: [Column; 5] =
     [("Cell", Left), ("Number", Left), ("Plan", Left), ("Asked of a cluster", Left), ("Waits for", Left)];
-/// Lines of a log that are shown.
+/// Number of lines of a log that are shown.
 const TAIL: usize = 15;
 
-/// How a cell stands.
+/// The state of a cell.
 #[derive(Debug, Serialize)]
 struct Row<'a> {
     cell: &'a str,
@@ -87,7 +87,7 @@ fn running_for(attempt: &Attempt) -> f64 {
     now.saturating_sub(attempt.began) as f64
 }
 
-/// In a few words.
+/// The state of a cell in a few words.
 fn state(seen: &Seen<'_>, queued: Option<&Queued>) -> String {
     let last = seen.attempts.last();
     let queued = queued.filter(|queued| queued.is_active());
@@ -106,7 +106,7 @@ fn state(seen: &Seen<'_>, queued: Option<&Queued>) -> String {
             let host = last.map(|attempt| attempt.host.as_str()).filter(|host| !host.is_empty());
             format!("runs{stage}{}", host.map(|host| format!(" on {host}")).unwrap_or_default())
         }
-        // It was put back into the queue.
+        // The job was put back into the queue.
         (State::Lost | State::Waiting, Some(queued)) => waits(queued),
         (State::Ended(ended), Some(queued)) if !ended.is_there() => waits(queued),
         (State::Waiting, None) => "waiting".into(),
@@ -115,7 +115,7 @@ fn state(seen: &Seen<'_>, queued: Option<&Queued>) -> String {
     }
 }
 
-/// All cells and how they stand.
+/// Prints all cells and their states.
 pub(super) fn table(folder: &PlanFolder, printer: &Printer, queue: Option<&Queue>) -> Result<()> {
     let seen = folder.look()?;
     let rows: Vec<Row<'_>> =
@@ -155,7 +155,7 @@ pub(super) fn table(folder: &PlanFolder, printer: &Printer, queue: Option<&Queue
     Ok(())
 }
 
-/// What went wrong, and the likely cause.
+/// The error of a cell and its likely cause.
 fn reason(row: &Row<'_>) -> String {
     let error = row.error.as_deref().unwrap_or_default();
     match row.cause.as_deref() {
@@ -164,7 +164,7 @@ fn reason(row: &Row<'_>) -> String {
     }
 }
 
-/// What was taken off Slurm.
+/// Prints the tasks that were removed from Slurm.
 pub(super) fn cancelled(folder: &PlanFolder, cancelled: &Cancelled, printer: &Printer) -> Result<Exit> {
     let Cancelled { cells, jobs } = cancelled;
     if printer.format() == Format::Json {
@@ -182,7 +182,8 @@ pub(super) fn cancelled(folder: &PlanFolder, cancelled: &Cancelled, printer: &Pr
     Ok(Exit::Done)
 }
 
-/// The last lines of logs: of cells that are named, else of those that failed, are lost or run.
+/// Prints the last lines of logs: of the named cells, otherwise of those that failed, are lost or
+/// are running.
 pub(super) fn logs(folder: &PlanFolder, named: &[String], printer: &Printer) -> Result<Exit> {
     let chosen = named.iter().map(|name| Ok(folder.plan.cell(name)?.id.clone())).collect::<Result<Vec<_>>>()?;
     let seen = folder.look()?;
@@ -210,7 +211,7 @@ pub(super) fn logs(folder: &PlanFolder, named: &[String], printer: &Printer) -> 
         }
         let Some(log) = &row.log else { continue };
         printer.line(format!("    {log}"))?;
-        // A log that is gone is no reason to hide the others.
+        // A missing log must not hide the others.
         let text = fs_err::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         for line in &lines[lines.len().saturating_sub(TAIL)..] {
@@ -220,7 +221,7 @@ pub(super) fn logs(folder: &PlanFolder, named: &[String], printer: &Printer) -> 
     Ok(Exit::Done)
 }
 
-/// What happens before the cells of a plan are built.
+/// The steps before the cells of a plan are built.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Before {
     pub(super) checkouts: Vec<PlannedCheckout>,

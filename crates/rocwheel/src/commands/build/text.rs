@@ -1,4 +1,4 @@
-//! What is said about builds.
+//! The messages about builds.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::progress::Display;
 
 const COLUMNS: [Column; 5] = [("Job", Left), ("Status", Left), ("Time", Right), ("Size", Right), ("Result", Left)];
 
-/// Prints what happens while jobs run.
+/// Prints events while jobs run.
 pub(super) struct Talk<'a> {
     pub(super) printer: &'a Printer,
 }
@@ -39,7 +39,7 @@ impl Listener for Talk<'_> {
         self.printer.detail(text);
     }
 
-    // Lines of a log come from inside a container as well; they would tear up a bar.
+    // A program in a container writes to the same terminal and would break a progress bar.
     fn talk(&self) -> &'static [&'static str] {
         match (self.printer.has_details(), self.printer.display()) {
             (true, Display::Lines) => &["-v"],
@@ -72,7 +72,7 @@ impl Listener for Talk<'_> {
     }
 
     fn done(&self, _: &str, _: &str, _: Duration) {
-        // Progress says how long each stage took.
+        // The progress display already shows how long each stage took.
     }
 
     fn estimated(&self, title: &str, estimated: &Estimated) {
@@ -90,7 +90,7 @@ impl Listener for Talk<'_> {
     }
 }
 
-/// What would be built, and in which container.
+/// A recipe that would be built, and its container.
 #[derive(Debug, Serialize)]
 pub(super) struct PlannedRecipe {
     #[serde(flatten)]
@@ -99,7 +99,7 @@ pub(super) struct PlannedRecipe {
     pub(super) container: Option<PlannedContainer>,
 }
 
-/// What would be checked out and built.
+/// Prints what would be checked out and built.
 pub(super) fn plan(recipes: &[PlannedRecipe], checkouts: &[PlannedCheckout], printer: &Printer) -> Result<Exit> {
     if printer.format() == Format::Json {
         printer.json(&serde_json::json!({ "checkouts": checkouts, "recipes": recipes }))?;
@@ -122,14 +122,14 @@ pub(super) fn plan(recipes: &[PlannedRecipe], checkouts: &[PlannedCheckout], pri
     Ok(Exit::Done)
 }
 
-/// What would be checked out.
+/// Prints the checkouts that would be made.
 pub(super) fn checkouts(checkouts: &[PlannedCheckout], printer: &Printer) {
     for PlannedCheckout { project, reference, directory } in checkouts {
         printer.note(format!("would check out {project}: {reference} in {}", directory.display()));
     }
 }
 
-/// What was built.
+/// Prints the built results.
 pub(super) fn conclude(ran: &[JobResult], place: &JobPlace, printer: &Printer) -> Result<()> {
     if printer.format() == Format::Json {
         return printer.json(&serde_json::json!({ "jobs": ran, "output": place.output }));
@@ -169,6 +169,6 @@ fn size(outputs: &[rocwheel_recipe::execute::Made]) -> String {
 
 fn names(outputs: &[rocwheel_recipe::execute::Made]) -> String {
     let names = outputs.iter().map(|made| made.path.to_string_lossy().into_owned());
-    // Beside each stands where it comes from.
+    // Each result has a file with its provenance beside it, which is not listed.
     names.filter(|name| !name.ends_with(rocwheel_recipe::provenance::SUFFIX)).collect::<Vec<_>>().join(", ")
 }

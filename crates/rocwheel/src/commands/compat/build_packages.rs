@@ -1,4 +1,4 @@
-//! `rocwheel compat build_python_packages`: today's flags and layout, by the engine of
+//! `rocwheel compat build_python_packages`: today's flags and layout, done by the engine of
 //! `rocwheel package`.
 
 use std::path::{Path, PathBuf};
@@ -63,7 +63,6 @@ pub(super) struct Arguments {
     last_look: LastLookArguments,
 }
 
-/// What the command works with.
 #[derive(Debug)]
 pub(crate) struct Settings {
     settings: packages::Settings,
@@ -100,7 +99,7 @@ impl TryFrom<Arguments> for Settings {
             request,
             mode,
             last_look,
-            // Today's script replaces them without asking, too.
+            // Today's script also replaces them without asking.
             earlier: packages::Earlier::Replace,
             scratch: environment::scratch(),
         };
@@ -108,8 +107,8 @@ impl TryFrom<Arguments> for Settings {
     }
 }
 
-/// The version of a build that was given none. `None` where neither file says one: the plan will
-/// say what is wrong.
+/// The version of a build without `--version`. `None` if neither file gives one: the plan then
+/// reports the error.
 fn default_version(artifacts: &Path) -> Result<Option<String>> {
     let base = if let Some(file) = rocm_version::read_version_file(None)? {
         Some(file.rocm_version)
@@ -120,7 +119,6 @@ fn default_version(artifacts: &Path) -> Result<Option<String>> {
     Ok(base.map(|base| format!("{base}.dev0")))
 }
 
-/// Makes the packages.
 pub(super) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     for flag in &settings.unused {
         printer.note(format!("`{flag}` has no effect: the wheel that holds the tar is compressed"));

@@ -29,7 +29,6 @@ enum Mode {
     DeviceExtras,
 }
 
-/// What the command works with.
 #[derive(Debug)]
 pub(crate) struct Settings {
     mode: Mode,
@@ -45,11 +44,10 @@ impl TryFrom<Arguments> for Settings {
     }
 }
 
-/// Prints the list.
 pub(super) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let mut names: Vec<String> = match settings.mode {
         Mode::Targets => settings.targets.clone(),
-        // Variants of a target are in one package.
+        // The variants of a target are in one package.
         Mode::DeviceExtras => settings.targets.iter().map(|target| format!("device-{}", base_target(target))).collect(),
     };
     let mut seen = std::collections::HashSet::new();

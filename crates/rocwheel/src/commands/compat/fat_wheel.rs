@@ -1,4 +1,4 @@
-//! `rocwheel compat windows_patch_fat_wheel`: TheRock's script that puts ROCm into a wheel, by
+//! `rocwheel compat windows_patch_fat_wheel`: TheRock's script that puts ROCm into a wheel, done by
 //! `rocwheel repair`.
 
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ pub(super) struct Arguments {
 }
 
 impl Arguments {
-    /// The command line of ours.
+    /// The equivalent rocwheel command line.
     pub(super) fn translated(self) -> Result<Translation> {
         if self.output_path.as_ref().is_some_and(WheelName::is_wheel) {
             let usage = Usage::new("`--output-path` names a file, and the name of a wheel follows from its version");

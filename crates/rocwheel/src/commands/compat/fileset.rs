@@ -1,4 +1,4 @@
-//! `rocwheel compat fileset_tool`: a build tree → artifacts, archives, one tree.
+//! `rocwheel compat fileset_tool`: turns a build tree into artifacts, archives or one tree.
 
 use std::path::{Path, PathBuf};
 
@@ -136,7 +136,6 @@ pub(super) struct FlattenSplitArguments {
     artifacts_dir: PathBuf,
 }
 
-/// What the command works with.
 #[derive(Debug)]
 pub(crate) enum Settings {
     List { directories: Vec<PathBuf>, predicate: Predicate },
@@ -303,7 +302,7 @@ fn write_components(
 ) -> Result<()> {
     let claims = descriptor.claim(root, printer.reporter())?;
     for (component, _) in components {
-        // All names are looked at before the first directory is written.
+        // All names are checked before the first directory is written.
         descriptor.component(&claims, component)?;
     }
     for (component, directory) in components {
@@ -353,8 +352,8 @@ fn same_path(left: &Path, right: &Path) -> bool {
     left == right || real(left).is_some_and(|left| real(right) == Some(left))
 }
 
-/// Makes the tree beside the output, and then moves what is in it there: an artifact that cannot be
-/// read, or a path with two contents, leaves the output as it was.
+/// Merges artifacts in a temporary tree and then moves its contents into the output. An artifact
+/// that cannot be read, or a path with two contents, leaves the output unchanged.
 fn merge(inputs: &[PathBuf], output: &Path, printer: &Printer) -> Result<()> {
     let output = rocwheel_artifact::separate(output, inputs)?;
     let parent = output.parent().unwrap_or(Path::new("/"));
@@ -366,7 +365,7 @@ fn merge(inputs: &[PathBuf], output: &Path, printer: &Printer) -> Result<()> {
     let files = Fileset::scan(std::slice::from_ref(&tree), &Predicate::default(), printer.reporter())?;
     files.copy(&output, (Transfer::Link, Before::Keep), &[], printer.reporter())?;
     work.close()?;
-    // `--verbose` is an option of every command here, and of these two there.
+    // Here every command has `--verbose`; in the script only these two do.
     if printer.has_details() {
         list(&files, printer)?;
     }

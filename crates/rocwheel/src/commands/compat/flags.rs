@@ -1,11 +1,11 @@
-//! Input: a flag that a script does not have. Output: what it means in the script of today's tools
-//! that does have it.
+//! Input: a flag that a script lacks. Output: its meaning in the script of today's tools that has
+//! it.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::failure::Usage;
 
-/// Flags of today's scripts, with the script and what it does there (rocm-python-packages spec 1.8,
+/// Flags of today's scripts, with the script and the meaning there (rocm-python-packages spec 1.8,
 /// 2.1, 4, 5.3, 6.5 to 6.9, 7.7 to 7.11).
 const FLAGS: [(&str, &str, &str); 64] = [
     ("--artifact-dir", "build_python_packages", "the folder of artifacts"),
@@ -74,7 +74,7 @@ const FLAGS: [(&str, &str, &str); 64] = [
     ("--index-url", "build_prod_wheels", "the index that packages are installed from"),
 ];
 
-/// An explanation for a script that is not among these, or for a flag of another script.
+/// Explains a script that is not covered, or a flag of another script.
 pub(crate) fn explain(error: &clap::Error, mut arguments: impl Iterator<Item = String>) -> Option<Usage> {
     if error.kind() == ErrorKind::InvalidSubcommand
         && let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand)
@@ -97,7 +97,7 @@ pub(crate) fn explain(error: &clap::Error, mut arguments: impl Iterator<Item = S
     Some(usage.hint(format!("`{flag}` is of `{script}`: {meaning}; remove it")))
 }
 
-/// `--x` of `--no-x`.
+/// Turns `--no-x` into `--x`.
 fn positive(flag: &str) -> Option<String> {
     flag.strip_prefix("--no-").map(|name| format!("--{name}"))
 }

@@ -1,4 +1,4 @@
-//! `rocwheel compat build_rocm`: the `build_rocm.sh` of flash-attention's wheels, by
+//! `rocwheel compat build_rocm`: the `build_rocm.sh` of flash-attention's wheels, done by
 //! `rocwheel build flash-attn`. PyTorch's script of the same name (`.ci/manywheel/build_rocm.sh`)
 //! takes no arguments.
 
@@ -27,11 +27,11 @@ pub(super) struct Arguments {
     more: Vec<String>,
 }
 
-/// Where the script leaves its wheels.
+/// The folder in which the script leaves its wheels.
 const OUTPUT: &str = "dist";
 
 impl Arguments {
-    /// The command line of ours.
+    /// The equivalent rocwheel command line.
     pub(super) fn translated(self) -> Result<Translation> {
         let [flash_attention, python, torch, rocm] = &self.versions[..] else {
             let usage = Usage::new(format!(
@@ -47,7 +47,7 @@ impl Arguments {
         line.option("--python", Some(python));
         line.option("--torch", Some(torch));
         line.option("--rocm", Some(rocm));
-        // The script leaves the dot out of the label; of 7.14 that would be read as 7.1.
+        // The script removes the dot from the label; 7.14 would then read as 7.1.
         let is_clear = rocm.split('.').nth(1).is_none_or(|minor| minor.len() == 1);
         line.option("--label-style", is_clear.then_some("compact"));
         if !is_clear {

@@ -1,4 +1,4 @@
-//! `rocwheel compat compute_rocm_package_version`: today's flags, by `rocwheel rocm-version`.
+//! `rocwheel compat compute_rocm_package_version`: today's flags, done by `rocwheel rocm-version`.
 
 use clap::Args;
 use rocwheel_package::version::{Form, ReleaseType};
@@ -31,7 +31,7 @@ pub(super) struct Arguments {
 }
 
 impl Arguments {
-    /// The settings of the command behind it.
+    /// The settings of `rocwheel rocm-version` for these flags.
     pub(super) fn settings(self) -> Result<rocm_version::Settings> {
         let form = match (given(self.release_type), given(self.custom_version_suffix)) {
             (Some(name), None) => Form::Type(release_type(&name)?),

@@ -1,5 +1,5 @@
-//! `rocwheel compat build_prod_wheels`: TheRock's script that builds PyTorch and what belongs to
-//! it, by `rocwheel build`.
+//! `rocwheel compat build_prod_wheels`: TheRock's script that builds PyTorch and its companions,
+//! done by `rocwheel build`.
 
 use std::path::{Path, PathBuf};
 
@@ -158,7 +158,7 @@ struct BuildArguments {
 }
 
 impl Arguments {
-    /// The command line of ours.
+    /// The equivalent rocwheel command line.
     pub(super) fn translated(self) -> Result<Translation> {
         let active = environment::first_of(&["VIRTUAL_ENV"]).map(PathBuf::from);
         let mut line = match self.action {
@@ -182,13 +182,13 @@ impl Arguments {
     }
 }
 
-/// Whether this is what `rocwheel build` takes without a word.
+/// `true` for the script's default, which is also the default of `rocwheel build`.
 fn is_default(specifier: &str) -> bool {
     specifier == ">1.0"
 }
 
 impl RocmArguments {
-    /// The place, as `--rocm-sdk` takes it.
+    /// The source of ROCm's packages, as a value of `--rocm-sdk`.
     fn place(&self) -> Result<Option<String>, Usage> {
         match (given(self.index_url.clone()), given(self.find_links.clone())) {
             (Some(_), Some(_)) => {
@@ -202,7 +202,7 @@ impl RocmArguments {
         }
     }
 
-    /// The options that both commands of the script share.
+    /// Adds the options that both commands of the script have.
     fn add(&self, line: &mut Translation) {
         line.option("--rocm-extras", given(self.rocm_extras.clone()));
         line.flag("--no-pre", self.no_pre);
@@ -211,12 +211,12 @@ impl RocmArguments {
     }
 }
 
-/// Whether a project is built.
+/// How the user decided about a project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wish {
     Yes,
     No,
-    /// Where its tree is there.
+    /// Build it if its tree exists.
     IfThere,
 }
 
@@ -307,8 +307,8 @@ impl BuildArguments {
         Ok(trees)
     }
 
-    /// The ROCm: the script takes the packages of the active environment, and a job here installs
-    /// its own.
+    /// Adds the ROCm options. The script uses the packages of the active environment, but a job
+    /// here installs its own.
     fn add_rocm(&self, line: &mut Translation, rocm: &RocmArguments, active: Option<&Path>) -> Result<()> {
         let Some(place) = rocm.place()? else {
             if self.install_rocm {

@@ -1,5 +1,5 @@
-//! `rocwheel compat pytorch_torch_repo` and its sisters: TheRock's scripts for the sources of
-//! frameworks, by `rocwheel source`.
+//! `rocwheel compat pytorch_torch_repo` and similar: TheRock's scripts for the sources of
+//! frameworks, done by `rocwheel source`.
 
 use std::path::{Path, PathBuf};
 
@@ -115,7 +115,7 @@ struct CheckoutArguments {
 }
 
 impl Arguments {
-    /// The command line of ours, for a project of the table of sources.
+    /// The equivalent rocwheel command line, for a project of the table of sources.
     pub(super) fn translated(self, project: &str) -> Result<Translation> {
         match self.action {
             Action::Checkout(arguments) => arguments.translated(project),
@@ -168,7 +168,7 @@ impl CheckoutArguments {
 }
 
 impl TreeArguments {
-    /// Refuses what the script for this project does not have.
+    /// Refuses flags that the script for this project lacks.
     fn check(&self, project: &str, action: &str) -> Result<(), Usage> {
         if project == "torch" && self.torch_dir.is_some() {
             return Err(not_of(project, "--torch-dir"));
@@ -183,13 +183,14 @@ impl TreeArguments {
         Ok(())
     }
 
-    /// Where the checkout is.
+    /// The folder of the checkout.
     fn folder(&self, project: &str) -> Result<PathBuf> {
         let default = || -> Result<PathBuf> { Ok(Table::built_in().project(project)?.directory.clone().into()) };
         self.checkout_dir.clone().map_or_else(default, Ok)
     }
 
-    /// The script runs PyTorch's own `build_amd.py`, and does nothing in a tree that has none.
+    /// Converts the sources. The script runs PyTorch's own `build_amd.py`, and does nothing in a
+    /// tree without it.
     fn hipify(self, project: &str) -> Result<Translation> {
         self.check(project, "hipify")?;
         let folder = self.folder(project)?;
@@ -227,7 +228,8 @@ impl TreeArguments {
 }
 
 impl PatchArguments {
-    /// Our folder of patches has a folder for each project, which is the script's.
+    /// The value of `--patches`. Our folder of patches has one folder per project, and the script's
+    /// flag names that one.
     fn folder(&self, project: &str) -> Result<Option<PathBuf>> {
         let Some(folder) = &self.patch_dir else { return Ok(None) };
         let name = Table::built_in().project(project)?.directory.clone();

@@ -1,4 +1,5 @@
-//! `rocwheel compat split_artifacts`: today's flags and layout, by the engine of `rocwheel split`.
+//! `rocwheel compat split_artifacts`: today's flags and layout, done by the engine of
+//! `rocwheel split`.
 
 use std::path::{Path, PathBuf};
 
@@ -49,7 +50,6 @@ pub(super) struct Arguments {
     clang_offload_bundler: Option<PathBuf>,
 }
 
-/// What the command works with.
 #[derive(Debug)]
 pub(crate) struct Settings {
     inputs: Inputs,
@@ -91,8 +91,8 @@ impl TryFrom<Arguments> for Settings {
                 databases: DatabaseChoice::only(arguments.split_databases)?,
                 names: TargetNames::Base,
                 packing: Packing::default(),
-                // Whether the set's runtime reads archives is not looked at: it is in another
-                // artifact.
+                // The runtime of the set is in another artifact, so its support for archives cannot
+                // be checked.
                 unsupported: OldRuntime::Allow,
                 verification: Verification::Full,
             },
@@ -107,8 +107,8 @@ struct Document<'a> {
     outcome: &'a Outcome,
 }
 
-/// Splits into a folder of its own, and moves the artifacts beside those that are in the output
-/// from other runs.
+/// Splits into a temporary folder, and then moves the artifacts into the output, beside those from
+/// other runs.
 pub(super) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     note_unused(&settings.unused, printer);
     let catalog = catalog(&settings.inputs, printer)?;
@@ -176,13 +176,13 @@ fn catalog(inputs: &Inputs, printer: &Printer) -> Result<Catalog> {
     Ok(Catalog { artifacts, ignored: Vec::new() })
 }
 
-/// Why an entry of a batch is not split.
+/// The reason why an entry of a batch is skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Skipped {
     NoDirectory,
     NoManifest,
     Name,
-    /// There is nothing in it to split.
+    /// It contains nothing to split.
     Generic,
 }
 
@@ -197,7 +197,7 @@ impl Skipped {
     }
 }
 
-/// The name of an artifact in a batch, or why it is skipped.
+/// The name of an artifact in a batch, or the reason for skipping it.
 fn batch_name(path: &Path) -> Result<ArtifactName, Skipped> {
     if !path.is_dir() {
         return Err(Skipped::NoDirectory);
@@ -210,7 +210,7 @@ fn batch_name(path: &Path) -> Result<ArtifactName, Skipped> {
     if name.target_family == GENERIC { Err(Skipped::Generic) } else { Ok(name) }
 }
 
-/// Moves `new` to `place`; what was there goes with the staging folder.
+/// Moves `new` to `place`; an existing entry is moved to `old` in the staging folder.
 fn replace(new: &Path, place: &Path, old: &Path) -> std::io::Result<()> {
     if fs_err::symlink_metadata(place).is_ok() {
         fs_err::rename(place, old)?;

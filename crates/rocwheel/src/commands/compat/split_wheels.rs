@@ -1,4 +1,4 @@
-//! `rocwheel compat split_python_wheels`: today's flags, by the engine of `rocwheel split`.
+//! `rocwheel compat split_python_wheels`: today's flags, done by the engine of `rocwheel split`.
 
 use std::path::PathBuf;
 
@@ -73,7 +73,7 @@ enum Compression {
 }
 
 impl Arguments {
-    /// The settings of the command behind it, and the flags that have no effect.
+    /// The settings of `rocwheel split`, and the flags without effect.
     pub(super) fn settings(self) -> Result<(Box<split_wheel::Settings>, Vec<&'static str>)> {
         if self.output_format == OutputFormat::Directory {
             return Err(Usage::new("`--output-format directory` is not supported: wheels are written as files")

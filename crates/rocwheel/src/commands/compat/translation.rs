@@ -1,5 +1,5 @@
-//! Scripts whose work a command of ours does: their options become a command line of ours, which is
-//! printed and run.
+//! Scripts that a rocwheel command can replace. Their options become a rocwheel command line, which
+//! is printed and run.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -12,23 +12,23 @@ use crate::commands;
 use crate::failure::{Result, Usage};
 use crate::printer::Printer;
 
-/// A command line of ours, and what there is to say about the options of the script.
+/// A rocwheel command line, and notes about the options of the script.
 #[derive(Debug, Default)]
 pub(crate) struct Translation {
-    /// Without the name of the program. Empty: there is nothing to do, and the notes say why.
+    /// The words without the name of the program. If empty, there is nothing to do and the notes
+    /// give the reason.
     words: Vec<OsString>,
     notes: Vec<String>,
-    /// Threads, from the global option.
+    /// Number of threads, from the global option.
     pub(super) jobs: Option<u16>,
 }
 
 impl Translation {
-    /// A command line that begins so: `source checkout torch`.
+    /// Starts a command line with these words: `source checkout torch`.
     pub(super) fn new(command: &str) -> Self {
         Self { words: command.split_whitespace().map(OsString::from).collect(), ..Self::default() }
     }
 
-    /// Adds a word.
     pub(super) fn word(&mut self, word: impl Into<OsString>) {
         self.words.push(word.into());
     }
@@ -47,14 +47,13 @@ impl Translation {
         self.option(option, Some(value));
     }
 
-    /// Adds a flag.
     pub(super) fn flag(&mut self, name: &str, is_set: bool) {
         if is_set {
             self.word(name);
         }
     }
 
-    /// Adds options of ours that were typed behind `--`.
+    /// Adds rocwheel options that the user typed after `--`.
     pub(super) fn more(&mut self, options: Vec<String>) {
         self.words.extend(options.into_iter().map(OsString::from));
     }
@@ -64,14 +63,14 @@ impl Translation {
         self.notes.push(text.into());
     }
 
-    /// Says of an option that it changes nothing, and why.
+    /// Notes that an option has no effect, and why.
     pub(super) fn without_effect(&mut self, option: &str, is_set: bool, why: &str) {
         if is_set {
             self.note(format!("`{option}` has no effect: {why}"));
         }
     }
 
-    /// The command line as it can be typed. Passwords in addresses are left out.
+    /// The command line as it can be typed, without passwords in addresses.
     fn line(&self) -> String {
         let shown = |word: &OsString| {
             let text = word.to_string_lossy();

@@ -90,7 +90,6 @@ enum ViewArgument {
     Target,
 }
 
-/// What the command works with.
 #[derive(Debug)]
 pub(crate) struct Settings {
     place: StorePlace,
@@ -125,7 +124,8 @@ impl TryFrom<Arguments> for Settings {
     }
 }
 
-/// PEP 740 wants an address that nobody can change on the way.
+/// Checks the address of `--url`. PEP 740 requires https, so that the address is protected in
+/// transit.
 fn public_address(url: Url) -> Result<String, Usage> {
     if url.scheme() != "https" || url.query().is_some() || url.fragment().is_some() {
         return Err(Usage::new(format!("`--url {url}` is not the https address of a folder")));
@@ -140,7 +140,7 @@ fn views(arguments: &[ViewArgument]) -> Vec<IndexView> {
     all.into_iter().filter(|(argument, _)| has(*argument)).map(|(_, view)| view).collect()
 }
 
-/// Makes the index, or prints what would change.
+/// Builds the index, or prints what would change.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let store = settings.place.open(printer)?;
     let built = build(&*store, &settings.options, printer.reporter())?;

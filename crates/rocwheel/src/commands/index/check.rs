@@ -1,4 +1,4 @@
-//! `rocwheel index check`: what installers would stumble over in an index.
+//! `rocwheel index check`: the faults of an index that installers would meet.
 
 use std::path::{Path, PathBuf};
 
@@ -32,7 +32,6 @@ pub(crate) struct Arguments {
     files: bool,
 }
 
-/// What the command works with.
 #[derive(Debug)]
 pub(crate) struct Settings {
     roots: Vec<Url>,
@@ -56,7 +55,8 @@ impl TryFrom<Arguments> for Settings {
     }
 }
 
-/// The indexes in a folder: it is one, has one in `simple/`, or one for each family.
+/// The indexes of a folder: the one in its `simple/`, those in the `simple/` of each family, or the
+/// folder itself.
 fn roots(folder: &Path) -> Result<Vec<Url>> {
     let is_index = |folder: &PathBuf| folder.join("index.html").is_file() || folder.join("index.v1_json").is_file();
     let mut found = vec![folder.join("simple")];

@@ -1,4 +1,5 @@
-//! `rocwheel index`: a folder of wheels becomes a package index, which is checked and served.
+//! `rocwheel index`: makes a package index from a folder of wheels, checks it, and helps to serve
+//! it.
 
 pub(crate) mod build;
 pub(crate) mod check;

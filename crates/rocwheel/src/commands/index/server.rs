@@ -1,7 +1,8 @@
-//! `rocwheel index server`: what a web server needs to serve an index in both of its forms.
+//! `rocwheel index server`: the configuration of a web server that serves an index in both of its
+//! forms.
 //!
-//! The texts are files of `data/index` that work as they are; only the folder and the address in
-//! them are replaced.
+//! The texts are files of `data/index` that work unchanged; only the folder and the address in them
+//! are replaced.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -45,10 +46,10 @@ enum ServerKind {
     Cloudfront,
 }
 
-/// An address of this machine and a port.
+/// A host and a port to listen on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ListenAddress {
-    /// A name or an address; one of IPv6 is in brackets.
+    /// A name or an address; an IPv6 address is in brackets.
     host: String,
     port: u16,
 }
@@ -73,14 +74,13 @@ impl FromStr for ListenAddress {
     }
 }
 
-/// What the command works with.
 #[derive(Debug)]
 pub(crate) struct Settings {
     server: ServerKind,
-    /// Absolute. Links in it stay, since one may be how the index is switched to a newer one.
+    /// Absolute. Links in it are kept, since a link may switch between versions of the index.
     root: PathBuf,
     address: ListenAddress,
-    /// The addresses of folders whose page is for `--find-links`, which is HTML only.
+    /// The addresses of folders whose page is for `--find-links`, which exists only in HTML.
     html_only: Vec<String>,
 }
 
@@ -125,7 +125,6 @@ fn find_links_folders(root: &Path) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Prints the text.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let ListenAddress { host, port } = &settings.address;
     let text = match settings.server {
@@ -145,7 +144,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// A folder between quotes. nginx expands `$`, and has no way to write it; Caddy expands `{`.
+/// A quoted path. nginx expands `$` and has no escape for it; Caddy expands `{`.
 fn quoted(folder: &Path) -> Result<String, Usage> {
     let text = folder.to_str().filter(|text| !text.contains(|character: char| is_special(character)));
     text.map(|text| format!("\"{text}\"")).ok_or_else(|| {
@@ -162,7 +161,7 @@ fn is_special(character: char) -> bool {
 mod tests {
     use super::*;
 
-    /// What is replaced is there, once.
+    /// Each text that is replaced occurs exactly once.
     #[test]
     fn the_texts_have_their_places() {
         for (text, places) in [

@@ -1,4 +1,4 @@
-//! Input: a tally. Output: the JSON document. Its fields are a promise; new ones may be added.
+//! Input: a tally. Output: the JSON document. Its fields are stable; new ones may be added.
 
 use rocwheel_kpack::bundle::Method;
 use rocwheel_kpack::code_object::{Kernel, Metadata};
@@ -104,7 +104,7 @@ struct Said<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// `with_kernels`: every kernel of every code object, not only how many there are.
+    /// With `with_kernels` it lists every kernel of every code object, otherwise only their number.
     pub(super) fn new(tally: &'a Tally, with_kernels: bool) -> Self {
         let totals = Totals {
             files: tally.all_files,

@@ -1,8 +1,8 @@
-//! Input: sizes by file and GPU target. Output: a picture of them as SVG: a cell for each file and
-//! target, bars for the sums.
+//! Input: sizes by file and GPU target. Output: an SVG picture with a cell for each file and
+//! target, and bars for the sums.
 //!
-//! It brings its own background, so it reads the same on a light and on a dark page, and needs no
-//! script and no font of its own. The same sizes give the same bytes.
+//! It has its own background, so it is readable on light and dark pages, and needs no script or
+//! font. The same sizes give the same bytes.
 
 #![allow(clippy::cast_precision_loss, reason = "a picture needs four digits")]
 
@@ -11,37 +11,37 @@ use std::fmt::Write as _;
 
 use rocwheel_rocm::target;
 
-/// More files than this become one row.
+/// Number of rows; further files are folded into one.
 const MOST_ROWS: usize = 30;
-/// Characters of a label; the beginning of a longer one is left out, since paths differ at their
+/// Number of characters of a label. Longer ones lose their beginning, since paths differ at their
 /// end.
 const LABEL: usize = 56;
 
 const CELL_WIDTH: f64 = 58.0;
 const CELL_HEIGHT: f64 = 24.0;
 const MARGIN: f64 = 24.0;
-/// Height of the bars above the columns and width of those beside the rows.
+/// Height of the bars above the columns and width of those beside the rows, in SVG units.
 const BAR: f64 = 90.0;
-/// How far the slanted names of the targets lean, in degrees.
+/// Angle of the slanted names of the targets, in degrees.
 const SLANT: f64 = 52.0;
-/// Width of a character of a label and of a small number.
+/// Width of a character of a label and of a small number, in SVG units.
 const CHARACTER: f64 = 6.9;
 
 const STYLE: &str = "text{font-family:ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace;font-size:11px;fill:#1b1f24}\
     .title{font-size:15px;font-weight:bold}.dim{fill:#57606a}.cell{fill:#0b3d91}.bar{fill:#bf5a0a}.on{fill:#ffffff}\
     .none{fill:#eaeef2}";
 
-/// One file.
+/// The code of one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Row {
-    /// Its name.
+    /// The name that is shown.
     pub label: String,
     /// Bytes of code for each target.
     pub sizes: BTreeMap<String, u64>,
 }
 
-/// The picture: a row for each file, the largest first, and a column for each target in numeric
-/// order. `title` stands above it.
+/// Draws a row for each file, the largest first, and a column for each target in numeric order.
+/// `title` is above them.
 pub fn svg(title: &str, mut rows: Vec<Row>) -> String {
     let sum = |row: &Row| row.sizes.values().sum::<u64>();
     rows.retain(|row| sum(row) > 0);
@@ -65,7 +65,7 @@ pub fn svg(title: &str, mut rows: Vec<Row>) -> String {
     Sheet::new(title, &heading, &rows, &targets).draw(&rows, &targets, &totals)
 }
 
-/// Makes one row of all that are too many.
+/// Folds the rows beyond the limit into one.
 fn fold(rows: &mut Vec<Row>) {
     if rows.len() <= MOST_ROWS {
         return;
@@ -78,12 +78,12 @@ fn fold(rows: &mut Vec<Row>) {
     rows.push(folded);
 }
 
-/// The drawing so far and where its parts are.
+/// The drawing so far and the positions of its parts.
 struct Sheet {
     text: String,
     left: f64,
     top: f64,
-    /// Where the bars above the columns stand.
+    /// The lower end of the bars above the columns.
     foot: f64,
     right: f64,
 }
@@ -148,7 +148,7 @@ impl Sheet {
         self.text
     }
 
-    /// A cell whose strength is the share of the largest one, with its size in it.
+    /// Draws a cell whose strength is its share of the largest one, with its size in it.
     fn cell(&mut self, x: f64, y: f64, size: u64, largest: u64, title: &str) {
         let place = (x + 1.5, y + 1.5);
         let extent = (CELL_WIDTH - 3.0, CELL_HEIGHT - 3.0);
@@ -167,7 +167,7 @@ impl Sheet {
             extent.1,
             escape(title)
         ));
-        // White reads on the stronger half, dark on the weaker one.
+        // White is readable on the stronger colours, dark on the weaker ones.
         let class = if strength > 0.66 { "on" } else { "in" };
         self.label(x + CELL_WIDTH / 2.0, y + CELL_HEIGHT / 2.0 + 4.0, class, "middle", &short_size(size));
     }
@@ -211,7 +211,7 @@ fn size_text(amount: u64) -> String {
     format!("{number} {unit}B")
 }
 
-/// The same in few characters: `1.31G`, `24.5M`, `980`.
+/// The same in fewer characters: `1.31G`, `24.5M`, `980`.
 fn short_size(amount: u64) -> String {
     let (number, unit) = scaled(amount);
     format!("{number}{unit}")
@@ -220,7 +220,7 @@ fn short_size(amount: u64) -> String {
 fn scaled(amount: u64) -> (String, &'static str) {
     const UNITS: [&str; 6] = ["", "k", "M", "G", "T", "P"];
     let (mut size, mut unit) = (amount as f64, 0);
-    // What would be rounded to 1000 is one of the next unit.
+    // A number that would be rounded to 1000 moves to the next unit.
     while size >= 999.5 && unit + 1 < UNITS.len() {
         size /= 1000.0;
         unit += 1;
@@ -243,7 +243,7 @@ fn shorten(label: &str) -> String {
     format!("…{rest}")
 }
 
-/// Text as XML has it; characters that XML does not have become a question mark.
+/// Escapes text for XML; characters that XML does not allow become a question mark.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

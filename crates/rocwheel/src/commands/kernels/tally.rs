@@ -1,4 +1,4 @@
-//! Input: surveyed files, one after the other. Output: sums by target, file and kernel.
+//! Input: surveyed files, one by one. Output: sums by target, file and kernel.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use serde::Serialize;
 use super::By;
 use crate::printer::Format;
 
-/// How much code something has.
+/// An amount of code.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Sum {
     pub(super) code_objects: u64,
     pub(super) kernels: u64,
     /// Bytes of the code objects.
     pub(super) size: u64,
-    /// Bytes that they take where they are.
+    /// Bytes that they occupy in their files, where bundles may be compressed.
     pub(super) stored: u64,
 }
 
@@ -30,7 +30,7 @@ impl Sum {
     }
 }
 
-/// A number that differs from target to target.
+/// The smallest and largest value of a number that differs between targets.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Span(pub(super) Option<(u64, u64)>);
 
@@ -69,7 +69,7 @@ impl KernelSum {
     }
 }
 
-/// Everything the command prints.
+/// Everything that the command prints.
 pub(super) struct Tally {
     by: By,
     format: Format,
@@ -77,12 +77,12 @@ pub(super) struct Tally {
     pub(super) files_with_code: u64,
     pub(super) total: Sum,
     pub(super) targets: BTreeMap<String, Sum>,
-    /// The files of interest.
+    /// The files to list.
     pub(super) files: Vec<(Surveyed, Sum)>,
     pub(super) kernels: BTreeMap<String, KernelSum>,
-    /// Findings that make the exit code 1.
+    /// Number of findings that make the exit code 1.
     pub(super) faults: u64,
-    /// Files with code for NVIDIA's GPUs.
+    /// Number of files with code for NVIDIA's GPUs.
     pub(super) cuda_files: u64,
 }
 

@@ -9,7 +9,7 @@ use crate::printer::{self, Column, Printer};
 
 const BY_TARGET: [Column; 5] =
     [("Target", Left), ("Code objects", Right), ("Kernels", Right), ("Size", Right), ("Stored", Right)];
-// Names that may be long stand last, where they leave the numbers in line.
+// Long names come last, where they do not move the numbers.
 const BY_FILE: [Column; 8] = [
     ("Targets", Right),
     ("Bundles", Right),
@@ -74,7 +74,7 @@ fn amounts(sum: &Sum) -> [String; 3] {
     [sum.kernels.to_string(), printer::bytes(sum.size), printer::bytes(sum.stored)]
 }
 
-/// `24`, `24-64` or `-`.
+/// A range for the table: `24`, `24-64` or `-`.
 fn range(span: Span) -> String {
     match span.0 {
         None => "-".to_owned(),

@@ -41,7 +41,7 @@ pub(super) struct JobArguments {
     runners: Option<String>,
 }
 
-/// What was chosen.
+/// The options of jobs.
 #[derive(Debug)]
 pub(super) struct JobChoices {
     stages: usize,
@@ -71,12 +71,12 @@ impl JobChoices {
         Ok(JobChoices { stages: arguments.stages.into(), parts: arguments.parts.into(), targets, runners })
     }
 
-    /// Whether there is anything that only jobs have.
+    /// `true` if an option is given that only applies to jobs.
     pub(super) fn are_given(&self) -> bool {
         !self.targets.is_empty() || self.runners.default.is_some() || !self.runners.labels.is_empty()
     }
 
-    /// The inputs of the workflow that mean the same.
+    /// The inputs of the workflow with the same meaning.
     pub(super) fn inputs(&self) -> Result<Vec<(&'static str, String)>, Usage> {
         if self.targets.len() > 1 {
             let usage = Usage::new("wheels for several sets of GPU targets have the same names");
@@ -92,7 +92,7 @@ impl JobChoices {
     }
 }
 
-/// Reads `--runners`.
+/// Parses `--runners`.
 fn labels(text: &str) -> Result<BTreeMap<String, Value>, Usage> {
     let wrong = |reason: String| {
         let usage = Usage::new(format!("`--runners` is no table of labels: {reason}"));
@@ -111,8 +111,8 @@ fn labels(text: &str) -> Result<BTreeMap<String, Value>, Usage> {
     }
 }
 
-/// Prints the matrices, one on a line since `$GITHUB_OUTPUT` takes one, and sets the outputs of the
-/// step.
+/// Prints the matrices, one per line since `$GITHUB_OUTPUT` takes one line per value, and sets the
+/// outputs of the step.
 pub(super) fn print(
     rows: &[(&MatrixRow, Option<Origin>)],
     matrix: &Matrix,
@@ -151,7 +151,8 @@ pub(super) fn print(
             outputs.push(("matrix".to_owned(), matrices[0].clone()));
         } else {
             let of_stage = if *stages == 1 { String::new() } else { format!("-{}", stage + 1) };
-            // A job of nothing is left out by its condition: GitHub takes no matrix without jobs.
+            // GitHub accepts no matrix without jobs, so an empty one is skipped by the job's
+            // condition.
             let text = |part: usize| if jobs.is_empty() { None } else { matrices.get(part).cloned() };
             outputs.extend(
                 (0..*parts).map(|part| (format!("matrix{of_stage}-{}", part + 1), text(part).unwrap_or_default())),

@@ -1,4 +1,4 @@
-//! `rocwheel release github`: a release on GitHub gets the files that were built.
+//! `rocwheel release github`: uploads the built files to a release on GitHub.
 
 use std::path::PathBuf;
 
@@ -50,13 +50,12 @@ pub(crate) struct Arguments {
     upload: bool,
 }
 
-/// What the command works with.
 #[derive(Debug)]
 pub(crate) struct Settings {
     built: Built,
     gh: Gh,
     wanted: WantedRelease,
-    /// Notes that somebody has written.
+    /// A file with release notes by the user.
     notes: Option<PathBuf>,
     scratch: PathBuf,
     upload: bool,
@@ -100,7 +99,7 @@ impl TryFrom<Arguments> for Settings {
     }
 }
 
-/// Uploads, or says what would be.
+/// Uploads, or prints what it would upload.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let table = settings.built.table()?;
     let assets: Vec<Asset> = settings.built.look(&table, printer.reporter())?;
@@ -111,7 +110,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let sums = scratch.path().join("SHA256SUMS");
     let here = page::checksums(&assets)?;
     let notes = if let Some(path) = &settings.notes {
-        // What cannot be read is said before anybody is asked.
+        // An unreadable file is reported before the first request to GitHub.
         fs_err::File::open(path)?;
         path.clone()
     } else {
@@ -123,7 +122,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let remote = match settings.gh.ask(&wanted.tag, printer.reporter()) {
         Ok(remote) => remote,
         Err(error @ rocwheel_recipe::Error::Interrupted(_)) => return Err(error.into()),
-        // Only a plan: it needs no login.
+        // A plan alone needs no login.
         Err(error) if !settings.upload => {
             let reason = rocwheel_report::with_causes(&error);
             printer.warn(format!(

@@ -1,4 +1,4 @@
-//! `rocwheel release`: what was built becomes a release that people find and can check.
+//! `rocwheel release`: turns built files into a release that users can find and check.
 
 pub(crate) mod github;
 pub(crate) mod pages;
@@ -40,7 +40,7 @@ impl Built {
         })
     }
 
-    /// All files, looked at.
+    /// Reads the facts about all files.
     fn look(&self, table: &FrameworkTable, reporter: &dyn Reporter) -> Result<Vec<Asset>> {
         Ok(page::look(&self.wheels, &table.rocm_versions(), reporter)?)
     }

@@ -1,5 +1,5 @@
-//! `rocwheel release pages`: release notes, the list of all packages, coverage and checksums, made
-//! of what is there.
+//! `rocwheel release pages`: writes release notes, the list of all packages, coverage and checksums
+//! for the existing files.
 
 use std::path::{Path, PathBuf};
 
@@ -57,7 +57,7 @@ pub(crate) struct Arguments {
     dry_run: bool,
 }
 
-/// `OWNER/NAME`.
+/// Parses a repository name, `OWNER/NAME`.
 pub(super) fn repository(text: &str) -> Result<String, String> {
     let is_name = |part: &str| {
         !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
@@ -68,7 +68,6 @@ pub(super) fn repository(text: &str) -> Result<String, String> {
     }
 }
 
-/// What the command works with.
 #[derive(Debug)]
 pub(crate) struct Settings {
     built: Built,
@@ -117,7 +116,7 @@ impl TryFrom<Arguments> for Settings {
     }
 }
 
-/// A page and what becomes of it.
+/// A page, and what happens to it.
 #[derive(Debug, Serialize)]
 struct Page {
     path: PathBuf,
@@ -144,7 +143,7 @@ impl Page {
         Ok(Page { path, status, text })
     }
 
-    /// Written beside its place and moved there, so that nobody reads half of it.
+    /// Replaces the page as a whole, so that no reader sees half of it.
     fn write(&self) -> Result<()> {
         if self.status == Status::Unchanged {
             return Ok(());
@@ -155,12 +154,12 @@ impl Page {
     }
 }
 
-/// Whether two paths are of one file that is there.
+/// `true` if two paths lead to the same existing file.
 fn is_same(one: &Path, other: &Path) -> bool {
     fs_err::canonicalize(one).is_ok_and(|one| fs_err::canonicalize(other).is_ok_and(|other| one == other))
 }
 
-/// A text; `None` when there is none.
+/// The text of a file; `None` if it does not exist.
 fn read(path: &Path) -> Result<Option<String>> {
     match fs_err::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
@@ -169,7 +168,7 @@ fn read(path: &Path) -> Result<Option<String>> {
     }
 }
 
-/// Writes the pages, or says what would change.
+/// Writes the pages, or prints what would change.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let table = settings.built.table()?;
     let rocm = table.rocm_versions();
@@ -200,7 +199,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     if let Some(path) = &settings.history {
         let history = |text: &str| page::history(text, &settings.release.tag, &notes);
         match (&settings.readme, pages.last_mut()) {
-            // Both in one file: this one goes into what the other has made of it.
+            // If both are one file, the history goes into the page as the README part left it.
             (Some(readme), Some(page)) if is_same(readme, path) => {
                 *page = Page::new(readme.clone(), history(&page.text))?;
             }

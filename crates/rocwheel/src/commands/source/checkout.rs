@@ -1,4 +1,4 @@
-//! `rocwheel source checkout`: sources of frameworks, at the commits that belong together.
+//! `rocwheel source checkout`: sources of frameworks, at commits that fit together.
 
 use std::path::{Path, PathBuf};
 
@@ -129,15 +129,14 @@ enum TritonRules {
     Old,
 }
 
-/// What the command works with.
 #[derive(Debug)]
 pub(crate) struct Settings {
     request: Request,
     table: Table,
-    /// Archives that are to be fetched: place in the request, address.
+    /// Archives to download: index in the request, and address.
     downloads: Vec<(usize, String)>,
     conversion: Hipify,
-    /// Keys of the manifest that the table does not know.
+    /// Keys of the manifest that the table does not have.
     unknown: Vec<String>,
     mode: Mode,
 }
@@ -188,7 +187,7 @@ impl TryFrom<Arguments> for Settings {
     }
 }
 
-/// The projects that are asked for, and what of the manifest nobody knows.
+/// The selected projects, and the keys of the manifest that the table does not have.
 fn chosen<'a>(
     arguments: &Arguments,
     manifest: Option<&Manifest>,
@@ -225,7 +224,7 @@ fn chosen<'a>(
     Ok((chosen, unknown.cloned().collect()))
 }
 
-/// What each project is to come from.
+/// The source of each project.
 fn wanted(
     arguments: &Arguments,
     manifest: Option<&Manifest>,
@@ -268,7 +267,7 @@ fn wanted(
     Ok(wanted)
 }
 
-/// A file, or an address that is to be fetched, or a known release.
+/// Reads the value of `--archive`: a file, an address to download, or a known release.
 fn archive(text: &str, digest: Option<&str>, project: &Project, table: &Table) -> Result<(Archive, Option<String>)> {
     let digest = digest.map(str::to_ascii_lowercase);
     if let Some(digest) = &digest
@@ -319,7 +318,7 @@ struct Done<'a> {
     checkouts: &'a [Outcome],
 }
 
-/// Makes the checkouts, or says how.
+/// Makes the checkouts, or prints their plan.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     for key in &settings.unknown {
         printer.warn(format!("the manifest's `{key}` is not known here and is skipped"));

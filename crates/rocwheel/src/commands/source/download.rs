@@ -13,8 +13,8 @@ use url::Url;
 use crate::environment;
 use crate::failure::Result;
 
-/// Gives the file of an archive below `cache`, where its folder has the digest as its name, and
-/// downloads it if it is not there or damaged.
+/// The path of an archive below `cache`, in a folder named after the digest. Downloads the archive
+/// if it is missing or damaged.
 pub(crate) fn archive(address: &str, sha256: &str, cache: &Path, reporter: &dyn Reporter) -> Result<PathBuf, Error> {
     let url = Url::parse(address).map_err(|error| Error::Download {
         attempt: format!("cannot understand the address `{address}`"),

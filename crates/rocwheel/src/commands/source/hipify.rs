@@ -1,4 +1,4 @@
-//! `rocwheel source hipify`: CUDA sources become HIP sources.
+//! `rocwheel source hipify`: converts CUDA sources to HIP sources.
 
 use std::path::{Path, PathBuf};
 
@@ -99,7 +99,6 @@ enum LaunchesArgument {
     Keep,
 }
 
-/// What the command works with.
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug)]
 pub(crate) struct Settings {
@@ -108,10 +107,10 @@ pub(crate) struct Settings {
     follow: Option<Follow>,
     tables: Option<PathBuf>,
     launches: LaunchesArgument,
-    /// What the ROCm on this machine says about its compiler.
+    /// The way of launching kernels that this machine's ROCm compiler suggests.
     compiler: Launches,
     selection: Selection,
-    /// Folders with headers that are not there.
+    /// Folders with headers that do not exist.
     absent_folders: Vec<PathBuf>,
     extra_include_dirs: Vec<String>,
     defects: Defects,
@@ -163,7 +162,8 @@ impl TryFrom<Arguments> for Settings {
     }
 }
 
-/// The path as seen from the tree: as it is where the tree has it, else from the working directory.
+/// The path relative to the tree: unchanged if the tree has it, otherwise taken from the working
+/// directory.
 fn within(tree: &Path, path: &Path) -> Result<String> {
     let relative = match (tree.join(path).exists() && path.is_relative(), tree.canonicalize(), path.canonicalize()) {
         (true, ..) => path.to_owned(),
@@ -183,7 +183,6 @@ fn within(tree: &Path, path: &Path) -> Result<String> {
     relative.into_os_string().into_string().map_err(|_| Usage::new(format!("the name `{shown}` is not UTF-8")).into())
 }
 
-/// Converts the tree.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     if !settings.tree.is_dir() {
         return Err(rocwheel_hipify::Error::NoTree(settings.tree.display().to_string()).into());
@@ -195,8 +194,8 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         let folder = folder.display();
         printer.warn(format!("there is no folder `{folder}`: no includes are looked for there (`--include-dir`)"));
     }
-    // What a run that was killed has half converted cannot be converted; a tree that is only looked
-    // at stays as it is.
+    // Files that a killed run half converted cannot be converted again. A run that only reads the
+    // tree leaves it unchanged.
     if let (Mode::Execute, Place::InPlace) = (settings.mode, &settings.place)
         && let Some(said) = said(&settings.tree, tree::recover(&settings.tree)?)
     {
@@ -228,7 +227,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     Ok(if settings.check && !plan.is_empty() { Exit::Failed } else { Exit::Done })
 }
 
-/// What is said of a tree in which a run was killed.
+/// The message about a tree in which a run was killed; `None` if there was none.
 fn said(tree: &Path, recovered: Recovered) -> Option<String> {
     let tree = tree.display();
     match recovered {
@@ -238,14 +237,14 @@ fn said(tree: &Path, recovered: Recovered) -> Option<String> {
     }
 }
 
-/// What `--json` prints with `--recover`.
+/// The document that `--json` prints with `--recover`.
 #[derive(Debug, Serialize)]
 struct Recovery<'a> {
     tree: &'a Path,
     recovered: Recovered,
 }
 
-/// Takes back what a killed run has left.
+/// Undoes the work of a killed run.
 fn recover(tree: &Path, printer: &Printer) -> Result<Exit> {
     let recovered = tree::recover(tree)?;
     if printer.format() == Format::Json {
@@ -257,16 +256,16 @@ fn recover(tree: &Path, printer: &Printer) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// What `--json` prints.
+/// The document that `--json` prints.
 #[derive(Debug, Serialize)]
 struct Document<'a> {
-    /// Whether the plan was carried out.
+    /// `true` if the plan was carried out.
     written: bool,
     #[serde(flatten)]
     plan: &'a Plan,
 }
 
-/// The tree's own settings where it has some, with what the user adds.
+/// The tree's own settings if it has some, with the user's additions.
 fn request(settings: &Settings, format: Format) -> Result<Request> {
     let build_amd = match settings.follow {
         Some(Follow::Extension) => None,

@@ -1,5 +1,5 @@
-//! `rocwheel source manifest`: which commits are checked out, in the form that checks them out
-//! again.
+//! `rocwheel source manifest`: records the commits that are checked out, in a form that can check
+//! them out again.
 
 use std::path::{Path, PathBuf};
 
@@ -64,7 +64,6 @@ pub(crate) struct Arguments {
     table: Option<PathBuf>,
 }
 
-/// What the command works with.
 #[derive(Debug)]
 pub(crate) struct Settings {
     sources: ManifestSources,
@@ -123,7 +122,6 @@ struct Written {
     manifest: Value,
 }
 
-/// Writes the manifest.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let Settings { sources, table, output, folder } = settings;
     let manifest = manifest::describe(sources, table, &projects::git()?, printer.reporter())?;
@@ -148,7 +146,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The name that TheRock's scripts look for.
+/// The file name that TheRock's scripts expect.
 fn file_name(manifest: &Manifest, table: &Table) -> Result<String> {
     let torch = manifest.entry(table.project("torch")?);
     let Some(torch) = torch else {

@@ -1,4 +1,4 @@
-//! `rocwheel source patches`: commits on top of a checkout, as files and back.
+//! `rocwheel source patches`: saves commits on top of a checkout as files, and applies them.
 
 use std::path::{Path, PathBuf};
 
@@ -76,7 +76,6 @@ enum StageArgument {
     Hipified,
 }
 
-/// What the command works with.
 #[derive(Debug)]
 pub(crate) struct Settings {
     action: Action,
@@ -131,7 +130,7 @@ struct Listed {
     groups: Vec<patches::PatchGroup>,
 }
 
-/// Saves, applies or lists.
+/// Saves, applies or lists patches.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let (set, groups, done) = match &settings.action {
         Action::Save(set) => (set, set.save(&projects::git()?, printer.reporter())?, "saved"),

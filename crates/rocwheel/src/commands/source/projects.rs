@@ -1,4 +1,4 @@
-//! What the commands about sources share: the table and git.
+//! The table of sources and git, for all commands about sources.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ pub(crate) fn table(path: Option<&Path>) -> Result<Table> {
     }
 }
 
-/// git with this program's environment.
+/// git with the environment variables of this program.
 pub(crate) fn git() -> Result<Git> {
     Ok(Git::new(environment::variables())?)
 }
