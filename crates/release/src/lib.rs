@@ -25,7 +25,7 @@ pub use error::Error;
 pub use folder::FolderStore;
 pub use layout::Layout;
 pub use s3::{
-    BucketFault, S3Address, S3Options, S3Store, Signing, StoreLocking, Upload, UploadOptions, UploadState,
+    BucketFault, BucketUpload, S3Address, S3Options, S3Store, Signing, StoreLocking, UploadOptions, UploadState,
     collect_uploads, plan_uploads, upload,
 };
 pub use status::StatusTable;

@@ -30,7 +30,7 @@ use client::{Client, Head};
 use content::S3Content;
 pub use fault::BucketFault;
 use lease::Lease;
-pub use upload::{Upload, UploadOptions, UploadState, collect_uploads, plan_uploads, upload};
+pub use upload::{BucketUpload, UploadOptions, UploadState, collect_uploads, plan_uploads, upload};
 
 /// Requests at the same time. An answer takes some 30 ms, of which the processor works one.
 const REQUESTS: usize = 16;

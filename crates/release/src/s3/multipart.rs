@@ -16,7 +16,7 @@ use rocwheel_content::{Sha256, hexadecimal, sha256};
 use rocwheel_report::Reporter;
 
 use super::client::{CHECKSUM, Stop};
-use super::upload::{Upload, UploadState, changed_here, other_bytes};
+use super::upload::{BucketUpload, UploadState, changed_here, other_bytes};
 use super::{BucketFault, S3Store, Special, media};
 use crate::Error;
 
@@ -42,7 +42,7 @@ enum Completed {
 }
 
 /// Uploads a file in parts.
-pub(super) fn put(store: &S3Store, upload: &Upload, reporter: &dyn Reporter) -> Result<(), Error> {
+pub(super) fn put(store: &S3Store, upload: &BucketUpload, reporter: &dyn Reporter) -> Result<(), Error> {
     for _ in 0..TRIES {
         match put_once(store, upload, reporter)? {
             Completed::Done => return Ok(()),
@@ -58,7 +58,7 @@ pub(super) fn put(store: &S3Store, upload: &Upload, reporter: &dyn Reporter) -> 
     Err(Error::Bucket { attempted, source: BucketFault::Busy("ConditionalRequestConflict".to_owned()) })
 }
 
-fn put_once(store: &S3Store, upload: &Upload, reporter: &dyn Reporter) -> Result<Completed, Error> {
+fn put_once(store: &S3Store, upload: &BucketUpload, reporter: &dyn Reporter) -> Result<Completed, Error> {
     store.check_lease()?;
     let failed = |stop: Stop| stop.error(format!("upload `{}`", store.shown(&upload.key)));
     let (path, client) = (store.path(&upload.key)?, &store.client);
@@ -97,7 +97,7 @@ struct PartReceipt {
 
 fn parts(
     store: &S3Store,
-    upload: &Upload,
+    upload: &BucketUpload,
     (path, id): (&Path, &str),
     reporter: &dyn Reporter,
 ) -> Result<Vec<PartReceipt>, Error> {
@@ -158,7 +158,7 @@ async fn send_part(
 /// `object_store` completes an upload whatever the bucket has under its key.
 async fn complete(
     store: &S3Store,
-    upload: &Upload,
+    upload: &BucketUpload,
     (path, id): (&Path, &str),
     parts: &[PartReceipt],
 ) -> Result<Completed, BucketFault> {

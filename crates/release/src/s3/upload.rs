@@ -44,7 +44,7 @@ pub enum UploadState {
 
 /// A file and what becomes of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Upload {
+pub struct BucketUpload {
     /// On this machine.
     pub path: PathBuf,
     /// In the store.
@@ -71,16 +71,16 @@ pub fn plan_uploads(
     files: &[(PathBuf, String)],
     options: UploadOptions,
     reporter: &dyn Reporter,
-) -> Result<Vec<Upload>, Error> {
+) -> Result<Vec<BucketUpload>, Error> {
     let read = |path: &Path, source| Error::Read { path: path.to_owned(), source };
     let size = |path: &Path| fs_err::metadata(path).map(|file| file.len()).map_err(|error| read(path, error));
     let sizes: Vec<u64> = files.iter().map(|(path, _)| size(path)).collect::<Result<_, _>>()?;
     reporter.begin("Hashing files", Some(sizes.iter().sum()), Unit::Bytes);
-    let plan = |((path, key), size): (&(PathBuf, String), &u64)| -> Result<Result<Upload, String>, Error> {
+    let plan = |((path, key), size): (&(PathBuf, String), &u64)| -> Result<Result<BucketUpload, String>, Error> {
         reporter.check()?;
         let file = fs_err::File::open(path).map_err(|error| read(path, error))?;
         let sha256 = sha256_of(Watched::new(file, reporter)).map_err(|error| read(path, error))?;
-        let upload = |state| Upload { path: path.clone(), key: key.clone(), size: *size, sha256, state };
+        let upload = |state| BucketUpload { path: path.clone(), key: key.clone(), size: *size, sha256, state };
         let Some(head) = store.head(key)? else { return Ok(Ok(upload(UploadState::New))) };
         let stored = StoredFile { key: key.clone(), size: head.size, stamp: head.etag.unwrap_or_default() };
         let is_same = head.size == *size && {
@@ -132,13 +132,13 @@ fn is_distribution(key: &str) -> bool {
 /// # Errors
 /// [`Error::OtherBytes`] for a file that another publisher wrote meanwhile, or that changed here;
 /// what cannot be read or written; an interruption, after which the bucket has no parts of a file.
-pub fn upload(store: &S3Store, uploads: &[Upload], reporter: &dyn Reporter) -> Result<(), Error> {
-    let wanted: Vec<&Upload> = uploads.iter().filter(|upload| upload.state != UploadState::Unchanged).collect();
+pub fn upload(store: &S3Store, uploads: &[BucketUpload], reporter: &dyn Reporter) -> Result<(), Error> {
+    let wanted: Vec<&BucketUpload> = uploads.iter().filter(|upload| upload.state != UploadState::Unchanged).collect();
     let total = wanted.iter().map(|upload| upload.size).sum();
     reporter.begin("Uploading", Some(total), Unit::Bytes);
-    let (small, large): (Vec<&Upload>, Vec<&Upload>) =
+    let (small, large): (Vec<&BucketUpload>, Vec<&BucketUpload>) =
         wanted.into_iter().partition(|upload| upload.size <= multipart::PART);
-    let put = |upload: &&Upload| -> Result<(), Error> {
+    let put = |upload: &&BucketUpload| -> Result<(), Error> {
         reporter.check()?;
         put_small(store, upload)?;
         reporter.advance(upload.size);
@@ -155,7 +155,7 @@ pub fn upload(store: &S3Store, uploads: &[Upload], reporter: &dyn Reporter) -> R
     done
 }
 
-fn put_small(store: &S3Store, upload: &Upload) -> Result<(), Error> {
+fn put_small(store: &S3Store, upload: &BucketUpload) -> Result<(), Error> {
     let bytes = fs_err::read(&upload.path).map_err(|source| Error::Read { path: upload.path.clone(), source })?;
     if sha256(&bytes) != upload.sha256 {
         return Err(changed_here(upload));
@@ -179,7 +179,7 @@ fn put_small(store: &S3Store, upload: &Upload) -> Result<(), Error> {
 }
 
 /// What the bucket has in the end is what the file has.
-fn verify(store: &S3Store, upload: &Upload) -> Result<(), Error> {
+fn verify(store: &S3Store, upload: &BucketUpload) -> Result<(), Error> {
     let fault = match store.head(&upload.key)? {
         Some(head) if head.size == upload.size => match head.sha256 {
             Some(stored) if stored != upload.sha256 => "the server has another SHA-256 of it afterwards",
@@ -192,11 +192,11 @@ fn verify(store: &S3Store, upload: &Upload) -> Result<(), Error> {
     Err(Error::Bucket { attempted, source: BucketFault::Other(fault.to_owned()) })
 }
 
-pub(super) fn changed_here(upload: &Upload) -> Error {
+pub(super) fn changed_here(upload: &BucketUpload) -> Error {
     Error::Read { path: upload.path.clone(), source: std::io::Error::other("it changed while it was uploaded") }
 }
 
-pub(super) fn other_bytes(store: &S3Store, upload: &Upload) -> Error {
+pub(super) fn other_bytes(store: &S3Store, upload: &BucketUpload) -> Error {
     Error::OtherBytes { problems: vec![format!("`{}`", store.shown(&upload.key))] }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use comfy_table::CellAlignment::{Left, Right};
-use rocwheel_release::{S3Options, Upload, UploadOptions, UploadState, collect_uploads, plan_uploads, upload};
+use rocwheel_release::{BucketUpload, S3Options, UploadOptions, UploadState, collect_uploads, plan_uploads, upload};
 use rocwheel_report::Exit;
 
 use crate::failure::{Failure, Result};
@@ -83,7 +83,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn show(settings: &Settings, uploads: &[Upload], printer: &Printer) -> Result<()> {
+fn show(settings: &Settings, uploads: &[BucketUpload], printer: &Printer) -> Result<()> {
     let store = settings.to.address.to_string();
     if printer.format() == Format::Json {
         let uploaded = !settings.dry_run;
@@ -94,7 +94,7 @@ fn show(settings: &Settings, uploads: &[Upload], printer: &Printer) -> Result<()
         UploadState::Unchanged => "there already",
         UploadState::Replaced => "replaced",
     };
-    let row = |upload: &Upload| {
+    let row = |upload: &BucketUpload| {
         vec![format!("{store}/{}", upload.key), printer::bytes(upload.size), word(upload.state).to_owned()]
     };
     printer.table(&COLUMNS, uploads.iter().map(row))?;
