@@ -143,9 +143,9 @@ impl Containers {
     pub fn image_name(&self, recipe: &Evaluated) -> Result<String, Error> {
         let cell = &recipe.cell;
         if let Some(name) = &self.image {
-            return Ok(self.images.full_name(name, cell)?);
+            return self.images.full_name(name, cell);
         }
-        Ok(self.images.name(ImageQuery { recipe: &recipe.recipe, sdk: cell.sdk, rocm: cell.rocm.as_deref() })?)
+        self.images.name(ImageQuery { recipe: &recipe.recipe, sdk: cell.sdk, rocm: cell.rocm.as_deref() })
     }
 
     /// The image for a recipe. Its contents are inspected only if they decide something.
@@ -222,8 +222,7 @@ impl Containers {
         });
         let place = JobPlace { interpreter, ..order.place.clone() };
         let order = ContainerJob { place: &place, ..*order };
-        let outcome = container.run(&order, listener.reporter(), &|line| pass_on(line, listener));
-        outcome
+        container.run(&order, listener.reporter(), &|line| pass_on(line, listener))
     }
 
     fn engine(&self, listener: &dyn Listener) -> Result<&Engine, Error> {
@@ -251,7 +250,7 @@ impl Containers {
     ) -> Result<Image, Error> {
         let (engine, packages) = (self.engine(listener)?, &recipe.image_packages);
         let note = |text: &str| listener.note(text);
-        Ok(engine.with_packages(image, packages, &place.work, listener.reporter(), &note)?)
+        engine.with_packages(image, packages, &place.work, listener.reporter(), &note)
     }
 
     fn looked_at(&self, image: &Image, listener: &dyn Listener) -> Result<Image, Error> {

@@ -90,6 +90,7 @@ pub fn values<T: PartialEq>(given: impl IntoIterator<Item = T>) -> Vec<Option<T>
 
 impl BuildRequest {
     /// The same request with another kind of ROCm.
+    #[must_use]
     pub fn with_sdk(mut self, sdk: SdkKind) -> BuildRequest {
         self.cell.sdk = sdk;
         self
@@ -97,6 +98,7 @@ impl BuildRequest {
 
     /// Uses the GPU targets of the ROCm packages, unless the user names some. They win over the GPU
     /// of this machine, because the packages have no code for other targets.
+    #[must_use]
     pub fn with_targets_of_rocm(mut self, targets: Vec<String>) -> BuildRequest {
         let is_free = self.cell.chosen_by != ChosenBy::User;
         if is_free && !targets.is_empty() {

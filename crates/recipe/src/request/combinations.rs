@@ -138,7 +138,7 @@ impl JobMaker {
         let rocm: Vec<String> = axes.rocm.iter().flatten().chain(of_names).cloned().collect();
         let mut folders: BTreeSet<String> = axes.targets.iter().map(|targets| self.folder(targets)).collect();
         folders.insert(String::new());
-        Ok(ExistingWheels::look(&place.output, &Vec::from_iter(folders), &self.request.table, &rocm)?)
+        ExistingWheels::look(&place.output, &Vec::from_iter(folders), &self.request.table, &rocm)
     }
 }
 

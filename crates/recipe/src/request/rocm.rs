@@ -94,7 +94,7 @@ impl RocmChoice {
                 Ok(Rocm::FindLinks { links: path.to_string_lossy().into_owned(), packages })
             }
             ("prefix", Some(path)) => prefix(Path::new(path), version),
-            ("find-links" | "directory" | "prefix", None) => Err(needed().into()),
+            ("find-links" | "directory" | "prefix", None) => Err(needed()),
             _ => Err(Error::request_with(
                 format!("`--rocm-sdk {text}` is nothing that is known"),
                 "it is `index`, `index=URL`, `find-links=PLACE`, `directory=DIR` or `prefix=DIR`",
@@ -158,7 +158,7 @@ impl RocmChoice {
             if path.file_name().and_then(|name| name.to_str()).is_none_or(|name| name.parse::<WheelName>().is_err()) {
                 return Err(Error::request(format!("`{}` is not the name of a wheel", path.display())));
             }
-            Ok(InputWheel::at(path, reporter)?)
+            InputWheel::at(path, reporter)
         };
         self.with.iter().map(look).collect()
     }

@@ -122,6 +122,7 @@ impl SourceChoice {
     }
 
     /// The choice with one of these versions.
+    #[must_use]
     pub fn variant(&self, number: usize) -> SourceChoice {
         let mut source: Vec<String> = Vec::new();
         for text in &self.source {
