@@ -193,7 +193,7 @@ impl BuildRequest {
                             let torch_index = torch_index.clone();
                             let llvm = rocm.as_deref().and_then(|rocm| self.table.llvm(rocm));
                             let cell =
-                                Cell { rocm, llvm, torch, torch_index, python, targets, backend, ..base.clone() };
+                                Cell { python, rocm, llvm, torch, backend, targets, torch_index, ..base.clone() };
                             cells.push((cell, column));
                         }
                         column += 1;
