@@ -1,4 +1,4 @@
-"""TheRock's own `aggregate_index.py` judges structured indexes of ours: its strict reader of product
+"""TheRock's own `aggregate_index.py` judges structured indexes of ours: its strict reader of
 roots refuses what its routes could not serve. Part of `--set all`."""
 
 from __future__ import annotations

@@ -220,7 +220,7 @@ struct Run<'a> {
 impl Run<'_> {
     fn package(
         &self,
-        folder: &OutputFolder,
+        folder: &mut OutputFolder,
         path: String,
         digest: String,
         packages: &mut Vec<Package>,

@@ -135,12 +135,21 @@ impl OutputFolder {
         self.root.join(FOLDER).join("staging")
     }
 
-    /// Returns the finished package at `path` if it was made from the same sources and is
-    /// unchanged.
-    pub fn up_to_date(&self, path: &str, digest: &str) -> Option<&Finished> {
-        let finished = self.file.finished.get(path)?;
-        let stamp = stamp(&self.root.join(path)).ok()?;
-        (finished.digest == digest && finished.stamp == stamp).then_some(finished)
+    /// Returns the finished package at `path` if it was made from the same sources and holds the
+    /// same bytes. Those are read only if the stamp is another: a hard link to the package, a new
+    /// mode or a copy of the folder changes the stamp alone.
+    pub fn up_to_date(&mut self, path: &str, digest: &str) -> Option<&Finished> {
+        let place = self.root.join(path);
+        let finished = self.file.finished.get_mut(path).filter(|finished| finished.digest == digest)?;
+        let stamp = stamp(&place).ok()?;
+        if finished.stamp != stamp {
+            let content = rocwheel_content::sha256_of(fs::File::open(&place).ok()?).ok()?;
+            if rocwheel_content::hexadecimal(&content) != finished.sha256 {
+                return None;
+            }
+            finished.stamp = stamp;
+        }
+        Some(finished)
     }
 
     /// Moves finished packages from staging to their destinations, removes packages of earlier runs
@@ -286,7 +295,7 @@ mod tests {
             files: 1,
             raw: 1,
             compressed: 1,
-            sha256: String::new(),
+            sha256: rocwheel_content::hexadecimal(&rocwheel_content::sha256(digest.as_bytes())),
             stamp: String::new(),
             looked_at: false,
         }
@@ -318,8 +327,11 @@ mod tests {
             output.publish(keep, vec![("dist/a.whl".into(), staged, finished(digest))], &[]).unwrap()
         };
         assert!(publish("one", &["dist/a.whl".into()]).is_empty());
-        let output = OutputFolder::open(folder.path()).unwrap();
+        let mut output = OutputFolder::open(folder.path()).unwrap();
         assert!(output.up_to_date("dist/a.whl", "one").is_some());
+        assert!(output.up_to_date("dist/a.whl", "two").is_none());
+        fs::hard_link(folder.path().join("dist/a.whl"), folder.path().join("served.whl")).unwrap();
+        assert!(output.up_to_date("dist/a.whl", "one").is_some(), "the bytes are the same");
         assert!(output.up_to_date("dist/a.whl", "two").is_none());
         drop(output);
         fs::write(folder.path().join("dist/a.whl"), "spoilt").unwrap();

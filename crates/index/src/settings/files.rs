@@ -84,6 +84,7 @@ impl ConfigurationFiles<'_> {
 }
 
 #[cfg(test)]
+#[expect(clippy::redundant_closure_for_method_calls, reason = "a method by name takes one lifetime only")]
 mod tests {
     use super::*;
 
