@@ -224,16 +224,14 @@ pub(crate) fn read_places(
     reporter: &dyn Reporter,
 ) -> Vec<Result<Artifact, Error>> {
     let roots = archive::provide(places, scratch, reporter);
-    reporter.begin("Reading artifacts", Some(places.len() as u64), Unit::Items);
+    let _stage = reporter.stage("Reading artifacts", Some(places.len() as u64), Unit::Items);
     let read = places.par_iter().zip(roots).map(|((name, _), root)| {
         let (root, form) = root?;
         let artifact = Artifact::read(name.clone(), root, form, reporter);
         reporter.advance(1);
         artifact
     });
-    let artifacts = read.collect();
-    reporter.end();
-    artifacts
+    read.collect()
 }
 
 enum Class {

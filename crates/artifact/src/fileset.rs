@@ -111,7 +111,7 @@ impl Fileset {
         let destination = separate(destination, inputs)?;
         let parent = destination.parent().unwrap_or(Path::new("/"));
         fs_err::create_dir_all(parent)?;
-        reporter.begin("Copying", Some(self.bytes()), Unit::Bytes);
+        let _stage = reporter.stage("Copying", Some(self.bytes()), Unit::Bytes);
         let copied = match before {
             Before::Keep => self.copy_into(&destination, transfer, reporter),
             Before::Replace => {
@@ -121,7 +121,6 @@ impl Fileset {
                     .and_then(|()| flatten::replace(&tree, &destination, work.path()))
             }
         };
-        reporter.end();
         copied.map_err(|error| error.or_full_disk(&destination))
     }
 

@@ -283,10 +283,9 @@ impl<'a> Tree<'a> {
                 }
             }
         }
-        reporter.begin("Flattening", Some(flattened.bytes), Unit::Bytes);
-        let transferred = files.par_iter().try_for_each(|file| file.transfer(tree, reporter));
-        reporter.end();
-        transferred?;
+        let stage = reporter.stage("Flattening", Some(flattened.bytes), Unit::Bytes);
+        files.par_iter().try_for_each(|file| file.transfer(tree, reporter))?;
+        drop(stage);
         for (first, path) in hard_links {
             fs_err::hard_link(tree.join(first), tree.join(path))?;
         }

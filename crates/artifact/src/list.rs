@@ -98,7 +98,7 @@ impl DigestState {
 pub fn list(directory: &Path, reporter: &dyn Reporter) -> Result<Listing, Error> {
     let survey = catalog::survey(directory)?;
     let total = survey.places.len() as u64;
-    reporter.begin("Listing artifacts", Some(total), Unit::Items);
+    let stage = reporter.stage("Listing artifacts", Some(total), Unit::Items);
     let lines: Vec<Result<Listed, Error>> = survey
         .places
         .par_iter()
@@ -108,7 +108,7 @@ pub fn list(directory: &Path, reporter: &dyn Reporter) -> Result<Listing, Error>
             listed
         })
         .collect();
-    reporter.end();
+    drop(stage);
     Ok(Listing {
         artifacts: lines.into_iter().collect::<Result<_, _>>()?,
         ignored: survey.ignored,

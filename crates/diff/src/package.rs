@@ -156,7 +156,7 @@ fn record(old: &Wheel, new: &Wheel) -> Vec<Change> {
 
 fn files(old: &Package, new: &Package, report: &mut PackageReport, context: &Context<'_>) -> Result<(), Error> {
     let pairs = pair::entries(&old.entries, &new.entries);
-    context.reporter.begin("comparing", Some(pairs.len() as u64), Unit::Items);
+    let stage = context.reporter.stage("comparing", Some(pairs.len() as u64), Unit::Items);
     let compared: Result<Vec<Option<Compared>>, Error> = pairs
         .par_iter()
         .map(|pair| {
@@ -177,7 +177,7 @@ fn files(old: &Package, new: &Package, report: &mut PackageReport, context: &Con
         }
     }
     report.files.extend(single(&pairs, context)?);
-    context.reporter.end();
+    drop(stage);
     drop_repeated(report);
     report.files.sort_by(|one, other| one.path.cmp(&other.path));
     Ok(())

@@ -392,7 +392,7 @@ impl<'a> Chooser<'a> {
 
     fn fetch(self, round: Round) -> Result<Gathered, Error> {
         let mut wheels = Vec::with_capacity(round.chosen.len());
-        self.reporter.begin("collecting wheels", Some(round.chosen.len() as u64), Unit::Items);
+        let _stage = self.reporter.stage("collecting wheels", Some(round.chosen.len() as u64), Unit::Items);
         for chosen in round.chosen.into_values() {
             let path = match (chosen.candidate.origin, &self.store) {
                 (Origin::File(path), _) => Ok(path),
@@ -403,10 +403,9 @@ impl<'a> Chooser<'a> {
                 (Origin::Remote(link), Some(store)) => store.wheel(&link),
                 (Origin::Remote(link), None) => Err(Error::Offline { address: shown(&link.address) }),
             };
-            wheels.push(path.inspect_err(|_| self.reporter.end())?);
+            wheels.push(path?);
             self.reporter.advance(1);
         }
-        self.reporter.end();
         Ok(Gathered { wheels, unmet: round.unmet.into_iter().collect() })
     }
 }

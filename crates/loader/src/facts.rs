@@ -183,7 +183,7 @@ impl SiteFacts {
         let is_known = |path: &String| self.objects.contains_key(path) || self.windows.contains_key(path);
         let large = site.files.iter().filter(|(_, placed)| placed.size >= SMALLEST).map(|(path, _)| path);
         let mut paths: Vec<&String> = large.filter(|path| !is_known(path)).collect();
-        reporter.begin("headers", Some(paths.len() as u64), Unit::Items);
+        let stage = reporter.stage("headers", Some(paths.len() as u64), Unit::Items);
         // Starts with the large files, so that no thread begins one when the others are done.
         paths.sort_by_key(|path| std::cmp::Reverse(site.files[*path].size));
         let found: Result<Vec<(String, Found)>, Error> = paths
@@ -195,7 +195,7 @@ impl SiteFacts {
                 Ok((path.clone(), found))
             })
             .collect();
-        reporter.end();
+        drop(stage);
         for (path, found) in found? {
             match found {
                 Found::Object(object) => drop(self.objects.insert(path, *object)),
@@ -215,16 +215,14 @@ impl SiteFacts {
     pub fn find_loads(&mut self, site: &Site, reporter: &dyn Reporter) -> Result<(), Error> {
         let mut callers: Vec<(&String, &mut Object)> =
             self.objects.iter_mut().filter(|(_, object)| object.calls_dlopen()).collect();
-        reporter.begin("names of libraries", Some(callers.len() as u64), Unit::Items);
+        let _stage = reporter.stage("names of libraries", Some(callers.len() as u64), Unit::Items);
         callers.sort_by_key(|(_, object)| std::cmp::Reverse(object.size));
-        let found = callers.into_par_iter().try_for_each(|(path, object)| {
+        callers.into_par_iter().try_for_each(|(path, object)| {
             reporter.check()?;
             object.loads = Some(mentions(site, path, &object.elf).unwrap_or_default());
             reporter.advance(1);
             Ok(())
-        });
-        reporter.end();
-        found
+        })
     }
 
     /// Programs and libraries for Windows on x86-64, by path.

@@ -129,10 +129,8 @@ fn natures(catalog: &Catalog, reporter: &dyn Reporter) -> Result<Natures, Error>
             _ => None,
         })
         .collect();
-    reporter.begin("Reading headers", Some(files.len() as u64), Unit::Items);
-    let natures = Natures::read(&files, reporter);
-    reporter.end();
-    natures
+    let _stage = reporter.stage("Reading headers", Some(files.len() as u64), Unit::Items);
+    Natures::read(&files, reporter)
 }
 
 struct Planner<'a> {

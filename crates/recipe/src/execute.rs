@@ -316,9 +316,9 @@ pub fn run(
         context.check_requirements()?;
     }
     let title = job.title();
-    reporter.begin(&format!("Building {title}"), None, Unit::Items);
+    let running = reporter.stage(&format!("Building {title}"), None, Unit::Items);
     let ended = walk(&stages[..=last], &mut folder, &context, listener);
-    reporter.end();
+    drop(running);
     if last >= stages.iter().position(|stage| matches!(stage, Stage::Step(_))).unwrap_or(usize::MAX) {
         context.finish(stages.len());
     }
@@ -381,7 +381,7 @@ fn walk(
         // The number of steps says nothing about the time they take, so only the current step and
         // its running time are shown.
         let step = format!("{title}: {name} (step {} of {})", number + 1, stages.len());
-        context.reporter.begin(&step, None, Unit::Items);
+        let running = context.reporter.stage(&step, None, Unit::Items);
         let ended = match *stage {
             Stage::Sources => context.sources(&mut log),
             Stage::Environment => context.make_environment(&mut log),
@@ -401,9 +401,8 @@ fn walk(
             Stage::Provenance => context.provenance(folder).map(|()| None),
             Stage::Publish => context.publish(folder, listener).map(|()| None),
         };
-        context.reporter.end();
-        let ended = ended?;
-        if ended == Some(Ended::Deadline) {
+        drop(running);
+        if ended? == Some(Ended::Deadline) {
             return Ok(Some(name));
         }
         folder.mark(&name, began.elapsed())?;

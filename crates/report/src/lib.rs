@@ -54,6 +54,25 @@ pub enum Unit {
     Items,
 }
 
+impl dyn Reporter + '_ {
+    /// Begins a stage that is over when what is returned is dropped, also after an error. `total` is
+    /// as for [`Reporter::begin`].
+    pub fn stage(&self, stage: &str, total: Option<u64>, unit: Unit) -> OpenStage<'_> {
+        self.begin(stage, total, unit);
+        OpenStage(self)
+    }
+}
+
+/// A stage that is under way.
+#[must_use = "the stage is over when this is dropped"]
+pub struct OpenStage<'r>(&'r dyn Reporter);
+
+impl Drop for OpenStage<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
 /// Reports nothing and never interrupts, for tests and for callers without a user.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;

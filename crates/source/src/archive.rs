@@ -30,9 +30,9 @@ pub struct Unpacked {
 pub fn sha256(path: &Path, reporter: &dyn Reporter) -> Result<String, Error> {
     let file = fs_err::File::open(path)?;
     let size = file.metadata()?.len();
-    reporter.begin("Checking the archive", Some(size), Unit::Bytes);
+    let stage = reporter.stage("Checking the archive", Some(size), Unit::Bytes);
     let digest = sha256_of(Watched::new(file, reporter));
-    reporter.end();
+    drop(stage);
     let digest =
         digest.map_err(|error| if reporter.interrupted() { Error::Interrupted(Interrupted) } else { error.into() })?;
     Ok(hexadecimal(&digest))
@@ -46,10 +46,9 @@ pub fn sha256(path: &Path, reporter: &dyn Reporter) -> Result<String, Error> {
 /// links that lead out of the folder.
 pub fn unpack(archive: &Path, folder: &Path, reporter: &dyn Reporter) -> Result<Unpacked, Error> {
     let file = fs_err::File::open(archive)?;
-    reporter.begin("Unpacking the archive", Some(file.metadata()?.len()), Unit::Bytes);
-    let unpacked = unpack_into(archive, file, folder, reporter);
-    reporter.end();
-    let unpacked = unpacked?;
+    let stage = reporter.stage("Unpacking the archive", Some(file.metadata()?.len()), Unit::Bytes);
+    let unpacked = unpack_into(archive, file, folder, reporter)?;
+    drop(stage);
     if unpacked.files == 0 {
         return Err(Error::Archive { path: archive.to_owned(), reason: "it has no files".into() });
     }

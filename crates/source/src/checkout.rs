@@ -100,10 +100,9 @@ impl Plan {
                 reporter.warn(warning);
             }
             let stage = format!("Checking out {}", checkout.project);
-            reporter.begin(&stage, Some(checkout.steps.len() as u64), Unit::Items);
-            let outcome = one(checkout, git, convert, reporter);
-            reporter.end();
-            let outcome = outcome?;
+            let stage = reporter.stage(&stage, Some(checkout.steps.len() as u64), Unit::Items);
+            let outcome = one(checkout, git, convert, reporter)?;
+            drop(stage);
             finished(&outcome);
             outcomes.push(outcome);
         }

@@ -76,7 +76,9 @@ impl Manifest {
             let needed = |field: &str| text(field)?.ok_or_else(|| format!("`{key}` has no `{field}`"));
             let (repo, commit) = (needed("repo")?, needed("commit")?);
             if !pins::is_commit(&commit) {
-                return Err(format!("`commit` of `{key}` is `{commit}`, not a commit of 40 hexadecimal digits"));
+                return Err(format!(
+                    "`commit` of `{key}` is `{commit}`, not a full commit (40 or 64 hexadecimal digits)"
+                ));
             }
             entries.push(Entry { key: key.clone(), repo, commit, branch: text("branch")?, version: text("version")? });
         }

@@ -37,7 +37,10 @@ pub fn related(text: &str, path: &Path, system: &str, project: &str) -> Result<O
             return Err(wrong(line, reason));
         };
         if !is_commit(commit) {
-            return Err(wrong(line, format!("`{}` is not a commit of 40 hexadecimal digits", shortened(commit))));
+            return Err(wrong(
+                line,
+                format!("`{}` is not a full commit (40 or 64 hexadecimal digits)", shortened(commit)),
+            ));
         }
         if origin.is_empty() {
             return Err(wrong(line, "it names no origin".into()));
@@ -67,7 +70,11 @@ pub fn commit(path: &Path) -> Result<String, Error> {
     if is_commit(commit) {
         return Ok(commit.to_ascii_lowercase());
     }
-    Err(Error::Pin { path: path.to_owned(), line: None, reason: unlike(commit, "a commit of 40 hexadecimal digits") })
+    Err(Error::Pin {
+        path: path.to_owned(),
+        line: None,
+        reason: unlike(commit, "a full commit (40 or 64 hexadecimal digits)"),
+    })
 }
 
 /// Reads a file with one version, such as `3.4.0`.
@@ -170,7 +177,7 @@ mod tests {
         for (text, words) in [
             (format!("nonsense\n{good}"), "line 1: `nonsense` has 1 fields between `|`, not 6"),
             (format!("{good}ubuntu|pytorch|x\n"), "line 2: `ubuntu|pytorch|x` has 3 fields"),
-            ("ubuntu|pytorch|torchaudio|main|main|https://audio".into(), "line 1: `main` is not a commit of 40"),
+            ("ubuntu|pytorch|torchaudio|main|main|https://audio".into(), "line 1: `main` is not a full commit (40"),
             (format!("ubuntu|pytorch|torchaudio|main|{SHA}|"), "names no origin"),
             (format!("{good}ubuntu|pytorch|torchaudio|main|{SHA}|https://other"), "line 2: it says something else"),
         ] {

@@ -99,10 +99,9 @@ pub fn execute(
     place: &(dyn Fn(&PlannedKpack) -> PathBuf + Sync),
     reporter: &dyn Reporter,
 ) -> Result<Done, Error> {
-    reporter.begin("Moving GPU code to archives", Some(plan.code().1), Counted::Bytes);
-    let archives = write_archives(plan, units, packing, place, reporter);
-    reporter.end();
-    let archives = archives?;
+    let stage = reporter.stage("Moving GPU code to archives", Some(plan.code().1), Counted::Bytes);
+    let archives = write_archives(plan, units, packing, place, reporter)?;
+    drop(stage);
     let hosts = plan
         .binaries
         .iter()

@@ -155,10 +155,9 @@ pub fn execute(
             let content = PatchedContent::new(Arc::clone(&original), host.patch);
             let path = staging.root().join(&file.name);
             let to = fs_err::File::create(&path)?;
-            reporter.begin("Writing files", Some(content.size()), Counted::Bytes);
-            let copied = copy(&content, to, reporter);
-            reporter.end();
-            copied?;
+            let stage = reporter.stage("Writing files", Some(content.size()), Counted::Bytes);
+            copy(&content, to, reporter)?;
+            drop(stage);
             let mode = fs_err::metadata(&file.input)?.mode() & 0o7777;
             rocwheel_system::set_mode(&path, mode)?;
             outcome.files.push(WrittenFile { name: file.name.clone(), before, size: content.size() });

@@ -325,7 +325,7 @@ pub fn survey<E: From<Error> + Send>(
     reporter: &dyn Reporter,
     mut each: impl FnMut(Surveyed) -> Result<(), E>,
 ) -> Result<(), E> {
-    reporter.begin("reading GPU code", None, Counted::Items);
+    let _stage = reporter.stage("reading GPU code", None, Counted::Items);
     let mut current: Option<Surveyed> = None;
     let mut hand_over = |part: examine::Part| -> Result<(), E> {
         let file = current.get_or_insert_with(|| part.file.surveyed());
@@ -355,6 +355,5 @@ pub fn survey<E: From<Error> + Send>(
             }
         }
     }
-    reporter.end();
     Ok(())
 }

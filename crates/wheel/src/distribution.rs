@@ -191,10 +191,8 @@ pub fn write_wheel(
 
     let path = output.join(name.to_string());
     let raw = sources.iter().map(|source| source.content.size()).sum();
-    reporter.begin(&format!("writing {name}"), Some(raw), Unit::Bytes);
-    let written = write_archive(&path, &sources, &record_name, options, reporter);
-    reporter.end();
-    written
+    let _stage = reporter.stage(&format!("writing {name}"), Some(raw), Unit::Bytes);
+    write_archive(&path, &sources, &record_name, options, reporter)
 }
 
 fn write_archive(

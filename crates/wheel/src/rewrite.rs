@@ -154,18 +154,16 @@ pub fn rewrite(
     let hashes = hashes(wheel, &items, reporter)?;
 
     let total = items.iter().map(Item::length).sum();
-    reporter.begin(&format!("writing {file_name}"), Some(total), Unit::Bytes);
+    let _stage = reporter.stage(&format!("writing {file_name}"), Some(total), Unit::Bytes);
     let job = Job { wheel, options, order: rewrite.order, reporter };
     let record = names.record();
     let write = || job.write(&path, &items, &hashes, &record);
-    let written = match options.digest {
+    match options.digest {
         // On a thread of the pool a join with another one costs almost nothing; from outside it
         // costs two context switches.
         FileDigest::Sha256 => rayon::scope(|_| write()),
         FileDigest::Skip => write(),
-    };
-    reporter.end();
-    written
+    }
 }
 
 fn is_same(input: &Path, output: &Path) -> bool {
@@ -381,7 +379,7 @@ fn hashes<'a>(
         return Ok(hashes);
     }
     let total = missing.iter().map(|listed| listed.size).sum();
-    reporter.begin("hashing members that RECORD has no SHA-256 of", Some(total), Unit::Bytes);
+    let _stage = reporter.stage("hashing members that RECORD has no SHA-256 of", Some(total), Unit::Bytes);
     let result = rocwheel_pipeline::ordered(
         missing.into_iter(),
         |listed| {
@@ -397,7 +395,6 @@ fn hashes<'a>(
             Ok(())
         },
     );
-    reporter.end();
     result.map(|()| hashes)
 }
 

@@ -47,9 +47,8 @@ pub fn write_sdist(
 
     let path = output.join(format!("{stem}.tar.gz"));
     let raw = files.iter().map(|(_, _, content)| content.size()).sum();
-    reporter.begin(&format!("writing {stem}.tar.gz"), Some(raw), Unit::Bytes);
+    let _stage = reporter.stage(&format!("writing {stem}.tar.gz"), Some(raw), Unit::Bytes);
     let written = write_archive(&path, &stem, &files, options, reporter);
-    reporter.end();
     written?.finish(files.len() as u64, raw)
 }
 

@@ -147,18 +147,17 @@ fn provide_archives(
 ) -> Vec<Result<(PathBuf, Form), Error>> {
     let size = |path: &Path| fs_err::metadata(path).map_or(0, |metadata| metadata.len());
     let total = archives.iter().map(|(_, path)| size(path)).sum();
-    reporter.begin("Checking archives", Some(total), Unit::Bytes);
+    let stage = reporter.stage("Checking archives", Some(total), Unit::Bytes);
     let digests: Vec<_> = archives.par_iter().map(|(_, path)| verify_digest(path, reporter)).collect();
-    reporter.end();
+    drop(stage);
 
     let missing = archives.iter().zip(&digests).filter_map(|((name, path), digest)| {
         let place = place(scratch, &name.to_string(), digest.as_ref().ok()?);
         (!is_complete(&place)).then(|| size(path))
     });
     let missing: Vec<u64> = missing.collect();
-    if !missing.is_empty() {
-        reporter.begin("Unpacking archives", Some(missing.iter().sum()), Unit::Bytes);
-    }
+    let unpacks = !missing.is_empty();
+    let _stage = unpacks.then(|| reporter.stage("Unpacking archives", Some(missing.iter().sum()), Unit::Bytes));
     let work: Vec<_> = archives.iter().zip(digests).collect();
     let unpacked = work.into_par_iter().map(|((name, path), digest)| {
         let digest = digest?;
@@ -166,11 +165,7 @@ fn provide_archives(
         let root = root.map_err(|error| error.or_full_disk(scratch))?;
         Ok((root, Form::Archive { path: path.to_path_buf(), digest }))
     });
-    let unpacked = unpacked.collect();
-    if !missing.is_empty() {
-        reporter.end();
-    }
-    unpacked
+    unpacked.collect()
 }
 
 fn place(scratch: &Path, label: &str, digest: &str) -> PathBuf {

@@ -119,10 +119,8 @@ pub fn plan(
 /// archive of the same name is replaced.
 pub fn write(plan: &ArchivePlan, reporter: &dyn Reporter) -> Result<Vec<Written>, Error> {
     let total = plan.archives.iter().map(|archive| archive.bytes).sum();
-    reporter.begin("Writing archives", Some(total), Unit::Bytes);
-    let written = plan.archives.iter().map(|archive| write_one(archive, plan.options, reporter)).collect();
-    reporter.end();
-    written
+    let _stage = reporter.stage("Writing archives", Some(total), Unit::Bytes);
+    plan.archives.iter().map(|archive| write_one(archive, plan.options, reporter)).collect()
 }
 
 fn write_one(planned: &PlannedArchive, options: WriteOptions, reporter: &dyn Reporter) -> Result<Written, Error> {

@@ -43,13 +43,13 @@ fn write_artifact(
     let tree = work.path().join("tree");
     fs_err::create_dir(&tree)?;
     let bytes = component.basedirs.iter().map(|basedir| basedir.files.bytes()).sum();
-    reporter.begin("Writing an artifact", Some(bytes), Unit::Bytes);
+    let stage = reporter.stage("Writing an artifact", Some(bytes), Unit::Bytes);
     let copied = component
         .basedirs
         .iter()
         .filter(|basedir| !basedir.files.entries.is_empty())
         .try_for_each(|basedir| basedir.files.copy_into(&tree.join(&basedir.path), Transfer::Contents, reporter));
-    reporter.end();
+    drop(stage);
     copied?;
     let lines: Vec<&str> = component.basedirs.iter().map(|basedir| basedir.path.as_str()).collect();
     fs_err::write(tree.join(MANIFEST), lines.join("\n") + "\n")?;

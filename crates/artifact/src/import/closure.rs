@@ -100,15 +100,18 @@ fn providers(unpacked: &Unpacked, names: &[String]) -> Result<BTreeMap<String, u
     for &index in &libraries {
         providers.entry(file_name(&files[index].place.path).to_owned()).or_insert(index);
     }
-    // A link may lead to another link; each round resolves one step.
-    for _ in 0..3 {
+    // A link may lead to another link; each round resolves one step of every chain.
+    loop {
+        let known = providers.len();
         for link in &unpacked.links {
             if let Some(&index) = providers.get(file_name(&link.target)) {
                 providers.entry(file_name(&link.input).to_owned()).or_insert(index);
             }
         }
+        if providers.len() == known {
+            return Ok(providers);
+        }
     }
-    Ok(providers)
 }
 
 struct Walk<'a> {

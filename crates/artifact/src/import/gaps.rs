@@ -43,7 +43,7 @@ pub fn gaps(folder: &Path, tables: &RocmTables, reporter: &dyn Reporter) -> Resu
         owners: Owners::of_tables(tables),
         gaps: BTreeSet::new(),
     };
-    reporter.begin("Reading packages", Some(packages.len() as u64), Unit::Items);
+    let _stage = reporter.stage("Reading packages", Some(packages.len() as u64), Unit::Items);
     for path in packages {
         reporter.check()?;
         let control = deb::control(&path)?;
@@ -54,7 +54,6 @@ pub fn gaps(folder: &Path, tables: &RocmTables, reporter: &dyn Reporter) -> Resu
         }
         reporter.advance(1);
     }
-    reporter.end();
     Ok(known.gaps.into_iter().collect())
 }
 

@@ -166,13 +166,13 @@ fn fill(plan: &ImportPlan, root: &Path, reporter: &dyn Reporter) -> Result<Impor
     let names: Vec<String> = plan.sources.iter().map(|planned| planned.source.name.clone()).collect();
     let unpacker = Unpacker::new(root, &names, reporter);
     let total = (plan.installed > 0).then_some(plan.installed);
-    reporter.begin("Unpacking", total, Unit::Bytes);
+    let stage = reporter.stage("Unpacking", total, Unit::Bytes);
     match plan.kind {
         SourceKind::Deb => unpack_debs(plan, &unpacker)?,
         SourceKind::Prefix => prefix::unpack(plan, &unpacker)?,
         SourceKind::Tarball => tarball::unpack(plan, &unpacker)?,
     }
-    reporter.end();
+    drop(stage);
     let mut unpacked = unpacker.take();
     let resolution = closure::resolve(&unpacked, &names)?;
     let allowed: Vec<Pattern> = plan.options.allow_unresolved.iter().map(|name| Pattern::new(name)).collect();
@@ -184,12 +184,12 @@ fn fill(plan: &ImportPlan, root: &Path, reporter: &dyn Reporter) -> Result<Impor
         return Err(Error::Unresolved(missing));
     }
     let context = Context { unpacker: &unpacker, options: &plan.options, reporter };
-    reporter.begin("Linking", None, Unit::Items);
+    let stage = reporter.stage("Linking", None, Unit::Items);
     let relinked = relink::relink(&context, &mut unpacked, &resolution)?;
     let sources: Vec<Source> = plan.sources.iter().map(|planned| planned.source.clone()).collect();
     let libraries = describe::system_libraries(&unpacked, &relinked, &sources);
     let artifacts = describe::describe(&context, plan, &unpacked, &relinked, &libraries)?;
-    reporter.end();
+    drop(stage);
     let mut skipped: Vec<Skipped> = unpacked.skipped.iter().map(|(_, skipped)| skipped.clone()).collect();
     skipped.extend(relinked.skipped);
     skipped.extend(plan.left_out.iter().cloned());
@@ -217,7 +217,7 @@ fn fill(plan: &ImportPlan, root: &Path, reporter: &dyn Reporter) -> Result<Impor
 
 fn plan_debs(paths: &[PathBuf], options: &ImportOptions, reporter: &dyn Reporter) -> Result<ImportPlan, Error> {
     let total = paths.iter().filter_map(|path| fs_err::metadata(path).ok()).map(|metadata| metadata.len()).sum();
-    reporter.begin("Reading packages", Some(total), Unit::Bytes);
+    let stage = reporter.stage("Reading packages", Some(total), Unit::Bytes);
     let read = paths.par_iter().map(|path| -> Result<(PlannedSource, u64), Error> {
         let control = deb::control(path)?;
         let sha256 = crate::archive::digest(path, reporter).map_err(|error| match error {
@@ -231,7 +231,7 @@ fn plan_debs(paths: &[PathBuf], options: &ImportOptions, reporter: &dyn Reporter
         Ok((PlannedSource { source, path: path.clone(), files: Vec::new() }, installed))
     });
     let read: Vec<(PlannedSource, u64)> = read.collect::<Result<_, Error>>()?;
-    reporter.end();
+    drop(stage);
     let installed = read.iter().map(|(_, installed)| installed).sum();
     let mut sources: Vec<PlannedSource> = read.into_iter().map(|(source, _)| source).collect();
     sources.sort_by(|left, right| (&left.source.name, &left.path).cmp(&(&right.source.name, &right.path)));

@@ -26,12 +26,12 @@ pub(super) fn plan(path: &Path, options: &ImportOptions, reporter: &dyn Reporter
         (None, None) => version_inside(path, &name)?,
     };
     let size = fs_err::metadata(path)?.len();
-    reporter.begin("Reading the tarball", Some(size), rocwheel_report::Unit::Bytes);
+    let stage = reporter.stage("Reading the tarball", Some(size), rocwheel_report::Unit::Bytes);
     let sha256 = crate::archive::digest(path, reporter).map_err(|error| match error {
         crate::Error::Io(source) => Error::Io(source),
         _ => Error::Interrupted(Interrupted),
     })?;
-    reporter.end();
+    drop(stage);
     let source = Source {
         name,
         source: "TheRock".into(),

@@ -37,7 +37,7 @@ pub fn plan(request: &Request, tables: &Tables, reporter: &dyn Reporter) -> Resu
     selection.extra_files.retain(|file| root.join(file).is_file());
     let listed = select::select(&root, &selection, (request.setting, tables.algorithm), reporter)?;
     let converter = Converter { root: root.clone(), request, tables };
-    reporter.begin("converting", Some(listed.len() as u64), Unit::Items);
+    let stage = reporter.stage("converting", Some(listed.len() as u64), Unit::Items);
     let mut results = if request.setting == Setting::Extension {
         let includes = Includes::new(&converter, &listed);
         if selection.extra_files_only {
@@ -59,7 +59,7 @@ pub fn plan(request: &Request, tables: &Tables, reporter: &dyn Reporter) -> Resu
             .collect()
     };
     results.extend(edits(&converter));
-    reporter.end();
+    drop(stage);
     let mut converted = sorted(results)?;
     copies(&converter, &mut converted)?;
     assemble(&converter, converted)

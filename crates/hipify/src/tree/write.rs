@@ -67,7 +67,7 @@ impl Plan {
             step();
             fs_err::create_dir(folder)?;
         }
-        reporter.begin("writing", Some(self.writes.len() as u64), Unit::Items);
+        let stage = reporter.stage("writing", Some(self.writes.len() as u64), Unit::Items);
         let stamp = |(index, write): (usize, &Write)| {
             reporter.check()?;
             reporter.advance(1);
@@ -76,7 +76,7 @@ impl Plan {
             create(&journal.beside(index), &write.bytes, replaced.as_ref())
         };
         let stamps: Vec<Result<Stamp, Error>> = self.writes.par_iter().enumerate().map(stamp).collect();
-        reporter.end();
+        drop(stage);
         let stamps = stamps.into_iter().collect::<Result<_, _>>()?;
         reporter.check()?;
         Ok(stamps)
@@ -97,7 +97,7 @@ impl Plan {
         let staging = Staging::open(&folder)?;
         let copy = staging.tree();
         copy_tree(&self.root, &copy, reporter)?;
-        reporter.begin("writing", Some(self.writes.len() as u64), Unit::Items);
+        let stage = reporter.stage("writing", Some(self.writes.len() as u64), Unit::Items);
         let put = |write: &Write| {
             reporter.check()?;
             reporter.advance(1);
@@ -110,7 +110,7 @@ impl Plan {
             create(&path, &write.bytes, replaced.as_ref()).map(drop)
         };
         let put: Vec<Result<(), Error>> = self.writes.par_iter().map(put).collect();
-        reporter.end();
+        drop(stage);
         put.into_iter().collect::<Result<(), _>>()?;
         Ok(fs_err::rename(&copy, &folder)?)
     }
@@ -195,13 +195,12 @@ fn copy_tree(from: &Path, to: &Path, reporter: &dyn Reporter) -> Result<(), Erro
             return Err(Error::NotAFile(path.display().to_string()));
         }
     }
-    reporter.begin("copying", Some(files.len() as u64), Unit::Items);
+    let _stage = reporter.stage("copying", Some(files.len() as u64), Unit::Items);
     files.par_iter().try_for_each(|path| -> Result<(), Error> {
         reporter.check()?;
         reporter.advance(1);
         fs_err::copy(from.join(path), to.join(path))?;
         Ok(())
     })?;
-    reporter.end();
     Ok(())
 }

@@ -76,7 +76,7 @@ pub fn look(folders: &[PathBuf], rocm: &[String], reporter: &dyn Reporter) -> Re
             }
         }
     }
-    reporter.begin("Reading existing files", Some(paths.len() as u64), Unit::Items);
+    let _stage = reporter.stage("Reading existing files", Some(paths.len() as u64), Unit::Items);
     let mut found: BTreeMap<String, Asset> = BTreeMap::new();
     let mut read = || -> Result<(), Error> {
         for path in &paths {
@@ -94,9 +94,7 @@ pub fn look(folders: &[PathBuf], rocm: &[String], reporter: &dyn Reporter) -> Re
         }
         Ok(())
     };
-    let done = read();
-    reporter.end();
-    done?;
+    read()?;
     Ok(found.into_values().collect())
 }
 

@@ -195,20 +195,15 @@ impl Gh {
     /// # Errors
     /// A call fails. Files that were uploaded before stay, and the next run continues.
     pub fn execute(&self, plan: &Plan, reporter: &dyn Reporter) -> Result<(), Error> {
-        reporter.begin("Uploading", Some(plan.commands.len() as u64), Unit::Items);
-        let mut done = Ok(());
+        let _stage = reporter.stage("Uploading", Some(plan.commands.len() as u64), Unit::Items);
         for words in &plan.commands {
-            done = self.run(words, UPLOADING, None, reporter).and_then(|finished| match finished.ended {
-                Ended::Code(0) => Ok(()),
-                _ => Err(failed(words, &finished.tail(3))),
-            });
-            if done.is_err() {
-                break;
+            let finished = self.run(words, UPLOADING, None, reporter)?;
+            if finished.ended != Ended::Code(0) {
+                return Err(failed(words, &finished.tail(3)));
             }
             reporter.advance(1);
         }
-        reporter.end();
-        done
+        Ok(())
     }
 
     fn words(&self, arguments: &[&str]) -> Vec<String> {

@@ -119,9 +119,9 @@ pub fn ask(folder: &PlanFolder, surroundings: &Surroundings, reporter: &dyn Repo
 /// Waits until no cell runs or is in the queue. If the user stops waiting, the tasks continue.
 fn wait(folder: &PlanFolder, client: &Client<'_>, runner: &Runner<'_>) -> Result<(), Error> {
     let reporter = runner.listener.reporter();
-    reporter.begin("Waiting for Slurm", Some(folder.plan.to_build().count() as u64), Unit::Items);
+    let stage = reporter.stage("Waiting for Slurm", Some(folder.plan.to_build().count() as u64), Unit::Items);
     let ended = watch_until_over(folder, client, reporter);
-    reporter.end();
+    drop(stage);
     if let Err(Error::Interrupted(_)) = ended {
         let shown = folder.path().display();
         runner.listener.note(&format!("the tasks continue; `rocwheel build cancel {shown}` ends them"));

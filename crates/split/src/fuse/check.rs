@@ -26,17 +26,15 @@ use crate::verify::{View, contradiction, host_differences};
 /// # Errors
 /// [`Error::NotFused`] for the first binary that differs from its builds.
 pub(crate) fn check(plan: &Plan, view: &View, reporter: &dyn Reporter) -> Result<(), Error> {
-    reporter.begin("Checking the fused files", Some(plan.code().1), Unit::Bytes);
-    let checked = plan.binaries.par_iter().try_for_each(|binary| {
+    let _stage = reporter.stage("Checking the fused files", Some(plan.code().1), Unit::Bytes);
+    plan.binaries.par_iter().try_for_each(|binary| {
         check_binary(binary, view, reporter).map_err(|error| match contradiction(&*binary.parts[0].content) {
             Some(why) if matches!(error, Error::NotFused { .. }) => {
                 Error::Contradiction { key: shown(&binary.path).to_owned(), why }
             }
             _ => error,
         })
-    });
-    reporter.end();
-    checked
+    })
 }
 
 fn check_binary(binary: &Binary, view: &View, reporter: &dyn Reporter) -> Result<(), Error> {

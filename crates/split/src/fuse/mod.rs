@@ -256,15 +256,14 @@ pub fn fuse(
         }
     }
     let mut files = Vec::new();
-    reporter.begin("Putting GPU code back", Some(plan.code().1), Unit::Bytes);
+    let stage = reporter.stage("Putting GPU code back", Some(plan.code().1), Unit::Bytes);
     for binary in &plan.binaries {
-        let fused = fuse_binary(binary, form, scratch, reporter);
-        let (content, section) = fused.inspect_err(|_| reporter.end())?;
+        let (content, section) = fuse_binary(binary, form, scratch, reporter)?;
         files.push(FusedFile { path: binary.path.clone(), size: content.size(), section });
         let executable = matches!(view.get(&binary.path), Some(Item::File { executable: true, .. }));
         view.insert(&binary.path, Item::File { content: Arc::new(content), executable });
     }
-    reporter.end();
+    drop(stage);
     check::check(plan, &view, reporter)?;
     Ok(Fused { view, files })
 }

@@ -51,7 +51,7 @@ pub fn write_directory(
     };
     let mut bytes = items.iter().map(|(_, item)| size(item)).sum::<u64>();
     staging.reserve(bytes)?;
-    reporter.begin("Writing files", Some(bytes), Unit::Bytes);
+    let stage = reporter.stage("Writing files", Some(bytes), Unit::Bytes);
     let written = items.par_iter().try_for_each(|(path, item)| match item {
         Item::Link { target } => Ok(rocwheel_system::symlink(target, path)?),
         Item::File { content, executable } => {
@@ -60,7 +60,7 @@ pub fn write_directory(
             Ok(rocwheel_system::set_mode(path, mode)?)
         }
     });
-    reporter.end();
+    drop(stage);
     written.map_err(|error: Error| error)?;
     for (path, text) in extra {
         let path = staging.root().join(path);
@@ -87,10 +87,9 @@ pub fn write_file(
     let parent = absolute.parent().unwrap_or(Path::new("/"));
     fs_err::create_dir_all(parent)?;
     let staged = tempfile::Builder::new().prefix(".rocwheel-").tempfile_in(parent)?;
-    reporter.begin("Writing the file", Some(content.size()), Unit::Bytes);
-    let copied = copy(content, staged.as_file(), reporter);
-    reporter.end();
-    copied?;
+    let stage = reporter.stage("Writing the file", Some(content.size()), Unit::Bytes);
+    copy(content, staged.as_file(), reporter)?;
+    drop(stage);
     let permissions = fs_err::metadata(like)?.permissions();
     fs_err::set_permissions(staged.path(), permissions)?;
     staged.persist_noclobber(&absolute).map_err(|error| match error.error.kind() {

@@ -142,11 +142,10 @@ impl<'a> Tree<'a> {
     }
 
     fn prune(mut self) -> Result<Pruned, Error> {
-        self.pruner.reporter.begin(&format!("pruning {}", self.root.display()), None, Unit::Items);
+        let stage = self.pruner.reporter.stage(&format!("pruning {}", self.root.display()), None, Unit::Items);
         let result = self.walk().and_then(|()| self.links()).and_then(|()| self.records());
-        let result = result.and_then(|()| self.directories());
-        self.pruner.reporter.end();
-        result?;
+        result.and_then(|()| self.directories())?;
+        drop(stage);
         if !self.place.is_in_place() {
             self.check_paths()?;
         }

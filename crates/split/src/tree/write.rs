@@ -131,11 +131,11 @@ impl Writer<'_> {
             hosts.push(done.hosts);
         }
         let bytes = self.plan.artifacts.iter().map(|artifact| artifact.bytes).sum();
-        self.reporter.begin("Writing artifacts", Some(bytes), Unit::Bytes);
+        let stage = self.reporter.stage("Writing artifacts", Some(bytes), Unit::Bytes);
         let artifacts = self.plan.artifacts.iter();
         let written: Result<Vec<WrittenArtifact>, Error> =
             artifacts.map(|planned| self.write_artifact(planned, &hosts)).collect();
-        self.reporter.end();
+        drop(stage);
         outcome.artifacts = written?;
         Ok(outcome)
     }

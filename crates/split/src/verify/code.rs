@@ -154,7 +154,7 @@ pub(super) fn compare(
         bundle.entries.iter().filter(|entry| wanted(entry)).map(|entry| entry.size).sum::<u64>()
     };
     let bytes = registrations.iter().map(of_registration).sum();
-    reporter.begin("Comparing GPU code", Some(bytes), Unit::Bytes);
+    let stage = reporter.stage("Comparing GPU code", Some(bytes), Unit::Bytes);
     let work = registrations.iter().flat_map(|(binary, registration)| {
         let bundle = &pairs[*binary].before.1.bundles[registration.bundle];
         let pieces = code::pieces(bundle, wanted);
@@ -181,7 +181,7 @@ pub(super) fn compare(
             Ok(())
         },
     );
-    reporter.end();
+    drop(stage);
     done?;
     for (binary, targets) in report.binaries.iter_mut().zip(targets) {
         binary.targets = targets.into_iter().collect();

@@ -193,7 +193,7 @@ type Other<'a> = (&'a str, &'a Arc<dyn Content>, &'a Arc<dyn Content>);
 
 fn compare_others(others: &[Other<'_>], reporter: &dyn Reporter) -> Result<Vec<Difference>, Error> {
     let bytes = others.iter().map(|(_, content, _)| content.size()).sum();
-    reporter.begin("Comparing the other files", Some(bytes), Unit::Bytes);
+    let _stage = reporter.stage("Comparing the other files", Some(bytes), Unit::Bytes);
     let compare = |(path, before, after): &Other<'_>| {
         reporter.check()?;
         let differs = first_difference(path, before.as_ref(), after.as_ref())?;
@@ -207,7 +207,6 @@ fn compare_others(others: &[Other<'_>], reporter: &dyn Reporter) -> Result<Vec<D
         }))
     };
     let found: Result<Vec<Option<Difference>>, Error> = others.par_iter().map(compare).collect();
-    reporter.end();
     Ok(found?.into_iter().flatten().collect())
 }
 

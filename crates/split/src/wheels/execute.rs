@@ -213,10 +213,10 @@ impl Job<'_> {
         if let Some(label) = &parts.label {
             staged.push(self.variant(label, &staged[0].written.path)?);
         }
-        self.reporter.begin("Writing device wheels", Some(self.plan.devices.len() as u64), Counted::Items);
+        let stage = self.reporter.stage("Writing device wheels", Some(self.plan.devices.len() as u64), Counted::Items);
         let devices: Result<Vec<StagedWheel>, Error> =
             self.plan.devices.iter().map(|device| self.device(device, &done, &wheels)).collect();
-        self.reporter.end();
+        drop(stage);
         staged.extend(devices?);
         Ok((staged, growth))
     }

@@ -78,7 +78,7 @@ pub(super) fn survey(
     // The longest program comes first, or at the end one thread would work on it alone.
     programs.sort_by_key(|(member, _)| std::cmp::Reverse(member.size));
     let bytes = programs.iter().map(|(member, _)| member.size).sum();
-    reporter.begin("Looking for GPU code", Some(bytes), Counted::Bytes);
+    let stage = reporter.stage("Looking for GPU code", Some(bytes), Counted::Bytes);
     let look = |(member, place): (&Listed, Place)| -> Result<Result<Binary, String>, Error> {
         if reporter.interrupted() {
             return Err(code_error(wheel, Error::Interrupted(Interrupted)));
@@ -94,9 +94,8 @@ pub(super) fn survey(
         }
         Ok(())
     };
-    let looked = rocwheel_pipeline::ordered(programs.into_iter(), look, consume);
-    reporter.end();
-    looked?;
+    rocwheel_pipeline::ordered(programs.into_iter(), look, consume)?;
+    drop(stage);
     found.binaries.sort_by(|left, right| left.member.cmp(&right.member));
     Ok(found)
 }

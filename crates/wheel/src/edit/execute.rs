@@ -172,7 +172,8 @@ fn copy(input: &Path, path: &Path, options: &WriteOptions, reporter: &dyn Report
     let source = fs_err::File::open(input).map_err(read)?;
     let size = source.metadata().map_err(read)?.len();
     let mut output = Output::create(path, options.digest)?;
-    reporter.begin(&format!("copying {}", path.file_name().unwrap_or_default().display()), Some(size), Unit::Bytes);
+    let stage =
+        reporter.stage(&format!("copying {}", path.file_name().unwrap_or_default().display()), Some(size), Unit::Bytes);
     let mut copied = || -> Result<(), Error> {
         let mut position = 0;
         while position < size {
@@ -193,9 +194,8 @@ fn copy(input: &Path, path: &Path, options: &WriteOptions, reporter: &dyn Report
         }
         Ok(())
     };
-    let result = copied();
-    reporter.end();
-    result?;
+    copied()?;
+    drop(stage);
     let written = output.finish(0, size)?;
     Ok(Edited { path: written.path, size, sha256: written.sha256, unchanged: false })
 }

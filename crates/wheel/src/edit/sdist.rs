@@ -304,7 +304,8 @@ pub(super) fn write(
     };
     let (mut files, mut raw) = (0, 0);
     let mut window = vec![0; WINDOW];
-    reporter.begin(&format!("writing {}", path.file_name().unwrap_or_default().display()), None, Unit::Bytes);
+    let stage =
+        reporter.stage(&format!("writing {}", path.file_name().unwrap_or_default().display()), None, Unit::Bytes);
     let written = each(&steps.input, reporter, |entry, content| {
         if steps.drop.contains(&entry.path) {
             return Ok(());
@@ -343,7 +344,7 @@ pub(super) fn write(
         }
         encoder.write_all(padding(size)).map_err(write)
     });
-    reporter.end();
+    drop(stage);
     written?;
     let write = |source| Error::Write { path: path.to_owned(), member: None, source };
     encoder.write_all(&END).map_err(write)?;

@@ -51,9 +51,8 @@ fn fetch(
     if !(200..300).contains(&answer.status) {
         return Err(format!("the server answered with status {}", answer.status).into());
     }
-    reporter.begin("Fetching the archive", None, Unit::Bytes);
+    let _stage = reporter.stage("Fetching the archive", None, Unit::Bytes);
     let written = copy(&mut answer.body, file, reporter);
-    reporter.end();
     Ok(written?)
 }
 
