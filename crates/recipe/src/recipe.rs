@@ -1,6 +1,6 @@
 //! Input: a recipe's TOML. Output: the recipe as written, in types that allow only valid values.
 //!
-//! [`crate::evaluate`] decides what a recipe means for one cell. It decides conditions (`when`)
+//! [`crate::evaluate()`] decides what a recipe means for one cell. It decides conditions (`when`)
 //! too; conditions that depend on the running job (`exists`, `contains`, `if-variable`) stay.
 
 mod reading;

@@ -55,8 +55,8 @@ pub enum Unit {
 }
 
 impl dyn Reporter + '_ {
-    /// Begins a stage that is over when what is returned is dropped, also after an error. `total` is
-    /// as for [`Reporter::begin`].
+    /// Begins a stage that is over when what is returned is dropped, also after an error. `total`
+    /// is as for [`Reporter::begin`].
     pub fn stage(&self, stage: &str, total: Option<u64>, unit: Unit) -> OpenStage<'_> {
         self.begin(stage, total, unit);
         OpenStage(self)

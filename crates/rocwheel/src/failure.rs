@@ -103,7 +103,7 @@ struct Description {
     failed_step: Option<rocwheel_recipe::StepFailure>,
 }
 
-/// The error for machines, with the content that [`print`] has for people.
+/// The error for machines, with the content that [`print()`] has for people.
 pub(crate) fn document(failure: &Failure) -> Document {
     let mut chain = failure.chain().map(ToString::to_string);
     let message = chain.next().unwrap_or_default();

@@ -1,4 +1,4 @@
-// Host code with things behind the device code in the file: tables, exceptions, data that needs relocations.
+// Host code with tables, exceptions and relocated data behind the device code in the file.
 #include "hip/hip_runtime.h"
 
 __global__ void scale(float *values, float factor) {

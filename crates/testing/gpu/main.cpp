@@ -1,4 +1,4 @@
-// A program that holds the kernels itself.
+// A program that contains kernels.
 #include <stdio.h>
 
 extern "C" int answer(int value);

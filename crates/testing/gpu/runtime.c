@@ -1,4 +1,4 @@
-// Stands for libamdhip64: takes registrations by the rules of the real one and says what each of them reached.
+// A stand-in for libamdhip64: checks registrations by the rules of the real one; prints each.
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// A third translation unit, plain enough for every system.
+// A third translation unit, which compiles for every system.
 #include "hip/hip_runtime.h"
 
 __global__ void fill(float *values, float with) {

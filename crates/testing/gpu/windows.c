@@ -1,4 +1,4 @@
-// What the C runtime of Windows would bring.
+// The part of the C runtime of Windows that the fixtures need.
 int atexit(void (*function)(void)) {
     (void)function;
     return 0;

@@ -1,7 +1,7 @@
 //! Kernel launches: `kernel<<<grid, block>>>(…)` becomes
 //! `hipLaunchKernelGGL(( kernel), dim3(grid), dim3(block), 0, 0, …)`, with the spaces, and the
 //! mistakes, of the original. If the original gives no result, the line is reported, or
-//! [`mended`](super::mended) converts the launch.
+//! [`mended`] converts the launch.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-// As much of HIP's header as clang needs to compile the tests' kernels.
+// The part of the HIP header that clang needs for the kernels of the tests.
 #pragma once
 #include <stddef.h>
 

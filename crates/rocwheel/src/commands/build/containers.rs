@@ -23,8 +23,8 @@ pub(crate) struct ContainerArguments {
     /// --executor]
     #[arg(long, value_name = "NAME")]
     task_executor: Option<Executor>,
-    /// Image that jobs run in; `rocm/pytorch` without a tag is the one for ROCm, torch and Python
-    /// [default: the one that the table of images has for the recipe and ROCm]
+    /// Image to run jobs in; `rocm/pytorch` without a tag means the one that fits ROCm, torch and
+    /// Python [default: the image that the table has for the recipe and ROCm]
     #[arg(long, value_name = "NAME")]
     image: Option<String>,
     /// Whether to fetch images: never, missing or always [default: missing, and never for one that

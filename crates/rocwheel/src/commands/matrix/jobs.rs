@@ -22,21 +22,21 @@ pub(super) struct JobArguments {
     /// matrix-STAGE-PART; in one stage each is built by itself
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=16))]
     stages: u16,
-    /// Into how many matrices the cells of a stage may be divided, as outputs matrix-1, matrix-2
-    /// and so on; one has 256 cells at most
+    /// Largest number of matrices for the cells of a stage, as outputs matrix-1, matrix-2 and so
+    /// on; GitHub takes 256 cells in each
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     parts: u16,
-    /// GPU targets and families, separated by `;` or `,`, that cells are built for; once more for a
-    /// second set, for which they are built separately [default: what the build chooses]
+    /// GPU targets and families to build for, separated by `;` or `,`; given twice, cells are built
+    /// separately for each set [default: what the build chooses]
     #[arg(long, value_name = "LIST")]
     gpu_targets: Vec<String>,
     /// Label of the machines for Linux
     #[arg(long, value_name = "LABEL")]
     runner: Option<String>,
     /// Labels of other machines, as JSON: `{"gfx942": ["self-hosted", "mi300"], "triton":
-    /// "ubuntu-24.04", "windows": "windows-2022"}`. What a label stands beside are GPU targets as
-    /// --gpu-targets has them, a backend or a system, or several of these with blanks between them;
-    /// cells for Windows take those with `windows`
+    /// "ubuntu-24.04", "windows": "windows-2022"}`. A key is a set of GPU targets as in
+    /// --gpu-targets, a backend, a system, or several of these separated by blanks; cells for
+    /// Windows need the key `windows`
     #[arg(long, value_name = "JSON")]
     runners: Option<String>,
 }
