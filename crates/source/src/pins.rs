@@ -192,7 +192,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("triton.txt");
         assert!(matches!(commit(&path), Err(Error::NoPin { .. })));
-        for (text, words) in [("", "it is empty"), ("\n \n", "it is empty"), ("main\n", "`main` is not a full commit")] {
+        for (text, words) in [("", "it is empty"), ("\n \n", "it is empty"), ("main\n", "`main` is not a full commit")]
+        {
             fs_err::write(&path, text).unwrap();
             assert!(commit(&path).unwrap_err().to_string().contains(words));
         }
