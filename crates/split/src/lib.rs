@@ -2,7 +2,7 @@
 //! `.kpack` archives that hold the code by GPU target, and a check that the runtime finds in them
 //! what it found before.
 //!
-//! [`plan`] decides from entry tables alone, [`execute`] carries out the plan, and [`verify`]
+//! [`plan()`] decides from entry tables alone, [`execute`] carries out the plan, and [`verify()`]
 //! checks the result without using the plan. [`prune`] removes the code for some targets only and
 //! needs no archives.
 

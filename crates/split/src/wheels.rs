@@ -2,7 +2,7 @@
 //! code, whose extras require device wheels; and a device wheel for each GPU target and for each
 //! family that has kernel database files.
 //!
-//! [`plan`] reads names, headers and entry tables; [`execute`] writes into a staging folder,
+//! [`plan`] reads names, headers and entry tables; [`execute()`] writes into a staging folder,
 //! verifies the result and moves all wheels to the output. Unchanged members keep their compressed
 //! bytes.
 //!

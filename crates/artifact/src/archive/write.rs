@@ -35,7 +35,7 @@ pub struct WriteOptions {
     pub threads: usize,
 }
 
-/// The archives that [`write`] will create.
+/// The archives that [`write()`] will create.
 #[derive(Debug, Clone, Serialize)]
 pub struct ArchivePlan {
     /// The options for all of them.
@@ -44,7 +44,7 @@ pub struct ArchivePlan {
     pub archives: Vec<PlannedArchive>,
 }
 
-/// An archive that [`write`] will create.
+/// An archive that [`write()`] will create.
 #[derive(Debug, Clone, Serialize)]
 pub struct PlannedArchive {
     /// Name of the artifact.
@@ -80,7 +80,7 @@ pub struct Written {
     pub compressed: u64,
 }
 
-/// Reads the artifact directories and plans one archive each below `output`, for [`write`].
+/// Reads the artifact directories and plans one archive each below `output`, for [`write()`].
 ///
 /// # Errors
 /// A defect of an artifact; a name given twice; a level the format does not have; an output inside

@@ -1,5 +1,5 @@
 //! Input: [`Build`]s, each a tree of files whose GPU code is inside them or in `.kpack` archives.
-//! Output: [`Fused`], one tree whose files have the code of all builds; [`check`] proves that they
+//! Output: [`Fused`], one tree whose files have the code of all builds; `check` proves that they
 //! do.
 //!
 //! The inverse of a split: host parts and archives become fat binaries again, and files of kernel

@@ -20,7 +20,7 @@ const FLAG: &str = "KPACK_SPLIT_ARTIFACTS";
 /// Compares artifacts after a split with those before it, separately for each name and component.
 ///
 /// # Errors
-/// As for [`crate::verify`].
+/// As for [`crate::verify()`].
 pub fn verify_catalogs(
     before: &Catalog,
     after: &Catalog,

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::plan::Reason;
 
-/// The result of [`crate::verify`].
+/// The result of [`crate::verify()`].
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Report {
     /// The files with GPU code, sorted by path.

@@ -24,7 +24,7 @@ use crate::{Options, Reason, Selection, Unit};
 /// The name of the folder of archives.
 const ARCHIVES: &str = ".kpack";
 
-/// The work of [`super::execute`] for one wheel.
+/// The work of [`super::execute()`] for one wheel.
 #[derive(Serialize)]
 pub struct Plan {
     /// Path of the wheel.
@@ -60,7 +60,7 @@ pub struct Plan {
     pub(super) parts: Parts,
 }
 
-/// Data for [`super::execute`] that is not printed.
+/// Data for [`super::execute()`] that is not printed.
 pub(super) struct Parts {
     pub(super) wheel: Arc<Wheel>,
     pub(super) folders: Folders,
