@@ -24,7 +24,7 @@ use crate::layout::{self, IndexRoot, Layout};
 use crate::listing::{Distribution, Listing, NameFilter, clashes};
 use crate::status::{self, StatusTable};
 use crate::store::{Store, StoredFile, with_threads};
-use crate::{Error, IndexView};
+use crate::{ChooserOptions, Error, IndexView};
 use pages::Writer;
 
 /// How an index is made.
@@ -48,6 +48,8 @@ pub struct BuildOptions {
     /// Also write pages in JSON as `v1_json/PROJECT/index.html`, for hosts whose only choice is the
     /// type of a stored file.
     pub json_root: bool,
+    /// What the page for people tells; `None`: no such page, and none of an earlier run.
+    pub chooser: Option<ChooserOptions>,
     /// Replace pages that others wrote.
     pub replace_pages: bool,
     /// `false` for a dry run.
@@ -82,6 +84,8 @@ pub struct BuiltIndex {
     pub folder: String,
     /// The page for `--find-links`.
     pub find_links: Option<String>,
+    /// The page on which people choose packages.
+    pub chooser: Option<String>,
     /// How many projects it has.
     pub projects: usize,
     /// How many files it lists.
@@ -149,7 +153,8 @@ fn build_index(store: &dyn Store, options: &BuildOptions, reporter: &dyn Reporte
     writer.metadata(&read, reporter)?;
     let mut indexes = Vec::new();
     let mut with_views = Vec::new();
-    for root in roots {
+    for mut root in roots {
+        root.chooser = options.chooser.is_some().then(|| root.chooser_place());
         let views: Vec<IndexRoot<'_>> = options.views.iter().flat_map(|view| view.of(&root)).collect();
         with_views.push(root);
         with_views.extend(views);
@@ -159,10 +164,12 @@ fn build_index(store: &dyn Store, options: &BuildOptions, reporter: &dyn Reporte
         indexes.push(BuiltIndex {
             folder: root.pages.clone(),
             find_links: root.find_links.clone(),
+            chooser: root.chooser.clone(),
             projects: root.projects.len(),
             files: root.distributions().count(),
         });
     }
+    writer.remove_choosers(&with_views)?;
     if options.project.is_none() {
         writer.remove_others(&with_views, &records)?;
     }

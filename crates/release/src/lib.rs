@@ -8,6 +8,7 @@
 
 pub mod build;
 pub mod check;
+mod chooser;
 mod error;
 mod facts;
 mod folder;
@@ -21,6 +22,7 @@ mod views;
 
 pub use build::{BuildOptions, Built, BuiltIndex, PageChange, PageFile, build};
 pub use check::{CheckOptions, CheckedIndex, FaultLevel, FolderSite, IndexFault, check};
+pub use chooser::{ChangedVersion, ChooserOptions, GpuChoice, IndexChanges};
 pub use error::Error;
 pub use folder::FolderStore;
 pub use layout::Layout;

@@ -2,6 +2,7 @@
 //! differ from those of before.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use rayon::prelude::*;
 use rocwheel_content::archive_path::{join, parent, relative};
@@ -14,9 +15,10 @@ use rocwheel_report::{Reporter, Unit};
 
 use super::{BuildOptions, PageChange, PageFile, Records, metadata_of};
 use crate::Error;
+use crate::chooser::{self, OfferedFile, OfferedProject};
 use crate::known::{self, KnownFile, KnownProject};
 use crate::layout::IndexRoot;
-use crate::listing::Distribution;
+use crate::listing::{Distribution, Listing, NameFilter};
 use crate::status::StatusTable;
 use crate::store::{Store, StoredFile};
 
@@ -82,7 +84,8 @@ impl<'a> Writer<'a> {
             let projects: Vec<IndexedProject> =
                 root.projects.iter().map(|(name, files)| self.project(name, files, parent(page))).collect();
             self.check_ours(page)?;
-            self.put(page.clone(), find_links_html("Python packages", &projects).as_bytes())?;
+            let chooser = root.chooser.as_ref().map(|key| link(parent(page), key));
+            self.put(page.clone(), find_links_html("Python packages", &projects, chooser.as_deref()).as_bytes())?;
         }
         let mut names: BTreeSet<&str> = root.projects.keys().map(String::as_str).collect();
         if self.options.project.is_some() {
@@ -90,12 +93,88 @@ impl<'a> Writer<'a> {
             let folder = known::folder(&root.pages);
             names.extend(records.keys().filter(|key| parent(key) == folder).filter_map(|key| record_project(key)));
         }
-        let html = root_html(names.iter().copied());
+        let chooser = root.chooser.as_ref().map(|key| link(&root.pages, key));
+        let html = root_html(names.iter().copied(), chooser.as_deref());
         let json = root_json(names.iter().copied());
         self.check_ours(&join(&root.pages, HTML))?;
         self.put_pages(&root.pages, &html, &json)?;
         if self.options.json_root {
             self.put(join(&root.pages, &format!("{JSON_ROOT}/{HTML}")), json.as_bytes())?;
+        }
+        self.chooser(root, records)
+    }
+
+    /// Writes the page for people.
+    fn chooser(&mut self, root: &IndexRoot<'_>, records: &Records) -> Result<(), Error> {
+        let (Some(key), Some(options)) = (&root.chooser, &self.options.chooser) else { return Ok(()) };
+        let mut offered: Vec<OfferedProject> =
+            root.projects.iter().map(|(name, files)| self.offered(name, files, self.files)).collect();
+        if self.options.project.is_some() {
+            // The other projects are as their records have them.
+            for (key, record) in records {
+                let is_other = |name: &&str| !root.projects.contains_key(*name);
+                if parent(key) != known::folder(&root.pages) {
+                    continue;
+                }
+                let Some(name) = record_project(key).filter(is_other) else { continue };
+                let files = record.files.iter().map(|(key, file)| StoredFile {
+                    key: key.clone(),
+                    size: file.size,
+                    stamp: String::new(),
+                });
+                let listing = Listing::of(files.collect(), &NameFilter::default());
+                offered.push(self.offered(name, &listing.distributions.iter().collect::<Vec<_>>(), &record.files));
+            }
+        }
+        let folder = parent(key);
+        let index = match relative(folder, &join(&root.pages, HTML)) {
+            way if way.contains('/') => link(folder, &join(&root.pages, HTML)).trim_end_matches(HTML).to_owned(),
+            _ => String::new(),
+        };
+        let find_links = root.find_links.as_ref().map(|page| link(folder, page));
+        // The address of the folder is that of the page.
+        let find_links = find_links.map(|page| page.trim_end_matches(HTML).to_owned());
+        let html = chooser::page(&index, find_links.as_deref(), offered, options);
+        self.check_ours(key)?;
+        self.put(key.clone(), html.as_bytes())
+    }
+
+    fn offered(
+        &self,
+        name: &str,
+        distributions: &[&Distribution],
+        known: &BTreeMap<String, KnownFile>,
+    ) -> OfferedProject {
+        let files = distributions.iter().filter_map(|one| {
+            let known = known.get(&one.file.key)?;
+            Some(OfferedFile {
+                version: one.version.clone(),
+                tags: one.wheel.as_ref().map_or_else(String::new, |wheel| {
+                    format!("{}-{}-{}", wheel.pythons.join("."), wheel.abis.join("."), wheel.platforms.join("."))
+                }),
+                requires_python: known.requires_python.clone(),
+                needs: Arc::clone(&known.needs),
+                rocm: known.rocm.clone(),
+                uploaded: known.uploaded,
+                yanked: self.status.yanked(one).map(str::to_owned),
+            })
+        });
+        let (status, reason) = self.status.of_project(name);
+        let status_reason = reason.map(str::to_owned);
+        OfferedProject { name: name.to_owned(), status, status_reason, files: files.collect() }
+    }
+
+    /// Removes the pages for people that this program wrote where there should be none now.
+    pub(super) fn remove_choosers(&mut self, roots: &[IndexRoot<'_>]) -> Result<(), Error> {
+        for page in roots.iter().filter(|root| root.chooser.is_none()).map(IndexRoot::chooser_place) {
+            let kept = roots.iter().any(|root| root.chooser.as_ref() == Some(&page));
+            if kept || !self.others.contains_key(&page) || self.check_ours(&page).is_err() {
+                continue;
+            }
+            if self.options.write {
+                self.store.remove(&page)?;
+            }
+            self.changes.push(PageFile { page, change: PageChange::Removed });
         }
         Ok(())
     }

@@ -7,8 +7,11 @@ use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
 use jiff::Timestamp;
 use rocwheel_content::archive_path::join;
-use rocwheel_release::{BuildOptions, Built, BuiltIndex, IndexView, Layout, PageChange, StatusTable, build};
+use rocwheel_release::{
+    BuildOptions, Built, BuiltIndex, ChooserOptions, GpuChoice, IndexView, Layout, PageChange, StatusTable, build,
+};
 use rocwheel_report::{Context as _, Exit};
+use rocwheel_rocm::{DevicePackages, TargetTable};
 use url::Url;
 
 use crate::environment;
@@ -61,6 +64,10 @@ pub(crate) struct Arguments {
     /// with a type of its own
     #[arg(long)]
     json_root: bool,
+    /// Do not write `chooser.html`, on which people choose a GPU and a package and copy the lines
+    /// that install it; remove the one of an earlier run
+    #[arg(long)]
+    no_chooser: bool,
     /// Replace pages that another program wrote
     #[arg(long)]
     replace_pages: bool,
@@ -117,11 +124,24 @@ impl TryFrom<Arguments> for Settings {
             address: arguments.url.map(public_address).transpose()?,
             views: views(&arguments.view),
             json_root: arguments.json_root,
+            chooser: (!arguments.no_chooser).then(chooser),
             replace_pages: arguments.replace_pages,
             write: !arguments.dry_run,
         };
         Ok(Self { place: arguments.bucket.place(arguments.store)?, options })
     }
+}
+
+/// The GPUs of the tables by the names of their products.
+fn chooser() -> ChooserOptions {
+    let packages = DevicePackages::embedded();
+    let table = TargetTable::embedded();
+    let gpus = table.targets().iter().map(|target| {
+        let mut served_by = packages.chain(&packages.key(&target.name));
+        served_by.extend(target.families.iter().cloned());
+        GpuChoice { target: target.name.clone(), product: target.product.clone(), served_by }
+    });
+    ChooserOptions { gpus: gpus.collect(), changes: None }
 }
 
 /// Checks the address of `--url`. PEP 740 requires https, so that the address is protected in
