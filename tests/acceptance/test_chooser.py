@@ -1,4 +1,4 @@
-"""`chooser.html`: people choose in a browser, and the lines that they copy install from the index."""
+"""`chooser.html`: people choose in a browser, and the lines that they copy install packages."""
 
 from __future__ import annotations
 
@@ -265,7 +265,7 @@ def test_the_project_of_uv_locks_and_installs(browser: Browser, site: Site, kind
 
 
 def test_packages_from_elsewhere_are_named(rocwheel: Rocwheel, browser: Browser, tmp_path: Path) -> None:
-    """torch needs `sympy`, which only another index has. `torch` is there too, in a newer version."""
+    """torch needs `sympy`, which only another index has, with a newer `torch`."""
     own, other = tmp_path / "own", tmp_path / "other"
     tag = f"{OWN_TAG}-{OWN_TAG}-linux_x86_64"
     write_wheel(own, "torch", "2.9.1+rocm7.1.0", tag, "Requires-Dist: sympy")

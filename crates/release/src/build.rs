@@ -26,6 +26,7 @@ use crate::status::{self, StatusTable};
 use crate::store::{Store, StoredFile, with_threads};
 use crate::{ChooserOptions, Error, IndexView};
 use pages::Writer;
+pub(crate) use pages::{HTML, JSON, VERSIONED_HTML, check_ours, put};
 
 /// How an index is made.
 #[derive(Debug, Clone)]
@@ -267,8 +268,9 @@ impl Reading<'_> {
         for distribution in &self.listing.distributions {
             let file = &distribution.file;
             // A wheel whose METADATA was removed is read again.
-            let has_metadata =
-                distribution.wheel.is_none() || self.listing.others.contains_key(&format!("{}.metadata", file.key));
+            let has_metadata = distribution.wheel.is_none()
+                || !self.store.takes_metadata()
+                || self.listing.others.contains_key(&format!("{}.metadata", file.key));
             match known.get(file.key.as_str()) {
                 Some(known) if known.is_of(file) && has_metadata => {
                     files.insert(file.key.clone(), (*known).clone());
@@ -314,7 +316,8 @@ impl Reading<'_> {
             }
             let same = before.filter(|before| before.sha256 == facts.sha256).map(|before| before.uploaded);
             let paged = || old.get(&(distribution.name().to_owned(), facts.sha256.clone())).copied();
-            let uploaded = same.or_else(paged).unwrap_or(self.options.now);
+            let stored = || self.store.uploaded(file);
+            let uploaded = same.or_else(paged).or_else(stored).unwrap_or(self.options.now);
             files.insert(file.key.clone(), KnownFile::new(file, facts, uploaded, self.began));
         }
         let read = unread.into_iter().map(|distribution| distribution.file.clone()).collect();

@@ -23,9 +23,9 @@ use crate::status::StatusTable;
 use crate::store::{Store, StoredFile};
 
 /// The pages of a folder, as bandersnatch calls them: servers choose one by `Accept`.
-const HTML: &str = "index.html";
-const VERSIONED_HTML: &str = "index.v1_html";
-pub(super) const JSON: &str = "index.v1_json";
+pub(crate) const HTML: &str = "index.html";
+pub(crate) const VERSIONED_HTML: &str = "index.v1_html";
+pub(crate) const JSON: &str = "index.v1_json";
 /// The folder of pages that are JSON and called `index.html`. A project's has no `_` in its name.
 const JSON_ROOT: &str = "v1_json";
 
@@ -57,10 +57,13 @@ impl<'a> Writer<'a> {
 
     /// Puts METADATA beside wheels that were read.
     pub(super) fn metadata(&mut self, read: &[StoredFile], reporter: &dyn Reporter) -> Result<(), Error> {
+        if !self.store.takes_metadata() {
+            return Ok(());
+        }
         let put = |file: &StoredFile| -> Result<Option<PageFile>, Error> {
             reporter.check()?;
             match metadata_of(self.store, file)? {
-                Some((key, bytes)) => put(self.store, self.options, key, &bytes),
+                Some((key, bytes)) => put(self.store, self.options.write, key, &bytes),
                 None => Ok(None),
             }
         };
@@ -221,12 +224,12 @@ impl<'a> Writer<'a> {
             let known = self.files.get(&one.file.key)?;
             Some(IndexedFile {
                 name: one.name().to_owned(),
-                url: link(folder, &one.file.key),
+                url: self.store.address(&one.file).unwrap_or_else(|| link(folder, &one.file.key)),
                 version: one.version.to_string(),
                 size: known.size,
                 sha256: known.sha256.clone(),
                 requires_python: known.requires_python.clone(),
-                metadata_sha256: known.metadata_sha256.clone(),
+                metadata_sha256: known.metadata_sha256.clone().filter(|hash| self.has_metadata(&one.file.key, hash)),
                 uploaded: Some(known.uploaded),
                 yanked: self.status.yanked(one).map(str::to_owned),
                 provenance: self.provenance(&one.file.key),
@@ -235,6 +238,16 @@ impl<'a> Writer<'a> {
         let (status, reason) = self.status.of_project(name);
         let status_reason = reason.map(str::to_owned);
         IndexedProject { name: name.to_owned(), files: files.collect(), status, status_reason }
+    }
+
+    /// `true` if METADATA with this hash is beside a wheel, or will be. One that differs would stop
+    /// installers.
+    fn has_metadata(&self, key: &str, hash: &str) -> bool {
+        if self.store.takes_metadata() {
+            return true;
+        }
+        let Some(file) = self.others.get(&format!("{key}.metadata")) else { return false };
+        self.store.sha256(file).ok().flatten().is_some_and(|found| hexadecimal(&found) == hash)
     }
 
     /// The absolute address of a file's attestations.
@@ -266,15 +279,12 @@ impl<'a> Writer<'a> {
     }
 
     fn put(&mut self, key: String, bytes: &[u8]) -> Result<(), Error> {
-        self.changes.extend(put(self.store, self.options, key, bytes)?);
+        self.changes.extend(put(self.store, self.options.write, key, bytes)?);
         Ok(())
     }
 
-    /// A page that another program wrote is replaced only when the user says so.
     fn check_ours(&self, page: &str) -> Result<(), Error> {
-        let Some(bytes) = self.store.read(page)? else { return Ok(()) };
-        let is_ours = self.options.replace_pages || String::from_utf8_lossy(&bytes).contains(GENERATOR);
-        if is_ours { Ok(()) } else { Err(Error::ForeignPage { page: join(&self.store.name(), page) }) }
+        check_ours(self.store, self.options.replace_pages, page)
     }
 
     /// Removes the pages of projects and views that are no more.
@@ -305,14 +315,21 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Writes a page where it differs from the one of before.
-fn put(store: &dyn Store, options: &BuildOptions, key: String, bytes: &[u8]) -> Result<Option<PageFile>, Error> {
+/// A page that another program wrote is replaced only when the user says so.
+pub(crate) fn check_ours(store: &dyn Store, replace_pages: bool, page: &str) -> Result<(), Error> {
+    let Some(bytes) = store.read(page)? else { return Ok(()) };
+    let is_ours = replace_pages || String::from_utf8_lossy(&bytes).contains(GENERATOR);
+    if is_ours { Ok(()) } else { Err(Error::ForeignPage { page: join(&store.name(), page) }) }
+}
+
+/// Writes a page where it differs from the one of before; `write` is `false` for a dry run.
+pub(crate) fn put(store: &dyn Store, write: bool, key: String, bytes: &[u8]) -> Result<Option<PageFile>, Error> {
     let change = match store.read(&key)? {
         Some(before) if before == bytes => return Ok(None),
         Some(_) => PageChange::Changed,
         None => PageChange::New,
     };
-    if options.write {
+    if write {
         store.write(&key, bytes)?;
     }
     Ok(Some(PageFile { page: key, change }))

@@ -3,6 +3,7 @@
 //! Whatever repeats is in a table once: versions, tags, sets of tags, requirements, and the whole
 //! list of versions of a project, which the packages of all GPUs have in common.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 
@@ -51,6 +52,12 @@ struct Shape<'a> {
     rocm: Option<String>,
     python: &'a str,
     yanked: Option<&'a str>,
+}
+
+impl Shape<'_> {
+    fn rocm_version(&self) -> Option<Version> {
+        self.rocm.as_ref()?.parse().ok()
+    }
 }
 
 /// A row: version, set of tags, needs, ROCm, day, Requires-Python, reason for the withdrawal.
@@ -129,8 +136,10 @@ impl PageData {
             tags.insert(&file.tags);
             *newest = day.max(*newest);
         }
-        // Newest first.
-        let rows: Vec<Row> = shapes.into_iter().rev().map(|(shape, (tags, day))| self.row(shape, &tags, day)).collect();
+        // Newest first. Installers compare `+rocm10.0` and `+rocm7.2` as texts; people do not.
+        let mut shapes: Vec<_> = shapes.into_iter().rev().collect();
+        shapes.sort_by_cached_key(|(shape, _)| Reverse((shape.version.clone().without_local(), shape.rocm_version())));
+        let rows: Vec<Row> = shapes.into_iter().map(|(shape, (tags, day))| self.row(shape, &tags, day)).collect();
         let rows = self.rows.number(rows);
         self.projects.push(json!([project.name, rows, status, reason]));
     }

@@ -148,7 +148,7 @@ function missingParts(row, extra, system) {
   const wanted = row.needs.r.filter((need) => normal(need[2]) === normal(extra)).filter(appliesTo(system));
   return wanted.map(([name]) => name).filter((name) => {
     if (!targetOfName(name)) return false;
-    const same = (part) => part.version === row.version || (row.rocm && part.rocm === row.rocm);
+    const same = (part) => part.version === row.version || part.version === row.rocm;
     return !rowsOf(name).some((part) => same(part) && fittingTags(part, null, system).length > 0);
   });
 }
@@ -175,7 +175,8 @@ const systemOf = (key) => systems.find((system) => system.key === key);
 function compiledFor({ pythons, abis }) {
   return pythons.flatMap((tag) => {
     const match = /^cp3(\d+)$/.exec(tag);
-    return match ? abis.filter((abi) => abi.startsWith(tag)).map((abi) => `3.${match[1]}${abi.endsWith("t") ? "t" : ""}`) : [];
+    const own = match ? abis.filter((abi) => abi === tag || abi === `${tag}t`) : [];
+    return own.map((abi) => `3.${match[1]}${abi === tag ? "" : "t"}`);
   });
 }
 const minorOf = (python) => Number.parseInt(python.slice(2), 10);
@@ -191,7 +192,12 @@ const mains = [...projects.keys()].filter((name) => !isPart(name) && rowsOf(name
 const packages = mains.length > 0 ? mains : [...projects.keys()];
 
 const unique = (values) => [...new Set(values)];
-const rocmOf = (name) => unique(rowsOf(name).map((row) => row.rocm).filter(Boolean));
+
+// A final version comes after its pre-releases.
+const ofFinal = (version) => (/[a-z]/.test(version) ? version : `${version}z`);
+const byVersion = (one, other) => ofFinal(one).localeCompare(ofFinal(other), "en", { numeric: true });
+const rocmOf = (name) =>
+  unique(rowsOf(name).map((row) => row.rocm).filter(Boolean)).sort(byVersion).reverse();
 const versionsOf = (name, rocm) =>
   unique(rowsOf(name).filter((row) => !rocm || row.rocm === rocm).map((row) => row.version));
 

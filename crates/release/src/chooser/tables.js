@@ -12,7 +12,10 @@ function cell(isThere, text, words, isChosen) {
 }
 
 const head = (first, others) =>
-  element("tr", {}, element("th", { scope: "col" }, first), ...others.map((text) => element("th", { scope: "col" }, text)));
+  element("tr", {}, ...[first, ...others].map((title) => element("th", { scope: "col" }, title)));
+
+const pythonHeads = () =>
+  pythons.map((python) => element("span", {}, hidden("Python "), python));
 
 // GPUs that a package is divided by, in any of its versions.
 function gpusOf(name) {
@@ -26,9 +29,9 @@ function showCoverage(row) {
   const own = gpusOf(name);
   const versions = versionsOf(name, choice.rocm);
   const shown = allVersions ? versions : versions.slice(0, FIRST_VERSIONS);
-  $("coverage-of").textContent = `${name} on ${system.label}`;
+  $("coverage-of").textContent = `${name} on ${system.label}, by Python`;
   fill($("by-version"),
-    element("thead", {}, head("Version", pythons.map((python) => `Python ${python}`))),
+    element("thead", {}, head("Version", pythonHeads())),
     element("tbody", {}, ...shown.map((version) => versionRow(version, own, system, row))));
   $("more-versions").hidden = versions.length <= shown.length;
   $("more-versions").textContent = `Show all ${versions.length} versions`;
@@ -36,7 +39,7 @@ function showCoverage(row) {
   if (own.length > 0 && row) {
     $("by-gpu-title").textContent = `GPUs of ${name} ${row.version}`;
     fill($("by-gpu"),
-      element("thead", {}, head("GPU", pythons.map((python) => `Python ${python}`))),
+      element("thead", {}, head("GPU", pythonHeads())),
       element("tbody", {}, ...own.map((gpu) => gpuRow(gpu, row, system))));
   }
   fill($("holes"), ...holesOf(row, own, system).map((text) => element("li", {}, text)));
@@ -98,7 +101,8 @@ function showPackages() {
     const [row] = rowsAt(at);
     return `${name} ${row ? `${row.version} ${row.rocm}` : ""} ${statusText(name)}`.toLowerCase();
   };
-  const found = [...projects.values()].filter((project) => words.every((one) => text(project).includes(one)));
+  const ordered = unique([...packages, ...projects.keys()]).map((name) => projects.get(name));
+  const found = ordered.filter((project) => words.every((one) => text(project).includes(one)));
   const shown = allPackages ? found : found.slice(0, FIRST_PACKAGES);
   $("search-count").textContent = count(found.length, "package", "packages");
   fill($("all-packages"),
@@ -136,11 +140,17 @@ function showChanges() {
   $("changes-title").textContent = `Since ${changes.since}`;
   const group = (title, items) => {
     if (items.length === 0) return [];
-    const rows = items.map(([name, version, files]) =>
-      element("li", {}, element("strong", {}, name), ` ${version} `, element("span", { class: "dim" }, count(files, "file", "files"))));
+    const rows = items.map(([name, version, files]) => {
+      const number = element("span", { class: "dim" }, count(files, "file", "files"));
+      return element("li", {}, element("strong", {}, name), ` ${version} `, number);
+    });
     return [element("h3", {}, title), element("ul", { class: "columns" }, ...rows)];
   };
-  const made = [...group("New", changes.added), ...group("Removed", changes.removed), ...group("Withdrawn", changes.withdrawn)];
+  const made = [
+    ...group("New", changes.added),
+    ...group("Removed", changes.removed),
+    ...group("Withdrawn", changes.withdrawn),
+  ];
   fill($("changes-list"), ...(made.length > 0 ? made : ["Nothing changed."]));
 }
 

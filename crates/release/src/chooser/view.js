@@ -300,6 +300,22 @@ function savedTheme() {
   }
 }
 
+function about() {
+  const rocms = unique(packages.flatMap(rocmOf));
+  const own = gpus.filter((gpu) => gpu.has && gpu.key !== "all").length;
+  return [
+    count(projects.size, "package", "packages"),
+    rocms.length > 0 && `${count(rocms.length, "version", "versions")} of ROCm`,
+    own > 0 && count(own, "GPU", "GPUs"),
+  ].filter(Boolean).join(", ");
+}
+
+// The chosen GPU of a shared address may be far down in its list.
+function scrollToGpu() {
+  const chosen = $("gpus").querySelector(":checked")?.closest("label");
+  if (chosen) $("gpus").scrollTop = chosen.offsetTop - chosen.offsetHeight;
+}
+
 // --- Begin --------------------------------------------------------------------------------------
 
 setTheme(savedTheme());
@@ -318,7 +334,9 @@ addEventListener("hashchange", () => {
   choice = fromFragment(location.hash);
   show();
 });
+$("about").textContent = about();
 makeGroups();
 makeTables();
 choice = fromFragment(location.hash);
 show();
+scrollToGpu();

@@ -8,12 +8,14 @@ use comfy_table::CellAlignment::{Left, Right};
 use jiff::Timestamp;
 use rocwheel_content::archive_path::join;
 use rocwheel_release::{
-    BuildOptions, Built, BuiltIndex, ChooserOptions, GpuChoice, IndexView, Layout, PageChange, StatusTable, build,
+    AggregateOptions, BuildOptions, Built, BuiltIndex, ChooserOptions, GpuChoice, IndexView, Layout, PageChange, StatusTable, build,
 };
 use rocwheel_report::{Context as _, Exit};
 use rocwheel_rocm::{DevicePackages, TargetTable};
 use url::Url;
 
+use super::aggregate::{self, AggregateArguments};
+use super::from_github::{GithubOptions, GithubSource};
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Column, Format, Printer};
@@ -75,6 +77,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
+    github: GithubOptions,
+    #[command(flatten)]
+    aggregate: AggregateArguments,
+    #[command(flatten)]
     bucket: BucketOptions,
 }
 
@@ -100,6 +106,10 @@ enum ViewArgument {
 #[derive(Debug)]
 pub(crate) struct Settings {
     place: StorePlace,
+    /// The releases that have the files, if the place is for the pages only.
+    github: Option<GithubSource>,
+    /// One index over several, in place of an index over files.
+    aggregate: Option<AggregateOptions>,
     options: BuildOptions,
 }
 
@@ -128,7 +138,9 @@ impl TryFrom<Arguments> for Settings {
             replace_pages: arguments.replace_pages,
             write: !arguments.dry_run,
         };
-        Ok(Self { place: arguments.bucket.place(arguments.store)?, options })
+        let place = arguments.bucket.place(arguments.store)?;
+        let aggregate = arguments.aggregate.options(options.replace_pages, options.write);
+        Ok(Self { github: arguments.github.source(&place)?, place, aggregate, options })
     }
 }
 
@@ -162,7 +174,13 @@ fn views(arguments: &[ViewArgument]) -> Vec<IndexView> {
 
 /// Builds the index, or prints what would change.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
-    let store = settings.place.open(printer)?;
+    let store = match &settings.github {
+        Some(source) => source.open(settings.options.write, printer)?,
+        None => settings.place.open(printer)?,
+    };
+    if let Some(options) = &settings.aggregate {
+        return aggregate::command(&*store, options, printer);
+    }
     let built = build(&*store, &settings.options, printer.reporter())?;
     if printer.format() == Format::Json {
         printer.json(&built)?;
