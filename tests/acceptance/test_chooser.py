@@ -121,6 +121,10 @@ def lines(browser: Browser) -> str:
     return text(browser, "code")
 
 
+def shell_words(command: str) -> list[str]:
+    return shlex.split(command.replace("\\\n", " "))
+
+
 def text(browser: Browser, name: str) -> str:
     return browser.run("return document.getElementById(arguments[0]).textContent", name)
 
@@ -183,7 +187,7 @@ def test_a_hole_is_seen_and_said(browser: Browser, site: Site) -> None:
     )
     assert browser.run("return document.getElementById('lines').hidden")
     (other,) = browser.run("return [...document.querySelectorAll('#nearest button')].map((one) => one.innerText)")
-    assert other == "Choose another version of torch"
+    assert other == "Choose torch 2.9.1+rocm7.1.0"
     browser.run("document.querySelector('#nearest button').click()")
     assert "torch[device-gfx1100]==2.9.1+rocm7.1.0" in lines(browser)
     # Without a version, the newest that fits is taken, and not one that lacks something.
@@ -279,7 +283,7 @@ def test_packages_from_elsewhere_are_named(rocwheel: Rocwheel, browser: Browser,
         browser.open(page + fragment(package="torch", python=OWN, system="linux-x86_64", installer=installer))
         assert "Not in this index: sympy." in text(browser, "notes")
         target = tmp_path / installer
-        words = shlex.split(lines(browser))
+        words = shell_words(lines(browser))
         if installer == "pip":
             words[words.index("--extra-index-url") + 1] = elsewhere
         else:
@@ -289,6 +293,30 @@ def test_packages_from_elsewhere_are_named(rocwheel: Rocwheel, browser: Browser,
         assert installed(target) == {"torch-2.9.1+rocm7.1.0", "sympy-1.0"}
 
 
+def test_pre_releases_beside_final_versions(rocwheel: Rocwheel, browser: Browser, tmp_path: Path) -> None:
+    """uv takes no pre-release that only another package pins, unless it is told to."""
+    for rocm, torch in (("7.1.0", "2.9.0"), ("7.2.0a20261120", "2.10.0")):
+        write_release(tmp_path / "dist", rocm, torch)
+    rocwheel.run("index", "build", tmp_path / "dist", "--now", NOW)
+    page = (tmp_path / "dist").as_uri() + "/chooser.html"
+    choice = {**CHOICE, "rocm": "7.2.0a20261120"}
+    for installer in ("pip", "uv"):
+        browser.open(page + fragment(**choice, installer=installer))
+        target = tmp_path / installer
+        words = shell_words(lines(browser))
+        words += ["--target", str(target)]
+        run(*words, environment=clean_environment())
+        assert {"torch-2.10.0+rocm7.2.0a20261120", "rocm-7.2.0a20261120"} <= installed(target)
+    browser.open(page + fragment(**choice, installer="uv-project"))
+    (tmp_path / "pyproject.toml").write_text(lines(browser))
+    environment = clean_environment(UV_DEFAULT_INDEX="http://127.0.0.1:9/", UV_PYTHON=sys.executable)
+    run(BIN / "uv", "lock", environment=environment, cwd=tmp_path)
+    assert "7.2.0a20261120" in (tmp_path / "uv.lock").read_text()
+    # A final version needs no word.
+    browser.open(page + fragment(**{**CHOICE, "rocm": "7.1.0"}))
+    assert "--pre" not in lines(browser)
+
+
 def test_a_link_cannot_choose_the_index(browser: Browser, site: Site) -> None:
     evil = fragment(**CHOICE, index="https://evil.invalid/", address="https://evil.invalid/", installer="'x")
     browser.open(site.address + "chooser.html" + evil)
@@ -296,8 +324,8 @@ def test_a_link_cannot_choose_the_index(browser: Browser, site: Site) -> None:
     set_address = (
         "const one = document.getElementById('address'); one.value = arguments[0];one.dispatchEvent(new Event('input'))"
     )
-    browser.run(set_address, "https://example.invalid/it's?a=1;reboot")
-    assert shlex.split(lines(browser))[3] == "https://example.invalid/it's?a=1;reboot/"
+    browser.run(set_address, "https://example.invalid/it's;reboot?x#y")
+    assert shell_words(lines(browser))[2:4] == ["--index-url", "https://example.invalid/it's;reboot/"]
     browser.run(set_address, "javascript:alert(1)")
     assert "not complete" in text(browser, "hole-text")
 
@@ -331,7 +359,8 @@ for (const one of document.querySelectorAll("input, select, button, [role=group]
 const ids = [...document.querySelectorAll("[id]")].map((one) => one.id);
 if (new Set(ids).size !== ids.length) problems.push("an id is there twice");
 for (const one of document.querySelectorAll("th")) if (!one.scope) problems.push("a header without scope");
-const canvas = Object.assign(document.createElement("canvas"), {width: 1, height: 1}).getContext("2d");
+const sheet = Object.assign(document.createElement("canvas"), {width: 1, height: 1});
+const canvas = sheet.getContext("2d", {willReadFrequently: true});
 const rgb = (colour) => {
     canvas.clearRect(0, 0, 1, 1);
     canvas.fillStyle = colour;

@@ -1,5 +1,5 @@
-"""`rocwheel index build --from-github`: a server on the loopback plays GitHub's API with real wheels,
-and pip and uv install from the pages."""
+"""`rocwheel index build --from-github`: a server on the loopback plays GitHub with real wheels, and
+pip and uv install from the pages."""
 
 from __future__ import annotations
 

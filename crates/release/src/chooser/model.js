@@ -228,7 +228,8 @@ function nearest(choice) {
   };
   tryOther("python", pythons, (python) => `Python ${python}`);
   tryOther("system", systems.map(({ key }) => key), (key) => systemOf(key).label);
-  if (choice.version) tryOther("version", [""], () => `another version of ${choice.package}`);
+  const newest = pick({ ...choice, version: "" })?.version;
+  if (choice.version) tryOther("version", [newest], (version) => `${choice.package} ${version}`);
   if (choice.rocm) {
     const other = { ...choice, rocm: "", version: "" };
     if (pick(other)) found.push({ say: `ROCm ${pick(other).rocm || "of another version"}`, choice: other });

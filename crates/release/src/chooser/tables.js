@@ -23,7 +23,8 @@ function gpusOf(name) {
   return gpus.filter((gpu) => gpu.key !== "all" && gpu.targets.some((target) => targets.has(target)));
 }
 
-function showCoverage(row) {
+function showCoverage(picked) {
+  const row = picked ?? rowsFor(choice)[0];
   const name = choice.package;
   const system = systemOf(choice.system);
   const own = gpusOf(name);
@@ -32,7 +33,7 @@ function showCoverage(row) {
   $("coverage-of").textContent = `${name} on ${system.label}, by Python`;
   fill($("by-version"),
     element("thead", {}, head("Version", pythonHeads())),
-    element("tbody", {}, ...shown.map((version) => versionRow(version, own, system, row))));
+    element("tbody", {}, ...shown.map((version) => versionRow(version, own, system, picked))));
   $("more-versions").hidden = versions.length <= shown.length;
   $("more-versions").textContent = `Show all ${versions.length} versions`;
   $("by-gpu-box").hidden = own.length === 0 || !row;

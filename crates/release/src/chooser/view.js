@@ -94,10 +94,13 @@ function radios(box, name, options, key) {
   }));
 }
 
+// Where no value of a group has anything, the reason is in another group.
 function mark(box, key) {
-  for (const input of box.querySelectorAll("input")) {
+  const inputs = [...box.querySelectorAll("input")];
+  const isFor = inputs.map((input) => pick({ ...choice, [key]: input.value }) !== undefined);
+  for (const [at, input] of inputs.entries()) {
     input.checked = input.value === choice[key];
-    const isThere = pick({ ...choice, [key]: input.value }) !== undefined;
+    const isThere = isFor[at] || !isFor.includes(true);
     input.closest("label").classList.toggle("none", !isThere);
     fill(input.closest("label").querySelector(".state"), isThere ? "" : hidden(", nothing for this choice"));
   }
@@ -148,15 +151,18 @@ function address() {
   try {
     const url = new URL(text);
     if (!["http:", "https:", "file:"].includes(url.protocol)) return null;
-    return url.href.endsWith("/") ? url.href : `${url.href}/`;
+    url.search = "";
+    url.hash = "";
+    if (!url.pathname.endsWith("/")) url.pathname += "/";
+    return url.href;
   } catch {
     return null;
   }
 }
 
-function describe(row) {
+function describe({ version, rocm }) {
   const gpu = gpuOf(choice.gpu);
-  const parts = [`${choice.package} ${row.version}`, row.rocm && `ROCm ${row.rocm}`, gpu && gpuName(gpu)];
+  const parts = [`${choice.package} ${version}`.trim(), rocm && `ROCm ${rocm}`, gpu && gpuName(gpu)];
   return [...parts, `Python ${choice.python}`, systemOf(choice.system).label].filter(Boolean).join(" · ");
 }
 
@@ -211,7 +217,7 @@ function showResult() {
   $("companion-group").hidden = true;
   if (!row || !index) {
     showHole(index);
-    fill($("summary"), "Nothing to install");
+    fill($("summary"), describe(choice));
     return undefined;
   }
   fill($("summary"), describe(row));
