@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import urllib.request
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -473,6 +474,22 @@ def test_installers_do_not_see_the_page(rocwheel: Rocwheel, site: Site, tmp_path
     assert (copy / "chooser.html").read_text() == "mine"
     refused = rocwheel.run("index", "build", copy, "--now", NOW, expect=1)
     assert "chooser.html` was not written by" in refused.stderr
+
+
+@pytest.mark.parametrize("kind", ["nginx", "caddy"])
+def test_web_servers_serve_it(rocwheel: Rocwheel, browser: Browser, site: Site, kind: str, tmp_path: Path) -> None:
+    servers = Servers(rocwheel, tmp_path)
+    try:
+        address = servers.start(kind, site.root)
+        browser.open(address)
+        browser.run("document.querySelector('form button').click()")
+        browser.open(browser.run("return location.href").rstrip("?") + fragment(**CHOICE))
+        assert f"--index-url {address}simple/" in lines(browser)
+        with urllib.request.urlopen(address + "chooser.html") as answer:
+            assert answer.headers["Content-Type"].startswith("text/html")
+            assert answer.headers["Cache-Control"] == "no-cache"
+    finally:
+        servers.stop()
 
 
 def test_one_project_keeps_the_others_on_the_page(rocwheel: Rocwheel, tmp_path: Path) -> None:

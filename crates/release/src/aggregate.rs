@@ -19,10 +19,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use url::Url;
 
+use crate::Error;
 use crate::build::{HTML, JSON, PageChange, PageFile, VERSIONED_HTML, check_ours, put};
 use crate::listing::{Listing, NameFilter};
 use crate::store::{Store, StoredFile};
-use crate::Error;
 
 /// The version of both documents.
 const SCHEMA: u32 = 2;
@@ -112,11 +112,7 @@ struct ValidatedPackage<'a> {
 /// # Errors
 /// [`Error::Aggregate`] with everything that is wrong with the products' indexes; a page that
 /// others wrote; what cannot be read or written.
-pub fn aggregate(
-    store: &dyn Store,
-    options: &AggregateOptions,
-    reporter: &dyn Reporter,
-) -> Result<Aggregated, Error> {
+pub fn aggregate(store: &dyn Store, options: &AggregateOptions, reporter: &dyn Reporter) -> Result<Aggregated, Error> {
     let _lock = options.write.then(|| store.lock()).transpose()?;
     let base = options.public_base.trim_matches('/').to_owned();
     let mut work = Aggregate { store, options, base, packages: BTreeMap::new(), problems: Vec::new() };
@@ -200,7 +196,8 @@ impl Aggregate<'_> {
     fn read_project(&mut self, name: &str, owner: &str) -> Result<Option<IndexedProject>, Error> {
         let folder = join(&self.root(owner), name);
         if self.text(&join(&folder, HTML))?.is_none() {
-            self.problems.push(format!("`{}`: there is no such page, and `{owner}` names the project", join(&folder, HTML)));
+            self.problems
+                .push(format!("`{}`: there is no such page, and `{owner}` names the project", join(&folder, HTML)));
             return Ok(None);
         }
         if self.options.hosting == Hosting::Routes {
@@ -265,7 +262,8 @@ impl Aggregate<'_> {
         let kept: BTreeSet<&str> = projects.iter().map(|project| project.name.as_str()).collect();
         let mut removed = Vec::new();
         for file in self.store.list(&self.base, &rocwheel_report::Silent)? {
-            let Some((project, page)) = file.key.strip_prefix(&format!("{}/", self.base)).and_then(|at| at.split_once('/'))
+            let Some((project, page)) =
+                file.key.strip_prefix(&format!("{}/", self.base)).and_then(|at| at.split_once('/'))
             else {
                 continue;
             };
@@ -334,7 +332,10 @@ impl Aggregate<'_> {
         document(&Validation {
             content_validated: true,
             generation_mode: "content",
-            owners: owners.into_iter().map(|(owner, count)| (owner, serde_json::json!({"package_count": count}))).collect(),
+            owners: owners
+                .into_iter()
+                .map(|(owner, count)| (owner, serde_json::json!({"package_count": count})))
+                .collect(),
             package_count: ordered.len(),
             packages: packages.collect(),
             public_base: &self.options.public_base,

@@ -15,7 +15,7 @@ use rocwheel_report::{Reporter, Unit};
 
 use super::{BuildOptions, PageChange, PageFile, Records, metadata_of};
 use crate::Error;
-use crate::chooser::{self, OfferedFile, OfferedProject};
+use crate::chooser::{ChooserPage, OfferedFile, OfferedProject};
 use crate::known::{self, KnownFile, KnownProject};
 use crate::layout::IndexRoot;
 use crate::listing::{Distribution, Listing, NameFilter};
@@ -110,23 +110,24 @@ impl<'a> Writer<'a> {
     /// Writes the page for people.
     fn chooser(&mut self, root: &IndexRoot<'_>, records: &Records) -> Result<(), Error> {
         let (Some(key), Some(options)) = (&root.chooser, &self.options.chooser) else { return Ok(()) };
-        let mut offered: Vec<OfferedProject> =
-            root.projects.iter().map(|(name, files)| self.offered(name, files, self.files)).collect();
+        let mut names: BTreeSet<&str> = root.projects.keys().map(String::as_str).collect();
         if self.options.project.is_some() {
-            // The other projects are as their records have them.
-            for (key, record) in records {
-                let is_other = |name: &&str| !root.projects.contains_key(*name);
-                if parent(key) != known::folder(&root.pages) {
-                    continue;
-                }
-                let Some(name) = record_project(key).filter(is_other) else { continue };
-                let files = record.files.iter().map(|(key, file)| StoredFile {
+            let folder = known::folder(&root.pages);
+            names.extend(records.keys().filter(|key| parent(key) == folder).filter_map(|key| record_project(key)));
+        }
+        let mut page = ChooserPage::default();
+        for name in names {
+            if let Some(files) = root.projects.get(name) {
+                page.add(&self.offered(name, files, self.files));
+            } else if let Some(record) = records.get(&known::key(&root.pages, name)) {
+                // The other projects are as their records have them.
+                let stored = |(key, file): (&String, &KnownFile)| StoredFile {
                     key: key.clone(),
                     size: file.size,
                     stamp: String::new(),
-                });
-                let listing = Listing::of(files.collect(), &NameFilter::default());
-                offered.push(self.offered(name, &listing.distributions.iter().collect::<Vec<_>>(), &record.files));
+                };
+                let listing = Listing::of(record.files.iter().map(stored).collect(), &NameFilter::default());
+                page.add(&self.offered(name, &listing.distributions.iter().collect::<Vec<_>>(), &record.files));
             }
         }
         let folder = parent(key);
@@ -137,7 +138,7 @@ impl<'a> Writer<'a> {
         let find_links = root.find_links.as_ref().map(|page| link(folder, page));
         // The address of the folder is that of the page.
         let find_links = find_links.map(|page| page.trim_end_matches(HTML).to_owned());
-        let html = chooser::page(&index, find_links.as_deref(), offered, options);
+        let html = page.finish(&index, find_links.as_deref(), options);
         self.check_ours(key)?;
         self.put(key.clone(), html.as_bytes())
     }

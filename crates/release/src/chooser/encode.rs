@@ -9,6 +9,7 @@ use std::hash::Hash;
 
 use pep440_rs::Version;
 use rocwheel_index::pages::ProjectStatus;
+use rocwheel_wheel::canonical_name;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -76,45 +77,10 @@ pub(super) struct PageData {
     reasons: Table<String>,
     rows: Table<Vec<Row>>,
     projects: Vec<Value>,
-    rest: Vec<(&'static str, Value)>,
 }
 
 impl PageData {
-    pub(super) fn new(
-        index: &str,
-        find_links: Option<&str>,
-        projects: &[OfferedProject],
-        options: &ChooserOptions,
-    ) -> PageData {
-        let mut data = PageData::default();
-        for project in projects {
-            data.add(project);
-        }
-        let gpus = options.gpus.iter().map(|gpu| {
-            let served_by: Vec<String> = gpu.served_by.iter().map(|name| normal(name)).collect();
-            json!({"n": gpu.target, "p": gpu.product, "t": served_by})
-        });
-        let changed = |all: &[ChangedVersion]| -> Vec<Value> {
-            all.iter().map(|one| json!([one.project, one.version, one.files])).collect()
-        };
-        let changes = options.changes.as_ref().map(|changes| {
-            json!({
-                "since": changes.since,
-                "added": changed(&changes.added),
-                "removed": changed(&changes.removed),
-                "withdrawn": changed(&changes.withdrawn),
-            })
-        });
-        data.rest = vec![
-            ("index", index.into()),
-            ("findLinks", find_links.into()),
-            ("gpus", gpus.collect()),
-            ("changes", changes.into()),
-        ];
-        data
-    }
-
-    fn add(&mut self, project: &OfferedProject) {
+    pub(super) fn add(&mut self, project: &OfferedProject) {
         let (status, reason) = match project.status {
             ProjectStatus::Active => ("", ""),
             status => (status.word(), project.status_reason.as_deref().unwrap_or_default()),
@@ -158,13 +124,32 @@ impl PageData {
     }
 
     /// JSON that can be inside a `<script>`: no `<` is in it.
-    pub(super) fn text(self) -> String {
+    pub(super) fn text(self, index: &str, find_links: Option<&str>, options: &ChooserOptions) -> String {
+        let gpus = options.gpus.iter().map(|gpu| {
+            let served_by: Vec<String> = gpu.served_by.iter().map(|name| canonical_name(name)).collect();
+            json!({"n": gpu.target, "p": gpu.product, "t": served_by})
+        });
+        let changed = |all: &[ChangedVersion]| -> Vec<Value> {
+            all.iter().map(|one| json!([one.project, one.version, one.files])).collect()
+        };
+        let changes = options.changes.as_ref().map(|changes| {
+            json!({
+                "since": changes.since,
+                "added": changed(&changes.added),
+                "removed": changed(&changes.removed),
+                "withdrawn": changed(&changes.withdrawn),
+            })
+        });
         let needs = self
             .needs
             .values
             .iter()
             .map(|text| serde_json::from_str::<Value>(text).unwrap_or_else(|_| json!({"e": [], "r": []})));
-        let mut document = json!({
+        let document = json!({
+            "index": index,
+            "findLinks": find_links,
+            "gpus": gpus.collect::<Vec<Value>>(),
+            "changes": changes,
             "versions": self.versions.values,
             "tags": self.tags.values,
             "sets": self.sets.values,
@@ -175,16 +160,8 @@ impl PageData {
             "rows": self.rows.values,
             "projects": self.projects,
         });
-        for (key, value) in self.rest {
-            document[key] = value;
-        }
         document.to_string().replace('<', "\\u003c")
     }
-}
-
-/// A name as extras and packages are compared: `gfx9_4` and `gfx9-4` are one.
-fn normal(name: &str) -> String {
-    rocwheel_wheel::canonical_name(name)
 }
 
 /// The ROCm that a file is for: what it pins, or what its version says (`2.9.1+rocm7.2`).

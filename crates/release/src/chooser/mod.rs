@@ -102,33 +102,50 @@ pub(crate) struct OfferedFile {
     pub(crate) yanked: Option<String>,
 }
 
-/// The page of an index. `index` is the folder of its first page, relative to the chooser's and
-/// ending in `/` (empty for the same folder); `find_links` the page for `--find-links`.
-pub(crate) fn page(
-    index: &str,
-    find_links: Option<&str>,
-    mut projects: Vec<OfferedProject>,
-    options: &ChooserOptions,
-) -> String {
-    projects.sort_by(|one, other| one.name.cmp(&other.name));
-    let table = table(&projects);
-    let data = PageData::new(index, find_links, &projects, options).text();
-    let script = format!("\n(() => {{\n\"use strict\";\n{}}})();\n", SCRIPTS.concat());
-    let source = |text: &str| format!("'sha256-{}'", STANDARD.encode(sha256(text.as_bytes())));
-    let policy = format!(
-        "default-src 'none'; script-src {}; style-src {}; base-uri 'none'; form-action 'none'",
-        source(&script),
-        source(STYLE)
-    );
-    let parts = [
-        ("{generator}", GENERATOR),
-        ("{policy}", policy.as_str()),
-        ("{style}", STYLE),
-        ("{table}", table.as_str()),
-        ("{data}", data.as_str()),
-        ("{script}", script.as_str()),
-    ];
-    fill(PAGE, &parts)
+/// The page of an index, to which projects are added in the order of their names. Only what the
+/// page has of them stays in memory.
+#[derive(Default)]
+pub(crate) struct ChooserPage {
+    data: PageData,
+    /// The projects for readers without scripts.
+    rows: String,
+}
+
+impl ChooserPage {
+    pub(crate) fn add(&mut self, project: &OfferedProject) {
+        let mut versions: Vec<&Version> = project.files.iter().map(|file| &file.version).collect();
+        versions.sort_unstable();
+        versions.dedup();
+        let newest = versions.last().map(ToString::to_string).unwrap_or_default();
+        let (name, newest) = (escaped_html(&project.name), escaped_html(&newest));
+        let _ = writeln!(self.rows, "<tr><td>{name}</td><td>{newest}</td><td>{}</td></tr>", versions.len());
+        self.data.add(project);
+    }
+
+    /// The page. `index` is the folder of the index's first page, relative to the chooser's and
+    /// ending in `/` (empty for the same folder); `find_links` the page for `--find-links`.
+    pub(crate) fn finish(self, index: &str, find_links: Option<&str>, options: &ChooserOptions) -> String {
+        let rows = self.rows;
+        let table =
+            format!("<table>\n<tr><th>Package</th><th>Newest version</th><th>Versions</th></tr>\n{rows}</table>");
+        let data = self.data.text(index, find_links, options);
+        let script = format!("\n(() => {{\n\"use strict\";\n{}}})();\n", SCRIPTS.concat());
+        let source = |text: &str| format!("'sha256-{}'", STANDARD.encode(sha256(text.as_bytes())));
+        let policy = format!(
+            "default-src 'none'; script-src {}; style-src {}; base-uri 'none'; form-action 'none'",
+            source(&script),
+            source(STYLE)
+        );
+        let parts = [
+            ("{generator}", GENERATOR),
+            ("{policy}", policy.as_str()),
+            ("{style}", STYLE),
+            ("{table}", table.as_str()),
+            ("{data}", data.as_str()),
+            ("{script}", script.as_str()),
+        ];
+        fill(PAGE, &parts)
+    }
 }
 
 /// A template with its parts, which are in the order of the template. What is filled in is not
@@ -144,21 +161,6 @@ fn fill(template: &str, parts: &[(&str, &str)]) -> String {
         }
     }
     text.push_str(rest);
-    text
-}
-
-/// The projects and their newest versions, for readers without scripts.
-fn table(projects: &[OfferedProject]) -> String {
-    let mut text = String::from("<table>\n<tr><th>Package</th><th>Newest version</th><th>Versions</th></tr>\n");
-    for project in projects {
-        let mut versions: Vec<&Version> = project.files.iter().map(|file| &file.version).collect();
-        versions.sort_unstable();
-        versions.dedup();
-        let newest = versions.last().map(ToString::to_string).unwrap_or_default();
-        let (name, newest) = (escaped_html(&project.name), escaped_html(&newest));
-        let _ = writeln!(text, "<tr><td>{name}</td><td>{newest}</td><td>{}</td></tr>", versions.len());
-    }
-    text.push_str("</table>");
     text
 }
 
@@ -185,6 +187,12 @@ mod tests {
         OfferedProject { name: name.to_owned(), status: ProjectStatus::Active, status_reason: None, files }
     }
 
+    fn page(index: &str, find_links: Option<&str>, projects: &[OfferedProject], options: &ChooserOptions) -> String {
+        let mut page = ChooserPage::default();
+        projects.iter().for_each(|project| page.add(project));
+        page.finish(index, find_links, options)
+    }
+
     fn data_of(page: &str) -> serde_json::Value {
         let (_, rest) = page.split_once("<script id=\"data\" type=\"application/json\">").unwrap();
         serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap()
@@ -199,7 +207,7 @@ mod tests {
         torch.status_reason = Some(evil.to_owned());
         let changes = IndexChanges { since: evil.to_owned(), ..IndexChanges::default() };
         let options = ChooserOptions { gpus: Vec::new(), changes: Some(changes) };
-        let page = page("simple/", Some("index.html"), vec![torch], &options);
+        let page = page("simple/", Some("index.html"), &[torch], &options);
         assert_eq!(page.matches("<script").count(), 2, "{page}");
         assert!(!page.contains("alert(1)</script>") && !page.contains("<!--"));
         let data = data_of(&page);
@@ -210,14 +218,12 @@ mod tests {
     #[test]
     fn the_order_of_files_does_not_matter() {
         let mut projects = vec![
-            project("torch", vec![file("2.9.1+rocm7.2", "cp312-cp312-linux_x86_64", &[]), file("2.10.0", "", &[])]),
             project("rocm", vec![file("7.2.0", "", &["Provides-Extra: libraries"])]),
+            project("torch", vec![file("2.9.1+rocm7.2", "cp312-cp312-linux_x86_64", &[]), file("2.10.0", "", &[])]),
         ];
-        let page_of = |projects: &[OfferedProject]| page("", None, projects.to_vec(), &ChooserOptions::default());
-        let first = page_of(&projects);
-        projects.reverse();
+        let first = page("", None, &projects, &ChooserOptions::default());
         projects[1].files.reverse();
-        assert_eq!(page_of(&projects), first);
+        assert_eq!(page("", None, &projects, &ChooserOptions::default()), first);
         let data = data_of(&first);
         let newest = data["rows"][usize::try_from(data["projects"][1][1].as_u64().unwrap()).unwrap()][0][0].as_u64();
         assert_eq!(data["versions"][usize::try_from(newest.unwrap()).unwrap()], "2.10.0");
@@ -245,7 +251,7 @@ mod tests {
         assert_eq!(torch.len(), 4800);
         let mut projects = vec![project("torch", torch)];
         projects.extend((0..31).map(|gpu| project(&format!("amd-torch-device-gfx{gpu}"), device.clone())));
-        let page = page("", None, projects, &ChooserOptions::default());
+        let page = page("", None, &projects, &ChooserOptions::default());
         assert!(page.len() < 200_000, "{} bytes", page.len());
     }
 }

@@ -8,7 +8,8 @@ use comfy_table::CellAlignment::{Left, Right};
 use jiff::Timestamp;
 use rocwheel_content::archive_path::join;
 use rocwheel_release::{
-    AggregateOptions, BuildOptions, Built, BuiltIndex, ChooserOptions, GpuChoice, IndexView, Layout, PageChange, StatusTable, build,
+    AggregateOptions, BuildOptions, Built, BuiltIndex, ChooserOptions, GpuChoice, IndexView, Layout, PageChange,
+    StatusTable, build,
 };
 use rocwheel_report::{Context as _, Exit};
 use rocwheel_rocm::{DevicePackages, TargetTable};
@@ -31,6 +32,7 @@ const COLUMNS: [Column; 3] = [("Index", Left), ("Projects", Right), ("Files", Ri
 /// served by any web server. The table `index-status.toml` in the folder withdraws files and gives
 /// projects a status. In a bucket (`s3://BUCKET/PREFIX`) no wheel is downloaded whose SHA-256 is
 /// stored with it; credentials are those of the environment (AWS_ACCESS_KEY_ID and so on).
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Folder with wheels and source distributions, or s3://BUCKET/PREFIX
