@@ -40,6 +40,11 @@ def test_therock_aggregates_our_indexes(rocwheel: Rocwheel, tmp_path: Path) -> N
     report = json.loads((tmp_path / "out/validation.json").read_text())
     assert report["content_validated"] and report["unpublished_packages"] == []
     assert {package["name"] for package in report["packages"]} == set(OWNERS)
+    # Our tables are the same, byte for byte.
+    owners = sorted({f"{owner}/whl-next" for owner in OWNERS.values()})
+    rocwheel.run("index", "build", content, "--aggregate", *owners)
+    for name in ("rocm-whl-next-routes.json", "validation.json"):
+        assert (content / name).read_bytes() == (tmp_path / "out" / name).read_bytes()
     # It notices what ours is judged by: a project without its page.
     (content / "rocm/pytorch/whl-next/torch/index.html").unlink()
     run(sys.executable, script, "validate-content", *options, expect=1)

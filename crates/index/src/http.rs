@@ -45,6 +45,18 @@ impl Fetch for Http {
         Ok(answer(self.agent.get(address.as_str()).header("Accept", accept).call()?, address))
     }
 
+    fn get_with(
+        &self,
+        address: &Url,
+        headers: &[(&str, &str)],
+    ) -> Result<Answer, Box<dyn std::error::Error + Send + Sync>> {
+        let mut request = self.agent.get(address.as_str());
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        Ok(answer(request.call()?, address))
+    }
+
     fn head(&self, address: &Url) -> Result<Answer, Box<dyn std::error::Error + Send + Sync>> {
         // A compressed answer would have another size than the file.
         let request = self.agent.head(address.as_str()).header("Accept-Encoding", "identity");

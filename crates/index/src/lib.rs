@@ -73,6 +73,20 @@ pub trait Fetch: Send + Sync {
     /// The cause that prevented an answer.
     fn get(&self, address: &Url, accept: &str) -> Result<Answer, Box<dyn std::error::Error + Send + Sync>>;
 
+    /// Requests an address with headers of the caller's, which the servers of redirections do not
+    /// get if they are secret (`Authorization`).
+    ///
+    /// # Errors
+    /// As [`Fetch::get`].
+    fn get_with(
+        &self,
+        address: &Url,
+        headers: &[(&str, &str)],
+    ) -> Result<Answer, Box<dyn std::error::Error + Send + Sync>> {
+        let accept = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("accept"));
+        self.get(address, accept.map_or("*/*", |(_, value)| value))
+    }
+
     /// Requests the headers of a file; the answer has no body.
     ///
     /// # Errors

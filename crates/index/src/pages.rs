@@ -115,6 +115,11 @@ pub fn encoded_segment(name: &str) -> String {
     utf8_percent_encode(name, SEGMENT).to_string()
 }
 
+/// A text with escaped markup, for use between tags and between quotes.
+pub fn escaped_html(text: &str) -> String {
+    html::Escaped(text).to_string()
+}
+
 /// The names of projects for the first page of an index: sorted, each once.
 fn sorted_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let mut names: Vec<&str> = names.into_iter().collect();
@@ -223,7 +228,7 @@ mod tests {
 
     #[test]
     fn the_first_page_names_each_project_once_in_order() {
-        let html = root_html(["torch", "rocm-sdk-core", "torch"]);
+        let html = root_html(["torch", "rocm-sdk-core", "torch"], Some("../chooser.html"));
         let links: Vec<&str> = html.lines().filter(|line| line.starts_with("<a ")).collect();
         assert_eq!(links, [r#"<a href="rocm-sdk-core/">rocm-sdk-core</a><br>"#, r#"<a href="torch/">torch</a><br>"#]);
         assert_eq!(

@@ -24,8 +24,9 @@ use crate::layout::{self, IndexRoot, Layout};
 use crate::listing::{Distribution, Listing, NameFilter, clashes};
 use crate::status::{self, StatusTable};
 use crate::store::{Store, StoredFile, with_threads};
-use crate::{Error, IndexView};
+use crate::{ChooserOptions, Error, IndexView};
 use pages::Writer;
+pub(crate) use pages::{HTML, JSON, VERSIONED_HTML, check_ours, put};
 
 /// How an index is made.
 #[derive(Debug, Clone)]
@@ -48,6 +49,8 @@ pub struct BuildOptions {
     /// Also write pages in JSON as `v1_json/PROJECT/index.html`, for hosts whose only choice is the
     /// type of a stored file.
     pub json_root: bool,
+    /// What the page for people tells; `None`: no such page, and none of an earlier run.
+    pub chooser: Option<ChooserOptions>,
     /// Replace pages that others wrote.
     pub replace_pages: bool,
     /// `false` for a dry run.
@@ -82,6 +85,8 @@ pub struct BuiltIndex {
     pub folder: String,
     /// The page for `--find-links`.
     pub find_links: Option<String>,
+    /// The page on which people choose packages.
+    pub chooser: Option<String>,
     /// How many projects it has.
     pub projects: usize,
     /// How many files it lists.
@@ -149,7 +154,8 @@ fn build_index(store: &dyn Store, options: &BuildOptions, reporter: &dyn Reporte
     writer.metadata(&read, reporter)?;
     let mut indexes = Vec::new();
     let mut with_views = Vec::new();
-    for root in roots {
+    for mut root in roots {
+        root.chooser = options.chooser.is_some().then(|| root.chooser_place());
         let views: Vec<IndexRoot<'_>> = options.views.iter().flat_map(|view| view.of(&root)).collect();
         with_views.push(root);
         with_views.extend(views);
@@ -159,10 +165,12 @@ fn build_index(store: &dyn Store, options: &BuildOptions, reporter: &dyn Reporte
         indexes.push(BuiltIndex {
             folder: root.pages.clone(),
             find_links: root.find_links.clone(),
+            chooser: root.chooser.clone(),
             projects: root.projects.len(),
             files: root.distributions().count(),
         });
     }
+    writer.remove_choosers(&with_views)?;
     if options.project.is_none() {
         writer.remove_others(&with_views, &records)?;
     }
@@ -260,8 +268,9 @@ impl Reading<'_> {
         for distribution in &self.listing.distributions {
             let file = &distribution.file;
             // A wheel whose METADATA was removed is read again.
-            let has_metadata =
-                distribution.wheel.is_none() || self.listing.others.contains_key(&format!("{}.metadata", file.key));
+            let has_metadata = distribution.wheel.is_none()
+                || !self.store.takes_metadata()
+                || self.listing.others.contains_key(&format!("{}.metadata", file.key));
             match known.get(file.key.as_str()) {
                 Some(known) if known.is_of(file) && has_metadata => {
                     files.insert(file.key.clone(), (*known).clone());
@@ -307,7 +316,8 @@ impl Reading<'_> {
             }
             let same = before.filter(|before| before.sha256 == facts.sha256).map(|before| before.uploaded);
             let paged = || old.get(&(distribution.name().to_owned(), facts.sha256.clone())).copied();
-            let uploaded = same.or_else(paged).unwrap_or(self.options.now);
+            let stored = || self.store.uploaded(file);
+            let uploaded = same.or_else(paged).or_else(stored).unwrap_or(self.options.now);
             files.insert(file.key.clone(), KnownFile::new(file, facts, uploaded, self.began));
         }
         let read = unread.into_iter().map(|distribution| distribution.file.clone()).collect();

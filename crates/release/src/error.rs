@@ -125,6 +125,22 @@ pub enum Error {
         /// Why.
         source: BucketFault,
     },
+    /// The indexes of an aggregate contradict each other, or are not complete.
+    #[error("no index of all products can be made:{}", list(problems))]
+    Aggregate {
+        /// What is wrong.
+        problems: Vec<String>,
+    },
+    /// GitHub did not answer as it should.
+    #[error("cannot {attempted}: {reason}")]
+    Github {
+        /// `list the releases of `OWNER/NAME``.
+        attempted: String,
+        /// Why.
+        reason: String,
+        /// What to do.
+        hint: Option<String>,
+    },
     /// The files of an upload contradict, or there are none.
     #[error("cannot upload:{}", list(problems))]
     Uploads {
@@ -162,6 +178,7 @@ impl Hint for Error {
                     .to_owned()
             }
             Self::Layout { hint, .. } => hint.clone(),
+            Self::Github { hint, .. } => hint.clone()?,
             Self::ForeignPage { .. } => {
                 "if the page may be replaced, add `--replace-pages`; else move the files to another folder".to_owned()
             }
@@ -171,6 +188,9 @@ impl Hint for Error {
             Self::Locked { .. } => "try again when it is done".to_owned(),
             Self::Leased { seconds, .. } => {
                 format!("try again when it is done; if it was killed, its lock ends after {seconds} seconds")
+            }
+            Self::Aggregate { .. } => {
+                "a project has one owner and a page there: fix the indexes of the products, and build this one again".to_owned()
             }
             Self::Bucket { source, .. } => source.hint()?.to_owned(),
             Self::OtherBytes { .. } => {
@@ -183,7 +203,10 @@ impl Hint for Error {
 
     fn rows(&self) -> Vec<String> {
         match self {
-            Self::Files { problems } | Self::Uploads { problems } | Self::OtherBytes { problems } => problems.clone(),
+            Self::Files { problems }
+            | Self::Aggregate { problems }
+            | Self::Uploads { problems }
+            | Self::OtherBytes { problems } => problems.clone(),
             _ => Vec::new(),
         }
     }

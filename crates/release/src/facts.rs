@@ -12,6 +12,7 @@ use rocwheel_wheel::read::{Wheel, WheelDirectory};
 use rocwheel_wheel::{Headers, canonical_name};
 
 use crate::Error;
+use crate::chooser::needs_of;
 use crate::listing::Distribution;
 use crate::store::{Store, StoredBytes, StoredFile};
 
@@ -23,6 +24,10 @@ pub(crate) struct Facts {
     pub(crate) requires_python: Option<String>,
     /// SHA-256 of METADATA in hexadecimal; only wheels have it beside them.
     pub(crate) metadata_sha256: Option<String>,
+    /// What its METADATA requires, as the chooser has it.
+    pub(crate) needs: String,
+    /// The version of ROCm that it pins.
+    pub(crate) rocm: Option<String>,
     /// The bytes that were read of the file.
     pub(crate) bytes: u64,
     /// `true` when all of a remote file was read to hash it.
@@ -66,9 +71,11 @@ impl Facts {
             (Some(headers), None)
         };
         let mut requires_python = None;
+        let (mut needs, mut rocm) = needs_of(&Headers::parse(""));
         if let Some(headers) = headers {
             agree(&headers, distribution).map_err(fault)?;
             requires_python = headers.get("Requires-Python").filter(|text| !text.is_empty());
+            (needs, rocm) = needs_of(&headers);
         }
         let known = store.sha256(file).map_err(Fault::Store)?;
         let digest = if let Some(digest) = known {
@@ -81,6 +88,8 @@ impl Facts {
             sha256: hexadecimal(&digest),
             requires_python,
             metadata_sha256,
+            needs,
+            rocm,
             bytes: if known.is_some() { size } else { file.size },
             downloaded: known.is_none() && matches!(bytes, StoredBytes::Remote(_)),
         })

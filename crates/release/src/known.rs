@@ -4,6 +4,7 @@
 //! There is one record for each project, so a new wheel costs the reading of its own project only.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
@@ -20,7 +21,7 @@ pub(crate) const FOLDER: &str = ".rocwheel/index";
 /// The file that a publisher locks.
 pub(crate) const LOCK: &str = ".rocwheel/index.lock";
 /// The form of the records. One of another form is ignored, and its files are read again.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 /// A file that changed later than this before it was read may change again without a new time:
 /// file systems count in steps of up to two seconds.
 const YOUNG: Duration = Duration::from_secs(2);
@@ -35,16 +36,35 @@ pub(crate) struct KnownFile {
     pub(crate) sha256: String,
     pub(crate) requires_python: Option<String>,
     pub(crate) metadata_sha256: Option<String>,
+    /// The version of ROCm that METADATA pins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) rocm: Option<String>,
+    /// What METADATA requires, as the chooser has it. All builds of a wheel require the same, so
+    /// the record has each text once, and the file its number.
+    #[serde(skip)]
+    pub(crate) needs: Arc<str>,
+    #[serde(rename = "needs")]
+    needs_at: usize,
     /// When the file was first in the index.
     pub(crate) uploaded: Timestamp,
 }
 
 impl KnownFile {
     pub(crate) fn new(file: &StoredFile, facts: Facts, uploaded: Timestamp, began: SystemTime) -> KnownFile {
-        let Facts { sha256, requires_python, metadata_sha256, .. } = facts;
+        let Facts { sha256, requires_python, metadata_sha256, rocm, needs, .. } = facts;
         let is_old = began.checked_sub(YOUNG).is_some_and(|limit| file.stamp < stamp(limit));
         let stamp = if is_old || !is_time(&file.stamp) { file.stamp.clone() } else { String::new() };
-        KnownFile { size: file.size, stamp, sha256, requires_python, metadata_sha256, uploaded }
+        KnownFile {
+            size: file.size,
+            stamp,
+            sha256,
+            requires_python,
+            metadata_sha256,
+            rocm,
+            needs: needs.into(),
+            needs_at: 0,
+            uploaded,
+        }
     }
 
     pub(crate) fn is_of(&self, file: &StoredFile) -> bool {
@@ -61,18 +81,31 @@ pub(crate) struct KnownProject {
     pub(crate) made_with: String,
     /// The pages with their sizes in bytes.
     pub(crate) pages: BTreeMap<String, u64>,
+    /// The different texts of [`KnownFile::needs`].
+    needs: Vec<Arc<str>>,
     /// Its files by key.
     pub(crate) files: BTreeMap<String, KnownFile>,
 }
 
 impl KnownProject {
-    pub(crate) fn new(made_with: String, files: BTreeMap<String, KnownFile>) -> KnownProject {
-        KnownProject { schema: SCHEMA, made_with, pages: BTreeMap::new(), files }
+    pub(crate) fn new(made_with: String, mut files: BTreeMap<String, KnownFile>) -> KnownProject {
+        let mut needs: Vec<Arc<str>> = Vec::new();
+        for file in files.values_mut() {
+            file.needs_at = needs.iter().position(|text| *text == file.needs).unwrap_or(needs.len());
+            if file.needs_at == needs.len() {
+                needs.push(Arc::clone(&file.needs));
+            }
+        }
+        KnownProject { schema: SCHEMA, made_with, pages: BTreeMap::new(), needs, files }
     }
 
     /// `None` for a record of another form.
     pub(crate) fn parse(bytes: &[u8]) -> Option<KnownProject> {
-        serde_json::from_slice(bytes).ok().filter(|known: &KnownProject| known.schema == SCHEMA)
+        let mut known: KnownProject = serde_json::from_slice(bytes).ok()?;
+        for file in known.files.values_mut() {
+            file.needs = Arc::clone(known.needs.get(file.needs_at)?);
+        }
+        (known.schema == SCHEMA).then_some(known)
     }
 
     /// # Panics

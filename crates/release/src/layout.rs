@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rocwheel_content::archive_path::{join, parent};
 
 use crate::Error;
+use crate::chooser;
 use crate::listing::Distribution;
 
 /// Where files and pages are.
@@ -62,6 +63,8 @@ pub(crate) struct IndexRoot<'a> {
     pub(crate) pages: String,
     /// The page for `--find-links`.
     pub(crate) find_links: Option<String>,
+    /// The page for people; views have none.
+    pub(crate) chooser: Option<String>,
     /// Its files by the canonical name of their project.
     pub(crate) projects: BTreeMap<String, Vec<&'a Distribution>>,
 }
@@ -76,7 +79,13 @@ impl<'a> IndexRoot<'a> {
         for distribution in distributions {
             projects.entry(distribution.project.clone()).or_default().push(distribution);
         }
-        IndexRoot { pages, find_links, projects }
+        IndexRoot { pages, find_links, chooser: None, projects }
+    }
+
+    /// Where its page for people is: beside the page for `--find-links`, or else beside the first
+    /// page.
+    pub(crate) fn chooser_place(&self) -> String {
+        join(self.find_links.as_deref().map_or(self.pages.as_str(), parent), chooser::FILE)
     }
 
     /// All its files.

@@ -6,23 +6,30 @@
 //! made in [`rocwheel_index::pages`], from facts alone. [`check()`] reads an index as an installer
 //! does and reports what is wrong with it.
 
+mod aggregate;
 pub mod build;
 pub mod check;
+mod chooser;
 mod error;
 mod facts;
 mod folder;
+mod github;
 mod known;
 mod layout;
 mod listing;
+mod ranges;
 mod s3;
 mod status;
 mod store;
 mod views;
 
+pub use aggregate::{AggregateOptions, Aggregated, Hosting, aggregate};
 pub use build::{BuildOptions, Built, BuiltIndex, PageChange, PageFile, build};
 pub use check::{CheckOptions, CheckedIndex, FaultLevel, FolderSite, IndexFault, check};
+pub use chooser::{ChangedVersion, ChooserOptions, GpuChoice, IndexChanges};
 pub use error::Error;
 pub use folder::FolderStore;
+pub use github::{GithubAccess, GithubStore, ReleaseKinds};
 pub use layout::Layout;
 pub use s3::{
     BucketFault, BucketUpload, S3Address, S3Options, S3Store, Signing, StoreLocking, UploadOptions, UploadState,

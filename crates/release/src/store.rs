@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 
+use jiff::Timestamp;
 use rocwheel_content::{Content, Digest};
 use rocwheel_report::Reporter;
 
@@ -61,6 +62,21 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// A store that cannot be asked.
     fn sha256(&self, file: &StoredFile) -> Result<Option<Digest>, Error>;
+
+    /// The absolute address of a file; `None` where pages reach it by a relative link.
+    fn address(&self, _file: &StoredFile) -> Option<String> {
+        None
+    }
+
+    /// When the store got a file; `None` where it does not know, or where copies change it.
+    fn uploaded(&self, _file: &StoredFile) -> Option<Timestamp> {
+        None
+    }
+
+    /// `true` if METADATA can be put beside a wheel.
+    fn takes_metadata(&self) -> bool {
+        true
+    }
 
     /// The bytes of a page or another small file; `None` when there is none.
     ///

@@ -13,17 +13,20 @@ pub fn project_html(project: &IndexedProject) -> String {
             write_meta(&mut status, "pypi:project-status-reason", reason);
         }
     }
-    page(&format!("Links for {}", project.name), &status, &project.listed())
+    page(&format!("Links for {}", project.name), &status, None, &project.listed())
 }
 
-/// A page with the files of many projects, for `--find-links`.
-pub fn find_links_html(title: &str, projects: &[IndexedProject]) -> String {
-    page(title, "", &projects.iter().flat_map(IndexedProject::listed).collect::<Vec<_>>())
+/// A page with the files of many projects, for `--find-links`. `chooser` is the address of the page
+/// for people.
+pub fn find_links_html(title: &str, projects: &[IndexedProject], chooser: Option<&str>) -> String {
+    page(title, "", chooser, &projects.iter().flat_map(IndexedProject::listed).collect::<Vec<_>>())
 }
 
-/// The first page of an index: the names of its projects, given in any order.
-pub fn root_html<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+/// The first page of an index: the names of its projects, given in any order. `chooser` is the
+/// address of the page for people.
+pub fn root_html<'a>(names: impl IntoIterator<Item = &'a str>, chooser: Option<&str>) -> String {
     let mut text = head("Simple index", "");
+    write_chooser(&mut text, chooser);
     for name in sorted_names(names) {
         // A canonical name contains only letters, digits and `-`.
         let _ = writeln!(text, "<a href=\"{name}/\">{name}</a><br>");
@@ -32,8 +35,9 @@ pub fn root_html<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     text
 }
 
-fn page(title: &str, meta: &str, files: &[&IndexedFile]) -> String {
+fn page(title: &str, meta: &str, chooser: Option<&str>, files: &[&IndexedFile]) -> String {
     let mut text = head(title, meta);
+    write_chooser(&mut text, chooser);
     text.reserve(files.len() * 512);
     for file in files {
         write_link(&mut text, file);
@@ -50,6 +54,14 @@ fn head(title: &str, meta: &str) -> String {
          <meta name=\"pypi:repository-version\" content=\"{API_VERSION}\">\n{meta}<title>{title}</title>\n</head>\n\
          <body>\n<h1>{title}</h1>\n"
     )
+}
+
+/// Leads a person to the chooser. It is no link: programs take every link of these pages for a
+/// project or a file.
+fn write_chooser(text: &mut String, address: Option<&str>) {
+    if let Some(address) = address {
+        let _ = writeln!(text, "<form action=\"{}\"><button>Choose packages</button></form>", Escaped(address));
+    }
 }
 
 fn write_meta(text: &mut String, name: &str, content: &str) {
@@ -83,7 +95,7 @@ fn write_link(text: &mut String, file: &IndexedFile) {
 }
 
 /// Text with escaped markup, for use between tags and between quotes.
-struct Escaped<'a>(&'a str);
+pub(super) struct Escaped<'a>(pub(super) &'a str);
 
 impl fmt::Display for Escaped<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,6 +2,7 @@
 //! differ from those of before.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use rayon::prelude::*;
 use rocwheel_content::archive_path::{join, parent, relative};
@@ -14,16 +15,17 @@ use rocwheel_report::{Reporter, Unit};
 
 use super::{BuildOptions, PageChange, PageFile, Records, metadata_of};
 use crate::Error;
+use crate::chooser::{ChooserPage, OfferedFile, OfferedProject};
 use crate::known::{self, KnownFile, KnownProject};
 use crate::layout::IndexRoot;
-use crate::listing::Distribution;
+use crate::listing::{Distribution, Listing, NameFilter};
 use crate::status::StatusTable;
 use crate::store::{Store, StoredFile};
 
 /// The pages of a folder, as bandersnatch calls them: servers choose one by `Accept`.
-const HTML: &str = "index.html";
-const VERSIONED_HTML: &str = "index.v1_html";
-pub(super) const JSON: &str = "index.v1_json";
+pub(crate) const HTML: &str = "index.html";
+pub(crate) const VERSIONED_HTML: &str = "index.v1_html";
+pub(crate) const JSON: &str = "index.v1_json";
 /// The folder of pages that are JSON and called `index.html`. A project's has no `_` in its name.
 const JSON_ROOT: &str = "v1_json";
 
@@ -55,10 +57,13 @@ impl<'a> Writer<'a> {
 
     /// Puts METADATA beside wheels that were read.
     pub(super) fn metadata(&mut self, read: &[StoredFile], reporter: &dyn Reporter) -> Result<(), Error> {
+        if !self.store.takes_metadata() {
+            return Ok(());
+        }
         let put = |file: &StoredFile| -> Result<Option<PageFile>, Error> {
             reporter.check()?;
             match metadata_of(self.store, file)? {
-                Some((key, bytes)) => put(self.store, self.options, key, &bytes),
+                Some((key, bytes)) => put(self.store, self.options.write, key, &bytes),
                 None => Ok(None),
             }
         };
@@ -82,7 +87,8 @@ impl<'a> Writer<'a> {
             let projects: Vec<IndexedProject> =
                 root.projects.iter().map(|(name, files)| self.project(name, files, parent(page))).collect();
             self.check_ours(page)?;
-            self.put(page.clone(), find_links_html("Python packages", &projects).as_bytes())?;
+            let chooser = root.chooser.as_ref().map(|key| link(parent(page), key));
+            self.put(page.clone(), find_links_html("Python packages", &projects, chooser.as_deref()).as_bytes())?;
         }
         let mut names: BTreeSet<&str> = root.projects.keys().map(String::as_str).collect();
         if self.options.project.is_some() {
@@ -90,12 +96,89 @@ impl<'a> Writer<'a> {
             let folder = known::folder(&root.pages);
             names.extend(records.keys().filter(|key| parent(key) == folder).filter_map(|key| record_project(key)));
         }
-        let html = root_html(names.iter().copied());
+        let chooser = root.chooser.as_ref().map(|key| link(&root.pages, key));
+        let html = root_html(names.iter().copied(), chooser.as_deref());
         let json = root_json(names.iter().copied());
         self.check_ours(&join(&root.pages, HTML))?;
         self.put_pages(&root.pages, &html, &json)?;
         if self.options.json_root {
             self.put(join(&root.pages, &format!("{JSON_ROOT}/{HTML}")), json.as_bytes())?;
+        }
+        self.chooser(root, records)
+    }
+
+    /// Writes the page for people.
+    fn chooser(&mut self, root: &IndexRoot<'_>, records: &Records) -> Result<(), Error> {
+        let (Some(key), Some(options)) = (&root.chooser, &self.options.chooser) else { return Ok(()) };
+        let mut names: BTreeSet<&str> = root.projects.keys().map(String::as_str).collect();
+        if self.options.project.is_some() {
+            let folder = known::folder(&root.pages);
+            names.extend(records.keys().filter(|key| parent(key) == folder).filter_map(|key| record_project(key)));
+        }
+        let mut page = ChooserPage::default();
+        for name in names {
+            if let Some(files) = root.projects.get(name) {
+                page.add(&self.offered(name, files, self.files));
+            } else if let Some(record) = records.get(&known::key(&root.pages, name)) {
+                // The other projects are as their records have them.
+                let stored = |(key, file): (&String, &KnownFile)| StoredFile {
+                    key: key.clone(),
+                    size: file.size,
+                    stamp: String::new(),
+                };
+                let listing = Listing::of(record.files.iter().map(stored).collect(), &NameFilter::default());
+                page.add(&self.offered(name, &listing.distributions.iter().collect::<Vec<_>>(), &record.files));
+            }
+        }
+        let folder = parent(key);
+        let index = match relative(folder, &join(&root.pages, HTML)) {
+            way if way.contains('/') => link(folder, &join(&root.pages, HTML)).trim_end_matches(HTML).to_owned(),
+            _ => String::new(),
+        };
+        let find_links = root.find_links.as_ref().map(|page| link(folder, page));
+        // The address of the folder is that of the page.
+        let find_links = find_links.map(|page| page.trim_end_matches(HTML).to_owned());
+        let html = page.finish(&index, find_links.as_deref(), options);
+        self.check_ours(key)?;
+        self.put(key.clone(), html.as_bytes())
+    }
+
+    fn offered(
+        &self,
+        name: &str,
+        distributions: &[&Distribution],
+        known: &BTreeMap<String, KnownFile>,
+    ) -> OfferedProject {
+        let files = distributions.iter().filter_map(|one| {
+            let known = known.get(&one.file.key)?;
+            Some(OfferedFile {
+                version: one.version.clone(),
+                tags: one.wheel.as_ref().map_or_else(String::new, |wheel| {
+                    format!("{}-{}-{}", wheel.pythons.join("."), wheel.abis.join("."), wheel.platforms.join("."))
+                }),
+                requires_python: known.requires_python.clone(),
+                needs: Arc::clone(&known.needs),
+                rocm: known.rocm.clone(),
+                uploaded: known.uploaded,
+                yanked: self.status.yanked(one).map(str::to_owned),
+            })
+        });
+        let (status, reason) = self.status.of_project(name);
+        let status_reason = reason.map(str::to_owned);
+        OfferedProject { name: name.to_owned(), status, status_reason, files: files.collect() }
+    }
+
+    /// Removes the pages for people that this program wrote where there should be none now.
+    pub(super) fn remove_choosers(&mut self, roots: &[IndexRoot<'_>]) -> Result<(), Error> {
+        for page in roots.iter().filter(|root| root.chooser.is_none()).map(IndexRoot::chooser_place) {
+            let kept = roots.iter().any(|root| root.chooser.as_ref() == Some(&page));
+            if kept || !self.others.contains_key(&page) || self.check_ours(&page).is_err() {
+                continue;
+            }
+            if self.options.write {
+                self.store.remove(&page)?;
+            }
+            self.changes.push(PageFile { page, change: PageChange::Removed });
         }
         Ok(())
     }
@@ -142,12 +225,12 @@ impl<'a> Writer<'a> {
             let known = self.files.get(&one.file.key)?;
             Some(IndexedFile {
                 name: one.name().to_owned(),
-                url: link(folder, &one.file.key),
+                url: self.store.address(&one.file).unwrap_or_else(|| link(folder, &one.file.key)),
                 version: one.version.to_string(),
                 size: known.size,
                 sha256: known.sha256.clone(),
                 requires_python: known.requires_python.clone(),
-                metadata_sha256: known.metadata_sha256.clone(),
+                metadata_sha256: known.metadata_sha256.clone().filter(|hash| self.has_metadata(&one.file.key, hash)),
                 uploaded: Some(known.uploaded),
                 yanked: self.status.yanked(one).map(str::to_owned),
                 provenance: self.provenance(&one.file.key),
@@ -156,6 +239,16 @@ impl<'a> Writer<'a> {
         let (status, reason) = self.status.of_project(name);
         let status_reason = reason.map(str::to_owned);
         IndexedProject { name: name.to_owned(), files: files.collect(), status, status_reason }
+    }
+
+    /// `true` if METADATA with this hash is beside a wheel, or will be. One that differs would stop
+    /// installers.
+    fn has_metadata(&self, key: &str, hash: &str) -> bool {
+        if self.store.takes_metadata() {
+            return true;
+        }
+        let Some(file) = self.others.get(&format!("{key}.metadata")) else { return false };
+        self.store.sha256(file).ok().flatten().is_some_and(|found| hexadecimal(&found) == hash)
     }
 
     /// The absolute address of a file's attestations.
@@ -187,15 +280,12 @@ impl<'a> Writer<'a> {
     }
 
     fn put(&mut self, key: String, bytes: &[u8]) -> Result<(), Error> {
-        self.changes.extend(put(self.store, self.options, key, bytes)?);
+        self.changes.extend(put(self.store, self.options.write, key, bytes)?);
         Ok(())
     }
 
-    /// A page that another program wrote is replaced only when the user says so.
     fn check_ours(&self, page: &str) -> Result<(), Error> {
-        let Some(bytes) = self.store.read(page)? else { return Ok(()) };
-        let is_ours = self.options.replace_pages || String::from_utf8_lossy(&bytes).contains(GENERATOR);
-        if is_ours { Ok(()) } else { Err(Error::ForeignPage { page: join(&self.store.name(), page) }) }
+        check_ours(self.store, self.options.replace_pages, page)
     }
 
     /// Removes the pages of projects and views that are no more.
@@ -226,14 +316,21 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Writes a page where it differs from the one of before.
-fn put(store: &dyn Store, options: &BuildOptions, key: String, bytes: &[u8]) -> Result<Option<PageFile>, Error> {
+/// A page that another program wrote is replaced only when the user says so.
+pub(crate) fn check_ours(store: &dyn Store, replace_pages: bool, page: &str) -> Result<(), Error> {
+    let Some(bytes) = store.read(page)? else { return Ok(()) };
+    let is_ours = replace_pages || String::from_utf8_lossy(&bytes).contains(GENERATOR);
+    if is_ours { Ok(()) } else { Err(Error::ForeignPage { page: join(&store.name(), page) }) }
+}
+
+/// Writes a page where it differs from the one of before; `write` is `false` for a dry run.
+pub(crate) fn put(store: &dyn Store, write: bool, key: String, bytes: &[u8]) -> Result<Option<PageFile>, Error> {
     let change = match store.read(&key)? {
         Some(before) if before == bytes => return Ok(None),
         Some(_) => PageChange::Changed,
         None => PageChange::New,
     };
-    if options.write {
+    if write {
         store.write(&key, bytes)?;
     }
     Ok(Some(PageFile { page: key, change }))

@@ -1,27 +1,18 @@
-//! Input: an object. Output: its bytes at random access, fetched in ranges that grow while they are
-//! read in order.
+//! Input: an object. Output: its bytes at random access, fetched in ranges.
 
 use std::io;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStore as _};
-use positioned_io::ReadAt;
 use rocwheel_content::{Content, Reader};
 
 use super::BucketFault;
 use super::client::{Client, Stop};
+use crate::ranges::RangeReader;
 use crate::store::StoredFile;
-
-/// Bytes of the first range at the end of a file, where wheels have their directory. That of a
-/// wheel of 2,000 members is smaller.
-const TAIL: u64 = 256 << 10;
-/// Bytes of the first range elsewhere: more than METADATA has, packed.
-const FIRST: u64 = 64 << 10;
-/// Bytes of the largest range. With one for each thread, this bounds the memory.
-const LARGEST: u64 = 4 << 20;
 
 /// The bytes of an object, as it was when it was listed.
 pub(super) struct S3Content {
@@ -43,96 +34,19 @@ impl Content for S3Content {
     }
 
     fn open(&self) -> io::Result<Reader> {
-        Ok(Box::new(RangeReader {
-            client: Arc::clone(&self.client),
-            path: self.path.clone(),
-            size: self.size,
-            etag: self.etag.clone(),
-            fetched: Mutex::default(),
-        }))
+        let (client, path, etag) = (Arc::clone(&self.client), self.path.clone(), self.etag.clone());
+        Ok(Box::new(RangeReader::new(self.size, move |range| fetch(&client, &path, &etag, range))))
     }
 }
 
-struct RangeReader {
-    client: Arc<Client>,
-    path: Path,
-    size: u64,
-    etag: String,
-    fetched: Mutex<Fetched>,
-}
-
-/// Bytes that are in memory.
-#[derive(Default)]
-struct Fetched {
-    tail: Option<Window>,
-    window: Option<Window>,
-}
-
-struct Window {
-    start: u64,
-    bytes: Bytes,
-}
-
-impl Window {
-    fn end(&self) -> u64 {
-        self.start + self.bytes.len() as u64
-    }
-
-    /// What the window has from `position` on.
-    fn after(&self, position: u64) -> Option<&[u8]> {
-        let offset = usize::try_from(position.checked_sub(self.start)?).ok()?;
-        self.bytes.get(offset..).filter(|rest| !rest.is_empty())
-    }
-}
-
-impl RangeReader {
-    fn fetch(&self, range: Range<u64>) -> io::Result<Window> {
-        let length = range.end - range.start;
-        let if_match = super::is_etag(&self.etag).then(|| self.etag.clone());
-        let start = range.start;
-        let options = GetOptions { range: Some(GetRange::Bounded(range)), if_match, ..GetOptions::default() };
-        let get = async { Ok(self.client.store.get_opts(&self.path, options).await?.bytes().await?) };
-        let bytes = self.client.wait(get).map_err(|stop| match stop {
-            // Not the kind `Interrupted`: that one means to try again.
-            Stop::Interrupted(interrupted) => io::Error::other(interrupted),
-            Stop::Fault(fault @ BucketFault::Changed) => io::Error::new(io::ErrorKind::InvalidData, fault),
-            Stop::Fault(fault) => io::Error::other(fault),
-        })?;
-        if bytes.len() as u64 != length {
-            let message = format!("the server sent {} bytes instead of {length}", bytes.len());
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, message));
-        }
-        Ok(Window { start, bytes })
-    }
-}
-
-impl ReadAt for RangeReader {
-    fn read_at(&self, position: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        if position >= self.size || buffer.is_empty() {
-            return Ok(0);
-        }
-        let mut fetched = self.fetched.lock().unwrap_or_else(PoisonError::into_inner);
-        let held = |fetched: &Fetched, buffer: &mut [u8]| {
-            let all = [&fetched.tail, &fetched.window];
-            let rest = all.into_iter().flatten().find_map(|window| window.after(position))?;
-            let length = rest.len().min(buffer.len());
-            buffer[..length].copy_from_slice(&rest[..length]);
-            Some(length)
-        };
-        if let Some(length) = held(&fetched, buffer) {
-            return Ok(length);
-        }
-        let tail = self.size.saturating_sub(TAIL);
-        if fetched.tail.is_none() && position >= tail {
-            fetched.tail = Some(self.fetch(tail..self.size)?);
-        } else {
-            let follows = fetched.window.as_ref().filter(|window| window.end() == position);
-            let grown = follows.map_or(FIRST, |window| (window.bytes.len() as u64 * 4).min(LARGEST));
-            let wanted = grown.max((buffer.len() as u64).min(LARGEST));
-            let limit = fetched.tail.as_ref().map_or(self.size, |tail| tail.start);
-            fetched.window = None;
-            fetched.window = Some(self.fetch(position..(position + wanted).min(limit))?);
-        }
-        Ok(held(&fetched, buffer).unwrap_or(0))
-    }
+fn fetch(client: &Client, path: &Path, etag: &str, range: Range<u64>) -> io::Result<Bytes> {
+    let if_match = super::is_etag(etag).then(|| etag.to_owned());
+    let options = GetOptions { range: Some(GetRange::Bounded(range)), if_match, ..GetOptions::default() };
+    let get = async { Ok(client.store.get_opts(path, options).await?.bytes().await?) };
+    client.wait(get).map_err(|stop| match stop {
+        // Not the kind `Interrupted`: that one means to try again.
+        Stop::Interrupted(interrupted) => io::Error::other(interrupted),
+        Stop::Fault(fault @ BucketFault::Changed) => io::Error::new(io::ErrorKind::InvalidData, fault),
+        Stop::Fault(fault) => io::Error::other(fault),
+    })
 }

@@ -26,6 +26,7 @@ use rocwheel_report::Reporter;
 use crate::store::{Store, StoreLock, StoredBytes, StoredFile};
 use crate::{Error, known};
 pub use address::S3Address;
+pub(crate) use client::from_hexadecimal;
 use client::{Client, Head};
 use content::S3Content;
 pub use fault::BucketFault;

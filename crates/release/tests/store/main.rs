@@ -46,6 +46,7 @@ pub(crate) fn options() -> BuildOptions {
         address: None,
         views: Vec::new(),
         json_root: false,
+        chooser: None,
         replace_pages: false,
         write: true,
     }

@@ -7,10 +7,16 @@ use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
 use jiff::Timestamp;
 use rocwheel_content::archive_path::join;
-use rocwheel_release::{BuildOptions, Built, BuiltIndex, IndexView, Layout, PageChange, StatusTable, build};
+use rocwheel_release::{
+    AggregateOptions, BuildOptions, Built, BuiltIndex, ChooserOptions, GpuChoice, IndexView, Layout, PageChange,
+    StatusTable, build,
+};
 use rocwheel_report::{Context as _, Exit};
+use rocwheel_rocm::{DevicePackages, TargetTable};
 use url::Url;
 
+use super::aggregate::{self, AggregateArguments};
+use super::from_github::{GithubOptions, GithubSource};
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Column, Format, Printer};
@@ -26,6 +32,7 @@ const COLUMNS: [Column; 3] = [("Index", Left), ("Projects", Right), ("Files", Ri
 /// served by any web server. The table `index-status.toml` in the folder withdraws files and gives
 /// projects a status. In a bucket (`s3://BUCKET/PREFIX`) no wheel is downloaded whose SHA-256 is
 /// stored with it; credentials are those of the environment (AWS_ACCESS_KEY_ID and so on).
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Folder with wheels and source distributions, or s3://BUCKET/PREFIX
@@ -61,12 +68,20 @@ pub(crate) struct Arguments {
     /// with a type of its own
     #[arg(long)]
     json_root: bool,
+    /// Do not write `chooser.html`, on which people choose a GPU and a package and copy the lines
+    /// that install it; remove the one of an earlier run
+    #[arg(long)]
+    no_chooser: bool,
     /// Replace pages that another program wrote
     #[arg(long)]
     replace_pages: bool,
     /// Print what would change, and write nothing
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    github: GithubOptions,
+    #[command(flatten)]
+    aggregate: AggregateArguments,
     #[command(flatten)]
     bucket: BucketOptions,
 }
@@ -93,6 +108,10 @@ enum ViewArgument {
 #[derive(Debug)]
 pub(crate) struct Settings {
     place: StorePlace,
+    /// The releases that have the files, if the place is for the pages only.
+    github: Option<GithubSource>,
+    /// One index over several, in place of an index over files.
+    aggregate: Option<AggregateOptions>,
     options: BuildOptions,
 }
 
@@ -117,11 +136,26 @@ impl TryFrom<Arguments> for Settings {
             address: arguments.url.map(public_address).transpose()?,
             views: views(&arguments.view),
             json_root: arguments.json_root,
+            chooser: (!arguments.no_chooser).then(chooser),
             replace_pages: arguments.replace_pages,
             write: !arguments.dry_run,
         };
-        Ok(Self { place: arguments.bucket.place(arguments.store)?, options })
+        let place = arguments.bucket.place(arguments.store)?;
+        let aggregate = arguments.aggregate.options(options.replace_pages, options.write);
+        Ok(Self { github: arguments.github.source(&place)?, place, aggregate, options })
     }
+}
+
+/// The GPUs of the tables by the names of their products.
+fn chooser() -> ChooserOptions {
+    let packages = DevicePackages::embedded();
+    let table = TargetTable::embedded();
+    let gpus = table.targets().iter().map(|target| {
+        let mut served_by = packages.chain(&packages.key(&target.name));
+        served_by.extend(target.families.iter().cloned());
+        GpuChoice { target: target.name.clone(), product: target.product.clone(), served_by }
+    });
+    ChooserOptions { gpus: gpus.collect(), changes: None }
 }
 
 /// Checks the address of `--url`. PEP 740 requires https, so that the address is protected in
@@ -142,7 +176,13 @@ fn views(arguments: &[ViewArgument]) -> Vec<IndexView> {
 
 /// Builds the index, or prints what would change.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
-    let store = settings.place.open(printer)?;
+    let store = match &settings.github {
+        Some(source) => source.open(settings.options.write, printer)?,
+        None => settings.place.open(printer)?,
+    };
+    if let Some(options) = &settings.aggregate {
+        return aggregate::command(&*store, options, printer);
+    }
     let built = build(&*store, &settings.options, printer.reporter())?;
     if printer.format() == Format::Json {
         printer.json(&built)?;

@@ -1,8 +1,10 @@
 //! `rocwheel index`: makes a package index from a folder of wheels, checks it, and helps to serve
 //! it.
 
+mod aggregate;
 pub(crate) mod build;
 pub(crate) mod check;
+mod from_github;
 pub(crate) mod server;
 
 use clap::Subcommand;

@@ -58,7 +58,7 @@ pub(crate) struct Arguments {
 }
 
 /// Parses a repository name, `OWNER/NAME`.
-pub(super) fn repository(text: &str) -> Result<String, String> {
+pub(crate) fn repository(text: &str) -> Result<String, String> {
     let is_name = |part: &str| {
         !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
     };

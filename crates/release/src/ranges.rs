@@ -1,0 +1,101 @@
+//! Input: a way to fetch a range of a remote file. Output: its bytes at random access, in ranges
+//! that grow while they are read in order.
+
+use std::io;
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
+use positioned_io::ReadAt;
+
+/// Bytes of the first range at the end of a file, where wheels have their directory. That of a
+/// wheel of 2,000 members is smaller.
+const TAIL: u64 = 256 << 10;
+/// Bytes of the first range elsewhere: more than METADATA has, packed.
+const FIRST: u64 = 64 << 10;
+/// Bytes of the largest range. With one for each thread, this bounds the memory.
+const LARGEST: u64 = 4 << 20;
+
+/// Fetches a range, which is never empty.
+type FetchRange = Box<dyn Fn(Range<u64>) -> io::Result<Bytes> + Send + Sync>;
+
+/// A remote file.
+pub(crate) struct RangeReader {
+    size: u64,
+    fetch: FetchRange,
+    fetched: Mutex<Fetched>,
+}
+
+/// Bytes that are in memory.
+#[derive(Default)]
+struct Fetched {
+    tail: Option<Window>,
+    window: Option<Window>,
+}
+
+struct Window {
+    start: u64,
+    bytes: Bytes,
+}
+
+impl Window {
+    fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+
+    /// What the window has from `position` on.
+    fn after(&self, position: u64) -> Option<&[u8]> {
+        let offset = usize::try_from(position.checked_sub(self.start)?).ok()?;
+        self.bytes.get(offset..).filter(|rest| !rest.is_empty())
+    }
+}
+
+impl RangeReader {
+    pub(crate) fn new(
+        size: u64,
+        fetch: impl Fn(Range<u64>) -> io::Result<Bytes> + Send + Sync + 'static,
+    ) -> RangeReader {
+        RangeReader { size, fetch: Box::new(fetch), fetched: Mutex::default() }
+    }
+
+    fn fetch(&self, range: Range<u64>) -> io::Result<Window> {
+        let (start, length) = (range.start, range.end - range.start);
+        let bytes = (self.fetch)(range)?;
+        if bytes.len() as u64 != length {
+            let message = format!("the server sent {} bytes instead of {length}", bytes.len());
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, message));
+        }
+        Ok(Window { start, bytes })
+    }
+}
+
+impl ReadAt for RangeReader {
+    fn read_at(&self, position: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        if position >= self.size || buffer.is_empty() {
+            return Ok(0);
+        }
+        let mut fetched = self.fetched.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = |fetched: &Fetched, buffer: &mut [u8]| {
+            let all = [&fetched.tail, &fetched.window];
+            let rest = all.into_iter().flatten().find_map(|window| window.after(position))?;
+            let length = rest.len().min(buffer.len());
+            buffer[..length].copy_from_slice(&rest[..length]);
+            Some(length)
+        };
+        if let Some(length) = held(&fetched, buffer) {
+            return Ok(length);
+        }
+        let tail = self.size.saturating_sub(TAIL);
+        if fetched.tail.is_none() && position >= tail {
+            fetched.tail = Some(self.fetch(tail..self.size)?);
+        } else {
+            let follows = fetched.window.as_ref().filter(|window| window.end() == position);
+            let grown = follows.map_or(FIRST, |window| (window.bytes.len() as u64 * 4).min(LARGEST));
+            let wanted = grown.max((buffer.len() as u64).min(LARGEST));
+            let limit = fetched.tail.as_ref().map_or(self.size, |tail| tail.start);
+            fetched.window = None;
+            fetched.window = Some(self.fetch(position..(position + wanted).min(limit))?);
+        }
+        Ok(held(&fetched, buffer).unwrap_or(0))
+    }
+}

@@ -1,0 +1,509 @@
+"""`chooser.html`: people choose in a browser, and the lines that they copy install packages."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import urllib.request
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from browser import DOWN, SPACE, TAB, Browser
+from small_wheels import core_metadata
+
+from command import Rocwheel, run
+from small_index import Servers
+
+BIN = Path(sys.executable).parent
+OWN = f"3.{sys.version_info.minor}"
+OWN_TAG = f"cp3{sys.version_info.minor}"
+TARGETS = ("gfx942", "gfx1100")
+NOW = "2026-11-20T01:02:03Z"
+
+
+def write_wheel(folder: Path, name: str, version: str, tag: str, *metadata: str) -> Path:
+    """A wheel that installers accept, whatever its tag says."""
+    stem = name.replace("-", "_")
+    info = f"{stem}-{version}.dist-info"
+    text = core_metadata(name, version, python=">=3.8").rstrip("\n")
+    members = {
+        f"{stem}.py": f'VERSION = "{version}"\n',
+        f"{info}/METADATA": "\n".join([text, *metadata, "", ""]),
+        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: {tag}\n",
+    }
+    members[f"{info}/RECORD"] = "".join(f"{member},,\n" for member in [*members, f"{info}/RECORD"])
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{stem}-{version}-{tag}.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for member, content in members.items():
+            archive.writestr(member, content)
+    return path
+
+
+def write_release(folder: Path, rocm: str, torch: str, targets: tuple[str, ...] = TARGETS) -> None:
+    """ROCm and torch as AMD divides them by GPU. `targets` have packages; all of `TARGETS` are
+    promised."""
+    linux = "py3-none-manylinux_2_28_x86_64"
+    version = f"{torch}+rocm{rocm}"
+
+    def device(name: str, own: str) -> list[str]:
+        extras = [f"Provides-Extra: device-{target}" for target in TARGETS]
+        return extras + [f'Requires-Dist: {name}-{target}=={own}; extra == "device-{target}"' for target in TARGETS]
+
+    write_wheel(folder, "rocm-sdk-core", rocm, linux)
+    write_wheel(folder, "rocm-sdk-libraries", rocm, linux)
+    core = f"Requires-Dist: rocm-sdk-core=={rocm}"
+    libraries = f'Requires-Dist: rocm-sdk-libraries=={rocm}; extra == "libraries"'
+    whole = ["Provides-Extra: libraries", core, libraries, *device("rocm-sdk-device", rocm)]
+    write_wheel(folder, "rocm", rocm, "py3-none-any", *whole)
+    for target in targets:
+        write_wheel(folder, f"rocm-sdk-device-{target}", rocm, linux)
+        write_wheel(folder, f"amd-torch-device-{target}", version, linux)
+    need = f"Requires-Dist: rocm[libraries]=={rocm}"
+    for python in {"cp311", "cp312", "cp313", OWN_TAG}:
+        tag = f"{python}-{python}-manylinux_2_28_x86_64"
+        write_wheel(folder, "torch", version, tag, need, *device("amd-torch-device", version))
+        write_wheel(folder, "torchvision", f"0.2.0+rocm{rocm}", tag, f"Requires-Dist: torch=={version}")
+    # Windows has one Python only.
+    windows = "cp312-cp312-win_amd64"
+    write_wheel(folder, "torch", version, windows, need, *device("amd-torch-device", version))
+
+
+@dataclass
+class Site:
+    root: Path
+    address: str
+    file: str
+
+
+@pytest.fixture(scope="module")
+def site(rocwheel: Rocwheel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    root = tmp_path_factory.mktemp("it's an index") / "dist"
+    write_release(root, "7.1.0", "2.9.1")
+    write_release(root, "7.2.0", "2.10.0", targets=("gfx942",))
+    rocwheel.run("index", "build", root, "--now", NOW)
+    servers = Servers(rocwheel, tmp_path_factory.mktemp("servers"))
+    try:
+        yield Site(root, servers.start("plain", root), f"{root.as_uri()}/")
+    finally:
+        servers.stop()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    opened = Browser(tmp_path_factory.mktemp("browser"))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(autouse=True)
+def quiet(request: pytest.FixtureRequest) -> Iterator[None]:
+    """No test may leave an error in the console."""
+    yield
+    if "browser" in request.fixturenames:
+        opened = request.getfixturevalue("browser")
+        assert [line for line in opened.console() if "favicon" not in line] == []
+
+
+def fragment(**choice: str) -> str:
+    return "#" + "&".join(f"{name}={value.replace('+', '%2B')}" for name, value in choice.items())
+
+
+def lines(browser: Browser) -> str:
+    assert not browser.run("return document.getElementById('lines').hidden"), text(browser, "hole-text")
+    return text(browser, "code")
+
+
+def shell_words(command: str) -> list[str]:
+    return shlex.split(command.replace("\\\n", " "))
+
+
+def text(browser: Browser, name: str) -> str:
+    return browser.run("return document.getElementById(arguments[0]).textContent", name)
+
+
+def focused(browser: Browser) -> dict:
+    return browser.run(
+        "const one = document.activeElement;"
+        "return {id: one.id, name: one.name ?? '', value: one.value ?? '', tag: one.tagName,"
+        " outline: getComputedStyle(one.closest('.option') ?? one).outlineStyle}"
+    )
+
+
+def tab_to(browser: Browser, name: str) -> None:
+    for _ in range(40):
+        browser.type(TAB)
+        found = focused(browser)
+        if name in (found["id"], found["name"]):
+            return
+    raise AssertionError(f"no way by keyboard to {name}")
+
+
+def test_a_keyboard_is_enough(browser: Browser, site: Site) -> None:
+    browser.resize(1440)
+    browser.open(site.address + "chooser.html")
+    assert "Choose a GPU" in text(browser, "ask")
+    tab_to(browser, "gpu-search")
+    browser.type(*"7900")
+    shown = browser.run(
+        "return [...document.querySelectorAll('#gpus label')].filter((one) => !one.hidden).map((one) => one.innerText)"
+    )
+    assert len(shown) == 1 and "7900 XTX" in shown[0] and "gfx1100" in shown[0]
+    tab_to(browser, "gpu")
+    assert focused(browser)["outline"] == "solid"
+    browser.type(SPACE)
+    tab_to(browser, "rocm")
+    browser.type(*"7.1.0")
+    tab_to(browser, "python")
+    while focused(browser)["value"] != OWN:
+        browser.type(DOWN)
+    tab_to(browser, "installer")
+    browser.type(DOWN)
+    assert focused(browser)["value"] == "uv"
+    assert lines(browser).split() == [
+        *("uv", "pip", "install", "\\", "--default-index", f"{site.address}simple/", "\\"),
+        "'torch[device-gfx1100]==2.9.1+rocm7.1.0'",
+    ]
+    # The choice is in the address, for colleagues.
+    shared = browser.run("return location.href")
+    told = lines(browser)
+    browser.open(shared)
+    assert lines(browser) == told
+
+
+def test_a_hole_is_seen_and_said(browser: Browser, site: Site) -> None:
+    page = site.file + "chooser.html"
+    chosen = {"package": "torch", "python": "3.12", "system": "linux-x86_64"}
+    browser.open(page + fragment(**chosen, gpu="gfx1100", version="2.10.0+rocm7.2.0"))
+    assert text(browser, "hole-text") == (
+        "torch 2.10.0+rocm7.2.0 promises “device-gfx1100”, but amd-torch-device-gfx1100 is not in the index."
+    )
+    assert browser.run("return document.getElementById('lines').hidden")
+    (other,) = browser.run("return [...document.querySelectorAll('#nearest button')].map((one) => one.innerText)")
+    assert other == "Choose torch 2.9.1+rocm7.1.0"
+    browser.run("document.querySelector('#nearest button').click()")
+    assert "torch[device-gfx1100]==2.9.1+rocm7.1.0" in lines(browser)
+    # Without a version, the newest that fits is taken, and not one that lacks something.
+    browser.open(page + fragment(**chosen, gpu="gfx1100"))
+    assert "2.9.1+rocm7.1.0" in lines(browser)
+    browser.open(page + fragment(**chosen, gpu="gfx942"))
+    assert "2.10.0+rocm7.2.0" in lines(browser)
+    assert "amd-torch-device-gfx1100 is not in the index" in text(browser, "holes")
+    cells = browser.run(
+        "return [...document.querySelectorAll('#by-version tbody tr')].map((row) =>"
+        " [...row.cells].map((cell) => cell.className.split(' ')[0] + ' ' + cell.innerText.split('\\n')[0]))"
+    )
+    assert all(cell.startswith("hole 1/2") for cell in cells[0][1:])
+    assert all(cell.startswith("there 2/2") for cell in cells[1][1:])
+    browser.open(page + fragment(package="torch", gpu="gfx942", python="3.13", system="windows-x86_64"))
+    assert text(browser, "hole-text") == (
+        "There is no torch 2.10.0+rocm7.2.0 for Python 3.13 on Windows. It exists for Python 3.12."
+    )
+    browser.open(page + fragment(package="torch", gpu="gfx1010", python="3.12", system="linux-x86_64"))
+    assert "has no packages for" in text(browser, "hole-text") and "gfx1010" in text(browser, "hole-text")
+
+
+def clean_environment(**more: str) -> dict[str, str]:
+    taken = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_"))}
+    quiet = {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_CACHE_DIR": "1", "UV_NO_CONFIG": "1", "UV_NO_CACHE": "1"}
+    return {**taken, **quiet, "PATH": f"{BIN}:{os.environ['PATH']}", **more}
+
+
+def installed(target: Path) -> set[str]:
+    return {re.sub(r"_", "-", folder.name.removesuffix(".dist-info")) for folder in target.glob("*.dist-info")}
+
+
+RELEASE = {
+    "torch-2.9.1+rocm7.1.0",
+    "amd-torch-device-gfx1100-2.9.1+rocm7.1.0",
+    "rocm-7.1.0",
+    "rocm-sdk-core-7.1.0",
+    "rocm-sdk-libraries-7.1.0",
+}
+CHOICE = {"package": "torch", "gpu": "gfx1100", "rocm": "7.1.0", "python": OWN, "system": "linux-x86_64"}
+
+
+@pytest.mark.parametrize("kind", ["http", "file"])
+@pytest.mark.parametrize("installer", ["pip", "uv", "requirements", "docker", "find-links"])
+def test_the_lines_install(browser: Browser, site: Site, installer: str, kind: str, tmp_path: Path) -> None:
+    page = {"http": site.address, "file": site.file}[kind] + "chooser.html"
+    browser.open(page + fragment(**CHOICE, installer=installer, **{"with": "torchvision"}))
+    copied = lines(browser)
+    target = tmp_path / "target"
+    environment = clean_environment(PIP_TARGET=str(target))
+    if installer == "requirements":
+        (tmp_path / "requirements.txt").write_text(copied)
+        copied = "pip install --requirement requirements.txt"
+    elif installer == "docker":
+        (start,) = re.findall(r"^FROM (.*)$", copied, re.M)
+        assert start == f"python:{OWN}-slim"
+        copied = copied.partition("RUN ")[2]
+        # What COPY would do in the container.
+        copied = copied.replace("file:///srv/packages/", site.file)
+    elif installer == "uv":
+        copied += f" --target {shlex.quote(str(target))}"
+    subprocess.run(["bash", "-euc", copied], check=True, env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert installed(target) == RELEASE | {"torchvision-0.2.0+rocm7.1.0"}
+
+
+@pytest.mark.parametrize("kind", ["http", "file"])
+def test_the_project_of_uv_locks_and_installs(browser: Browser, site: Site, kind: str, tmp_path: Path) -> None:
+    page = {"http": site.address, "file": site.file}[kind] + "chooser.html"
+    browser.open(page + fragment(**CHOICE, installer="uv-project", **{"with": "torchvision"}))
+    copied = lines(browser)
+    assert copied.count("explicit = true") == 1
+    (tmp_path / "pyproject.toml").write_text(copied)
+    # Every package has to come from the named index: there is no other one.
+    environment = clean_environment(UV_DEFAULT_INDEX="http://127.0.0.1:9/", UV_PYTHON=sys.executable)
+    environment.pop("VIRTUAL_ENV", None)
+    run(BIN / "uv", "sync", environment=environment, cwd=tmp_path)
+    (packages,) = (tmp_path / ".venv/lib").glob("python*/site-packages")
+    assert installed(packages) == RELEASE | {"torchvision-0.2.0+rocm7.1.0"}
+
+
+def test_packages_from_elsewhere_are_named(rocwheel: Rocwheel, browser: Browser, tmp_path: Path) -> None:
+    """torch needs `sympy`, which only another index has, with a newer `torch`."""
+    own, other = tmp_path / "own", tmp_path / "other"
+    tag = f"{OWN_TAG}-{OWN_TAG}-linux_x86_64"
+    write_wheel(own, "torch", "2.9.1+rocm7.1.0", tag, "Requires-Dist: sympy")
+    write_wheel(other, "sympy", "1.0", "py3-none-any")
+    write_wheel(other, "torch", "99.0", "py3-none-any")
+    for folder in (own, other):
+        rocwheel.run("index", "build", folder, "--now", NOW)
+    page = own.as_uri() + "/chooser.html"
+    elsewhere = other.as_uri() + "/simple/"
+    for installer in ("pip", "uv"):
+        browser.open(page + fragment(package="torch", python=OWN, system="linux-x86_64", installer=installer))
+        assert "Not in this index: sympy." in text(browser, "notes")
+        target = tmp_path / installer
+        words = shell_words(lines(browser))
+        if installer == "pip":
+            words[words.index("--extra-index-url") + 1] = elsewhere
+        else:
+            words += ["--target", str(target)]
+        environment = clean_environment(UV_DEFAULT_INDEX=elsewhere, PIP_TARGET=str(target))
+        run(*words, environment=environment)
+        assert installed(target) == {"torch-2.9.1+rocm7.1.0", "sympy-1.0"}
+
+
+def test_pre_releases_beside_final_versions(rocwheel: Rocwheel, browser: Browser, tmp_path: Path) -> None:
+    """uv takes no pre-release that only another package pins, unless it is told to."""
+    for rocm, torch in (("7.1.0", "2.9.0"), ("7.2.0a20261120", "2.10.0")):
+        write_release(tmp_path / "dist", rocm, torch)
+    rocwheel.run("index", "build", tmp_path / "dist", "--now", NOW)
+    page = (tmp_path / "dist").as_uri() + "/chooser.html"
+    choice = {**CHOICE, "rocm": "7.2.0a20261120"}
+    for installer in ("pip", "uv"):
+        browser.open(page + fragment(**choice, installer=installer))
+        target = tmp_path / installer
+        words = shell_words(lines(browser))
+        words += ["--target", str(target)]
+        run(*words, environment=clean_environment())
+        assert {"torch-2.10.0+rocm7.2.0a20261120", "rocm-7.2.0a20261120"} <= installed(target)
+    browser.open(page + fragment(**choice, installer="uv-project"))
+    (tmp_path / "pyproject.toml").write_text(lines(browser))
+    environment = clean_environment(UV_DEFAULT_INDEX="http://127.0.0.1:9/", UV_PYTHON=sys.executable)
+    run(BIN / "uv", "lock", environment=environment, cwd=tmp_path)
+    assert "7.2.0a20261120" in (tmp_path / "uv.lock").read_text()
+    # A final version needs no word.
+    browser.open(page + fragment(**{**CHOICE, "rocm": "7.1.0"}))
+    assert "--pre" not in lines(browser)
+
+
+def test_a_link_cannot_choose_the_index(browser: Browser, site: Site) -> None:
+    evil = fragment(**CHOICE, index="https://evil.invalid/", address="https://evil.invalid/", installer="'x")
+    browser.open(site.address + "chooser.html" + evil)
+    assert "evil" not in browser.run("return document.body.innerText") and site.address in lines(browser)
+    set_address = (
+        "const one = document.getElementById('address'); one.value = arguments[0];one.dispatchEvent(new Event('input'))"
+    )
+    browser.run(set_address, "https://example.invalid/it's;reboot?x#y")
+    assert shell_words(lines(browser))[2:4] == ["--index-url", "https://example.invalid/it's;reboot/"]
+    browser.run(set_address, "javascript:alert(1)")
+    assert "not complete" in text(browser, "hole-text")
+
+
+def test_texts_of_strangers_do_nothing(rocwheel: Rocwheel, browser: Browser, tmp_path: Path) -> None:
+    evil = "</script><script>window.hit = 1</script><img src=x onerror='window.hit=2'>"
+    tag = f"{OWN_TAG}-{OWN_TAG}-linux_x86_64"
+    extra = "Provides-Extra: device-gfx942'\"><img src=x onerror=window.hit=3>"
+    write_wheel(tmp_path, "torch", "2.9.1", tag, extra, 'Requires-Dist: <b>x; extra == "<i>"')
+    (tmp_path / "index-status.toml").write_text(
+        f'[[yanked]]\nproject = "torch"\nversion = "2.9.1"\nreason = {json.dumps(evil)}\n'
+        f'[project.torch]\nstatus = "deprecated"\nreason = {json.dumps(evil)}\n'
+    )
+    rocwheel.run("index", "build", tmp_path, "--now", NOW)
+    page = tmp_path.as_uri() + "/chooser.html"
+    browser.open(page + fragment(package="torch", version="2.9.1", python=OWN, system="linux-x86_64"))
+    assert browser.run("return window.hit ?? null") is None
+    assert evil in browser.run("return document.body.innerText")
+    assert browser.run("return document.images.length") == 0
+
+
+# What is asked of each page, as the rules of axe-core ask it: names, labels, contrast.
+ACCESSIBLE = """
+const problems = [];
+const isShown = (one) => one.checkVisibility({visibilityProperty: true});
+const named = (one) => one.getAttribute("aria-label") || one.labels?.[0]?.innerText || one.innerText
+    || document.getElementById(one.getAttribute("aria-labelledby"))?.innerText;
+for (const one of document.querySelectorAll("input, select, button, [role=group], section, [tabindex='0']")) {
+    if (isShown(one) && !named(one)?.trim()) problems.push(`no name: ${one.outerHTML.slice(0, 120)}`);
+}
+const ids = [...document.querySelectorAll("[id]")].map((one) => one.id);
+if (new Set(ids).size !== ids.length) problems.push("an id is there twice");
+for (const one of document.querySelectorAll("th")) if (!one.scope) problems.push("a header without scope");
+const sheet = Object.assign(document.createElement("canvas"), {width: 1, height: 1});
+const canvas = sheet.getContext("2d", {willReadFrequently: true});
+const rgb = (colour) => {
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.fillStyle = colour;
+    canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+};
+const light = (colour) => rgb(colour).slice(0, 3).map((part) => part / 255)
+    .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, part, at) => sum + part * [0.2126, 0.7152, 0.0722][at], 0);
+const behind = (one) => {
+    for (let at = one; at; at = at.parentElement) {
+        const colour = getComputedStyle(at).backgroundColor;
+        if (rgb(colour)[3] === 255) return colour;
+    }
+    return "white";
+};
+let least = 21;
+for (const one of document.querySelectorAll("body *")) {
+    const own = [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+    const isField = one.matches("input[type=search], input[type=url], select");
+    if (!(own || isField) || !isShown(one) || one.closest(".sr, noscript, script, style, option")) continue;
+    const parts = [light(getComputedStyle(one).color), light(behind(one))].sort((a, b) => b - a);
+    const ratio = (parts[0] + 0.05) / (parts[1] + 0.05);
+    least = Math.min(least, ratio);
+    if (ratio < 4.5 && !one.disabled) problems.push(`contrast ${ratio.toFixed(2)}: ${one.outerHTML.slice(0, 120)}`);
+    if (isField) {
+        const edge = [light(getComputedStyle(one).borderTopColor), light(behind(one))].sort((a, b) => b - a);
+        if ((edge[0] + 0.05) / (edge[1] + 0.05) < 3) problems.push(`edge: ${one.outerHTML.slice(0, 120)}`);
+    }
+}
+for (const one of document.querySelectorAll("button, input, select, label.option")) {
+    const box = one.getBoundingClientRect();
+    if (isShown(one) && !one.closest("label.option input") && box.height < 24 && !one.matches(".option input")) {
+        problems.push(`only ${box.height} high: ${one.outerHTML.slice(0, 120)}`);
+    }
+}
+const level = [...document.querySelectorAll("h1, h2, h3")].filter(isShown).map((one) => Number(one.tagName[1]));
+if (level.some((now, at) => at > 0 && now > level[at - 1] + 1)) problems.push("a level of headings is missing");
+if (document.documentElement.lang !== "en" || !document.title) problems.push("no language or title");
+return {problems, least, wide: document.documentElement.scrollWidth - innerWidth};
+"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 768, 1440])
+def test_everybody_can_use_it(browser: Browser, site: Site, width: int, scheme: str) -> None:
+    browser.resize(width)
+    browser.prefer(scheme)
+    states = [
+        "",
+        fragment(**CHOICE),
+        fragment(**CHOICE, installer="uv-project"),
+        fragment(**{**CHOICE, "rocm": "7.2.0"}),
+        fragment(package="torch", gpu="gfx942", python="3.13", system="windows-x86_64"),
+    ]
+    for state in states:
+        browser.open(site.file + "chooser.html" + state)
+        found = browser.run(ACCESSIBLE)
+        assert (found["problems"], found["wide"]) == ([], 0), state
+        assert found["least"] >= 4.5
+        applied = browser.run("return getComputedStyle(document.documentElement).colorScheme")
+        assert applied == scheme
+
+
+def test_every_stop_of_the_keyboard_is_seen(browser: Browser, site: Site) -> None:
+    browser.resize(768)
+    browser.open(site.file + "chooser.html" + fragment(**CHOICE))
+    stops = []
+    for _ in range(80):
+        browser.type(TAB)
+        found = focused(browser)
+        if found["tag"] == "BODY":
+            break
+        stops.append(found["id"] or found["name"])
+        assert found["outline"] == "solid" or found["tag"] == "A", found
+    assert {"theme", "gpu-search", "gpu", "package", "version", "python", "system", "installer", "copy"} <= set(stops)
+    assert {"address", "search"} <= set(stops)
+
+
+def test_the_theme_is_a_choice(browser: Browser, site: Site) -> None:
+    browser.prefer("light")
+    browser.open(site.address + "chooser.html")
+    scheme = "return getComputedStyle(document.documentElement).colorScheme"
+    seen = []
+    for _ in range(3):
+        browser.run("document.getElementById('theme').click()")
+        seen.append((text(browser, "theme"), browser.run(scheme)))
+    assert seen == [("Theme: light", "light"), ("Theme: dark", "dark"), ("Theme: auto", "light")]
+
+
+def test_installers_do_not_see_the_page(rocwheel: Rocwheel, site: Site, tmp_path: Path) -> None:
+    """The way to it is a button: a link would be a project or a file for programs."""
+    first = (site.root / "simple/index.html").read_text()
+    assert '<form action="../chooser.html"><button>' in first and first.count("<a ") == first.count("</a><br>")
+    assert 'action="chooser.html"' in (site.root / "index.html").read_text()
+    said = rocwheel.run("index", "check", site.root, "--files")
+    assert "0 errors, 0 warnings" in said.stderr
+    again = json.loads(rocwheel.run("--json", "index", "build", site.root, "--now", NOW).stdout)
+    assert again["pages"] == [] and again["indexes"][0]["chooser"] == "chooser.html"
+    page = (site.root / "chooser.html").read_bytes()
+    assert b"<noscript>" in page and b"http-equiv" in page
+    assert re.findall(rb'(?:src|href)="(?!#)', page) == []
+
+    copy = tmp_path / "copy"
+    shutil.copytree(site.root, copy)
+    rocwheel.run("index", "build", copy, "--no-chooser", "--now", NOW)
+    assert not (copy / "chooser.html").exists() and "<form" not in (copy / "index.html").read_text()
+    (copy / "chooser.html").write_text("mine")
+    rocwheel.run("index", "build", copy, "--no-chooser", "--now", NOW)
+    assert (copy / "chooser.html").read_text() == "mine"
+    refused = rocwheel.run("index", "build", copy, "--now", NOW, expect=1)
+    assert "chooser.html` was not written by" in refused.stderr
+
+
+@pytest.mark.parametrize("kind", ["nginx", "caddy"])
+def test_web_servers_serve_it(rocwheel: Rocwheel, browser: Browser, site: Site, kind: str, tmp_path: Path) -> None:
+    # A configuration has no name with a quote.
+    root = tmp_path / "dist"
+    root.symlink_to(site.root)
+    servers = Servers(rocwheel, tmp_path)
+    try:
+        address = servers.start(kind, root)
+        browser.open(address)
+        browser.run("document.querySelector('form button').click()")
+        browser.open(browser.run("return location.href").rstrip("?") + fragment(**CHOICE))
+        assert f"--index-url {address}simple/" in lines(browser)
+        with urllib.request.urlopen(address + "chooser.html") as answer:
+            assert answer.headers["Content-Type"].startswith("text/html")
+            assert answer.headers["Cache-Control"] == "no-cache"
+    finally:
+        servers.stop()
+
+
+def test_one_project_keeps_the_others_on_the_page(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    def offered() -> set[str]:
+        page = (tmp_path / "chooser.html").read_text()
+        found = re.search(r'<script id="data" type="application/json">(.*?)</script>', page)
+        return {project[0] for project in json.loads(found[1])["projects"]}
+
+    write_wheel(tmp_path / "torch", "torch", "1.0", "py3-none-any")
+    write_wheel(tmp_path / "other", "other", "1.0", "py3-none-any")
+    rocwheel.run("index", "build", tmp_path, "--now", NOW)
+    before = (tmp_path / "chooser.html").read_bytes()
+    rocwheel.run("index", "build", tmp_path, "--project", "torch", "--now", NOW)
+    assert (tmp_path / "chooser.html").read_bytes() == before and offered() == {"other", "torch"}
