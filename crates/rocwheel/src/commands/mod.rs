@@ -1,10 +1,12 @@
 //! One file per command: arguments → settings → `command`.
 
 pub(crate) mod artifact_archive;
+pub(crate) mod artifact_fetch;
 pub(crate) mod artifact_flatten;
 pub(crate) mod artifact_import;
 mod artifact_inputs;
 pub(crate) mod artifact_list;
+pub(crate) mod artifact_push;
 pub(crate) mod artifact_verify;
 pub(crate) mod audit;
 pub(crate) mod build;
@@ -72,6 +74,8 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> Result<Exit> 
     let has_rows = !arguments.global.data_file.is_empty();
     match arguments.command {
         Command::Artifact(ArtifactCommand::Import(arguments)) => run!(artifact_import, arguments),
+        Command::Artifact(ArtifactCommand::Fetch(arguments)) => run!(artifact_fetch, *arguments),
+        Command::Artifact(ArtifactCommand::Push(arguments)) => run!(artifact_push, arguments),
         Command::Artifact(ArtifactCommand::List(arguments)) => run!(artifact_list, arguments),
         Command::Artifact(ArtifactCommand::Archive(arguments)) => run!(artifact_archive, arguments),
         Command::Artifact(ArtifactCommand::Flatten(arguments)) => run!(artifact_flatten, arguments),
