@@ -159,6 +159,11 @@ impl RunPlace {
         Ok(S3Address { bucket: self.bucket.clone(), prefix: self.folder(run, system)? })
     }
 
+    /// The bucket and the folder with the folders of all runs.
+    pub fn store(&self) -> S3Address {
+        S3Address { bucket: self.bucket.clone(), prefix: self.prefix.trim_end_matches('/').to_owned() }
+    }
+
     /// The region of the buckets.
     pub fn region() -> &'static str {
         REGION

@@ -14,6 +14,7 @@ mod folder;
 mod known;
 mod layout;
 mod listing;
+mod mirror;
 mod s3;
 mod status;
 mod store;
@@ -24,6 +25,11 @@ pub use check::{CheckOptions, CheckedIndex, FaultLevel, FolderSite, IndexFault, 
 pub use error::Error;
 pub use folder::FolderStore;
 pub use layout::Layout;
+pub use listing::NameFilter;
+pub use mirror::{
+    LockedFile, MIRROR_MANIFEST, MirrorPlan, MirrorReport, MirrorRequest, MirrorVerdict, ResolvedSet, make_mirror,
+    plan_mirror, verify_mirror,
+};
 pub use s3::{
     BucketFault, BucketUpload, S3Address, S3Options, S3Store, Signing, StoreLocking, UploadOptions, UploadState,
     collect_uploads, plan_uploads, upload,

@@ -37,7 +37,7 @@ pub(crate) fn read_sidecar(archive: &Path) -> Result<Option<String>, Error> {
     digest.map(Some).ok_or(Error::MalformedSidecar { path })
 }
 
-/// Returns the SHA-256 in the text of a sidecar, in lower-case hexadecimal; `None` if there is none.
+/// Returns the SHA-256 in the text of a sidecar, in lower-case hexadecimal; `None` without one.
 pub fn parse_sidecar(text: &str) -> Option<String> {
     // `sha256sum` puts a backslash before the digest if it had to escape the file name.
     let digest = text.split_whitespace().next().unwrap_or_default().trim_start_matches('\\').to_ascii_lowercase();

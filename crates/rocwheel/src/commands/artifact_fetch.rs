@@ -50,12 +50,12 @@ pub(crate) struct Arguments {
     /// The tarball of a release, imported as artifacts: `7.12.0a20260519`
     #[arg(long, value_name = "VERSION", conflicts_with_all = ["include", "exclude", "components", "stage", "group", "wait_for"])]
     release: Option<String>,
-    /// Where the runs are: a bucket, a web server or a directory with folders `ID-PLATFORM`; without
-    /// a run, the folder itself [default: TheRock's bucket for the release type]
+    /// Where the runs are: a bucket, web server or directory with folders `ID-PLATFORM`; without a
+    /// run, the folder itself [default: TheRock's bucket for the release type]
     #[arg(long, value_name = "s3://…|URL|DIR")]
     from: Option<String>,
-    /// Kind of the builds: ci, dev, dev-bkc, nightly, nightly-bkc, prerelease, release [default: ci,
-    /// or that of the version]
+    /// Kind of build: ci, dev, dev-bkc, nightly, nightly-bkc, prerelease, release [default: ci, or
+    /// that of the version]
     #[arg(long, value_name = "TYPE", conflicts_with = "from")]
     release_type: Option<String>,
     /// Repository of the run; nightly builds run in `ROCm/rockrel`

@@ -1,16 +1,18 @@
 //! `rocwheel artifact push`: artifacts in, the folder of a run in a store out.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
 use comfy_table::CellAlignment::{Left, Right};
-use rocwheel_artifact::archive::{self, Compression, WriteOptions};
-use rocwheel_fetch::{BuildSystem, PushState, PushedFile, push_plan, push_to_bucket, push_to_folder};
+use rocwheel_artifact::archive::{self, WriteOptions};
+use rocwheel_fetch::{BuildSystem, BuildTopology, PushState, PushedFile, push_plan, push_to_bucket, push_to_folder};
 use rocwheel_report::Exit;
 use serde::Serialize;
 
 use crate::commands::Mode;
+use crate::commands::artifact_archive::CompressionArgument;
 use crate::commands::artifact_fetch::SystemArgument;
 use crate::commands::artifact_inputs::{self, Forms};
 use crate::environment;
@@ -39,9 +41,18 @@ pub(crate) struct Arguments {
     /// System of the build
     #[arg(long, value_name = "SYSTEM", default_value = "linux")]
     platform: SystemArgument,
-    /// How hard to compress: 1 to 22
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    level: u32,
+    /// Only what this stage of the build makes; `all`: everything
+    #[arg(long, value_name = "NAME")]
+    stage: Option<String>,
+    /// TheRock's table of stages
+    #[arg(long, value_name = "FILE", default_value = "BUILD_TOPOLOGY.toml")]
+    topology: PathBuf,
+    /// Format of the archives that are made of directories
+    #[arg(long, value_name = "FORMAT", default_value = "zstd")]
+    compression: CompressionArgument,
+    /// How hard to compress: 1 to 22 for zstd [default: 3], 0 to 9 for xz [default: 6]
+    #[arg(long, value_name = "N")]
+    level: Option<u32>,
     /// Folder for archives until they are in the store [default: the system's folder for temporary
     /// files]
     #[arg(long, value_name = "DIR")]
@@ -59,6 +70,8 @@ pub(crate) struct Settings {
     to: StorePlace,
     run: String,
     system: BuildSystem,
+    /// The artifacts of a stage; `None`: all.
+    made: Option<BTreeSet<String>>,
     options: WriteOptions,
     scratch: PathBuf,
     mode: Mode,
@@ -68,11 +81,16 @@ impl TryFrom<Arguments> for Settings {
     type Error = Failure;
 
     fn try_from(arguments: Arguments) -> Result<Self> {
-        let options = WriteOptions {
-            compression: Compression::Zstd,
-            level: arguments.level,
-            epoch: environment::epoch()?,
-            threads: rayon::current_num_threads(),
+        let made = match arguments.stage.as_deref() {
+            None | Some("all") => None,
+            Some(stage) => {
+                let topology = BuildTopology::read(&arguments.topology)?;
+                let made = topology.made_by(stage);
+                Some(made.ok_or_else(|| {
+                    let usage = Usage::new(format!("`{}` has no stage `{stage}`", arguments.topology.display()));
+                    usage.hint(format!("there are {}", topology.stages().join(", ")))
+                })?)
+            }
         };
         if arguments.to.as_encoded_bytes().starts_with(b"http") {
             return Err(Usage::new("a web server takes no files")
@@ -84,7 +102,8 @@ impl TryFrom<Arguments> for Settings {
             to: arguments.bucket.place(arguments.to)?,
             run: arguments.run_id,
             system: arguments.platform.into(),
-            options,
+            made,
+            options: arguments.compression.options(arguments.level)?,
             scratch: arguments.scratch.unwrap_or_else(environment::scratch),
             mode: Mode::new(arguments.dry_run),
         })
@@ -100,7 +119,13 @@ struct Document<'a> {
 
 /// Packs, compares and uploads.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
-    let inputs = artifact_inputs::expand(&settings.inputs, Forms::All, printer)?;
+    let mut inputs = artifact_inputs::expand(&settings.inputs, Forms::All, printer)?;
+    if let Some(made) = &settings.made {
+        inputs.retain(|path| artifact_inputs::name_of(path).is_none_or(|name| made.contains(&name.name)));
+        if inputs.is_empty() {
+            return Err(Usage::new("the stage made none of these artifacts").hint("check `--stage`").into());
+        }
+    }
     let scratch = environment::scratch_below(&settings.scratch)?;
     let (directories, mut archives): (Vec<PathBuf>, Vec<PathBuf>) = inputs.into_iter().partition(|path| path.is_dir());
     if !directories.is_empty() {
