@@ -1,5 +1,5 @@
-"""TheRock's own artifact_manager.py as the other side: `artifact fetch` reads what it pushed, into a
-bucket and into a directory, and it reads what `artifact push` left. ROCWHEEL_THEROCK names a
+"""TheRock's own artifact_manager.py as the other side: `artifact fetch` reads what it pushed, into
+a bucket and into a directory, and it reads what `artifact push` left. ROCWHEEL_THEROCK names a
 checkout; scripts/fetch-therock makes one."""
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ use crate::DownloadFault;
 use crate::source::{ArtifactSource, FileFacts, FileStream, SourceFile};
 
 /// How often a file is asked for without getting any of it.
-const TRIES: u32 = 5;
+const TRIES: u32 = 4;
 /// The pause after the first failure; each further one is three times as long.
 const PAUSE: Duration = Duration::from_millis(200);
 /// Bytes read at a time.

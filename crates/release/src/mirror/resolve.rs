@@ -129,7 +129,15 @@ fn resolve(
     };
     let mut command = Command::new(&request.uv);
     command.args(["pip", "compile", "-", "--format", "pylock.toml", "--quiet", "--no-header", "--no-annotate"]);
-    command.args(["--no-config", "--no-progress", "--python-version", python, "--python-platform", platform]);
+    command.args([
+        "--no-config",
+        "--no-progress",
+        "--no-python-downloads",
+        "--python-version",
+        python,
+        "--python-platform",
+        platform,
+    ]);
     if let Some((last, first)) = request.indexes.split_last() {
         for index in first {
             command.args(["--index", index]);

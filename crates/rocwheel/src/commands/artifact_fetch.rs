@@ -383,6 +383,11 @@ impl Settings {
             let address = format!("{}/{folder}", from.trim_end_matches('/'));
             Box::new(HttpSource::new(&address, environment::proxy().as_deref())?)
         } else {
+            if !Path::new(from).is_dir() {
+                return Err(Usage::new(format!("there is no directory `{from}`"))
+                    .hint("`--from` takes a bucket (`s3://…`), an address (`https://…`) or a directory")
+                    .into());
+            }
             Box::new(StoreSource::new(Box::new(FolderStore::open(Path::new(from))?), folder))
         };
         Ok(FoundRun { source, id })

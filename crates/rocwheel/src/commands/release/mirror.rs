@@ -121,7 +121,8 @@ fn index_address(text: String) -> Result<String> {
     }
     let missing = || Usage::new(format!("there is no index `{text}`")).hint("give an address or a folder with pages");
     let mut folder = fs_err::canonicalize(&text).map_err(|_| missing())?;
-    if !folder.join("index.html").is_file() && folder.join("simple/index.html").is_file() {
+    // A flat layout has a page for `--find-links` beside the files.
+    if folder.join("simple/index.html").is_file() {
         folder.push("simple");
     }
     let url = Url::from_directory_path(&folder).map_err(|()| missing())?;
