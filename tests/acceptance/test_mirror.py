@@ -112,9 +112,10 @@ def test_what_cannot_be_mirrored_is_named(rocwheel: Rocwheel, indexes: list[Path
     assert not folder.exists() or distributions(folder) == []
     dry = mirror(rocwheel, indexes, folder, "--package", "torch", "--dry-run")
     assert "4 files" in dry.stderr and not folder.exists()
-    (indexes[1] / "sympy-1.14-py3-none-any.whl").write_bytes(b"other")
+    small_index.write_wheel(indexes[1], "sympy", "1.14", "Summary: other bytes than the page says")
     wrong = mirror(rocwheel, indexes, folder, "--package", "torch", expect=1).stderr
-    assert "sympy-1.14-py3-none-any.whl" in wrong
+    assert "`sympy-1.14-py3-none-any.whl`: its SHA-256 is" in wrong and "but the index says" in wrong
+    assert len(distributions(folder)) == 3, "the others stay for the next run"
     (folder / "mine-1.0-py3-none-any.whl").write_bytes(b"mine")
     foreign = mirror(rocwheel, indexes, folder, "--package", "rocm", expect=1).stderr
     assert "mine-1.0-py3-none-any.whl" in foreign and "choose another folder" in foreign

@@ -1,4 +1,4 @@
-//! `rocwheel release mirror`: requirements and indexes in, a folder for sites without a network out.
+//! `rocwheel release mirror`: requirements and indexes in, a folder for sites without network out.
 
 use std::path::PathBuf;
 
@@ -27,8 +27,8 @@ const WINDOWS: &str = "x86_64-pc-windows-msvc";
 ///
 /// uv resolves the packages for each Python and system, with what other projects they require and
 /// what building their source distributions takes. Every file is compared with the hash of its
-/// index. The folder gets an index of its own (`simple/`), and a list of all files, with which
-/// --verify compares it on arrival. A second run fetches what is new and removes what nothing needs.
+/// index. The folder gets an index (`simple/`), and a list of all files, with which --verify
+/// compares it on arrival. A second run fetches what is new and removes what nothing needs.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Indexes: addresses, or folders made by `rocwheel index build`; a package is taken from the
