@@ -8,7 +8,7 @@ mod tarball;
 mod unpack;
 mod write;
 
-pub use sidecar::{digest, sidecar_path, verify_digest};
+pub use sidecar::{digest, parse_sidecar, sidecar_line, sidecar_path, verify_digest};
 pub use unpack::unpack;
 pub use write::{ArchivePlan, PlannedArchive, WriteOptions, Written, plan, write};
 

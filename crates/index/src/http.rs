@@ -1,5 +1,6 @@
 //! Input: an address. Output: the answer of the server. Only this module knows the HTTP client.
 
+use std::io::Read;
 use std::time::Duration;
 
 use ureq::tls::{RootCerts, TlsConfig};
@@ -37,6 +38,60 @@ impl Http {
             .timeout_per_read(Some(SILENCE))
             .build();
         Ok(Http { agent: config.into() })
+    }
+
+    /// Requests an address with more headers, such as Range. Bodies are not compressed.
+    ///
+    /// # Errors
+    /// The cause that prevented an answer; an answer with any status is a success.
+    pub fn get_with(
+        &self,
+        address: &Url,
+        headers: &[(&str, &str)],
+    ) -> Result<HttpAnswer, Box<dyn std::error::Error + Send + Sync>> {
+        let mut request = self.agent.get(address.as_str()).header("Accept-Encoding", "identity");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        Ok(HttpAnswer::of(request.call()?, address))
+    }
+
+    /// Requests the headers of a file.
+    ///
+    /// # Errors
+    /// As [`Http::get_with`].
+    pub fn head_of(&self, address: &Url) -> Result<HttpAnswer, Box<dyn std::error::Error + Send + Sync>> {
+        let request = self.agent.head(address.as_str()).header("Accept-Encoding", "identity");
+        Ok(HttpAnswer::of(request.call()?, address))
+    }
+}
+
+/// The answer of a server with all its headers.
+pub struct HttpAnswer {
+    /// The HTTP status.
+    pub status: u16,
+    /// The address after all redirections.
+    pub address: Url,
+    /// The bytes.
+    pub body: Box<dyn Read + Send>,
+    headers: Vec<(String, String)>,
+}
+
+impl HttpAnswer {
+    fn of(response: ureq::http::Response<ureq::Body>, asked: &Url) -> HttpAnswer {
+        let text = |value: &ureq::http::HeaderValue| value.to_str().unwrap_or_default().to_owned();
+        let headers = response.headers().iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect();
+        HttpAnswer {
+            status: response.status().as_u16(),
+            address: Url::parse(&response.get_uri().to_string()).unwrap_or_else(|_| asked.clone()),
+            headers,
+            body: Box::new(response.into_body().into_reader()),
+        }
+    }
+
+    /// A header by its name in lower case, if the server sent it.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 }
 

@@ -34,7 +34,7 @@ use url::Url;
 
 use choice::Chooser;
 pub use error::Error;
-pub use http::Http;
+pub use http::{Http, HttpAnswer};
 use requirement::{InstallTarget, Requirement, Requirements};
 
 /// A place to search for wheels.

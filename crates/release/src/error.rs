@@ -141,6 +141,18 @@ pub enum Error {
         /// What to do.
         hint: Option<String>,
     },
+    /// A mirror cannot be made or verified.
+    #[error("cannot {attempted}: {reason}")]
+    Mirror {
+        /// What was attempted.
+        attempted: String,
+        /// Why.
+        reason: String,
+        /// What to do.
+        hint: String,
+        /// Whether another try may help.
+        exit: Exit,
+    },
     /// The files of an upload contradict, or there are none.
     #[error("cannot upload:{}", list(problems))]
     Uploads {
@@ -158,7 +170,7 @@ pub enum Error {
 /// Files that a message lists; `--json` has all of them.
 const SHOWN: usize = 20;
 
-fn count(files: usize) -> String {
+pub(crate) fn count(files: usize) -> String {
     if files == 1 { "1 file".to_owned() } else { format!("{files} files") }
 }
 
@@ -177,7 +189,7 @@ impl Hint for Error {
                 "an index with them would mislead installers: remove or rename them, or choose files with `--filter`"
                     .to_owned()
             }
-            Self::Layout { hint, .. } => hint.clone(),
+            Self::Layout { hint, .. } | Self::Mirror { hint, .. } => hint.clone(),
             Self::Github { hint, .. } => hint.clone()?,
             Self::ForeignPage { .. } => {
                 "if the page may be replaced, add `--replace-pages`; else move the files to another folder".to_owned()
@@ -216,6 +228,7 @@ impl Hint for Error {
             Self::Interrupted(_) => Exit::Interrupted,
             Self::Locked { .. } | Self::Leased { .. } => Exit::TryAgain,
             Self::Bucket { source, .. } => source.exit(),
+            Self::Mirror { exit, .. } => *exit,
             Self::Pattern { .. } | Self::Uploads { .. } => Exit::Usage,
             _ => Exit::Failed,
         }

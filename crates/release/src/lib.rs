@@ -17,6 +17,7 @@ mod github;
 mod known;
 mod layout;
 mod listing;
+mod mirror;
 mod ranges;
 mod s3;
 mod status;
@@ -31,6 +32,11 @@ pub use error::Error;
 pub use folder::FolderStore;
 pub use github::{GithubAccess, GithubStore, ReleaseKinds};
 pub use layout::Layout;
+pub use listing::NameFilter;
+pub use mirror::{
+    LockedFile, MIRROR_MANIFEST, MirrorPlan, MirrorReport, MirrorRequest, MirrorVerdict, ResolvedSet, make_mirror,
+    plan_mirror, verify_mirror,
+};
 pub use s3::{
     BucketFault, BucketUpload, S3Address, S3Options, S3Store, Signing, StoreLocking, UploadOptions, UploadState,
     collect_uploads, plan_uploads, upload,

@@ -78,10 +78,14 @@ pub(crate) struct Listing {
 
 /// Patterns of file names; no pattern fits everything.
 #[derive(Debug, Default)]
-pub(crate) struct NameFilter(Option<GlobSet>);
+pub struct NameFilter(Option<GlobSet>);
 
 impl NameFilter {
-    pub(crate) fn new(patterns: &[String]) -> Result<NameFilter, Error> {
+    /// A filter of these patterns; without any it accepts everything.
+    ///
+    /// # Errors
+    /// [`Error::Pattern`].
+    pub fn new(patterns: &[String]) -> Result<NameFilter, Error> {
         if patterns.is_empty() {
             return Ok(NameFilter(None));
         }
@@ -93,7 +97,8 @@ impl NameFilter {
         Ok(NameFilter(Some(set.build().map_err(|error| wrong(&patterns.join(" "), error))?)))
     }
 
-    pub(crate) fn accepts(&self, name: &str) -> bool {
+    /// `true` for a name that fits one of the patterns.
+    pub fn accepts(&self, name: &str) -> bool {
         self.0.as_ref().is_none_or(|set| set.is_match(name))
     }
 }

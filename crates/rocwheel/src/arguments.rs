@@ -10,7 +10,9 @@ use clap_complete::Shell;
 use crate::commands::rocm_version;
 use crate::commands::source::{checkout, hipify, manifest, patches};
 use crate::commands::split;
-use crate::commands::{artifact_archive, artifact_flatten, artifact_import, artifact_list, artifact_verify};
+use crate::commands::{
+    artifact_archive, artifact_fetch, artifact_flatten, artifact_import, artifact_list, artifact_push, artifact_verify,
+};
 use crate::commands::{
     audit, build, compat, config, data, diff, edit, fuse, index, kernels, matrix, package, prune, recipe, release,
     repair,
@@ -108,7 +110,7 @@ pub(crate) enum Color {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Import, list, archive, flatten and verify ROCm build outputs
+    /// Fetch, push, import, list, archive, flatten and verify ROCm build outputs
     #[command(subcommand)]
     Artifact(ArtifactCommand),
     Package(Box<package::Arguments>),
@@ -153,6 +155,8 @@ pub(crate) enum Command {
 /// The documentation of the commands is at their arguments.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ArtifactCommand {
+    Fetch(Box<artifact_fetch::Arguments>),
+    Push(artifact_push::Arguments),
     Import(artifact_import::Arguments),
     List(artifact_list::Arguments),
     Archive(artifact_archive::Arguments),

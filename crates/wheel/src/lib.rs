@@ -4,10 +4,10 @@
 //!
 //! This crate knows nothing about ROCm. [`write_wheel`] and [`write_sdist`] write packages. [`tar`]
 //! makes a tar archive from contents without copying them; [`manylinux`] finds the lowest platform
-//! tag that fits a set of files. [`read`] opens finished wheels, [`rewrite()`] makes a new wheel from
-//! one without unpacking members that stay unchanged, and [`Headers`] changes the texts of METADATA
-//! and WHEEL. [`edit`] makes the changes of finished files that users ask for: another version,
-//! other tags, other requirements.
+//! tag that fits a set of files. [`read`] opens finished wheels, [`rewrite()`] makes a new wheel
+//! from one without unpacking members that stay unchanged, and [`Headers`] changes the texts of
+//! METADATA and WHEEL. [`edit`] makes the changes of finished files that users ask for: another
+//! version, other tags, other requirements.
 
 mod archive;
 mod distribution;

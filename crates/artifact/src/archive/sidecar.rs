@@ -33,14 +33,15 @@ pub(crate) fn read_sidecar(archive: &Path) -> Result<Option<String>, Error> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    let text = String::from_utf8_lossy(&bytes);
+    let digest = parse_sidecar(&String::from_utf8_lossy(&bytes));
+    digest.map(Some).ok_or(Error::MalformedSidecar { path })
+}
+
+/// Returns the SHA-256 in the text of a sidecar, in lower-case hexadecimal; `None` without one.
+pub fn parse_sidecar(text: &str) -> Option<String> {
     // `sha256sum` puts a backslash before the digest if it had to escape the file name.
     let digest = text.split_whitespace().next().unwrap_or_default().trim_start_matches('\\').to_ascii_lowercase();
-    if digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        Ok(Some(digest))
-    } else {
-        Err(Error::MalformedSidecar { path })
-    }
+    (digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(digest)
 }
 
 /// Returns the digest of an archive, after comparing it with the digest in the sidecar if one
@@ -60,7 +61,7 @@ pub fn verify_digest(archive: &Path, reporter: &dyn Reporter) -> Result<String, 
 }
 
 /// Returns the line that `sha256sum` prints for a file of that name, with its escapes.
-pub(super) fn sidecar_line(digest: &str, file_name: &str) -> String {
+pub fn sidecar_line(digest: &str, file_name: &str) -> String {
     if file_name.contains(['\\', '\n', '\r']) {
         let escaped = file_name.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r");
         format!("\\{digest}  {escaped}\n")

@@ -10,6 +10,7 @@ mod fault;
 mod lease;
 mod media;
 mod multipart;
+mod times;
 mod upload;
 
 use std::sync::Arc;

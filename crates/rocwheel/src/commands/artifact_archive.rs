@@ -41,11 +41,27 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum CompressionArgument {
+pub(super) enum CompressionArgument {
     /// .tar.zst: fast
     Zstd,
     /// .tar.xz: small
     Xz,
+}
+
+impl CompressionArgument {
+    /// The options of archives with this format and level.
+    pub(super) fn options(self, level: Option<u32>) -> Result<WriteOptions> {
+        let compression = match self {
+            Self::Zstd => Compression::Zstd,
+            Self::Xz => Compression::Xz,
+        };
+        Ok(WriteOptions {
+            compression,
+            level: level.unwrap_or(compression.default_level()),
+            epoch: environment::epoch()?,
+            threads: rayon::current_num_threads(),
+        })
+    }
 }
 
 #[derive(Debug)]
@@ -60,16 +76,7 @@ impl TryFrom<Arguments> for Settings {
     type Error = Failure;
 
     fn try_from(arguments: Arguments) -> Result<Self> {
-        let compression = match arguments.compression {
-            CompressionArgument::Zstd => Compression::Zstd,
-            CompressionArgument::Xz => Compression::Xz,
-        };
-        let options = WriteOptions {
-            compression,
-            level: arguments.level.unwrap_or(compression.default_level()),
-            epoch: environment::epoch()?,
-            threads: rayon::current_num_threads(),
-        };
+        let options = arguments.compression.options(arguments.level)?;
         let mode = Mode::new(arguments.dry_run);
         Ok(Self { directories: arguments.directories, output: arguments.output, options, mode })
     }

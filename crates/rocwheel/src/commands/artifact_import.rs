@@ -84,6 +84,14 @@ impl From<Arguments> for Settings {
     }
 }
 
+impl Settings {
+    /// The import of a release tarball, without options.
+    pub(super) fn of_tarball(tarball: PathBuf, output: PathBuf) -> Self {
+        let options = ImportOptions { output, allow_unresolved: Vec::new(), sonames: Sonames::Rename, version: None };
+        Self { source: ImportSource::Tarball(tarball), options, mode: Mode::Execute, scratch: environment::scratch() }
+    }
+}
+
 /// Imports, and prints the result.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let plan = import::plan(&settings.source, &settings.options, printer.reporter())?;

@@ -1,17 +1,22 @@
 //! `rocwheel compat`: scripts of ROCm's build tools, with their names and flags.
 
+mod artifact_manager;
 mod build_packages;
 mod expand_families;
 mod fat_wheel;
+mod fetch_artifacts;
 mod fileset;
 mod flags;
 mod flash_attention;
+mod folder_pages;
+mod install_rocm;
 mod package_version;
 mod prod_wheels;
 mod repositories;
 mod split_artifacts;
 mod split_wheels;
 mod translation;
+mod upload_packages;
 
 use clap::{Args, Subcommand};
 use comfy_table::CellAlignment::Left;
@@ -74,6 +79,26 @@ enum Script {
     WindowsPatchFatWheel(fat_wheel::Arguments),
     #[command(name = "build_rocm", alias = "build_rocm.sh")]
     BuildRocm(flash_attention::Arguments),
+    #[command(name = "fetch_artifacts", alias = "fetch_artifacts.py")]
+    FetchArtifacts(Box<fetch_artifacts::Arguments>),
+    #[command(name = "artifact_manager", alias = "artifact_manager.py", subcommand)]
+    ArtifactManager(artifact_manager::Arguments),
+    #[command(name = "install_rocm_from_artifacts", alias = "install_rocm_from_artifacts.py")]
+    InstallRocm(Box<install_rocm::Arguments>),
+    #[command(name = "indexer", alias = "indexer.py")]
+    Indexer(folder_pages::IndexerArguments),
+    #[command(name = "generate_s3_index", alias = "generate_s3_index.py")]
+    GenerateS3Index(folder_pages::RunPagesArguments),
+    #[command(name = "index_generation_s3_tar", alias = "index_generation_s3_tar.py")]
+    TarballIndex(folder_pages::TarballArguments),
+    /// manage: the pages of an index in a bucket, all files in one folder
+    #[command(name = "manage", alias = "manage.py")]
+    Manage(upload_packages::ManageArguments),
+    /// manage_structured: the pages of an index in a bucket, a folder for each project
+    #[command(name = "manage_structured", alias = "manage_structured.py")]
+    ManageStructured(upload_packages::ManageArguments),
+    #[command(name = "upload_python_packages", alias = "upload_python_packages.py")]
+    UploadPythonPackages(upload_packages::Arguments),
 }
 
 #[derive(Debug)]
@@ -84,8 +109,15 @@ pub(crate) enum Settings {
     ExpandFamilies(expand_families::Settings),
     Fileset(fileset::Settings),
     SplitArtifacts(split_artifacts::Settings),
-    SplitWheels { settings: Box<split_wheel::Settings>, unused: Vec<&'static str> },
+    SplitWheels {
+        settings: Box<split_wheel::Settings>,
+        unused: Vec<&'static str>,
+    },
     Translated(Translation),
+    FolderPages(folder_pages::Settings),
+    UploadPackages(Box<upload_packages::Arguments>),
+    /// Lines that are the whole answer.
+    Lines(Vec<String>),
 }
 
 impl TryFrom<Arguments> for Settings {
@@ -116,18 +148,42 @@ impl TryFrom<Arguments> for Settings {
             Script::BuildProdWheels(arguments) => translated(arguments.translated()?),
             Script::WindowsPatchFatWheel(arguments) => translated(arguments.translated()?),
             Script::BuildRocm(arguments) => translated(arguments.translated()?),
+            Script::FetchArtifacts(arguments) => translated(arguments.translated()),
+            Script::ArtifactManager(arguments) => match arguments.answer()? {
+                artifact_manager::Answer::Run(translation) => translated(translation),
+                artifact_manager::Answer::Lines(lines) => Self::Lines(lines),
+            },
+            Script::InstallRocm(arguments) => translated(arguments.translated()?),
+            Script::Indexer(arguments) => Self::FolderPages(folder_pages::Settings::Indexer(arguments)),
+            Script::GenerateS3Index(arguments) => Self::FolderPages(folder_pages::Settings::RunPages(arguments)),
+            Script::TarballIndex(arguments) => Self::FolderPages(folder_pages::Settings::Tarballs(arguments)),
+            Script::Manage(arguments) => translated(arguments.translated("flat")?),
+            Script::ManageStructured(arguments) => translated(arguments.translated("structured")?),
+            Script::UploadPythonPackages(arguments) => Self::UploadPackages(Box::new(arguments.check()?)),
         })
     }
 }
 
 /// The covered scripts: name, purpose, and the rocwheel command that does more.
-const SCRIPTS: [[&str; 3]; 14] = [
+const SCRIPTS: [[&str; 3]; 23] = [
+    [
+        "artifact_manager",
+        "the artifacts of a run, by stages of the build",
+        "rocwheel artifact fetch, rocwheel artifact push",
+    ],
     ["build_prod_wheels", "wheels of torch and what belongs to it", "rocwheel build"],
     ["build_python_packages", "artifacts → wheels and the selector", "rocwheel package --artifacts DIR --output DIR"],
     ["build_rocm", "a wheel of flash-attn (not PyTorch's script)", "rocwheel build flash-attn"],
     ["compute_rocm_package_version", "the version of a build's packages", "rocwheel rocm-version"],
     ["expand_amdgpu_families", "GPU families → their targets", "none"],
+    ["fetch_artifacts", "the artifacts of a run", "rocwheel artifact fetch --run-id ID --output DIR"],
     ["fileset_tool", "a build tree → artifacts, archives, one tree", "rocwheel artifact"],
+    ["generate_s3_index", "a page for each folder of a run", "rocwheel artifact push"],
+    ["index_generation_s3_tar", "a page for the tarballs of a bucket", "none"],
+    ["indexer", "a page for a folder", "rocwheel index build DIR"],
+    ["install_rocm_from_artifacts", "an installed ROCm of a run", "rocwheel artifact fetch --flatten"],
+    ["manage", "the pages of an index in a bucket", "rocwheel index build s3://BUCKET/PREFIX"],
+    ["manage_structured", "the same, a folder for each project", "rocwheel index build s3://BUCKET/PREFIX"],
     ["pytorch_apex_repo", "the sources of apex", "rocwheel source checkout apex"],
     ["pytorch_audio_repo", "the sources of torchaudio", "rocwheel source checkout torchaudio"],
     ["pytorch_torch_repo", "the sources of torch", "rocwheel source checkout torch"],
@@ -135,6 +191,7 @@ const SCRIPTS: [[&str; 3]; 14] = [
     ["pytorch_vision_repo", "the sources of torchvision", "rocwheel source checkout torchvision"],
     ["split_artifacts", "an artifact → a part without GPU code and one for each target", "rocwheel split ARTIFACT"],
     ["split_python_wheels", "a wheel → a host wheel and device wheels", "rocwheel split WHEEL"],
+    ["upload_python_packages", "the packages of a run into its folder", "rocwheel release upload"],
     ["windows_patch_fat_wheel", "a wheel with ROCm in it", "rocwheel repair --mode fat --rocm DIR WHEEL"],
 ];
 
@@ -157,6 +214,12 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
             split_wheel::command(settings, printer)
         }
         Settings::Translated(translation) => translation::command(translation, printer),
+        Settings::FolderPages(settings) => folder_pages::command(settings, printer),
+        Settings::UploadPackages(arguments) => upload_packages::command(arguments, printer),
+        Settings::Lines(lines) => {
+            lines.iter().try_for_each(|line| printer.line(line))?;
+            Ok(Exit::Done)
+        }
     }
 }
 

@@ -1,10 +1,12 @@
 //! One file per command: arguments → settings → `command`.
 
 pub(crate) mod artifact_archive;
+pub(crate) mod artifact_fetch;
 pub(crate) mod artifact_flatten;
 pub(crate) mod artifact_import;
 mod artifact_inputs;
 pub(crate) mod artifact_list;
+pub(crate) mod artifact_push;
 pub(crate) mod artifact_verify;
 pub(crate) mod audit;
 pub(crate) mod build;
@@ -36,7 +38,8 @@ use rocwheel_report::Exit;
 use crate::arguments::{Arguments, ArtifactCommand, Command, SourceCommand};
 use crate::commands::index::{IndexCommand, build as index_build, check as index_check, server as index_server};
 use crate::commands::release::{
-    ReleaseCommand, github as release_github, pages as release_pages, upload as release_upload,
+    ReleaseCommand, github as release_github, mirror as release_mirror, pages as release_pages,
+    upload as release_upload,
 };
 use crate::commands::source::{checkout, hipify as source_hipify, manifest, patches};
 use crate::failure::{Result, Usage};
@@ -72,6 +75,8 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> Result<Exit> 
     let has_rows = !arguments.global.data_file.is_empty();
     match arguments.command {
         Command::Artifact(ArtifactCommand::Import(arguments)) => run!(artifact_import, arguments),
+        Command::Artifact(ArtifactCommand::Fetch(arguments)) => run!(artifact_fetch, *arguments),
+        Command::Artifact(ArtifactCommand::Push(arguments)) => run!(artifact_push, arguments),
         Command::Artifact(ArtifactCommand::List(arguments)) => run!(artifact_list, arguments),
         Command::Artifact(ArtifactCommand::Archive(arguments)) => run!(artifact_archive, arguments),
         Command::Artifact(ArtifactCommand::Flatten(arguments)) => run!(artifact_flatten, arguments),
@@ -115,6 +120,7 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> Result<Exit> 
         }
         Command::Release(ReleaseCommand::Pages(arguments)) => run!(release_pages, *arguments),
         Command::Release(ReleaseCommand::Github(arguments)) => run!(release_github, arguments),
+        Command::Release(ReleaseCommand::Mirror(arguments)) => run!(release_mirror, arguments),
         Command::Release(ReleaseCommand::Upload(arguments)) => run!(release_upload, arguments),
         Command::RocmVersion(arguments) => run!(rocm_version, arguments),
         Command::Data(arguments) => run!(data, arguments),

@@ -1,6 +1,7 @@
 //! `rocwheel release`: turns built files into a release that users can find and check.
 
 pub(crate) mod github;
+pub(crate) mod mirror;
 pub(crate) mod pages;
 pub(crate) mod upload;
 
@@ -19,6 +20,7 @@ pub(crate) enum ReleaseCommand {
     Pages(Box<pages::Arguments>),
     Github(github::Arguments),
     Upload(upload::Arguments),
+    Mirror(mirror::Arguments),
 }
 
 /// What is released.

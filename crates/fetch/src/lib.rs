@@ -1,0 +1,34 @@
+//! Input: the run of a CI, and which of its artifacts are wanted. Output: the artifacts on disk,
+//! each compared with its checksum; and the way back, from a directory into a store.
+//!
+//! [`RunPlace`] says in which bucket and folder TheRock's workflows leave the outputs of a run. An
+//! [`ArtifactSource`] lists such a folder and reads its files: a store ([`StoreSource`]) or a web
+//! server ([`HttpSource`]). An [`ArtifactFilter`] chooses ([`plan()`]), and [`fetch()`] downloads
+//! through a [`DownloadCache`].
+
+mod cache;
+mod error;
+mod github;
+mod http;
+mod page;
+mod place;
+mod push;
+mod run;
+mod select;
+mod source;
+mod topology;
+
+pub use cache::DownloadCache;
+pub use error::{DownloadFault, Error};
+pub use github::{GitHub, RunQuery, WorkflowRun};
+pub use http::HttpSource;
+pub use page::{FolderEntry, TarballEntry, folder_page, tarball_page};
+pub use place::{BuildSystem, RunPlace, StreamType, folder_of_run};
+pub use push::{PushPlan, PushState, PushedFile, push_plan, push_to_bucket, push_to_folder};
+pub use run::{
+    Checksum, FetchForm, FetchOptions, FetchPlan, FetchState, FetchedArtifact, PlannedFetch, fetch, fetch_file,
+    place_file, plan,
+};
+pub use select::{ArtifactFilter, NamePattern};
+pub use source::{ArtifactSource, FileFacts, FileStream, SourceFile, StoreSource};
+pub use topology::BuildTopology;

@@ -1,0 +1,223 @@
+//! Input: a release type, a repository and a run. Output: the bucket and folder in which TheRock's
+//! workflows leave the outputs of the run.
+
+use std::fmt;
+
+use rocwheel_release::S3Address;
+
+use crate::Error;
+
+/// The repository of the builds that everything else is compared with.
+const THEROCK: &str = "ROCm/TheRock";
+/// The bucket of runs whose code may be anybody's. Its folders begin with the repository.
+const EXTERNAL: &str = "therock-ci-artifacts-external";
+/// The region of all buckets.
+const REGION: &str = "us-east-2";
+
+/// The kind of release that a run builds. It decides the bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamType {
+    /// Each commit and pull request.
+    Ci,
+    /// Builds that a developer asks for.
+    Dev,
+    /// Those with a base date; they share the bucket of `dev`.
+    DevBkc,
+    /// Every night.
+    Nightly,
+    /// Those with a base date; they share the bucket of `nightly`.
+    NightlyBkc,
+    /// Release candidates.
+    Prerelease,
+    /// Finished releases.
+    Release,
+}
+
+impl StreamType {
+    /// All of them, with their names.
+    pub const ALL: [(&'static str, StreamType); 7] = [
+        ("ci", StreamType::Ci),
+        ("dev", StreamType::Dev),
+        ("dev-bkc", StreamType::DevBkc),
+        ("nightly", StreamType::Nightly),
+        ("nightly-bkc", StreamType::NightlyBkc),
+        ("prerelease", StreamType::Prerelease),
+        ("release", StreamType::Release),
+    ];
+
+    /// The type of this name.
+    ///
+    /// # Errors
+    /// [`Error::Place`] for another word.
+    pub fn parse(name: &str) -> Result<StreamType, Error> {
+        let found = Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind);
+        found.ok_or_else(|| {
+            let known: Vec<&str> = Self::ALL.iter().map(|(known, _)| *known).collect();
+            Error::Place(format!("`{name}` is no release type: there are {}", known.join(", ")))
+        })
+    }
+
+    /// The type of the releases that have versions of this form: `7.12.0`, `7.12.0rc1`,
+    /// `7.12.0a20260519`, `7.12.0.dev0+0123abc`.
+    pub fn of_version(version: &str) -> StreamType {
+        let public = version.split('+').next().unwrap_or_default();
+        match public {
+            _ if public.contains(".dev") => StreamType::Dev,
+            _ if public.contains("rc") => StreamType::Prerelease,
+            _ if public.contains('a') => StreamType::Nightly,
+            _ => StreamType::Release,
+        }
+    }
+
+    /// The middle of the names of buckets.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Ci => "ci",
+            Self::Dev | Self::DevBkc => "dev",
+            Self::Nightly | Self::NightlyBkc => "nightly",
+            Self::Prerelease => "prerelease",
+            Self::Release => "release",
+        }
+    }
+
+    /// The bucket with the tarballs of releases.
+    ///
+    /// # Errors
+    /// [`Error::Place`] for `ci`, which has none.
+    pub fn tarball_bucket(self) -> Result<String, Error> {
+        match self {
+            Self::Ci => Err(Error::Place("runs of the type `ci` have no release tarballs".to_owned())),
+            _ => Ok(format!("therock-{}-tarball", self.word())),
+        }
+    }
+}
+
+/// The operating system that a run builds for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BuildSystem {
+    /// `linux`
+    Linux,
+    /// `windows`
+    Windows,
+}
+
+impl fmt::Display for BuildSystem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Linux => "linux",
+            Self::Windows => "windows",
+        })
+    }
+}
+
+/// Where the outputs of runs are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunPlace {
+    /// The bucket.
+    pub bucket: String,
+    /// `OWNER-NAME/` in the bucket of foreign code, otherwise empty.
+    prefix: String,
+}
+
+impl RunPlace {
+    /// The place of the runs of a repository (`OWNER/NAME`). `is_fork` says that the code of the
+    /// run comes from a fork of it.
+    ///
+    /// # Errors
+    /// [`Error::Place`] for a repository that is not `OWNER/NAME`.
+    pub fn new(kind: StreamType, repository: &str, is_fork: bool) -> Result<RunPlace, Error> {
+        let parts = repository.split_once('/').filter(|(owner, name)| {
+            let is_word = |word: &str| {
+                !word.is_empty() && word.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter))
+            };
+            is_word(owner) && is_word(name)
+        });
+        let Some((owner, name)) = parts else {
+            return Err(Error::Place(format!("`{repository}` is no repository: it looks like `ROCm/TheRock`")));
+        };
+        let bucket = match kind {
+            StreamType::Ci if is_fork || repository != THEROCK => EXTERNAL.to_owned(),
+            kind => format!("therock-{}-artifacts", kind.word()),
+        };
+        let prefix = if bucket == EXTERNAL { format!("{owner}-{name}/") } else { String::new() };
+        Ok(RunPlace { bucket, prefix })
+    }
+
+    /// The folder of a run below the bucket.
+    ///
+    /// # Errors
+    /// [`Error::Place`] for a run that is no word.
+    pub fn folder(&self, run: &str, system: BuildSystem) -> Result<String, Error> {
+        Ok(format!("{}{}", self.prefix, folder_of_run(run, system)?))
+    }
+
+    /// The address of that folder.
+    ///
+    /// # Errors
+    /// As [`RunPlace::folder`].
+    pub fn address(&self, run: &str, system: BuildSystem) -> Result<S3Address, Error> {
+        Ok(S3Address { bucket: self.bucket.clone(), prefix: self.folder(run, system)? })
+    }
+
+    /// The bucket and the folder with the folders of all runs.
+    pub fn store(&self) -> S3Address {
+        S3Address { bucket: self.bucket.clone(), prefix: self.prefix.trim_end_matches('/').to_owned() }
+    }
+
+    /// The region of the buckets.
+    pub fn region() -> &'static str {
+        REGION
+    }
+}
+
+/// `{run}-{platform}`, the folder of a run in any store.
+///
+/// # Errors
+/// [`Error::Place`] for a run that is no word.
+pub fn folder_of_run(run: &str, system: BuildSystem) -> Result<String, Error> {
+    let is_word = !run.is_empty()
+        && !run.starts_with('.')
+        && run.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter));
+    if is_word {
+        Ok(format!("{run}-{system}"))
+    } else {
+        Err(Error::Place(format!("`{run}` is no run: it is the number in the address of the run on GitHub")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_those_of_therock() {
+        let address = |kind: &str, repository: &str, fork: bool| {
+            let place = RunPlace::new(StreamType::parse(kind).unwrap(), repository, fork).unwrap();
+            place.address("123", BuildSystem::Linux).unwrap().to_string()
+        };
+        assert_eq!(address("ci", "ROCm/TheRock", false), "s3://therock-ci-artifacts/123-linux");
+        assert_eq!(address("ci", "ROCm/TheRock", true), "s3://therock-ci-artifacts-external/ROCm-TheRock/123-linux");
+        assert_eq!(address("ci", "me/x", false), "s3://therock-ci-artifacts-external/me-x/123-linux");
+        assert_eq!(address("nightly", "ROCm/rockrel", false), "s3://therock-nightly-artifacts/123-linux");
+        assert_eq!(address("dev-bkc", "ROCm/rockrel", true), "s3://therock-dev-artifacts/123-linux");
+        assert!(StreamType::parse("night").unwrap_err().to_string().contains("nightly-bkc"));
+        assert!(RunPlace::new(StreamType::Ci, "TheRock", false).is_err());
+        assert!(folder_of_run("../1", BuildSystem::Linux).is_err() && folder_of_run("", BuildSystem::Windows).is_err());
+    }
+
+    #[test]
+    fn the_form_of_a_version_tells_its_stream() {
+        let cases = [
+            ("7.12.0", StreamType::Release),
+            ("7.12.0rc1", StreamType::Prerelease),
+            ("7.12.0a20260519", StreamType::Nightly),
+            ("7.12.0a20260811+bkc.20260814", StreamType::Nightly),
+            ("7.12.0.dev0+abc", StreamType::Dev),
+        ];
+        for (version, kind) in cases {
+            assert_eq!(StreamType::of_version(version), kind, "{version}");
+        }
+        assert_eq!(StreamType::Nightly.tarball_bucket().unwrap(), "therock-nightly-tarball");
+        assert!(StreamType::Ci.tarball_bucket().is_err());
+    }
+}

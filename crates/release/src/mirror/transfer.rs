@@ -1,0 +1,145 @@
+//! Input: addresses with hashes. Output: the files in a folder, each complete and verified.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rayon::prelude::*;
+use rocwheel_content::{Sha256, hexadecimal, sha256_of};
+use rocwheel_index::Http;
+use rocwheel_report::{Exit, Reporter, Unit};
+use url::Url;
+
+use super::LockedFile;
+use crate::Error;
+
+/// Downloads at the same time.
+const CONNECTIONS: usize = 8;
+/// How often a file is tried.
+const TRIES: u32 = 4;
+
+/// Why a file was not fetched, and whether another try may help.
+struct Fault {
+    reason: String,
+    may_pass: bool,
+}
+
+impl Fault {
+    fn passing(error: impl std::fmt::Display) -> Fault {
+        Fault { reason: error.to_string(), may_pass: true }
+    }
+
+    fn lasting(reason: impl std::fmt::Display) -> Fault {
+        Fault { reason: reason.to_string(), may_pass: false }
+    }
+}
+
+/// Fetches the files that the folder does not have, and returns their names.
+///
+/// # Errors
+/// [`Error::Mirror`] names every file that could not be fetched; the others are in the folder.
+pub(super) fn fetch_all(
+    files: &BTreeMap<String, LockedFile>,
+    folder: &Path,
+    reporter: &dyn Reporter,
+) -> Result<Vec<String>, Error> {
+    let http = Http::new(None).map_err(|error| mirror_error(error.to_string(), Exit::Failed))?;
+    reporter.begin("Fetching distributions", Some(files.len() as u64), Unit::Items);
+    let one = |(name, file): (&String, &LockedFile)| -> Result<bool, (String, Fault)> {
+        let result = if reporter.interrupted() {
+            Err(Fault::passing("interrupted"))
+        } else if is_there(&folder.join(name), &file.sha256) {
+            Ok(false)
+        } else {
+            fetch(&http, file, &folder.join(name), reporter).map(|()| true)
+        };
+        reporter.advance(1);
+        result.map_err(|fault| (name.clone(), fault))
+    };
+    let work = || files.par_iter().map(one).collect::<Vec<_>>();
+    let results = match rayon::ThreadPoolBuilder::new().num_threads(CONNECTIONS).build() {
+        Ok(pool) => pool.install(work),
+        Err(_) => work(),
+    };
+    reporter.end();
+    reporter.check()?;
+    let (mut fetched, mut problems, mut may_pass) = (Vec::new(), Vec::new(), true);
+    for (name, result) in files.keys().zip(results) {
+        match result {
+            Ok(true) => fetched.push(name.clone()),
+            Ok(false) => {}
+            Err((name, fault)) => {
+                may_pass &= fault.may_pass;
+                problems.push(format!("`{name}`: {}", fault.reason));
+            }
+        }
+    }
+    if problems.is_empty() {
+        return Ok(fetched);
+    }
+    let exit = if may_pass { Exit::TryAgain } else { Exit::Failed };
+    Err(mirror_error(problems.join("; "), exit))
+}
+
+fn mirror_error(reason: String, exit: Exit) -> Error {
+    let hint = "run it again: files that were fetched stay".to_owned();
+    Error::Mirror { attempted: "fetch the distributions".to_owned(), reason, hint, exit }
+}
+
+fn is_there(path: &Path, sha256: &str) -> bool {
+    let digest = fs_err::File::open(path).and_then(sha256_of);
+    digest.is_ok_and(|digest| hexadecimal(&digest) == sha256)
+}
+
+fn fetch(http: &Http, file: &LockedFile, path: &Path, reporter: &dyn Reporter) -> Result<(), Fault> {
+    let mut pause = Duration::from_millis(300);
+    for _ in 1..TRIES {
+        match fetch_once(http, file, path, reporter) {
+            Err(fault) if fault.may_pass && !reporter.interrupted() => std::thread::sleep(pause),
+            result => return result,
+        }
+        pause *= 3;
+    }
+    fetch_once(http, file, path, reporter)
+}
+
+fn fetch_once(http: &Http, file: &LockedFile, path: &Path, reporter: &dyn Reporter) -> Result<(), Fault> {
+    let mut reader = open(http, &file.address)?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let disk = |error: io::Error| Fault::lasting(format!("`{}` cannot be written: {error}", path.display()));
+    // Its name begins with a dot, so an index over the folder does not see it.
+    let mut temporary = tempfile::Builder::new().prefix(".rocwheel-mirror-").tempfile_in(folder).map_err(disk)?;
+    let (mut hash, mut window) = (Sha256::new(), vec![0; 1 << 18]);
+    loop {
+        reporter.check().map_err(Fault::passing)?;
+        let read = reader.read(&mut window).map_err(Fault::passing)?;
+        if read == 0 {
+            break;
+        }
+        hash.update(&window[..read]);
+        temporary.write_all(&window[..read]).map_err(disk)?;
+    }
+    let actual = hexadecimal(&hash.finish());
+    if actual != file.sha256 {
+        return Err(Fault::lasting(format!("its SHA-256 is {actual}, but the index says {}", file.sha256)));
+    }
+    temporary.as_file().set_permissions(rocwheel_system::permissions(0o644)).map_err(disk)?;
+    temporary.persist(path).map(drop).map_err(|error| disk(error.error))
+}
+
+fn open(http: &Http, address: &str) -> Result<Box<dyn Read + Send>, Fault> {
+    let local = |path: PathBuf| -> Result<Box<dyn Read + Send>, Fault> {
+        Ok(Box::new(fs_err::File::open(path).map_err(Fault::lasting)?))
+    };
+    let Ok(url) = Url::parse(address) else { return local(PathBuf::from(address)) };
+    if url.scheme() == "file" {
+        return local(url.to_file_path().map_err(|()| Fault::lasting("its address is no path"))?);
+    }
+    let answer = http.get_with(&url, &[]).map_err(Fault::passing)?;
+    match answer.status {
+        200 => Ok(answer.body),
+        status @ (429 | 500..) => Err(Fault::passing(format!("the server answers {status}"))),
+        status => Err(Fault::lasting(format!("the server answers {status}"))),
+    }
+}

@@ -1,0 +1,501 @@
+"""`artifact fetch` and `artifact push` against directories, web servers and buckets, with the
+network doing what it does, and the scripts of TheRock that they stand for."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import pytest
+from test_index_bucket import Bucket, server  # noqa: F401
+
+import synthetic
+from command import Rocwheel, run
+from trees import snapshot
+
+RUN = "17123441166"
+FOLDER = f"{RUN}-linux"
+
+
+@dataclass
+class Web:
+    """A web server that counts the bytes of bodies, continues files, and fails as it is told to."""
+
+    root: Path
+    sent: dict[str, int] = field(default_factory=dict)
+    # How many answers to a path fail, and how: a status, or `cut` for half a body.
+    faults: dict[str, list[int | str]] = field(default_factory=dict)
+    # Bytes after which a body waits until the test goes on.
+    stall: tuple[str, int] | None = None
+    stalled: threading.Event = field(default_factory=threading.Event)
+    resume: threading.Event = field(default_factory=threading.Event)
+    # Answers of GitHub's API by path, and what was asked with which token.
+    answers: dict[str, object] = field(default_factory=dict)
+    asked: list[tuple[str, dict[str, list[str]], str | None]] = field(default_factory=list)
+    ranges: bool = True
+    address: str = ""
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    web: Web
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_HEAD(self) -> None:
+        self.answer(body=False)
+
+    def do_GET(self) -> None:
+        self.answer(body=True)
+
+    def answer(self, body: bool) -> None:
+        web, parts = self.web, urlsplit(self.path)
+        path = unquote(parts.path)
+        if path in web.answers:
+            web.asked.append((path, parse_qs(parts.query), self.headers.get("Authorization")))
+            text = json.dumps(web.answers[path]).encode()
+            self.start(200, len(text), {"Content-Type": "application/json"})
+            self.wfile.write(text)
+            return
+        name = path.rsplit("/", 1)[-1]
+        fault = web.faults.get(name, []).pop(0) if body and web.faults.get(name) else None
+        if isinstance(fault, int):
+            self.start(fault, 0, {})
+            return
+        file = web.root / path.lstrip("/")
+        if not file.is_file():
+            self.start(404, 0, {})
+            return
+        content = file.read_bytes()
+        headers = {"ETag": f'"{hashlib.sha256(content).hexdigest()[:16]}"'}
+        first, status = 0, 200
+        asked = self.headers.get("Range")
+        if web.ranges and asked and self.headers.get("If-Range") == headers["ETag"]:
+            first, status = int(asked.removeprefix("bytes=").rstrip("-")), 206
+            headers["Content-Range"] = f"bytes {first}-{len(content) - 1}/{len(content)}"
+        content = content[first:]
+        self.start(status, len(content), headers)
+        if not body:
+            return
+        if fault == "cut":
+            content = content[: len(content) // 2]
+            self.close_connection = True
+        if web.stall and web.stall[0] == name and not web.stalled.is_set():
+            self.send(name, content[: web.stall[1]])
+            web.stalled.set()
+            web.resume.wait(60)
+            content = content[web.stall[1] :]
+        self.send(name, content)
+
+    def start(self, status: int, length: int, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(length))
+        for header, value in headers.items():
+            self.send_header(header, value)
+        self.end_headers()
+
+    def send(self, name: str, content: bytes) -> None:
+        try:
+            self.wfile.write(content)
+            self.wfile.flush()
+        except OSError:
+            return
+        self.web.sent[name] = self.web.sent.get(name, 0) + len(content)
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> Iterator[Web]:
+    web = Web(tmp_path / "web")
+    web.root.mkdir()
+    handler = type("OwnHandler", (Handler,), {"web": web})
+    listener = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    listener.daemon_threads = True
+    threading.Thread(target=listener.serve_forever, daemon=True).start()
+    web.address = f"http://127.0.0.1:{listener.server_port}"
+    yield web
+    web.resume.set()
+    listener.shutdown()
+
+
+@pytest.fixture
+def store(rocwheel: Rocwheel, artifacts: Path, web: Web) -> Path:
+    """The artifacts in the folder of a run, as `artifact push` leaves them for the web server."""
+    rocwheel.run("artifact", "push", artifacts, "--to", web.root, "--run-id", RUN)
+    return web.root / FOLDER
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> dict[str, str]:
+    """A cache of the test's own, and no credentials."""
+    names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_ENDPOINT_URL", "GITHUB_TOKEN", "GH_TOKEN")
+    return {"ROCWHEEL_CACHE": str(tmp_path / "cache")} | dict.fromkeys(names, "")
+
+
+def fetch(rocwheel: Rocwheel, home: dict[str, str], *words: object, expect: int = 0, **more: object):
+    return run(rocwheel.binary, "artifact", "fetch", *words, environment=home, expect=expect, **more)
+
+
+def visible(root: Path) -> dict[str, object]:
+    """A tree without modes and times of the folders above, and without our own record."""
+    return {name: what for name, what in snapshot(root).items() if not str(name).startswith(".rocwheel")}
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+
+
+def test_a_directory_comes_back_as_it_was_and_is_packaged(
+    rocwheel: Rocwheel, artifacts: Path, store: Path, home: dict[str, str], tmp_path: Path
+) -> None:
+    listed = names(store)
+    assert "index.html" in listed and "blas_lib_gfx942.tar.zst.sha256sum" in listed
+    run("sha256sum", "--check", "--quiet", *store.glob("*.sha256sum"), cwd=store)
+    output = tmp_path / "out"
+    fetch(rocwheel, home, "--run-id", RUN, "--from", store.parent, "--output", output)
+    assert visible(output) == visible(artifacts)
+    rocwheel.package(output, tmp_path / "packages")
+    assert list((tmp_path / "packages/dist").glob("rocm_sdk_core-*.whl"))
+    # Pushing it again changes nothing, and other bytes are refused.
+    before = snapshot(store)
+    again = json.loads(
+        rocwheel.run("artifact", "push", artifacts, "--to", store.parent, "--run-id", RUN, "--json").stdout
+    )
+    assert {file["state"] for file in again["artifacts"]} == {"unchanged"}
+    assert {name: what for name, what in snapshot(store).items() if str(name) != "index.html"} == {
+        name: what for name, what in before.items() if str(name) != "index.html"
+    }
+    (artifacts / "blas_lib_gfx942/math-libs/BLAS/rocBLAS/stage/new.txt").write_text("new\n")
+    refused = rocwheel.run("artifact", "push", artifacts, "--to", store.parent, "--run-id", RUN, expect=1)
+    assert "other contents of 1 artifact" in refused.stderr and "blas_lib_gfx942.tar.zst" in refused.stderr
+
+
+def test_filters_agree_or_name_what_is_missing(
+    rocwheel: Rocwheel, store: Path, home: dict[str, str], tmp_path: Path
+) -> None:
+    words = ["--run-id", RUN, "--from", store.parent, "--dry-run"]
+
+    def planned(*more: object) -> list[str]:
+        found = json.loads(fetch(rocwheel, home, *words, *more, "--json").stdout)
+        return [artifact["artifact"] for artifact in found["artifacts"]]
+
+    generic = ["base_lib_generic", "blas_lib_generic", "core-hip_dev_generic", "core-hip_lib_generic"]
+    assert planned("--targets", "gfx94X-dcgpu") == sorted([*generic, "blas_lib_gfx942"])
+    assert planned("--targets", "generic") == generic
+    assert planned("--components", "dev") == ["core-hip_dev_generic"]
+    assert planned("--include", "blas_*", "--exclude", "*_gfx1100") == ["blas_lib_generic", "blas_lib_gfx942"]
+    topology = tmp_path / "topology.toml"
+    topology.write_text(
+        '[build_stages.math]\nartifact_groups = ["math"]\n[artifact_groups.base]\n'
+        '[artifact_groups.math]\nartifact_group_deps = ["base"]\n[artifacts.base]\nartifact_group = "base"\n'
+        '[artifacts.blas]\nartifact_group = "math"\n'
+    )
+    assert planned("--stage", "math", "--topology", topology) == ["base_lib_generic"]
+    assert planned("--group", "math", "--topology", topology, "--targets", "gfx1100") == [
+        "blas_lib_generic",
+        "blas_lib_gfx1100",
+    ]
+    for more, code, said in (
+        (["--include", "blas_*", "rnad_lib_*"], 1, "has nothing for `rnad_lib_*`"),
+        (["--targets", "gfx1201"], 1, "hint: there are `generic`, `gfx1100`, `gfx942`"),
+        (["--exclude", "*"], 1, "none of which is selected"),
+        (["--stage", "mth", "--topology", topology], 2, "hint: there are math"),
+        (["--stage", "math", "--topology", "nowhere"], 1, "`nowhere`: there is no such file"),
+        (["--include", "regex:("], 2, "is no pattern of artifact names"),
+    ):
+        assert said in fetch(rocwheel, home, *words, *more, expect=code).stderr
+    empty = fetch(rocwheel, home, "--run-id", "1", "--from", store.parent, "--dry-run", expect=1)
+    assert "1-linux` has no artifacts" in empty.stderr
+
+
+def test_the_web_is_read_once(
+    rocwheel: Rocwheel, artifacts: Path, store: Path, web: Web, home: dict[str, str], tmp_path: Path
+) -> None:
+    output, name = tmp_path / "out", "blas_lib_gfx942.tar.zst"
+    # Out of order twice, and once only half of it comes.
+    web.faults = {name: [503, "cut", 500], "index.html": [503], f"{name}.sha256sum": [502]}
+    words = ["--run-id", RUN, "--from", web.address, "--output", output]
+    first = json.loads(fetch(rocwheel, home, *words, "--json").stdout)
+    assert {artifact["state"] for artifact in first["artifacts"]} == {"fetched"}
+    assert {artifact["checksum"] for artifact in first["artifacts"]} == {"sidecar"}
+    assert visible(output) == visible(artifacts)
+    archives = {path.name: path.stat().st_size for path in store.glob("*.tar.zst")}
+    assert {archive: web.sent[archive] for archive in archives} == archives, "each byte of an archive came once"
+    second = json.loads(fetch(rocwheel, home, *words, "--json").stdout)
+    assert {artifact["state"] for artifact in second["artifacts"]} == {"unchanged"}
+    elsewhere = ["--run-id", RUN, "--from", web.address, "--output", tmp_path / "packed", "--no-extract"]
+    third = json.loads(fetch(rocwheel, home, *elsewhere, "--json").stdout)
+    assert {artifact["state"] for artifact in third["artifacts"]} == {"cached"}
+    run("sha256sum", "--check", "--quiet", *(tmp_path / "packed").glob("*.sha256sum"), cwd=tmp_path / "packed")
+    assert {archive: web.sent[archive] for archive in archives} == archives
+
+
+@pytest.mark.parametrize("ranges", [True, False], ids=["ranges", "no ranges"])
+def test_a_killed_run_is_continued(
+    rocwheel: Rocwheel, web: Web, home: dict[str, str], tmp_path: Path, ranges: bool
+) -> None:
+    source, name = tmp_path / "one", "blas_lib_gfx942.tar.zst"
+    synthetic.write_artifact(source, "blas_lib_gfx942", "stage", {"lib/noise.bin": os.urandom(6 << 20)})
+    rocwheel.run("artifact", "push", source, "--to", web.root, "--run-id", RUN)
+    size = (web.root / FOLDER / name).stat().st_size
+    web.ranges, web.stall = ranges, (name, 4 << 20)
+    words = ["artifact", "fetch", "--run-id", RUN, "--from", web.address, "--output", tmp_path / "out"]
+    process = subprocess.Popen([rocwheel.binary, *map(str, words)], env={**os.environ, **home}, stderr=subprocess.PIPE)
+    assert web.stalled.wait(60)
+    partial = tmp_path / "cache/artifacts/partial"
+    deadline = time.monotonic() + 60
+    while sum(file.stat().st_size for file in partial.iterdir()) < 4 << 20:
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert names(tmp_path / "out") == []
+    web.resume.set()
+    web.sent.clear()
+    fetch(rocwheel, home, *words[2:])
+    assert web.sent[name] == (size - (4 << 20) if ranges else size)
+    assert visible(tmp_path / "out") == visible(source)
+
+
+def test_all_failures_are_named_and_the_rest_is_there(
+    rocwheel: Rocwheel, store: Path, web: Web, home: dict[str, str], tmp_path: Path
+) -> None:
+    (store / "blas_lib_gfx942.tar.zst.sha256sum").write_text("0" * 64 + "\n")
+    (store / "core-hip_dev_generic.tar.zst.sha256sum").write_text("nonsense\n")
+    damaged = store / "blas_lib_gfx1100.tar.zst"
+    damaged.write_bytes(damaged.read_bytes()[:-8])
+    damaged.with_name(f"{damaged.name}.sha256sum").unlink()
+    web.faults = {"blas_lib_generic.tar.zst": [403] * 9}
+    output = tmp_path / "out"
+    words = ["--run-id", RUN, "--from", web.address, "--output", output]
+    refused = fetch(rocwheel, home, *words, expect=1).stderr
+    assert "4 artifacts could not be fetched" in refused
+    assert "`blas_lib_gfx942.tar.zst`: its SHA-256 is" in refused and "but its sidecar says 0000" in refused
+    assert "`core-hip_dev_generic.tar.zst`: its sidecar is not a SHA-256" in refused
+    assert "`blas_lib_gfx1100.tar.zst`" in refused and "`blas_lib_generic.tar.zst`: the server answers 403" in refused
+    assert names(output) == ["base_lib_generic", "core-hip_lib_generic"]
+    # Trouble that may pass has another exit code.
+    web.faults = {"blas_lib_generic.tar.zst": [503] * 99}
+    busy = fetch(rocwheel, home, *words, "--include", "blas_lib_generic", expect=4).stderr
+    assert "the server answers 503" in busy and "hint: run it again" in busy
+
+
+def test_a_full_disk_is_named(rocwheel: Rocwheel, home: dict[str, str], tmp_path: Path) -> None:
+    source, disk = tmp_path / "one", tmp_path / "disk"
+    disk.mkdir()
+    synthetic.write_artifact(source, "blas_lib_gfx942", "stage", {"lib/noise.bin": os.urandom(4 << 20)})
+    rocwheel.run("artifact", "push", source, "--to", tmp_path / "store", "--run-id", RUN)
+    script = (
+        'disk=$1; shift; mount -t tmpfs -o size=2m tmpfs "$disk" || exit 99\n'
+        '"$@" --output "$disk/output"; code=$?\nfind "$disk" -type f; exit $code\n'
+    )
+    namespace = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
+    words = [rocwheel.binary, "artifact", "fetch", "--run-id", RUN, "--from", tmp_path / "store"]
+    result = run(*namespace, "bash", "-c", script, "full-disk", disk, *words, expect=1, environment=home)
+    assert "blas_lib_gfx942.tar.zst" in result.stderr and "hint: make room on the disk" in result.stderr
+    assert result.stdout == "", f"left behind: {result.stdout}"
+
+
+def test_what_others_put_into_the_output_stays(
+    rocwheel: Rocwheel, store: Path, home: dict[str, str], tmp_path: Path
+) -> None:
+    output = tmp_path / "out"
+    mine = output / "base_lib_generic/mine.txt"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine\n")
+    words = ["--run-id", RUN, "--from", store.parent, "--output", output, "--include", "base_*"]
+    refused = fetch(rocwheel, home, *words, expect=1)
+    assert "exists and was not fetched by rocwheel" in refused.stderr and mine.read_text() == "mine\n"
+    fetch(rocwheel, home, *words, "--force")
+    assert not mine.exists() and (output / "base_lib_generic/artifact_manifest.txt").is_file()
+
+
+def test_waiting_ends_when_the_artifact_is_there(
+    rocwheel: Rocwheel, store: Path, home: dict[str, str], tmp_path: Path
+) -> None:
+    archive = store / "blas_lib_gfx942.tar.zst"
+    late = archive.rename(tmp_path / archive.name)
+    words = ["--run-id", RUN, "--from", store.parent, "--output", tmp_path / "out", "--wait-for", "blas_lib_gfx942"]
+    given_up = fetch(rocwheel, home, *words, "--timeout", "1", expect=4)
+    assert "`blas_lib_gfx942` did not appear" in given_up.stderr
+    process = rocwheel.start("artifact", "fetch", *words, "--timeout", "60", env={**os.environ, **home})
+    late.rename(archive)
+    assert process.wait(60) == 0, process.stderr.read()
+    assert (tmp_path / "out/blas_lib_gfx942").is_dir()
+
+
+@pytest.mark.usefixtures("store")
+def test_a_tree_is_an_installed_rocm(
+    rocwheel: Rocwheel, artifacts: Path, web: Web, home: dict[str, str], tmp_path: Path
+) -> None:
+    words = ["--run-id", RUN, "--from", web.address, "--flatten", "--no-cache", "--output", tmp_path / "rocm"]
+    fetch(rocwheel, home, *words)
+    rocwheel.run("artifact", "flatten", artifacts, "--output", tmp_path / "other")
+    assert visible(tmp_path / "rocm") == visible(tmp_path / "other")
+    assert (tmp_path / "rocm/lib/libamdhip64.so").is_symlink()
+    assert not (tmp_path / "cache").exists() and not list(tmp_path.glob(".rocm*")), "no archive stays"
+
+
+def test_github_is_asked_for_the_run(rocwheel: Rocwheel, store: Path, web: Web, home: dict[str, str]) -> None:
+    runs = "/repos/ROCm/TheRock/actions/workflows/multi_arch_ci.yml/runs"
+
+    def answer(*ids: int) -> dict:
+        head = {"full_name": "ROCm/TheRock"}
+        return {"workflow_runs": [{"id": id_, "head_sha": "abc", "head_repository": head} for id_ in ids]}
+
+    web.answers[runs] = answer(5, int(RUN), 4)
+    both = {**home, "GITHUB_API_URL": web.address, "GITHUB_TOKEN": "ghp_secret"}
+    words = ["--from", store.parent, "--dry-run", "--json"]
+    found = fetch(rocwheel, both, "--commit", "abc", *words)
+    assert json.loads(found.stdout)["run_id"] == RUN, "run 5 has no artifacts"
+    path, query, token = web.asked[-1]
+    assert query["head_sha"] == ["abc"] and token == "Bearer ghp_secret"
+    fetch(rocwheel, both, "--latest-good", *words)
+    assert web.asked[-1][1]["status"] == ["success"] and web.asked[-1][1]["branch"] == ["main"]
+    web.answers[runs] = answer()
+    none = fetch(rocwheel, both, "--commit", "abd", *words, expect=1)
+    assert "no run of `multi_arch_ci.yml` for commit `abd`" in none.stderr
+    assert "ghp_secret" not in none.stderr + found.stderr + found.stdout
+
+
+@pytest.fixture
+def buckets(server: str) -> Bucket:  # noqa: F811
+    urllib.request.urlopen(urllib.request.Request(f"{server}/moto-api/reset", method="POST"), timeout=30).close()
+    bucket = Bucket(server)
+    for name in ("therock-ci-artifacts", "therock-nightly-artifacts"):
+        request_bucket(bucket, name)
+    return bucket
+
+
+def request_bucket(bucket: Bucket, name: str) -> None:
+    run(
+        "curl", "--silent", "--fail-with-body", "--request", "PUT", f"{bucket.endpoint}/{name}",
+        "--header", "Authorization: AWS4-HMAC-SHA256 Credential=AKIATEST/20261123/us-east-1/s3/aws4_request, "
+        "SignedHeaders=host, Signature=0",
+    )  # fmt: skip
+
+
+def test_a_bucket_of_therock_is_found_by_release_type(
+    rocwheel: Rocwheel, artifacts: Path, buckets: Bucket, home: dict[str, str], tmp_path: Path
+) -> None:
+    signed = {**home, **buckets.environment}
+    outputs = tmp_path / "outputs"
+    push = ["artifact", "push", artifacts, "--to", "s3://therock-nightly-artifacts", "--run-id", RUN]
+    run(rocwheel.binary, *push, environment={**signed, "GITHUB_OUTPUT": str(outputs)})
+    said = dict(line.split("=", 1) for line in outputs.read_text().splitlines())
+    assert said["bucket"] == "therock-nightly-artifacts" and said["aws_region"] == "us-east-1"
+    assert said["artifacts"] == f"s3://therock-nightly-artifacts/{FOLDER}"
+    words = ["--run-id", RUN, "--release-type", "nightly", "--repository", "ROCm/rockrel"]
+    fetched = fetch(rocwheel, signed, *words, "--output", tmp_path / "out", "--json")
+    assert visible(tmp_path / "out") == visible(artifacts)
+    assert json.loads(fetched.stdout)["source"] == f"s3://therock-nightly-artifacts/{FOLDER}"
+    elsewhere = fetch(rocwheel, signed, "--run-id", RUN, "--dry-run", expect=1)
+    assert "therock-ci-artifacts" in elsewhere.stderr and "nightly builds run in `ROCm/rockrel`" in elsewhere.stderr
+    # Without credentials the bucket is read as everybody reads it.
+    public = {**home, "AWS_ENDPOINT_URL": buckets.endpoint}
+    fetch(rocwheel, public, *words, "--dry-run")
+
+
+def test_the_documents_lines_do_what_they_say(
+    rocwheel: Rocwheel, artifacts: Path, buckets: Bucket, home: dict[str, str], tmp_path: Path
+) -> None:
+    """Those of TheRock's build guide and packaging page, after `rocwheel compat`."""
+    signed = {**home, **buckets.environment, "HOME": str(tmp_path), "RUN_ID": RUN, "ARTIFACT_GROUP": "gfx110X-all"}
+    signed |= {
+        "ARTIFACTS_DIR": str(tmp_path / "artifacts-dir"),
+        "PATH": f"{rocwheel.binary.parent}:{os.environ['PATH']}",
+    }
+    build = tmp_path / "build"
+    shutil.copytree(artifacts, build / "artifacts", symlinks=True)
+
+    def line(text: str, expect: int = 0, **more: str):
+        return run("bash", "-euc", text, environment={**signed, **more}, cwd=tmp_path, expect=expect)
+
+    line(f"rocwheel compat artifact_manager push --run-id {RUN} --stage all --build-dir build --platform linux")
+    line(f"rocwheel compat fetch_artifacts.py --run-id={RUN} --target=gfx110X-all --output-dir=$HOME/one/artifacts")
+    kept = [path.name for path in artifacts.iterdir() if not path.name.endswith("gfx942")]
+    assert names(tmp_path / "one/artifacts") == sorted(kept)
+    line(
+        "rocwheel compat fetch_artifacts --run-id=${RUN_ID} --artifact-group=${ARTIFACT_GROUP} --output-dir=${ARTIFACTS_DIR}"
+    )
+    assert names(tmp_path / "artifacts-dir") == sorted(kept)
+    line(
+        "rocwheel compat artifact_manager fetch --stage all --output-dir=two --run-id=${RUN_ID} --platform linux "
+        '--amdgpu-families "gfx94X-dcgpu;gfx110X-all" --amdgpu-targets "gfx942,gfx1100"'
+    )
+    assert visible(tmp_path / "two/artifacts") == visible(artifacts)
+    line(
+        f"rocwheel compat install_rocm_from_artifacts --run-id {RUN} --amdgpu-family gfx110X-all --blas --output-dir rocm"
+    )
+    assert (tmp_path / "rocm/lib/librocblas.so.5").exists()
+    assert (tmp_path / "rocm/lib/rocblas/library/TensileLibrary_gfx1100.dat").exists()
+    assert not (tmp_path / "rocm/lib/rocblas/library/TensileLibrary_gfx942.dat").exists()
+    # What exits 0 in the scripts.
+    gone = line(f"rocwheel compat fetch_artifacts --run-id={RUN} nothing_like_this", expect=1)
+    assert "has nothing for `regex:nothing_like_this`" in gone.stderr
+    assert line("rocwheel compat fetch_artifacts --run-id=1", expect=1).stderr
+    bootstrap = line(f"rocwheel compat artifact_manager fetch --run-id {RUN} --output-dir x --bootstrap", expect=2)
+    assert "continue with today's script" in bootstrap.stderr
+    assert (
+        "artifact fetch" in line("rocwheel compat artifact_manager copy --source-run-id 1 --stage a", expect=2).stderr
+    )
+
+
+def test_pages_of_folders_are_what_other_scripts_read(
+    rocwheel: Rocwheel, store: Path, buckets: Bucket, home: dict[str, str], tmp_path: Path
+) -> None:
+    dist = tmp_path / "dist"
+    (dist / "sub").mkdir(parents=True)
+    for name in ("a+b-1.whl", "sub/c-1.tar.gz", "notes.txt"):
+        (dist / name).write_text(name)
+    rocwheel.run("compat", "indexer", dist, "--filter", "*.whl", "*.tar.gz", "--recursive")
+    page = (dist / "index.html").read_text()
+    assert 'href="a%2Bb-1.whl"' in page and 'href="sub/index.html"' in page and "notes.txt" not in page
+    assert 'href="c-1.tar.gz"' in (dist / "sub/index.html").read_text()
+    (store / "logs/math").mkdir(parents=True)
+    (store / "logs/math/build.log").write_text("log\n")
+    words = ["compat", "generate_s3_index", "--run-id", RUN, "--output-dir", store.parent]
+    rocwheel.run(*words, "--include-intermediate-dirs")
+    assert 'href="math/index.html"' in (store / "logs/index.html").read_text()
+    assert 'href="logs/index.html"' in (store / "index.html").read_text()
+    signed = {**home, **buckets.environment}
+    tarball = tmp_path / "therock-dist-linux-gfx94X-dcgpu-7.1.tar.gz"
+    tarball.write_bytes(b"\x1f\x8b")
+    upload = ["release", "upload", tarball, "--to", "s3://therock-nightly-artifacts/v4/tarball"]
+    run(rocwheel.binary, *upload, environment=signed)
+    tar = ["compat", "index_generation_s3_tar", "--bucket", "therock-nightly-artifacts", "--directory", "v4/tarball"]
+    run(rocwheel.binary, *tar, environment=signed, cwd=tmp_path)
+    array = (tmp_path / "index.html").read_text().split("const files = ")[1].split(";\n")[0]
+    (entry,) = json.loads(array)
+    assert entry["name"] == tarball.name and entry["mtime"] > 1e9
+    missing = run(rocwheel.binary, *tar[:-1], "nowhere", environment=signed, cwd=tmp_path, expect=2)
+    assert "has no `.tar.gz` files" in missing.stderr
+
+
+def test_packages_of_a_run_go_beside_its_artifacts(rocwheel: Rocwheel, home: dict[str, str], tmp_path: Path) -> None:
+    dist = tmp_path / "packages/dist"
+    dist.mkdir(parents=True)
+    (dist / "rocm-7.1.tar.gz").write_bytes(b"x")
+    outputs = tmp_path / "outputs"
+    words = ["compat", "upload_python_packages", "--input-packages-dir", tmp_path / "packages", "--run-id", RUN]
+    both = {**home, "GITHUB_OUTPUT": str(outputs)}
+    run(rocwheel.binary, *words, "--multiarch", "--output-dir", tmp_path / "out", environment=both)
+    assert (tmp_path / "out" / FOLDER / "python/rocm-7.1.tar.gz").read_bytes() == b"x"
+    said = dict(line.split("=", 1) for line in outputs.read_text().splitlines())
+    assert said["kpack_split"] == "true" and said["package_find_links_url"].endswith(f"{FOLDER}/python/index.html")
+    (dist / "rocm-7.1.tar.gz").write_bytes(b"y")
+    refused = run(rocwheel.binary, *words, "--multiarch", "--output-dir", tmp_path / "out", environment=both, expect=2)
+    assert "has other contents" in refused.stderr
+    assert "`--artifact-group` is missing" in run(rocwheel.binary, *words, environment=both, expect=2).stderr
