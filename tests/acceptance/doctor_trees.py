@@ -6,7 +6,7 @@ MI300X in the modes SPX and CPX, an MI210, and a processor with a GPU inside bes
 
 from __future__ import annotations
 
-import json
+import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,36 +15,87 @@ CPU = {"cpu_cores_count": 24, "simd_count": 0, "mem_banks_count": 1, "gfx_target
 # Of the keys of a real node those that matter, and some that a reader has to ignore.
 GPUS = {
     "gfx1100": {
-        "simd_count": 192, "caches_count": 206, "simd_id_base": 2147488032, "lds_size_in_kb": 64, "simd_per_cu": 2,
-        "gfx_target_version": 110000, "device_id": 29772, "location_id": 768, "drm_render_minor": 128,
-        "num_xcc": 1, "unique_id": 11673270660693242239, "memory": 25753026560,
+        "simd_count": 192,
+        "caches_count": 206,
+        "simd_id_base": 2147488032,
+        "lds_size_in_kb": 64,
+        "simd_per_cu": 2,
+        "gfx_target_version": 110000,
+        "device_id": 29772,
+        "location_id": 768,
+        "drm_render_minor": 128,
+        "num_xcc": 1,
+        "unique_id": 11673270660693242239,
+        "memory": 25753026560,
     },
     "gfx1151": {
-        "simd_count": 80, "simd_per_cu": 2, "gfx_target_version": 110501, "device_id": 5510, "location_id": 49664,
-        "drm_render_minor": 128, "unique_id": 0, "memory": 122406567936,
+        "simd_count": 80,
+        "simd_per_cu": 2,
+        "gfx_target_version": 110501,
+        "device_id": 5510,
+        "location_id": 49664,
+        "drm_render_minor": 128,
+        "unique_id": 0,
+        "memory": 122406567936,
     },
     "gfx1152": {
-        "simd_count": 16, "simd_per_cu": 2, "gfx_target_version": 110502, "device_id": 4372, "location_id": 49664,
-        "drm_render_minor": 128, "unique_id": 0, "memory": 16377958400,
+        "simd_count": 16,
+        "simd_per_cu": 2,
+        "gfx_target_version": 110502,
+        "device_id": 4372,
+        "location_id": 49664,
+        "drm_render_minor": 128,
+        "unique_id": 0,
+        "memory": 16377958400,
     },
     "gfx1036": {
-        "simd_count": 4, "simd_per_cu": 2, "gfx_target_version": 100306, "device_id": 5710, "location_id": 4096,
-        "drm_render_minor": 129, "unique_id": 0, "memory": 16377958400,
+        "simd_count": 4,
+        "simd_per_cu": 2,
+        "gfx_target_version": 100306,
+        "device_id": 5710,
+        "location_id": 4096,
+        "drm_render_minor": 129,
+        "unique_id": 0,
+        "memory": 16377958400,
     },
     "gfx90a": {
-        "simd_count": 416, "caches_count": 217, "simd_per_cu": 4, "gfx_target_version": 90010, "device_id": 29711,
-        "location_id": 25344, "drm_render_minor": 128, "hive_id": 12609507387757274807, "num_xcc": 1,
-        "unique_id": 1801979520617338022, "memory": 68702699520,
+        "simd_count": 416,
+        "caches_count": 217,
+        "simd_per_cu": 4,
+        "gfx_target_version": 90010,
+        "device_id": 29711,
+        "location_id": 25344,
+        "drm_render_minor": 128,
+        "hive_id": 12609507387757274807,
+        "num_xcc": 1,
+        "unique_id": 1801979520617338022,
+        "memory": 68702699520,
     },
     "gfx942": {
-        "simd_count": 1216, "caches_count": 626, "simd_per_cu": 4, "gfx_target_version": 90402, "device_id": 29857,
-        "location_id": 18176, "drm_render_minor": 128, "hive_id": 10631624818852212319, "num_xcc": 8,
-        "unique_id": 4376936076086227261, "memory": 206141652992,
+        "simd_count": 1216,
+        "caches_count": 626,
+        "simd_per_cu": 4,
+        "gfx_target_version": 90402,
+        "device_id": 29857,
+        "location_id": 18176,
+        "drm_render_minor": 128,
+        "hive_id": 10631624818852212319,
+        "num_xcc": 8,
+        "unique_id": 4376936076086227261,
+        "memory": 206141652992,
     },
     "gfx942-cpx": {
-        "simd_count": 152, "caches_count": 80, "simd_per_cu": 4, "gfx_target_version": 90402, "device_id": 29857,
-        "location_id": 1280, "drm_render_minor": 128, "hive_id": 15188982192727901047, "num_xcc": 1,
-        "unique_id": 16404946649897475633, "memory": 25753026560,
+        "simd_count": 152,
+        "caches_count": 80,
+        "simd_per_cu": 4,
+        "gfx_target_version": 90402,
+        "device_id": 29857,
+        "location_id": 1280,
+        "drm_render_minor": 128,
+        "hive_id": 15188982192727901047,
+        "num_xcc": 1,
+        "unique_id": 16404946649897475633,
+        "memory": 25753026560,
     },
 }
 
@@ -61,6 +112,8 @@ class Machine:
     notes: list[str] = field(default_factory=list)
     variables: dict[str, str] = field(default_factory=dict)
     user: str = f"1000:1000,{RENDER}"
+    # Domain, bus and device of each node.
+    cards: dict[int, str] = field(default_factory=dict)
 
     @property
     def site(self) -> Path:
@@ -92,15 +145,20 @@ class Machine:
         return self.root / folder
 
     def gpu(self, number: int, kind: str, *, device: bool = True, **changed: int) -> str:
-        """A node of a GPU with its device on the bus and its render node; returns the PCI address."""
+        """A node of a GPU with its device on the bus and its render node; returns the address."""
         keys = {"cpu_cores_count": 0, "vendor_id": 4098, "domain": 0, "local_mem_size": 0, **GPUS[kind], **changed}
         self.node(number, keys, 40000 + number)
         location = keys["location_id"]
-        address = f"{keys['domain']:04x}:{location >> 8:02x}:{location >> 3 & 31:02x}.{location & 7}"
+        card = f"{keys['domain']:04x}:{location >> 8:02x}:{location >> 3 & 31:02x}"
+        before = self.cards.get(number, card)
+        if before != card:
+            shutil.rmtree(self.root / f"sys/bus/pci/devices/{before}.0", ignore_errors=True)
+        self.cards[number] = card
+        address = f"{card}.{location & 7}"
         if location & 7 == 0:
             self.pci(address, keys["device_id"])
         if kind not in ("gfx1036", "gfx1151", "gfx1152"):
-            self.write(f"sys/bus/pci/devices/{address}/mem_info_vram_vendor", "samsung\n")
+            self.write(f"sys/bus/pci/devices/{card}.0/mem_info_vram_vendor", "samsung\n")
         else:
             self.write(f"sys/bus/pci/devices/{address}/mem_info_vram_total", "536870912\n")
             self.write(f"sys/bus/pci/devices/{address}/mem_info_gtt_total", "16377958400\n")
@@ -117,7 +175,9 @@ class Machine:
         if driver and not link.is_symlink():
             link.symlink_to(f"../../../../bus/pci/drivers/{driver}")
 
-    def package(self, name: str, version: str = VERSION, *, requires: tuple[str, ...] = (), **files: str | bytes) -> Path:
+    def package(
+        self, name: str, version: str = VERSION, *, requires: tuple[str, ...] = (), **files: str | bytes
+    ) -> Path:
         """An installed package with a RECORD; the names of files are paths."""
         info = f"{name.replace('-', '_')}-{version}.dist-info"
         metadata = [f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}"]
@@ -136,7 +196,9 @@ class Machine:
         (self.site / info / "RECORD").write_text("".join(rows) + f"{info}/RECORD,,\n")
         return self.site / info
 
-    def rocm(self, *targets: str, version: str = VERSION, offered: tuple[str, ...] = ("gfx1100", "gfx942", "gfx90a")) -> None:
+    def rocm(
+        self, *targets: str, version: str = VERSION, offered: tuple[str, ...] = ("gfx1100", "gfx942", "gfx90a")
+    ) -> None:
         """A complete ROCm with the kernels of some targets."""
         lines = "".join(f"AVAILABLE_TARGET_FAMILIES.append({target!r})\n" for target in offered)
         self.package("rocm", version, **{"rocm_sdk/__init__.py": "", "rocm_sdk/_dist_info.py": lines})
@@ -152,10 +214,11 @@ class Machine:
                 },
             )
 
-    def torch(self, *targets: str, version: str = "2.9.1+rocm7.1.0", requires: tuple[str, ...] = ()) -> None:
-        files = {"torch/__init__.py": "", "torch/version.py": "hip = '7.1'\n", "torch/lib/libtorch_hip.so": "no ELF"}
+    def torch(self, *targets: str, requires: tuple[str, ...] = (), library: bytes = b"no ELF") -> None:
+        files: dict[str, str | bytes] = {"torch/__init__.py": "", "torch/version.py": "hip = '7.1'\n"}
+        files["torch/lib/libtorch_hip.so"] = library
         files |= {f"torch/lib/rocblas/library/TensileLibrary_lazy_{target}.dat": "kernels" for target in targets}
-        self.package("torch", version, requires=requires, **files)
+        self.package("torch", "2.9.1+rocm7.1.0", requires=requires, **files)
 
     def status(self) -> None:
         user, groups = self.user.split(":")
@@ -215,7 +278,3 @@ def make_cpx(folder: Path, count: int) -> Machine:
         )
         machine.write(f"sys/bus/pci/devices/0000:{bus:02x}:00.0/current_compute_partition", "CPX\n")
     return machine
-
-
-def load(text: str) -> dict:
-    return json.loads(text)

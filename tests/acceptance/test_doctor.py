@@ -23,9 +23,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 def diagnose(rocwheel: Rocwheel, machine: Machine, *arguments: object, expect: int = 0) -> dict:
     machine.finish()
-    found = rocwheel.run(
-        "--json", "doctor", "--root", machine.root, "--venv", machine.venv, *arguments, expect=expect
-    )
+    found = rocwheel.run("--json", "doctor", "--root", machine.root, "--venv", machine.venv, *arguments, expect=expect)
     return json.loads(found.stdout)
 
 
@@ -293,6 +291,72 @@ def two_names_of_a_mask(machine: Machine) -> None:
     machine.variables |= {"HIP_VISIBLE_DEVICES": "0,1", "CUDA_VISIBLE_DEVICES": "0"}
 
 
+@case("-", "preloaded", "unset LD_PRELOAD")
+def preloaded_runtime(machine: Machine) -> None:
+    machine.variables["LD_PRELOAD"] = "/opt/rocm/lib/libamdhip64.so.6"
+
+
+@case("-", "shadowed", "unset PYTHONPATH")
+def another_torch_comes_first(machine: Machine) -> None:
+    machine.write("srv/sources/torch/__init__.py")
+    machine.variables["PYTHONPATH"] = "/srv/sources"
+
+
+@case("-", "linker-configuration", "")
+def the_system_knows_another_rocm(machine: Machine) -> None:
+    machine.write("etc/ld.so.conf.d/10-rocm.conf", "/opt/rocm-6.4.0/lib\n")
+
+
+@case("-", "installed-twice", "torch==2.9.1+rocm7.1.0")
+def a_package_is_there_twice(machine: Machine) -> None:
+    machine.package("torch", "2.8.0+rocm6.4")
+
+
+@case("-", "iommu", "iommu=pt")
+def several_gpus_behind_an_iommu(machine: Machine) -> None:
+    machine.gpu(2, "gfx1100", location_id=1536, drm_render_minor=129)
+    machine.write("sys/class/iommu/ivhd0/name")
+    machine.write("proc/cmdline", "BOOT_IMAGE=/vmlinuz root=/dev/sda1 quiet\n")
+
+
+@case("-", "render-node-missing", "ls -l /dev/dri")
+def no_render_node(machine: Machine) -> None:
+    machine.remove("dev/dri/renderD128")
+
+
+@case("-", "gpu-reserved", "driverctl unset-override 0000:0a:00.0")
+def a_gpu_for_virtual_machines(machine: Machine) -> None:
+    machine.pci("0000:0a:00.0", 0x744C, "vfio-pci")
+
+
+@case("-", "driver-refuses", "dmesg")
+def the_driver_lacks_firmware(machine: Machine) -> None:
+    machine.pci("0000:0a:00.0", 0x744C, None)
+    (machine.root / "lib/firmware/amdgpu").mkdir(parents=True)
+
+
+@case("-", "two-masks", "unset ROCR_VISIBLE_DEVICES")
+def two_masks_that_work(machine: Machine) -> None:
+    machine.gpu(2, "gfx1100", location_id=1536, drm_render_minor=129)
+    machine.variables |= {"ROCR_VISIBLE_DEVICES": "1", "HIP_VISIBLE_DEVICES": "0"}
+
+
+@case("-", "no-device-file", "udevadm")
+def udev_made_nothing(machine: Machine) -> None:
+    machine.remove("dev/kfd")
+
+
+@case("-", "library-not-found", "")
+def a_library_is_missing(machine: Machine) -> None:
+    """The file is compiled: what the loader finds for it is computed from its headers."""
+    gone = machine.write("made/libgone.so.1")
+    build = ["gcc", "-shared", "-x", "c", "-", "-x", "none"]
+    subprocess.run([*build, "-o", gone, "-Wl,-soname,libgone.so.1"], input=b"int f;", check=True)
+    library = machine.site / "torch/lib/libtorch_hip.so"
+    subprocess.run([*build, "-o", library, "-Wl,--no-as-needed", gone], input=b"int g;", check=True)
+    machine.torch("gfx1100", library=library.read_bytes())
+
+
 def remove_torch(machine: Machine) -> None:
     for file in (machine.site / "torch-2.9.1+rocm7.1.0.dist-info").iterdir():
         file.unlink()
@@ -377,7 +441,9 @@ def lie(machine: Machine, path: str, kind: str) -> None:
         file.write_text(kind)
 
 
-@pytest.mark.parametrize("kind", ["EIO", "EACCES", "folder", "large", "bytes", "loop", "pipe", "", "simd_count -1\n", "x\n"])
+@pytest.mark.parametrize(
+    "kind", ["EIO", "EACCES", "folder", "large", "bytes", "loop", "pipe", "", "simd_count -1\n", "x\n"]
+)
 @pytest.mark.parametrize("file", ["properties", "gpu_id"])
 def test_a_driver_that_lies_is_never_well(rocwheel: Rocwheel, machine: Machine, file: str, kind: str) -> None:
     lie(machine, f"sys/class/kfd/kfd/topology/nodes/1/{file}", kind)
@@ -388,7 +454,8 @@ def test_a_driver_that_lies_is_never_well(rocwheel: Rocwheel, machine: Machine, 
 
 
 @pytest.mark.parametrize(
-    "changed", [{"gfx_target_version": 900100}, {"simd_count": 0}, {"gfx_target_version": 2**64 - 1}, {"simd_per_cu": 0}]
+    "changed",
+    [{"gfx_target_version": 900100}, {"simd_count": 0}, {"gfx_target_version": 2**64 - 1}, {"simd_per_cu": 0}],
 )
 def test_numbers_that_cannot_be_are_no_gpu_that_works(rocwheel: Rocwheel, machine: Machine, changed: dict) -> None:
     machine.gpu(1, "gfx1100", **changed)
@@ -431,8 +498,8 @@ def test_wrong_options_are_refused(rocwheel: Rocwheel, tmp_path: Path) -> None:
 
 
 def test_this_machine_is_looked_at(rocwheel: Rocwheel, tmp_path: Path) -> None:
-    """No GPU is needed for the test: whatever this machine has, the report is whole, and nothing was
-    written."""
+    """No GPU is needed for the test: whatever this machine has, the report is whole, and nothing
+    was written."""
     command = [rocwheel.binary, "--json", "doctor", "--python", sys.executable]
     finished = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     report = json.loads(finished.stdout)

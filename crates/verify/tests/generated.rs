@@ -92,3 +92,20 @@ fn generated_files_are_those_of_the_table() {
         assert!(found == wanted, "{name} is old: INSTA_UPDATE=always cargo test --package rocwheel-verify");
     }
 }
+
+/// A program that is started could hang on the driver that it is asked about.
+#[test]
+fn the_doctor_starts_and_fetches_nothing() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/doctor");
+    let mut files = 0;
+    for entry in fs_err::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let text = fs_err::read_to_string(&path).unwrap();
+        for word in ["std::process", "Command::new", "std::net", "RunningGroup", "fs_err::write", "create_dir"] {
+            let code = text.split("#[cfg(test)]").next().unwrap();
+            assert!(!code.contains(word), "{}: {word}", path.display());
+        }
+        files += 1;
+    }
+    assert!(files > 15, "only {files} files were found");
+}

@@ -1,5 +1,5 @@
-//! `rocwheel doctor`: says which GPUs this machine has, whether the installed packages can use them,
-//! and which command fixes what is wrong.
+//! `rocwheel doctor`: says which GPUs this machine has, whether the installed packages can use
+//! them, and which command fixes what is wrong.
 
 mod text;
 
@@ -61,7 +61,7 @@ impl TryFrom<Arguments> for Settings {
             Some(root) => (MachineTree::of_folder(root)?, variables(root, arguments.environment.as_deref())?),
         };
         let python = match (arguments.venv, arguments.python) {
-            (Some(venv), _) if venv.is_dir() => Some(venv),
+            (Some(venv), _) if venv.is_dir() => Some(site_packages(&venv).unwrap_or(venv)),
             (Some(path), _) => return Err(Usage::new(format!("`{}` is not a folder", path.display())).into()),
             (None, Some(program)) => Some(folder_of_python(&program)?),
             (None, None) if arguments.root.is_some() => None,

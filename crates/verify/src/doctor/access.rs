@@ -58,8 +58,13 @@ impl Findings {
             None => {
                 self.by_name.insert(symptom.name, symptom);
             }
-            Some(first) if first.evidence.len() < MOST_EVIDENCE => first.evidence.extend(symptom.evidence),
-            Some(_) => {}
+            Some(first) => {
+                for seen in symptom.evidence {
+                    if first.evidence.len() < MOST_EVIDENCE && !first.evidence.contains(&seen) {
+                        first.evidence.push(seen);
+                    }
+                }
+            }
         }
     }
 

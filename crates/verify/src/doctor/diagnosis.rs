@@ -134,18 +134,15 @@ pub fn diagnose(patient: &Patient, reporter: &dyn Reporter) -> Result<Diagnosis,
 
 /// One line for the end of the report.
 fn verdict(diagnosis: &Diagnosis) -> String {
-    let count = |gravity: Gravity, one: &str| match diagnosis.count(gravity) {
+    let count = |gravity: Gravity, one: &str, many: &str| match diagnosis.count(gravity) {
         0 => None,
         1 => Some(format!("1 {one}")),
-        number => Some(format!("{number} {one}s")),
+        number => Some(format!("{number} {many}")),
     };
     let parts: Vec<String> = [
-        count(Gravity::Error, "error"),
-        count(Gravity::Unknown, "check that could not be made").map(|text| {
-            text.replace("mades", "made")
-                .replace("check that", if text.starts_with("1 ") { "check that" } else { "checks that" })
-        }),
-        count(Gravity::Warning, "warning"),
+        count(Gravity::Error, "error", "errors"),
+        count(Gravity::Unknown, "check that could not be made", "checks that could not be made"),
+        count(Gravity::Warning, "warning", "warnings"),
     ]
     .into_iter()
     .flatten()
@@ -188,11 +185,11 @@ fn examine_gpus(patient: &Patient, container: Option<ContainerKind>, symptoms: &
     gpus::check_order(&gpus, symptoms);
     driver::check_firmware(tree, &gpus, symptoms);
     driver::check_iommu(tree, &gpus, symptoms);
-    let is_answered = symptoms.iter().any(|symptom| symptom.severity >= Gravity::Unknown);
+    let has_doubt = symptoms.iter().any(|symptom| symptom.severity >= Gravity::Unknown);
     if container == Some(ContainerKind::DockerDesktop) && gpus.is_empty() {
         symptoms.push(Symptom::new("docker-desktop").seen("/proc/version", "linuxkit"));
     }
-    if gpus.is_empty() && bus.is_empty() && topology.hidden.is_empty() && !is_answered {
+    if gpus.is_empty() && bus.is_empty() && topology.hidden.is_empty() && !has_doubt {
         let what = if topology.exists { "no node of a GPU" } else { "does not exist" };
         let symptom = Symptom::new("no-gpu")
             .seen("/sys/class/kfd/kfd/topology/nodes", what)

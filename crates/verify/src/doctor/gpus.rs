@@ -87,7 +87,7 @@ fn of_node(tree: &MachineTree, node: &KfdNode) -> GpuFacts {
     let per_unit = node.get("simd_per_cu").filter(|count| *count > 0).unwrap_or(4);
     GpuFacts {
         node: node.number,
-        product: pci::product(tree, &folder, device, target.as_deref()),
+        product: pci::product(tree, &folder, device),
         integrated: is_integrated(tree, &folder, node, target.as_deref()),
         compute_units: node.get("simd_count").unwrap_or(0) / per_unit,
         memory: node.memory,
@@ -143,7 +143,9 @@ pub(super) fn check_offer(tree: &MachineTree, gpus: &[GpuFacts], bus: &[PciGpu],
         let symptom = match gpu.driver.as_deref() {
             Some("amdgpu") => Symptom::new("no-compute-node")
                 .seen(driver_path, "amdgpu")
-                .seen("/sys/class/kfd/kfd/topology/nodes", format!("no node at {}", gpu.address)),
+                .seen("/sys/class/kfd/kfd/topology/nodes", format!("no node at {}", gpu.address))
+                // Beside a GPU that computes, an old one often serves the display only.
+                .weighing(if gpus.is_empty() { Gravity::Error } else { Gravity::Warning }),
             Some(driver) => Symptom::new("gpu-reserved").fill("driver", driver).seen(driver_path, driver),
             None if tree.exists("/sys/module/amdgpu") => Symptom::new("driver-refuses")
                 .fill("reason", &firmware(tree))
@@ -180,7 +182,7 @@ fn partitions(gpus: &[GpuFacts], symptoms: &mut Vec<Symptom>) {
             symptoms.push(
                 Symptom::new("partitions-missing")
                     .fill("address", card)
-                    .fill("mode", mode.unwrap_or("CPX"))
+                    .fill("mode", mode.unwrap_or("unknown"))
                     .fill("found", &count.to_string())
                     .fill("expected", &most.to_string())
                     .seen("/sys/class/kfd/kfd/topology/nodes", format!("{} GPU nodes, {count} at {card}", gpus.len())),

@@ -16,7 +16,12 @@ const ORDINAL: &str = "GPU_DEVICE_ORDINAL";
 
 /// Numbers the GPUs that `usable` says open, and judges the masks.
 pub(super) fn apply(gpus: &mut [GpuFacts], usable: &[bool], variables: &Variables, symptoms: &mut Vec<Symptom>) {
-    let all: Vec<usize> = (0..gpus.len()).filter(|index| usable.get(*index) == Some(&true)).collect();
+    let mut all: Vec<usize> = (0..gpus.len()).filter(|index| usable.get(*index) == Some(&true)).collect();
+    // If none opens, that is the first thing to fix, and the masks are judged as if all did.
+    let is_usable = !all.is_empty();
+    if !is_usable {
+        all.extend(0..gpus.len());
+    }
     contradictions(variables, symptoms);
     let mut left = all.clone();
     if let Some(mask) = variables.get(ROCR) {
@@ -26,7 +31,7 @@ pub(super) fn apply(gpus: &mut [GpuFacts], usable: &[bool], variables: &Variable
     if let Some(mask) = second {
         left = select(gpus, &left, mask, symptoms);
     }
-    for (number, index) in left.iter().enumerate() {
+    for (number, index) in left.iter().enumerate().filter(|_| is_usable) {
         gpus[*index].hip_index = Some(number);
     }
     if left.is_empty() && !all.is_empty() {

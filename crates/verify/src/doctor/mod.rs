@@ -1,6 +1,6 @@
-//! Input: the files of a machine (`/sys`, `/dev`, `/proc`, `/etc`) or of a copy of them, environment
-//! variables, and a folder of Python packages. Output: a [`Diagnosis`] with the GPUs, the packages
-//! and everything that keeps them from working together.
+//! Input: the files of a machine (`/sys`, `/dev`, `/proc`, `/etc`) or of a copy of them,
+//! environment variables, and a folder of Python packages. Output: a [`Diagnosis`] with the GPUs,
+//! the packages and everything that keeps them from working together.
 //!
 //! Nothing is started, written or fetched, and no package is imported. A file that cannot be read
 //! is a finding of its own: no answer is never a good one.

@@ -58,7 +58,7 @@ pub(super) fn hexadecimal(text: &str) -> Option<u64> {
 
 /// The product of a GPU: what its folder says, else libdrm's table of this machine, else its
 /// number.
-pub(super) fn product(tree: &MachineTree, folder: &str, device: u64, target: Option<&str>) -> String {
+pub(super) fn product(tree: &MachineTree, folder: &str, device: u64) -> String {
     if let Some(name) = tree.text_if_any(&format!("{folder}/product_name")) {
         return name.chars().take(80).collect();
     }
@@ -70,6 +70,5 @@ pub(super) fn product(tree: &MachineTree, folder: &str, device: u64, target: Opt
         let is_it = hexadecimal(id) == Some(device) && revision.is_some() && hexadecimal(fits) == revision;
         is_it.then(|| name.to_owned())
     });
-    let target = target.map(|target| format!(" ({target})")).unwrap_or_default();
-    listed.unwrap_or_else(|| format!("AMD GPU 1002:{device:04X}{target}"))
+    listed.unwrap_or_else(|| format!("AMD GPU 1002:{device:04X}"))
 }

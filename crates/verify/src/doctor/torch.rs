@@ -148,7 +148,8 @@ fn checked_version(installed: &Installed, package: &Distribution) -> Option<Stri
     let text = String::from_utf8_lossy(&bytes).into_owned();
     let value = text.split_once("check_version=")?.1;
     let quote = value.chars().next().filter(|quote| ['\'', '"'].contains(quote))?;
-    value[1..].split(quote).next().filter(|version| !version.is_empty()).map(str::to_owned)
+    // It may be a pattern (`7.*`), which is not judged.
+    value[1..].split(quote).next().filter(|version| version.parse::<Version>().is_ok()).map(str::to_owned)
 }
 
 #[cfg(test)]

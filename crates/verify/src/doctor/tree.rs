@@ -1,8 +1,9 @@
 //! Input: a path of a machine, such as `/sys/module/amdgpu/version`. Output: its text, its names or
 //! the reason why there are none.
 //!
-//! The machine is this one, or a copy in a folder. Links of a copy stay inside of the folder. A copy
-//! cannot hold errors of the kernel, owners or devices: the file `doctor.toml` at its top does.
+//! The machine is this one, or a copy in a folder. Links of a copy stay inside of the folder. A
+//! copy cannot hold errors of the kernel, owners or devices: the file `doctor.toml` at its top
+//! does.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -13,7 +13,8 @@ impl Variables {
     }
 
     /// Reads `NAME=VALUE` in lines, as `env` prints them, or with zero bytes between them, as
-    /// `/proc/PID/environ` has them. Other lines are ignored; they belong to values of several lines.
+    /// `/proc/PID/environ` has them. Other lines are ignored; they belong to values of several
+    /// lines.
     pub fn parse(text: &str) -> Variables {
         let separator = if text.contains('\0') { '\0' } else { '\n' };
         let pairs = text.split(separator).filter_map(|line| line.split_once('='));

@@ -95,7 +95,9 @@ def examine(root: Path | None, site: Path | None, variables: Mapping[str, str]) 
     gpus = _gpus(machine, found)
     if gpus:
         usable = _check_devices(machine, gpus, found)
-        _check_masks([gpu for gpu, opens in zip(gpus, usable, strict=True) if opens], variables, found)
+        opening = [gpu for gpu, opens in zip(gpus, usable, strict=True) if opens]
+        # If none opens, the masks are judged as if all did.
+        _check_masks(opening or gpus, variables, found)
     if site is not None:
         targets = _targets_of_interest(gpus, variables)
         kernels = examine_packages(site, targets, variables, lambda *a, **k: found.append(finding(*a, **k)))
@@ -225,9 +227,7 @@ def _is_on_bus(machine: Machine) -> bool:
         except (OSError, ValueError):
             return 0
 
-    return any(
-        number(device, "vendor") == AMD and number(device, "class") >> 16 in (0x03, 0x12) for device in devices
-    )
+    return any(number(device, "vendor") == AMD and number(device, "class") >> 16 in (0x03, 0x12) for device in devices)
 
 
 def _check_devices(machine: Machine, gpus: list[Gpu], found: list[Finding]) -> list[bool]:
@@ -369,9 +369,7 @@ def _targets_of_interest(gpus: list[Gpu], variables: Mapping[str, str]) -> list[
     return [(path, target) for target, path in targets.items()]
 
 
-def _check_overrides(
-    gpus: list[Gpu], variables: Mapping[str, str], kernels: set[str], found: list[Finding]
-) -> None:
+def _check_overrides(gpus: list[Gpu], variables: Mapping[str, str], kernels: set[str], found: list[Finding]) -> None:
     for name, value in sorted(variables.items()):
         if re.fullmatch(rf"{OVERRIDE}(_\d+)?", name) and value and _version(value) is None:
             found.append(finding("override-malformed", (name, value), value=value, variable=name))
@@ -391,9 +389,7 @@ def _check_overrides(
             reason = f"Kernels for {gpu.target} are installed, so the variable is not needed."
         elif other[:-2] != gpu.target[:-2]:
             severity = "error"
-            reason = (
-                "The two have different instructions: programs fail with `invalid device function` or worse."
-            )
+            reason = "The two have different instructions: programs fail with `invalid device function` or worse."
         else:
             severity = "note"
             reason = "The two are of one family. That often works, and AMD does not support it."
@@ -434,9 +430,13 @@ def _lines(one: Finding, width: int) -> Iterator[str]:
         yield from block("  needs: ", ", ".join(one.needs))
 
 
-def run(as_json: bool, site: Path) -> int:
-    """Examines this machine and prints the findings."""
+def run(site: Path, as_json: bool, need_gpu: bool) -> int:
+    """Examines this machine and prints the findings. A machine without a GPU has an error if it
+    needs one."""
     findings = examine(None, site, dict(os.environ))
+    for one in findings:
+        if need_gpu and one.name == "no-gpu":
+            one.severity = "error"
     text, status = verdict(findings)
     if as_json:
         rows = [

@@ -191,7 +191,7 @@ def _check_pins(site: Path, packages: dict[str, Package], version: str, add: Cal
                 text = (site / "torch" / "_rocm_init.py").read_text(encoding="utf-8", errors="replace")
             except OSError:
                 text = ""
-            checked = re.search(r"check_version=['\"]([^'\"]+)['\"]", text)
+            checked = re.search(r"check_version=['\"](\d[^'\"*]*)['\"]", text)
             wanted += [("rocm", checked.group(1))] if checked else []
         for name, needed in wanted:
             found = packages[name].version if name in packages else version if name == "rocm" else needed

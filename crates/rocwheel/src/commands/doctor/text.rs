@@ -87,8 +87,9 @@ fn gpu_line(gpu: &GpuFacts) -> String {
         gpu.product.clone(),
         gpu.target.clone().unwrap_or_else(|| "unknown target".to_owned()),
         format!("{} CUs", gpu.compute_units),
-        printer::bytes(gpu.memory),
     ];
+    // Copies of a machine may lack the folders of the memory.
+    parts.extend((gpu.memory > 0).then(|| printer::bytes(gpu.memory)));
     parts.extend(gpu.integrated.then(|| "in the processor".to_owned()));
     parts.extend(gpu.partition.clone());
     parts.extend([gpu.address.clone(), format!("node {}", gpu.node), number]);
