@@ -341,6 +341,12 @@ def two_masks_that_work(machine: Machine) -> None:
     machine.variables |= {"ROCR_VISIBLE_DEVICES": "1", "HIP_VISIBLE_DEVICES": "0"}
 
 
+@case("-", "not-read", "")
+def old_kernel_without_targets(machine: Machine) -> None:
+    path = machine.root / "sys/class/kfd/kfd/topology/nodes/1/properties"
+    path.write_text("".join(line for line in path.open() if not line.startswith(("gfx_target", "domain"))))
+
+
 @case("-", "no-device-file", "udevadm")
 def udev_made_nothing(machine: Machine) -> None:
     machine.remove("dev/kfd")

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 use rocwheel_report::{Context, Exit};
-use rocwheel_verify::doctor::{self, Error, Gravity, MachineTree, Patient, SessionUser, Variables};
+use rocwheel_verify::doctor::{self, Error, Gravity, MachineTree, Patient, SessionUser, SessionVariables};
 
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};
@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     /// Look at a copy of another machine: a folder with its sys, dev, proc and etc
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     root: Option<PathBuf>,
-    /// Variables of that machine, as `env` prints them [default: proc/self/environ of the copy]
+    /// SessionVariables of that machine, as `env` prints them [default: proc/self/environ of the copy]
     #[arg(long, value_name = "FILE", requires = "root")]
     environment: Option<PathBuf>,
     /// User and groups of that machine, as numbers: 1000:1000,44 [default: proc/self/status of the
@@ -57,7 +57,7 @@ impl TryFrom<Arguments> for Settings {
 
     fn try_from(arguments: Arguments) -> Result<Self> {
         let (tree, variables) = match &arguments.root {
-            None => (MachineTree::live(), Variables::of(environment::text_variables())),
+            None => (MachineTree::live(), SessionVariables::of(environment::text_variables())),
             Some(root) => (MachineTree::of_folder(root)?, variables(root, arguments.environment.as_deref())?),
         };
         let python = match (arguments.venv, arguments.python) {
@@ -73,20 +73,20 @@ impl TryFrom<Arguments> for Settings {
 }
 
 /// The variables of a copy. A copy without any has none set.
-fn variables(root: &Path, file: Option<&Path>) -> Result<Variables> {
+fn variables(root: &Path, file: Option<&Path>) -> Result<SessionVariables> {
     let (path, is_named) = match file {
         Some(path) => (path.to_owned(), true),
         None => (root.join("proc/self/environ"), false),
     };
     match fs_err::read(&path) {
-        Ok(bytes) => Ok(Variables::parse(&String::from_utf8_lossy(&bytes))),
-        Err(_) if !is_named => Ok(Variables::default()),
+        Ok(bytes) => Ok(SessionVariables::parse(&String::from_utf8_lossy(&bytes))),
+        Err(_) if !is_named => Ok(SessionVariables::default()),
         Err(error) => Err(error).context("cannot read the variables"),
     }
 }
 
 /// The environment that a shell has activated, or the one in the working directory.
-fn active(variables: &Variables) -> Result<Option<PathBuf>> {
+fn active(variables: &SessionVariables) -> Result<Option<PathBuf>> {
     let named = ["VIRTUAL_ENV", "CONDA_PREFIX"].iter().find_map(|name| variables.filled(name)).map(PathBuf::from);
     if let Some(folder) = named {
         return Ok(Some(site_packages(&folder).unwrap_or(folder)).filter(|folder| folder.is_dir()));

@@ -1,7 +1,7 @@
 //! Input: the marks that containers leave. Output: the kind of container.
 
 use super::tree::MachineTree;
-use super::variables::Variables;
+use super::variables::SessionVariables;
 
 /// The program that started the container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl ContainerKind {
     }
 
     /// The container that this process runs in; `None` outside of containers.
-    pub(super) fn find(tree: &MachineTree, variables: &Variables) -> Option<ContainerKind> {
+    pub(super) fn find(tree: &MachineTree, variables: &SessionVariables) -> Option<ContainerKind> {
         let has_variable = |prefix: &str| variables.beginning(prefix).next().is_some();
         let kernel = tree.text_if_any("/proc/version").unwrap_or_default();
         let groups = tree.text_if_any("/proc/1/cgroup").unwrap_or_default();

@@ -19,7 +19,7 @@ use super::packages::{self, Installed, PackageFacts};
 use super::system::SystemFacts;
 use super::tree::{MachineTree, ReadFault};
 use super::user::SessionUser;
-use super::variables::Variables;
+use super::variables::SessionVariables;
 use super::{Error, driver, masks, overrides, pci, torch, wsl};
 
 /// What is examined.
@@ -28,7 +28,7 @@ pub struct Patient {
     /// The machine.
     pub tree: MachineTree,
     /// The variables of the session.
-    pub variables: Variables,
+    pub variables: SessionVariables,
     /// The user; `None` for that of `/proc/self/status`.
     pub user: Option<SessionUser>,
     /// A virtual environment or a folder of packages.
@@ -263,7 +263,7 @@ fn examine_packages(
 
 /// The GPUs that packages need kernels for, one for each target. The GPU of a processor beside a
 /// discrete one needs none. With an override, the runtime asks for the other target's kernels.
-fn targets_of_interest<'a>(gpus: &'a [GpuFacts], variables: &Variables) -> Vec<(&'a GpuFacts, String)> {
+fn targets_of_interest<'a>(gpus: &'a [GpuFacts], variables: &SessionVariables) -> Vec<(&'a GpuFacts, String)> {
     let has_discrete = gpus.iter().any(|gpu| !gpu.integrated);
     let mut seen = BTreeSet::new();
     let wanted = gpus.iter().filter(|gpu| !gpu.integrated || !has_discrete);
@@ -329,7 +329,7 @@ fn is_about_loading(code: Code) -> bool {
     [LibraryNotFound, LibraryOutside, UndefinedSymbol, SymbolVersion, DlopenMissing].contains(&code)
 }
 
-/// Variables and files that bring another ROCm or another Python package in.
+/// SessionVariables and files that bring another ROCm or another Python package in.
 fn examine_variables(patient: &Patient, installed: Option<&Installed>, symptoms: &mut Vec<Symptom>) {
     const RUNTIME: [&str; 3] = ["libamdhip64.so", "libhsa-runtime64.so", "librocblas.so"];
     let Patient { tree, variables, .. } = patient;

@@ -66,6 +66,12 @@ pub(super) fn join(tree: &MachineTree, topology: &Topology, symptoms: &mut Vec<S
             let question = format!("What the GPU of node {} is", node.number);
             symptoms.push(Symptom::new("contradiction").fill("question", &question).seen(&node.path, problem));
         }
+        // Old kernels do not say it, and packages cannot be compared with the GPU then.
+        if node.get("gfx_target_version").is_none() {
+            let question = format!("Which target the GPU of node {} is", node.number);
+            let symptom = Symptom::new("not-read").fill("question", &question);
+            symptoms.push(symptom.seen(&node.path, "no gfx_target_version"));
+        }
         gpus.push(gpu);
     }
     gpus

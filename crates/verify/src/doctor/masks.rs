@@ -7,7 +7,7 @@
 
 use super::finding::Symptom;
 use super::gpus::GpuFacts;
-use super::variables::Variables;
+use super::variables::SessionVariables;
 
 const ROCR: &str = "ROCR_VISIBLE_DEVICES";
 const HIP: &str = "HIP_VISIBLE_DEVICES";
@@ -15,7 +15,7 @@ const CUDA: &str = "CUDA_VISIBLE_DEVICES";
 const ORDINAL: &str = "GPU_DEVICE_ORDINAL";
 
 /// Numbers the GPUs that `usable` says open, and judges the masks.
-pub(super) fn apply(gpus: &mut [GpuFacts], usable: &[bool], variables: &Variables, symptoms: &mut Vec<Symptom>) {
+pub(super) fn apply(gpus: &mut [GpuFacts], usable: &[bool], variables: &SessionVariables, symptoms: &mut Vec<Symptom>) {
     let mut all: Vec<usize> = (0..gpus.len()).filter(|index| usable.get(*index) == Some(&true)).collect();
     // If none opens, that is the first thing to fix, and the masks are judged as if all did.
     let is_usable = !all.is_empty();
@@ -47,7 +47,7 @@ pub(super) fn apply(gpus: &mut [GpuFacts], usable: &[bool], variables: &Variable
     }
 }
 
-fn contradictions(variables: &Variables, symptoms: &mut Vec<Symptom>) {
+fn contradictions(variables: &SessionVariables, symptoms: &mut Vec<Symptom>) {
     let filled = |name: &str| variables.filled(name);
     let pair = |symptom: Symptom, one: &str, other: &str| {
         let value = |name: &str| quoted(filled(name).unwrap_or_default());

@@ -32,4 +32,4 @@ pub use packages::PackageFacts;
 pub use system::SystemFacts;
 pub use tree::MachineTree;
 pub use user::SessionUser;
-pub use variables::Variables;
+pub use variables::SessionVariables;

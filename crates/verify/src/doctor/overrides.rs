@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 use super::finding::{Gravity, Symptom};
 use super::gpus::GpuFacts;
 use super::kfd::target_of;
-use super::variables::Variables;
+use super::variables::SessionVariables;
 
 const NAME: &str = "HSA_OVERRIDE_GFX_VERSION";
 
 /// The target that the runtime takes a GPU for; `None` if no variable changes it.
-pub(super) fn effective(gpu: &GpuFacts, variables: &Variables) -> Option<String> {
+pub(super) fn effective(gpu: &GpuFacts, variables: &SessionVariables) -> Option<String> {
     let own = format!("{NAME}_{}", gpu.node);
     let value = variables.filled(&own).or_else(|| variables.filled(NAME))?;
     target_of(parse(value)?)
@@ -19,7 +19,12 @@ pub(super) fn effective(gpu: &GpuFacts, variables: &Variables) -> Option<String>
 
 /// Judges the variables. `kernels` are the targets that the installed packages have kernels for;
 /// empty if that is not known.
-pub(super) fn check(gpus: &[GpuFacts], variables: &Variables, kernels: &BTreeSet<String>, symptoms: &mut Vec<Symptom>) {
+pub(super) fn check(
+    gpus: &[GpuFacts],
+    variables: &SessionVariables,
+    kernels: &BTreeSet<String>,
+    symptoms: &mut Vec<Symptom>,
+) {
     let set: Vec<(&str, &str)> = variables.beginning(NAME).filter(|(_, value)| !value.is_empty()).collect();
     for (name, value) in &set {
         let is_known =

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::container::ContainerKind;
 use super::tree::MachineTree;
-use super::variables::Variables;
+use super::variables::SessionVariables;
 use super::wsl;
 
 /// The system that the GPUs belong to.
@@ -23,7 +23,11 @@ pub struct SystemFacts {
 }
 
 impl SystemFacts {
-    pub(super) fn read(tree: &MachineTree, variables: &Variables, container: Option<ContainerKind>) -> SystemFacts {
+    pub(super) fn read(
+        tree: &MachineTree,
+        variables: &SessionVariables,
+        container: Option<ContainerKind>,
+    ) -> SystemFacts {
         SystemFacts {
             kernel: tree.text_if_any("/proc/sys/kernel/osrelease"),
             driver_loaded: tree.exists("/sys/module/amdgpu"),

@@ -4,23 +4,25 @@ use std::collections::BTreeMap;
 
 /// The environment variables of the examined session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Variables(BTreeMap<String, String>);
+pub struct SessionVariables(BTreeMap<String, String>);
 
-impl Variables {
+impl SessionVariables {
     /// The variables of an iterator, such as those of this process.
-    pub fn of(variables: impl IntoIterator<Item = (String, String)>) -> Variables {
-        Variables(variables.into_iter().collect())
+    pub fn of(variables: impl IntoIterator<Item = (String, String)>) -> SessionVariables {
+        SessionVariables(variables.into_iter().collect())
     }
 
     /// Reads `NAME=VALUE` in lines, as `env` prints them, or with zero bytes between them, as
     /// `/proc/PID/environ` has them. Other lines are ignored; they belong to values of several
     /// lines.
-    pub fn parse(text: &str) -> Variables {
+    pub fn parse(text: &str) -> SessionVariables {
         let separator = if text.contains('\0') { '\0' } else { '\n' };
         let pairs = text.split(separator).filter_map(|line| line.split_once('='));
         let is_name =
             |name: &str| !name.is_empty() && name.chars().all(|letter| letter == '_' || letter.is_alphanumeric());
-        Variables::of(pairs.filter(|(name, _)| is_name(name)).map(|(name, value)| (name.to_owned(), value.to_owned())))
+        SessionVariables::of(
+            pairs.filter(|(name, _)| is_name(name)).map(|(name, value)| (name.to_owned(), value.to_owned())),
+        )
     }
 
     /// The value of a variable, which may be empty.
@@ -55,9 +57,9 @@ mod tests {
 
     #[test]
     fn lines_and_zero_bytes_are_read() {
-        let lines = Variables::parse("A=1\nB=x=y\n  more\nC=\n");
+        let lines = SessionVariables::parse("A=1\nB=x=y\n  more\nC=\n");
         assert_eq!((lines.get("A"), lines.get("B"), lines.get("C")), (Some("1"), Some("x=y"), Some("")));
         assert_eq!(lines.filled("C"), None);
-        assert_eq!(Variables::parse("A=1\nB=2\0C=3\0").get("A"), Some("1\nB=2"));
+        assert_eq!(SessionVariables::parse("A=1\nB=2\0C=3\0").get("A"), Some("1\nB=2"));
     }
 }

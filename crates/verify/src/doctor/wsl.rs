@@ -4,14 +4,14 @@
 
 use super::finding::{Gravity, Symptom};
 use super::tree::MachineTree;
-use super::variables::Variables;
+use super::variables::SessionVariables;
 
 const DOOR: &str = "/dev/dxg";
 /// Folders of the distribution and of ROCm's installer.
 const FOLDERS: [&str; 4] = ["/opt/rocm/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib/wsl/lib"];
 
 /// `true` in the Windows Subsystem for Linux.
-pub(super) fn is_wsl(tree: &MachineTree, variables: &Variables) -> bool {
+pub(super) fn is_wsl(tree: &MachineTree, variables: &SessionVariables) -> bool {
     let kernel = tree.text_if_any("/proc/version").unwrap_or_default().to_lowercase();
     let is_named = kernel.contains("microsoft") || kernel.contains("wsl");
     tree.exists(DOOR) || is_named || variables.get("WSL_DISTRO_NAME").is_some()
@@ -19,7 +19,7 @@ pub(super) fn is_wsl(tree: &MachineTree, variables: &Variables) -> bool {
 
 /// Looks for what the runtime needs. `own` are folders of installed packages with the runtime, as
 /// paths of the tree.
-pub(super) fn check(tree: &MachineTree, variables: &Variables, own: &[String], symptoms: &mut Vec<Symptom>) {
+pub(super) fn check(tree: &MachineTree, variables: &SessionVariables, own: &[String], symptoms: &mut Vec<Symptom>) {
     if !tree.exists(DOOR) {
         let reason = "There is no /dev/dxg: WSL 1, or a driver of Windows that does not offer the GPU.";
         let symptom = Symptom::new("wsl-libraries").fill("reason", reason).fill("command", "wsl.exe --update");

@@ -183,6 +183,9 @@ def _gpu(machine: Machine, number: int, text: str, gpu_id: int | None, found: li
     if version is not None and target is None or not keys.get("simd_count"):
         question = f"What the GPU of node {number} is"
         found.append(finding("contradiction", (path, f"gfx_target_version {version}"), question=question))
+    if version is None:
+        question = f"Which target the GPU of node {number} is"
+        found.append(finding("not-read", (path, "no gfx_target_version"), question=question))
     minor = keys.get("drm_render_minor", 0)
     return Gpu(
         number,
