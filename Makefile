@@ -1,6 +1,6 @@
 # Everything here works on a fresh Debian machine that has Rust and Python; scripts/setup installs
 # the rest.
-.PHONY: demo setup lint test test-real dist bench bench-split bench-audit bench-build bench-hipify bench-index clean
+.PHONY: demo setup lint test test-real dist bench bench-split bench-audit bench-build bench-hipify bench-index bench-doctor clean
 
 demo:
 	scripts/demo
@@ -39,6 +39,9 @@ bench-hipify: setup
 
 bench-index: setup
 	scripts/run-benchmark-index
+
+bench-doctor: setup
+	scripts/run-benchmark-doctor
 
 dist:
 	scripts/dist

@@ -3,6 +3,7 @@ and damaged."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from collections.abc import Iterator
@@ -131,6 +132,9 @@ def test_the_command_line(pristine: Environment) -> None:
     assert missing.stderr == (
         "ERROR: rocm-sdk-devel is not installed. Install it with: pip install 'rocm[devel]==6.4.0'\n"
     )
+    # Whatever GPUs the machine has, the packages are those of one ROCm.
+    diagnosis = json.loads(pristine.rocm_sdk("doctor", "--json", check=False).stdout)
+    assert diagnosis["verdict"] and not {"RD053", "RD060", "RD063"} & {one["code"] for one in diagnosis["findings"]}
     assert pristine.rocm_sdk("path", check=False).returncode == 2
     assert pristine.rocm_sdk(check=False).returncode == 2
 

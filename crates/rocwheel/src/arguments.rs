@@ -14,8 +14,8 @@ use crate::commands::{
     artifact_archive, artifact_fetch, artifact_flatten, artifact_import, artifact_list, artifact_push, artifact_verify,
 };
 use crate::commands::{
-    audit, build, compat, config, data, diff, edit, fuse, index, kernels, matrix, package, prune, recipe, release,
-    repair,
+    audit, build, compat, config, data, diff, doctor, edit, fuse, index, kernels, matrix, package, prune, recipe,
+    release, repair,
 };
 use crate::configuration::Choice;
 
@@ -136,6 +136,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Release(release::ReleaseCommand),
     Diff(diff::Arguments),
+    Doctor(doctor::Arguments),
     RocmVersion(rocm_version::Arguments),
     Compat(Box<compat::Arguments>),
     Data(data::Arguments),

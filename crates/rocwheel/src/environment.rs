@@ -123,8 +123,7 @@ pub(crate) fn proxy() -> Option<String> {
 
 /// The variables of AWS' own tools, such as `AWS_REGION`.
 pub(crate) fn aws_variables() -> Vec<(String, String)> {
-    let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
-    std::env::vars_os().filter_map(text).filter(|(name, _)| name.starts_with("AWS_")).collect()
+    text_variables().filter(|(name, _)| name.starts_with("AWS_")).collect()
 }
 
 /// What other runs are told about this one while they wait for it: `run 123 of GitHub Actions`, or
@@ -167,6 +166,12 @@ pub(crate) fn indexes() -> Result<Places> {
 /// The environment variables for programs that this one starts.
 pub(crate) fn variables() -> impl Iterator<Item = (OsString, OsString)> {
     std::env::vars_os()
+}
+
+/// The environment variables that are text.
+pub(crate) fn text_variables() -> impl Iterator<Item = (String, String)> {
+    let is_text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+    std::env::vars_os().filter_map(is_text)
 }
 
 /// The first of these variables that is set and not empty.

@@ -207,16 +207,18 @@ mod tests {
     use crate::arguments::Arguments;
 
     /// Options that name a file to read.
-    const READ: [&str; 16] = [
+    const READ: [&str; 18] = [
         "--accept",
         "--config",
         "--data-file",
         "--deb",
         "--descriptor",
+        "--environment",
         "--images",
         "--job",
         "--manifest",
         "--notes",
+        "--python",
         "--source",
         "--source-table",
         "--status",

@@ -17,8 +17,8 @@ pub use replace::{is_same_file, replace};
 #[cfg(unix)]
 pub use unix::{
     FileIdentity, FileMetadata, FileOwner, PositionedWriter, Timestamp, copy_content, copy_range, create_mode,
-    current_user, ending_signal, exchange, free_space, kill_process, link_nameless, nameless_file, permissions,
-    set_mode, set_owner, special_kind, start_in_group, symlink,
+    current_user, ending_signal, exchange, folder_entries, free_space, kill_process, link_nameless, nameless_file,
+    open_numbered, permissions, set_mode, set_owner, special_kind, start_in_group, symlink, try_device,
 };
 #[cfg(target_os = "linux")]
 pub use unix::{raise_stack_limit, stack_limit};

@@ -261,6 +261,38 @@ pub fn link_nameless(_: &fs_err::File, _: &Path) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+/// Opens a file for reading without waiting for the other end of a named pipe. The error keeps its
+/// number, which those of `fs_err` do not.
+///
+/// # Errors
+/// The errors of `open(2)`.
+pub fn open_numbered(path: &Path) -> io::Result<fs_err::File> {
+    open_with(path, rustix::fs::OFlags::RDONLY)
+}
+
+/// Opens a device for reading and writing and closes it again. The error keeps its number.
+///
+/// # Errors
+/// The errors of `open(2)`.
+pub fn try_device(path: &Path) -> io::Result<()> {
+    open_with(path, rustix::fs::OFlags::RDWR).map(drop)
+}
+
+fn open_with(path: &Path, access: rustix::fs::OFlags) -> io::Result<fs_err::File> {
+    use rustix::fs::{Mode, OFlags};
+    let file = rustix::fs::open(path, access | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
+    Ok(fs_err::File::from_parts(file.into(), path))
+}
+
+/// The entries of a folder. The error keeps its number.
+///
+/// # Errors
+/// The errors of `opendir(3)`.
+#[expect(clippy::disallowed_methods, reason = "fs_err hides the number of the error")]
+pub fn folder_entries(path: &Path) -> io::Result<std::fs::ReadDir> {
+    std::fs::read_dir(path)
+}
+
 /// Effective user and group of this process.
 pub fn current_user() -> FileOwner {
     FileOwner { user: rustix::process::geteuid().as_raw(), group: rustix::process::getegid().as_raw() }

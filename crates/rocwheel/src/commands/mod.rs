@@ -15,6 +15,7 @@ mod completions;
 pub(crate) mod config;
 pub(crate) mod data;
 pub(crate) mod diff;
+pub(crate) mod doctor;
 pub(crate) mod edit;
 pub(crate) mod fuse;
 pub(crate) mod index;
@@ -92,6 +93,7 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> Result<Exit> 
         Command::Audit(arguments) => run!(audit, *arguments),
         Command::Edit(arguments) => run!(edit, *arguments),
         Command::Diff(arguments) => run!(diff, arguments),
+        Command::Doctor(arguments) => run!(doctor, arguments),
         Command::Package(arguments) => run!(package, *arguments),
         Command::Kernels(arguments) => run!(kernels, arguments),
         Command::Prune(arguments) => run!(prune, arguments),

@@ -63,6 +63,11 @@ def _parser() -> argparse.ArgumentParser:
     targets = commands.add_parser("targets", help="print the GPU targets this ROCm was built for")
     targets.set_defaults(run=_targets)
 
+    doctor = commands.add_parser("doctor", help="find out why a GPU or an installed package does not work")
+    doctor.add_argument("--json", action="store_true", help="print the findings as a JSON object")
+    doctor.add_argument("--need-gpu", action="store_true", help="a machine without an AMD GPU is an error")
+    doctor.set_defaults(run=_doctor)
+
     test = commands.add_parser("test", help="check that everything installed is complete, loads and answers")
     test.add_argument("--verify", action="store_true", help="compare the hash of every file, not only its size")
     test.add_argument("-q", "--quiet", action="store_true", help="print failures, what was skipped, and the counts")
@@ -129,6 +134,12 @@ def _targets(options: argparse.Namespace) -> int:
     print(";".join(_devices.distribution_targets()))
     _advise()
     return 0
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from . import _doctor as doctor
+
+    return doctor.run(_contents.site_directory(), options.json, options.need_gpu)
 
 
 def _test(options: argparse.Namespace) -> int:

@@ -135,7 +135,7 @@ pub(super) fn explanation(explanation: &Explanation) -> String {
 
 /// Breaks a text at spaces into lines of at most `width` characters; a longer word has its own
 /// line.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
+pub(in crate::commands) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
         match lines.last_mut() {

@@ -1,0 +1,379 @@
+//! Input: a machine, its variables and a folder of packages. Output: the [`Diagnosis`].
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use rocwheel_audit::finding::{Code, Severity};
+use rocwheel_audit::{Options, SetLibraryPath};
+use rocwheel_loader::simulation::Root;
+use rocwheel_loader::site::PackageFolder;
+use rocwheel_report::{Reporter, shell_word};
+use serde::Serialize;
+
+use super::access::{self, Session};
+use super::container::ContainerKind;
+use super::finding::{Gravity, Need, Symptom};
+use super::gpus::{self, GpuFacts};
+use super::kfd::Topology;
+use super::packages::{self, Installed, PackageFacts};
+use super::system::SystemFacts;
+use super::tree::{MachineTree, ReadFault};
+use super::user::SessionUser;
+use super::variables::SessionVariables;
+use super::{Error, driver, masks, overrides, pci, torch, wsl};
+
+/// What is examined.
+#[derive(Debug)]
+pub struct Patient {
+    /// The machine.
+    pub tree: MachineTree,
+    /// The variables of the session.
+    pub variables: SessionVariables,
+    /// The user; `None` for that of `/proc/self/status`.
+    pub user: Option<SessionUser>,
+    /// A virtual environment or a folder of packages.
+    pub python: Option<PathBuf>,
+    /// `true` if a machine without a usable GPU has an error.
+    pub needs_gpu: bool,
+    /// Folder for temporary files, which nothing is written to unless a file has to be unpacked.
+    pub scratch: PathBuf,
+}
+
+/// What was found.
+#[derive(Debug, Serialize)]
+pub struct Diagnosis {
+    /// The folder of a copy of a machine; `None` for this machine.
+    pub root: Option<PathBuf>,
+    /// Kernel, driver, container.
+    pub system: SystemFacts,
+    /// The GPUs that the driver offers, in its order.
+    pub gpus: Vec<GpuFacts>,
+    /// The examined packages; `None` if there was no environment.
+    pub python: Option<PythonFolder>,
+    /// The findings, the heaviest first.
+    pub findings: Vec<Symptom>,
+    /// One line: whether GPU and packages work.
+    pub verdict: String,
+}
+
+/// A folder of packages.
+#[derive(Debug, Serialize)]
+pub struct PythonFolder {
+    /// Its path.
+    pub path: PathBuf,
+    /// The version of its Python.
+    pub version: String,
+    /// The packages that have to do with GPUs.
+    pub packages: Vec<PackageFacts>,
+    /// Number of all packages.
+    pub count: usize,
+}
+
+impl Diagnosis {
+    /// Number of the findings of a weight.
+    pub fn count(&self, gravity: Gravity) -> usize {
+        self.findings.iter().filter(|symptom| symptom.severity == gravity).count()
+    }
+
+    /// `true` if nothing is wrong that keeps the GPU or a package from working, and every check
+    /// could be made.
+    pub fn is_well(&self) -> bool {
+        self.findings.iter().all(|symptom| symptom.severity < Gravity::Unknown)
+    }
+}
+
+/// Examines a machine.
+///
+/// # Errors
+/// [`Error::NoPackages`] for a folder without packages, and [`Error::Interrupted`].
+pub fn diagnose(patient: &Patient, reporter: &dyn Reporter) -> Result<Diagnosis, Error> {
+    let Patient { tree, variables, .. } = patient;
+    let container = ContainerKind::find(tree, variables);
+    let system = SystemFacts::read(tree, variables, container);
+    let mut symptoms = Vec::new();
+    let installed = open_packages(patient, reporter, &mut symptoms)?;
+    let mut gpus = Vec::new();
+    if system.wsl {
+        let own = installed.as_ref().map(runtime_folders).unwrap_or_default();
+        wsl::check(tree, variables, &own, &mut symptoms);
+    } else {
+        gpus = examine_gpus(patient, container, &mut symptoms);
+    }
+    reporter.check()?;
+    if let Some(installed) = &installed {
+        examine_packages(patient, installed, &gpus, reporter, &mut symptoms)?;
+    }
+    let kernels = installed.as_ref().map(|installed| installed.kernels(&["rocm-sdk", "torch", "amd-torch"]));
+    overrides::check(&gpus, variables, &kernels.unwrap_or_default(), &mut symptoms);
+    examine_variables(patient, installed.as_ref(), &mut symptoms);
+    let python = installed.as_ref().map(|installed| PythonFolder {
+        path: installed.folder.path().to_owned(),
+        version: installed.python.to_string(),
+        packages: installed.facts(),
+        count: installed.site.distributions.iter().filter(|one| !one.is_rest()).count(),
+    });
+    for symptom in &mut symptoms {
+        let is_root = symptom.command.as_deref().is_some_and(|command| command.contains("sudo "));
+        if is_root && !symptom.needs.contains(&Need::Root) {
+            symptom.needs.insert(0, Need::Root);
+        }
+    }
+    symptoms.sort_by(|one, other| (other.severity, one.code).cmp(&(one.severity, other.code)));
+    symptoms.dedup();
+    let mut diagnosis = Diagnosis {
+        root: tree.root().map(Path::to_owned),
+        system,
+        gpus,
+        python,
+        findings: symptoms,
+        verdict: String::new(),
+    };
+    diagnosis.verdict = verdict(&diagnosis);
+    Ok(diagnosis)
+}
+
+/// One line for the end of the report.
+fn verdict(diagnosis: &Diagnosis) -> String {
+    let count = |gravity: Gravity, one: &str, many: &str| match diagnosis.count(gravity) {
+        0 => None,
+        1 => Some(format!("1 {one}")),
+        number => Some(format!("{number} {many}")),
+    };
+    let parts: Vec<String> = [
+        count(Gravity::Error, "error", "errors"),
+        count(Gravity::Unknown, "check that could not be made", "checks that could not be made"),
+        count(Gravity::Warning, "warning", "warnings"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let usable = diagnosis.gpus.iter().filter(|gpu| gpu.hip_index.is_some()).count();
+    let gpus = match (usable, diagnosis.system.wsl) {
+        (_, true) => "in WSL, files do not show the GPUs".to_owned(),
+        (0, _) => "no AMD GPU can be used here".to_owned(),
+        (1, _) => "1 GPU can be used".to_owned(),
+        (number, _) => format!("{number} GPUs can be used"),
+    };
+    if !diagnosis.is_well() {
+        format!("not well: {}; {gpus}", parts.join(", "))
+    } else if parts.is_empty() {
+        format!("nothing wrong was found; {gpus}")
+    } else {
+        format!("it works, with {}; {gpus}", parts.join(", "))
+    }
+}
+
+fn examine_gpus(patient: &Patient, container: Option<ContainerKind>, symptoms: &mut Vec<Symptom>) -> Vec<GpuFacts> {
+    let Patient { tree, variables, .. } = patient;
+    let mut topology = Topology::read(tree);
+    symptoms.append(&mut topology.faults);
+    let mut gpus = gpus::join(tree, &topology, symptoms);
+    let (bus, faults) = pci::read(tree);
+    symptoms.extend(faults);
+    gpus::check_hidden(&topology, symptoms);
+    // A container sees the bus of the host, and nodes that it may not read are on it too.
+    if topology.hidden.is_empty() {
+        gpus::check_offer(tree, &gpus, &bus, symptoms);
+    }
+    let status = tree.text_if_any("/proc/self/status");
+    let user = patient.user.clone().or_else(|| SessionUser::of_status(&status?));
+    if !gpus.is_empty() {
+        let session = Session { tree, user: user.as_ref(), container };
+        let usable = access::check(&session, &gpus, symptoms);
+        masks::apply(&mut gpus, &usable, variables, symptoms);
+    }
+    gpus::check_order(&gpus, symptoms);
+    driver::check_firmware(tree, &gpus, symptoms);
+    driver::check_iommu(tree, &gpus, symptoms);
+    let has_doubt = symptoms.iter().any(|symptom| symptom.severity >= Gravity::Unknown);
+    if container == Some(ContainerKind::DockerDesktop) && gpus.is_empty() {
+        symptoms.push(Symptom::new("docker-desktop").seen("/proc/version", "linuxkit"));
+    }
+    if gpus.is_empty() && bus.is_empty() && topology.hidden.is_empty() && !has_doubt {
+        let what = if topology.exists { "no node of a GPU" } else { "does not exist" };
+        let symptom = Symptom::new("no-gpu")
+            .seen("/sys/class/kfd/kfd/topology/nodes", what)
+            .seen("/sys/bus/pci/devices", "no GPU of the vendor 0x1002");
+        symptoms.push(if patient.needs_gpu { symptom.weighing(Gravity::Error) } else { symptom });
+    }
+    gpus
+}
+
+/// Folders of packages with the runtime.
+fn runtime_folders(installed: &Installed) -> Vec<String> {
+    let base = installed.folder.path().to_string_lossy().into_owned();
+    let files = installed.files(|_| true).filter(|(_, path)| path.contains("/libhsa-runtime64.so"));
+    let folders: BTreeSet<String> =
+        files.filter_map(|(_, path)| Some(format!("{base}/{}", path.rsplit_once('/')?.0))).collect();
+    folders.into_iter().collect()
+}
+
+fn open_packages(
+    patient: &Patient,
+    reporter: &dyn Reporter,
+    symptoms: &mut Vec<Symptom>,
+) -> Result<Option<Installed>, Error> {
+    let Some(path) = &patient.python else {
+        symptoms.push(Symptom::new("no-python").seen("VIRTUAL_ENV", "not set"));
+        return Ok(None);
+    };
+    let fault = |error: rocwheel_loader::Error| {
+        let fault = ReadFault::Other(rocwheel_report::with_causes(&error));
+        Symptom::not_read("Whether the installed packages fit together", &path.to_string_lossy(), &fault)
+    };
+    let folder = match PackageFolder::find(path) {
+        Ok(Some(folder)) => folder,
+        Ok(None) => return Err(Error::NoPackages { path: path.clone() }),
+        Err(error) => {
+            symptoms.push(fault(error));
+            return Ok(None);
+        }
+    };
+    match Installed::open(folder, &patient.scratch, reporter) {
+        Ok(installed) => Ok(installed),
+        Err(rocwheel_loader::Error::Interrupted(interrupted)) => Err(interrupted.into()),
+        Err(error) => {
+            symptoms.push(fault(error));
+            Ok(None)
+        }
+    }
+}
+
+fn examine_packages(
+    patient: &Patient,
+    installed: &Installed,
+    gpus: &[GpuFacts],
+    reporter: &dyn Reporter,
+    symptoms: &mut Vec<Symptom>,
+) -> Result<(), Error> {
+    if installed.of_gpus().next().is_none() {
+        return Ok(());
+    }
+    let targets = targets_of_interest(gpus, &patient.variables);
+    packages::check_versions(installed, symptoms);
+    packages::check_kernels(installed, &targets, symptoms);
+    packages::check_devel(installed, symptoms);
+    packages::check_unknown_files(installed, symptoms);
+    packages::check_twice(installed, symptoms);
+    packages::check_copies(installed, symptoms);
+    torch::check(installed, &targets, symptoms);
+    torch::check_pins(installed, symptoms);
+    audit(patient, installed, reporter, symptoms)
+}
+
+/// The GPUs that packages need kernels for, one for each target. The GPU of a processor beside a
+/// discrete one needs none. With an override, the runtime asks for the other target's kernels.
+fn targets_of_interest<'a>(gpus: &'a [GpuFacts], variables: &SessionVariables) -> Vec<(&'a GpuFacts, String)> {
+    let has_discrete = gpus.iter().any(|gpu| !gpu.integrated);
+    let mut seen = BTreeSet::new();
+    let wanted = gpus.iter().filter(|gpu| !gpu.integrated || !has_discrete);
+    wanted
+        .filter_map(|gpu| Some((gpu, overrides::effective(gpu, variables).or_else(|| gpu.target.clone())?)))
+        .filter(|(_, target)| seen.insert(target.clone()))
+        .collect()
+}
+
+/// Asks the audit whether every file will load.
+fn audit(
+    patient: &Patient,
+    installed: &Installed,
+    reporter: &dyn Reporter,
+    symptoms: &mut Vec<Symptom>,
+) -> Result<(), Error> {
+    let Patient { tree, variables, .. } = patient;
+    let machine = tree.root().unwrap_or(Path::new("/"));
+    let directories = variables.folders("LD_LIBRARY_PATH");
+    let root = if directories.is_empty() { None } else { Root::read(machine).ok() };
+    let library_path = root.map(|machine| SetLibraryPath { machine, directories: directories.clone() });
+    let options = Options { library_path, ..Options::default() };
+    let report = match rocwheel_audit::audit(&installed.site, &options, reporter) {
+        Ok(report) => report,
+        Err(rocwheel_audit::Error::Interrupted(interrupted)) => return Err(interrupted.into()),
+        Err(error) => {
+            let fault = ReadFault::Other(rocwheel_report::with_causes(&error));
+            let path = installed.folder.path().to_string_lossy().into_owned();
+            symptoms.push(Symptom::not_read("Whether the installed libraries load", &path, &fault));
+            return Ok(());
+        }
+    };
+    for finding in &report.findings {
+        let wheel = finding.wheel.clone().unwrap_or_default();
+        let owner = installed.site.distributions.iter().find(|one| one.file_name() == wheel);
+        let file = finding.file.clone().unwrap_or_else(|| wheel.clone());
+        let requirement = owner.map_or_else(|| wheel.clone(), packages::pinned);
+        let package = owner.map_or(wheel.as_str(), |owner| owner.name.as_str());
+        let symptom = match (finding.code, finding.subject.as_str()) {
+            (Code::Record, "missing") => Symptom::new("files-missing"),
+            (Code::Record, "size") => Symptom::new("files-changed"),
+            (Code::LibraryPath, _) if finding.severity == Severity::Warning => {
+                Symptom::new("library-path").fill("folder", &directories.join(":")).weighing(Gravity::Error)
+            }
+            _ if finding.severity == Severity::Error && is_about_loading(finding.code) => {
+                let folder = shell_word(&installed.folder.path().to_string_lossy());
+                let command = finding.fix.as_ref().map(|fix| fix.command().to_owned());
+                let command = command.unwrap_or_else(|| format!("rocwheel audit {folder}"));
+                Symptom::new("library-not-found").fill("message", &finding.message).fill("command", &command)
+            }
+            _ => continue,
+        };
+        let more = finding.related.len();
+        let symptom = symptom.fill("package", package).fill("requirement", &requirement).seen(file, &finding.message);
+        let symptom = if more > 0 { symptom.seen(format!("and {more} more"), "") } else { symptom };
+        symptoms.push(symptom);
+    }
+    Ok(())
+}
+
+fn is_about_loading(code: Code) -> bool {
+    use Code::{DlopenMissing, LibraryNotFound, LibraryOutside, SymbolVersion, UndefinedSymbol};
+    [LibraryNotFound, LibraryOutside, UndefinedSymbol, SymbolVersion, DlopenMissing].contains(&code)
+}
+
+/// SessionVariables and files that bring another ROCm or another Python package in.
+fn examine_variables(patient: &Patient, installed: Option<&Installed>, symptoms: &mut Vec<Symptom>) {
+    const RUNTIME: [&str; 3] = ["libamdhip64.so", "libhsa-runtime64.so", "librocblas.so"];
+    let Patient { tree, variables, .. } = patient;
+    let Some(installed) =
+        installed.filter(|installed| installed.of_rocm().next().is_some() || installed.get("torch").is_some())
+    else {
+        return;
+    };
+    let prefix = installed.folder.path().ancestors().nth(3).unwrap_or(Path::new("/")).to_string_lossy().into_owned();
+    let is_own = |folder: &str| folder.starts_with(&prefix) && prefix.len() > 1;
+    let is_said = symptoms.iter().any(|symptom| symptom.name == "library-path");
+    for folder in variables.folders("LD_LIBRARY_PATH").iter().filter(|folder| !is_said && !is_own(folder)) {
+        let names = tree.names(folder).unwrap_or_default();
+        if let Some(library) = names.iter().find(|name| RUNTIME.iter().any(|start| name.starts_with(start))) {
+            let symptom = Symptom::new("library-path").fill("folder", folder);
+            symptoms.push(symptom.seen("LD_LIBRARY_PATH", folder).seen(format!("{folder}/{library}"), "exists"));
+        }
+    }
+    let preload = variables.filled("LD_PRELOAD").unwrap_or_default();
+    if RUNTIME.iter().chain(&["rocm"]).any(|start| preload.contains(start)) {
+        symptoms.push(Symptom::new("preloaded").seen("LD_PRELOAD", preload));
+    }
+    for variable in ["ROCM_PATH", "ROCM_HOME", "HIP_PATH"] {
+        let is_other = |folder: &&str| !is_own(folder) && installed.of_rocm().next().is_some();
+        if let Some(folder) = variables.filled(variable).filter(is_other) {
+            let symptom = Symptom::new("rocm-path").fill("variable", variable).fill("folder", folder);
+            symptoms.push(symptom.seen(variable, folder));
+        }
+    }
+    for folder in variables.folders("PYTHONPATH") {
+        let shadowing = ["torch", "rocm_sdk", "triton"]
+            .into_iter()
+            .find(|name| tree.exists(&format!("{folder}/{name}/__init__.py")));
+        if let Some(package) = shadowing.filter(|_| !is_own(&folder)) {
+            let symptom = Symptom::new("shadowed").fill("folder", &folder).fill("package", package);
+            symptoms.push(symptom.seen("PYTHONPATH", &folder));
+        }
+    }
+    for name in tree.names("/etc/ld.so.conf.d").unwrap_or_default() {
+        let path = format!("/etc/ld.so.conf.d/{name}");
+        let text = tree.text_if_any(&path).unwrap_or_default();
+        if let Some(folder) = text.lines().map(str::trim).find(|line| line.starts_with('/') && line.contains("rocm")) {
+            let symptom = Symptom::new("linker-configuration").fill("file", &path).fill("folder", folder);
+            symptoms.push(symptom.seen(path, folder));
+        }
+    }
+}

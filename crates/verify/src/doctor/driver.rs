@@ -1,0 +1,55 @@
+//! Input: the kernel's command line and the firmware of each GPU. Output: what is known to fail.
+
+use std::collections::BTreeSet;
+
+use super::finding::{Gravity, Symptom, known_bad};
+use super::gpus::GpuFacts;
+use super::pci::hexadecimal;
+use super::tree::{MachineTree, ReadFault};
+
+/// Compares the firmware of the GPUs with the pairs that are known to fail.
+pub(super) fn check_firmware(tree: &MachineTree, gpus: &[GpuFacts], symptoms: &mut Vec<Symptom>) {
+    for row in known_bad() {
+        let Some(gpu) = gpus.iter().find(|gpu| gpu.target.as_deref() == Some(&row.target)) else { continue };
+        let path = format!("{}/fw_version/{}", gpu.folder, row.file);
+        let bad: Vec<String> = row.bad.iter().map(|bad| format!("{bad:#x}")).collect();
+        let symptom = Symptom::new("known-bad-firmware").fill("link", &row.link);
+        match tree.text(&path).map(|text| hexadecimal(&text).map(|number| number & row.mask)) {
+            Ok(Some(version)) if row.bad.contains(&version) => {
+                let reason = format!("The firmware {version:#x} is one of those that fail ({}).", bad.join(", "));
+                symptoms.push(symptom.fill("reason", &reason).seen(path, format!("{version:#x}")).without_check());
+            }
+            Ok(Some(_)) => {}
+            Ok(None) | Err(_) => {
+                let reason = format!(
+                    "For {}, the versions {} of the MES firmware fail, and files do not show which one runs.",
+                    row.target,
+                    bad.join(" and ")
+                );
+                let symptom = symptom.fill("reason", &reason).seen(path, "no version");
+                symptoms.push(symptom.weighing(Gravity::Note));
+            }
+        }
+    }
+}
+
+/// Several GPUs behind a translating IOMMU.
+pub(super) fn check_iommu(tree: &MachineTree, gpus: &[GpuFacts], symptoms: &mut Vec<Symptom>) {
+    const GROUPS: &str = "/sys/class/iommu";
+    let cards: BTreeSet<&str> = gpus.iter().filter(|gpu| !gpu.integrated).map(GpuFacts::card).collect();
+    if cards.len() < 2 {
+        return;
+    }
+    let units = match tree.names(GROUPS) {
+        Ok(units) => units,
+        Err(ReadFault::Absent) => return,
+        Err(fault) => return symptoms.push(Symptom::not_read("Whether an IOMMU is on", GROUPS, &fault)),
+    };
+    let line = tree.text_if_any("/proc/cmdline").unwrap_or_default();
+    let is_set = line.split_whitespace().any(|word| {
+        ["iommu=pt", "iommu.passthrough=1", "amd_iommu=off", "intel_iommu=off", "iommu=off"].contains(&word)
+    });
+    if !units.is_empty() && !is_set {
+        symptoms.push(Symptom::new("iommu").seen(GROUPS, units.join(", ")).seen("/proc/cmdline", "no iommu=pt"));
+    }
+}

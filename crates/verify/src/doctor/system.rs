@@ -1,0 +1,39 @@
+//! Facts about the system that a report begins with.
+
+use serde::Serialize;
+
+use super::container::ContainerKind;
+use super::tree::MachineTree;
+use super::variables::SessionVariables;
+use super::wsl;
+
+/// The system that the GPUs belong to.
+#[derive(Debug, Clone, Serialize)]
+pub struct SystemFacts {
+    /// Release of the kernel: `6.12.48-amd64`.
+    pub kernel: Option<String>,
+    /// `true` if the module amdgpu is loaded or built in.
+    pub driver_loaded: bool,
+    /// Version of the driver, which only that of AMD's own packages has (DKMS).
+    pub driver: Option<String>,
+    /// The kind of container; `None` outside of one.
+    pub container: Option<&'static str>,
+    /// `true` in the Windows Subsystem for Linux.
+    pub wsl: bool,
+}
+
+impl SystemFacts {
+    pub(super) fn read(
+        tree: &MachineTree,
+        variables: &SessionVariables,
+        container: Option<ContainerKind>,
+    ) -> SystemFacts {
+        SystemFacts {
+            kernel: tree.text_if_any("/proc/sys/kernel/osrelease"),
+            driver_loaded: tree.exists("/sys/module/amdgpu"),
+            driver: tree.text_if_any("/sys/module/amdgpu/version"),
+            container: container.map(ContainerKind::name),
+            wsl: wsl::is_wsl(tree, variables),
+        }
+    }
+}

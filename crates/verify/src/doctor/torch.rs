@@ -1,0 +1,166 @@
+//! Input: the installed torch. Output: whether it is for AMD's GPUs, for this GPU, and for the
+//! installed ROCm. Its metadata and the names of its files tell; importing it would take seconds.
+
+use std::collections::BTreeSet;
+
+use pep440_rs::Version;
+use rocwheel_loader::site::Distribution;
+use rocwheel_report::shell_word;
+use rocwheel_rocm::DevicePackages;
+
+use super::finding::Symptom;
+use super::gpus::GpuFacts;
+use super::packages::{Installed, is_covered, listed};
+
+/// What a torch computes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TorchKind {
+    Processor,
+    Cuda,
+    Rocm,
+}
+
+fn kind(installed: &Installed, torch: &Distribution) -> (TorchKind, String) {
+    let version = torch.version();
+    let local = version.split_once('+').map_or("", |(_, local)| local);
+    let has = |start: &str| {
+        let mut files = installed.files(|one| one.name == "torch");
+        files
+            .find(|(_, path)| path.rsplit('/').next().is_some_and(|name| name.starts_with(start)))
+            .map(|(_, path)| path)
+    };
+    let nvidia = || torch.metadata.all("Requires-Dist").into_iter().find(|text| text.starts_with("nvidia-"));
+    if let Some(path) = has("libtorch_hip.so").or_else(|| has("libc10_hip.so")) {
+        (TorchKind::Rocm, path.to_owned())
+    } else if local.contains("rocm") {
+        (TorchKind::Rocm, version)
+    } else if let Some(path) = has("libtorch_cuda.so").or_else(|| has("libc10_cuda.so")) {
+        (TorchKind::Cuda, path.to_owned())
+    } else if local.starts_with("cu") {
+        (TorchKind::Cuda, version)
+    } else if let Some(requirement) = nvidia() {
+        (TorchKind::Cuda, format!("requires {}", requirement.split(';').next().unwrap_or_default().trim()))
+    } else {
+        (TorchKind::Processor, "no libtorch_hip.so".to_owned())
+    }
+}
+
+/// Judges torch for the GPUs of the machine.
+pub(super) fn check(installed: &Installed, gpus: &[(&GpuFacts, String)], symptoms: &mut Vec<Symptom>) {
+    let Some(torch) = installed.get("torch") else { return };
+    let (kind, reason) = kind(installed, torch);
+    let name = match kind {
+        TorchKind::Processor => Some("cpu-torch"),
+        TorchKind::Cuda => Some("cuda-torch"),
+        TorchKind::Rocm => None,
+    };
+    let Some(name) = name else {
+        kernels(installed, torch, gpus, symptoms);
+        return;
+    };
+    let Some((gpu, target)) = gpus.first() else { return };
+    let symptom = if name == "cpu-torch" { Symptom::new("cpu-torch") } else { Symptom::new("cuda-torch") };
+    symptoms.push(
+        symptom
+            .fill("version", &torch.version())
+            .fill("target", target)
+            .seen(torch.file_name(), reason)
+            .seen(format!("/sys/class/kfd/kfd/topology/nodes/{}/properties", gpu.node), target),
+    );
+}
+
+/// Kernels of torch itself: those of the libraries in it, and of its device packages.
+fn kernels(installed: &Installed, torch: &Distribution, gpus: &[(&GpuFacts, String)], symptoms: &mut Vec<Symptom>) {
+    let targets = installed.kernels(&["torch", "amd-torch-device"]);
+    if targets.is_empty() {
+        return;
+    }
+    for (gpu, target) in gpus.iter().filter(|(_, target)| !is_covered(target, &targets)) {
+        let has_packages = installed.of_gpus().any(|one| one.name.starts_with("amd-torch-device"));
+        let requirement = if has_packages {
+            format!("amd-torch-device-{}=={}", DevicePackages::embedded().key(target), torch.version())
+        } else {
+            "torch".to_owned()
+        };
+        symptoms.push(
+            Symptom::new("torch-without-kernels")
+                .fill("version", &torch.version())
+                .fill("installed", &listed(&targets))
+                .fill("target", target)
+                .fill("requirement", &shell_word(&requirement))
+                .seen(torch.file_name(), format!("kernels for {}", listed(&targets)))
+                .seen(format!("/sys/class/kfd/kfd/topology/nodes/{}/properties", gpu.node), target),
+        );
+    }
+}
+
+/// Packages that pin a version of ROCm other than the installed one.
+pub(super) fn check_pins(installed: &Installed, symptoms: &mut Vec<Symptom>) {
+    let Some(rocm) = installed.rocm_version() else { return };
+    let mut told: BTreeSet<String> = BTreeSet::new();
+    for package in installed.of_gpus().filter(|one| !one.name.starts_with("rocm")) {
+        let required = package.metadata.all("Requires-Dist").into_iter().filter_map(|text| pin(&text));
+        let checked = checked_version(installed, package).map(|version| ("rocm".to_owned(), version));
+        for (name, wanted) in required.chain(checked) {
+            let Some(found) = installed.get(&name).map(Distribution::version).or_else(|| {
+                // The selector is built on the user's machine, and may be missing.
+                (name == "rocm").then(|| rocm.clone())
+            }) else {
+                continue;
+            };
+            let same = match (wanted.parse::<Version>(), found.parse::<Version>()) {
+                (Ok(wanted), Ok(found)) => wanted == found || !wanted.is_local() && wanted == found.without_local(),
+                _ => wanted == found,
+            };
+            if same || !told.insert(package.name.clone()) {
+                continue;
+            }
+            symptoms.push(
+                Symptom::new("torch-needs-other-rocm")
+                    .fill("package", &format!("{} {}", package.name, package.version()))
+                    .fill("needed", &format!("{name} {wanted}"))
+                    .fill("installed", &found)
+                    .fill("requirement", &shell_word(&format!("{name}=={wanted}")))
+                    .seen(package.file_name(), format!("{name}=={wanted}"))
+                    .seen(name, found),
+            );
+        }
+    }
+}
+
+/// The exact version in a requirement on ROCm: `rocm[libraries]==7.1; …`.
+fn pin(requirement: &str) -> Option<(String, String)> {
+    let text = requirement.split(';').next()?;
+    let (name, version) = text.split_once("==")?;
+    let name = name.split(['[', ' ', '(']).next()?.trim();
+    let version = version.split([',', ')', ' ']).next()?.trim();
+    let name = rocwheel_wheel::canonical_name(name);
+    let is_rocm = name == "rocm" || name.starts_with("rocm-sdk");
+    (is_rocm && !version.contains('*') && !version.is_empty()).then(|| (name, version.to_owned()))
+}
+
+/// The version that torch's start compares ROCm with (`rocm_sdk.initialize_process`).
+fn checked_version(installed: &Installed, package: &Distribution) -> Option<String> {
+    if package.name != "torch" {
+        return None;
+    }
+    let bytes = installed.site.bytes(&format!("{}/torch/_rocm_init.py", installed.site.packages())).ok()?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let value = text.split_once("check_version=")?.1;
+    let quote = value.chars().next().filter(|quote| ['\'', '"'].contains(quote))?;
+    // It may be a pattern (`7.*`), which is not judged.
+    value[1..].split(quote).next().filter(|version| version.parse::<Version>().is_ok()).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pins_of_rocm_are_found() {
+        let found = |text: &str| pin(text).map(|(name, version)| format!("{name} {version}"));
+        assert_eq!(found("rocm[libraries]==7.1.0; platform_system == 'Linux'").as_deref(), Some("rocm 7.1.0"));
+        assert_eq!(found("rocm_sdk_core (==7.1)").as_deref(), Some("rocm-sdk-core 7.1"));
+        assert_eq!((found("triton==3.1"), found("rocm==7.*"), found("rocm>=7")), (None, None, None));
+    }
+}

@@ -1,0 +1,162 @@
+"""The files of a machine, for `_doctor`: this one, or a copy in a folder.
+
+What a copy cannot hold (errors of the kernel, modes, owners) is in its `doctor.toml`. Only the rows
+that `rocwheel doctor` documents are read, so no parser of TOML is needed.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+# Limit in bytes of a file of the kernel.
+SMALL = 1 << 16
+
+
+class AccessError(OSError):
+    """A file that exists and does not have what its name promises."""
+
+
+class Machine:
+    def __init__(self, root: Path | None, variables: Mapping[str, str]):
+        self._root = root
+        self._variables = variables
+        self._notes = _notes(root / "doctor.toml") if root else {}
+
+    def _locate(self, path: str) -> Path:
+        return self._root / path.lstrip("/") if self._root else Path(path)
+
+    def _refuse(self, path: str) -> None:
+        name = self._notes.get(path, {}).get("error")
+        if name:
+            number = getattr(errno, name)
+            raise OSError(number, os.strerror(number))
+
+    def text(self, path: str, limit: int = SMALL) -> str:
+        """The text of a small file. Raises AccessError for anything else, and PermissionError or
+        FileNotFoundError as the kernel says."""
+        try:
+            self._refuse(path)
+            # A named pipe would block.
+            descriptor = os.open(self._locate(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            with os.fdopen(descriptor, "rb") as file:
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    raise AccessError("is not a file")
+                data = file.read(limit + 1)
+        except (PermissionError, FileNotFoundError, AccessError):
+            raise
+        except NotADirectoryError as error:
+            raise FileNotFoundError(str(error)) from error
+        except OSError as error:
+            raise AccessError(self.words(error)) from error
+        if len(data) > limit:
+            raise AccessError(f"has more than {limit} bytes")
+        try:
+            return data.decode().strip()
+        except UnicodeDecodeError as error:
+            raise AccessError("is not text") from error
+
+    def names(self, path: str) -> list[str]:
+        try:
+            self._refuse(path)
+            return sorted(os.listdir(self._locate(path)))
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise AccessError(self.words(error)) from error
+
+    def exists(self, path: str) -> bool:
+        if self._notes.get(path, {}).get("error") == "ENOENT":
+            return False
+        return self._locate(path).exists()
+
+    def _text_if_any(self, path: str) -> str:
+        try:
+            return self.text(path, 1 << 20)
+        except OSError:
+            return ""
+
+    def open_device(self, path: str) -> None:
+        """Opens a device as the runtime does. A copy is judged by modes, owners and groups."""
+        self._refuse(path)
+        if self._root is None:
+            os.close(os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
+            return
+        if not self.exists(path):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        mode, owner, group = self.rights(path)
+        user, groups = self._user()
+        bits = mode >> 6 if user == owner else mode >> 3 if group in groups else mode
+        if user != 0 and bits & 6 != 6:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    def rights(self, path: str) -> tuple[int, int, int]:
+        """Mode, user and group of a file."""
+        found = os.stat(self._locate(path))
+        note = self._notes.get(path, {})
+        user, group = (note.get("owner") or f"{found.st_uid}:{found.st_gid}").split(":")
+        mode = int(note["mode"], 8) if "mode" in note else found.st_mode
+        return mode & 0o7777, int(user), int(group)
+
+    def _user(self) -> tuple[int, set[int]]:
+        fields = dict(re.findall(r"^(Uid|Gid|Groups):\s*(.*)$", self._text_if_any("/proc/self/status"), re.MULTILINE))
+        groups = {int(number) for number in fields.get("Groups", "").split()}
+        return int(fields.get("Uid", "0 0").split()[1]), groups | {int(fields.get("Gid", "0 0").split()[1])}
+
+    def group_name(self, group: int) -> str | None:
+        for line in self._text_if_any("/etc/group").splitlines():
+            fields = line.split(":")
+            if len(fields) == 4 and fields[2] == str(group):
+                return fields[0]
+        return None
+
+    def is_listed(self, group: int) -> bool:
+        """True if the files have the user in the group, whatever the session has."""
+        user, _ = self._user()
+        users = [line.split(":") for line in self._text_if_any("/etc/passwd").splitlines()]
+        name = next((fields[0] for fields in users if len(fields) > 2 and fields[2] == str(user)), None)
+        rows = [line.split(":") for line in self._text_if_any("/etc/group").splitlines()]
+        return any(len(row) == 4 and row[2] == str(group) and name in row[3].split(",") for row in rows)
+
+    def container(self) -> str:
+        """The kind of container; empty outside of one."""
+        groups = self._text_if_any("/proc/1/cgroup")
+        names = [name for name in self._variables if name.startswith(("APPTAINER_", "SINGULARITY_"))]
+        if names or self.exists("/.singularity.d"):
+            return "apptainer"
+        if self.exists("/run/.containerenv") or self._variables.get("container"):
+            return "podman"
+        marks = ("/docker", "kubepods", "/lxc")
+        return "docker" if self.exists("/.dockerenv") or any(mark in groups for mark in marks) else ""
+
+    def is_rootless(self) -> bool:
+        """True if the numbers of users are not those of the host."""
+        lines = self._text_if_any("/proc/self/uid_map").splitlines()
+        return bool(lines) and lines[0].split() != ["0", "0", "4294967295"]
+
+    def is_wsl(self) -> bool:
+        kernel = self._text_if_any("/proc/version").lower()
+        return self.exists("/dev/dxg") or "microsoft" in kernel or "WSL_DISTRO_NAME" in self._variables
+
+    @staticmethod
+    def words(error: OSError) -> str:
+        """The name of an error and its text, as `rocwheel doctor` has them."""
+        if error.errno is None:
+            return str(error)
+        return f"{errno.errorcode.get(error.errno, error.errno)}: {os.strerror(error.errno)}"
+
+
+def _notes(path: Path) -> dict[str, dict[str, str]]:
+    notes: dict[str, dict[str, str]] = {}
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError:
+        return notes
+    for block in text.split("[[path]]")[1:]:
+        values = dict(re.findall(r'^(\w+) = "([^"]*)"$', block, re.MULTILINE))
+        notes.setdefault("/" + values.get("path", "").lstrip("/"), {}).update(values)
+    return notes
