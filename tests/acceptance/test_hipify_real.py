@@ -127,5 +127,5 @@ def test_extensions(rocwheel: Rocwheel, given: Path, tmp_path: Path, torch: str,
 
 def test_the_vectors_with_the_real_tables(given: Path) -> None:
     environment = {f"ROCWHEEL_HIPIFY_TABLES_V{n}": str(given / tree) for n, tree in ((1, "pytorch"), (2, "."))}
-    said = run("cargo", "test", "--locked", "--package", "hipify", "--test", "golden", environment=environment)
+    said = run("cargo", "test", "--locked", "--package", "rocwheel-hipify", "--test", "golden", environment=environment)
     assert "7 passed" in said.stdout
