@@ -1,5 +1,5 @@
 //! Reads the headers of a set of wheels, simulates the loading of every file in it, and prints the
-//! time of each step: `cargo run --release -p audit --example facts -- WHEEL…`
+//! time of each step: `cargo run --release -p rocwheel-loader --example facts -- WHEEL…`
 #![allow(clippy::print_stdout, reason = "an example talks to people")]
 
 use std::error::Error;

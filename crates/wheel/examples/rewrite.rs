@@ -1,5 +1,5 @@
 //! Adds a requirement to a wheel and prints the time that takes:
-//! `cargo run --release --package wheel --example rewrite -- WHEEL FOLDER`. The ratio in
+//! `cargo run --release --package rocwheel-wheel --example rewrite -- WHEEL FOLDER`. The ratio in
 //! docs/benchmarks.md is this time divided by that of `cp` for the same file.
 
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! Writes the files of a folder into a wheel and prints seconds, MB/s and peak memory, beside the
 //! minimum cost of reading, hashing and compressing:
-//! `cargo run --release -p wheel --example write -- FOLDER [LEVEL] [THREADS]`.
+//! `cargo run --release -p rocwheel-wheel --example write -- FOLDER [LEVEL] [THREADS]`.
 
 #![allow(clippy::cast_precision_loss)] // bytes as megabytes to print
 
