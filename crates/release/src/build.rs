@@ -155,7 +155,10 @@ fn build_index(store: &dyn Store, options: &BuildOptions, reporter: &dyn Reporte
     let mut indexes = Vec::new();
     let mut with_views = Vec::new();
     for mut root in roots {
-        root.chooser = options.chooser.is_some().then(|| root.chooser_place());
+        // A run for one project leaves that page as it is.
+        let place = root.chooser_place();
+        let has_chooser = options.chooser.is_some() && (options.project.is_none() || store.read(&place)?.is_some());
+        root.chooser = has_chooser.then_some(place);
         let views: Vec<IndexRoot<'_>> = options.views.iter().flat_map(|view| view.of(&root)).collect();
         with_views.push(root);
         with_views.extend(views);
@@ -170,8 +173,8 @@ fn build_index(store: &dyn Store, options: &BuildOptions, reporter: &dyn Reporte
             files: root.distributions().count(),
         });
     }
-    writer.remove_choosers(&with_views)?;
     if options.project.is_none() {
+        writer.remove_choosers(&with_views)?;
         writer.remove_others(&with_views, &records)?;
     }
     Ok(Built {

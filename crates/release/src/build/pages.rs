@@ -18,7 +18,7 @@ use crate::Error;
 use crate::chooser::{ChooserPage, OfferedFile, OfferedProject};
 use crate::known::{self, KnownFile, KnownProject};
 use crate::layout::IndexRoot;
-use crate::listing::{Distribution, Listing, NameFilter};
+use crate::listing::Distribution;
 use crate::status::StatusTable;
 use crate::store::{Store, StoredFile};
 
@@ -104,31 +104,18 @@ impl<'a> Writer<'a> {
         if self.options.json_root {
             self.put(join(&root.pages, &format!("{JSON_ROOT}/{HTML}")), json.as_bytes())?;
         }
-        self.chooser(root, records)
+        self.chooser(root)
     }
 
-    /// Writes the page for people.
-    fn chooser(&mut self, root: &IndexRoot<'_>, records: &Records) -> Result<(), Error> {
+    /// Writes the page for people, which needs all projects.
+    fn chooser(&mut self, root: &IndexRoot<'_>) -> Result<(), Error> {
         let (Some(key), Some(options)) = (&root.chooser, &self.options.chooser) else { return Ok(()) };
-        let mut names: BTreeSet<&str> = root.projects.keys().map(String::as_str).collect();
         if self.options.project.is_some() {
-            let folder = known::folder(&root.pages);
-            names.extend(records.keys().filter(|key| parent(key) == folder).filter_map(|key| record_project(key)));
+            return Ok(());
         }
         let mut page = ChooserPage::default();
-        for name in names {
-            if let Some(files) = root.projects.get(name) {
-                page.add(&self.offered(name, files, self.files));
-            } else if let Some(record) = records.get(&known::key(&root.pages, name)) {
-                // The other projects are as their records have them.
-                let stored = |(key, file): (&String, &KnownFile)| StoredFile {
-                    key: key.clone(),
-                    size: file.size,
-                    stamp: String::new(),
-                };
-                let listing = Listing::of(record.files.iter().map(stored).collect(), &NameFilter::default());
-                page.add(&self.offered(name, &listing.distributions.iter().collect::<Vec<_>>(), &record.files));
-            }
+        for (name, files) in &root.projects {
+            page.add(&self.offered(name, files));
         }
         let folder = parent(key);
         let index = match relative(folder, &join(&root.pages, HTML)) {
@@ -143,14 +130,9 @@ impl<'a> Writer<'a> {
         self.put(key.clone(), html.as_bytes())
     }
 
-    fn offered(
-        &self,
-        name: &str,
-        distributions: &[&Distribution],
-        known: &BTreeMap<String, KnownFile>,
-    ) -> OfferedProject {
+    fn offered(&self, name: &str, distributions: &[&Distribution]) -> OfferedProject {
         let files = distributions.iter().filter_map(|one| {
-            let known = known.get(&one.file.key)?;
+            let known = self.files.get(&one.file.key)?;
             Some(OfferedFile {
                 version: one.version.clone(),
                 tags: one.wheel.as_ref().map_or_else(String::new, |wheel| {

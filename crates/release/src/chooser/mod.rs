@@ -189,7 +189,9 @@ mod tests {
 
     fn page(index: &str, find_links: Option<&str>, projects: &[OfferedProject], options: &ChooserOptions) -> String {
         let mut page = ChooserPage::default();
-        projects.iter().for_each(|project| page.add(project));
+        for project in projects {
+            page.add(project);
+        }
         page.finish(index, find_links, options)
     }
 

@@ -325,6 +325,8 @@ function scrollToGpu() {
 // --- Begin --------------------------------------------------------------------------------------
 
 setTheme(savedTheme());
+$("theme").hidden = false;
+$("main").hidden = false;
 $("theme").addEventListener("click", () => {
   setTheme(THEMES[(THEMES.indexOf($("theme").dataset.value) + 1) % THEMES.length]);
 });
