@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use rocwheel_report::{Exit, Reporter, Unit};
+use rocwheel_wheel::WheelName;
 use serde::{Deserialize, Serialize};
 
 use super::lock::{self, LockedFile};
@@ -72,7 +73,7 @@ pub(super) fn plan(request: &MirrorRequest, folder: &Path, reporter: &dyn Report
     let sources: BTreeMap<String, LockedFile> = plan
         .files
         .iter()
-        .filter(|(name, _)| !name.ends_with(".whl"))
+        .filter(|(name, _)| !WheelName::is_wheel(name))
         .map(|(name, file)| (name.clone(), file.clone()))
         .collect();
     if sources.is_empty() {
