@@ -232,6 +232,9 @@ def test_the_web_is_read_once(
     assert {artifact["checksum"] for artifact in first["artifacts"]} == {"sidecar"}
     assert visible(output) == visible(artifacts)
     archives = {path.name: path.stat().st_size for path in store.glob("*.tar.zst")}
+    secret = web.address.replace("http://", "http://me:hunter2@")
+    loud = fetch(rocwheel, home, "-vv", "--run-id", RUN, "--from", secret, "--dry-run", "--json")
+    assert "hunter2" not in loud.stdout + loud.stderr
     assert {archive: web.sent[archive] for archive in archives} == archives, "each byte of an archive came once"
     second = json.loads(fetch(rocwheel, home, *words, "--json").stdout)
     assert {artifact["state"] for artifact in second["artifacts"]} == {"unchanged"}

@@ -215,10 +215,19 @@ enum WantedRun {
     Release(String),
 }
 
+/// The value of `--from`. An address may have a password, which no log shows.
+struct Origin(String);
+
+impl std::fmt::Debug for Origin {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Debug::fmt(&rocwheel_source::without_secret(&self.0), formatter)
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Settings {
     run: WantedRun,
-    from: Option<String>,
+    from: Option<Origin>,
     kind: Option<StreamType>,
     repository: String,
     is_fork: bool,
@@ -253,7 +262,7 @@ impl TryFrom<Arguments> for Settings {
         let cache = cache(arguments.cache, arguments.no_cache, &output)?;
         Ok(Self {
             run,
-            from: arguments.from,
+            from: arguments.from.map(Origin),
             kind: arguments.release_type.as_deref().map(StreamType::parse).transpose()?,
             repository: arguments.repository,
             is_fork: arguments.fork,
@@ -363,7 +372,7 @@ impl Settings {
     /// The folder of a run; without one, that of `--from`.
     fn open(&self, id: Option<&str>, is_fork: bool, printer: &Printer) -> Result<FoundRun> {
         let id = id.map(str::to_owned);
-        let Some(from) = &self.from else {
+        let Some(Origin(from)) = &self.from else {
             let place = RunPlace::new(self.kind.unwrap_or(StreamType::Ci), &self.repository, is_fork)?;
             let address = place.address(id.as_deref().unwrap_or_default(), self.system)?;
             let source = self.bucket(address, Some(RunPlace::region()), printer)?;
