@@ -8,7 +8,7 @@ use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_artifact::Component;
 use rocwheel_artifact::flatten::Existing;
 use rocwheel_fetch::{
-    ArtifactFilter, ArtifactSource, BuildSystem, BuildTopology, Checksum, DownloadCache, FetchForm, FetchOptions,
+    ArtifactFilter, ArtifactSource, BuildSystem, BuildTopology, ChecksumSource, DownloadCache, FetchForm, FetchOptions,
     FetchPlan, FetchState, FetchedArtifact, GitHub, HttpSource, NamePattern, RunPlace, RunQuery, StoreSource,
     StreamType, WorkflowRun,
 };
@@ -508,9 +508,9 @@ fn show(
     }
     let rows = fetched.iter().map(|artifact| {
         let checksum = match artifact.checksum {
-            Checksum::Sidecar => "its sidecar",
-            Checksum::Store => "the store",
-            Checksum::None => "its size",
+            ChecksumSource::Sidecar => "its sidecar",
+            ChecksumSource::Store => "the store",
+            ChecksumSource::None => "its size",
         };
         let state = match artifact.state {
             FetchState::Fetched => "the store",
@@ -520,7 +520,7 @@ fn show(
         vec![artifact.artifact.to_string(), size_text(artifact.size), checksum.to_owned(), state.to_owned()]
     });
     printer.table(&FETCHED, rows)?;
-    let without = fetched.iter().filter(|artifact| artifact.checksum == Checksum::None).count();
+    let without = fetched.iter().filter(|artifact| artifact.checksum == ChecksumSource::None).count();
     if without > 0 {
         let count = printer::count(without as u64, "artifact has", "artifacts have");
         printer.warn(format!("{count} no checksum in `{source}`: only sizes were compared"));
