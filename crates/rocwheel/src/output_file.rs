@@ -207,7 +207,7 @@ mod tests {
     use crate::arguments::Arguments;
 
     /// Options that name a file to read.
-    const READ: [&str; 16] = [
+    const READ: [&str; 17] = [
         "--accept",
         "--config",
         "--data-file",
@@ -223,6 +223,7 @@ mod tests {
         "--table",
         "--tables",
         "--tarball",
+        "--topology",
         "--version-json",
     ];
 

@@ -65,7 +65,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     fork: bool,
     /// Workflow whose runs are searched
-    #[arg(long, value_name = "FILE", default_value = "multi_arch_ci.yml")]
+    #[arg(long, value_name = "NAME", default_value = "multi_arch_ci.yml")]
     workflow: String,
     /// Branch that --latest-good searches
     #[arg(long, value_name = "NAME", default_value = "main")]
