@@ -232,6 +232,9 @@ def test_the_web_is_read_once(
     assert {artifact["checksum"] for artifact in first["artifacts"]} == {"sidecar"}
     assert visible(output) == visible(artifacts)
     archives = {path.name: path.stat().st_size for path in store.glob("*.tar.zst")}
+    secret = web.address.replace("http://", "http://me:hunter2@")
+    loud = fetch(rocwheel, home, "-vv", "--run-id", RUN, "--from", secret, "--dry-run", "--json")
+    assert "hunter2" not in loud.stdout + loud.stderr
     assert {archive: web.sent[archive] for archive in archives} == archives, "each byte of an archive came once"
     second = json.loads(fetch(rocwheel, home, *words, "--json").stdout)
     assert {artifact["state"] for artifact in second["artifacts"]} == {"unchanged"}
@@ -499,3 +502,29 @@ def test_packages_of_a_run_go_beside_its_artifacts(rocwheel: Rocwheel, home: dic
     refused = run(rocwheel.binary, *words, "--multiarch", "--output-dir", tmp_path / "out", environment=both, expect=2)
     assert "has other contents" in refused.stderr
     assert "`--artifact-group` is missing" in run(rocwheel.binary, *words, environment=both, expect=2).stderr
+
+
+def test_a_release_becomes_artifacts(rocwheel: Rocwheel, artifacts: Path, home: dict[str, str], tmp_path: Path) -> None:
+    rocwheel.run("artifact", "flatten", artifacts, "--output", tmp_path / "tree")
+    store = tmp_path / "tarballs"
+    store.mkdir()
+    run("tar", "czf", store / "therock-dist-linux-multiarch-7.1.0.tar.gz", "-C", tmp_path / "tree", ".")
+    words = ["--from", store, "--output", tmp_path / "out"]
+    fetch(rocwheel, home, "--release", "7.1.0", *words)
+    assert {"blas_lib_gfx942", "core-hip_lib_generic"} <= set(names(tmp_path / "out"))
+    # `rc1` is not `rc10`, and neither is it the release.
+    refused = fetch(rocwheel, home, "--release", "7.1.0rc1", *words, expect=1)
+    assert "hint: there are `therock-dist-linux-multiarch-7.1.0.tar.gz`" in refused.stderr
+
+
+@pytest.mark.usefixtures("store")
+def test_two_runs_share_a_cache(
+    rocwheel: Rocwheel, artifacts: Path, web: Web, home: dict[str, str], tmp_path: Path
+) -> None:
+    outputs = [tmp_path / "one", tmp_path / "two"]
+    words = ["artifact", "fetch", "--run-id", RUN, "--from", web.address, "--output"]
+    both = [rocwheel.start(*words, output, env={**os.environ, **home}) for output in outputs]
+    for process, output in zip(both, outputs, strict=True):
+        assert process.wait(60) == 0, process.stderr.read()
+        assert visible(output) == visible(artifacts)
+    assert not any((tmp_path / "cache/artifacts/partial").iterdir()), "nothing unfinished stays"

@@ -53,14 +53,12 @@ pub(crate) struct Wanted<'a> {
 impl Wanted<'_> {
     /// The name of what belongs to this file, in the cache.
     fn id(&self) -> String {
-        match &self.expected {
-            Some((digest, _)) => digest.clone(),
-            None => {
-                let (name, facts) = (&self.file.name, &self.facts);
-                let text = format!("{}\n{name}\n{:?}\n{}", self.source.name(), facts.size, facts.stamp);
-                hexadecimal(&sha256(text.as_bytes()))
-            }
+        if let Some((digest, _)) = &self.expected {
+            return digest.clone();
         }
+        let (name, facts) = (&self.file.name, &self.facts);
+        let text = format!("{}\n{name}\n{:?}\n{}", self.source.name(), facts.size, facts.stamp);
+        hexadecimal(&sha256(text.as_bytes()))
     }
 
     /// Whether size and stamp are enough to recognise the file again.
@@ -137,34 +135,22 @@ impl DownloadCache {
         let path = folder.join(wanted.id());
         let disk = |source: io::Error| DownloadFault::Disk { path: path.clone(), source };
         let held = if wanted.is_recognisable() { Lock::at(&path).map_err(disk)? } else { None };
-        match held {
-            Some(mut file) => {
-                let written = Partial::open(&mut file, reporter).map_err(disk)?.fill(wanted, &path, reporter);
-                match written {
-                    Ok(digest) => {
-                        let done = self.keep(wanted, &digest, |place| fs_err::rename(&path, place));
-                        drop(file);
-                        done
-                    }
-                    Err(fault) => {
-                        // Bytes that are wrong are no beginning.
-                        if matches!(fault, DownloadFault::Digest { .. } | DownloadFault::Size { .. }) {
-                            let _ = fs_err::remove_file(&path);
-                        }
-                        Err(fault)
-                    }
-                }
-            }
+        let Some(mut file) = held else {
             // Another process downloads it, or nothing tells whether it can be continued.
-            None => {
-                let temporary = tempfile::Builder::new().prefix("alone-").tempfile_in(&folder).map_err(disk)?;
-                let alone = temporary.path().to_owned();
-                let mut file = fs_err::File::from_parts(temporary.reopen().map_err(disk)?, &alone);
-                let digest = Partial::open(&mut file, reporter).map_err(disk)?.fill(wanted, &alone, reporter)?;
-                let persist = |place: &Path| temporary.persist(place).map(drop).map_err(|error| error.error);
-                self.keep(wanted, &digest, persist)
-            }
+            let temporary = tempfile::Builder::new().prefix("alone-").tempfile_in(&folder).map_err(disk)?;
+            let alone = temporary.path().to_owned();
+            let mut file = fs_err::File::from_parts(temporary.reopen().map_err(disk)?, &alone);
+            let digest = Partial::open(&mut file, reporter).map_err(disk)?.fill(wanted, &alone, reporter)?;
+            let persist = |place: &Path| temporary.persist(place).map(drop).map_err(|error| error.error);
+            return self.keep(wanted, &digest, persist);
+        };
+        let filled = Partial::open(&mut file, reporter).map_err(disk)?.fill(wanted, &path, reporter);
+        // Bytes that are wrong are no beginning.
+        if let Err(DownloadFault::Digest { .. } | DownloadFault::Size { .. }) = &filled {
+            let _ = fs_err::remove_file(&path);
         }
+        // The lock is held until the file has its name.
+        self.keep(wanted, &filled?, |place| fs_err::rename(&path, place))
     }
 
     fn keep(
@@ -259,8 +245,7 @@ impl<'a> Partial<'a> {
             let reason = match self.stream(wanted, path, reporter) {
                 Ok(()) if wanted.facts.size.is_none_or(|size| self.length >= size) => return Ok(()),
                 Ok(()) => "the server ended the answer early".to_owned(),
-                Err(Stop::Broken(reason)) => reason,
-                Err(Stop::Fault(DownloadFault::Network(reason))) => reason,
+                Err(Stop::Broken(reason) | Stop::Fault(DownloadFault::Network(reason))) => reason,
                 Err(Stop::Fault(fault)) => return Err(fault),
             };
             if self.length > before {

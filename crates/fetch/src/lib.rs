@@ -26,7 +26,7 @@ pub use page::{FolderEntry, TarballEntry, folder_page, tarball_page};
 pub use place::{BuildSystem, RunPlace, StreamType, folder_of_run};
 pub use push::{PushPlan, PushState, PushedFile, push_plan, push_to_bucket, push_to_folder};
 pub use run::{
-    Checksum, FetchForm, FetchOptions, FetchPlan, FetchState, FetchedArtifact, PlannedFetch, fetch, fetch_file,
+    ChecksumSource, FetchForm, FetchOptions, FetchPlan, FetchState, FetchedArtifact, PlannedFetch, fetch, fetch_file,
     place_file, plan,
 };
 pub use select::{ArtifactFilter, NamePattern};

@@ -197,13 +197,13 @@ pub fn push_to_folder(
     let (mut files, mut problems) = (Vec::new(), Vec::new());
     for archive in &plan.archives {
         let there = folder.join(archive.name());
-        let state = match there.is_file() {
-            false => PushState::New,
-            true if digest(&there, reporter)? == archive.sha256 => PushState::Unchanged,
-            true => {
-                problems.push(format!("`{}`", there.display()));
-                continue;
-            }
+        let state = if !there.is_file() {
+            PushState::New
+        } else if digest(&there, reporter)? == archive.sha256 {
+            PushState::Unchanged
+        } else {
+            problems.push(format!("`{}`", there.display()));
+            continue;
         };
         files.push(pushed(plan, archive, state));
     }

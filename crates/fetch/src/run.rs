@@ -87,7 +87,7 @@ pub struct FetchOptions {
 /// Who knew the SHA-256 of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Checksum {
+pub enum ChecksumSource {
     /// The sidecar beside it.
     Sidecar,
     /// The store, in the metadata of the object.
@@ -118,7 +118,7 @@ pub struct FetchedArtifact {
     /// SHA-256 of the archive in hexadecimal.
     pub sha256: String,
     /// Who knew it before.
-    pub checksum: Checksum,
+    pub checksum: ChecksumSource,
     /// Where it came from.
     pub state: FetchState,
     /// Bytes of the archive.
@@ -377,7 +377,7 @@ impl Fetching<'_> {
             artifact: planned.artifact.clone(),
             path: path.clone(),
             sha256: sidecar.clone().unwrap_or_default(),
-            checksum: if sidecar.is_some() { Checksum::Sidecar } else { Checksum::None },
+            checksum: if sidecar.is_some() { ChecksumSource::Sidecar } else { ChecksumSource::None },
             state: FetchState::Unchanged,
             size: planned.size,
         };
@@ -392,7 +392,7 @@ impl Fetching<'_> {
             && let Some(digest) = facts.sha256
         {
             expected = Some((hexadecimal(&digest), "the store"));
-            fetched.checksum = Checksum::Store;
+            fetched.checksum = ChecksumSource::Store;
         }
         fetched.size = fetched.size.or(facts.size);
         let wanted = Wanted { source: self.source, file: &file, expected, facts };

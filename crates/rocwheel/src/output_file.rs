@@ -207,7 +207,7 @@ mod tests {
     use crate::arguments::Arguments;
 
     /// Options that name a file to read.
-    const READ: [&str; 18] = [
+    const READ: [&str; 19] = [
         "--accept",
         "--config",
         "--data-file",
@@ -225,6 +225,7 @@ mod tests {
         "--table",
         "--tables",
         "--tarball",
+        "--topology",
         "--version-json",
     ];
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use rocwheel_report::{Exit, Reporter, Unit};
+use rocwheel_wheel::WheelName;
 use serde::{Deserialize, Serialize};
 
 use super::lock::{self, LockedFile};
@@ -18,7 +19,7 @@ const DEFAULT_BUILD: &str = "setuptools >= 40.8.0";
 const LARGEST: u64 = 4 << 20;
 
 /// What a mirror is for.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct MirrorRequest {
     /// The program uv.
     pub uv: PathBuf,
@@ -32,6 +33,22 @@ pub struct MirrorRequest {
     pub platforms: Vec<String>,
     /// `true`: pre-releases count as other versions.
     pub pre_releases: bool,
+}
+
+/// Without the passwords of addresses.
+impl std::fmt::Debug for MirrorRequest {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let indexes: Vec<String> = self.indexes.iter().map(|index| said(index.as_bytes())).collect();
+        formatter
+            .debug_struct("MirrorRequest")
+            .field("uv", &self.uv)
+            .field("indexes", &indexes)
+            .field("requirements", &self.requirements)
+            .field("pythons", &self.pythons)
+            .field("platforms", &self.platforms)
+            .field("pre_releases", &self.pre_releases)
+            .finish()
+    }
 }
 
 /// What one Python on one system gets.
@@ -72,7 +89,7 @@ pub(super) fn plan(request: &MirrorRequest, folder: &Path, reporter: &dyn Report
     let sources: BTreeMap<String, LockedFile> = plan
         .files
         .iter()
-        .filter(|(name, _)| !name.ends_with(".whl"))
+        .filter(|(name, _)| !WheelName::is_wheel(name))
         .map(|(name, file)| (name.clone(), file.clone()))
         .collect();
     if sources.is_empty() {
@@ -138,11 +155,12 @@ fn resolve(
         "--python-platform",
         platform,
     ]);
+    // Addresses may have passwords, which everybody could read in the words of a command.
+    for name in ["UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS", "UV_NO_INDEX"] {
+        command.env_remove(name);
+    }
     if let Some((last, first)) = request.indexes.split_last() {
-        for index in first {
-            command.args(["--index", index]);
-        }
-        command.args(["--default-index", last]);
+        command.env("UV_INDEX", first.join(" ")).env("UV_DEFAULT_INDEX", last);
     }
     if request.pre_releases {
         command.args(["--prerelease", "allow"]);

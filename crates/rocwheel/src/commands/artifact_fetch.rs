@@ -8,7 +8,7 @@ use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_artifact::Component;
 use rocwheel_artifact::flatten::Existing;
 use rocwheel_fetch::{
-    ArtifactFilter, ArtifactSource, BuildSystem, BuildTopology, Checksum, DownloadCache, FetchForm, FetchOptions,
+    ArtifactFilter, ArtifactSource, BuildSystem, BuildTopology, ChecksumSource, DownloadCache, FetchForm, FetchOptions,
     FetchPlan, FetchState, FetchedArtifact, GitHub, HttpSource, NamePattern, RunPlace, RunQuery, StoreSource,
     StreamType, WorkflowRun,
 };
@@ -65,7 +65,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     fork: bool,
     /// Workflow whose runs are searched
-    #[arg(long, value_name = "FILE", default_value = "multi_arch_ci.yml")]
+    #[arg(long, value_name = "NAME", default_value = "multi_arch_ci.yml")]
     workflow: String,
     /// Branch that --latest-good searches
     #[arg(long, value_name = "NAME", default_value = "main")]
@@ -215,10 +215,19 @@ enum WantedRun {
     Release(String),
 }
 
+/// The value of `--from`. An address may have a password, which no log shows.
+struct Origin(String);
+
+impl std::fmt::Debug for Origin {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Debug::fmt(&rocwheel_source::without_secret(&self.0), formatter)
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Settings {
     run: WantedRun,
-    from: Option<String>,
+    from: Option<Origin>,
     kind: Option<StreamType>,
     repository: String,
     is_fork: bool,
@@ -253,7 +262,7 @@ impl TryFrom<Arguments> for Settings {
         let cache = cache(arguments.cache, arguments.no_cache, &output)?;
         Ok(Self {
             run,
-            from: arguments.from,
+            from: arguments.from.map(Origin),
             kind: arguments.release_type.as_deref().map(StreamType::parse).transpose()?,
             repository: arguments.repository,
             is_fork: arguments.fork,
@@ -363,7 +372,7 @@ impl Settings {
     /// The folder of a run; without one, that of `--from`.
     fn open(&self, id: Option<&str>, is_fork: bool, printer: &Printer) -> Result<FoundRun> {
         let id = id.map(str::to_owned);
-        let Some(from) = &self.from else {
+        let Some(Origin(from)) = &self.from else {
             let place = RunPlace::new(self.kind.unwrap_or(StreamType::Ci), &self.repository, is_fork)?;
             let address = place.address(id.as_deref().unwrap_or_default(), self.system)?;
             let source = self.bucket(address, Some(RunPlace::region()), printer)?;
@@ -499,9 +508,9 @@ fn show(
     }
     let rows = fetched.iter().map(|artifact| {
         let checksum = match artifact.checksum {
-            Checksum::Sidecar => "its sidecar",
-            Checksum::Store => "the store",
-            Checksum::None => "its size",
+            ChecksumSource::Sidecar => "its sidecar",
+            ChecksumSource::Store => "the store",
+            ChecksumSource::None => "its size",
         };
         let state = match artifact.state {
             FetchState::Fetched => "the store",
@@ -511,7 +520,7 @@ fn show(
         vec![artifact.artifact.to_string(), size_text(artifact.size), checksum.to_owned(), state.to_owned()]
     });
     printer.table(&FETCHED, rows)?;
-    let without = fetched.iter().filter(|artifact| artifact.checksum == Checksum::None).count();
+    let without = fetched.iter().filter(|artifact| artifact.checksum == ChecksumSource::None).count();
     if without > 0 {
         let count = printer::count(without as u64, "artifact has", "artifacts have");
         printer.warn(format!("{count} no checksum in `{source}`: only sizes were compared"));

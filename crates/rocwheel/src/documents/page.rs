@@ -91,7 +91,8 @@ fn page() -> String {
 
 fn answer(command: &Command) -> String {
     let ours = command.ours.as_deref().map(code);
-    let script = command.script.as_deref().map(|script| format!("or<br>{}", code(script)));
+    let or = if ours.is_some() { "or<br>" } else { "" };
+    let script = command.script.as_deref().map(|script| format!("{or}{}", code(script)));
     let same = command.unchanged.then(|| "the same".to_owned());
     let later = command.later.then(|| "not yet in rocwheel".to_owned());
     let parts: Vec<String> = [ours, script, same, later].into_iter().flatten().collect();
