@@ -5,6 +5,8 @@
 //! [`Store`], reads what is new in it, and writes the pages that changed. The pages themselves are
 //! made in [`rocwheel_index::pages`], from facts alone. [`check()`] reads an index as an installer
 //! does and reports what is wrong with it.
+//!
+//! [`promote`] gives a set of packages another version without building it again.
 
 pub mod build;
 pub mod check;
@@ -14,6 +16,7 @@ mod folder;
 mod known;
 mod layout;
 mod listing;
+pub mod promote;
 mod s3;
 mod status;
 mod store;

@@ -8,6 +8,7 @@ mod flags;
 mod flash_attention;
 mod package_version;
 mod prod_wheels;
+mod promote_packages;
 mod repositories;
 mod split_artifacts;
 mod split_wheels;
@@ -49,6 +50,8 @@ enum Script {
     ExpandAmdgpuFamilies(expand_families::Arguments),
     #[command(name = "fileset_tool", alias = "fileset_tool.py", subcommand)]
     FilesetTool(fileset::Arguments),
+    #[command(name = "promote_packages", alias = "promote_packages.py")]
+    PromotePackages(promote_packages::Arguments),
     #[command(name = "split_artifacts", alias = "split_artifacts.py")]
     SplitArtifacts(split_artifacts::Arguments),
     #[command(name = "split_python_wheels", alias = "split_python_wheels.py")]
@@ -103,6 +106,7 @@ impl TryFrom<Arguments> for Settings {
             Script::ComputeRocmPackageVersion(arguments) => Self::PackageVersion(arguments.settings()?),
             Script::ExpandAmdgpuFamilies(arguments) => Self::ExpandFamilies(arguments.try_into()?),
             Script::FilesetTool(arguments) => Self::Fileset(arguments.try_into()?),
+            Script::PromotePackages(arguments) => translated(arguments.translated()?),
             Script::SplitArtifacts(arguments) => Self::SplitArtifacts(arguments.try_into()?),
             Script::SplitPythonWheels(arguments) => {
                 let (settings, unused) = arguments.settings()?;
@@ -121,13 +125,14 @@ impl TryFrom<Arguments> for Settings {
 }
 
 /// The covered scripts: name, purpose, and the rocwheel command that does more.
-const SCRIPTS: [[&str; 3]; 14] = [
+const SCRIPTS: [[&str; 3]; 15] = [
     ["build_prod_wheels", "wheels of torch and what belongs to it", "rocwheel build"],
     ["build_python_packages", "artifacts → wheels and the selector", "rocwheel package --artifacts DIR --output DIR"],
     ["build_rocm", "a wheel of flash-attn (not PyTorch's script)", "rocwheel build flash-attn"],
     ["compute_rocm_package_version", "the version of a build's packages", "rocwheel rocm-version"],
     ["expand_amdgpu_families", "GPU families → their targets", "none"],
     ["fileset_tool", "a build tree → artifacts, archives, one tree", "rocwheel artifact"],
+    ["promote_packages", "release candidates → a release", "rocwheel release promote DIST --version V --output DIR"],
     ["pytorch_apex_repo", "the sources of apex", "rocwheel source checkout apex"],
     ["pytorch_audio_repo", "the sources of torchaudio", "rocwheel source checkout torchaudio"],
     ["pytorch_torch_repo", "the sources of torch", "rocwheel source checkout torch"],

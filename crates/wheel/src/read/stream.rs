@@ -53,7 +53,8 @@ impl Read for MemberStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = match self.reader.read(buffer) {
             Ok(count) => count,
-            // flate2's errors for bytes that are not a stream, and for a stream that ends too early.
+            // flate2's errors for bytes that are not a stream, and for a stream that ends too
+            // early.
             Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::UnexpectedEof) => {
                 return Err(self.error(Fault::Damaged));
             }

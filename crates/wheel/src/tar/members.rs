@@ -1,5 +1,5 @@
-//! Input: a tar archive of any tool as a stream. Output: its members, the positions of their blocks,
-//! and the blocks that describe a member with another name or size.
+//! Input: a tar archive of any tool as a stream. Output: its members, the positions of their
+//! blocks, and the blocks that describe a member with another name or size.
 //!
 //! This is for archives that stay the same but for a few members: what is not changed is copied
 //! from its position. Formats are ustar, pax (POSIX.1-2001) and GNU's long names.
