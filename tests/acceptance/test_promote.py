@@ -3,6 +3,7 @@ judge is `package` itself: what is promoted has to be what it would have made wi
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import json
@@ -88,7 +89,9 @@ def test_the_result_is_what_package_makes_of_that_version(sets: tuple[Path, Path
         made, expected = members(promoted / path.name), members(path)
         assert made.keys() == expected.keys(), path.name
         assert {name for name in made if made[name] != expected[name]} == set(), path.name
-        assert digest(promoted / path.name) == digest(path), path.name
+        # zlib's stream depends on how many bytes come at a time; the archive in it does not.
+        read = gzip.decompress if path.suffix == ".gz" else bytes
+        assert read((promoted / path.name).read_bytes()) == read(path.read_bytes()), path.name
 
 
 @pytest.mark.parametrize("installer", ["pip", "uv"])
@@ -142,8 +145,9 @@ def test_only_some_targets_stay(rocwheel: Rocwheel, sets: tuple[Path, Path, Path
     for path in [*output.glob("*.whl"), *output.glob("*.tar.gz")]:
         for name, content in members(path).items():
             if Path(name).name in ("METADATA", "PKG-INFO", "requires.txt", "_dist_info.py"):
-                lines = [line for line in content.decode().splitlines() if "gfx1100" in line]
-                assert [line for line in lines if not line.lstrip().startswith("#")] == [], (path.name, name)
+                # The docstrings of `_dist_info.py` name targets too.
+                text = content.decode().partition("__version__ = ")[2] if name.endswith(".py") else content.decode()
+                assert "gfx1100" not in text, (path.name, name)
     environment = Environment.create(tmp_path / "venv", "uv")
     # The wheel of the selector is for any machine.
     environment.install(output, "rocm[libraries,device-all]")

@@ -10,7 +10,7 @@ use flate2::read::MultiGzDecoder;
 use flate2::{Compression, GzBuilder};
 use positioned_io::ReadAt;
 use rocwheel_content::{Content, Reader};
-use rocwheel_report::{Reporter, Watched};
+use rocwheel_report::{Interrupted, Reporter, Unit, Watched};
 use rocwheel_wheel::tar::TarMembers;
 
 use super::rules::{Findings, LARGEST_TEXT, MemberPath, Rules};
@@ -63,11 +63,13 @@ pub(super) fn plan_tar(
     reader: impl Read,
     rules: &Rules,
     prefix: &str,
+    reporter: &dyn Reporter,
     findings: &mut Findings,
 ) -> Result<TarPatch, PlanError> {
     let mut members = TarMembers::new(reader);
     let mut edits = Vec::new();
     while let Some(member) = members.next_member()? {
+        reporter.check().map_err(Error::from)?;
         let shown = format!("{prefix}{}", member.name);
         let path = MemberPath { path: &member.name, shown: &shown };
         let name = rules.new_name(path, &member.name, findings);
@@ -78,7 +80,7 @@ pub(super) fn plan_tar(
             members.read_to_end(&mut bytes)?;
             new = rules.new_text(path, &bytes, findings)?;
         } else if member.is_file {
-            rules.search(path, &mut members, findings)?;
+            rules.search(path, &mut members, reporter, findings)?;
         }
         if let Some(text) = new {
             let mut bytes = member.header(&name, &link, text.len() as u64);
@@ -100,9 +102,11 @@ pub(super) enum PlanError {
 }
 
 impl PlanError {
-    /// The error of the file at `path`.
-    pub(super) fn at(self, path: &Path) -> Error {
+    /// The error of the file at `path`. Readers that fail because the user wants to stop have no
+    /// error of their own.
+    pub(super) fn at(self, path: &Path, reporter: &dyn Reporter) -> Error {
         match self {
+            PlanError::Read(_) if reporter.interrupted() => Error::Interrupted(Interrupted),
             PlanError::Read(source) => Error::Read { path: path.to_owned(), source },
             PlanError::Other(error) => error,
         }
@@ -151,8 +155,10 @@ pub(super) fn write_packed(
     output: &Path,
     reporter: &dyn Reporter,
 ) -> Result<(), Error> {
-    let read = |source| Error::Read { path: input.to_owned(), source };
+    let read = |source| PlanError::Read(source).at(input, reporter);
     let write = |source| Error::Write { path: output.to_owned(), source };
+    let size = fs_err::metadata(input).map_err(read)?.len();
+    reporter.begin(&format!("writing {}", output.file_name().unwrap_or_default().display()), Some(size), Unit::Bytes);
     let file = fs_err::File::create_new(output).map_err(write)?;
     let mut encoder = GzBuilder::new().mtime(0).operating_system(255).write(file, Compression::new(6));
     let mut reader = unpacked(input, reporter)?;
@@ -174,6 +180,7 @@ pub(super) fn write_packed(
     // The checksum is behind the last byte.
     io::copy(&mut reader, &mut io::sink()).map_err(read)?;
     encoder.finish().map_err(write)?;
+    reporter.end();
     Ok(())
 }
 

@@ -114,6 +114,8 @@ impl Planner<'_> {
                 plan.texts = found.texts;
                 plan.renamed = found.renamed;
                 plan.notes = found.notes;
+            } else if file.kind == SetFileKind::Native {
+                plan.notes.push("copied: it keeps its version".to_owned());
             }
             planned.push(plan);
         }
@@ -152,7 +154,8 @@ impl Planner<'_> {
     fn archive(&self, file: &SetFile, version: &Version, plan: &mut PlannedPromotion) -> Result<Findings, Error> {
         let mut findings = Findings::default();
         let reader: Box<dyn Read + '_> = Box::new(unpacked(&file.path, self.reporter)?);
-        let patch = plan_tar(reader, self.rules, "", &mut findings).map_err(|error| error.at(&file.path))?;
+        let patch = plan_tar(reader, self.rules, "", self.reporter, &mut findings);
+        let patch = patch.map_err(|error| error.at(&file.path, self.reporter))?;
         plan.steps = if patch.is_empty() { Steps::Copy } else { Steps::Archive(patch) };
         let (stem, _) = file.name.rsplit_once('-').unwrap_or((&file.name, ""));
         if file.version.as_ref().is_some_and(|old| old != version) {

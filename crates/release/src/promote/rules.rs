@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 
+use rocwheel_report::Reporter;
 use rocwheel_wheel::edit::MemberPattern;
 use serde::Serialize;
 use similar::TextDiff;
@@ -129,8 +130,14 @@ impl Rules {
     }
 
     /// Searches a member that is too large to be changed.
-    pub(super) fn search(&self, member: MemberPath<'_>, reader: impl Read, findings: &mut Findings) -> io::Result<()> {
-        let found = count(reader, self)?;
+    pub(super) fn search(
+        &self,
+        member: MemberPath<'_>,
+        reader: impl Read,
+        reporter: &dyn Reporter,
+        findings: &mut Findings,
+    ) -> io::Result<()> {
+        let found = count(reader, self, reporter)?;
         if found.count > 0 && found.is_text {
             let text = format!("{} times, in a text of more than {} MiB", found.count, LARGEST_TEXT >> 20);
             self.leave(member, &text, findings);
@@ -175,13 +182,16 @@ struct Found {
 }
 
 /// Counts the old version in a stream.
-fn count(mut reader: impl Read, rules: &Rules) -> io::Result<Found> {
+fn count(mut reader: impl Read, rules: &Rules, reporter: &dyn Reporter) -> io::Result<Found> {
     let finder = rules.change.finder();
     let keep = finder.overlap();
     let mut window = vec![0; WINDOW + keep];
     let (mut filled, mut begin, mut unseen) = (0_usize, 0_u64, 0_u64);
     let mut found = Found { count: 0, is_text: true };
     loop {
+        if reporter.interrupted() {
+            return Err(io::Error::other("interrupted"));
+        }
         let read = match reader.read(&mut window[filled..]) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             read => read?,
@@ -212,6 +222,8 @@ fn count(mut reader: impl Read, rules: &Rules) -> io::Result<Found> {
 
 #[cfg(test)]
 mod tests {
+    use rocwheel_report::Silent;
+
     use super::*;
 
     fn rules() -> Rules {
@@ -242,7 +254,7 @@ mod tests {
             // Those are other versions.
             bytes[WINDOW + 60 - shift..][..10].copy_from_slice(b"7.12.0rc10");
             bytes[WINDOW + 90 - shift..][..11].copy_from_slice(b"1.7.12.0rc1");
-            assert_eq!(count(Slow(&bytes), &rules).unwrap().count, 5, "{shift}");
+            assert_eq!(count(Slow(&bytes), &rules, &Silent).unwrap().count, 5, "{shift}");
         }
     }
 

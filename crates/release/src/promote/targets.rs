@@ -48,12 +48,15 @@ impl KeepList {
 
     /// `true` for a member that lists targets.
     pub(super) fn is_for(path: &str) -> bool {
-        matches!(file_name(path), "PKG-INFO" | "requires.txt" | "_dist_info.py")
+        matches!(file_name(path), "PKG-INFO" | "requires.txt" | "_dist_info.py" | "dist_info.json")
             || path.strip_suffix("/METADATA").is_some_and(|folder| folder.ends_with(".dist-info"))
     }
 
     /// The text without the other targets.
     pub(super) fn apply(&self, member: MemberPath<'_>, text: &str, notes: &mut Vec<String>) -> Result<String, Error> {
+        if file_name(member.path) == "dist_info.json" {
+            return Ok(self.dist_targets(text));
+        }
         let targets = match file_name(member.path) {
             "_dist_info.py" => listed_targets(text),
             "requires.txt" => sections(text).filter_map(|(extra, _)| target_of(extra).map(str::to_owned)).collect(),
@@ -154,6 +157,18 @@ impl KeepList {
             result.push_str(&format!("{}\n", new.as_deref().unwrap_or(line)));
         }
         result
+    }
+
+    /// The list that `rocm-sdk targets` prints, without the other targets. A list of something else
+    /// stays.
+    fn dist_targets(&self, text: &str) -> String {
+        let document: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
+        let Some(all) = document["dist_amdgpu_targets"].as_str() else { return text.to_owned() };
+        let kept: Vec<&str> = all.split(';').filter(|target| self.has(target)).collect();
+        if kept.is_empty() {
+            return text.to_owned();
+        }
+        text.replace(&format!("\"{all}\""), &format!("\"{}\"", kept.join(";")))
     }
 
     fn dist_info(&self, text: &str, default: &str) -> String {
@@ -297,6 +312,15 @@ mod tests {
              AVAILABLE_TARGET_FAMILIES.append('gfx90a')\nLINUX_TARGET_FAMILIES.append('gfx90a:xnack+')\n",
             "gfx90a is a target, gfx11 a family"
         );
+    }
+
+    #[test]
+    fn the_list_of_the_build_loses_them_too() {
+        let text = "{\"dist_amdgpu_targets\": \"gfx942;gfx90a:xnack+;gfx1100\"}";
+        let path = "_rocm_sdk_core/share/therock/dist_info.json";
+        let expected = "{\"dist_amdgpu_targets\": \"gfx90a:xnack+;gfx1100\"}";
+        assert_eq!(apply(path, text, &["gfx1100", "gfx90a"]).unwrap(), expected);
+        assert_eq!(apply(path, "{}", &["gfx1100"]).unwrap(), "{}");
     }
 
     #[test]

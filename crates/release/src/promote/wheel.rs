@@ -13,7 +13,7 @@ use rocwheel_wheel::read::{Kind, Listed, Wheel};
 use rocwheel_wheel::{Existing, Headers, MemberOrder, Rewrite, WriteOptions, Written, rewrite, same_version};
 
 use super::Error;
-use super::archive::{TarPatch, plan_tar};
+use super::archive::{PlanError, TarPatch, plan_tar};
 use super::rules::{Findings, LARGEST_TEXT, MemberPath, Rules};
 
 /// The changes of one wheel.
@@ -69,7 +69,7 @@ pub(super) fn plan_wheel(
         .filter(|listed| listed.kind != Kind::Directory && !is_own(listed))
         .map(|listed| {
             reporter.check()?;
-            let look = look_at(&wheel, listed, rules)?;
+            let look = look_at(&wheel, listed, rules, reporter)?;
             reporter.advance(listed.compressed);
             Ok((listed.name.as_str(), look))
         })
@@ -105,7 +105,7 @@ pub(super) fn plan_wheel(
     Ok(planned)
 }
 
-fn look_at(wheel: &Wheel, listed: &Listed, rules: &Rules) -> Result<Look, Error> {
+fn look_at(wheel: &Wheel, listed: &Listed, rules: &Rules, reporter: &dyn Reporter) -> Result<Look, Error> {
     let mut look = Look::default();
     let name = &listed.name;
     let path = MemberPath { path: name, shown: name };
@@ -128,7 +128,8 @@ fn look_at(wheel: &Wheel, listed: &Listed, rules: &Rules) -> Result<Look, Error>
     }
     if file_name(name) == "_devel.tar" {
         let prefix = format!("{name}: ");
-        let tar = plan_tar(wheel.stream(name)?, rules, &prefix, &mut look.findings).map_err(|e| e.at(wheel.path()))?;
+        let tar = plan_tar(wheel.stream(name)?, rules, &prefix, reporter, &mut look.findings);
+        let tar = tar.map_err(|error| error.at(wheel.path(), reporter))?;
         look.tar = Some(tar).filter(|tar| !tar.is_empty());
     } else if file_name(name).starts_with("_devel.tar.") {
         rules.leave(path, "it is compressed and cannot be searched", &mut look.findings);
@@ -136,8 +137,8 @@ fn look_at(wheel: &Wheel, listed: &Listed, rules: &Rules) -> Result<Look, Error>
         let bytes = wheel.bytes(name)?;
         look.text = rules.new_text(path, &bytes, &mut look.findings)?;
     } else {
-        let read = |source| Error::Read { path: wheel.path().to_owned(), source };
-        rules.search(path, wheel.stream(name)?, &mut look.findings).map_err(read)?;
+        let read = |source| PlanError::from(source).at(wheel.path(), reporter);
+        rules.search(path, wheel.stream(name)?, reporter, &mut look.findings).map_err(read)?;
     }
     Ok(look)
 }
@@ -170,10 +171,17 @@ pub(super) fn write_wheel(
         metadata: steps.metadata.clone(),
         name: (name != wheel.name).then_some(name),
         existing: Existing::Refuse,
-        order: MemberOrder::Kept,
+        // Then the result has the bytes that `package` would have written.
+        order: if is_ours(&wheel)? { MemberOrder::Sorted } else { MemberOrder::Kept },
         ..Rewrite::default()
     };
     Ok(rewrite(&wheel, &change, output, options, reporter)?)
+}
+
+/// `true` for a wheel that this program wrote.
+fn is_ours(wheel: &Wheel) -> Result<bool, Error> {
+    let generator = Headers::parse(&wheel.wheel()?).get("Generator").unwrap_or_default();
+    Ok(generator.starts_with("rocwheel"))
 }
 
 impl WheelSteps {

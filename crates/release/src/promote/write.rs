@@ -1,7 +1,7 @@
 //! Input: a plan and a folder. Output: the promoted files and their statement, complete and not at
 //! their places yet.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rocwheel_content::{hexadecimal, sha256, sha256_ahead};
 use rocwheel_output::{Staged, StagedFile, StagingFolder};
@@ -60,8 +60,11 @@ pub fn promote(
     options: &WriteOptions,
     reporter: &dyn Reporter,
 ) -> Result<Staged<Vec<Promoted>>, Error> {
-    for file in plan.files.iter().filter(|file| !is_at_its_place(plan, file, output)) {
-        let Some(name) = &file.new_name else { continue };
+    let made = plan.files.iter().filter(|file| !is_at_its_place(plan, file, output));
+    let made = made.filter_map(|file| file.new_name.as_deref());
+    // Beside the old files, the statement is that of the last promotion.
+    let statement_name = (!is_same(&plan.folder, output)).then_some(STATEMENT);
+    for name in made.chain(statement_name) {
         let path = output.join(name);
         if !old.replace && fs_err::symlink_metadata(&path).is_ok() {
             return Err(Error::Exists { path });
@@ -104,12 +107,16 @@ pub fn promote(
 
 /// `true` for a file that stays unchanged, where the output folder is its own.
 fn is_at_its_place(plan: &PromotionPlan, file: &PlannedPromotion, output: &Path) -> bool {
-    let is_same = |one: PathBuf, other: PathBuf| match (fs_err::canonicalize(one), fs_err::canonicalize(other)) {
+    matches!(file.steps, Steps::Copy)
+        && file.new_name.as_ref().is_some_and(|name| is_same(&plan.folder.join(&file.name), &output.join(name)))
+}
+
+/// `true` if two paths lead to the same existing file or folder.
+fn is_same(one: &Path, other: &Path) -> bool {
+    match (fs_err::canonicalize(one), fs_err::canonicalize(other)) {
         (Ok(one), Ok(other)) => one == other,
         _ => false,
-    };
-    matches!(file.steps, Steps::Copy)
-        && file.new_name.as_ref().is_some_and(|name| is_same(plan.folder.join(&file.name), output.join(name)))
+    }
 }
 
 struct Writer<'a> {
