@@ -24,12 +24,13 @@ const NAMES: [&str; 14] = [
 /// `true` for a member that is known to say the version of its set.
 pub(super) fn is_known(path: &str) -> bool {
     let (name, folder) = (file_name(path), file_name(parent(path)));
+    let (_, extension) = name.rsplit_once('.').unwrap_or((name, ""));
     NAMES.contains(&name)
-        || folder == ".devel_links" && name.ends_with(".json")
+        || folder == ".devel_links" && extension == "json"
         || folder == ".info" && name.starts_with("version")
         // Bills of materials (PEP 770).
         || path.contains(".dist-info/sboms/")
-        || name.starts_with("_device_") && name.ends_with(".py")
+        || name.starts_with("_device_") && extension == "py"
 }
 
 #[cfg(test)]

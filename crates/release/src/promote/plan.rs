@@ -215,7 +215,7 @@ impl Planner<'_> {
 }
 
 /// Gives `WHEEL.metadata` the name and the metadata of its wheel.
-fn copy_metadata(files: &mut Vec<PlannedPromotion>) {
+fn copy_metadata(files: &mut [PlannedPromotion]) {
     let wheels: BTreeMap<String, (Option<String>, Option<String>)> = files
         .iter()
         .filter(|file| file.kind == SetFileKind::Wheel)

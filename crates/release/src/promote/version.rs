@@ -65,7 +65,9 @@ impl VersionChange {
         if local.is_empty() {
             add(public.clone());
         } else {
-            SEPARATORS.iter().for_each(|separator| add(format!("{public}{separator}{local}")));
+            for separator in SEPARATORS {
+                add(format!("{public}{separator}{local}"));
+            }
         }
         spellings.sort_by_key(|(text, _)| std::cmp::Reverse(text.len()));
         let sign = if old.any_prerelease() || local.is_empty() { public } else { format!("{public}+{local}") };

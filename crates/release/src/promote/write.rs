@@ -73,7 +73,7 @@ pub fn promote(
     let staging = StagingFolder::for_results(output, ".rocwheel-")
         .map_err(|source| Error::Write { path: output.to_owned(), source })?;
     let folder = staging.path().to_owned();
-    let options = WriteOptions { digest: FileDigest::Sha256, ..options.clone() };
+    let options = WriteOptions { digest: FileDigest::Sha256, ..*options };
     let writer = Writer { plan, folder: &folder, options: &options, reporter };
     let mut files = Vec::new();
     let mut staged = Vec::new();

@@ -151,7 +151,7 @@ impl<R: Read> TarMembers<R> {
             check(&block)?;
             let (kind, size) = (block[156], number(&block[124..136])?);
             if !matches!(kind, b'x' | b'g' | b'L' | b'K') {
-                return self.member(block, start, (global, extended, records)).map(Some);
+                return self.member(&block, start, (global, extended, records)).map(Some);
             }
             if size > LARGEST_EXTENSION {
                 return Err(malformed("an extended header is larger than 1 MiB"));
@@ -179,7 +179,7 @@ impl<R: Read> TarMembers<R> {
 
     fn member(
         &mut self,
-        block: [u8; BLOCK],
+        block: &[u8; BLOCK],
         start: u64,
         (global, extended, records): (Vec<u8>, Vec<u8>, Vec<(String, String)>),
     ) -> io::Result<TarMember> {
@@ -194,20 +194,12 @@ impl<R: Read> TarMembers<R> {
         };
         // Links and folders have no content, whatever their size field says.
         let size = if is_file { announced } else { 0 };
-        let name = match find("path") {
-            Some(path) => path,
-            None => {
-                let prefix =
-                    if &block[257..263] == b"ustar\0" { text(until_zero(&block[345..500]))? } else { String::new() };
-                let name = text(until_zero(&block[..100]))?;
-                if prefix.is_empty() { name } else { format!("{prefix}/{name}") }
-            }
-        };
+        let name = find("path").map_or_else(|| short_name(block), Ok)?;
         let link = find("linkpath").map_or_else(|| text(until_zero(&block[157..257])), Ok)?;
         self.left = size;
         self.padding = padding(size).len() as u64;
         let content = self.position;
-        Ok(TarMember { name, link, is_file, size, start, content, block, extended, records, global })
+        Ok(TarMember { name, link, is_file, size, start, content, block: *block, extended, records, global })
     }
 
     /// Reads the bytes behind the end of the archive, which shows a stream that is cut short or
@@ -265,6 +257,13 @@ impl<R: Read> Read for TarMembers<R> {
         self.position += count as u64;
         Ok(count)
     }
+}
+
+/// The name in the fields of a header.
+fn short_name(block: &[u8; BLOCK]) -> io::Result<String> {
+    let name = text(until_zero(&block[..100]))?;
+    let prefix = if &block[257..263] == b"ustar\0" { text(until_zero(&block[345..500]))? } else { String::new() };
+    Ok(if prefix.is_empty() { name } else { format!("{prefix}/{name}") })
 }
 
 fn malformed(reason: &'static str) -> io::Error {
