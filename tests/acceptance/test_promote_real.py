@@ -68,7 +68,7 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     checkout = Path(run(REPOSITORY / "scripts/fetch-therock").stdout.strip())
     venv = tmp_path_factory.mktemp("peer") / "venv"
     run(TOOLS / "uv", "venv", "--quiet", "--python", os.path.realpath(sys.executable), venv)
-    run(TOOLS / "uv", "pip", "install", "--python", venv / "bin/python", "packaging==25.0", "pkginfo", "wheel==0.45.1")
+    run(TOOLS / "uv", "pip", "install", "--python", venv / "bin/python", "packaging==25.0", "pkginfo", "installer", "wheel==0.45.1")
     return venv / "bin/python", checkout / SCRIPT
 
 

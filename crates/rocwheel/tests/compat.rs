@@ -448,7 +448,7 @@ fn names_of_scripts_may_end_as_their_files_do() {
     let with = compat(&context, &["expand_amdgpu_families.py", "--amdgpu-families=gfx94X-dcgpu"]);
     let without = good(&context, &["expand_amdgpu_families", "--amdgpu-families=gfx94X-dcgpu"]);
     assert_eq!((with.code, with.stdout), (without.code, without.stdout));
-    for script in ["promote_packages", "artifact_manager.py"] {
+    for script in ["upload_python_packages", "artifact_manager.py"] {
         let ran = compat(&context, &[script]);
         assert_eq!(ran.code, Some(2), "{ran:?}");
         assert!(ran.stderr.contains("does not cover the script") && !ran.stderr.contains("similar"), "{ran:?}");
