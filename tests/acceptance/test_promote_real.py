@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 import small_wheels
 from test_kernels_real import MEASURE, cached_wheels
-from test_promote import NEW, OLD, members, names, torch
+from test_promote import NEW, OLD, members, names, sets, torch
+
+__all__ = ["sets"]
 
 from command import Rocwheel, run
 from environment import TOOLS, Environment
@@ -68,7 +70,17 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     checkout = Path(run(REPOSITORY / "scripts/fetch-therock").stdout.strip())
     venv = tmp_path_factory.mktemp("peer") / "venv"
     run(TOOLS / "uv", "venv", "--quiet", "--python", os.path.realpath(sys.executable), venv)
-    run(TOOLS / "uv", "pip", "install", "--python", venv / "bin/python", "packaging==25.0", "pkginfo", "installer", "wheel==0.45.1")
+    run(
+        TOOLS / "uv",
+        "pip",
+        "install",
+        "--python",
+        venv / "bin/python",
+        "packaging==25.0",
+        "pkginfo",
+        "installer",
+        "wheel==0.45.1",
+    )
     return venv / "bin/python", checkout / SCRIPT
 
 
@@ -93,3 +105,31 @@ def test_what_both_tools_change_is_the_same(rocwheel: Rocwheel, script: tuple[Pa
     assert made.keys() == expected.keys()
     assert {one for one in made if made[one] != expected[one]} - anew == missed
     assert OLD.encode() in expected[f"{info}/sboms/a.cdx.json"]
+
+
+# Members that name the version or targets and that the peer does not change.
+MISSED = ("_contents.json", "_devel.tar", "/.devel_links/", "/_device_", "/dist_info.json")
+
+
+def test_the_packages_of_rocm_are_those_of_the_peer(
+    rocwheel: Rocwheel, sets: tuple[Path, Path, Path], script: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """With a target less: extras, pins, lists and the default target are the same."""
+    python, peer = script
+    ours, theirs, dist = tmp_path / "ours", tmp_path / "theirs", tmp_path / "dist"
+    # The peer knows the selector as a source distribution only.
+    for folder in (dist, theirs):
+        shutil.copytree(sets[0], folder, ignore=shutil.ignore_patterns("rocm-*.whl"))
+    environment = {"PATH": f"{Path(python).parent}:{os.environ['PATH']}"}
+    run(python, peer, "--input-dir", theirs, "--multi-arch-targets", "gfx942", environment=environment)
+    rocwheel.run("release", "promote", dist, "--version", NEW, "--keep-targets", "gfx942", "--output", ours)
+    promoted = [name for name in names(ours) if not name.endswith(".json")]
+    assert promoted == [name for name in names(theirs) if OLD not in name]
+    for name in promoted:
+        made, expected = members(ours / name), members(theirs / name)
+        missed = {one for one in made if any(part in one for part in MISSED)}
+        anew = {one for one in made if one.endswith((".dist-info/RECORD", ".dist-info/WHEEL"))}
+        files = {one for one in made if made[one] or one in expected}
+        assert files - {one for one in files if one.endswith("/")} <= expected.keys() | missed, name
+        differs = {one for one in expected if one in made and made[one] != expected[one]} - missed - anew
+        assert differs == set(), name
