@@ -12,6 +12,7 @@ use crate::failure::{Result, Usage};
 
 /// promote_packages: gives release candidates the version of the release
 #[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the script")]
 pub(super) struct Arguments {
     /// Folder with the packages; the promoted ones are written beside them
     #[arg(long, value_name = "DIR")]
