@@ -5,6 +5,8 @@
 //! [`Store`], reads what is new in it, and writes the pages that changed. The pages themselves are
 //! made in [`rocwheel_index::pages`], from facts alone. [`check()`] reads an index as an installer
 //! does and reports what is wrong with it.
+//!
+//! [`promote`] gives a set of packages another version without building it again.
 
 mod aggregate;
 pub mod build;
@@ -18,6 +20,7 @@ mod known;
 mod layout;
 mod listing;
 mod mirror;
+pub mod promote;
 mod ranges;
 mod s3;
 mod status;

@@ -8,6 +8,7 @@
 mod chunks;
 mod directory;
 mod sparse;
+mod stream;
 mod unpack;
 mod verify;
 mod wheel_directory;
@@ -26,6 +27,7 @@ use crate::record::{Hash, Row, parse_rows};
 use crate::{Error, WheelName};
 pub(crate) use directory::Entries;
 pub use sparse::Sparse;
+pub use stream::MemberStream;
 pub use unpack::Fault;
 pub(crate) use unpack::Packed;
 pub use verify::same_version;
@@ -219,6 +221,12 @@ impl Wheel {
     /// The bytes of one member, at most 64 MiB. The CRC is checked.
     pub fn bytes(&self, name: &str) -> Result<Vec<u8>, Error> {
         self.find(name)?.bytes()
+    }
+
+    /// The bytes of one member in their order. Nothing is kept, so the size does not matter. Size
+    /// and CRC are checked at the end, where reading fails if they differ.
+    pub fn stream(&self, name: &str) -> Result<MemberStream, Error> {
+        self.find(name)?.stream()
     }
 
     /// Random access to the bytes of one member. The CRC is checked here. A stored member is read

@@ -35,6 +35,9 @@ pub struct Rewrite {
     pub drop: BTreeSet<String>,
     /// Members to replace, with their new bytes. They keep their mode.
     pub replace: BTreeMap<String, Box<dyn Content>>,
+    /// Old names of members and their new ones. The bytes stay packed unless the member is also
+    /// replaced.
+    pub rename: BTreeMap<String, String>,
     /// New members. One may have the name of a removed member.
     pub add: Vec<Member>,
     /// New text of METADATA; see [`Headers`].
@@ -194,16 +197,17 @@ impl Texts {
     }
 }
 
-/// The old and the new names of the folders that contain the distribution's name.
-struct Names {
+/// The old and the new names of members, and of the folders that contain the distribution's name.
+struct Names<'a> {
+    members: &'a BTreeMap<String, String>,
     folders: Vec<(String, String)>,
     info: String,
 }
 
-impl Names {
-    fn new(wheel: &Wheel, rewrite: &Rewrite, texts: &Texts) -> Result<Names, Error> {
+impl<'n> Names<'n> {
+    fn new(wheel: &Wheel, rewrite: &'n Rewrite, texts: &Texts) -> Result<Names<'n>, Error> {
         let old = wheel.info().strip_suffix(".dist-info").unwrap_or_default();
-        let unchanged = Names { folders: Vec::new(), info: wheel.info().to_owned() };
+        let unchanged = Names { members: &rewrite.rename, folders: Vec::new(), info: wheel.info().to_owned() };
         let Some(name) = &rewrite.name else { return Ok(unchanged) };
         let metadata = match texts.contents.get(&format!("{}/METADATA", wheel.info())) {
             Some(text) => String::from_utf8_lossy(text).into_owned(),
@@ -220,10 +224,13 @@ impl Names {
         let Some(new) = new_info(wheel, name) else { return Ok(unchanged) };
         let new = new.trim_end_matches(".dist-info");
         let folders = ["dist-info", "data"].map(|kind| (format!("{old}.{kind}/"), format!("{new}.{kind}/"))).into();
-        Ok(Names { folders, info: format!("{new}.dist-info") })
+        Ok(Names { folders, info: format!("{new}.dist-info"), ..unchanged })
     }
 
     fn new_name<'a>(&self, name: &'a str) -> Cow<'a, str> {
+        if let Some(new) = self.members.get(name) {
+            return Cow::Owned(new.clone());
+        }
         for (old, new) in &self.folders {
             if let Some(rest) = name.strip_prefix(old.as_str()) {
                 return Cow::Owned(format!("{new}{rest}"));
@@ -263,6 +270,14 @@ fn member_error(wheel: &Wheel, name: &str, reason: &'static str) -> Error {
 /// Checks that all members to remove or replace exist and may be changed.
 fn check(wheel: &Wheel, rewrite: &Rewrite) -> Result<(), Error> {
     let info = |file: &str| format!("{}/{file}", wheel.info());
+    for name in rewrite.rename.keys() {
+        if wheel.member(name).is_none_or(|listed| listed.kind == Kind::Directory) {
+            return Err(member_error(wheel, name, "is no file and cannot be renamed"));
+        }
+        if name.starts_with(&format!("{}/", wheel.info())) {
+            return Err(member_error(wheel, name, "has the name that its folder gives it"));
+        }
+    }
     for name in rewrite.drop.iter().chain(rewrite.replace.keys()) {
         let listed = wheel.member(name).ok_or_else(|| member_error(wheel, name, "does not exist"))?;
         if *name == wheel.record_name() {
@@ -289,7 +304,7 @@ fn items<'a>(
     wheel: &'a Wheel,
     rewrite: &'a Rewrite,
     texts: &'a Texts,
-    (names, entries): (&Names, Option<&'a Entries>),
+    (names, entries): (&Names<'_>, Option<&'a Entries>),
 ) -> Result<Vec<Item<'a>>, Error> {
     let gone: BTreeSet<String> = unhashed(wheel.info()).into_iter().collect();
     let stays = |listed: &Listed| !rewrite.drop.contains(&listed.name) && !gone.contains(&listed.name);

@@ -5,8 +5,11 @@
 //! (POSIX.1-2001). Owners are 0 without names, modes are 0755 and 0644, the caller chooses the
 //! time.
 
+mod members;
+
 use std::io;
 
+pub use members::{TarMember, TarMembers};
 use rocwheel_content::{Concat, Content, Reader};
 
 const BLOCK: usize = 512;

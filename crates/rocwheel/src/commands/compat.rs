@@ -12,6 +12,7 @@ mod folder_pages;
 mod install_rocm;
 mod package_version;
 mod prod_wheels;
+mod promote_packages;
 mod repositories;
 mod split_artifacts;
 mod split_wheels;
@@ -54,6 +55,8 @@ enum Script {
     ExpandAmdgpuFamilies(expand_families::Arguments),
     #[command(name = "fileset_tool", alias = "fileset_tool.py", subcommand)]
     FilesetTool(fileset::Arguments),
+    #[command(name = "promote_packages", alias = "promote_packages.py")]
+    PromotePackages(promote_packages::Arguments),
     #[command(name = "split_artifacts", alias = "split_artifacts.py")]
     SplitArtifacts(split_artifacts::Arguments),
     #[command(name = "split_python_wheels", alias = "split_python_wheels.py")]
@@ -135,6 +138,7 @@ impl TryFrom<Arguments> for Settings {
             Script::ComputeRocmPackageVersion(arguments) => Self::PackageVersion(arguments.settings()?),
             Script::ExpandAmdgpuFamilies(arguments) => Self::ExpandFamilies(arguments.try_into()?),
             Script::FilesetTool(arguments) => Self::Fileset(arguments.try_into()?),
+            Script::PromotePackages(arguments) => translated(arguments.translated()?),
             Script::SplitArtifacts(arguments) => Self::SplitArtifacts(arguments.try_into()?),
             Script::SplitPythonWheels(arguments) => {
                 let (settings, unused) = arguments.settings()?;
@@ -165,7 +169,7 @@ impl TryFrom<Arguments> for Settings {
 }
 
 /// The covered scripts: name, purpose, and the rocwheel command that does more.
-const SCRIPTS: [[&str; 3]; 23] = [
+const SCRIPTS: [[&str; 3]; 24] = [
     [
         "artifact_manager",
         "the artifacts of a run, by stages of the build",
@@ -184,6 +188,7 @@ const SCRIPTS: [[&str; 3]; 23] = [
     ["install_rocm_from_artifacts", "an installed ROCm of a run", "rocwheel artifact fetch --flatten"],
     ["manage", "the pages of an index in a bucket", "rocwheel index build s3://BUCKET/PREFIX"],
     ["manage_structured", "the same, a folder for each project", "rocwheel index build s3://BUCKET/PREFIX"],
+    ["promote_packages", "release candidates → a release", "rocwheel release promote DIST --version V --output DIR"],
     ["pytorch_apex_repo", "the sources of apex", "rocwheel source checkout apex"],
     ["pytorch_audio_repo", "the sources of torchaudio", "rocwheel source checkout torchaudio"],
     ["pytorch_torch_repo", "the sources of torch", "rocwheel source checkout torch"],

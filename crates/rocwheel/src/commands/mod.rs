@@ -40,7 +40,7 @@ use crate::arguments::{Arguments, ArtifactCommand, Command, SourceCommand};
 use crate::commands::index::{IndexCommand, build as index_build, check as index_check, server as index_server};
 use crate::commands::release::{
     ReleaseCommand, github as release_github, mirror as release_mirror, pages as release_pages,
-    upload as release_upload,
+    promote as release_promote, upload as release_upload,
 };
 use crate::commands::source::{checkout, hipify as source_hipify, manifest, patches};
 use crate::failure::{Result, Usage};
@@ -123,6 +123,7 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> Result<Exit> 
         Command::Release(ReleaseCommand::Pages(arguments)) => run!(release_pages, *arguments),
         Command::Release(ReleaseCommand::Github(arguments)) => run!(release_github, arguments),
         Command::Release(ReleaseCommand::Mirror(arguments)) => run!(release_mirror, arguments),
+        Command::Release(ReleaseCommand::Promote(arguments)) => run!(release_promote, *arguments),
         Command::Release(ReleaseCommand::Upload(arguments)) => run!(release_upload, arguments),
         Command::RocmVersion(arguments) => run!(rocm_version, arguments),
         Command::Data(arguments) => run!(data, arguments),

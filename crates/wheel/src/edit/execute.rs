@@ -154,6 +154,7 @@ fn write_wheel(
     let change = Rewrite {
         drop: steps.drop.clone(),
         replace,
+        rename: BTreeMap::new(),
         add: Vec::new(),
         metadata: steps.metadata.clone(),
         wheel: steps.tags.clone(),

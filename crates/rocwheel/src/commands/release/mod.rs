@@ -3,6 +3,7 @@
 pub(crate) mod github;
 pub(crate) mod mirror;
 pub(crate) mod pages;
+pub(crate) mod promote;
 pub(crate) mod upload;
 
 use std::path::PathBuf;
@@ -19,6 +20,7 @@ use crate::failure::Result;
 pub(crate) enum ReleaseCommand {
     Pages(Box<pages::Arguments>),
     Github(github::Arguments),
+    Promote(Box<promote::Arguments>),
     Upload(upload::Arguments),
     Mirror(mirror::Arguments),
 }

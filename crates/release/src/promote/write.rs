@@ -1,0 +1,173 @@
+//! Input: a plan and a folder. Output: the promoted files and their statement, complete and not at
+//! their places yet.
+
+use std::path::Path;
+
+use rocwheel_content::{hexadecimal, sha256, sha256_ahead};
+use rocwheel_output::{Staged, StagedFile, StagingFolder};
+use rocwheel_report::Reporter;
+use rocwheel_wheel::{FileDigest, WriteOptions};
+use serde::Serialize;
+
+use super::archive::write_packed;
+use super::statement::statement;
+use super::wheel::write_wheel;
+use super::{Error, PlannedPromotion, PromotionPlan, STATEMENT, SetFileKind, Steps};
+
+/// A file that was promoted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Promoted {
+    /// Its name.
+    pub name: String,
+    /// Its format.
+    pub kind: SetFileKind,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its SHA-256 in hexadecimal.
+    pub sha256: String,
+    /// The file that it was made from; `None` for a copy of a wheel's metadata.
+    pub source: Option<PromotedFrom>,
+}
+
+/// A file that another one was made from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PromotedFrom {
+    /// Its name.
+    pub name: String,
+    /// Its SHA-256 in hexadecimal.
+    pub sha256: String,
+}
+
+/// What happens to files that are in the way, and to those that were promoted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OldFiles {
+    /// Replace files of the same names; else they are an error.
+    pub replace: bool,
+    /// Remove what was promoted or left out from its folder, after everything is in its place.
+    pub remove: bool,
+}
+
+/// Writes all files of a plan into a staging folder in `output`, which is created if it is missing.
+/// Nothing is at its place before the result is committed; dropping it removes everything. Wheels
+/// are its files to check. Each input is read twice, and no input is changed.
+///
+/// # Errors
+/// A file that cannot be read or written; one that is in the way; an interruption.
+pub fn promote(
+    plan: &PromotionPlan,
+    output: &Path,
+    old: OldFiles,
+    options: &WriteOptions,
+    reporter: &dyn Reporter,
+) -> Result<Staged<Vec<Promoted>>, Error> {
+    let made = plan.files.iter().filter(|file| !is_at_its_place(plan, file, output));
+    let made = made.filter_map(|file| file.new_name.as_deref());
+    // Beside the old files, the statement is that of the last promotion.
+    let statement_name = (!is_same(&plan.folder, output)).then_some(STATEMENT);
+    for name in made.chain(statement_name) {
+        let path = output.join(name);
+        if !old.replace && fs_err::symlink_metadata(&path).is_ok() {
+            return Err(Error::Exists { path });
+        }
+    }
+    let staging = StagingFolder::for_results(output, ".rocwheel-")
+        .map_err(|source| Error::Write { path: output.to_owned(), source })?;
+    let folder = staging.path().to_owned();
+    let options = WriteOptions { digest: FileDigest::Sha256, ..*options };
+    let writer = Writer { plan, folder: &folder, options: &options, reporter };
+    let mut files = Vec::new();
+    let mut staged = Vec::new();
+    for file in &plan.files {
+        reporter.check()?;
+        if is_at_its_place(plan, file, output) {
+            files.push(writer.existing(file)?);
+        } else if let Some(promoted) = writer.write(file)? {
+            staged.push((
+                StagedFile { staged: folder.join(&promoted.name), place: output.join(&promoted.name) },
+                promoted.kind,
+            ));
+            files.push(promoted);
+        }
+    }
+    let path = folder.join(STATEMENT);
+    fs_err::write(&path, statement(plan, &files)).map_err(|source| Error::Write { path: path.clone(), source })?;
+    staged.push((StagedFile { staged: path, place: output.join(STATEMENT) }, SetFileKind::Other));
+    let mut result = Staged::new(staging, files);
+    for (file, kind) in staged {
+        result = if kind == SetFileKind::Wheel { result.with_file(file) } else { result.with_moved(file) };
+    }
+    if old.remove {
+        let goes = |file: &&PlannedPromotion| file.new_name.as_ref() != Some(&file.name);
+        for file in plan.files.iter().filter(goes) {
+            result = result.with_removed(plan.folder.join(&file.name), None);
+        }
+    }
+    Ok(result)
+}
+
+/// `true` for a file that stays unchanged, where the output folder is its own.
+fn is_at_its_place(plan: &PromotionPlan, file: &PlannedPromotion, output: &Path) -> bool {
+    matches!(file.steps, Steps::Copy)
+        && file.new_name.as_ref().is_some_and(|name| is_same(&plan.folder.join(&file.name), &output.join(name)))
+}
+
+/// `true` if two paths lead to the same existing file or folder.
+fn is_same(one: &Path, other: &Path) -> bool {
+    match (fs_err::canonicalize(one), fs_err::canonicalize(other)) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => false,
+    }
+}
+
+struct Writer<'a> {
+    plan: &'a PromotionPlan,
+    folder: &'a Path,
+    options: &'a WriteOptions,
+    reporter: &'a dyn Reporter,
+}
+
+impl Writer<'_> {
+    fn existing(&self, file: &PlannedPromotion) -> Result<Promoted, Error> {
+        let sha256 = digest(&self.plan.folder.join(&file.name))?;
+        let source = Some(PromotedFrom { name: file.name.clone(), sha256: sha256.clone() });
+        Ok(Promoted { name: file.name.clone(), kind: file.kind, size: file.size, sha256, source })
+    }
+
+    fn write(&self, file: &PlannedPromotion) -> Result<Option<Promoted>, Error> {
+        let Some(name) = &file.new_name else { return Ok(None) };
+        let input = self.plan.folder.join(&file.name);
+        let path = self.folder.join(name);
+        let write = |source| Error::Write { path: path.clone(), source };
+        let mut sha256_of_result = None;
+        let mut source = None;
+        match &file.steps {
+            Steps::LeaveOut => return Ok(None),
+            Steps::Copy => {
+                fs_err::copy(&input, &path).map_err(write)?;
+            }
+            Steps::Wheel(steps) => {
+                let written = write_wheel(&input, steps, (self.folder, self.folder), self.options, self.reporter)?;
+                sha256_of_result = written.sha256;
+            }
+            Steps::Archive(patch) => write_packed(&input, patch, &path, self.reporter)?,
+            Steps::Text(text) => {
+                fs_err::write(&path, text).map_err(write)?;
+                sha256_of_result = Some(hexadecimal(&sha256(text.as_bytes())));
+            }
+        }
+        if !matches!(file.steps, Steps::Text(_)) {
+            source = Some(PromotedFrom { name: file.name.clone(), sha256: digest(&input)? });
+        }
+        let sha256 = match sha256_of_result {
+            Some(sha256) => sha256,
+            None => digest(&path)?,
+        };
+        let size = fs_err::metadata(&path).map_err(write)?.len();
+        Ok(Some(Promoted { name: name.clone(), kind: file.kind, size, sha256, source }))
+    }
+}
+
+fn digest(path: &Path) -> Result<String, Error> {
+    let digest = sha256_ahead(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    Ok(hexadecimal(&digest))
+}
