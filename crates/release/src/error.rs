@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use rocwheel_report::{Exit, Hint, Interrupted};
 
-use crate::BucketFault;
+use crate::{BucketFault, StreamFault};
 
 /// Every failure of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -125,6 +125,9 @@ pub enum Error {
         /// Why.
         source: BucketFault,
     },
+    /// A stream cannot be read or changed.
+    #[error(transparent)]
+    Stream(#[from] StreamFault),
     /// The files of an upload contradict, or there are none.
     #[error("cannot upload:{}", list(problems))]
     Uploads {
@@ -173,6 +176,7 @@ impl Hint for Error {
                 format!("try again when it is done; if it was killed, its lock ends after {seconds} seconds")
             }
             Self::Bucket { source, .. } => source.hint()?.to_owned(),
+            Self::Stream(fault) => fault.hint()?,
             Self::OtherBytes { .. } => {
                 "give the new files another version or build number; `--clobber` replaces files that are no Python packages"
                     .to_owned()
@@ -183,6 +187,7 @@ impl Hint for Error {
 
     fn rows(&self) -> Vec<String> {
         match self {
+            Self::Stream(fault) => fault.rows(),
             Self::Files { problems } | Self::Uploads { problems } | Self::OtherBytes { problems } => problems.clone(),
             _ => Vec::new(),
         }
@@ -193,6 +198,7 @@ impl Hint for Error {
             Self::Interrupted(_) => Exit::Interrupted,
             Self::Locked { .. } | Self::Leased { .. } => Exit::TryAgain,
             Self::Bucket { source, .. } => source.exit(),
+            Self::Stream(fault) => fault.exit(),
             Self::Pattern { .. } | Self::Uploads { .. } => Exit::Usage,
             _ => Exit::Failed,
         }

@@ -5,6 +5,10 @@
 //! [`Store`], reads what is new in it, and writes the pages that changed. The pages themselves are
 //! made in [`rocwheel_index::pages`], from facts alone. [`check()`] reads an index as an installer
 //! does and reports what is wrong with it.
+//!
+//! A [`Stream`] is an index with a history: [`publish()`] adds a set of distributions as a whole,
+//! after it was checked that everything in the set can be installed, and each change is a signed
+//! snapshot.
 
 pub mod build;
 pub mod check;
@@ -14,9 +18,11 @@ mod folder;
 mod known;
 mod layout;
 mod listing;
+mod publish;
 mod s3;
 mod status;
 mod store;
+mod stream;
 mod views;
 
 pub use build::{BuildOptions, Built, BuiltIndex, PageChange, PageFile, build};
@@ -24,10 +30,25 @@ pub use check::{CheckOptions, CheckedIndex, FaultLevel, FolderSite, IndexFault, 
 pub use error::Error;
 pub use folder::FolderStore;
 pub use layout::Layout;
+pub use publish::{
+    AllowedGap, LocalSet, PlannedEnvironment, PublicationPlan, PublishOptions, Published, plan_publication, publish,
+    read_set,
+};
 pub use s3::{
     BucketFault, BucketUpload, S3Address, S3Options, S3Store, Signing, StoreLocking, UploadOptions, UploadState,
     collect_uploads, plan_uploads, upload,
 };
 pub use status::StatusTable;
-pub use store::{Store, StoreLock, StoredBytes, StoredFile};
+pub use store::{NewFile, Store, StoreLock, StoredBytes, StoredFile};
+pub use stream::history::{HistoryRow, history, roll_back};
+pub use stream::manifest::{SnapshotChanges, SnapshotFile, SnapshotManifest, StreamHead, UnlistedFile};
+pub use stream::prune::{PrunePlan, prune_stream};
+pub use stream::sets::{ReleaseSet, SetFile};
+pub use stream::settings::{Retention, StreamNotice, StreamSettings, VersionKind};
+pub use stream::verify::{VerifiedStream, VerifyOptions, verify_stream};
+pub use stream::yank::{YankRequest, YankedFiles, yank};
+pub use stream::{
+    EnvelopeSignature, PublicKey, SNAPSHOT_TYPE, SignedEnvelope, SigningKey, Stream, StreamChange, StreamFault,
+    check_stream_name, write_dated_index,
+};
 pub use views::IndexView;

@@ -13,6 +13,7 @@ pub fn project_html(project: &IndexedProject) -> String {
             write_meta(&mut status, "pypi:project-status-reason", reason);
         }
     }
+    write_generation(&mut status, project.generation);
     page(&format!("Links for {}", project.name), &status, &project.listed())
 }
 
@@ -23,7 +24,14 @@ pub fn find_links_html(title: &str, projects: &[IndexedProject]) -> String {
 
 /// The first page of an index: the names of its projects, given in any order.
 pub fn root_html<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
-    let mut text = head("Simple index", "");
+    root_html_of(names, None)
+}
+
+/// The same, with the number of the publication that writes it.
+pub fn root_html_of<'a>(names: impl IntoIterator<Item = &'a str>, generation: Option<u64>) -> String {
+    let mut meta = String::new();
+    write_generation(&mut meta, generation);
+    let mut text = head("Simple index", &meta);
     for name in sorted_names(names) {
         // A canonical name contains only letters, digits and `-`.
         let _ = writeln!(text, "<a href=\"{name}/\">{name}</a><br>");
@@ -50,6 +58,23 @@ fn head(title: &str, meta: &str) -> String {
          <meta name=\"pypi:repository-version\" content=\"{API_VERSION}\">\n{meta}<title>{title}</title>\n</head>\n\
          <body>\n<h1>{title}</h1>\n"
     )
+}
+
+/// The comment with the number of a publication begins like this.
+const GENERATION: &str = "<!-- generation ";
+
+fn write_generation(text: &mut String, generation: Option<u64>) {
+    if let Some(generation) = generation {
+        let _ = writeln!(text, "{GENERATION}{generation} -->");
+    }
+}
+
+/// The number of the publication that wrote a page in HTML; 0 where it has none.
+pub fn page_generation(page: &[u8]) -> u64 {
+    // Before the links, so that a page of megabytes is not searched.
+    let head = String::from_utf8_lossy(&page[..page.len().min(8192)]);
+    let number = head.split_once(GENERATION).and_then(|(_, rest)| rest.split_once(' ')?.0.parse().ok());
+    number.unwrap_or_default()
 }
 
 fn write_meta(text: &mut String, name: &str, content: &str) {

@@ -21,9 +21,9 @@ use crate::status::StatusTable;
 use crate::store::{Store, StoredFile};
 
 /// The pages of a folder, as bandersnatch calls them: servers choose one by `Accept`.
-const HTML: &str = "index.html";
-const VERSIONED_HTML: &str = "index.v1_html";
-pub(super) const JSON: &str = "index.v1_json";
+pub(crate) const HTML: &str = "index.html";
+pub(crate) const VERSIONED_HTML: &str = "index.v1_html";
+pub(crate) const JSON: &str = "index.v1_json";
 /// The folder of pages that are JSON and called `index.html`. A project's has no `_` in its name.
 const JSON_ROOT: &str = "v1_json";
 
@@ -155,7 +155,7 @@ impl<'a> Writer<'a> {
         });
         let (status, reason) = self.status.of_project(name);
         let status_reason = reason.map(str::to_owned);
-        IndexedProject { name: name.to_owned(), files: files.collect(), status, status_reason }
+        IndexedProject { name: name.to_owned(), files: files.collect(), status, status_reason, generation: None }
     }
 
     /// The absolute address of a file's attestations.
@@ -245,7 +245,7 @@ fn record_project(key: &str) -> Option<&str> {
 }
 
 /// The address of a file on a page in `folder`, percent-encoded.
-fn link(folder: &str, key: &str) -> String {
+pub(crate) fn link(folder: &str, key: &str) -> String {
     let way = relative(folder, key);
     way.split('/')
         .map(|part| if part == ".." { part.to_owned() } else { encoded_segment(part) })

@@ -316,7 +316,7 @@ fn checksum(headers: &HeaderMap) -> Option<Digest> {
     own.or_else(left)
 }
 
-fn from_hexadecimal(text: &str) -> Option<Digest> {
+pub(crate) fn from_hexadecimal(text: &str) -> Option<Digest> {
     if text.len() != 2 * HashAlgorithm::Sha256.size() || !text.is_ascii() {
         return None;
     }
