@@ -135,7 +135,9 @@ def test_what_is_not_whole_is_refused(rocwheel: Rocwheel, tmp_path: Path) -> Non
     fewer = rocm(tmp_path / "fewer", "7.2.0", ("gfx942",))
     refused(fewer, "rocm 7.1.0 has the extras device-gfx1100, and 7.2.0 has not", "--allow fewer")
     refused(rocm(tmp_path / "older", "7.0.0"), "rocm 7.0.0 is older than 7.1.0", "--allow older")
-    refused(rocm(tmp_path / "mixed", "7.3.0rc1"), "is of kind rc, and the stream has 7.1.0 of kind final", "--allow mixed")
+    refused(
+        rocm(tmp_path / "mixed", "7.3.0rc1"), "is of kind rc, and the stream has 7.1.0 of kind final", "--allow mixed"
+    )
     other = rocm(tmp_path / "other", "7.1.0")
     write_wheel(other, "rocm_sdk_core", "7.1.0", "Requires-Python: >=3.9")
     refused(other, "1 of the files of rocm-sdk-core 7.1.0 has other bytes", "7.1.0.post1 is not taken")
@@ -272,7 +274,9 @@ def test_history_goes_back_and_versions_are_withdrawn(rocwheel: Rocwheel, tmp_pa
     assert installed(address, "rocm", tmp_path)["rocm"] == "7.1.0"
     assert "&lt;b&gt;loses data" in (stream / "rocm-sdk-core/index.html").read_text()
     assert "requires rocm-sdk-core==7.2.0" in (stream / "torch/index.html").read_text()
-    assert installed(address, "rocm==7.2.0", tmp_path)["rocm"] == "7.2.0", "what is pinned can still be installed"
+    # What is pinned can still be installed, with a warning.
+    said = pip("install", "--dry-run", "--target", tmp_path / "none", "--index-url", address, "rocm==7.2.0")
+    assert "Would install rocm-7.2.0 rocm-sdk-core-7.2.0" in said.stdout and "loses data" in said.stderr
     change(rocwheel, "yank", store, "rocm-sdk-core==7.2.0", "--undo")
     assert installed(address, "torch", tmp_path)["rocm"] == "7.2.0"
     assert "the stream has no rocm 9" in change(rocwheel, "yank", store, "rocm==9", "--reason", "x", expect=1).stderr

@@ -139,6 +139,16 @@ pub fn plan_publication(
     if fatal.is_empty() {
         fatal.extend(previous::several_versions(set.files.keys().cloned()));
     }
+    if fatal.is_empty()
+        && options.join.is_none()
+        && stream.manifest.sets.contains_key(&set.name)
+        && same_set(stream, &set)?.is_none()
+    {
+        let what = format!("`{}` cannot be published", set.name);
+        let hint = format!("add files to it with `--join {}`, or name this one with `--set`", set.name);
+        let problems = vec!["the stream has a set of this name with other files".to_owned()];
+        return Err(StreamFault::Refused { what, problems, hint }.into());
+    }
     objections.extend(fatal.into_iter().map(|text| (None, text)));
     objections.extend(previous::kinds(stream, &set));
     objections.extend(previous::order(stream, &set));
@@ -214,22 +224,22 @@ fn describe(
             set.files.entry(key).or_insert(file);
         }
         complete(&mut set);
-    } else if stream.manifest.sets.contains_key(&set.name) {
-        // The same set again: a run that was not told that it had succeeded.
-        let before = stream.set(&set.name)?;
-        let is_same =
-            |(key, file): (&String, &sets::SetFile)| set.files.get(key).is_some_and(|new| new.sha256 == file.sha256);
-        if before.files.len() != set.files.len() || !before.files.iter().all(is_same) {
-            return Err(StreamFault::Refused {
-                what: format!("`{}` cannot be published", set.name),
-                problems: vec!["the stream has a set of this name with other files".to_owned()],
-                hint: format!("add files to it with `--join {}`, or name this one with `--set`", set.name),
-            }
-            .into());
-        }
+    } else if let Some(before) = same_set(stream, &set)? {
         set.created = before.created;
     }
     Ok(set)
+}
+
+/// The published set of this name, if it has the same files: a run that was not told that it had
+/// succeeded.
+fn same_set(stream: &Stream<'_>, set: &ReleaseSet) -> Result<Option<ReleaseSet>, Error> {
+    if !stream.manifest.sets.contains_key(&set.name) {
+        return Ok(None);
+    }
+    let before = stream.set(&set.name)?;
+    let is_same =
+        |(key, file): (&String, &sets::SetFile)| set.files.get(key).is_some_and(|new| new.sha256 == file.sha256);
+    Ok((before.files.len() == set.files.len() && before.files.iter().all(is_same)).then_some(before))
 }
 
 /// Fills in what follows from the files.

@@ -1,15 +1,14 @@
 //! Streams on a folder and on a bucket: what is written under conditions, and two publishers.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use rocwheel_content::sha256;
 use rocwheel_release::{
-    Error, NewFile, PublishOptions, SigningKey, Store, Stream, StreamChange, StreamFault, VerifyOptions, build, publish,
-    read_set, verify_stream,
+    Error, NewFile, PublishOptions, SigningKey, Store, Stream, StreamChange, StreamFault, VerifyOptions, build,
+    publish, read_set, verify_stream,
 };
-use rocwheel_report::{Reporter, Silent};
+use rocwheel_report::Silent;
 
 use crate::server::Server;
 use crate::{on_both, open, options, wheel};

@@ -69,6 +69,10 @@ pub(crate) struct Arguments {
     /// thought, with hashes required
     #[arg(long, value_name = "URL")]
     verify_url: Option<Url>,
+    /// Directory for unpacked and downloaded files [default: the system's directory for temporary
+    /// files]
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
     #[command(flatten)]
     change: ChangeArguments,
     #[command(flatten)]
@@ -126,7 +130,7 @@ impl TryFrom<Arguments> for Settings {
             with: arguments.with,
             verify_url: arguments.verify_url,
             change: arguments.change.try_into()?,
-            scratch: environment::scratch(),
+            scratch: arguments.scratch.unwrap_or_else(environment::scratch),
         })
     }
 }

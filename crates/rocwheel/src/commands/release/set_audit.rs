@@ -77,7 +77,8 @@ impl SetAudit<'_> {
             }
             let report = self.audit(environment, &wheels, printer)?;
             for finding in report.findings {
-                if finding.severity == Severity::Error && seen.insert((finding.wheel.clone(), finding.message.clone())) {
+                if finding.severity == Severity::Error && seen.insert((finding.wheel.clone(), finding.message.clone()))
+                {
                     errors.push(finding);
                 }
             }
