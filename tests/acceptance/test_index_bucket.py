@@ -134,7 +134,7 @@ def test_a_bucket_has_a_stream_and_two_publishers_at_once(rocwheel: Rocwheel, bu
         everything = ("release", "publish", dist, "--to", "s3://wheels/whl", "--stream", "nightly", *more)
         return [os.fspath(rocwheel.binary), *map(str, everything)]
 
-    some_wheel(tmp_path / "rocm", "rocm", "7.2.0")
+    write_needy_wheel(tmp_path / "rocm", "rocm", "7.2.0")
     run(*words(tmp_path / "rocm"), environment=bucket.environment)
     both = []
     for name in ("torch", "jax"):
