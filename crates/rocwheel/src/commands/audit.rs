@@ -197,8 +197,11 @@ impl TryFrom<Arguments> for Settings {
     }
 }
 
+/// Codes of findings, and codes with the files in which they count.
+type IgnoredFindings = (BTreeSet<Code>, Vec<(Code, MemberPattern)>);
+
 /// Findings to ignore, and those to ignore in some files, as `--ignore` names them.
-pub(super) fn ignored(texts: &[String]) -> Result<(BTreeSet<Code>, Vec<(Code, MemberPattern)>), Usage> {
+pub(super) fn ignored(texts: &[String]) -> Result<IgnoredFindings, Usage> {
     let (mut ignore, mut ignore_in) = (BTreeSet::new(), Vec::new());
     for text in texts.iter().map(|text| text.trim()).filter(|text| !text.is_empty()) {
         if let Some((name, pattern)) = text.split_once(':') {
