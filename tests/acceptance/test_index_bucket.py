@@ -21,6 +21,7 @@ import pytest
 
 from command import Rocwheel, run
 from linked_wheels import write_wheel
+from small_index import write_wheel as write_needy_wheel
 
 SECRET = "never-to-be-shown"
 KEYS = {"AWS_ACCESS_KEY_ID": "AKIATEST", "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "us-east-1"}
@@ -126,6 +127,38 @@ def test_a_bucket_becomes_an_index(rocwheel: Rocwheel, bucket: Bucket, tmp_path:
     assert file["hashes"]["sha256"] == hashlib.sha256(theirs.read_bytes()).hexdigest()
     second = run(*words, environment=bucket.environment)
     assert "0 files read (0 B), 0 pages written" in second.stderr
+
+
+def test_a_bucket_has_a_stream_and_two_publishers_at_once(rocwheel: Rocwheel, bucket: Bucket, tmp_path: Path) -> None:
+    def words(dist: Path, *more: object) -> list[str]:
+        everything = ("release", "publish", dist, "--to", "s3://wheels/whl", "--stream", "nightly", *more)
+        return [os.fspath(rocwheel.binary), *map(str, everything)]
+
+    write_needy_wheel(tmp_path / "rocm", "rocm", "7.2.0")
+    run(*words(tmp_path / "rocm"), environment=bucket.environment)
+    both = []
+    for name in ("torch", "jax"):
+        write_needy_wheel(tmp_path / name, name, "1.0", "Requires-Dist: rocm==7.2.0")
+        both.append(
+            subprocess.Popen(
+                words(tmp_path / name, "--scratch", tmp_path),
+                env={**os.environ, **bucket.environment},
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+    ends = [process.communicate()[1] for process in both]
+    assert [process.returncode for process in both] == [0, 0], ends
+    assert all("downloading `rocm-7.2.0-py3-none-any.whl`" in said for said in ends), "for the audit"
+    said = run(rocwheel.binary, "release", "verify", "s3://wheels/whl/nightly", environment=bucket.environment)
+    assert "snapshot 3 of `nightly`: 3 files" in said.stderr and "0 problems" in said.stderr
+    page, headers = bucket.ask("GET", "/whl/nightly/torch/index.v1_json")
+    assert headers["content-type"] == "application/vnd.pypi.simple.v1+json"
+    assert json.loads(page)["meta"]["_generation"] in (2, 3)
+    _, headers = bucket.ask("GET", "/whl/nightly/.release/head.json")
+    assert headers["cache-control"] == "no-store"
+    again = run(*words(tmp_path / "jax"), environment=bucket.environment)
+    assert "is published already" in again.stderr
 
 
 def test_what_is_wrong_is_reported_without_the_secret(rocwheel: Rocwheel, bucket: Bucket) -> None:

@@ -16,19 +16,24 @@ SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 OWNERS = {"rocm": "core", "rocm-sdk-core": "core", "torch": "pytorch", "amd-torch-device-gfx942": "pytorch"}
 
 
-def test_therock_aggregates_our_indexes(rocwheel: Rocwheel, tmp_path: Path) -> None:
+@pytest.mark.parametrize("made", ["built", "published"])
+def test_therock_aggregates_our_indexes(rocwheel: Rocwheel, tmp_path: Path, made: str) -> None:
     script = Path(run(SCRIPTS / "fetch-therock").stdout.strip()) / "build_tools/packaging/python/aggregate_index.py"
     if not script.is_file():
         pytest.fail(f"the checkout has no {script}: fetch a newer one")
     content = tmp_path / "content"
     for name, owner in OWNERS.items():
-        folder = content / f"rocm/{owner}/whl-next" / name
+        folder = content / f"rocm/{owner}/whl-next" / name if made == "built" else tmp_path / "dist" / owner
         if name == "rocm":
             write_sdist(folder, name, "10.1.0a20261120")
         else:
             write_wheel(folder, name, "2.9.1+rocm10.1.0a20261120", tag="py3-none-linux_x86_64")
     for owner in ("core", "pytorch"):
-        rocwheel.run("index", "build", content / f"rocm/{owner}/whl-next")
+        if made == "built":
+            rocwheel.run("index", "build", content / f"rocm/{owner}/whl-next")
+        else:
+            words = ("--to", content / f"rocm/{owner}", "--stream", "whl-next", "--set", "tonight")
+            rocwheel.run("release", "publish", tmp_path / "dist" / owner, *words)
     packages = "".join(f"      {name}:\n        owner_path: {owner}/whl-next\n" for name, owner in OWNERS.items())
     manifest = tmp_path / "owners.yaml"
     manifest.write_text(

@@ -18,7 +18,7 @@ use crate::Error;
 use crate::page::{self, PageLink};
 use crate::requirement::Requirement;
 use crate::store::Store;
-use crate::tags::{self, Rank};
+use crate::tags::{self, TagRank};
 use crate::{Gathered, Known, Request, Source, Unmet, folder, shown};
 
 /// Number of rounds before the choice fails; real sets take two or three.
@@ -29,7 +29,7 @@ const ROUNDS: usize = 32;
 struct Candidate {
     name: WheelName,
     version: Version,
-    rank: Rank,
+    rank: TagRank,
     /// Index of the source in [`Request::sources`](crate::Request::sources).
     source: usize,
     origin: Origin,

@@ -21,7 +21,7 @@ pub mod pages;
 pub mod requirement;
 pub mod settings;
 mod store;
-mod tags;
+pub mod tags;
 
 use std::collections::BTreeMap;
 use std::io::Read;

@@ -13,8 +13,8 @@ use jiff::Timestamp;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 
-pub use html::{find_links_html, project_html, root_html};
-pub use json::{project_json, root_json};
+pub use html::{find_links_html, page_generation, project_html, root_html};
+pub use json::{project_json, root_json, root_json_of};
 
 /// The version of the interface (PEP 629, PEP 792).
 pub const API_VERSION: &str = "1.4";
@@ -95,6 +95,9 @@ pub struct IndexedProject {
     pub status: ProjectStatus,
     /// The reason for the status, as written by a person.
     pub status_reason: Option<String>,
+    /// The number of the publication that wrote the page; `None` where publications are not
+    /// counted.
+    pub generation: Option<u64>,
 }
 
 impl IndexedProject {
@@ -227,8 +230,20 @@ mod tests {
     }
 
     #[test]
+    fn pages_name_the_publication_that_wrote_them() {
+        let project = IndexedProject { generation: Some(12), ..torch() };
+        let html = project_html(&project);
+        assert_eq!((page_generation(html.as_bytes()), page_generation(project_html(&torch()).as_bytes())), (12, 0));
+        assert_eq!(page_generation(root_html(["a"], None, Some(3)).as_bytes()), 3);
+        for text in [project_json(&project), root_json_of(["a"], Some(12))] {
+            let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(json["meta"]["_generation"], 12, "keys that begin with `_` are the server's (PEP 691)");
+        }
+    }
+
+    #[test]
     fn the_first_page_names_each_project_once_in_order() {
-        let html = root_html(["torch", "rocm-sdk-core", "torch"], Some("../chooser.html"));
+        let html = root_html(["torch", "rocm-sdk-core", "torch"], Some("../chooser.html"), None);
         let links: Vec<&str> = html.lines().filter(|line| line.starts_with("<a ")).collect();
         assert_eq!(links, [r#"<a href="rocm-sdk-core/">rocm-sdk-core</a><br>"#, r#"<a href="torch/">torch</a><br>"#]);
         assert_eq!(

@@ -34,7 +34,7 @@ impl InstallTarget {
     /// The version that `Requires-Python` and `python_full_version` are compared with. The patch
     /// release is unknown; markers that ask for it want a lower bound to be met or a bug to be
     /// fixed, so we use 99.
-    pub(crate) fn full_version(&self) -> Version {
+    pub fn full_version(&self) -> Version {
         Version::new([u64::from(self.python.major), u64::from(self.python.minor), 99])
     }
 
@@ -111,7 +111,7 @@ impl Requirement {
     }
 
     /// `true` if it names a pre-release, which allows pre-releases.
-    pub(crate) fn wants_prereleases(&self) -> bool {
+    pub fn wants_prereleases(&self) -> bool {
         match &self.parsed.version_or_url {
             Some(VersionOrUrl::VersionSpecifier(specifiers)) => {
                 specifiers.iter().any(pep440_rs::VersionSpecifier::any_prerelease)
@@ -121,7 +121,7 @@ impl Requirement {
     }
 
     /// `true` if it accepts only one version, which may then be a withdrawn one (PEP 592).
-    pub(crate) fn pins(&self) -> bool {
+    pub fn pins(&self) -> bool {
         match &self.parsed.version_or_url {
             Some(VersionOrUrl::VersionSpecifier(specifiers)) => specifiers.iter().any(|specifier| {
                 matches!(specifier.operator(), pep440_rs::Operator::Equal | pep440_rs::Operator::ExactEqual)

@@ -18,14 +18,14 @@ const ANY: u32 = 1 << 20;
 
 /// The rank of a wheel; the smallest is the best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Rank(u32, u32);
+pub struct TagRank(u32, u32);
 
 /// The best rank of the tags of a wheel; `None` if an installer refuses it.
-pub(crate) fn rank(target: &InstallTarget, name: &WheelName) -> Option<Rank> {
+pub fn rank(target: &InstallTarget, name: &WheelName) -> Option<TagRank> {
     name.tags().iter().filter_map(|tag| rank_of(target, tag)).min()
 }
 
-fn rank_of(target: &InstallTarget, tag: &Tag) -> Option<Rank> {
+fn rank_of(target: &InstallTarget, tag: &Tag) -> Option<TagRank> {
     let platform = platform(target, &tag.platform)?;
     let python = &target.python;
     let interpreter = format!("cp{}{}", python.major, python.minor);
@@ -53,7 +53,7 @@ fn rank_of(target: &InstallTarget, tag: &Tag) -> Option<Rank> {
         }
         _ => return None,
     };
-    Some(if is_any { Rank(ANY + order, 0) } else { Rank(order, platform) })
+    Some(if is_any { TagRank(ANY + order, 0) } else { TagRank(order, platform) })
 }
 
 fn platform(target: &InstallTarget, tag: &str) -> Option<u32> {
@@ -84,7 +84,7 @@ mod tests {
 
     const LINUX: (Platform, Option<(u16, u16)>) = (Platform::Linux, Some((2, 28)));
 
-    fn order(python: &str, (platform, glibc): (Platform, Option<(u16, u16)>), tags: &[&str]) -> Vec<Option<Rank>> {
+    fn order(python: &str, (platform, glibc): (Platform, Option<(u16, u16)>), tags: &[&str]) -> Vec<Option<TagRank>> {
         let target = InstallTarget { python: python.parse().unwrap(), platform, glibc };
         tags.iter().map(|tag| rank(&target, &format!("a-1-{tag}.whl").parse().unwrap())).collect()
     }

@@ -247,7 +247,7 @@ impl Aggregate<'_> {
         }
         let names = || self.packages.keys().map(String::as_str);
         check_ours(self.store, self.options.replace_pages, &join(&self.base, HTML))?;
-        let (html, json) = (root_html(names(), None), root_json(names()));
+        let (html, json) = (root_html(names(), None, None), root_json(names()));
         for (name, text) in [(HTML, &html), (VERSIONED_HTML, &html), (JSON, &json)] {
             put_page(join(&self.base, name), text)?;
         }

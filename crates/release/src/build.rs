@@ -5,7 +5,7 @@
 //! changes. METADATA comes beside each wheel before a page names it, a project's page before the
 //! first page names the project, so an interruption leaves an index that works.
 
-mod pages;
+pub(crate) mod pages;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -24,6 +24,7 @@ use crate::layout::{self, IndexRoot, Layout};
 use crate::listing::{Distribution, Listing, NameFilter, clashes};
 use crate::status::{self, StatusTable};
 use crate::store::{Store, StoredFile, with_threads};
+use crate::stream::{self, StreamFault};
 use crate::{ChooserOptions, Error, IndexView};
 use pages::Writer;
 pub(crate) use pages::{HTML, JSON, VERSIONED_HTML, check_ours, put};
@@ -123,6 +124,9 @@ pub fn build(store: &dyn Store, options: &BuildOptions, reporter: &dyn Reporter)
 
 fn build_index(store: &dyn Store, options: &BuildOptions, reporter: &dyn Reporter) -> Result<Built, Error> {
     let began = SystemTime::now();
+    if stream::is_stream(store)? {
+        return Err(StreamFault::IsStream { store: store.name() }.into());
+    }
     let _lock = options.write.then(|| store.lock()).transpose()?;
     let listing = list(store, options, reporter)?;
     let layout = match options.layout {

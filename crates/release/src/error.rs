@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use rocwheel_report::{Exit, Hint, Interrupted};
 
-use crate::BucketFault;
+use crate::{BucketFault, StreamFault};
 
 /// Every failure of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -153,6 +153,9 @@ pub enum Error {
         /// Whether another try may help.
         exit: Exit,
     },
+    /// A stream cannot be read or changed.
+    #[error(transparent)]
+    Stream(#[from] StreamFault),
     /// The files of an upload contradict, or there are none.
     #[error("cannot upload:{}", list(problems))]
     Uploads {
@@ -205,6 +208,7 @@ impl Hint for Error {
                 "a project has one owner and a page there: fix the indexes of the products, and build this one again".to_owned()
             }
             Self::Bucket { source, .. } => source.hint()?.to_owned(),
+            Self::Stream(fault) => fault.hint()?,
             Self::OtherBytes { .. } => {
                 "give the new files another version or build number; `--clobber` replaces files that are no Python packages"
                     .to_owned()
@@ -215,6 +219,7 @@ impl Hint for Error {
 
     fn rows(&self) -> Vec<String> {
         match self {
+            Self::Stream(fault) => fault.rows(),
             Self::Files { problems }
             | Self::Aggregate { problems }
             | Self::Uploads { problems }
@@ -229,6 +234,7 @@ impl Hint for Error {
             Self::Locked { .. } | Self::Leased { .. } => Exit::TryAgain,
             Self::Bucket { source, .. } => source.exit(),
             Self::Mirror { exit, .. } => *exit,
+            Self::Stream(fault) => fault.exit(),
             Self::Pattern { .. } | Self::Uploads { .. } => Exit::Usage,
             _ => Exit::Failed,
         }

@@ -96,6 +96,23 @@ impl Facts {
     }
 }
 
+/// The headers of a distribution of this machine, and METADATA of a wheel byte for byte.
+pub(crate) fn headers(
+    store: &dyn Store,
+    distribution: &Distribution,
+    reporter: &dyn Reporter,
+) -> Result<(Headers, Option<Vec<u8>>), Error> {
+    let bytes = store.bytes(&distribution.file)?;
+    if distribution.wheel.is_some() {
+        let metadata = stored_metadata(&distribution.file, &bytes)?;
+        return Ok((Headers::parse(&String::from_utf8_lossy(&metadata)), Some(metadata)));
+    }
+    if distribution.is_zip() {
+        return Ok((Headers::parse(""), None));
+    }
+    Ok((sdist_headers(&distribution.file, &bytes, reporter)?, None))
+}
+
 /// METADATA of a wheel of this machine, byte for byte.
 pub(crate) fn metadata(path: &Path) -> Result<Vec<u8>, rocwheel_wheel::Error> {
     let wheel = Wheel::open(path)?;

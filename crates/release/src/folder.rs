@@ -1,14 +1,15 @@
 //! Input: a folder. Output: the [`Store`] of its files.
 
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use rocwheel_content::Digest;
-use rocwheel_report::Reporter;
+use rayon::prelude::*;
+use rocwheel_content::{Digest, Sha256, sha256_of};
+use rocwheel_report::{Reporter, Unit, Watched};
 use rocwheel_system::Lock;
 use walkdir::WalkDir;
 
-use crate::store::{Store, StoreLock, StoredBytes, StoredFile};
+use crate::store::{NewFile, Store, StoreLock, StoredBytes, StoredFile};
 use crate::{Error, known};
 
 /// Pages are for everybody who can read the folder.
@@ -16,6 +17,9 @@ const PAGE_MODE: u32 = 0o644;
 
 /// How the names of files begin that will be pages.
 const UNFINISHED: &str = "unfinished-";
+
+/// Bytes that are copied at a time.
+const BLOCK: usize = 1 << 20;
 
 /// A folder of this machine. Links in it are followed.
 #[derive(Debug, Clone)]
@@ -48,6 +52,47 @@ impl FolderStore {
         Ok(StoredFile { key, size: metadata.len(), stamp })
     }
 
+    /// Copies a file, unless it is here. The answer is `None` when another one is.
+    fn put_file(&self, new: &NewFile, reporter: &dyn Reporter) -> Result<Option<bool>, Error> {
+        let target = self.path(&new.key);
+        match fs_err::metadata(&target) {
+            Ok(found) => {
+                let is_same = found.len() == new.size && {
+                    let file =
+                        fs_err::File::open(&target).map_err(|source| Error::Read { path: target.clone(), source });
+                    let read = sha256_of(Watched::new(file?, reporter));
+                    reporter.check()?;
+                    read.map_err(|source| Error::Read { path: target.clone(), source })? == new.sha256
+                };
+                return Ok(is_same.then_some(false));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => return Err(Error::Read { path: target, source }),
+        }
+        let failed = |source| Error::Write { path: target.clone(), source };
+        let folder = target.parent().unwrap_or(&self.root);
+        fs_err::create_dir_all(folder).map_err(failed)?;
+        let Some(mut file) = rocwheel_system::nameless_file(folder, PAGE_MODE) else {
+            let staging = self.path(known::TOP);
+            fs_err::create_dir_all(&staging).map_err(failed)?;
+            let mut file = tempfile::Builder::new().prefix("incoming-").tempfile_in(staging).map_err(failed)?;
+            copy_checked(new, &mut file, reporter)?;
+            file.as_file().set_permissions(rocwheel_system::permissions(PAGE_MODE)).map_err(failed)?;
+            return match file.persist_noclobber(&target) {
+                Ok(_) => Ok(Some(true)),
+                // Another publisher was quicker; it may have brought the same file.
+                Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => self.put_file(new, reporter),
+                Err(error) => Err(failed(error.error)),
+            };
+        };
+        copy_checked(new, &mut file, reporter)?;
+        match rocwheel_system::link_nameless(&file, &target) {
+            Ok(()) => Ok(Some(true)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.put_file(new, reporter),
+            Err(source) => Err(failed(source)),
+        }
+    }
+
     /// Removes pages that a killed run did not finish. Only the holder of the lock writes any.
     fn sweep(&self) {
         let Ok(entries) = fs_err::read_dir(self.path(known::TOP)) else { return };
@@ -63,6 +108,29 @@ impl FolderStore {
         let path = error.path().unwrap_or(&self.root).to_owned();
         Error::Read { path, source: error.into() }
     }
+}
+
+/// Copies the bytes of a file, if they are those that were examined.
+fn copy_checked(new: &NewFile, to: &mut impl io::Write, reporter: &dyn Reporter) -> Result<(), Error> {
+    let mut copy = || -> io::Result<Digest> {
+        let mut from = Watched::new(fs_err::File::open(&new.path)?, reporter);
+        let (mut hasher, mut block) = (Sha256::new(), vec![0; BLOCK]);
+        loop {
+            let read = from.read(&mut block)?;
+            if read == 0 {
+                return Ok(hasher.finish());
+            }
+            hasher.update(&block[..read]);
+            to.write_all(&block[..read])?;
+        }
+    };
+    let copied = copy();
+    reporter.check()?;
+    let failed = |source| Error::Read { path: new.path.clone(), source };
+    if copied.map_err(failed)? != new.sha256 {
+        return Err(failed(io::Error::other("it changed while it was copied")));
+    }
+    Ok(())
 }
 
 /// The lock on a folder. Dropping it removes its file, and the folder of that if nothing else is in
@@ -136,6 +204,32 @@ impl Store for FolderStore {
             file.persist(&path).map(drop).map_err(|error| error.error)
         };
         write().map_err(|source| Error::Write { path: path.clone(), source })
+    }
+
+    fn compare_and_swap(&self, key: &str, before: Option<&[u8]>, after: &[u8]) -> Result<bool, Error> {
+        // Every writer holds the lock of the folder, so nothing happens between the two.
+        if self.read(key)?.as_deref() != before {
+            return Ok(false);
+        }
+        self.write(key, after).map(|()| true)
+    }
+
+    fn put_files(&self, files: &[NewFile], reporter: &dyn Reporter) -> Result<usize, Error> {
+        reporter.begin("Copying files", Some(files.iter().map(|file| file.size).sum()), Unit::Bytes);
+        let put = |file: &NewFile| -> Result<Result<bool, String>, Error> {
+            reporter.check()?;
+            Ok(self.put_file(file, reporter)?.ok_or_else(|| format!("`{}`", self.path(&file.key).display())))
+        };
+        let done = files.par_iter().map(put).collect::<Result<Vec<_>, _>>();
+        reporter.end();
+        let (mut count, mut problems) = (0, Vec::new());
+        for put in done? {
+            match put {
+                Ok(is_new) => count += usize::from(is_new),
+                Err(problem) => problems.push(problem),
+            }
+        }
+        if problems.is_empty() { Ok(count) } else { Err(Error::OtherBytes { problems }) }
     }
 
     fn remove(&self, key: &str) -> Result<(), Error> {

@@ -25,7 +25,7 @@ use url::Url;
 use crate::listing::{Listing, NameFilter};
 use crate::ranges::RangeReader;
 use crate::s3::from_hexadecimal;
-use crate::store::{Store, StoreLock, StoredBytes, StoredFile};
+use crate::store::{NewFile, Store, StoreLock, StoredBytes, StoredFile};
 use crate::{Error, FolderStore};
 
 /// Rows of one page of an answer; GitHub sends no more.
@@ -376,6 +376,18 @@ impl Store for GithubStore {
 
     fn write(&self, key: &str, bytes: &[u8]) -> Result<(), Error> {
         self.pages.write(key, bytes)
+    }
+
+    fn compare_and_swap(&self, key: &str, before: Option<&[u8]>, after: &[u8]) -> Result<bool, Error> {
+        self.pages.compare_and_swap(key, before, after)
+    }
+
+    fn put_files(&self, _files: &[NewFile], _reporter: &dyn Reporter) -> Result<usize, Error> {
+        Err(Error::Github {
+            attempted: format!("store files in the releases of `{}`", self.client.access.repository),
+            reason: "an index of them only reads".to_owned(),
+            hint: Some("`rocwheel release github` uploads to a release".to_owned()),
+        })
     }
 
     fn remove(&self, key: &str) -> Result<(), Error> {

@@ -6,7 +6,9 @@
 //! made in [`rocwheel_index::pages`], from facts alone. [`check()`] reads an index as an installer
 //! does and reports what is wrong with it.
 //!
-//! [`promote`] gives a set of packages another version without building it again.
+//! A [`Stream`] is an index with a history: [`publish()`] adds a set of distributions as a whole,
+//! after it was checked that everything in the set can be installed, and each change is a signed
+//! snapshot. [`promote`] gives a set of packages another version without building it again.
 
 mod aggregate;
 pub mod build;
@@ -21,10 +23,12 @@ mod layout;
 mod listing;
 mod mirror;
 pub mod promote;
+mod publish;
 mod ranges;
 mod s3;
 mod status;
 mod store;
+mod stream;
 mod views;
 
 pub use aggregate::{AggregateOptions, Aggregated, Hosting, aggregate};
@@ -40,10 +44,25 @@ pub use mirror::{
     LockedFile, MIRROR_MANIFEST, MirrorPlan, MirrorReport, MirrorRequest, MirrorVerdict, ResolvedSet, make_mirror,
     plan_mirror, verify_mirror,
 };
+pub use publish::{
+    AllowedGap, LocalSet, PlannedEnvironment, PublicationPlan, PublishOptions, Published, plan_publication, publish,
+    read_set,
+};
 pub use s3::{
     BucketFault, BucketUpload, S3Address, S3Options, S3Store, Signing, StoreLocking, UploadOptions, UploadState,
     collect_uploads, plan_uploads, upload,
 };
 pub use status::StatusTable;
-pub use store::{Store, StoreLock, StoredBytes, StoredFile};
+pub use store::{NewFile, Store, StoreLock, StoredBytes, StoredFile};
+pub use stream::history::{HistoryRow, history, roll_back};
+pub use stream::manifest::{SnapshotChanges, SnapshotFile, SnapshotManifest, StreamHead, UnlistedFile};
+pub use stream::prune::{PrunePlan, prune_stream};
+pub use stream::sets::{ReleaseSet, SetFile};
+pub use stream::settings::{Retention, StreamNotice, StreamSettings, VersionKind};
+pub use stream::verify::{VerifiedStream, VerifyOptions, verify_stream};
+pub use stream::yank::{YankRequest, YankedFiles, yank};
+pub use stream::{
+    EnvelopeSignature, PublicKey, SNAPSHOT_TYPE, SignedEnvelope, SigningKey, Stream, StreamChange, StreamFault,
+    check_stream_name, write_dated_index,
+};
 pub use views::IndexView;

@@ -3,9 +3,11 @@
 //! A key is the path of a file below the top of the store, with `/` between its parts on every
 //! system, and not percent-encoded.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
+use positioned_io::Cursor;
 use rocwheel_content::{Content, Digest};
 use rocwheel_report::Reporter;
 
@@ -28,6 +30,33 @@ pub enum StoredBytes {
     Local(PathBuf),
     /// Elsewhere: each read at another place is a request, so no more is read than is needed.
     Remote(Box<dyn Content>),
+}
+
+impl StoredBytes {
+    /// Copies the bytes to a file of this machine.
+    ///
+    /// # Errors
+    /// What cannot be read or written.
+    pub fn copy_to(&self, path: &Path) -> io::Result<()> {
+        let content = match self {
+            StoredBytes::Local(from) => return fs_err::copy(from, path).map(drop),
+            StoredBytes::Remote(content) => content,
+        };
+        io::copy(&mut Cursor::new(content.open()?), &mut fs_err::File::create(path)?).map(drop)
+    }
+}
+
+/// A file of this machine, and where it goes in a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewFile {
+    /// On this machine.
+    pub path: PathBuf,
+    /// In the store.
+    pub key: String,
+    /// Bytes.
+    pub size: u64,
+    /// SHA-256 of the file when it was examined. One that has changed is not stored.
+    pub sha256: Digest,
 }
 
 /// Keeps other publishers away from a store until it is dropped.
@@ -89,6 +118,22 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// What cannot be written.
     fn write(&self, key: &str, bytes: &[u8]) -> Result<(), Error>;
+
+    /// Writes a small file only if the stored one has the bytes `before`, or is missing where
+    /// `before` is `None`. The answer is `false` when it is another one.
+    ///
+    /// # Errors
+    /// What cannot be read or written.
+    fn compare_and_swap(&self, key: &str, before: Option<&[u8]>, after: &[u8]) -> Result<bool, Error>;
+
+    /// Stores files that are missing, several at once, and skips those that are stored with the
+    /// same bytes. Needs no lock: a name has one content for ever. The answer is how many were
+    /// missing.
+    ///
+    /// # Errors
+    /// [`Error::OtherBytes`] for names with another content; what cannot be read or written; an
+    /// interruption. No file is stored in part.
+    fn put_files(&self, files: &[NewFile], reporter: &dyn Reporter) -> Result<usize, Error>;
 
     /// Removes a page; one that is missing is no error.
     ///

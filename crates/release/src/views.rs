@@ -79,7 +79,7 @@ fn fits_python(distribution: &Distribution, python: &str) -> bool {
 
 /// The GPU target of a project that is for one: `gfx942` of `amd-torch-device-gfx942`,
 /// `gfx94x-dcgpu` of `rocm-sdk-libraries-gfx94x-dcgpu`.
-fn target(project: &str) -> Option<&str> {
+pub(crate) fn target(project: &str) -> Option<&str> {
     let at = project.find("-gfx")?;
     Some(&project[at + 1..])
 }

@@ -132,7 +132,7 @@ pub(crate) enum Command {
     /// Make package indexes of folders of wheels, and check indexes
     #[command(subcommand)]
     Index(index::IndexCommand),
-    /// Write release notes and pages, and upload a release to GitHub
+    /// Publish packages to an index, write release notes, and upload a release to GitHub
     #[command(subcommand)]
     Release(release::ReleaseCommand),
     Diff(diff::Arguments),

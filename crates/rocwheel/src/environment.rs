@@ -136,6 +136,12 @@ pub(crate) fn run_name() -> String {
     format!("process {}{user}", std::process::id())
 }
 
+/// A key in PEM that signs releases (`ROCWHEEL_SIGNING_KEY`), for CI systems that keep secrets in
+/// variables.
+pub(crate) fn signing_key() -> Option<String> {
+    std::env::var("ROCWHEEL_SIGNING_KEY").ok().filter(|text| !text.is_empty())
+}
+
 /// The places in which pip and uv search for packages here, by their variables and files.
 pub(crate) fn indexes() -> Result<Places> {
     let variable = |name: &str| std::env::var(name).ok();

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use rocwheel_content::archive_path::join;
 use rocwheel_release::{FolderStore, S3Address, S3Options, S3Store, Signing, Store, StoreLocking};
 
 use crate::environment;
@@ -68,6 +69,17 @@ pub(crate) enum StorePlace {
 }
 
 impl StorePlace {
+    /// The stream of a name in the store.
+    pub(crate) fn below(self, stream: &str) -> StorePlace {
+        match self {
+            StorePlace::Folder(path) => StorePlace::Folder(path.join(stream)),
+            StorePlace::Bucket(mut options) => {
+                options.address.prefix = join(&options.address.prefix, stream);
+                StorePlace::Bucket(options)
+            }
+        }
+    }
+
     /// Opens the store, whose requests end with the command.
     pub(crate) fn open(&self, printer: &Printer) -> Result<Box<dyn Store>> {
         Ok(match self {

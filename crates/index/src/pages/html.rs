@@ -13,6 +13,7 @@ pub fn project_html(project: &IndexedProject) -> String {
             write_meta(&mut status, "pypi:project-status-reason", reason);
         }
     }
+    write_generation(&mut status, project.generation);
     page(&format!("Links for {}", project.name), &status, None, &project.listed())
 }
 
@@ -23,9 +24,15 @@ pub fn find_links_html(title: &str, projects: &[IndexedProject], chooser: Option
 }
 
 /// The first page of an index: the names of its projects, given in any order. `chooser` is the
-/// address of the page for people.
-pub fn root_html<'a>(names: impl IntoIterator<Item = &'a str>, chooser: Option<&str>) -> String {
-    let mut text = head("Simple index", "");
+/// address of the page for people, `generation` the number of the publication that writes it.
+pub fn root_html<'a>(
+    names: impl IntoIterator<Item = &'a str>,
+    chooser: Option<&str>,
+    generation: Option<u64>,
+) -> String {
+    let mut meta = String::new();
+    write_generation(&mut meta, generation);
+    let mut text = head("Simple index", &meta);
     write_chooser(&mut text, chooser);
     for name in sorted_names(names) {
         // A canonical name contains only letters, digits and `-`.
@@ -62,6 +69,23 @@ fn write_chooser(text: &mut String, address: Option<&str>) {
     if let Some(address) = address {
         let _ = writeln!(text, "<form action=\"{}\"><button>Choose packages</button></form>", Escaped(address));
     }
+}
+
+/// The comment with the number of a publication begins like this.
+const GENERATION: &str = "<!-- generation ";
+
+fn write_generation(text: &mut String, generation: Option<u64>) {
+    if let Some(generation) = generation {
+        let _ = writeln!(text, "{GENERATION}{generation} -->");
+    }
+}
+
+/// The number of the publication that wrote a page in HTML; 0 where it has none.
+pub fn page_generation(page: &[u8]) -> u64 {
+    // Before the links, so that a page of megabytes is not searched.
+    let head = String::from_utf8_lossy(&page[..page.len().min(8192)]);
+    let number = head.split_once(GENERATION).and_then(|(_, rest)| rest.split_once(' ')?.0.parse().ok());
+    number.unwrap_or_default()
 }
 
 fn write_meta(text: &mut String, name: &str, content: &str) {

@@ -9,9 +9,16 @@ use super::{API_VERSION, IndexedFile, IndexedProject, ProjectStatus, sorted_name
 #[serde(rename_all = "kebab-case")]
 struct Meta {
     api_version: &'static str,
+    /// A key of the server, which begins with `_` (PEP 691).
+    #[serde(rename = "_generation", skip_serializing_if = "Option::is_none")]
+    generation: Option<u64>,
 }
 
-const META: Meta = Meta { api_version: API_VERSION };
+impl Meta {
+    fn of(generation: Option<u64>) -> Meta {
+        Meta { api_version: API_VERSION, generation }
+    }
+}
 
 #[derive(Serialize)]
 struct RootPage<'a> {
@@ -110,7 +117,7 @@ pub fn project_json(project: &IndexedProject) -> String {
         status => Some(Status { status, reason: project.status_reason.as_deref() }),
     };
     line(&ProjectPage {
-        meta: META,
+        meta: Meta::of(project.generation),
         name: &project.name,
         project_status: status,
         versions,
@@ -120,7 +127,13 @@ pub fn project_json(project: &IndexedProject) -> String {
 
 /// The first page of an index: the names of its projects, given in any order.
 pub fn root_json<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
-    line(&RootPage { meta: META, projects: sorted_names(names).into_iter().map(|name| ProjectName { name }).collect() })
+    root_json_of(names, None)
+}
+
+/// The same, with the number of the publication that writes it.
+pub fn root_json_of<'a>(names: impl IntoIterator<Item = &'a str>, generation: Option<u64>) -> String {
+    let projects = sorted_names(names).into_iter().map(|name| ProjectName { name }).collect();
+    line(&RootPage { meta: Meta::of(generation), projects })
 }
 
 /// # Panics

@@ -97,7 +97,7 @@ impl<'a> Writer<'a> {
             names.extend(records.keys().filter(|key| parent(key) == folder).filter_map(|key| record_project(key)));
         }
         let chooser = root.chooser.as_ref().map(|key| link(&root.pages, key));
-        let html = root_html(names.iter().copied(), chooser.as_deref());
+        let html = root_html(names.iter().copied(), chooser.as_deref(), None);
         let json = root_json(names.iter().copied());
         self.check_ours(&join(&root.pages, HTML))?;
         self.put_pages(&root.pages, &html, &json)?;
@@ -220,7 +220,7 @@ impl<'a> Writer<'a> {
         });
         let (status, reason) = self.status.of_project(name);
         let status_reason = reason.map(str::to_owned);
-        IndexedProject { name: name.to_owned(), files: files.collect(), status, status_reason }
+        IndexedProject { name: name.to_owned(), files: files.collect(), status, status_reason, generation: None }
     }
 
     /// `true` if METADATA with this hash is beside a wheel, or will be. One that differs would stop
@@ -324,7 +324,7 @@ fn record_project(key: &str) -> Option<&str> {
 }
 
 /// The address of a file on a page in `folder`, percent-encoded.
-fn link(folder: &str, key: &str) -> String {
+pub(crate) fn link(folder: &str, key: &str) -> String {
     let way = relative(folder, key);
     way.split('/')
         .map(|part| if part == ".." { part.to_owned() } else { encoded_segment(part) })

@@ -19,12 +19,12 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use http::{Method, StatusCode};
 use object_store::path::Path;
-use object_store::{GetOptions, ObjectStore as _, ObjectStoreExt as _, PutMode, PutOptions, PutPayload};
+use object_store::{GetOptions, ObjectStore as _, ObjectStoreExt as _, PutMode, PutOptions, PutPayload, UpdateVersion};
 use rocwheel_content::archive_path::{file_name, join};
 use rocwheel_content::{Digest, hexadecimal};
 use rocwheel_report::Reporter;
 
-use crate::store::{Store, StoreLock, StoredBytes, StoredFile};
+use crate::store::{NewFile, Store, StoreLock, StoredBytes, StoredFile};
 use crate::{Error, known};
 pub use address::S3Address;
 pub(crate) use client::from_hexadecimal;
@@ -129,6 +129,22 @@ impl S3Store {
         if key.is_empty() { self.name() } else { join(&self.name(), key) }
     }
 
+    /// The bytes of a file and its ETag.
+    fn read_tagged(&self, key: &str) -> Result<Option<TaggedBytes>, Error> {
+        let path = self.path(key)?;
+        let read = async {
+            match self.client.store.get_opts(&path, GetOptions::default()).await {
+                Ok(found) => {
+                    let etag = found.meta.e_tag.clone();
+                    Ok(Some((Vec::from(found.bytes().await?), etag)))
+                }
+                Err(object_store::Error::NotFound { .. }) => Ok(None),
+                Err(error) => Err(error.into()),
+            }
+        };
+        self.client.wait(read).map_err(|stop| stop.error(format!("read `{}`", self.shown(key))))
+    }
+
     fn head(&self, key: &str) -> Result<Option<Head>, Error> {
         let path = self.path(key)?;
         self.client.wait(self.client.head(&path)).map_err(|stop| stop.error(format!("inspect `{}`", self.shown(key))))
@@ -205,22 +221,38 @@ impl Store for S3Store {
     }
 
     fn read(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
-        let path = self.path(key)?;
-        let read = async {
-            match self.client.store.get_opts(&path, GetOptions::default()).await {
-                Ok(found) => Ok(Some(found.bytes().await?)),
-                Err(object_store::Error::NotFound { .. }) => Ok(None),
-                Err(error) => Err(error.into()),
-            }
-        };
-        let read = self.client.wait(read).map_err(|stop| stop.error(format!("read `{}`", self.shown(key))))?;
-        Ok(read.map(Vec::from))
+        Ok(self.read_tagged(key)?.map(|(bytes, _)| bytes))
     }
 
     fn write(&self, key: &str, bytes: &[u8]) -> Result<(), Error> {
         // Small files that never change get their hash, as large ones do: other indexes read it.
         let digest = file_name(key).ends_with(".metadata").then(|| rocwheel_content::sha256(bytes));
         self.put(key, Bytes::copy_from_slice(bytes), PutMode::Overwrite, digest.as_ref())
+    }
+
+    fn compare_and_swap(&self, key: &str, before: Option<&[u8]>, after: &[u8]) -> Result<bool, Error> {
+        let found = self.read_tagged(key)?;
+        if found.as_ref().map(|(bytes, _)| bytes.as_slice()) != before {
+            return Ok(false);
+        }
+        let mode = match (self.locking, found) {
+            // The server may know no conditions; the user keeps other publishers away.
+            (StoreLocking::External, _) => PutMode::Overwrite,
+            (StoreLocking::Conditional, None) => PutMode::Create,
+            (StoreLocking::Conditional, Some((_, e_tag))) => PutMode::Update(UpdateVersion { e_tag, version: None }),
+        };
+        match self.put(key, Bytes::copy_from_slice(after), mode, None) {
+            Ok(()) => Ok(true),
+            // Another publisher was quicker, or it was this request, whose answer was lost.
+            Err(Error::Bucket { source: BucketFault::Changed | BucketFault::Busy(_), .. }) => {
+                Ok(self.read(key)?.as_deref() == Some(after))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn put_files(&self, files: &[NewFile], reporter: &dyn Reporter) -> Result<usize, Error> {
+        upload::put_files(self, files, reporter)
     }
 
     fn remove(&self, key: &str) -> Result<(), Error> {
@@ -245,6 +277,9 @@ impl Store for S3Store {
         Ok(Box::new(lease))
     }
 }
+
+/// The bytes of a file, and its ETag if the server has ETags.
+type TaggedBytes = (Vec<u8>, Option<String>);
 
 /// `true` for a stamp that is no time.
 fn is_etag(stamp: &str) -> bool {

@@ -18,7 +18,7 @@ use walkdir::{DirEntry, WalkDir};
 use super::{BucketFault, S3Store, multipart};
 use crate::Error;
 use crate::listing::NameFilter;
-use crate::store::{Store as _, StoredBytes, StoredFile, with_threads};
+use crate::store::{NewFile, Store as _, StoredBytes, StoredFile, with_threads};
 
 /// How files are uploaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,13 +81,8 @@ pub fn plan_uploads(
         let file = fs_err::File::open(path).map_err(|error| read(path, error))?;
         let sha256 = sha256_of(Watched::new(file, reporter)).map_err(|error| read(path, error))?;
         let upload = |state| BucketUpload { path: path.clone(), key: key.clone(), size: *size, sha256, state };
-        let Some(head) = store.head(key)? else { return Ok(Ok(upload(UploadState::New))) };
-        let stored = StoredFile { key: key.clone(), size: head.size, stamp: head.etag.unwrap_or_default() };
-        let is_same = head.size == *size && {
-            match head.sha256 {
-                Some(stored) => stored == sha256,
-                None => download_digest(store, &stored, reporter)? == sha256,
-            }
+        let Some(is_same) = compare(store, key, (*size, &sha256), reporter)? else {
+            return Ok(Ok(upload(UploadState::New)));
         };
         Ok(match (is_same, options) {
             (true, _) => Ok(upload(UploadState::Unchanged)),
@@ -105,6 +100,51 @@ pub fn plan_uploads(
         }
     }
     if problems.is_empty() { Ok(uploads) } else { Err(Error::OtherBytes { problems }) }
+}
+
+/// `true` if the bucket has these bytes, by size and SHA-256, under a key; `None` if it has nothing
+/// there.
+fn compare(
+    store: &S3Store,
+    key: &str,
+    (size, sha256): (u64, &Digest),
+    reporter: &dyn Reporter,
+) -> Result<Option<bool>, Error> {
+    let Some(head) = store.head(key)? else { return Ok(None) };
+    let stored = StoredFile { key: key.to_owned(), size: head.size, stamp: head.etag.unwrap_or_default() };
+    let is_same = head.size == size && {
+        match head.sha256 {
+            Some(stored) => stored == *sha256,
+            None => download_digest(store, &stored, reporter)? == *sha256,
+        }
+    };
+    Ok(Some(is_same))
+}
+
+/// Uploads files whose hashes are known, unless the bucket has them.
+pub(super) fn put_files(store: &S3Store, files: &[NewFile], reporter: &dyn Reporter) -> Result<usize, Error> {
+    let plan = |file: &NewFile| -> Result<Result<Option<BucketUpload>, String>, Error> {
+        reporter.check()?;
+        let NewFile { path, key, size, sha256 } = file.clone();
+        Ok(match compare(store, &key, (size, &sha256), reporter)? {
+            None => Ok(Some(BucketUpload { path, key, size, sha256, state: UploadState::New })),
+            Some(true) => Ok(None),
+            Some(false) => Err(format!("`{}`", store.shown(&key))),
+        })
+    };
+    let planned = with_threads(store, || files.par_iter().map(plan).collect::<Result<Vec<_>, _>>())?;
+    let (mut uploads, mut problems) = (Vec::new(), Vec::new());
+    for planned in planned {
+        match planned {
+            Ok(upload) => uploads.extend(upload),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    if !problems.is_empty() {
+        return Err(Error::OtherBytes { problems });
+    }
+    upload(store, &uploads, reporter)?;
+    Ok(uploads.len())
 }
 
 /// The SHA-256 of an object whose uploader left none.

@@ -4,6 +4,7 @@
 
 mod faults;
 mod server;
+mod streams;
 mod uploads;
 
 use std::io::Write as _;

@@ -47,6 +47,8 @@ pub(crate) struct Script {
     pub(crate) log: Vec<String>,
     /// `true` for a server that ignores conditions.
     pub(crate) ignores_conditions: bool,
+    /// How many more objects it takes, besides locks; `None` for all.
+    pub(crate) puts: Option<usize>,
 }
 
 struct Wrapper {
@@ -117,6 +119,12 @@ macro_rules! wrapped {
             async fn put_object(&self, request: S3Request<PutObjectInput>) -> S3Result<S3Response<PutObjectOutput>> {
                 let mut request = request;
                 let fault = self.begin("put_object", &request.input.key)?;
+                if let Some(puts) = self.script().puts.as_mut().filter(|_| !request.input.key.contains("/.rocwheel/")) {
+                    if *puts == 0 {
+                        return Err(S3Error::new(S3ErrorCode::AccessDenied));
+                    }
+                    *puts -= 1;
+                }
                 if fault == Some(Fault::Truncated)
                     && let Some(mut body) = request.input.body.take()
                 {
@@ -226,6 +234,11 @@ impl Server {
     /// Plans faults for the next requests.
     pub(crate) fn plan(&self, faults: &[(&'static str, Fault)]) {
         self.script.lock().unwrap().faults = faults.to_vec();
+    }
+
+    /// Lets the server refuse objects after so many; `None`: none.
+    pub(crate) fn allow_puts(&self, puts: Option<usize>) {
+        self.script.lock().unwrap().puts = puts;
     }
 
     /// What was asked since the last call.

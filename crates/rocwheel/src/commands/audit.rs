@@ -168,15 +168,7 @@ impl TryFrom<Arguments> for Settings {
             let codes = if text.eq_ignore_ascii_case("all") { Code::ALL.to_vec() } else { vec![code(&text)?] };
             return Ok(Self::Explain(codes));
         }
-        let (mut ignore, mut ignore_in) = (BTreeSet::new(), Vec::new());
-        for text in arguments.ignore.iter().map(|text| text.trim()).filter(|text| !text.is_empty()) {
-            if let Some((name, pattern)) = text.split_once(':') {
-                let pattern = MemberPattern::parse(pattern).map_err(|error| Usage::of(&error))?;
-                ignore_in.push((code(name)?, pattern));
-            } else {
-                ignore.insert(code(text)?);
-            }
-        }
+        let (ignore, ignore_in) = ignored(&arguments.ignore)?;
         let extras = [
             (!arguments.depth.no_hashes, ExtraCheck::Hashes),
             (arguments.depth.gpu_code, ExtraCheck::GpuCode),
@@ -203,6 +195,23 @@ impl TryFrom<Arguments> for Settings {
             scratch: arguments.scratch.unwrap_or_else(environment::scratch),
         })))
     }
+}
+
+/// Codes of findings, and codes with the files in which they count.
+type IgnoredFindings = (BTreeSet<Code>, Vec<(Code, MemberPattern)>);
+
+/// Findings to ignore, and those to ignore in some files, as `--ignore` names them.
+pub(super) fn ignored(texts: &[String]) -> Result<IgnoredFindings, Usage> {
+    let (mut ignore, mut ignore_in) = (BTreeSet::new(), Vec::new());
+    for text in texts.iter().map(|text| text.trim()).filter(|text| !text.is_empty()) {
+        if let Some((name, pattern)) = text.split_once(':') {
+            let pattern = MemberPattern::parse(pattern).map_err(|error| Usage::of(&error))?;
+            ignore_in.push((code(name)?, pattern));
+        } else {
+            ignore.insert(code(text)?);
+        }
+    }
+    Ok((ignore, ignore_in))
 }
 
 fn library_path(given: &[PathBuf]) -> Result<Option<SetLibraryPath>, Usage> {

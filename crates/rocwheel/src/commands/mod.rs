@@ -38,10 +38,6 @@ use rocwheel_report::Exit;
 
 use crate::arguments::{Arguments, ArtifactCommand, Command, SourceCommand};
 use crate::commands::index::{IndexCommand, build as index_build, check as index_check, server as index_server};
-use crate::commands::release::{
-    ReleaseCommand, github as release_github, mirror as release_mirror, pages as release_pages,
-    promote as release_promote, upload as release_upload,
-};
 use crate::commands::source::{checkout, hipify as source_hipify, manifest, patches};
 use crate::failure::{Result, Usage};
 use crate::printer::{Format, Printer};
@@ -120,11 +116,7 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> Result<Exit> 
             without_json("index server", printer)?;
             run!(index_server, arguments)
         }
-        Command::Release(ReleaseCommand::Pages(arguments)) => run!(release_pages, *arguments),
-        Command::Release(ReleaseCommand::Github(arguments)) => run!(release_github, arguments),
-        Command::Release(ReleaseCommand::Mirror(arguments)) => run!(release_mirror, arguments),
-        Command::Release(ReleaseCommand::Promote(arguments)) => run!(release_promote, *arguments),
-        Command::Release(ReleaseCommand::Upload(arguments)) => run!(release_upload, arguments),
+        Command::Release(command) => release::run(command, printer),
         Command::RocmVersion(arguments) => run!(rocm_version, arguments),
         Command::Data(arguments) => run!(data, arguments),
         Command::Config(arguments) => {

@@ -105,6 +105,7 @@ impl TryFrom<Arguments> for Settings {
             address: None,
             views: Vec::new(),
             json_root: false,
+            chooser: None,
             replace_pages: false,
             write: true,
         };

@@ -1,19 +1,31 @@
 //! `rocwheel release`: turns built files into a release that users can find and check.
 
+pub(crate) mod bisect;
+pub(crate) mod diff;
 pub(crate) mod github;
+pub(crate) mod key;
+pub(crate) mod list;
 pub(crate) mod mirror;
 pub(crate) mod pages;
 pub(crate) mod promote;
+pub(crate) mod prune;
+pub(crate) mod publish;
+pub(crate) mod rollback;
+mod set_audit;
+mod stream;
 pub(crate) mod upload;
+pub(crate) mod verify;
+pub(crate) mod yank;
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use rocwheel_recipe::matrix::FrameworkTable;
 use rocwheel_recipe::pages::{self as page, Asset};
-use rocwheel_report::Reporter;
+use rocwheel_report::{Exit, Reporter};
 
 use crate::failure::Result;
+use crate::printer::Printer;
 
 /// The documentation of the commands is at their arguments.
 #[derive(Debug, Subcommand)]
@@ -23,6 +35,45 @@ pub(crate) enum ReleaseCommand {
     Promote(Box<promote::Arguments>),
     Upload(upload::Arguments),
     Mirror(mirror::Arguments),
+    Publish(Box<publish::Arguments>),
+    List(list::Arguments),
+    Diff(diff::Arguments),
+    Verify(verify::Arguments),
+    Rollback(rollback::Arguments),
+    Yank(yank::Arguments),
+    Prune(prune::Arguments),
+    Bisect(bisect::Arguments),
+    /// Make keys that sign snapshots
+    #[command(subcommand)]
+    Key(key::KeyCommand),
+}
+
+/// Runs the command that the user typed.
+pub(crate) fn run(command: ReleaseCommand, printer: &Printer) -> Result<Exit> {
+    /// Makes the settings, prints them with `-vv`, and hands them to the command.
+    macro_rules! run {
+        ($command:ident, $arguments:expr) => {{
+            let settings = $command::Settings::try_from($arguments)?;
+            printer.settings(&settings);
+            $command::command(&settings, printer)
+        }};
+    }
+    match command {
+        ReleaseCommand::Pages(arguments) => run!(pages, *arguments),
+        ReleaseCommand::Github(arguments) => run!(github, arguments),
+        ReleaseCommand::Mirror(arguments) => run!(mirror, arguments),
+        ReleaseCommand::Promote(arguments) => run!(promote, *arguments),
+        ReleaseCommand::Upload(arguments) => run!(upload, arguments),
+        ReleaseCommand::Publish(arguments) => run!(publish, *arguments),
+        ReleaseCommand::List(arguments) => run!(list, arguments),
+        ReleaseCommand::Diff(arguments) => run!(diff, arguments),
+        ReleaseCommand::Verify(arguments) => run!(verify, arguments),
+        ReleaseCommand::Rollback(arguments) => run!(rollback, arguments),
+        ReleaseCommand::Yank(arguments) => run!(yank, arguments),
+        ReleaseCommand::Prune(arguments) => run!(prune, arguments),
+        ReleaseCommand::Bisect(arguments) => run!(bisect, arguments),
+        ReleaseCommand::Key(key::KeyCommand::New(arguments)) => run!(key, arguments),
+    }
 }
 
 /// What is released.

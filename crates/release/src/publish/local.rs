@@ -1,0 +1,138 @@
+//! Input: a folder with built files. Output: what installers read in each ([`LocalSet`]).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use rayon::prelude::*;
+use rocwheel_content::Digest;
+use rocwheel_content::archive_path::{file_name, join};
+use rocwheel_report::{Reporter, Unit};
+use rocwheel_wheel::canonical_name;
+
+use crate::facts::{Facts, Fault, headers};
+use crate::listing::{Distribution, Listing, NameFilter};
+use crate::s3::from_hexadecimal;
+use crate::store::{NewFile, Store};
+use crate::stream::manifest::SnapshotFile;
+use crate::stream::sets::SetFile;
+use crate::{Error, FolderStore};
+
+/// Built files that are published together.
+#[derive(Debug, Default)]
+pub struct LocalSet {
+    /// By the key that they get in a stream.
+    pub(crate) files: BTreeMap<String, LocalFile>,
+    /// Archives in the folder that are no Python packages, such as tarballs of ROCm.
+    pub ignored: Vec<String>,
+}
+
+/// A built file.
+#[derive(Debug)]
+pub(crate) struct LocalFile {
+    pub(crate) path: PathBuf,
+    pub(crate) sha256: Digest,
+    pub(crate) metadata_sha256: Option<String>,
+    /// METADATA of a wheel, byte for byte.
+    pub(crate) metadata: Option<Vec<u8>>,
+    pub(crate) set_file: SetFile,
+}
+
+impl LocalSet {
+    /// The paths of the files, by key.
+    pub fn paths(&self) -> impl Iterator<Item = (&str, &Path)> {
+        self.files.iter().map(|(key, file)| (key.as_str(), file.path.as_path()))
+    }
+}
+
+impl LocalFile {
+    pub(crate) fn new_file(&self, key: &str) -> NewFile {
+        NewFile { path: self.path.clone(), key: key.to_owned(), size: self.set_file.size, sha256: self.sha256 }
+    }
+
+    /// The row of the manifest; the caller sets the time.
+    pub(crate) fn snapshot_file(&self, set: &str, uploaded: jiff::Timestamp) -> SnapshotFile {
+        SnapshotFile {
+            size: self.set_file.size,
+            sha256: self.set_file.sha256.clone(),
+            uploaded,
+            requires_python: self.set_file.requires_python.clone(),
+            metadata_sha256: self.metadata_sha256.clone(),
+            yanked: None,
+            set: set.to_owned(),
+        }
+    }
+}
+
+/// Reads the wheels and source distributions of a folder and its subfolders.
+///
+/// # Errors
+/// [`Error::Files`] for files that cannot be in an index, all of them at once; [`Error::Empty`];
+/// what cannot be read.
+pub fn read_set(folder: &Path, reporter: &dyn Reporter) -> Result<LocalSet, Error> {
+    let store = FolderStore::open(folder)?;
+    let listing = Listing::of(store.list("", reporter)?, &NameFilter::default());
+    if listing.distributions.is_empty() && listing.problems.is_empty() {
+        return Err(Error::Empty { store: store.name(), filter: String::new() });
+    }
+    let total = listing.distributions.iter().map(|one| one.file.size).sum();
+    reporter.begin("Reading built files", Some(total), Unit::Bytes);
+    let found = Mutex::new((BTreeMap::new(), listing.problems.clone()));
+    let read = listing.distributions.par_iter().try_for_each(|one| -> Result<(), Error> {
+        reporter.check()?;
+        let file = match read_file(&store, folder, one, reporter) {
+            Ok(file) => Ok(file),
+            Err(Fault::Interrupted(interrupted)) => return Err(interrupted.into()),
+            Err(Fault::Store(error)) => return Err(error),
+            Err(Fault::File(reason)) => Err(format!("`{}`: {reason}", one.file.key)),
+        };
+        let (files, problems) = &mut *found.lock().unwrap_or_else(PoisonError::into_inner);
+        match file {
+            Ok(file) => {
+                if let Some(other) = files.insert(join(&one.project, one.name()), file) {
+                    let other: &LocalFile = &other;
+                    problems.push(format!("`{}`: `{}` has the same name", one.file.key, other.path.display()));
+                }
+            }
+            Err(problem) => problems.push(problem),
+        }
+        Ok(())
+    });
+    reporter.end();
+    read?;
+    let (files, mut problems) = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    problems.sort();
+    if problems.is_empty() { Ok(LocalSet { files, ignored: listing.ignored }) } else { Err(Error::Files { problems }) }
+}
+
+fn read_file(
+    store: &FolderStore,
+    folder: &Path,
+    one: &Distribution,
+    reporter: &dyn Reporter,
+) -> Result<LocalFile, Fault> {
+    let facts = Facts::read(store, one, reporter)?;
+    let (headers, metadata) = headers(store, one, reporter).map_err(Fault::Store)?;
+    let extras: BTreeSet<String> = headers.all("Provides-Extra").iter().map(|extra| canonical_name(extra)).collect();
+    let sha256 = from_hexadecimal(&facts.sha256).unwrap_or_default();
+    let set_file = SetFile {
+        size: one.file.size,
+        sha256: facts.sha256,
+        requires_python: facts.requires_python,
+        requires: headers.all("Requires-Dist"),
+        extras,
+    };
+    let metadata_sha256 = facts.metadata_sha256;
+    Ok(LocalFile { path: folder.join(&one.file.key), sha256, metadata_sha256, metadata, set_file })
+}
+
+/// The distributions of keys, by what their names say.
+pub(crate) fn distributions<'k>(keys: impl IntoIterator<Item = &'k String>) -> Vec<Distribution> {
+    let stored = |key: &String| crate::StoredFile { key: key.clone(), size: 0, stamp: String::new() };
+    Listing::of(keys.into_iter().map(stored).collect(), &NameFilter::default()).distributions
+}
+
+/// The name of the file of a distribution, for messages.
+pub(crate) fn shown(key: &str) -> &str {
+    file_name(key)
+}

@@ -1,0 +1,426 @@
+//! Input: a folder with built files and a stream. Output: the stream with all of them, or an error
+//! and the stream as before.
+//!
+//! A [`PublicationPlan`] is made from the state of the stream and checked: everything in the set
+//! can be installed from the set and the stream alone, and nothing that people had is gone. Then
+//! files are uploaded, which needs no lock; then, under the lock, the plan is made again from the
+//! state of that moment, and pages change ([`crate::stream`]).
+
+mod local;
+mod previous;
+mod world;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rayon::prelude::*;
+use rocwheel_content::archive_path::parent;
+use rocwheel_index::requirement::Requirement;
+use rocwheel_report::Reporter;
+use serde::Serialize;
+
+use crate::Error;
+use crate::store::{NewFile, Store, with_threads};
+use crate::stream::manifest::SnapshotManifest;
+use crate::stream::sets::{self, ReleaseSet};
+use crate::stream::settings::patterns_of;
+use crate::stream::{Stream, StreamChange, StreamFault, Transition};
+use crate::views::target;
+pub(crate) use local::distributions;
+pub use local::{LocalSet, read_set};
+use previous::Objection;
+use world::ClosedWorld;
+
+/// How often a publication begins again because others were quicker.
+const TRIES: usize = 5;
+
+/// What a publication may lack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AllowedGap {
+    /// Extras, Pythons and systems that the version before has.
+    Fewer,
+    /// Pythons that some compiled packages of the set have, and others have not.
+    Holes,
+    /// Versions of an older line than the stream's newest.
+    Older,
+    /// Versions that sort before the stream's newest of the same line.
+    Misordered,
+    /// Final versions beside pre-releases of one project.
+    Mixed,
+}
+
+impl AllowedGap {
+    /// The word for it on the command line.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Fewer => "fewer",
+            Self::Holes => "holes",
+            Self::Older => "older",
+            Self::Misordered => "misordered",
+            Self::Mixed => "mixed",
+        }
+    }
+}
+
+/// How a set is published.
+#[derive(Debug, Clone, Default)]
+pub struct PublishOptions {
+    /// The name of the set; `None`: that of its entry point and version.
+    pub set: Option<String>,
+    /// The name of a published set that gets more files.
+    pub join: Option<String>,
+    /// Patterns of the names of projects that installers get elsewhere, besides those of the
+    /// stream.
+    pub outside: Vec<String>,
+    /// What the user accepts.
+    pub allowed: BTreeSet<AllowedGap>,
+}
+
+/// A Python on a system, and the files that are installed there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PlannedEnvironment {
+    /// `3.12`, `3.13t`.
+    pub python: String,
+    /// The system.
+    pub platform: rocwheel_wheel::Platform,
+    /// Keys of files of the set, one for each project.
+    pub files: Vec<String>,
+    /// Keys of files of the stream that they require.
+    pub beside: Vec<String>,
+}
+
+/// What a publication does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PublicationPlan {
+    /// The name of the set.
+    pub set: String,
+    /// The number of the snapshot.
+    pub number: u64,
+    /// The set with all its files.
+    pub document: ReleaseSet,
+    /// Keys of files that the stream gets.
+    pub new: Vec<String>,
+    /// Keys of files that it has.
+    pub unchanged: Vec<String>,
+    /// Bytes of the new files.
+    pub bytes: u64,
+    /// Objections that an option accepts.
+    pub accepted: Vec<String>,
+    /// Where the set can be installed.
+    pub environments: Vec<PlannedEnvironment>,
+}
+
+/// What was published.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Published {
+    /// The plan, as it was carried out.
+    pub plan: PublicationPlan,
+    /// How many files were missing in the store.
+    pub uploaded: usize,
+    /// Keys of the pages that changed.
+    pub pages: Vec<String>,
+}
+
+/// Plans a publication and checks it.
+///
+/// # Errors
+/// [`StreamFault::Refused`] with everything that is wrong; [`StreamFault::Name`],
+/// [`StreamFault::Nothing`] for the set to join.
+pub fn plan_publication(
+    stream: &Stream<'_>,
+    local: &LocalSet,
+    options: &PublishOptions,
+    change: &StreamChange<'_>,
+) -> Result<PublicationPlan, Error> {
+    let mut objections: Vec<Objection> = Vec::new();
+    let mut fatal = previous::other_bytes(&stream.manifest, local);
+    fatal.extend(previous::several_versions(local.files.keys().cloned()));
+    let set = describe(stream, local, options, change)?;
+    if fatal.is_empty() {
+        fatal.extend(previous::several_versions(set.files.keys().cloned()));
+    }
+    if fatal.is_empty()
+        && options.join.is_none()
+        && stream.manifest.sets.contains_key(&set.name)
+        && same_set(stream, &set)?.is_none()
+    {
+        let what = format!("`{}` cannot be published", set.name);
+        let hint = format!("add files to it with `--join {}`, or name this one with `--set`", set.name);
+        let problems = vec!["the stream has a set of this name with other files".to_owned()];
+        return Err(StreamFault::Refused { what, problems, hint }.into());
+    }
+    objections.extend(fatal.into_iter().map(|text| (None, text)));
+    objections.extend(previous::kinds(stream, &set));
+    objections.extend(previous::order(stream, &set));
+    objections.extend(previous::fewer(stream, &set)?);
+    let outside: Vec<String> = stream.settings.outside.iter().chain(&options.outside).cloned().collect();
+    let outside =
+        patterns_of(&outside).map_err(|source| Error::Pattern { pattern: options.outside.join(" "), source })?;
+    let mut world = ClosedWorld::new(stream, &set, outside);
+    objections.extend(world.holes().into_iter().map(|text| (Some(AllowedGap::Holes), text)));
+    objections.extend(world.gaps()?.lines().into_iter().map(|text| (None, text)));
+    let environments = environments(&mut world, &set)?;
+    let accepted = refuse(&set.name, objections, options)?;
+    let is_new = |key: &&String| !stream.manifest.files.contains_key(*key);
+    let (new, unchanged): (Vec<&String>, Vec<&String>) = local.files.keys().partition(is_new);
+    let bytes = new.iter().filter_map(|key| Some(local.files.get(*key)?.set_file.size)).sum();
+    let owned = |keys: Vec<&String>| keys.into_iter().cloned().collect();
+    Ok(PublicationPlan {
+        set: set.name.clone(),
+        number: stream.manifest.number + 1,
+        document: set,
+        new: owned(new),
+        unchanged: owned(unchanged),
+        bytes,
+        accepted,
+        environments,
+    })
+}
+
+/// Errors unless everything that is wrong is accepted.
+fn refuse(set: &str, objections: Vec<Objection>, options: &PublishOptions) -> Result<Vec<String>, Error> {
+    let is_accepted = |(gap, _): &Objection| gap.is_some_and(|gap| options.allowed.contains(&gap));
+    let (accepted, refused): (Vec<Objection>, Vec<Objection>) = objections.into_iter().partition(is_accepted);
+    if refused.is_empty() {
+        return Ok(accepted.into_iter().map(|(_, text)| text).collect());
+    }
+    let gaps: Option<BTreeSet<AllowedGap>> = refused.iter().map(|(gap, _)| *gap).collect();
+    let hint = match gaps {
+        Some(gaps) => {
+            let words: Vec<&str> = gaps.into_iter().map(AllowedGap::word).collect();
+            format!("if that is what you want, add `--allow {}`", words.join(" "))
+        }
+        None if refused.iter().any(|(_, text)| text.contains("requires")) => {
+            "publish what is missing first, add it to the set, or name it with `--outside` if installers get it elsewhere"
+                .to_owned()
+        }
+        None => "give other bytes another version; the stream and what was published in it are unchanged".to_owned(),
+    };
+    let mut problems: Vec<String> = refused.into_iter().map(|(_, text)| text).collect();
+    problems.sort();
+    Err(StreamFault::Refused { what: format!("`{set}` cannot be published"), problems, hint }.into())
+}
+
+/// The document of the set, with the files that were published in it before.
+fn describe(
+    stream: &Stream<'_>,
+    local: &LocalSet,
+    options: &PublishOptions,
+    change: &StreamChange<'_>,
+) -> Result<ReleaseSet, Error> {
+    let mut set = ReleaseSet::new("", change.now);
+    set.files.extend(local.files.iter().map(|(key, file)| (key.clone(), file.set_file.clone())));
+    complete(&mut set);
+    set.name = match (&options.join, &options.set) {
+        (Some(name), _) | (None, Some(name)) => name.clone(),
+        (None, None) => default_name(&set)?,
+    };
+    if !sets::is_name(&set.name) {
+        return Err(StreamFault::Name { what: "set", name: set.name }.into());
+    }
+    if let Some(joined) = &options.join {
+        let before = stream.set(joined)?;
+        for (key, file) in before.files {
+            set.files.entry(key).or_insert(file);
+        }
+        complete(&mut set);
+    } else if let Some(before) = same_set(stream, &set)? {
+        set.created = before.created;
+    }
+    Ok(set)
+}
+
+/// The published set of this name, if it has the same files: a run that was not told that it had
+/// succeeded.
+fn same_set(stream: &Stream<'_>, set: &ReleaseSet) -> Result<Option<ReleaseSet>, Error> {
+    if !stream.manifest.sets.contains_key(&set.name) {
+        return Ok(None);
+    }
+    let before = stream.set(&set.name)?;
+    let is_same =
+        |(key, file): (&String, &sets::SetFile)| set.files.get(key).is_some_and(|new| new.sha256 == file.sha256);
+    Ok((before.files.len() == set.files.len() && before.files.iter().all(is_same)).then_some(before))
+}
+
+/// Fills in what follows from the files.
+fn complete(set: &mut ReleaseSet) {
+    set.versions =
+        local::distributions(set.files.keys()).into_iter().map(|one| (one.project, one.version.to_string())).collect();
+    set.extras = BTreeMap::new();
+    for (key, file) in set.files.iter().filter(|(_, file)| !file.extras.is_empty()) {
+        set.extras.entry(parent(key).to_owned()).or_default().extend(file.extras.iter().cloned());
+    }
+    let required: BTreeSet<String> = set
+        .files
+        .iter()
+        .flat_map(|(key, file)| required_names(file).into_iter().filter(move |name| name != parent(key)))
+        .collect();
+    let all = set.versions.keys().filter(|project| !required.contains(*project)).cloned();
+    set.entry_points = all.collect();
+    if set.entry_points.is_empty() {
+        // Packages that require each other.
+        set.entry_points = set.versions.keys().cloned().collect();
+    }
+    let targets: BTreeSet<&str> = set.versions.keys().filter_map(|project| target(project)).collect();
+    set.targets_promised = targets.into_iter().map(str::to_owned).collect();
+}
+
+fn required_names(file: &sets::SetFile) -> Vec<String> {
+    file.requires.iter().filter_map(|text| Some(Requirement::parse(text).ok()?.name)).collect()
+}
+
+/// `rocm-7.2.0`: the entry point and its version. Several entry points of one version share it.
+fn default_name(set: &ReleaseSet) -> Result<String, Error> {
+    let named: Vec<(&String, &String)> =
+        set.entry_points.iter().filter_map(|name| Some((name, set.versions.get(name)?))).collect();
+    let versions: BTreeSet<&String> = named.iter().map(|(_, version)| *version).collect();
+    let plain = named.iter().find(|(name, _)| ["rocm", "torch", "jax"].contains(&name.as_str()));
+    if let (Some(first), 1) = (named.first(), versions.len()) {
+        let (name, version) = plain.unwrap_or(first);
+        return Ok(format!("{name}-{version}"));
+    }
+    let shown: Vec<String> = named.iter().map(|(name, version)| format!("{name}-{version}")).collect();
+    let example = shown.first().cloned().unwrap_or_default();
+    Err(StreamFault::Refused {
+        what: "the set needs a name".to_owned(),
+        problems: vec![format!("nothing in it requires {}", shown.join(", "))],
+        hint: format!("name it: `--set {example}`"),
+    }
+    .into())
+}
+
+fn environments(world: &mut ClosedWorld<'_>, set: &ReleaseSet) -> Result<Vec<PlannedEnvironment>, Error> {
+    let mut found: Vec<PlannedEnvironment> = Vec::new();
+    for place in world.worlds() {
+        let (mut files, mut beside) = (Vec::new(), BTreeMap::new());
+        for project in set.versions.keys() {
+            let Some(own) = world.own(project, &place) else { continue };
+            files.push(own.key.clone());
+            if let Ok(installed) = world.install(&place, &own, None)? {
+                for (name, choice) in installed {
+                    if !set.files.contains_key(&choice.key) && !set.versions.contains_key(&name) {
+                        beside.entry(name).or_insert_with(|| choice.key.clone());
+                    }
+                }
+            }
+        }
+        let beside: Vec<String> = beside.into_values().collect();
+        // Sets of wheels for any Python are one environment.
+        if found.iter().any(|one| one.files == files && one.beside == beside && one.platform == place.target.platform) {
+            continue;
+        }
+        let python = place.target.python.to_string();
+        found.push(PlannedEnvironment { python, platform: place.target.platform, files, beside });
+    }
+    Ok(found)
+}
+
+/// Publishes a set. A set that the stream has is no new publication.
+///
+/// # Errors
+/// As [`plan_publication`] and [`Store::put_files`]; [`StreamFault::Raced`] when other publishers
+/// were quicker again and again. What is uploaded and on no page is used by the next try.
+pub fn publish(
+    store: &dyn Store,
+    local: &LocalSet,
+    options: &PublishOptions,
+    change: &StreamChange<'_>,
+    reporter: &dyn Reporter,
+) -> Result<Published, Error> {
+    let stream = Stream::read(store, change.stream)?;
+    let plan = plan_publication(&stream, local, options, change)?;
+    drop(stream);
+    let files: Vec<NewFile> = local.files.iter().map(|(key, file)| file.new_file(key)).collect();
+    let uploaded = store.put_files(&files, reporter)?;
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match publish_pages(store, local, options, change, reporter) {
+            Err(Error::Stream(StreamFault::Raced { .. })) if tries < TRIES => {}
+            other => {
+                let (plan, pages) = other?.unwrap_or((plan, Vec::new()));
+                return Ok(Published { plan, uploaded, pages });
+            }
+        }
+    }
+}
+
+/// The second half, under the lock. `None` when the stream has everything.
+fn publish_pages(
+    store: &dyn Store,
+    local: &LocalSet,
+    options: &PublishOptions,
+    change: &StreamChange<'_>,
+    reporter: &dyn Reporter,
+) -> Result<Option<(PublicationPlan, Vec<String>)>, Error> {
+    let (lock, mut stream) = Stream::lock(store, change, reporter)?;
+    let plan = plan_publication(&stream, local, options, change)?;
+    if plan.new.is_empty() && stream.manifest.sets.contains_key(&plan.set) {
+        return Ok(None);
+    }
+    let put = |key: &String| -> Result<(), Error> {
+        reporter.check()?;
+        match local.files.get(key).and_then(|file| file.metadata.as_ref()) {
+            Some(metadata) => store.write(&format!("{key}.metadata"), metadata),
+            None => Ok(()),
+        }
+    };
+    with_threads(store, || plan.new.par_iter().try_for_each(put))?;
+    let manifest = next_manifest(&stream, &plan, local, change);
+    let sets = BTreeMap::from([(plan.set.clone(), plan.document.clone())]);
+    let pages = stream.commit(Transition { manifest, sets }, change.keys, reporter)?;
+    drop(lock);
+    Ok(Some((plan, pages)))
+}
+
+fn next_manifest(
+    stream: &Stream<'_>,
+    plan: &PublicationPlan,
+    local: &LocalSet,
+    change: &StreamChange<'_>,
+) -> SnapshotManifest {
+    let mut manifest = stream.next(change, format!("publish {}", plan.set));
+    for key in &plan.new {
+        let Some(file) = local.files.get(key) else { continue };
+        // A file that pages listed before keeps its time.
+        let uploaded = manifest.unlisted.remove(key).map_or(change.now, |file| file.file.uploaded);
+        manifest.files.insert(key.clone(), file.snapshot_file(&plan.set, uploaded));
+    }
+    let projects: BTreeSet<String> = manifest.projects().into_iter().map(str::to_owned).collect();
+    for (key, file) in &local.files {
+        let names = required_names(&file.set_file).into_iter().filter(|name| projects.contains(name));
+        manifest.requires.entry(parent(key).to_owned()).or_default().extend(names);
+    }
+    manifest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(files: &[(&str, &[&str])]) -> ReleaseSet {
+        let mut set = ReleaseSet::new("", jiff::Timestamp::UNIX_EPOCH);
+        for (key, requires) in files {
+            let requires = requires.iter().map(|text| (*text).to_owned()).collect();
+            set.files.insert((*key).to_owned(), sets::SetFile { requires, ..sets::SetFile::default() });
+        }
+        complete(&mut set);
+        set
+    }
+
+    #[test]
+    fn a_set_is_named_after_what_people_install() {
+        let rocm = set(&[
+            ("rocm/rocm-7.2.0.tar.gz", &["rocm-sdk-core==7.2.0", "rocm-sdk-device-gfx942==7.2.0; extra == 'gfx942'"]),
+            ("rocm-sdk-core/rocm_sdk_core-7.2.0-py3-none-linux_x86_64.whl", &[]),
+            ("rocm-sdk-device-gfx942/rocm_sdk_device_gfx942-7.2.0-py3-none-linux_x86_64.whl", &[]),
+        ]);
+        assert_eq!(
+            (default_name(&rocm).unwrap().as_str(), &rocm.entry_points[..]),
+            ("rocm-7.2.0", &["rocm".to_owned()][..])
+        );
+        assert_eq!(rocm.targets_promised, ["gfx942"]);
+        let two = set(&[("a/a-1-py3-none-any.whl", &[]), ("b/b-2-py3-none-any.whl", &[])]);
+        assert!(default_name(&two).is_err(), "neither of two versions is that of the set");
+    }
+}

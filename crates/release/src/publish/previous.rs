@@ -1,0 +1,187 @@
+//! Input: a set and the stream that it goes into. Output: what the set takes away from people who
+//! upgrade.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pep440_rs::Version;
+use rocwheel_content::archive_path::parent;
+use rocwheel_wheel::Platform;
+
+use super::AllowedGap;
+use super::local::{LocalSet, distributions, shown};
+use crate::Error;
+use crate::listing::{Distribution, clashes};
+use crate::stream::Stream;
+use crate::stream::manifest::SnapshotManifest;
+use crate::stream::sets::ReleaseSet;
+use crate::stream::settings::VersionKind;
+
+/// A problem, and the option that accepts it, if any does.
+pub(super) type Objection = (Option<AllowedGap>, String);
+
+/// Files whose names the stream has with other bytes, and files that installers take for others.
+pub(super) fn other_bytes(manifest: &SnapshotManifest, local: &LocalSet) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut changed: BTreeMap<(String, Version), usize> = BTreeMap::new();
+    for one in distributions(local.files.keys()) {
+        let key = &one.file.key;
+        let unlisted = || manifest.unlisted.get(key).map(|file| &file.file);
+        let Some(old) = manifest.files.get(key).or_else(unlisted) else { continue };
+        if local.files.get(key).is_some_and(|new| new.set_file.sha256 != old.sha256) {
+            *changed.entry((one.project.clone(), one.version.clone())).or_default() += 1;
+        }
+    }
+    for ((project, version), files) in changed {
+        let (free, has) = (free_post(manifest, &project, &version), if files == 1 { "has" } else { "have" });
+        problems.push(format!(
+            "{files} of the files of {project} {version} {has} other bytes in the stream; {free} is not taken"
+        ));
+    }
+    let projects: BTreeSet<&str> = local.files.keys().map(|key| parent(key)).collect();
+    for project in projects {
+        let mut keys: BTreeSet<&String> = manifest.files_of(project).map(|(key, _)| key).collect();
+        keys.extend(local.files.keys().filter(|key| parent(key) == project));
+        problems.extend(clashes(&distributions(keys)));
+    }
+    problems
+}
+
+/// The next version that sorts after `version` and before that of the next day.
+fn free_post(manifest: &SnapshotManifest, project: &str, version: &Version) -> String {
+    let all = manifest.files.keys().chain(manifest.unlisted.keys()).filter(|key| parent(key) == project);
+    let taken: BTreeSet<String> = distributions(all).into_iter().map(|one| one.version.to_string()).collect();
+    let plain = version.to_string();
+    let base = plain.rsplit_once(".post").map_or(plain.as_str(), |(base, _)| base);
+    let mut number = 1;
+    while taken.contains(&format!("{base}.post{number}")) {
+        number += 1;
+    }
+    format!("{base}.post{number}")
+}
+
+/// The older version with which a new one is compared, and its files.
+fn before<'d>(published: &'d [Distribution], version: &Version) -> Vec<&'d Distribution> {
+    let newest = published.iter().map(|one| &one.version).filter(|old| *old < version).max();
+    published.iter().filter(|one| Some(&one.version) == newest).collect()
+}
+
+/// What a file is for: `cp312-cp312 on Linux`, `any Python on Windows`.
+fn uses(one: &Distribution) -> BTreeSet<String> {
+    let Some(wheel) = &one.wheel else { return BTreeSet::from(["source distribution".to_owned()]) };
+    let of = |tag: rocwheel_wheel::Tag| {
+        let system =
+            Platform::of_tag(&tag.platform).map_or_else(|| "any system".to_owned(), |system| system.to_string());
+        format!("{}-{} on {system}", tag.python, tag.abi)
+    };
+    wheel.tags().into_iter().map(of).collect()
+}
+
+/// What the newest older version has, and the new one has not.
+pub(super) fn fewer(stream: &Stream<'_>, set: &ReleaseSet) -> Result<Vec<Objection>, Error> {
+    let mut found = Vec::new();
+    let mut known: BTreeMap<String, ReleaseSet> = BTreeMap::new();
+    for (project, version) in &set.versions {
+        let Ok(version) = version.parse::<Version>() else { continue };
+        let published = distributions(stream.manifest.files_of(project).map(|(key, _)| key));
+        let old = before(&published, &version);
+        let Some(first) = old.first() else { continue };
+        let old_version = &first.version;
+        let new = distributions(set.files.keys().filter(|key| parent(key) == project));
+        let is_wheel = new.iter().any(|one| one.wheel.is_some());
+        let new: BTreeSet<String> = new.iter().flat_map(uses).collect();
+        let mut old_uses: BTreeSet<String> = old.iter().flat_map(|one| uses(one)).collect();
+        if is_wheel {
+            // A wheel is worth more than a source distribution.
+            old_uses.remove("source distribution");
+        }
+        for lost in old_uses.difference(&new) {
+            found.push(format!("{project} {old_version} has a file for {lost}, and {version} has none"));
+        }
+        let mut extras = BTreeSet::new();
+        for one in &old {
+            let Some(row) = stream.manifest.files.get(&one.file.key) else { continue };
+            if !known.contains_key(&row.set) {
+                known.insert(row.set.clone(), stream.set(&row.set)?);
+            }
+            extras.extend(known[&row.set].files.get(&one.file.key).into_iter().flat_map(|file| file.extras.clone()));
+        }
+        let empty = BTreeSet::new();
+        let now = set.extras.get(project).unwrap_or(&empty);
+        let lost: Vec<&str> = extras.difference(now).map(String::as_str).collect();
+        if !lost.is_empty() {
+            found.push(format!("{project} {old_version} has the extras {}, and {version} has not", lost.join(", ")));
+        }
+    }
+    Ok(found.into_iter().map(|text| (Some(AllowedGap::Fewer), text)).collect())
+}
+
+/// Versions that people who upgrade do not get, because the stream has ones that sort later.
+pub(super) fn order(stream: &Stream<'_>, set: &ReleaseSet) -> Vec<Objection> {
+    let mut found = Vec::new();
+    for (project, version) in &set.versions {
+        let Ok(version) = version.parse::<Version>() else { continue };
+        let published = distributions(stream.manifest.files_of(project).map(|(key, _)| key));
+        let is_listed =
+            |one: &&Distribution| stream.manifest.files.get(&one.file.key).is_some_and(|file| file.yanked.is_none());
+        if published.iter().any(|one| one.version == version) {
+            continue;
+        }
+        let newest = published.iter().filter(is_listed).map(|one| &one.version).filter(|old| **old > version).max();
+        let same_line = published
+            .iter()
+            .filter(is_listed)
+            .map(|one| &one.version)
+            .find(|old| **old > version && old.release() == version.release());
+        match (same_line, newest) {
+            (Some(old), _) => found.push((
+                Some(AllowedGap::Misordered),
+                format!("{project} {version} sorts before {old}, which the stream has: installers would not take it"),
+            )),
+            (None, Some(newest)) => found.push((
+                Some(AllowedGap::Older),
+                format!("{project} {version} is older than {newest}, which the stream has"),
+            )),
+            (None, None) => {}
+        }
+    }
+    found
+}
+
+/// Versions of another kind than the stream's. One final version hides all nightly ones.
+pub(super) fn kinds(stream: &Stream<'_>, set: &ReleaseSet) -> Vec<Objection> {
+    let mut found = Vec::new();
+    for (project, version) in &set.versions {
+        let Ok(version) = version.parse::<Version>() else { continue };
+        let kind = VersionKind::of(&version);
+        let published = distributions(stream.manifest.files_of(project).map(|(key, _)| key));
+        let is_entry = set.entry_points.contains(project);
+        let other = published.iter().find(|one| VersionKind::of(&one.version) != kind);
+        if let Some(wanted) = stream.settings.kind.filter(|wanted| is_entry && *wanted != kind) {
+            let (wanted, kind) = (wanted.word(), kind.word());
+            found.push((None, format!("{project} {version} is of kind {kind}, and the stream takes kind {wanted}")));
+        } else if let Some(other) = other.filter(|_| stream.settings.kind.is_none()) {
+            let (kind, of, other) = (kind.word(), VersionKind::of(&other.version).word(), &other.version);
+            found.push((
+                Some(AllowedGap::Mixed),
+                format!("{project} {version} is of kind {kind}, and the stream has {other} of kind {of}"),
+            ));
+        }
+    }
+    found
+}
+
+/// Projects of which the set has several versions.
+pub(super) fn several_versions(keys: impl IntoIterator<Item = String>) -> Vec<String> {
+    let keys: Vec<String> = keys.into_iter().collect();
+    let mut versions: BTreeMap<String, BTreeMap<Version, String>> = BTreeMap::new();
+    for one in distributions(&keys) {
+        versions.entry(one.project.clone()).or_default().insert(one.version.clone(), one.file.key.clone());
+    }
+    let several = versions.into_iter().filter(|(_, versions)| versions.len() > 1);
+    several
+        .map(|(project, versions)| {
+            let files: Vec<String> = versions.values().map(|key| format!("`{}`", shown(key))).collect();
+            format!("{project} has {} versions: {}", versions.len(), files.join(", "))
+        })
+        .collect()
+}

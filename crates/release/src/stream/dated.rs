@@ -1,0 +1,40 @@
+//! Input: a snapshot. Output: a package index in a folder of this machine, as the stream was then.
+//! Files stay where they are.
+
+use std::path::Path;
+
+use rocwheel_content::archive_path::parent;
+use rocwheel_index::pages::encoded_segment;
+
+use super::manifest::SnapshotManifest;
+use super::pages;
+use crate::Error;
+
+/// Writes the pages of a snapshot. `files` is the address of the stream, ending in `/`, which
+/// links begin with.
+///
+/// # Errors
+/// What cannot be written.
+pub fn write_dated_index(manifest: &SnapshotManifest, files: &str, folder: &Path) -> Result<(), Error> {
+    let write = |key: &str, bytes: &[u8]| -> Result<(), Error> {
+        let path = folder.join(key);
+        let written =
+            fs_err::create_dir_all(path.parent().unwrap_or(folder)).and_then(|()| fs_err::write(&path, bytes));
+        written.map_err(|source| Error::Write { path, source })
+    };
+    let names = manifest.projects();
+    for name in &names {
+        let mut project = pages::project(manifest, name);
+        for file in &mut project.files {
+            file.url = format!("{files}{}/{}", encoded_segment(name), file.url);
+        }
+        for (key, bytes) in pages::project_pages(project, manifest.number) {
+            debug_assert_eq!(parent(&key), *name);
+            write(&key, &bytes)?;
+        }
+    }
+    for (key, bytes) in pages::root_pages(&names, manifest.number) {
+        write(&key, &bytes)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,256 @@
+//! Input: a store. Output: the [`Stream`] in it: a package index that only publications change,
+//! with a signed manifest of each.
+//!
+//! A stream has TheRock's structured layout, a folder for each project, and `.release/`:
+//!
+//! | key | contents |
+//! | --- | --- |
+//! | `.release/head.json` | the number of the last publication and its snapshot |
+//! | `.release/snapshots/NUMBER.json` | everything that was listed after it, signed |
+//! | `.release/sets/NAME.json` | what was published together, once all of it can be installed |
+//! | `.release/documents/SHA256.json` | descriptions of sets that snapshots refer to |
+//! | `.release/stream.toml` | the rules of the stream, by its owner |
+//! | `.release/pending.json` | a publication that is under way, for whoever has to finish it |
+//!
+//! Pages are made from the manifest and not from a listing, so a file that a killed publisher left
+//! is on no page.
+
+mod dated;
+mod envelope;
+mod fault;
+pub(crate) mod history;
+mod keys;
+pub(crate) mod manifest;
+pub(crate) mod pages;
+pub(crate) mod prune;
+pub(crate) mod sets;
+pub(crate) mod settings;
+mod transition;
+pub(crate) mod verify;
+pub(crate) mod yank;
+
+use std::time::{Duration, Instant};
+
+use jiff::{SignedDuration, Timestamp};
+use rocwheel_content::archive_path::join;
+use rocwheel_content::{hexadecimal, sha256};
+use rocwheel_report::Reporter;
+
+use crate::Error;
+use crate::build::pages::HTML;
+use crate::store::{Store, StoreLock};
+pub use dated::write_dated_index;
+pub use envelope::{EnvelopeSignature, SNAPSHOT_TYPE, SignedEnvelope};
+pub use fault::StreamFault;
+pub use keys::{PublicKey, SigningKey};
+use manifest::{SnapshotManifest, StreamHead};
+use sets::ReleaseSet;
+use settings::StreamSettings;
+pub(crate) use transition::Transition;
+
+/// The folder of everything that is neither a page nor a distribution.
+const FOLDER: &str = ".release";
+const HEAD: &str = ".release/head.json";
+const SETTINGS: &str = ".release/stream.toml";
+const PENDING: &str = ".release/pending.json";
+/// How long a publisher sleeps before it tries again to lock the stream.
+const NAP: Duration = Duration::from_millis(250);
+
+fn snapshot_key(number: u64) -> String {
+    format!("{FOLDER}/snapshots/{number}.json")
+}
+
+/// The key of a description of a set that never changes; `sets/NAME.json` is a copy of the last.
+fn document_key(sha256: &str) -> String {
+    format!("{FOLDER}/documents/{sha256}.json")
+}
+
+pub(crate) fn set_key(name: &str) -> String {
+    format!("{FOLDER}/sets/{name}.json")
+}
+
+/// Errors for a name that cannot be that of a stream's folder.
+///
+/// # Errors
+/// [`StreamFault::Name`].
+pub fn check_stream_name(name: &str) -> Result<(), StreamFault> {
+    if name.split('/').all(sets::is_name) {
+        Ok(())
+    } else {
+        Err(StreamFault::Name { what: "stream", name: name.to_owned() })
+    }
+}
+
+/// `true` if a store is a stream, whose pages only publications may write.
+pub(crate) fn is_stream(store: &dyn Store) -> Result<bool, Error> {
+    Ok(store.read(HEAD)?.is_some())
+}
+
+/// What changes to a stream have in common.
+#[derive(Debug)]
+pub struct StreamChange<'a> {
+    /// The name of the stream, which is in its snapshots.
+    pub stream: &'a str,
+    /// The time of the change.
+    pub now: Timestamp,
+    /// The keys that sign the snapshot.
+    pub keys: &'a [SigningKey],
+    /// How long to wait for other publishers.
+    pub patience: Duration,
+    /// `false` for a dry run.
+    pub write: bool,
+}
+
+/// The present state of a stream.
+pub struct Stream<'a> {
+    pub(crate) store: &'a dyn Store,
+    /// What its owner wrote.
+    pub settings: StreamSettings,
+    /// Its head with the bytes of it; `None` before the first publication.
+    head: Option<(StreamHead, Vec<u8>)>,
+    /// What it lists.
+    pub manifest: SnapshotManifest,
+}
+
+impl<'a> Stream<'a> {
+    /// Reads the state of a stream. `name` is what a stream is called that has no snapshot yet.
+    ///
+    /// # Errors
+    /// [`Error::Stream`] for documents that are damaged or do not fit together; what cannot be
+    /// read.
+    pub fn read(store: &'a dyn Store, name: &str) -> Result<Stream<'a>, Error> {
+        let shown = |key: &str| join(&store.name(), key);
+        let settings = match store.read(SETTINGS)? {
+            Some(bytes) => StreamSettings::parse(&String::from_utf8_lossy(&bytes), &shown(SETTINGS))?,
+            None => StreamSettings::default(),
+        };
+        let Some(bytes) = store.read(HEAD)? else {
+            if store.read(HTML)?.is_some() && store.read(PENDING)?.is_none() {
+                return Err(StreamFault::OtherIndex { store: store.name() }.into());
+            }
+            return Ok(Stream { store, settings, head: None, manifest: SnapshotManifest::empty(name) });
+        };
+        let head = StreamHead::parse(&bytes, &shown(HEAD))?;
+        let (manifest, _) = read_snapshot(store, head.generation, Some(&head.sha256))?;
+        Ok(Stream { store, settings, head: Some((head, bytes)), manifest })
+    }
+
+    /// Reads the state of a stream that has at least one publication.
+    ///
+    /// # Errors
+    /// As [`Stream::read`], and [`StreamFault::NoStream`].
+    pub fn existing(store: &'a dyn Store, name: &str) -> Result<Stream<'a>, Error> {
+        let stream = Stream::read(store, name)?;
+        match stream.head {
+            Some(_) => Ok(stream),
+            None => Err(StreamFault::NoStream { store: store.name() }.into()),
+        }
+    }
+
+    /// Keeps other publishers away, reads the state, and finishes what a killed publisher left.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] and [`Error::Leased`] when the patience is at its end; as
+    /// [`Stream::read`].
+    pub(crate) fn lock(
+        store: &'a dyn Store,
+        change: &StreamChange<'_>,
+        reporter: &dyn Reporter,
+    ) -> Result<(StoreLock, Stream<'a>), Error> {
+        let lock = wait_for_lock(store, change.patience, reporter)?;
+        let mut stream = Stream::read(store, change.stream)?;
+        stream.recover(reporter)?;
+        Ok((lock, stream))
+    }
+
+    /// The SHA-256 of the last snapshot's file.
+    fn head_sha256(&self) -> Option<String> {
+        self.head.as_ref().map(|(head, _)| head.sha256.clone())
+    }
+
+    /// A manifest that begins as the present one, for the next publication.
+    pub(crate) fn next(&self, change: &StreamChange<'_>, action: String) -> SnapshotManifest {
+        let days = self.settings.expires_days.map(|days| SignedDuration::from_hours(24 * i64::from(days)));
+        SnapshotManifest {
+            number: self.manifest.number + 1,
+            previous: self.head_sha256(),
+            created: change.now,
+            expires: days.and_then(|days| change.now.checked_add(days).ok()),
+            action,
+            notice: self.settings.deprecated.clone(),
+            ..self.manifest.clone()
+        }
+    }
+
+    /// A set that the present snapshot names.
+    ///
+    /// # Errors
+    /// [`StreamFault::Nothing`], [`StreamFault::Missing`] and [`StreamFault::Altered`].
+    pub fn set(&self, name: &str) -> Result<ReleaseSet, Error> {
+        let Some(expected) = self.manifest.sets.get(name) else {
+            return Err(StreamFault::Nothing { what: format!("set `{name}`") }.into());
+        };
+        self.document(name, expected)
+    }
+
+    /// The description of a set with this SHA-256.
+    fn document(&self, name: &str, expected: &str) -> Result<ReleaseSet, Error> {
+        let key = document_key(expected);
+        let shown = join(&self.store.name(), &key);
+        let bytes = self.store.read(&key)?.ok_or_else(|| StreamFault::Missing { name: shown.clone() })?;
+        let set = ReleaseSet::parse(&bytes, &shown)?;
+        if hexadecimal(&sha256(&bytes)) != expected || set.name != name {
+            return Err(StreamFault::Altered { name: shown }.into());
+        }
+        Ok(set)
+    }
+
+    /// The manifest of an earlier publication.
+    ///
+    /// # Errors
+    /// [`StreamFault::Nothing`]; as [`Stream::read`].
+    pub fn snapshot(&self, number: u64) -> Result<SnapshotManifest, Error> {
+        if number == self.manifest.number {
+            return Ok(self.manifest.clone());
+        }
+        let nothing = || StreamFault::Nothing { what: format!("snapshot {number}") };
+        if number == 0 || number > self.manifest.number || self.store.read(&snapshot_key(number))?.is_none() {
+            return Err(nothing().into());
+        }
+        Ok(read_snapshot(self.store, number, None)?.0)
+    }
+}
+
+/// Reads a snapshot. Its file has the SHA-256 `expected`, where that is known.
+fn read_snapshot(
+    store: &dyn Store,
+    number: u64,
+    expected: Option<&str>,
+) -> Result<(SnapshotManifest, SignedEnvelope), Error> {
+    let key = snapshot_key(number);
+    let name = join(&store.name(), &key);
+    let bytes = store.read(&key)?.ok_or_else(|| StreamFault::Missing { name: name.clone() })?;
+    if expected.is_some_and(|expected| hexadecimal(&sha256(&bytes)) != expected) {
+        return Err(StreamFault::Altered { name }.into());
+    }
+    let (envelope, payload) = SignedEnvelope::parse(&bytes, &name)?;
+    let manifest = SnapshotManifest::parse(&payload, &name)?;
+    if manifest.number != number {
+        return Err(StreamFault::Altered { name }.into());
+    }
+    Ok((manifest, envelope))
+}
+
+/// Waits until no other publisher holds the lock.
+fn wait_for_lock(store: &dyn Store, patience: Duration, reporter: &dyn Reporter) -> Result<StoreLock, Error> {
+    let end = Instant::now() + patience;
+    loop {
+        match store.lock() {
+            Err(Error::Locked { .. } | Error::Leased { .. }) if Instant::now() < end => {}
+            other => return other,
+        }
+        reporter.check()?;
+        // A bucket is asked less often than a folder.
+        std::thread::sleep(if store.requests().is_some() { NAP * 4 } else { NAP });
+    }
+}

@@ -1,0 +1,201 @@
+//! Input: the retention of a stream. Output: old files are listed no more, and deleted when the
+//! grace period is over.
+//!
+//! A file that a kept one requires is kept too: an index that lists `torch` without the `rocm` that
+//! it pins is broken.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+use pep440_rs::Version;
+use rocwheel_index::requirement::Requirement;
+use rocwheel_report::{Reporter, Unit};
+use serde::Serialize;
+
+use super::history::{change_stream, numbers};
+use super::manifest::UnlistedFile;
+use super::settings::{Retention, patterns_of};
+use super::yank::requirements;
+use super::{FOLDER, Stream, StreamChange, Transition, document_key, snapshot_key};
+use crate::Error;
+use crate::listing::Distribution;
+use crate::publish::distributions;
+use crate::store::Store;
+
+/// What a pruning does.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct PrunePlan {
+    /// Keys of files that pages list no more.
+    pub unlisted: Vec<String>,
+    /// Keys of files that are deleted, because no page listed them for the grace period.
+    pub deleted: Vec<String>,
+    /// The bytes of these.
+    pub bytes: u64,
+    /// Snapshots that are deleted.
+    pub snapshots: Vec<u64>,
+    /// Keys of files that belong to no publication: a killed run left them.
+    pub orphans: Vec<String>,
+}
+
+/// Prunes a stream by its settings. `orphans` are deleted only on request, because another
+/// publisher may be uploading them.
+///
+/// # Errors
+/// As other changes of a stream.
+pub fn prune_stream(
+    store: &dyn Store,
+    delete_orphans: bool,
+    change: &StreamChange<'_>,
+    reporter: &dyn Reporter,
+) -> Result<PrunePlan, Error> {
+    let work = |stream: &mut Stream<'_>| -> Result<PrunePlan, Error> {
+        let plan = plan(stream, change, reporter)?;
+        if !change.write {
+            return Ok(plan);
+        }
+        if !plan.unlisted.is_empty() || !plan.deleted.is_empty() {
+            let mut next = stream.next(change, "prune".to_owned());
+            for key in &plan.deleted {
+                next.unlisted.remove(key);
+            }
+            for key in &plan.unlisted {
+                if let Some(file) = next.files.remove(key) {
+                    next.unlisted.insert(key.clone(), UnlistedFile { since: change.now, file });
+                }
+            }
+            // A set of which nothing is left has no description.
+            let alive: BTreeSet<&String> = next.files.values().map(|file| &file.set).collect();
+            let gone: Vec<String> = next.sets.keys().filter(|name| !alive.contains(name)).cloned().collect();
+            next.sets.retain(|name, _| !gone.contains(name));
+            stream.commit(Transition { manifest: next, sets: BTreeMap::new() }, change.keys, reporter)?;
+        }
+        delete(stream, &plan, delete_orphans, reporter)?;
+        Ok(plan)
+    };
+    change_stream(store, change, reporter, work)
+}
+
+fn plan(stream: &Stream<'_>, change: &StreamChange<'_>, reporter: &dyn Reporter) -> Result<PrunePlan, Error> {
+    let retention = &stream.settings.retention;
+    let snapshots = numbers(stream.store, reporter)?;
+    let mut held: BTreeSet<String> = BTreeSet::new();
+    for number in retention.keep_snapshots.iter().filter(|number| snapshots.contains(number)) {
+        held.extend(stream.snapshot(*number)?.files.into_keys());
+    }
+    let sets = patterns_of(&retention.keep_sets)
+        .map_err(|source| Error::Pattern { pattern: retention.keep_sets.join(" "), source })?;
+    for name in stream.manifest.sets.keys().filter(|name| sets.is_match(name)) {
+        held.extend(stream.set(name)?.files.into_keys());
+    }
+    let kept = kept(stream, &held, change.now)?;
+    let unlisted: Vec<String> = stream.manifest.files.keys().filter(|key| !kept.contains(*key)).cloned().collect();
+    let grace = SignedDuration::from_hours(24 * i64::from(retention.grace_days));
+    let is_over = |since: Timestamp| since.checked_add(grace).is_ok_and(|end| end <= change.now);
+    let deleted = stream.manifest.unlisted.iter().filter(|(key, file)| is_over(file.since) && !held.contains(*key));
+    let deleted: Vec<(&String, u64)> = deleted.map(|(key, file)| (key, file.file.size)).collect();
+    let oldest = stream.manifest.number.saturating_sub(retention.snapshots as u64);
+    let is_old = |number: &u64| *number < oldest && !retention.keep_snapshots.contains(number);
+    let known = |key: &str| stream.manifest.files.contains_key(key) || stream.manifest.unlisted.contains_key(key);
+    let orphans = stream.store.list("", reporter)?.into_iter().map(|file| file.key).filter(|key| {
+        let file = key.strip_suffix(".metadata").unwrap_or(key);
+        !known(file) && !distributions([&file.to_owned()]).is_empty()
+    });
+    Ok(PrunePlan {
+        unlisted,
+        bytes: deleted.iter().map(|(_, size)| size).sum(),
+        deleted: deleted.into_iter().map(|(key, _)| key.clone()).collect(),
+        snapshots: snapshots.into_iter().filter(is_old).collect(),
+        orphans: orphans.collect(),
+    })
+}
+
+/// The listed files that stay.
+fn kept(stream: &Stream<'_>, held: &BTreeSet<String>, now: Timestamp) -> Result<BTreeSet<String>, Error> {
+    let Retention { days, versions, .. } = stream.settings.retention;
+    let files = &stream.manifest.files;
+    if days.is_none() && versions.is_none() {
+        return Ok(files.keys().cloned().collect());
+    }
+    let all = distributions(files.keys());
+    let mut projects: BTreeMap<&str, BTreeMap<&Version, Vec<&Distribution>>> = BTreeMap::new();
+    for one in &all {
+        projects.entry(&one.project).or_default().entry(&one.version).or_default().push(one);
+    }
+    let limit = days.and_then(|days| now.checked_sub(SignedDuration::from_hours(24 * i64::from(days))).ok());
+    let is_young = |one: &&Distribution| {
+        limit.is_some_and(|limit| files.get(&one.file.key).is_some_and(|file| file.uploaded > limit))
+    };
+    // Project and version. A version stays as a whole.
+    let mut kept: BTreeSet<(&str, &Version)> = BTreeSet::new();
+    for (project, by_version) in &projects {
+        let newest = by_version.keys().rev().take(versions.unwrap_or(0));
+        kept.extend(newest.map(|version| (*project, *version)));
+        for (version, files) in by_version {
+            if files.iter().any(|one| is_young(one) || held.contains(&one.file.key)) {
+                kept.insert((project, version));
+            }
+        }
+    }
+    let requirements = requirements(stream)?;
+    let mut open: Vec<(&str, &Version)> = kept.iter().copied().collect();
+    while let Some((project, version)) = open.pop() {
+        let files = projects.get(project).and_then(|by_version| by_version.get(version));
+        for requirement in files.into_iter().flatten().filter_map(|one| requirements.get(&one.file.key)).flatten() {
+            for required in required(requirement, &projects, &kept) {
+                kept.insert(required);
+                open.push(required);
+            }
+        }
+    }
+    let is_kept = |one: &&Distribution| kept.contains(&(one.project.as_str(), &one.version));
+    Ok(all.iter().filter(is_kept).map(|one| one.file.key.clone()).collect())
+}
+
+/// What has to stay because of a requirement: what it pins, or the newest that meets it if nothing
+/// that stays does.
+fn required<'p>(
+    requirement: &Requirement,
+    projects: &BTreeMap<&'p str, BTreeMap<&'p Version, Vec<&Distribution>>>,
+    kept: &BTreeSet<(&'p str, &'p Version)>,
+) -> Vec<(&'p str, &'p Version)> {
+    let Some((project, by_version)) = projects.get_key_value(requirement.name.as_str()) else { return Vec::new() };
+    let accepted: Vec<(&str, &Version)> =
+        by_version.keys().filter(|version| requirement.accepts(version)).map(|version| (*project, *version)).collect();
+    let mut new = accepted.iter().copied().filter(|one| !kept.contains(one));
+    if requirement.pins() {
+        return new.collect();
+    }
+    if accepted.iter().any(|one| kept.contains(one)) { Vec::new() } else { new.next_back().into_iter().collect() }
+}
+
+fn delete(stream: &Stream<'_>, plan: &PrunePlan, delete_orphans: bool, reporter: &dyn Reporter) -> Result<(), Error> {
+    let store = stream.store;
+    reporter.begin("Deleting files", Some(plan.deleted.len() as u64), Unit::Items);
+    let removed = (|| -> Result<(), Error> {
+        for key in &plan.deleted {
+            reporter.check()?;
+            store.remove(key)?;
+            store.remove(&format!("{key}.metadata"))?;
+            reporter.advance(1);
+        }
+        for key in plan.orphans.iter().filter(|_| delete_orphans) {
+            store.remove(key)?;
+        }
+        for number in &plan.snapshots {
+            store.remove(&snapshot_key(*number))?;
+        }
+        // Descriptions that no snapshot refers to.
+        let mut used: BTreeSet<String> = BTreeSet::new();
+        for number in numbers(store, reporter)? {
+            used.extend(super::read_snapshot(store, number, None)?.0.sets.into_values().map(|sha| document_key(&sha)));
+        }
+        for file in store.list(&format!("{FOLDER}/documents"), reporter)? {
+            if !used.contains(&file.key) {
+                store.remove(&file.key)?;
+            }
+        }
+        Ok(())
+    })();
+    reporter.end();
+    removed
+}

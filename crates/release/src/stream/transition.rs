@@ -1,0 +1,221 @@
+//! Input: a stream and the manifest that comes next. Output: the pages of that, in an order in
+//! which every step can be installed from.
+//!
+//! Requirements between packages of a set are `==`, so a new version can be seen only through the
+//! packages that people ask for. First new files are added to pages, required packages before those
+//! that require them; then the first page changes; then old files are taken from pages, in the
+//! opposite order. The head is last.
+//!
+//! What is under way is in `.release/pending.json` before the first page changes. A publisher that
+//! finds it there finishes it, so a killed run is never half visible for longer than that.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rocwheel_content::archive_path::{join, parent};
+use rocwheel_content::{hexadecimal, sha256};
+use rocwheel_index::pages::{IndexedProject, page_generation};
+use rocwheel_report::{Reporter, Unit};
+use serde::{Deserialize, Serialize};
+
+use super::envelope::SignedEnvelope;
+use super::manifest::{SCHEMA, SnapshotFile, SnapshotManifest, StreamHead};
+use super::pages::{self, Pages};
+use super::sets::ReleaseSet;
+use super::{HEAD, PENDING, SigningKey, Stream, StreamFault, document_key, read_snapshot, set_key, snapshot_key};
+use crate::Error;
+use crate::build::pages::HTML;
+
+/// The next publication.
+pub(crate) struct Transition {
+    /// What the stream will list, made by [`Stream::next`].
+    pub(crate) manifest: SnapshotManifest,
+    /// Sets that are new or changed, by name.
+    pub(crate) sets: BTreeMap<String, ReleaseSet>,
+}
+
+/// A publication whose pages may have changed in part.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Pending {
+    schema: u32,
+    generation: u64,
+    /// SHA-256 of the snapshot's file.
+    sha256: String,
+}
+
+impl Stream<'_> {
+    /// Makes a publication the present one. The caller holds the lock. The answer is the keys of
+    /// the pages that changed.
+    ///
+    /// # Errors
+    /// [`StreamFault::Raced`] when another publisher was quicker, whose work is untouched; what
+    /// cannot be written. After that, the next publisher finishes this publication.
+    pub(crate) fn commit(
+        &mut self,
+        next: Transition,
+        keys: &[SigningKey],
+        reporter: &dyn Reporter,
+    ) -> Result<Vec<String>, Error> {
+        let Transition { mut manifest, sets } = next;
+        for (name, set) in sets {
+            let bytes = set.bytes();
+            let digest = hexadecimal(&sha256(&bytes));
+            self.store.write(&document_key(&digest), &bytes)?;
+            manifest.sets.insert(name, digest);
+        }
+        let number = manifest.number;
+        let envelope = SignedEnvelope::seal(&manifest.payload(), keys).bytes();
+        self.store.write(&snapshot_key(number), &envelope)?;
+        let head = StreamHead::new(number, &envelope);
+        let pending = Pending { schema: SCHEMA, generation: number, sha256: head.sha256.clone() };
+        let bytes = serde_json::to_vec(&pending).expect("all keys are text");
+        self.store.write(PENDING, &bytes)?;
+        self.finish(manifest, head, reporter)
+    }
+
+    /// Finishes the publication that a killed publisher left.
+    pub(super) fn recover(&mut self, reporter: &dyn Reporter) -> Result<(), Error> {
+        let Some(bytes) = self.store.read(PENDING)? else { return Ok(()) };
+        let pending = serde_json::from_slice::<Pending>(&bytes)
+            .ok()
+            .filter(|pending| pending.schema == SCHEMA && pending.generation == self.manifest.number + 1);
+        if let Some(pending) = pending {
+            let (manifest, _) = read_snapshot(self.store, pending.generation, Some(&pending.sha256))?;
+            if manifest.previous == self.head_sha256() {
+                reporter.warn(&format!("finishing what another run began: {}", manifest.action));
+                let snapshot = snapshot_key(pending.generation);
+                let head = StreamHead { snapshot, sha256: pending.sha256, ..StreamHead::new(pending.generation, &[]) };
+                return self.finish(manifest, head, reporter).map(drop);
+            }
+        }
+        // It was finished, and its last step is missing.
+        self.store.remove(PENDING)
+    }
+
+    /// Writes pages, sets and head.
+    fn finish(
+        &mut self,
+        manifest: SnapshotManifest,
+        head: StreamHead,
+        reporter: &dyn Reporter,
+    ) -> Result<Vec<String>, Error> {
+        let changed = Change::new(&self.manifest, &manifest);
+        // A set that is not whole any more must not look whole.
+        for name in self.manifest.sets.keys().filter(|name| !manifest.sets.contains_key(*name)) {
+            self.store.remove(&set_key(name))?;
+        }
+        reporter.begin("Writing pages", Some(changed.projects.len() as u64), Unit::Items);
+        let written = self.write_pages(&changed, reporter);
+        reporter.end();
+        let written = written?;
+        for (name, digest) in &manifest.sets {
+            if self.manifest.sets.get(name) != Some(digest) {
+                let set = self.document(name, digest)?;
+                self.store.write(&set_key(name), &set.bytes())?;
+            }
+        }
+        let before = self.head.as_ref().map(|(_, bytes)| bytes.as_slice());
+        let bytes = head.bytes();
+        if !self.store.compare_and_swap(HEAD, before, &bytes)? {
+            return Err(self.raced());
+        }
+        self.head = Some((head, bytes));
+        self.manifest = manifest;
+        self.store.remove(PENDING)?;
+        Ok(written)
+    }
+
+    fn raced(&self) -> Error {
+        StreamFault::Raced { store: self.store.name() }.into()
+    }
+
+    fn write_pages(&self, change: &Change<'_>, reporter: &dyn Reporter) -> Result<Vec<String>, Error> {
+        let mut written = Vec::new();
+        let generation = change.after.number;
+        let requires: BTreeMap<String, BTreeSet<String>> = merged(&change.before.requires, &change.after.requires);
+        let order = pages::dependencies_first(&change.projects, &requires);
+        for name in &order {
+            reporter.check()?;
+            let page = pages::project(&change.both, name);
+            let before = pages::project(change.before, name);
+            if page != before {
+                self.put(pages::project_pages(page, generation), generation, &mut written)?;
+            }
+        }
+        let (before, after) = (change.before.projects(), change.after.projects());
+        if before != after || change.before.number == 0 {
+            self.put(pages::root_pages(&after, generation), generation, &mut written)?;
+        }
+        for name in order.iter().rev() {
+            reporter.check()?;
+            reporter.advance(1);
+            let page: IndexedProject = pages::project(change.after, name);
+            if page.files.is_empty() {
+                for key in pages::page_keys(name) {
+                    self.store.remove(&key)?;
+                    written.push(key);
+                }
+            } else if page != pages::project(&change.both, name) {
+                self.put(pages::project_pages(page, generation), generation, &mut written)?;
+            }
+        }
+        Ok(written)
+    }
+
+    /// Writes the pages of a folder, unless a later publication did.
+    fn put(&self, pages: Pages, generation: u64, written: &mut Vec<String>) -> Result<(), Error> {
+        for (key, bytes) in pages {
+            let before = self.store.read(&key)?;
+            if before.as_deref() == Some(&bytes) {
+                continue;
+            }
+            let main = join(parent(&key), HTML);
+            let newest = self.store.read(&main)?.map_or(0, |page| page_generation(&page));
+            if newest > generation || !self.store.compare_and_swap(&key, before.as_deref(), &bytes)? {
+                return Err(self.raced());
+            }
+            written.push(key);
+        }
+        Ok(())
+    }
+}
+
+/// What differs between two manifests.
+struct Change<'a> {
+    before: &'a SnapshotManifest,
+    after: &'a SnapshotManifest,
+    /// The changed projects, with the files of both. Files that either has not withdrawn are not.
+    both: SnapshotManifest,
+    projects: BTreeSet<&'a str>,
+}
+
+impl<'a> Change<'a> {
+    fn new(before: &'a SnapshotManifest, after: &'a SnapshotManifest) -> Change<'a> {
+        let mut projects: BTreeSet<&str> = before.projects();
+        projects.extend(after.projects());
+        if before.notice == after.notice {
+            projects.retain(|name| !before.files_of(name).eq(after.files_of(name)));
+        }
+        let mut both = SnapshotManifest { notice: after.notice.clone(), ..SnapshotManifest::empty(&after.stream) };
+        for name in &projects {
+            both.files.extend(before.files_of(name).map(|(key, file)| (key.clone(), file.clone())));
+            for (key, file) in after.files_of(name) {
+                let yanked =
+                    file.yanked.clone().filter(|_| before.files.get(key).is_none_or(|old| old.yanked.is_some()));
+                both.files.insert(key.clone(), SnapshotFile { yanked, ..file.clone() });
+            }
+        }
+        Change { before, after, both, projects }
+    }
+}
+
+fn merged(
+    one: &BTreeMap<String, BTreeSet<String>>,
+    other: &BTreeMap<String, BTreeSet<String>>,
+) -> BTreeMap<String, BTreeSet<String>> {
+    let mut merged = one.clone();
+    for (name, requires) in other {
+        merged.entry(name.clone()).or_default().extend(requires.iter().cloned());
+    }
+    merged
+}

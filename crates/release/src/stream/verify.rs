@@ -1,0 +1,233 @@
+//! Input: a stream or a copy of it, and public keys. Output: everything in it that is not as the
+//! last snapshot says. Nothing but the store is asked.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use rayon::prelude::*;
+use rocwheel_content::archive_path::join;
+use rocwheel_content::{Digest, hexadecimal, sha256, sha256_of};
+use rocwheel_index::page::{self, PageLink};
+use rocwheel_report::{Reporter, Unit, Watched};
+use serde::Serialize;
+use url::Url;
+
+use super::history::numbers;
+use super::keys::PublicKey;
+use super::manifest::{SnapshotFile, SnapshotManifest};
+use super::{SignedEnvelope, Stream, pages, set_key, snapshot_key};
+use crate::Error;
+use crate::build::pages::HTML;
+use crate::store::{Store, StoredBytes, StoredFile, with_threads};
+
+/// How a stream is verified.
+#[derive(Debug, Clone)]
+pub struct VerifyOptions {
+    /// Keys of which one has to have signed the last snapshot; none: signatures are not verified.
+    pub keys: Vec<PublicKey>,
+    /// The time with which the expiry is compared.
+    pub now: Timestamp,
+    /// `false` to believe the SHA-256 that a bucket keeps of a file, and of a folder its sizes.
+    pub read_files: bool,
+}
+
+/// A verified stream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct VerifiedStream {
+    /// The name in its last snapshot.
+    pub stream: String,
+    /// The number of the last snapshot.
+    pub number: u64,
+    /// When it was made.
+    pub created: Timestamp,
+    /// The ids of those keys that have signed it.
+    pub signers: Vec<String>,
+    /// How many files it lists.
+    pub files: usize,
+    /// Their bytes.
+    pub bytes: u64,
+    /// What is wrong, sorted.
+    pub problems: Vec<String>,
+}
+
+/// Compares a stream with its last snapshot.
+///
+/// # Errors
+/// [`Error::Stream`] when there is no snapshot that can be read; what cannot be asked.
+pub fn verify_stream(
+    store: &dyn Store,
+    options: &VerifyOptions,
+    reporter: &dyn Reporter,
+) -> Result<VerifiedStream, Error> {
+    let stream = Stream::existing(store, "")?;
+    let manifest = &stream.manifest;
+    let mut problems = Vec::new();
+    let signers = signers(&stream, options, &mut problems)?;
+    if manifest.expires.is_some_and(|expires| expires < options.now) {
+        let (number, expires) = (manifest.number, manifest.expires.unwrap_or_default());
+        problems.push(format!("snapshot {number} expired on {expires}: this may be an old copy of the stream"));
+    }
+    problems.extend(chain(&stream, reporter)?);
+    let stored: BTreeMap<String, StoredFile> =
+        store.list("", reporter)?.into_iter().map(|file| (file.key.clone(), file)).collect();
+    let total = manifest.files.values().map(|file| file.size).sum();
+    reporter.begin("Verifying files", Some(total), Unit::Bytes);
+    let work = Verification { store, stored: &stored, options, reporter };
+    let found = with_threads(store, || {
+        let files: Vec<_> =
+            manifest.files.par_iter().map(|(key, file)| work.file(key, file)).collect::<Result<_, _>>()?;
+        let names: Vec<&str> = manifest.projects().into_iter().collect();
+        let pages: Vec<_> = names.par_iter().map(|name| work.page(manifest, name)).collect::<Result<_, _>>()?;
+        Ok::<_, Error>([files, pages])
+    });
+    reporter.end();
+    problems.extend(found?.into_iter().flatten().flatten());
+    problems.extend(root_page(&stream)?);
+    for name in manifest.sets.keys() {
+        let set = match stream.set(name) {
+            Ok(set) => set,
+            Err(Error::Stream(fault)) => {
+                problems.push(fault.to_string());
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        if store.read(&set_key(name))?.is_none_or(|bytes| bytes != set.bytes()) {
+            problems.push(format!("`{}` is not the description of the set", set_key(name)));
+        }
+    }
+    problems.sort();
+    Ok(VerifiedStream {
+        stream: manifest.stream.clone(),
+        number: manifest.number,
+        created: manifest.created,
+        signers,
+        files: manifest.files.len(),
+        bytes: total,
+        problems,
+    })
+}
+
+fn signers(stream: &Stream<'_>, options: &VerifyOptions, problems: &mut Vec<String>) -> Result<Vec<String>, Error> {
+    let key = snapshot_key(stream.manifest.number);
+    let bytes = stream.store.read(&key)?.unwrap_or_default();
+    let (envelope, payload) = SignedEnvelope::parse(&bytes, &key)?;
+    let signers = envelope.signers(&payload, &options.keys);
+    if !options.keys.is_empty() && signers.is_empty() {
+        let by = match envelope.signatures().len() {
+            0 => "it has no signature".to_owned(),
+            _ => "none of its signatures is of a key that was given".to_owned(),
+        };
+        problems.push(format!("snapshot {} cannot be trusted: {by}", stream.manifest.number));
+    }
+    Ok(signers)
+}
+
+/// Each snapshot names the one before by its bytes.
+fn chain(stream: &Stream<'_>, reporter: &dyn Reporter) -> Result<Vec<String>, Error> {
+    let existing: BTreeSet<u64> = numbers(stream.store, reporter)?.into_iter().collect();
+    let mut problems = Vec::new();
+    let (mut number, mut expected) = (stream.manifest.number, stream.manifest.previous.clone());
+    while number > 1 && existing.contains(&(number - 1)) {
+        reporter.check()?;
+        number -= 1;
+        let key = snapshot_key(number);
+        let bytes = stream.store.read(&key)?.unwrap_or_default();
+        if expected.as_deref() != Some(&hexadecimal(&sha256(&bytes))) {
+            problems.push(format!("`{key}` is not the snapshot before {}", number + 1));
+            break;
+        }
+        let (_, payload) = SignedEnvelope::parse(&bytes, &key)?;
+        expected = SnapshotManifest::parse(&payload, &key)?.previous;
+    }
+    Ok(problems)
+}
+
+/// Files and pages are compared on many threads.
+struct Verification<'a> {
+    store: &'a dyn Store,
+    stored: &'a BTreeMap<String, StoredFile>,
+    options: &'a VerifyOptions,
+    reporter: &'a dyn Reporter,
+}
+
+impl Verification<'_> {
+    fn file(&self, key: &str, file: &SnapshotFile) -> Result<Vec<String>, Error> {
+        self.reporter.check()?;
+        let Some(stored) = self.stored.get(key) else { return Ok(vec![format!("`{key}` is missing")]) };
+        let mut problems = Vec::new();
+        if stored.size != file.size {
+            problems.push(format!("`{key}` has {} bytes instead of {}", stored.size, file.size));
+        } else if self.digest(stored)?.is_some_and(|digest| hexadecimal(&digest) != file.sha256) {
+            problems.push(format!("`{key}` has other bytes"));
+        }
+        if let Some(expected) = &file.metadata_sha256 {
+            match self.store.read(&format!("{key}.metadata"))? {
+                None => problems.push(format!("`{key}.metadata` is missing")),
+                Some(bytes) if hexadecimal(&sha256(&bytes)) != *expected => {
+                    problems.push(format!("`{key}.metadata` has other bytes"));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(problems)
+    }
+
+    /// The SHA-256 of a stored file, as far as the options want it.
+    fn digest(&self, stored: &StoredFile) -> Result<Option<Digest>, Error> {
+        if !self.options.read_files {
+            self.reporter.advance(stored.size);
+            return self.store.sha256(stored);
+        }
+        let failed = |source| Error::Read { path: join(&self.store.name(), &stored.key).into(), source };
+        let digest = match self.store.bytes(stored)? {
+            StoredBytes::Local(path) => {
+                let file = fs_err::File::open(path).map_err(failed)?;
+                sha256_of(Watched::new(file, self.reporter))
+            }
+            StoredBytes::Remote(content) => content
+                .open()
+                .and_then(|reader| sha256_of(Watched::new(positioned_io::Cursor::new(reader), self.reporter))),
+        };
+        self.reporter.check()?;
+        digest.map(Some).map_err(failed)
+    }
+
+    fn page(&self, manifest: &SnapshotManifest, name: &str) -> Result<Vec<String>, Error> {
+        self.reporter.check()?;
+        let wanted = pages::project_pages(pages::project(manifest, name), manifest.number);
+        let mut problems = Vec::new();
+        for (key, expected) in wanted {
+            let Some(found) = self.store.read(&key)? else {
+                problems.push(format!("`{key}` is missing"));
+                continue;
+            };
+            // An older version of rocwheel may have written the same links in other words.
+            if links(&key, &found, name) != links(&key, &expected, name) {
+                problems.push(format!("`{key}` does not list what the snapshot does"));
+            }
+        }
+        Ok(problems)
+    }
+}
+
+fn media(key: &str) -> &'static str {
+    if key.ends_with("json") { rocwheel_index::pages::JSON_TYPE } else { "text/html" }
+}
+
+/// The links of a project's page; `None` for what is no page.
+fn links(key: &str, page: &[u8], name: &str) -> Option<Vec<PageLink>> {
+    let base = Url::parse(&format!("http://stream.invalid/{name}/")).ok()?;
+    page::parse(media(key), page, &base).ok()
+}
+
+fn root_page(stream: &Stream<'_>) -> Result<Option<String>, Error> {
+    let names = stream.manifest.projects();
+    let listed = stream.store.read(HTML)?.and_then(|page| {
+        let base = Url::parse("http://stream.invalid/").ok()?;
+        page::parse_root("text/html", &page, &base).ok()
+    });
+    let listed: Option<BTreeSet<String>> = listed.map(|names| names.into_iter().collect());
+    let is_right = listed.is_some_and(|listed| listed.iter().map(String::as_str).eq(names.iter().copied()));
+    Ok((!is_right).then(|| format!("`{HTML}` does not list the projects of the snapshot")))
+}

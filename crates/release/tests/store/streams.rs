@@ -1,0 +1,140 @@
+//! Streams on a folder and on a bucket: what is written under conditions, and two publishers.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rocwheel_content::sha256;
+use rocwheel_release::{
+    Error, NewFile, PublishOptions, SigningKey, Store, Stream, StreamChange, StreamFault, VerifyOptions, build,
+    publish, read_set, verify_stream,
+};
+use rocwheel_report::Silent;
+
+use crate::server::Server;
+use crate::{on_both, open, options, wheel};
+
+const ADDRESS: &str = "s3://bucket/whl/nightly";
+
+fn now() -> jiff::Timestamp {
+    "2026-11-20T01:02:03Z".parse().unwrap()
+}
+
+fn change(keys: &[SigningKey]) -> StreamChange<'_> {
+    StreamChange { stream: "nightly", now: now(), keys, patience: Duration::from_mins(1), write: true }
+}
+
+/// A folder with wheels that require nothing.
+fn dist(names: &[&str], version: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for name in names {
+        let (file, bytes) = wheel(name, version, 64);
+        fs_err::write(folder.path().join(file), bytes).unwrap();
+    }
+    folder
+}
+
+fn publish_dist(store: &dyn Store, folder: &Path, set: &str) -> Result<usize, Error> {
+    let local = read_set(folder, &Silent)?;
+    let options = PublishOptions { set: Some(set.to_owned()), ..PublishOptions::default() };
+    publish(store, &local, &options, &change(&[]), &Silent).map(|published| published.uploaded)
+}
+
+fn assert_whole(store: &dyn Store, files: usize) {
+    let options = VerifyOptions { keys: Vec::new(), now: now(), read_files: true };
+    let verified = verify_stream(store, &options, &Silent).unwrap();
+    assert_eq!((verified.files, &verified.problems[..]), (files, &[][..]));
+}
+
+#[test]
+fn a_small_file_changes_only_from_what_was_read() {
+    on_both(|store, _| {
+        let swap = |before: Option<&[u8]>, after: &[u8]| store.compare_and_swap("a/head", before, after).unwrap();
+        assert!(!swap(Some(b"one"), b"two"), "there is none");
+        assert!(swap(None, b"one"));
+        assert!(!swap(None, b"two") && !swap(Some(b"two"), b"three"));
+        assert!(swap(Some(b"one"), b"two"));
+        assert_eq!(store.read("a/head").unwrap().unwrap(), b"two");
+    });
+}
+
+#[test]
+fn a_name_has_one_content() {
+    on_both(|store, _| {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, bytes: &[u8]| {
+            let path = folder.path().join(name);
+            fs_err::write(&path, bytes).unwrap();
+            NewFile { path, key: format!("p/{name}"), size: bytes.len() as u64, sha256: sha256(bytes) }
+        };
+        let all = [file("one.whl", b"one"), file("two.whl", b"two")];
+        assert_eq!(store.put_files(&all[..1], &Silent).unwrap(), 1);
+        assert_eq!(store.put_files(&all, &Silent).unwrap(), 1, "the first one is there");
+        let other = file("one.whl", b"uno");
+        let refused = store.put_files(&[other], &Silent).unwrap_err();
+        assert!(matches!(&refused, Error::OtherBytes { problems } if problems.len() == 1), "{refused}");
+        let changed = NewFile { sha256: sha256(b"else"), ..file("three.whl", b"three") };
+        assert!(store.put_files(&[changed], &Silent).is_err(), "it is not what was examined");
+        assert_eq!(store.read("p/one.whl").unwrap().unwrap(), b"one");
+        assert_eq!(store.read("p/three.whl").unwrap(), None);
+    });
+}
+
+#[test]
+fn a_stream_is_published_and_verified() {
+    on_both(|store, _| {
+        let folder = dist(&["rocm", "torch"], "7.2.0");
+        assert_eq!(publish_dist(store, folder.path(), "first").unwrap(), 2);
+        assert_eq!(publish_dist(store, folder.path(), "first").unwrap(), 0);
+        assert_eq!(Stream::existing(store, "nightly").unwrap().manifest.number, 1);
+        let next = dist(&["rocm", "torch"], "7.3.0");
+        publish_dist(store, next.path(), "second").unwrap();
+        assert_whole(store, 4);
+        let refused = build(store, &options(), &Silent).unwrap_err();
+        assert!(matches!(refused, Error::Stream(StreamFault::IsStream { .. })), "{refused}");
+    });
+}
+
+/// Each publisher has a store of its own, as two machines have.
+#[test]
+fn two_publishers_on_a_bucket_lose_nothing() {
+    let server = Server::start();
+    let sets = ["one", "two", "three"].map(|name| (name, dist(&[name, "tool"], "1.0")));
+    // The same tool is in all three sets, under one name.
+    let (name, bytes) = wheel("tool", "1.0", 64);
+    for (_, folder) in &sets {
+        fs_err::write(folder.path().join(&name), &bytes).unwrap();
+    }
+    std::thread::scope(|scope| {
+        for (name, folder) in &sets {
+            let server = &server;
+            scope.spawn(move || publish_dist(&open(server, ADDRESS), folder.path(), name).unwrap());
+        }
+    });
+    let store = open(&server, ADDRESS);
+    let stream = Stream::existing(&store, "nightly").unwrap();
+    assert_eq!((stream.manifest.number, stream.manifest.sets.len()), (3, 3));
+    assert_whole(&store, 4);
+}
+
+/// A server that fails in the middle of the pages leaves a publication that the next one finishes.
+#[test]
+fn a_publication_that_broke_off_is_finished_by_the_next_one() {
+    let server = Server::start();
+    let store = open(&server, ADDRESS);
+    publish_dist(&store, dist(&["rocm"], "7.1.0").path(), "first").unwrap();
+    let begun = dist(&["rocm", "torch"], "7.2.0");
+    let mut failed = 0;
+    for puts in 0.. {
+        server.allow_puts(Some(puts));
+        let done = publish_dist(&store, begun.path(), "second");
+        server.allow_puts(None);
+        let seen = Stream::existing(&store, "nightly").unwrap().manifest;
+        assert_eq!(seen.number, 1 + u64::from(done.is_ok()), "the head is last");
+        if done.is_ok() {
+            break;
+        }
+        failed += 1;
+    }
+    assert!(failed >= 5, "only {failed} requests were refused");
+    assert_whole(&store, 3);
+}

@@ -1,0 +1,221 @@
+//! `rocwheel release publish`: adds built files to a stream.
+
+mod outside;
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use comfy_table::CellAlignment::{Left, Right};
+use rocwheel_audit::Options;
+use rocwheel_content::archive_path::{file_name, parent};
+use rocwheel_release::{
+    AllowedGap, FolderStore, PublicationPlan, PublishOptions, Published, Store, Stream, plan_publication, publish,
+    read_set,
+};
+use rocwheel_report::Exit;
+use url::Url;
+
+use super::set_audit::SetAudit;
+use super::stream::{ChangeArguments, ChangeSettings, StreamPlace};
+use crate::commands::Mode;
+use crate::commands::audit::ignored;
+use crate::environment;
+use crate::failure::{Failure, Result};
+use crate::printer::{self, Column, Format, Printer};
+use crate::store::{BucketOptions, StorePlace};
+
+const COLUMNS: [Column; 4] = [("File", Left), ("Project", Left), ("Size", Right), ("Status", Left)];
+
+/// Publish built files as a set, all or nothing
+///
+/// A stream is a package index in a folder of the store. The set has to be installable from the
+/// set and the stream alone, with every extra, for every Python and system that it has files for;
+/// it has to have what the version before has; and its wheels are audited. Then files are uploaded,
+/// and pages change: packages that others require first, those that people ask for last. Each
+/// publication has a number and a signed snapshot.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Folder with wheels and source distributions
+    #[arg(value_name = "DIST")]
+    dist: PathBuf,
+    /// Where the stream is
+    #[arg(long, value_name = "DIR|STORE")]
+    to: OsString,
+    /// Name of the stream, which becomes a folder of the store, such as `nightly`
+    #[arg(long, value_name = "NAME")]
+    stream: String,
+    /// Name of the set [default: that of its entry point and version, such as `rocm-7.2.0`]
+    #[arg(long, value_name = "NAME")]
+    set: Option<String>,
+    /// Add the files to a published set, such as PyTorch to ROCm
+    #[arg(long, value_name = "SET", conflicts_with = "set")]
+    join: Option<String>,
+    /// Projects that installers get from another index, such as `numpy`: names or patterns
+    #[arg(long, value_name = "PATTERN", num_args = 1..)]
+    outside: Vec<String>,
+    /// Accept what is refused otherwise
+    #[arg(long, value_name = "KIND", num_args = 1..)]
+    allow: Vec<GapArgument>,
+    /// Findings of the audit to ignore, separated by commas, as in `rocwheel audit`
+    #[arg(long, value_name = "CODES", value_delimiter = ',')]
+    ignore: Vec<String>,
+    /// Folder with wheels that the set requires and the stream has, so that the audit does not
+    /// download them; may be repeated
+    #[arg(long, value_name = "DIR")]
+    with: Vec<PathBuf>,
+    /// Public address of the stream: after publishing, uv or pip installs the set from it in
+    /// thought, with hashes required
+    #[arg(long, value_name = "URL")]
+    verify_url: Option<Url>,
+    /// Directory for unpacked and downloaded files [default: the system's directory for temporary
+    /// files]
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+    #[command(flatten)]
+    change: ChangeArguments,
+    #[command(flatten)]
+    bucket: BucketOptions,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum GapArgument {
+    /// Fewer extras, Pythons or systems than the version before
+    Fewer,
+    /// Pythons that some compiled packages have, and others have not
+    Holes,
+    /// Versions of an older line than the stream's newest
+    Older,
+    /// Versions that sort before the stream's newest of the same line
+    Misordered,
+    /// Final versions and pre-releases of one project
+    Mixed,
+}
+
+#[derive(Debug)]
+pub(crate) struct Settings {
+    dist: PathBuf,
+    place: StreamPlace,
+    options: PublishOptions,
+    audit: Options,
+    with: Vec<PathBuf>,
+    verify_url: Option<Url>,
+    change: ChangeSettings,
+    scratch: PathBuf,
+}
+
+impl TryFrom<Arguments> for Settings {
+    type Error = Failure;
+
+    fn try_from(arguments: Arguments) -> Result<Self> {
+        let (ignore, ignore_in) = ignored(&arguments.ignore)?;
+        let allowed: BTreeSet<AllowedGap> = arguments
+            .allow
+            .iter()
+            .map(|argument| match argument {
+                GapArgument::Fewer => AllowedGap::Fewer,
+                GapArgument::Holes => AllowedGap::Holes,
+                GapArgument::Older => AllowedGap::Older,
+                GapArgument::Misordered => AllowedGap::Misordered,
+                GapArgument::Mixed => AllowedGap::Mixed,
+            })
+            .collect();
+        let outside = arguments.outside;
+        Ok(Self {
+            dist: arguments.dist,
+            place: StreamPlace::new(arguments.to, arguments.stream, &arguments.bucket)?,
+            options: PublishOptions { set: arguments.set, join: arguments.join, outside, allowed },
+            audit: Options { ignore, ignore_in, ..Options::default() },
+            with: arguments.with,
+            verify_url: arguments.verify_url,
+            change: arguments.change.try_into()?,
+            scratch: arguments.scratch.unwrap_or_else(environment::scratch),
+        })
+    }
+}
+
+/// Publishes, or prints what would be published.
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
+    let local = read_set(&settings.dist, printer.reporter())?;
+    for archive in &local.ignored {
+        printer.note(format!("`{archive}` is no Python package and is not published"));
+    }
+    let scratch = environment::scratch_below(&settings.scratch)?;
+    let is_dry = settings.change.mode == Mode::DryRun;
+    let missing = match &settings.place.place {
+        StorePlace::Folder(path) if !path.exists() => Some(path),
+        StorePlace::Folder(_) | StorePlace::Bucket(_) => None,
+    };
+    let store: Box<dyn Store> = match missing {
+        // An empty folder answers as the missing one would, which is made when all is well.
+        Some(_) => Box::new(FolderStore::open(scratch.path())?),
+        None => settings.place.place.open(printer)?,
+    };
+    let change = settings.change.change(&settings.place.name);
+    let stream = Stream::read(&*store, &settings.place.name)?;
+    let plan = plan_publication(&stream, &local, &settings.options, &change)?;
+    for text in &plan.accepted {
+        printer.warn(format!("accepted: {text}"));
+    }
+    let audit = SetAudit {
+        store: &*store,
+        local: &local,
+        plan: &plan,
+        with: &settings.with,
+        options: &settings.audit,
+        scratch: scratch.path(),
+    };
+    audit.run(printer)?;
+    if is_dry {
+        show(&plan, None, printer)?;
+        return Ok(Exit::Done);
+    }
+    if !settings.change.is_signed() {
+        printer
+            .warn("the snapshot is not signed: `--signing-key` names a key, `rocwheel release key new FILE` makes one");
+    }
+    let store = match missing {
+        Some(path) => {
+            fs_err::create_dir_all(path)?;
+            settings.place.place.open(printer)?
+        }
+        None => store,
+    };
+    let published = publish(&*store, &local, &settings.options, &change, printer.reporter())?;
+    printer.outputs(&[("set", &published.plan.set), ("snapshot", &published.plan.number.to_string())])?;
+    if let Some(url) = &settings.verify_url {
+        outside::resolve(url, &published.plan.document, settings.change.patience, scratch.path(), printer)?;
+    }
+    show(&published.plan, Some(&published), printer)?;
+    Ok(Exit::Done)
+}
+
+fn show(plan: &PublicationPlan, published: Option<&Published>, printer: &Printer) -> Result<()> {
+    if printer.format() == Format::Json {
+        let pages = published.map(|published| &published.pages[..]).unwrap_or_default();
+        let uploaded = published.map_or(0, |published| published.uploaded);
+        return printer.json(&serde_json::json!({
+            "published": published.is_some(),
+            "uploaded": uploaded,
+            "pages": pages,
+            "plan": plan,
+        }));
+    }
+    let row = |key: &String, word: &str| {
+        let size = plan.document.files.get(key).map_or(0, |file| file.size);
+        vec![file_name(key).to_owned(), parent(key).to_owned(), printer::bytes(size), word.to_owned()]
+    };
+    let rows = plan.new.iter().map(|key| row(key, "new"));
+    printer.table(&COLUMNS, rows.chain(plan.unchanged.iter().map(|key| row(key, "there already"))))?;
+    let (files, size) = (printer::count(plan.new.len() as u64, "file", "files"), printer::bytes(plan.bytes));
+    printer.note(match published {
+        Some(published) if published.pages.is_empty() => format!("`{}` is published already", plan.set),
+        Some(published) => {
+            let pages = printer::count(published.pages.len() as u64, "page", "pages");
+            format!("`{}` published as number {}: {files} ({size}), {pages} written", plan.set, plan.number)
+        }
+        None => format!("`{}` would be published as number {}: {files} ({size})", plan.set, plan.number),
+    });
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! Options of the commands that read or change a stream.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use jiff::Timestamp;
+use rocwheel_release::{PublicKey, SigningKey, StreamChange, check_stream_name};
+
+use crate::commands::Mode;
+use crate::environment;
+use crate::failure::{Result, Usage};
+use crate::store::{BucketOptions, StorePlace};
+
+/// Where a stream is.
+#[derive(Debug, Clone, Args)]
+pub(super) struct StreamArguments {
+    /// Folder, or s3://BUCKET/PREFIX
+    #[arg(long, value_name = "DIR|STORE")]
+    store: OsString,
+    /// Name of the stream, which is a folder of the store, such as `nightly`
+    #[arg(long, value_name = "NAME")]
+    stream: String,
+    #[command(flatten)]
+    bucket: BucketOptions,
+}
+
+/// Where a stream is, and its name.
+#[derive(Debug)]
+pub(super) struct StreamPlace {
+    pub(super) name: String,
+    pub(super) place: StorePlace,
+}
+
+impl TryFrom<StreamArguments> for StreamPlace {
+    type Error = Usage;
+
+    fn try_from(arguments: StreamArguments) -> Result<Self, Usage> {
+        StreamPlace::new(arguments.store, arguments.stream, &arguments.bucket)
+    }
+}
+
+impl StreamPlace {
+    pub(super) fn new(store: OsString, name: String, bucket: &BucketOptions) -> Result<StreamPlace, Usage> {
+        check_stream_name(&name).map_err(|fault| Usage::of(&fault))?;
+        Ok(StreamPlace { place: bucket.place(store)?.below(&name), name })
+    }
+}
+
+/// How a stream is changed.
+#[derive(Debug, Clone, Args)]
+pub(super) struct ChangeArguments {
+    /// Private key that signs the snapshot, in PEM; may be repeated [default:
+    /// ROCWHEEL_SIGNING_KEY, which has the key itself]
+    #[arg(long, value_name = "FILE")]
+    signing_key: Vec<PathBuf>,
+    /// Time of the change, such as `2026-11-20T01:02:03Z` [default: SOURCE_DATE_EPOCH, else the
+    /// present]
+    #[arg(long, value_name = "TIME")]
+    now: Option<Timestamp>,
+    /// Seconds to wait while another run changes the stream
+    #[arg(long, value_name = "SECONDS", default_value = "600")]
+    wait: u64,
+    /// Print what would change, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// The same, with the keys.
+#[derive(Debug)]
+pub(super) struct ChangeSettings {
+    keys: Vec<SigningKey>,
+    now: Timestamp,
+    pub(super) patience: Duration,
+    pub(super) mode: Mode,
+}
+
+impl TryFrom<ChangeArguments> for ChangeSettings {
+    type Error = crate::failure::Failure;
+
+    fn try_from(arguments: ChangeArguments) -> Result<Self> {
+        let mut keys = Vec::new();
+        for path in &arguments.signing_key {
+            keys.push(SigningKey::parse(&fs_err::read_to_string(path)?, &path.to_string_lossy())?);
+        }
+        if let Some(text) = environment::signing_key().filter(|_| keys.is_empty()) {
+            keys.push(SigningKey::parse(&text, "ROCWHEEL_SIGNING_KEY")?);
+        }
+        Ok(Self {
+            keys,
+            now: arguments.now.map_or_else(environment::present, Ok)?,
+            patience: Duration::from_secs(arguments.wait),
+            mode: Mode::new(arguments.dry_run),
+        })
+    }
+}
+
+impl ChangeSettings {
+    pub(super) fn change<'a>(&'a self, stream: &'a str) -> StreamChange<'a> {
+        let write = self.mode == Mode::Execute;
+        StreamChange { stream, now: self.now, keys: &self.keys, patience: self.patience, write }
+    }
+
+    pub(super) fn is_signed(&self) -> bool {
+        !self.keys.is_empty()
+    }
+}
+
+/// Reads a public key, or the public half of a private one.
+pub(super) fn public_key(path: &Path) -> Result<PublicKey> {
+    Ok(PublicKey::parse(&fs_err::read_to_string(path)?, &path.to_string_lossy())?)
+}

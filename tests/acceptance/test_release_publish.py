@@ -1,0 +1,378 @@
+"""`rocwheel release publish`: what pip and uv see of a stream, and that no killed or beaten publisher
+leaves it broken."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from test_index import assert_every_link_is_true, pip, served, uv
+
+from command import Result, Rocwheel, run
+from small_index import write_wheel
+from trees import differences, snapshot
+
+NOW = "2026-11-20T01:02:03Z"
+TARGETS = ("gfx942", "gfx1100")
+# Where the tests' pip and uv are.
+WITH_UV = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+
+
+def requires(*texts: str) -> list[str]:
+    return [f"Requires-Dist: {text}" for text in texts]
+
+
+def rocm(folder: Path, version: str, targets: tuple[str, ...] = TARGETS) -> Path:
+    """ROCm in small: an entry point with an extra for each GPU, which pins its parts."""
+    write_wheel(folder, "rocm_sdk_core", version, "Requires-Python: >=3.8")
+    lines = requires(f"rocm-sdk-core=={version}")
+    for target in targets:
+        write_wheel(folder, f"rocm_sdk_device_{target}", version, *requires(f"rocm-sdk-core=={version}"))
+        pinned = f"rocm-sdk-device-{target}=={version}; extra == 'device-{target}'"
+        lines += [f"Provides-Extra: device-{target}", *requires(pinned)]
+    write_wheel(folder, "rocm", version, *lines)
+    return folder
+
+
+def torch(folder: Path, version: str, rocm_version: str) -> Path:
+    write_wheel(folder, "triton_rocm", version)
+    write_wheel(folder, "torch", version, *requires(f"rocm=={rocm_version}", f"triton-rocm=={version}"))
+    return folder
+
+
+def publish(rocwheel: Rocwheel, dist: Path, store: Path, *words: object, **options) -> Result:
+    return rocwheel.run("release", "publish", dist, "--to", store, "--stream", "nightly", *words, **options)
+
+
+def change(rocwheel: Rocwheel, verb: str, store: Path, *words: object, **options) -> Result:
+    return rocwheel.run("release", verb, *words, "--store", store, "--stream", "nightly", **options)
+
+
+def installed(index: str, name: str, scratch: Path) -> dict[str, str]:
+    """The versions that uv would install."""
+    wanted = scratch / "wanted.in"
+    wanted.write_text(f"{name}\n")
+    out = scratch / "lock.txt"
+    out.unlink(missing_ok=True)
+    uv("pip", "compile", "--quiet", "--generate-hashes", "--index-url", index, "--output-file", out, wanted)
+    return dict(re.findall(r"^([a-z0-9-]+)(?:\[[^]]*\])?==(\S+)", out.read_text(), re.MULTILINE))
+
+
+def assert_installable(stream: Path, scratch: Path, extras: bool = True) -> None:
+    """Every link is true, and the newest version of every entry point can be installed."""
+    assert_every_link_is_true(stream)
+    for entry in ("rocm", "torch"):
+        if (stream / entry / "index.html").exists():
+            suffix = f"[{','.join(f'device-{target}' for target in TARGETS)}]" if extras and entry == "rocm" else ""
+            assert entry in installed(f"{stream.as_uri()}/", entry + suffix, scratch)
+
+
+def test_a_set_is_published_and_another_joins_it(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    store, stream = tmp_path / "store", tmp_path / "store/nightly"
+    dist = rocm(tmp_path / "rocm", "7.2.0a20261120")
+    plan = publish(rocwheel, dist, store, "--now", NOW, "--dry-run")
+    assert "`rocm-7.2.0a20261120` would be published as number 1: 4 files" in plan.stderr
+    assert not store.exists(), "a dry run writes nothing"
+    said = publish(rocwheel, dist, store, "--now", NOW)
+    assert "published as number 1: 4 files" in said.stderr and "not signed" in said.stderr
+    assert assert_every_link_is_true(stream) == 4
+    document = json.loads((stream / ".release/sets/rocm-7.2.0a20261120.json").read_text())
+    assert document["entry-points"] == ["rocm"] and document["targets-promised"] == ["gfx1100", "gfx942"]
+    page = json.loads((stream / "rocm/index.v1_json").read_text())
+    assert page["meta"] == {"api-version": "1.4", "_generation": 1}
+    assert page["files"][0]["upload-time"] == NOW
+    before = snapshot(store)
+    again = publish(rocwheel, dist, store)
+    assert "is published already" in again.stderr and differences(before, snapshot(store)) == []
+
+    publish(rocwheel, torch(tmp_path / "torch", "2.13.0", "7.2.0a20261120"), store, "--join", "rocm-7.2.0a20261120")
+    found = installed(f"{stream.as_uri()}/", "torch", tmp_path)
+    assert found == {
+        "torch": "2.13.0",
+        "triton-rocm": "2.13.0",
+        "rocm": "7.2.0a20261120",
+        "rocm-sdk-core": "7.2.0a20261120",
+    }
+    document = json.loads((stream / ".release/sets/rocm-7.2.0a20261120.json").read_text())
+    assert sorted(document["versions"]) == sorted([*found, *(f"rocm-sdk-device-{target}" for target in TARGETS)])
+    # pip believes each hash and METADATA, from a plain server.
+    with served(stream) as address:
+        target = tmp_path / "target"
+        pip("install", "--quiet", "--index-url", address, "--target", target, "torch")
+        assert (target / "rocm_sdk_core.py").exists()
+        words = ("--join", "rocm-7.2.0a20261120", "--verify-url", address)
+        verified = publish(rocwheel, tmp_path / "torch", store, *words, environment=WITH_UV)
+        assert "uv finds the set" in verified.stderr or "pip finds the set" in verified.stderr
+
+
+def test_what_is_not_whole_is_refused(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+
+    def refused(dist: Path, *texts: str, words: tuple[str, ...] = ()) -> None:
+        before = snapshot(store) if store.exists() else {}
+        said = publish(rocwheel, dist, store, *words, expect=1)
+        for text in texts:
+            assert text in said.stderr, said.stderr
+        assert differences(before, snapshot(store) if store.exists() else {}) == []
+
+    lacking = rocm(tmp_path / "lacking", "7.1.0")
+    (lacking / "rocm_sdk_device_gfx942-7.1.0-py3-none-any.whl").unlink()
+    refused(lacking, "rocm[device-gfx942] cannot be installed", "requires `rocm-sdk-device-gfx942==7.1.0", "--outside")
+    refused(torch(tmp_path / "early", "2.13.0", "7.1.0"), "torch cannot be installed", "neither the set nor the stream")
+    publish(rocwheel, rocm(tmp_path / "good", "7.1.0"), store, "--now", NOW)
+    refused(torch(tmp_path / "wrong", "2.13.0", "7.0.0"), "requires `rocm==7.0.0`: there is only 7.1.0")
+
+    fewer = rocm(tmp_path / "fewer", "7.2.0", ("gfx942",))
+    refused(fewer, "rocm 7.1.0 has the extras device-gfx1100, and 7.2.0 has not", "--allow fewer")
+    refused(rocm(tmp_path / "older", "7.0.0"), "rocm 7.0.0 is older than 7.1.0", "--allow older")
+    refused(
+        rocm(tmp_path / "mixed", "7.3.0rc1"), "is of kind rc, and the stream has 7.1.0 of kind final", "--allow mixed"
+    )
+    other = rocm(tmp_path / "other", "7.1.0")
+    write_wheel(other, "rocm_sdk_core", "7.1.0", "Requires-Python: >=3.9")
+    refused(other, "1 of the files of rocm-sdk-core 7.1.0 has other bytes", "7.1.0.post1 is not taken")
+    two = rocm(tmp_path / "two", "7.2.0")
+    write_wheel(two, "rocm_sdk_core", "7.2.1")
+    refused(two, "rocm-sdk-core has 2 versions")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken/x-1-py3-none-any.whl").write_bytes(b"no wheel")
+    refused(tmp_path / "broken", "`x-1-py3-none-any.whl`: ")
+    publish(rocwheel, fewer, store, "--allow", "fewer", "--now", NOW)
+    assert_installable(store / "nightly", tmp_path, extras=False)
+    # ROCm 10 sorts before ROCm 7 in a local version, so nobody would get it.
+    plain = tmp_path / "plain"
+    write_wheel(tmp_path / "first", "vision", "1.0+rocm7.2.0")
+    publish(rocwheel, tmp_path / "first", plain)
+    write_wheel(tmp_path / "second", "vision", "1.0+rocm10.1.0")
+    said = publish(rocwheel, tmp_path / "second", plain, expect=1)
+    assert "sorts before 1.0+rocm7.2.0" in said.stderr and "--allow misordered" in said.stderr
+
+
+def test_the_owner_of_a_stream_sets_its_rules(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    stream = tmp_path / "nightly"
+    (stream / ".release").mkdir(parents=True)
+    rules = stream / ".release/stream.toml"
+    rules.write_text('kinds = "rc"\n')
+    dist = rocm(tmp_path / "dist", "7.2.0")
+    assert "unknown field `kinds`" in publish(rocwheel, dist, tmp_path, expect=1).stderr
+    rules.write_text('kind = "rc"\noutside = ["nump*"]\n')
+    assert "the stream takes kind rc" in publish(rocwheel, dist, tmp_path, expect=1).stderr
+    dist = rocm(tmp_path / "rc", "7.2.0rc1")
+    write_wheel(dist, "tool", "7.2.0rc1", *requires("numpy>=1", "rocm==7.2.0rc1"))
+    publish(rocwheel, dist, tmp_path, "--now", NOW, "--set", "first")
+    assert "pypi:project-status" not in (stream / "rocm/index.html").read_text()
+    rules.write_text('kind = "rc"\noutside = ["nump*"]\n[deprecated]\nsuccessor = "https://example.invalid/new/"\n')
+    publish(rocwheel, rocm(tmp_path / "next", "7.2.0rc2"), tmp_path)
+    for project in ("rocm", "tool"):
+        assert "use https://example.invalid/new/" in (stream / project / "index.html").read_text()
+    # An index that somebody made of the folder is not taken over, and a stream's is not rewritten.
+    assert "is a stream" in rocwheel.run("index", "build", stream, expect=1).stderr
+    other = tmp_path / "other"
+    rocm(other / "nightly", "7.2.0")
+    rocwheel.run("index", "build", other / "nightly", "--layout", "flat")
+    said = publish(rocwheel, dist, other, expect=1, environment={})
+    assert "has no stream" not in said.stderr and "index already" in said.stderr
+
+
+def signed_bytes(envelope: dict) -> tuple[bytes, bytes]:
+    """The payload, and what DSSE signs of it, written from the protocol's text."""
+    payload = base64.b64decode(envelope["payload"])
+    kind = envelope["payloadType"].encode()
+    return payload, b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
+
+
+def test_snapshots_are_signed_and_verified(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    store, stream = tmp_path / "store", tmp_path / "store/nightly"
+    ours = tmp_path / "ours"
+    rocwheel.run("release", "key", "new", ours)
+    assert ours.stat().st_mode & 0o777 == 0o600
+    assert "exists already" in rocwheel.run("release", "key", "new", ours, expect=2).stderr
+    theirs = tmp_path / "theirs.pem"
+    run("openssl", "genpkey", "-algorithm", "ed25519", "-out", theirs)
+    run("openssl", "pkey", "-in", theirs, "-pubout", "-out", tmp_path / "theirs.pub")
+    run("openssl", "pkey", "-in", ours, "-noout")
+    dist = rocm(tmp_path / "dist", "7.1.0")
+    publish(rocwheel, dist, store, "--signing-key", ours, "--signing-key", theirs, "--now", NOW)
+    envelope = json.loads((stream / ".release/snapshots/1.json").read_text())
+    payload, signed = signed_bytes(envelope)
+    (tmp_path / "signed").write_bytes(signed)
+    for signature, public in zip(envelope["signatures"], ("ours.pub", "theirs.pub"), strict=True):
+        (tmp_path / "signature").write_bytes(base64.b64decode(signature["sig"]))
+        words = ("-pubin", "-inkey", tmp_path / public, "-sigfile", tmp_path / "signature", "-in", tmp_path / "signed")
+        run("openssl", "pkeyutl", "-verify", "-rawin", *words)
+    manifest = json.loads(payload)
+    for key, file in manifest["files"].items():
+        content = (stream / key).read_bytes()
+        assert (len(content), hashlib.sha256(content).hexdigest()) == (file["size"], file["sha256"])
+
+    secret = {"ROCWHEEL_SIGNING_KEY": theirs.read_text()}
+    publish(rocwheel, rocm(tmp_path / "next", "7.2.0"), store, "--now", NOW, environment=secret)
+    copy = tmp_path / "copy"
+    shutil.copytree(stream, copy)
+
+    def verify(folder: Path, *words: object, expect: int = 0) -> Result:
+        return rocwheel.run("release", "verify", folder, *words, expect=expect)
+
+    assert "snapshot 2 of `nightly`: 8 files" in verify(copy, "--key", tmp_path / "theirs.pub").stderr
+    verify(store, "--stream", "nightly", "--key", tmp_path / "theirs.pub", "--quick")
+    said = verify(copy, "--key", tmp_path / "ours.pub", expect=1)
+    assert "none of its signatures is of a key that was given" in said.stdout
+    verify(copy, "--key", tmp_path / "ours.pub", "--key", tmp_path / "theirs.pub")
+
+    def altered(name: str, text: str, expected: str) -> None:
+        path = copy / name
+        good = path.read_bytes()
+        path.write_bytes(good.replace(text.encode(), b"#" * len(text), 1))
+        assert path.read_bytes() != good
+        said = verify(copy, "--key", tmp_path / "theirs.pub", expect=1)
+        assert expected in said.stdout + said.stderr, said
+        path.write_bytes(good)
+
+    wheel = "rocm/rocm-7.2.0-py3-none-any.whl"
+    altered(wheel, "version = ", f"`{wheel}` has other bytes")
+    altered(f"{wheel}.metadata", "Name", "metadata` has other bytes")
+    altered("rocm/index.html", "rocm-7.1.0", "`rocm/index.html` does not list what the snapshot does")
+    altered("rocm/index.v1_json", '"sha256":"', "`rocm/index.v1_json` does not list")
+    altered("index.html", "rocm-sdk-core/", "`index.html` does not list the projects")
+    altered(".release/sets/rocm-7.2.0.json", "entry", "is not the description of the set")
+    altered(".release/snapshots/1.json", "sig", "is not the snapshot before 2")
+    altered(".release/snapshots/2.json", "payload", "is not what the stream's snapshot says")
+    assert "2 files" not in verify(copy, "--key", tmp_path / "theirs.pub").stdout
+    (copy / wheel).unlink()
+    assert f"`{wheel}` is missing" in verify(copy, expect=1).stdout
+
+
+def test_history_goes_back_and_versions_are_withdrawn(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    store, stream = tmp_path / "store", tmp_path / "store/nightly"
+    address = f"{stream.as_uri()}/"
+    for version in ("7.1.0", "7.2.0"):
+        publish(rocwheel, rocm(tmp_path / version, version), store, "--now", NOW)
+    publish(rocwheel, torch(tmp_path / "torch", "2.13.0", "7.2.0"), store, "--now", NOW)
+    listed = change(rocwheel, "list", store).stdout
+    assert [line.split()[0] for line in listed.splitlines()[-3:]] == ["1", "2", "3"], listed
+    assert "added torch/torch-2.13.0-py3-none-any.whl" in change(rocwheel, "diff", store, 2, 3).stdout
+
+    words = ("rocm-sdk-core==7.2.0", "--reason", "<b>loses data</b>")
+    dry = change(rocwheel, "yank", store, *words, "--dry-run").stdout.splitlines()
+    assert {line.split("/")[0] for line in dry} == {
+        "rocm",
+        "rocm-sdk-core",
+        "torch",
+        *(f"rocm-sdk-device-{target}" for target in TARGETS),
+    }
+    change(rocwheel, "yank", store, *words)
+    assert installed(address, "rocm", tmp_path)["rocm"] == "7.1.0"
+    assert "&lt;b&gt;loses data" in (stream / "rocm-sdk-core/index.html").read_text()
+    assert "requires rocm-sdk-core==7.2.0" in (stream / "torch/index.html").read_text()
+    # What is pinned can still be installed, with a warning.
+    said = pip("install", "--dry-run", "--target", tmp_path / "none", "--index-url", address, "rocm==7.2.0")
+    assert "Would install rocm-7.2.0 rocm-sdk-core-7.2.0" in said.stdout and "loses data" in said.stderr
+    change(rocwheel, "yank", store, "rocm-sdk-core==7.2.0", "--undo")
+    assert installed(address, "torch", tmp_path)["rocm"] == "7.2.0"
+    assert "the stream has no rocm 9" in change(rocwheel, "yank", store, "rocm==9", "--reason", "x", expect=1).stderr
+
+    change(rocwheel, "rollback", store, "--to", 1)
+    assert installed(address, "rocm", tmp_path)["rocm"] == "7.1.0" and not (stream / "torch/index.html").exists()
+    assert sorted(path.name for path in (stream / ".release/sets").iterdir()) == ["rocm-7.1.0.json"]
+    assert_installable(stream, tmp_path)
+    rocwheel.run("release", "verify", stream)
+    change(rocwheel, "rollback", store, "--to", 3)
+    assert installed(address, "torch", tmp_path)["rocm"] == "7.2.0"
+    rocwheel.run("release", "verify", stream)
+    assert "no snapshot 99" in change(rocwheel, "rollback", store, "--to", 99, expect=1).stderr
+
+    script = 'test "$(uv pip compile --no-config --no-cache -q - <<<rocm | grep -c rocm==7.2.0)" = 0'
+    bisect = ("release", "bisect", 1, 3, "--store", store, "--stream", "nightly", "--", "bash", "-c", script)
+    said = rocwheel.run(*bisect, environment=WITH_UV)
+    assert "1 is good, 2 is bad: publish rocm-7.2.0" in said.stderr
+
+
+def test_pruning_follows_pins(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    store, stream = tmp_path / "store", tmp_path / "store/nightly"
+    days = ("2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z", "2026-03-01T00:00:00Z")
+    for version, day in zip(("7.0.0", "7.1.0", "7.2.0"), days, strict=True):
+        publish(rocwheel, rocm(tmp_path / version, version), store, "--now", day)
+    # A young package pins the oldest ROCm, and no other one the second.
+    publish(rocwheel, torch(tmp_path / "torch", "2.12.0", "7.0.0"), store, "--now", days[2])
+    (stream / ".release/stream.toml").write_text("[retention]\ndays = 20\ngrace-days = 10\n")
+    before = snapshot(store)
+    dry = change(rocwheel, "prune", store, "--now", "2026-03-05T00:00:00Z", "--dry-run").stdout.split()
+    assert differences(before, snapshot(store)) == []
+    assert dry[::2] == ["unlisted"] * 4 and all("7.1.0" in name for name in dry[1::2])
+    change(rocwheel, "prune", store, "--now", "2026-03-05T00:00:00Z")
+    assert (stream / "rocm/rocm-7.1.0-py3-none-any.whl").exists(), "lock files name it"
+    assert "7.1.0" not in (stream / "rocm/index.html").read_text()
+    assert installed(f"{stream.as_uri()}/", "torch", tmp_path)["rocm"] == "7.0.0"
+    change(rocwheel, "prune", store, "--now", "2026-03-14T00:00:00Z")
+    assert (stream / "rocm/rocm-7.1.0-py3-none-any.whl").exists()
+    (stream / "rocm/rocm-6.0.0-py3-none-any.whl").write_bytes(b"left by a killed run")
+    said = change(rocwheel, "prune", store, "--now", "2026-03-16T00:00:00Z")
+    assert said.stdout.count("deleted ") == 4 and "1 file belongs to no publication" in said.stderr
+    assert not list(stream.glob("*/*-7.1.0-*"))
+    gone = change(rocwheel, "rollback", store, "--to", 2, expect=1)
+    assert "snapshot 2 cannot be restored" in gone.stderr
+    change(rocwheel, "prune", store, "--orphans", "--now", "2026-03-16T00:00:00Z")
+    assert not (stream / "rocm/rocm-6.0.0-py3-none-any.whl").exists()
+    assert_installable(stream, tmp_path)
+    rocwheel.run("release", "verify", stream)
+
+
+def test_a_killed_publisher_breaks_nothing(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """After SIGKILL at any moment the newest version of every entry point can be installed, and the
+    next publisher finishes the work."""
+    store, stream = tmp_path / "store", tmp_path / "store/nightly"
+    publish(rocwheel, rocm(tmp_path / "7.0.0", "7.0.0"), store, "--now", NOW)
+    scratch = tmp_path / "timed"
+    shutil.copytree(store, scratch)
+    dist = rocm(tmp_path / "7.0.1", "7.0.1")
+    began = time.monotonic()
+    publish(rocwheel, dist, scratch)
+    takes = time.monotonic() - began
+    chosen = random.Random(20261123)
+    killed = 0
+    for number in range(1, 26):
+        version = f"7.0.{number}"
+        dist = rocm(tmp_path / version, version)
+        process = rocwheel.start("release", "publish", dist, "--to", store, "--stream", "nightly")
+        time.sleep(chosen.uniform(0, takes))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        killed += process.returncode == -signal.SIGKILL
+        assert_every_link_is_true(stream)
+        found = installed(f"{stream.as_uri()}/", "rocm[device-gfx942,device-gfx1100]", tmp_path)
+        assert len(set(found.values())) == 1, found
+    assert killed > 0
+    publish(rocwheel, rocm(tmp_path / "last", "7.0.99"), store)
+    assert installed(f"{stream.as_uri()}/", "rocm", tmp_path)["rocm"] == "7.0.99"
+    pip("download", "--quiet", "--index-url", f"{stream.as_uri()}/", "--dest", tmp_path / "got", "rocm[device-gfx942]")
+    rocwheel.run("release", "verify", stream)
+
+
+@pytest.mark.parametrize("point", range(3))
+def test_two_publishers_lose_nothing(rocwheel: Rocwheel, tmp_path: Path, point: int) -> None:
+    store, stream = tmp_path / "store", tmp_path / "store/nightly"
+    publish(rocwheel, rocm(tmp_path / "rocm", "7.2.0"), store)
+    sets = [torch(tmp_path / "torch", "2.13.0", "7.2.0"), tmp_path / "tools"]
+    for name in ("one", "two"):
+        write_wheel(sets[1], f"tool_{name}", "1.0", *requires("rocm==7.2.0"))
+    both = []
+    for dist in sets:
+        words = ("--to", store, "--stream", "nightly", "--set", f"set-{dist.name}")
+        both.append(rocwheel.start("release", "publish", dist, *words))
+        time.sleep(0.02 * point)
+    ends = [process.communicate()[1] for process in both]
+    assert [process.returncode for process in both] == [0, 0], ends
+    assert {path.name for path in stream.iterdir()} >= {"torch", "triton-rocm", "tool-one", "tool-two", "rocm"}
+    assert sorted(path.name for path in (stream / ".release/snapshots").iterdir()) == ["1.json", "2.json", "3.json"]
+    rocwheel.run("release", "verify", stream)
+    assert_installable(stream, tmp_path)
