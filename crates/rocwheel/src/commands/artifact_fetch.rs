@@ -159,12 +159,12 @@ impl From<SystemArgument> for BuildSystem {
 
 impl SelectionArguments {
     fn filter(&self) -> Result<ArtifactFilter> {
-        let component = |name: &String| match Component::parse(name) {
-            Some(_) => Ok(name.clone()),
-            None => {
-                let known = Component::CHAIN.map(Component::name).join(", ");
-                Err(Usage::new(format!("there is no component `{name}`")).hint(format!("the components are {known}")))
+        let component = |name: &String| {
+            if Component::parse(name).is_some() {
+                return Ok(name.clone());
             }
+            let known = Component::CHAIN.map(Component::name).join(", ");
+            Err(Usage::new(format!("there is no component `{name}`")).hint(format!("the components are {known}")))
         };
         let words = |list: &Option<String>| {
             let words = list.as_deref().unwrap_or_default().split([',', ';']).map(str::trim);
@@ -435,13 +435,12 @@ fn release(settings: &Settings, version: &str, printer: &Printer) -> Result<Exit
         }
     };
     let name = format!("therock-dist-{}-{group}-{version}.tar.gz", settings.system);
-    let source = match &settings.from {
-        Some(_) => settings.open(None, false, printer)?.source,
-        None => {
-            let kind = settings.kind.unwrap_or_else(|| StreamType::of_version(version));
-            let address = S3Address { bucket: kind.tarball_bucket()?, prefix: TARBALLS.to_owned() };
-            settings.bucket(address, Some(RunPlace::region()), printer)?
-        }
+    let source = if settings.from.is_some() {
+        settings.open(None, false, printer)?.source
+    } else {
+        let kind = settings.kind.unwrap_or_else(|| StreamType::of_version(version));
+        let address = S3Address { bucket: kind.tarball_bucket()?, prefix: TARBALLS.to_owned() };
+        settings.bucket(address, Some(RunPlace::region()), printer)?
     };
     if settings.mode == Mode::DryRun {
         printer.line(format!("{}/{name}", source.name()))?;

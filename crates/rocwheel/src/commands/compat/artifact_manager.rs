@@ -265,15 +265,14 @@ impl PushArguments {
     fn translated(self) -> Result<Translation> {
         let mut translation = Translation::new("artifact push");
         translation.word(self.build_dir.join("artifacts"));
-        match self.run.staging() {
-            Some(staging) => translation.option("--to", Some(staging)),
-            None => {
-                let kind = environment::first_of(&["RELEASE_TYPE"]).unwrap_or_else(|| "ci".to_owned());
-                let repository = repository(self.run.run_github_repo.clone());
-                let repository = repository.unwrap_or_else(|| "ROCm/TheRock".to_owned());
-                let place = RunPlace::new(StreamType::parse(&kind)?, &repository, false)?;
-                translation.option("--to", Some(place.store().to_string()));
-            }
+        if let Some(staging) = self.run.staging() {
+            translation.option("--to", Some(staging));
+        } else {
+            let kind = environment::first_of(&["RELEASE_TYPE"]).unwrap_or_else(|| "ci".to_owned());
+            let repository = repository(self.run.run_github_repo.clone());
+            let repository = repository.unwrap_or_else(|| "ROCm/TheRock".to_owned());
+            let place = RunPlace::new(StreamType::parse(&kind)?, &repository, false)?;
+            translation.option("--to", Some(place.store().to_string()));
         }
         translation.option("--run-id", Some(self.run.id()));
         translation.option("--platform", Some(platform(self.run.platform())));

@@ -109,12 +109,11 @@ pub(super) fn begin(run: Run) -> Translation {
     translation.option("--run-id", Some(run.id));
     translation.option("--platform", Some(platform(run.platform)));
     let staging = run.staging.or_else(|| environment::first_of(&["THEROCK_LOCAL_STAGING_DIR"]).map(PathBuf::from));
-    match staging {
-        Some(staging) => translation.option("--from", Some(staging)),
-        None => {
-            translation.option("--repository", repository(run.repository));
-            translation.option("--release-type", environment::first_of(&["RELEASE_TYPE"]));
-        }
+    if let Some(staging) = staging {
+        translation.option("--from", Some(staging));
+    } else {
+        translation.option("--repository", repository(run.repository));
+        translation.option("--release-type", environment::first_of(&["RELEASE_TYPE"]));
     }
     translation
 }

@@ -94,6 +94,7 @@ const SELECTIONS: [Selection; 33] = selections! {
 /// What cannot be found is an error here. The output is replaced as a whole when the new tree is
 /// complete; the script removes it first.
 #[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[command(group = ArgGroup::new("place").required(true).args(["run_id", "release", "latest_release", "input_dir"]))]
 #[command(
     after_help = "Flags such as `--blas`, `--fft`, `--miopen`, `--rccl` and `--no-blas` select artifacts as in the script."
