@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     /// Look at a copy of another machine: a folder with its sys, dev, proc and etc
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     root: Option<PathBuf>,
-    /// SessionVariables of that machine, as `env` prints them [default: proc/self/environ of the copy]
+    /// Variables of that machine, as `env` prints them [default: proc/self/environ of the copy]
     #[arg(long, value_name = "FILE", requires = "root")]
     environment: Option<PathBuf>,
     /// User and groups of that machine, as numbers: 1000:1000,44 [default: proc/self/status of the

@@ -329,7 +329,7 @@ fn is_about_loading(code: Code) -> bool {
     [LibraryNotFound, LibraryOutside, UndefinedSymbol, SymbolVersion, DlopenMissing].contains(&code)
 }
 
-/// SessionVariables and files that bring another ROCm or another Python package in.
+/// Variables and files that bring another ROCm or another Python package in.
 fn examine_variables(patient: &Patient, installed: Option<&Installed>, symptoms: &mut Vec<Symptom>) {
     const RUNTIME: [&str; 3] = ["libamdhip64.so", "libhsa-runtime64.so", "librocblas.so"];
     let Patient { tree, variables, .. } = patient;

@@ -161,6 +161,7 @@ pub(super) fn check_offer(tree: &MachineTree, gpus: &[GpuFacts], bus: &[PciGpu],
                 .seen(format!("{}/vendor", gpu.path), "0x1002")
                 .seen("/sys/module/amdgpu", "does not exist"),
         };
+        let symptom = symptom.seen(format!("{}/device", gpu.path), format!("1002:{:04X}", gpu.device));
         symptoms.push(symptom.fill("address", &gpu.address));
     }
     partitions(gpus, symptoms);

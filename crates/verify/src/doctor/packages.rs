@@ -272,7 +272,7 @@ pub(super) fn check_devel(installed: &Installed, symptoms: &mut Vec<Symptom>) {
     let is_complete = tree.join("__init__.py").is_file() && archive.is_none();
     let is_begun = tree.is_dir() && fs_err::read_dir(&tree).is_ok_and(|mut entries| entries.next().is_some());
     // A wheel may bring the folder with nothing but its Python file.
-    let names = fs_err::read_dir(&tree).map(|entries| entries.flatten().count()).unwrap_or(0);
+    let names = fs_err::read_dir(&tree).map_or(0, |entries| entries.flatten().count());
     let is_packed = archive.is_some() && names <= 1;
     if !is_begun || is_complete || is_packed || !package.is_dir() {
         return;

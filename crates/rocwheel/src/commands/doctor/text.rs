@@ -1,6 +1,6 @@
 //! Input: a diagnosis. Output: text for people, in lines as wide as the terminal.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use clap::builder::styling::{AnsiColor, Style};
 use rocwheel_verify::doctor::{Diagnosis, GpuFacts, Gravity, Need, Symptom};
@@ -96,28 +96,31 @@ fn gpu_line(gpu: &GpuFacts) -> String {
     parts.join(", ")
 }
 
+/// The GPUs of one product that are divided in the same way.
+#[derive(Default)]
+struct Group<'a> {
+    count: usize,
+    usable: usize,
+    cards: BTreeSet<&'a str>,
+}
+
 /// One line for each product and the way in which it is divided.
 fn cards(gpus: &[GpuFacts]) -> Vec<String> {
-    let mut groups: BTreeMap<(String, String, String), (usize, usize, Vec<&str>)> = BTreeMap::new();
+    let mut groups: BTreeMap<String, Group<'_>> = BTreeMap::new();
     for gpu in gpus {
-        let card = gpu.address.split('.').next().unwrap_or_default();
-        let key = (
-            gpu.product.clone(),
-            gpu.target.clone().unwrap_or_else(|| "unknown target".to_owned()),
-            gpu.partition.clone().unwrap_or_default(),
-        );
-        let group = groups.entry(key).or_default();
-        group.0 += 1;
-        group.1 += usize::from(gpu.hip_index.is_some());
-        if !group.2.contains(&card) {
-            group.2.push(card);
+        let mut name = format!("{}, {}", gpu.product, gpu.target.as_deref().unwrap_or("unknown target"));
+        if let Some(mode) = &gpu.partition {
+            name.push_str(&format!(", {mode}"));
         }
+        let group = groups.entry(name).or_default();
+        group.count += 1;
+        group.usable += usize::from(gpu.hip_index.is_some());
+        group.cards.insert(gpu.address.split('.').next().unwrap_or_default());
     }
-    let line =
-        |((product, target, mode), (count, usable, cards)): ((String, String, String), (usize, usize, Vec<&str>))| {
-            let mode = if mode.is_empty() { mode } else { format!(", {mode}") };
-            format!("{count} of {product}, {target}{mode}, on {} cards, {usable} for HIP", cards.len())
-        };
+    let line = |(name, group): (String, Group<'_>)| {
+        let cards = printer::count(group.cards.len() as u64, "card", "cards");
+        format!("{} of {name}, on {cards}, {} for HIP", group.count, group.usable)
+    };
     groups.into_iter().map(line).collect()
 }
 
