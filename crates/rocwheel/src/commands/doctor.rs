@@ -123,8 +123,8 @@ fn folder_of_python(program: &Path) -> Result<PathBuf> {
             .into());
     }
     let real = fs_err::canonicalize(&given)?;
-    let prefixes = [given.as_path(), real.as_path()].into_iter().filter_map(|path| path.parent()?.parent());
-    let found = prefixes.filter_map(site_packages).next();
+    let mut prefixes = [given.as_path(), real.as_path()].into_iter().filter_map(|path| path.parent()?.parent());
+    let found = prefixes.find_map(site_packages);
     found.ok_or_else(|| Error::NoPackages { path: program.to_owned() }.into())
 }
 

@@ -95,14 +95,14 @@ impl Topology {
         let id_path = format!("{folder}/gpu_id");
         // Old kernels and some copies have no such file.
         let gpu_id = match tree.text(&id_path) {
-            Ok(text) => match text.parse::<u64>() {
-                Ok(id) => Some(id),
-                Err(_) => {
-                    self.faults
-                        .push(Symptom::new("contradiction").fill("question", &question).seen(id_path, shown(&text)));
-                    None
+            Ok(text) => {
+                let id = text.parse::<u64>().ok();
+                if id.is_none() {
+                    let symptom = Symptom::new("contradiction").fill("question", &question);
+                    self.faults.push(symptom.seen(id_path, shown(&text)));
                 }
-            },
+                id
+            }
             Err(ReadFault::Absent) => None,
             Err(ReadFault::NotPermitted) => return self.hidden.push((number, id_path)),
             Err(fault) => {

@@ -75,14 +75,12 @@ fn select(gpus: &[GpuFacts], from: &[usize], (name, mask): (&str, &str), symptom
         return left;
     }
     for token in mask.split(',').map(str::trim) {
-        match find(gpus, from, token).filter(|index| !left.contains(index)) {
-            Some(index) => left.push(index),
-            None => {
-                let symptom = Symptom::new("mask-names-no-gpu").fill("token", token).fill("variable", name);
-                symptoms.push(symptom.seen(name, quoted(mask)));
-                break;
-            }
-        }
+        let Some(index) = find(gpus, from, token).filter(|index| !left.contains(index)) else {
+            let symptom = Symptom::new("mask-names-no-gpu").fill("token", token).fill("variable", name);
+            symptoms.push(symptom.seen(name, quoted(mask)));
+            break;
+        };
+        left.push(index);
     }
     left
 }
