@@ -207,7 +207,7 @@ mod tests {
     use crate::arguments::Arguments;
 
     /// Options that name a file to read.
-    const READ: [&str; 16] = [
+    const READ: [&str; 18] = [
         "--accept",
         "--config",
         "--data-file",
@@ -215,8 +215,10 @@ mod tests {
         "--descriptor",
         "--images",
         "--job",
+        "--key",
         "--manifest",
         "--notes",
+        "--signing-key",
         "--source",
         "--source-table",
         "--status",
