@@ -1,5 +1,5 @@
-"""`rocwheel release publish`: what pip and uv see of a stream, and that no killed or beaten publisher
-leaves it broken."""
+"""`rocwheel release publish`: what pip and uv see of a stream, and that no killed or beaten
+publisher leaves it broken."""
 
 from __future__ import annotations
 

@@ -207,7 +207,7 @@ mod tests {
     use crate::arguments::Arguments;
 
     /// Options that name a file to read.
-    const READ: [&str; 19] = [
+    const READ: [&str; 21] = [
         "--accept",
         "--config",
         "--data-file",
@@ -216,9 +216,11 @@ mod tests {
         "--environment",
         "--images",
         "--job",
+        "--key",
         "--manifest",
         "--notes",
         "--python",
+        "--signing-key",
         "--source",
         "--source-table",
         "--status",
