@@ -117,8 +117,7 @@ pub(super) fn command(arguments: &Arguments, printer: &Printer) -> Result<Exit> 
 
 /// Copies a file, unless the other one has the same bytes.
 fn copy(from: &std::path::Path, to: &std::path::Path) -> Result<()> {
-    let digest =
-        |path: &std::path::Path| Ok::<_, std::io::Error>(rocwheel_content::sha256_of(fs_err::File::open(path)?)?);
+    let digest = |path: &std::path::Path| rocwheel_content::sha256_of(fs_err::File::open(path)?);
     if to.is_file() {
         if digest(from)? == digest(to)? {
             return Ok(());
