@@ -109,7 +109,8 @@ impl Site {
         scratch: &Path,
         reporter: &dyn Reporter,
     ) -> Result<Site, Error> {
-        let opened: Vec<Found> = paths
+        // All are opened before the first error counts, so it is the same in each run.
+        let opened: Vec<Result<Found, Error>> = paths
             .par_iter()
             .map(|(path, role)| {
                 reporter.check()?;
@@ -119,9 +120,10 @@ impl Site {
                 }
                 Ok(Found { distributions: vec![Distribution::open(path, *role)?], notes: Vec::new() })
             })
-            .collect::<Result<_, Error>>()?;
+            .collect();
         let (mut distributions, mut notes) = (Vec::new(), Vec::new());
         for found in opened {
+            let found = found?;
             distributions.extend(found.distributions);
             notes.extend(found.notes);
         }

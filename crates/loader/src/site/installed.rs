@@ -217,12 +217,12 @@ impl PackageFolder {
     pub(super) fn read(&self, place: &Place, role: Role) -> Result<Found, Error> {
         let names = names(&self.path).map_err(read_error(&self.path))?;
         let infos: Vec<&String> = names.iter().filter(|name| is_info(name)).collect();
-        let opened: Vec<InfoFolder> =
-            infos.par_iter().map(|info| self.distribution(info, place, role)).collect::<Result<_, Error>>()?;
+        let opened: Vec<Result<InfoFolder, Error>> =
+            infos.par_iter().map(|info| self.distribution(info, place, role)).collect();
         let mut notes = Vec::new();
         let mut distributions: BTreeMap<String, Distribution> = BTreeMap::new();
         for opened in opened {
-            match opened {
+            match opened? {
                 InfoFolder::Skipped(note) => notes.push(note),
                 InfoFolder::Distribution(distribution) => {
                     let distribution = *distribution;
