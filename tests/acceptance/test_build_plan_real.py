@@ -45,10 +45,11 @@ def test_sixty_cells_with_a_node_killed(rocwheel: Rocwheel, tmp_path: Path) -> N
             records = tmp_path.glob("out/.rocwheel/plans/*/state/*.json")
             return len(wheels(tmp_path / "out")) >= 8 and bool(running_on("n2")) and any(map(has_begun, records))
 
+        # Nothing comes between the last look and the power cut: on a busy machine the cell would end
+        # meanwhile.
         cluster.wait(is_time, "nothing was built", 600)
-        killed = running_on("n2")
-        began = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("*.whl")}
         cluster.kill_node("n2")
+        began = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("*.whl")}
         said, errors = process.communicate(timeout=1500)
         assert process.returncode == 1, errors[-4000:]
         assert wheels(tmp_path / "out") == small_frameworks.names(ROCM, TORCH, FAILING)
@@ -58,7 +59,7 @@ def test_sixty_cells_with_a_node_killed(rocwheel: Rocwheel, tmp_path: Path) -> N
         states = Counter(cell["state"] for cell in seen.values())
         assert (states["built"] + states["unchanged"], states["failed"]) == (56, 2), states
         twice = {name for name, cell in seen.items() if cell["starts"] > 1}
-        assert 1 <= len(twice) <= len(killed) <= cluster.cpus, (twice, killed)
+        assert 1 <= len(twice) <= cluster.cpus, twice
         assert all(cell["starts"] <= 2 for cell in seen.values())
         # What was there when the power went is as it was.
         for name, modified in began.items():
