@@ -45,8 +45,8 @@ def test_sixty_cells_with_a_node_killed(rocwheel: Rocwheel, tmp_path: Path) -> N
             records = tmp_path.glob("out/.rocwheel/plans/*/state/*.json")
             return len(wheels(tmp_path / "out")) >= 8 and bool(running_on("n2")) and any(map(has_begun, records))
 
-        # Nothing comes between the last look and the power cut: on a busy machine the cell would end
-        # meanwhile.
+        # Nothing comes between the last look and the power cut: on a busy machine the cell would
+        # end meanwhile.
         cluster.wait(is_time, "nothing was built", 600)
         cluster.kill_node("n2")
         began = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("*.whl")}
