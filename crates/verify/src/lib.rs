@@ -1,4 +1,7 @@
-//! Input: a machine with GPUs and packages. Output: whether they work. The first part of it is
-//! [`doctor`], which reads files alone.
+//! Input: a machine with GPUs and packages. Output: whether they work.
+//!
+//! [`doctor`] reads files alone and says what is wrong with the machine. Tests leave events
+//! ([`outcome`]), which reports and the gate read.
 
 pub mod doctor;
+pub mod outcome;

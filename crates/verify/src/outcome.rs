@@ -1,0 +1,171 @@
+//! What happens to a test: the events of a run, one JSON object a line.
+//!
+//! A run is written by a supervisor ([`TestEvent`], file `events.jsonl`) and read by the report
+//! and by the gate. A line is complete when it ends with a line feed; the last line of a killed
+//! run may be cut.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// How one attempt at a test ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TestOutcome {
+    /// It did what it should.
+    Passed,
+    /// An assertion of the test failed.
+    Failed,
+    /// The set-up or the clean-up failed, or the file could not be imported.
+    Error,
+    /// The test skipped itself.
+    Skipped,
+    /// Our own list says not to run it.
+    Deselected,
+    /// It failed, as the list of known failures says.
+    ExpectedFailure,
+    /// It passed although the list of known failures says that it fails.
+    UnexpectedPass,
+    /// The process died: by a signal, or by an exit in the middle.
+    Crashed,
+    /// The supervisor ended it after its time.
+    TimedOut,
+    /// Nobody started it: no GPU, a shard is missing, the run was cut off.
+    NotRun,
+}
+
+impl TestOutcome {
+    /// The word for tables and for JSON: `timed_out`.
+    pub fn word(self) -> &'static str {
+        match self {
+            TestOutcome::Passed => "passed",
+            TestOutcome::Failed => "failed",
+            TestOutcome::Error => "error",
+            TestOutcome::Skipped => "skipped",
+            TestOutcome::Deselected => "deselected",
+            TestOutcome::ExpectedFailure => "expected_failure",
+            TestOutcome::UnexpectedPass => "unexpected_pass",
+            TestOutcome::Crashed => "crashed",
+            TestOutcome::TimedOut => "timed_out",
+            TestOutcome::NotRun => "not_run",
+        }
+    }
+
+    /// `true` if the test did not do what it should.
+    pub fn is_bad(self) -> bool {
+        matches!(self, TestOutcome::Failed | TestOutcome::Error | TestOutcome::Crashed | TestOutcome::TimedOut)
+    }
+}
+
+/// One try at a test.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TestAttempt {
+    /// Identity of the test: pytest's node id, `Suite.Case` of gtest, the name of a script.
+    pub id: String,
+    /// 1 for the first try; each further one ran in a fresh process.
+    pub attempt: u32,
+    /// The end of this try.
+    pub outcome: TestOutcome,
+    /// Duration in seconds, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+    /// Why it ended so, in a line: the assertion, the signal, the reason of a skip.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// What it printed and its traceback, at most 64 KiB, in valid UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<String>,
+    /// The GPU it ran on, as [`TestRunFacts::gpus`] names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<String>,
+}
+
+/// What was tested, where and with which lists: the first line of a run.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct TestRunFacts {
+    /// Name of the run: unique in its folder.
+    pub run: String,
+    /// Name of the suite: `pytorch`, `smoke`, `rocblas`.
+    pub suite: String,
+    /// Where the tests come from: a commit, the SHA-256 of an sdist.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// Which part of the whole this is, from 1.
+    pub shard: u32,
+    /// Number of parts of the whole.
+    pub shards: u32,
+    /// File name → SHA-256 of every wheel that was installed.
+    #[serde(default)]
+    pub wheels: BTreeMap<String, String>,
+    /// File name → SHA-256 of every list of skips, disabled and slow tests.
+    #[serde(default)]
+    pub lists: BTreeMap<String, String>,
+    /// Name → facts in words (`target`, `driver`, `partition`, `location`) of every GPU.
+    #[serde(default)]
+    pub gpus: BTreeMap<String, BTreeMap<String, String>>,
+    /// Name of the machine.
+    #[serde(default)]
+    pub machine: String,
+    /// Start in RFC 3339.
+    pub started: String,
+    /// Version of rocwheel.
+    pub rocwheel: String,
+}
+
+/// A line of `events.jsonl`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum TestEvent {
+    /// The first line.
+    Run(TestRunFacts),
+    /// Tests that belong to this shard, before any runs. There may be several such lines.
+    Collected {
+        /// Their identities, in the order they run.
+        ids: Vec<String>,
+    },
+    /// A test begins. Without an attempt after it, its process died in it.
+    Started {
+        /// Identity of the test.
+        id: String,
+        /// Which try, from 1.
+        attempt: u32,
+    },
+    /// A test ended.
+    Attempt(TestAttempt),
+    /// Something that is about no test: a file that cannot be imported, a full disk.
+    Problem {
+        /// One sentence.
+        message: String,
+    },
+    /// The last line; without it the run was cut off.
+    End {
+        /// Time in RFC 3339.
+        finished: String,
+        /// Every collected test has an outcome.
+        complete: bool,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_a_line_with_its_name() {
+        let event = TestEvent::Attempt(TestAttempt {
+            id: "test_nn.py::TestNN::test_linear".into(),
+            attempt: 1,
+            outcome: TestOutcome::TimedOut,
+            seconds: Some(2.5),
+            message: None,
+            output: None,
+            gpu: None,
+        });
+        let line = serde_json::to_string(&event).unwrap();
+        assert_eq!(
+            line,
+            r#"{"event":"attempt","id":"test_nn.py::TestNN::test_linear","attempt":1,"outcome":"timed_out","seconds":2.5}"#
+        );
+        assert_eq!(serde_json::from_str::<TestEvent>(&line).unwrap(), event);
+    }
+}
