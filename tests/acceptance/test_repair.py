@@ -315,8 +315,12 @@ def test_the_version_of_rocm_is_asked_for(rocwheel: Rocwheel, hip: Path, tmp_pat
     assert "which version it was built for is not known" in said and "--rocm-version" in said
 
 
-def test_the_runtime_of_another_rocm_is_noticed(rocwheel: Rocwheel, hip: Path, tmp_path: Path) -> None:
-    said = rocwheel.run("repair", hip, "-o", tmp_path / "out", "--rocm-version", "6.4.0").stderr
+def test_the_runtime_of_another_rocm_is_refused(rocwheel: Rocwheel, hip: Path, tmp_path: Path) -> None:
+    other = ["repair", hip, "-o", tmp_path / "out", "--rocm-version", "6.4.0"]
+    refused = rocwheel.run(*other, expect=1)
+    assert "of ROCm 7, and METADATA requires `rocm==6.4.0`" in " ".join(refused.stdout.split())
+    assert not (tmp_path / "out").exists()
+    said = rocwheel.run(*other, "--dry-run").stderr
     assert "`libamdhip64.so.7` is needed, which ROCm 6.4.0 does not have" in said
 
 

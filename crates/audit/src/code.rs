@@ -64,11 +64,13 @@ pub enum Code {
     LibraryPath,
     /// Windows does not find a DLL.
     DllNotFound,
+    /// A requirement cannot be right.
+    WrongRequirement,
 }
 
 impl Code {
     /// All codes, by number.
-    pub const ALL: [Code; 29] = [
+    pub const ALL: [Code; 30] = [
         Code::LibraryNotFound,
         Code::LibraryOutside,
         Code::SearchPath,
@@ -98,6 +100,7 @@ impl Code {
         Code::ExecutableStack,
         Code::LibraryPath,
         Code::DllNotFound,
+        Code::WrongRequirement,
     ];
 
     /// The code as users write it, `RW012`.
@@ -132,6 +135,7 @@ impl Code {
             Code::ExecutableStack => "RW027",
             Code::LibraryPath => "RW028",
             Code::DllNotFound => "RW029",
+            Code::WrongRequirement => "RW030",
         }
     }
 }

@@ -109,6 +109,16 @@ impl Declared {
         })
     }
 
+    /// The requirements of a wheel that no version of a distribution meets together, in groups by
+    /// that distribution.
+    pub fn contradictions(&self, wheel: usize) -> Vec<Vec<&Requirement>> {
+        let mut by_name: BTreeMap<&str, Vec<&Requirement>> = BTreeMap::new();
+        for requirement in self.of(wheel, Extras::Asked) {
+            by_name.entry(&requirement.name).or_default().push(requirement);
+        }
+        by_name.into_values().filter(|requirements| Requirement::contradict(requirements)).collect()
+    }
+
     /// Indices of the wheels that are installed with a wheel: itself and those it requires,
     /// directly or through others.
     pub fn reaches(&self, wheel: usize, extras: Extras) -> BTreeSet<usize> {

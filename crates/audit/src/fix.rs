@@ -14,6 +14,7 @@ use serde::{Serialize, Serializer};
 pub use self::block::{Remedies, WheelRemedy};
 use crate::analysis::Context;
 use crate::finding::Finding;
+pub(crate) use built_for::is_rocm;
 use rocwheel_loader::site::Distribution;
 
 /// A command that fixes a finding.
@@ -189,6 +190,12 @@ fn edit(distribution: &Distribution, option: &str, value: &str) -> Option<Fix> {
 /// Proposes to add a requirement, or to install it for an installed distribution.
 pub(crate) fn require(distribution: &Distribution, requirement: &str) -> Option<Fix> {
     edit(distribution, "--requires", requirement).or_else(|| install(distribution, &[requirement]))
+}
+
+/// Proposes other versions of a distribution that is required already, or to install them for an
+/// installed distribution.
+pub(crate) fn replace_requirement(distribution: &Distribution, requirement: &str) -> Option<Fix> {
+    edit(distribution, "--replace-requires", requirement).or_else(|| install(distribution, &[requirement]))
 }
 
 /// Proposes to remove a requirement.

@@ -6,10 +6,11 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-use pep440_rs::Version;
+use pep440_rs::{Version, VersionSpecifier, VersionSpecifiers};
 use pep508_rs::{ExtraName, MarkerEnvironment, MarkerEnvironmentBuilder, VersionOrUrl};
 use rocwheel_wheel::{Headers, Platform, PythonVersion};
 use url::Url;
+use version_ranges::Ranges;
 
 /// The Python and system of an environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,6 +109,24 @@ impl Requirement {
             Some(VersionOrUrl::VersionSpecifier(specifiers)) => specifiers.contains(version),
             Some(VersionOrUrl::Url(_)) | None => true,
         }
+    }
+
+    /// `true` if no version meets all of these requirements on one distribution, such as `==6.*`
+    /// and `==7.*`.
+    pub fn contradict(requirements: &[&Requirement]) -> bool {
+        let specifiers = || {
+            requirements.iter().filter_map(|requirement| match &requirement.parsed.version_or_url {
+                Some(VersionOrUrl::VersionSpecifier(specifiers)) => Some(specifiers),
+                Some(VersionOrUrl::Url(_)) | None => None,
+            })
+        };
+        let ranges = |all: Ranges<Version>, one: &VersionSpecifiers| all.intersection(&Ranges::from(one.clone()));
+        if !specifiers().fold(Ranges::full(), ranges).is_empty() {
+            return false;
+        }
+        // Ranges do not know that `==2.9` accepts 2.9+rocm7.2.
+        let named = specifiers().flat_map(|specifiers| specifiers.iter().map(VersionSpecifier::version));
+        !named.into_iter().any(|version| specifiers().all(|specifiers| specifiers.contains(version)))
     }
 
     /// `true` if it names a pre-release, which allows pre-releases.

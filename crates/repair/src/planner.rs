@@ -325,12 +325,12 @@ impl Draft<'_> {
     }
 
     /// A warning if the needed HIP runtime belongs to another release of ROCm than the required
-    /// one. Its SONAME contains the major version of the release.
+    /// one.
     fn other_release(&self) -> Option<String> {
         let version = self.version.as_deref().filter(|_| self.mode == Mode::Rocm)?;
-        let library = self.resolution.left.keys().find(|library| library.starts_with("libamdhip64.so."))?;
-        let major = library.strip_prefix("libamdhip64.so.")?.split('.').next()?;
-        let is_same = version.split('.').next() == Some(major);
+        let runtime = |library: &String| Some((library.clone(), providers::release_of_runtime(library)?));
+        let (library, release) = self.resolution.left.keys().find_map(runtime)?;
+        let is_same = version.split('.').next() == Some(release.to_string().as_str());
         (!is_same).then(|| format!("`{library}` is needed, which ROCm {version} does not have"))
     }
 }

@@ -55,6 +55,14 @@ pub fn family(library: &str) -> &str {
     }
 }
 
+/// The major version of ROCm whose HIP runtime has this name: its SONAME and the name of its DLL
+/// count releases, `libamdhip64.so.7` and `amdhip64_7.dll`. `None` for other libraries.
+pub fn release_of_runtime(library: &str) -> Option<u64> {
+    let on_linux = || library.strip_prefix("libamdhip64.so.");
+    let on_windows = || library.strip_prefix("amdhip64_")?.strip_suffix(".dll");
+    on_linux().or_else(on_windows)?.split('.').next()?.parse().ok()
+}
+
 impl Providers {
     /// The libraries of [`RocmTables::in_use`].
     pub fn embedded() -> &'static Providers {
@@ -104,6 +112,16 @@ impl Providers {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_runtime_counts_releases() {
+        for runtime in ["libamdhip64.so.7", "libamdhip64.so.7.1.25424", "amdhip64_7.dll"] {
+            assert_eq!(release_of_runtime(runtime), Some(7), "{runtime}");
+        }
+        for other in ["libamdhip64.so", "librocblas.so.5", "amdhip64.dll", "amdhip64_x.dll"] {
+            assert_eq!(release_of_runtime(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn a_family_is_the_name_without_its_version() {

@@ -3,22 +3,26 @@
 //!
 //! A missing library can have one of many reasons: it is nowhere (RW001, on Windows RW029), outside
 //! of the environment (RW002), in a package that METADATA does not require (RW012), absent from a
-//! preload list (RW019), loaded by name (RW022), in a requirement that was not given (RW025) or for
-//! another machine (RW026). The check of each code takes the findings with that code.
+//! preload list (RW019), loaded by name (RW022), in a requirement that was not given (RW025), for
+//! another machine (RW026), or in another release of ROCm than METADATA requires (RW030). The check
+//! of each code takes the findings with that code.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pep440_rs::Version;
+use rocwheel_index::requirement::Requirement;
 use rocwheel_rocm::dlopen::{DlopenTable, Load};
 use rocwheel_wheel::manylinux::Policies;
 
 use super::requirements::Brought;
 use super::traces::RootKind;
 use super::{Context, file_name, listed, not_given, windows};
+use crate::declared::Extras;
 use crate::finding::{Code, Finding, Severity};
-use crate::fix::{self, Fix};
+use crate::fix::{self, Fix, is_rocm};
 use rocwheel_loader::simulation::{Missing, Where};
 use rocwheel_rocm::owners::{Owner, Owners};
-use rocwheel_rocm::providers::Providers;
+use rocwheel_rocm::providers::{Providers, release_of_runtime};
 
 /// By the number of the wheel and the reason: the missing libraries, and the files that need one of
 /// them.
@@ -140,6 +144,9 @@ pub(crate) fn owned(context: &Context<'_>, wheel: usize, (owner, library): (&Own
     }
     match requirements.brings(context, owner) {
         Brought::By(distribution) => {
+            if let Some(verdict) = other_release(context, wheel, (&distribution, library)) {
+                return verdict;
+            }
             let is_there = requirements.named(context, &distribution).is_some();
             let why = if is_there { "its files are elsewhere" } else { "it was not given" };
             let message = format!(" of {}, which `{distribution}` should bring; {why}", owner.name);
@@ -170,6 +177,27 @@ pub(crate) fn owned(context: &Context<'_>, wheel: usize, (owner, library): (&Own
             }
         }
     }
+}
+
+/// Compares the release of ROCm whose HIP runtime a wheel is linked to with its own requirement on
+/// the distribution that should bring it. `None` if the requirement allows that release.
+fn other_release(context: &Context<'_>, wheel: usize, (distribution, library): (&str, &str)) -> Option<Verdict> {
+    /// More than any release of ROCm has had minor or patch versions.
+    const NUMBERS: std::ops::Range<u64> = 0..16;
+    // Versions of torch and others do not count releases of ROCm.
+    let release = release_of_runtime(library).filter(|_| is_rocm(distribution))?;
+    let allows = |requirement: &Requirement| {
+        NUMBERS
+            .flat_map(|minor| NUMBERS.map(move |patch| Version::new([release, minor, patch])))
+            .any(|version| requirement.accepts(&version))
+    };
+    let mut asked = context.declared.of(wheel, Extras::Asked);
+    let wrong = asked.find(|requirement| requirement.name == distribution && !allows(requirement))?;
+    let installed = &context.site.distributions[wheel];
+    let extras = if wrong.extras.is_empty() { String::new() } else { format!("[{}]", wrong.extras.join(",")) };
+    let right = format!("{}{extras}=={release}.*", wrong.name);
+    let message = format!(" of ROCm {release}, and METADATA requires `{}`", wrong.text);
+    Some(Verdict::new(Code::WrongRequirement, message).fixed_by(fix::replace_requirement(installed, &right)))
 }
 
 /// The distribution that contains a library of an owner. Where that is not known, the distribution

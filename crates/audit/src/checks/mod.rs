@@ -34,11 +34,12 @@ mod rw026_machine;
 mod rw027_executable_stack;
 mod rw028_library_path;
 mod rw029_dll_not_found;
+mod rw030_wrong_requirement;
 
 use crate::check::Check;
 
 /// Every check, in the order of the codes.
-pub(crate) const CHECKS: [Check; 29] = [
+pub(crate) const CHECKS: [Check; 30] = [
     rw001_library_not_found::CHECK,
     rw002_library_outside::CHECK,
     rw003_search_path::CHECK,
@@ -68,4 +69,5 @@ pub(crate) const CHECKS: [Check; 29] = [
     rw027_executable_stack::CHECK,
     rw028_library_path::CHECK,
     rw029_dll_not_found::CHECK,
+    rw030_wrong_requirement::CHECK,
 ];

@@ -34,9 +34,13 @@ pub(super) fn rocm(context: &Context<'_>, wheel: usize) -> Option<String> {
         .or_else(|| of_hip(context, wheel))
 }
 
+/// `true` if a distribution is ROCm itself, whose versions are releases of ROCm.
+pub(crate) fn is_rocm(name: &str) -> bool {
+    name == "rocm" || name.starts_with("rocm-sdk-")
+}
+
 /// `true` if METADATA already requires ROCm's packages.
 fn requires_rocm(context: &Context<'_>, wheel: usize) -> bool {
-    let is_rocm = |name: &str| name == "rocm" || name.starts_with("rocm-sdk-");
     context.declared.wheels[wheel].all.iter().any(|requirement| is_rocm(&requirement.name))
 }
 

@@ -89,6 +89,30 @@ fn what_is_given_and_lacks_a_library_does_not_bring_it() {
 }
 
 #[test]
+fn rw030_a_requirement_on_another_release_of_rocm() {
+    let bench = Bench::new();
+    bench.library("libamdhip64.so.7", "int x(void) { return 1; }", &["-Wl,-soname,libamdhip64.so.7"]);
+    let extension =
+        demo().with(MODULE, bench.module("", &["-l:libamdhip64.so.7"])).with("demo/a.py", "import rocm_sdk");
+    for (requirement, found) in [
+        ("rocm", "RW025 note"),
+        ("rocm[libraries]>=6.4", "RW025 note"),
+        ("rocm~=7.1.0", "RW025 note"),
+        ("torch<3", "RW025 note"),
+        ("rocm==6.*", "RW030 error"),
+        ("rocm>=8", "RW030 error"),
+        ("rocm<7", "RW030 error"),
+    ] {
+        assert_eq!(bench.found(&[extension.clone().requiring(requirement)]), [found], "{requirement}");
+    }
+    let report = bench.audit(&[extension.requiring("rocm[libraries] (<7)")], &Options::default());
+    let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
+    assert_eq!(finding.message, "needs `libamdhip64.so.7` of ROCm 7, and METADATA requires `rocm[libraries] (<7)`");
+    let command = finding.fix.as_ref().unwrap().command();
+    assert!(command.contains("--replace-requires 'rocm[libraries]==7.*'"), "{command}");
+}
+
+#[test]
 fn rw002_a_library_that_only_the_build_machine_has() {
     let bench = Bench::new();
     let libx = libx(&bench);

@@ -286,6 +286,28 @@ fn rw009_a_version_of_the_format_that_pip_refuses() {
 }
 
 #[test]
+fn rw030_requirements_that_contradict_each_other() {
+    let bench = Bench::new();
+    let found = |requirements: &[&str]| {
+        let wheel = pack("demo-1.0", "py3-none-any");
+        bench.found(&[requirements.iter().fold(wheel, |wheel, requirement| wheel.requiring(requirement))])
+    };
+    for together in [
+        ["rocm>=6", "rocm<8"],
+        ["rocm==6.*", "rocm==7.*; sys_platform == 'win32'"],
+        ["torch==2.9", "torch==2.9+rocm7.2"],
+        ["torch==2.9+rocm7.2", "torch>2.8"],
+        ["torch>=2.9", "torch @ file:///x/torch-1.0-py3-none-any.whl"],
+        ["numpy==2.0rc1", "numpy<=2.0"],
+    ] {
+        assert!(found(&together).is_empty(), "{together:?}");
+    }
+    for contrary in [["rocm==6.*", "rocm==7.*"], ["Rocm[libraries]<7", "rocm>=7"], ["numpy>2,<1", "scipy"]] {
+        assert_eq!(found(&contrary), ["RW030 error"], "{contrary:?}");
+    }
+}
+
+#[test]
 fn rw012_a_requirement_that_no_installer_can_read() {
     let bench = Bench::new();
     let wheel = |requirement: &str| pack("demo-1.0", "py3-none-any").requiring(requirement);
