@@ -1,6 +1,6 @@
 # Everything here works on a fresh Debian machine that has Rust and Python; scripts/setup installs
 # the rest.
-.PHONY: demo setup lint test test-real dist bench bench-split bench-audit bench-build bench-hipify bench-index bench-doctor clean
+.PHONY: demo setup lint test test-real dist bench bench-split bench-audit bench-build bench-hipify bench-index bench-doctor docs clean
 
 demo:
 	scripts/demo
@@ -12,7 +12,7 @@ lint: setup
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- --deny warnings
 	shellcheck --external-sources $$(grep -L '^#!.*python' scripts/*) .ci/run tests/acceptance/*.bash
-	.venv/bin/ruff check --config tests/ruff.toml tests bench crates examples scripts/check-width
+	.venv/bin/ruff check --config tests/ruff.toml tests bench crates examples scripts/check-width scripts/site
 	.venv/bin/ruff check python
 	scripts/check-width
 
@@ -45,6 +45,9 @@ bench-doctor: setup
 
 dist:
 	scripts/dist
+
+docs:
+	scripts/site
 
 clean:
 	rm -rf .demo .venv dist target

@@ -150,7 +150,20 @@ pub(crate) enum Command {
     Man {
         /// Directory to write them to
         directory: PathBuf,
+        /// What to write
+        #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+        format: ManualFormat,
     },
+}
+
+/// The form of the manual pages.
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+pub(crate) enum ManualFormat {
+    /// Manual pages for `man`
+    #[default]
+    Man,
+    /// Markdown, a page for each command
+    Markdown,
 }
 
 /// The documentation of the commands is at their arguments.

@@ -1,5 +1,7 @@
-//! `rocwheel man DIRECTORY`: a manual page for the program and one for each command, with the same
-//! bytes every time.
+//! `rocwheel man DIRECTORY`: a page for the program and for each command, with the same bytes every
+//! time: manual pages, or Markdown for the documentation's site.
+
+mod markdown;
 
 use std::path::Path;
 
@@ -8,26 +10,37 @@ use clap_mangen::Man;
 use rocwheel_report::Context;
 use rocwheel_report::Exit;
 
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, ManualFormat};
 use crate::failure::Result;
 use crate::printer::Printer;
 
 /// Writes the pages and prints their paths.
-pub(crate) fn command(directory: &Path, printer: &Printer) -> Result<Exit> {
+pub(crate) fn command(directory: &Path, format: ManualFormat, printer: &Printer) -> Result<Exit> {
     fs_err::create_dir_all(directory).context("cannot make the directory of the manual pages")?;
     let mut program = Arguments::command();
     program.build();
-    write(&program, directory, printer)?;
+    match format {
+        ManualFormat::Man => roff(&program, directory, printer)?,
+        ManualFormat::Markdown => {
+            for (name, page) in markdown::pages(&program) {
+                write(&directory.join(name), page.as_bytes(), printer)?;
+            }
+        }
+    }
     Ok(Exit::Done)
 }
 
-fn write(command: &clap::Command, directory: &Path, printer: &Printer) -> Result<()> {
+fn roff(command: &clap::Command, directory: &Path, printer: &Printer) -> Result<()> {
     // No date: the page depends only on the command line.
     let manual = Man::new(command.clone()).manual("rocwheel");
-    let path = directory.join(manual.get_filename());
     let mut page = Vec::new();
     manual.render(&mut page).context("cannot make a manual page")?;
-    fs_err::write(&path, page).context("cannot write a manual page")?;
+    write(&directory.join(manual.get_filename()), &page, printer)?;
+    command.get_subcommands().try_for_each(|inner| roff(inner, directory, printer))
+}
+
+fn write(path: &Path, page: &[u8], printer: &Printer) -> Result<()> {
+    fs_err::write(path, page).context("cannot write a manual page")?;
     printer.line(path.display().to_string())?;
-    command.get_subcommands().try_for_each(|inner| write(inner, directory, printer))
+    Ok(())
 }

@@ -128,9 +128,9 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> Result<Exit> 
             without_json("completions", printer)?;
             completions::command(shell, printer)
         }
-        Command::Man { directory } => {
+        Command::Man { directory, format } => {
             without_json("man", printer)?;
-            man::command(&directory, printer)
+            man::command(&directory, format, printer)
         }
     }
 }
