@@ -25,7 +25,7 @@ pub struct BuildAmd {
     /// of `HIP_PATH`).
     pub launches: Option<Launches>,
     /// A header whose HIP form is then copied to another name.
-    pub copy: Option<Copy>,
+    pub copy: Option<CopiedResult>,
 }
 
 /// Replacements in a list of files.
@@ -39,7 +39,7 @@ pub struct Edits {
 
 /// A file that is converted, and a copy of its result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Copy {
+pub struct CopiedResult {
     /// Path of the source.
     pub source: String,
     /// Path of the result.
@@ -63,7 +63,7 @@ pub fn parse(text: &str, path: &str) -> Result<BuildAmd, Error> {
     let script = Script { tokens: &tokens, path };
     let includes = script.list("includes")?.ok_or(Error::NoList { path: path.to_owned(), name: "includes" })?;
     let ignores = script.list("ignores")?.ok_or(Error::NoList { path: path.to_owned(), name: "ignores" })?;
-    let copy = text.contains("tuning_cache_hip.cuh").then(|| Copy {
+    let copy = text.contains("tuning_cache_hip.cuh").then(|| CopiedResult {
         source: "third_party/mslk/include/mslk/utils/tuning_cache.cuh".to_owned(),
         from: "third_party/mslk/include/mslk/utils/hip/tuning_cache.cuh".to_owned(),
         to: "third_party/mslk/include/mslk/utils/tuning_cache_hip.cuh".to_owned(),

@@ -17,7 +17,7 @@ pub mod tree;
 mod unmapped;
 mod word;
 
-pub use error::{Error, Place, Problem, Trouble};
+pub use error::{ConversionProblem, Error, FileTrouble, Trouble};
 pub use tables::{Algorithm, Tables};
 pub use unmapped::Unmapped;
 pub use word::is_word;

@@ -15,13 +15,13 @@ use rocwheel_elf::{Edit, Patch, Patched, SearchPath, StackFlag};
 use rocwheel_output::LastLook;
 use rocwheel_report::Reporter;
 use rocwheel_wheel::tar::TarBuilder;
-use rocwheel_wheel::{Distribution, EntryPoints, Member, Platform, Tag, WheelName, WriteOptions, Written};
+use rocwheel_wheel::{EntryPoints, Member, Platform, Tag, WheelContents, WheelName, WriteOptions, Written};
 use serde::Serialize;
 
 use crate::devel::DevelEntry;
-use crate::populate::{PlannedFile, Source};
+use crate::populate::{FileSource, PlannedFile};
 use crate::request::{Plan, PlannedDevel, PlannedSelector, PlannedWheel, Request, SelectorForm};
-use crate::state::{Finished, OutputFolder, stamp};
+use crate::state::{FinishedPackage, OutputFolder, stamp};
 use crate::{Error, selector, stub};
 
 /// The folder of the packages, in the output folder.
@@ -29,7 +29,7 @@ const DIST: &str = "dist";
 
 /// A package of the finished set.
 #[derive(Debug, Clone, Serialize)]
-pub struct Package {
+pub struct WrittenPackage {
     /// Path relative to the output folder.
     pub path: String,
     /// Number of members.
@@ -48,9 +48,9 @@ pub struct Package {
 
 /// The result of a run.
 #[derive(Debug, Clone, Serialize)]
-pub struct Outcome {
+pub struct PackagingReport {
     /// The packages of the set.
-    pub packages: Vec<Package>,
+    pub packages: Vec<WrittenPackage>,
     /// Packages of earlier runs that were removed because the set no longer has them.
     pub removed: Vec<String>,
     /// Files in `dist/` that rocwheel did not write; they were not changed.
@@ -69,19 +69,19 @@ pub fn execute(
     request: &Request,
     folder: &mut OutputFolder,
     reporter: &dyn Reporter,
-) -> Result<Outcome, Error> {
+) -> Result<PackagingReport, Error> {
     prepare(plan, request, folder, reporter)?.publish(request, folder, LastLook::Skip)
 }
 
 /// Complete packages. New ones are still in the staging folder.
 pub struct Prepared {
-    packages: Vec<Package>,
+    packages: Vec<WrittenPackage>,
     moved: Moved,
 }
 
 /// Wheels that are installed together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Set {
+pub struct StagedSet {
     /// The system of the wheels.
     pub system: Platform,
     /// Current path and destination of each wheel.
@@ -108,7 +108,7 @@ impl Prepared {
     /// Returns the sets that have a wheel which was not audited yet. Packages of a GPU family are
     /// in a separate folder and are installed with those for all families. Packages for Linux and
     /// for Windows are never installed together.
-    pub fn sets(&self, folder: &OutputFolder) -> Vec<Set> {
+    pub fn sets(&self, folder: &OutputFolder) -> Vec<StagedSet> {
         let staged = |path: &str| {
             let moved = self.moved.iter().find(|(moved, ..)| moved == path);
             moved.map_or_else(|| folder.path(path), |(_, staged, _)| staged.clone())
@@ -125,7 +125,7 @@ impl Prepared {
             groups.get(&(DIST, system)).into_iter().flatten().map(|path| staged(path)).collect()
         };
         let is_new = |path: &&str| self.moved.iter().any(|(moved, ..)| moved == path) || !folder.was_looked_at(path);
-        let of_group = |((group, system), paths): (&(&str, Platform), &Vec<&str>)| Set {
+        let of_group = |((group, system), paths): (&(&str, Platform), &Vec<&str>)| StagedSet {
             system: *system,
             wheels: paths.iter().map(|path| (staged(path), folder.path(path))).collect(),
             beside: if *group == DIST { Vec::new() } else { common(*system) },
@@ -137,7 +137,12 @@ impl Prepared {
     ///
     /// # Errors
     /// Files that cannot be moved or removed.
-    pub fn publish(self, request: &Request, folder: &mut OutputFolder, look: LastLook) -> Result<Outcome, Error> {
+    pub fn publish(
+        self,
+        request: &Request,
+        folder: &mut OutputFolder,
+        look: LastLook,
+    ) -> Result<PackagingReport, Error> {
         let Prepared { packages, moved } = self;
         let paths: Vec<String> = packages.iter().map(|package| package.path.clone()).collect();
         let looked = if look == LastLook::Audit { &paths[..] } else { &[] };
@@ -150,13 +155,13 @@ impl Prepared {
             Ok(Vec::new())
         };
         let removed = publish().map_err(|error| error.or_full_disk(&request.output))?;
-        Ok(Outcome { packages, removed, strangers: folder.strangers() })
+        Ok(PackagingReport { packages, removed, strangers: folder.strangers() })
     }
 }
 
 /// Returns the systems that a wheel is installed on: that of its tag, or for a wheel without one
 /// those of the other packages.
-fn systems(path: &str, packages: &[Package]) -> BTreeSet<Platform> {
+fn systems(path: &str, packages: &[WrittenPackage]) -> BTreeSet<Platform> {
     let of = |path: &str| {
         let tag = path.strip_suffix(".whl")?.rsplit('-').next()?;
         Platform::of_tag(tag)
@@ -209,7 +214,7 @@ fn place(place: &str, folder: Option<&str>, file_name: &str) -> String {
     folder.map_or_else(|| format!("{place}/{file_name}"), |folder| format!("{place}/{folder}/{file_name}"))
 }
 
-type Moved = Vec<(String, PathBuf, Finished)>;
+type Moved = Vec<(String, PathBuf, FinishedPackage)>;
 
 struct Run<'a> {
     plan: &'a Plan,
@@ -223,7 +228,7 @@ impl Run<'_> {
         folder: &mut OutputFolder,
         path: String,
         digest: String,
-        packages: &mut Vec<Package>,
+        packages: &mut Vec<WrittenPackage>,
         moved: &mut Moved,
         write: impl FnOnce(&Path) -> Result<Written, Error>,
     ) -> Result<(), Error> {
@@ -238,7 +243,7 @@ impl Run<'_> {
         let staging = folder.staging().join(packages.len().to_string());
         fs::create_dir_all(&staging).map_err(Error::io("create a folder for unfinished packages"))?;
         let written = write(&staging)?;
-        let finished = Finished {
+        let finished = FinishedPackage {
             digest,
             files: written.files,
             raw: written.raw,
@@ -268,7 +273,7 @@ impl Run<'_> {
         for (name, reference) in &planned.scripts {
             entry_points.script(name, reference);
         }
-        let distribution = Distribution {
+        let distribution = WheelContents {
             name: planned.name.clone(),
             version: self.plan.version.clone(),
             tags: vec![Tag::platform(&planned.platform_tag)],
@@ -341,8 +346,8 @@ impl Run<'_> {
     }
 }
 
-fn package(path: String, finished: &Finished, time: Duration, written: bool) -> Package {
-    Package {
+fn package(path: String, finished: &FinishedPackage, time: Duration, written: bool) -> WrittenPackage {
+    WrittenPackage {
         path,
         files: finished.files,
         raw: finished.raw,
@@ -355,10 +360,10 @@ fn package(path: String, finished: &Finished, time: Duration, written: bool) -> 
 
 fn content(file: &PlannedFile) -> Result<Box<dyn Content>, Error> {
     Ok(match &file.source {
-        Source::File { path } => Box::new(FileContent::new(path).map_err(Error::io("open an artifact's file"))?),
-        Source::Edited { path, search_path } => Box::new(PatchedFile::plan(path, search_path)?),
-        Source::Stub { target } => Box::new(stub::stub(target).map_err(|source| Error::Stub { source })?),
-        Source::Text { text } => Box::new(text.clone().into_bytes()),
+        FileSource::File { path } => Box::new(FileContent::new(path).map_err(Error::io("open an artifact's file"))?),
+        FileSource::Edited { path, search_path } => Box::new(PatchedFile::plan(path, search_path)?),
+        FileSource::Stub { target } => Box::new(stub::stub(target).map_err(|source| Error::Stub { source })?),
+        FileSource::Text { text } => Box::new(text.clone().into_bytes()),
     })
 }
 

@@ -21,7 +21,7 @@ const STATE: &str = "state.json";
 
 /// A finished package.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Finished {
+pub struct FinishedPackage {
     /// Digest of everything it is made of.
     pub digest: String,
     /// Number of members.
@@ -43,7 +43,7 @@ pub struct Finished {
 struct File {
     schema: u32,
     /// Path below the output folder → package.
-    finished: BTreeMap<String, Finished>,
+    finished: BTreeMap<String, FinishedPackage>,
 }
 
 /// The output folder of one run, locked until it is dropped.
@@ -138,7 +138,7 @@ impl OutputFolder {
     /// Returns the finished package at `path` if it was made from the same sources and holds the
     /// same bytes. Those are read only if the stamp is another: a hard link to the package, a new
     /// mode or a copy of the folder changes the stamp alone.
-    pub fn up_to_date(&mut self, path: &str, digest: &str) -> Option<&Finished> {
+    pub fn up_to_date(&mut self, path: &str, digest: &str) -> Option<&FinishedPackage> {
         let place = self.root.join(path);
         let finished = self.file.finished.get_mut(path).filter(|finished| finished.digest == digest)?;
         let stamp = stamp(&place).ok()?;
@@ -160,7 +160,7 @@ impl OutputFolder {
     pub fn publish(
         &mut self,
         keep: &[String],
-        moved: Vec<(String, PathBuf, Finished)>,
+        moved: Vec<(String, PathBuf, FinishedPackage)>,
         looked: &[String],
     ) -> Result<Vec<String>, Error> {
         let removed: Vec<String> = self.file.finished.keys().filter(|path| !keep.contains(path)).cloned().collect();
@@ -181,7 +181,11 @@ impl OutputFolder {
     }
 
     /// Moves finished packages from staging to their destinations and leaves all others unchanged.
-    pub fn publish_some(&mut self, moved: Vec<(String, PathBuf, Finished)>, looked: &[String]) -> Result<(), Error> {
+    pub fn publish_some(
+        &mut self,
+        moved: Vec<(String, PathBuf, FinishedPackage)>,
+        looked: &[String],
+    ) -> Result<(), Error> {
         for (path, staged, mut finished) in moved {
             let place = self.root.join(&path);
             if let Some(parent) = place.parent() {
@@ -289,8 +293,8 @@ pub fn stamp(path: &Path) -> std::io::Result<String> {
 mod tests {
     use super::*;
 
-    fn finished(digest: &str) -> Finished {
-        Finished {
+    fn finished(digest: &str) -> FinishedPackage {
+        FinishedPackage {
             digest: digest.into(),
             files: 1,
             raw: 1,

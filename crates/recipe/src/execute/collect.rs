@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use rocwheel_audit::written::{self, Set};
+use rocwheel_audit::written::{self, WheelSet};
 use rocwheel_output::{StagedFile, StagingFolder, move_to_places};
 use rocwheel_wheel::WheelName;
 use rocwheel_wheel::read::Wheel;
@@ -180,7 +180,8 @@ impl Context<'_> {
             place: self.place.output.join(&made.path),
         });
         let beside = self.beside();
-        let set = Set { wheels: wheels.collect(), beside, left_out: self.libraries_of_prefix()?, ..Set::default() };
+        let set =
+            WheelSet { wheels: wheels.collect(), beside, left_out: self.libraries_of_prefix()?, ..WheelSet::default() };
         let scratch = tempfile::tempdir_in(&self.folder)?;
         let verdict = written::judge(&set, scratch.path(), self.reporter)?;
         if let Some(first) = verdict.new_errors.first() {
