@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 
+use rocwheel_python::Unreadable;
 use rocwheel_report::{Exit, Hint};
 
 /// A line at which the original hangs, crashes or loses something.
@@ -188,6 +189,12 @@ fn places(places: &[FileTrouble]) -> String {
         text.push_str(&format!("\n  and {} more", places.len() - SHOWN));
     }
     text
+}
+
+impl Error {
+    pub(crate) fn not_literal(unreadable: Unreadable, path: &str) -> Error {
+        Error::NotLiteral { path: path.to_owned(), line: unreadable.line, message: unreadable.message }
+    }
 }
 
 impl Hint for Error {

@@ -9,7 +9,6 @@
 pub mod build_amd;
 mod error;
 mod keys;
-pub mod python;
 pub mod tables;
 pub mod transform;
 pub mod tree;

@@ -1,4 +1,5 @@
-//! Input: the findings of the checks. Output: a [`VerificationReport`], which is printed as text or as JSON.
+//! Input: the findings of the checks. Output: a [`VerificationReport`], which is printed as text or
+//! as JSON.
 
 use std::fmt;
 
