@@ -14,6 +14,6 @@ mod tree;
 
 pub use error::{Error, storage_hint};
 pub use request::{Destination, Mode};
-pub use staged::{LastLook, Staged, StagedFile, move_to_places};
+pub use staged::{LastLook, Staged, StagedFile};
 pub use staging::StagingFolder;
 pub use tree::{OutputTree, TreeMaker};

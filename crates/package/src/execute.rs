@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use fs_err as fs;
 use rocwheel_content::{Content, FileContent, Reader};
 use rocwheel_elf::{Edit, Patch, Patched, SearchPath, StackFlag};
-use rocwheel_output::LastLook;
+use rocwheel_output::{LastLook, Staged, StagedFile};
 use rocwheel_report::Reporter;
 use rocwheel_wheel::tar::TarBuilder;
 use rocwheel_wheel::{EntryPoints, Member, Platform, Tag, WheelContents, WheelName, WriteOptions, Written};
@@ -70,13 +70,16 @@ pub fn execute(
     folder: &mut OutputFolder,
     reporter: &dyn Reporter,
 ) -> Result<PackagingReport, Error> {
-    prepare(plan, request, folder, reporter)?.publish(request, folder, LastLook::Skip)
+    let prepared = prepare(plan, request, folder, reporter)?.commit()?;
+    prepared.record(folder, LastLook::Skip).map_err(|error| error.or_full_disk(&request.output))
 }
 
-/// Complete packages. New ones are still in the staging folder.
+/// The packages of a run as they will be after the commit, and what the output folder records then.
 pub struct Prepared {
     packages: Vec<WrittenPackage>,
     moved: Moved,
+    removed: Vec<String>,
+    scratch: PathBuf,
 }
 
 /// Wheels that are installed together.
@@ -90,8 +93,8 @@ pub struct StagedSet {
     pub beside: Vec<PathBuf>,
 }
 
-/// Like [`execute`] without the last step, so that the packages can be audited before they are
-/// published.
+/// Like [`execute`] without the last steps, so that the packages can be audited before they are
+/// moved. After the commit, call [`Prepared::record`].
 ///
 /// # Errors
 /// As for [`execute`].
@@ -100,7 +103,7 @@ pub fn prepare(
     request: &Request,
     folder: &mut OutputFolder,
     reporter: &dyn Reporter,
-) -> Result<Prepared, Error> {
+) -> Result<Staged<Prepared>, Error> {
     write(plan, request, folder, reporter).map_err(|error| error.or_full_disk(&request.output))
 }
 
@@ -133,28 +136,22 @@ impl Prepared {
         groups.iter().filter(|(_, paths)| paths.iter().any(is_new)).map(of_group).collect()
     }
 
-    /// Moves the packages to their destinations, all together. `look` records if they were audited.
+    /// A folder for temporary files, which exists until the commit.
+    pub fn scratch(&self) -> &Path {
+        &self.scratch
+    }
+
+    /// Records the committed packages in the output folder, so that a later run writes only what
+    /// has changed. `look` tells if they were audited.
     ///
     /// # Errors
-    /// Files that cannot be moved or removed.
-    pub fn publish(
-        self,
-        request: &Request,
-        folder: &mut OutputFolder,
-        look: LastLook,
-    ) -> Result<PackagingReport, Error> {
-        let Prepared { packages, moved } = self;
+    /// Packages that cannot be looked at; a record that cannot be written.
+    pub fn record(self, folder: &mut OutputFolder, look: LastLook) -> Result<PackagingReport, Error> {
+        let Prepared { packages, moved, removed, .. } = self;
         let paths: Vec<String> = packages.iter().map(|package| package.path.clone()).collect();
         let looked = if look == LastLook::Audit { &paths[..] } else { &[] };
-        let publish = || {
-            // With --only, packages that were not requested stay unchanged.
-            if request.only.is_empty() {
-                return folder.publish(&paths, moved, looked);
-            }
-            folder.publish_some(moved, looked)?;
-            Ok(Vec::new())
-        };
-        let removed = publish().map_err(|error| error.or_full_disk(&request.output))?;
+        let moved = moved.into_iter().map(|(path, _, finished)| (path, finished)).collect();
+        folder.record(moved, &removed, looked)?;
         Ok(PackagingReport { packages, removed, strangers: folder.strangers() })
     }
 }
@@ -178,10 +175,13 @@ fn write(
     request: &Request,
     folder: &mut OutputFolder,
     reporter: &dyn Reporter,
-) -> Result<Prepared, Error> {
+) -> Result<Staged<Prepared>, Error> {
+    let staging = folder.staging()?;
+    let scratch = staging.path().to_owned();
     let run = Run {
         plan,
         options: WriteOptions { level: request.level, epoch: request.epoch, ..WriteOptions::default() },
+        staging: &scratch,
         reporter,
     };
     let mut packages = Vec::new();
@@ -207,7 +207,17 @@ fn write(
         })?;
     }
     reporter.check()?;
-    Ok(Prepared { packages, moved })
+    // With --only, packages that were not requested stay unchanged.
+    let paths: Vec<String> = packages.iter().map(|package: &WrittenPackage| package.path.clone()).collect();
+    let removed = if request.only.is_empty() { folder.superfluous(&paths) } else { Vec::new() };
+    let files: Vec<StagedFile> = moved
+        .iter()
+        .map(|(path, staged, _): &(String, PathBuf, _)| StagedFile { staged: staged.clone(), place: folder.path(path) })
+        .collect();
+    let old: Vec<PathBuf> = removed.iter().map(|path| folder.path(path)).filter(|path| path.exists()).collect();
+    let prepared = Prepared { packages, moved, removed, scratch };
+    let staged = files.into_iter().fold(Staged::new(staging, prepared), Staged::with_file);
+    Ok(old.into_iter().fold(staged, |staged, path| staged.with_removed(path, Some(request.output.clone()))))
 }
 
 fn place(place: &str, folder: Option<&str>, file_name: &str) -> String {
@@ -219,6 +229,7 @@ type Moved = Vec<(String, PathBuf, FinishedPackage)>;
 struct Run<'a> {
     plan: &'a Plan,
     options: WriteOptions,
+    staging: &'a Path,
     reporter: &'a dyn Reporter,
 }
 
@@ -240,7 +251,7 @@ impl Run<'_> {
         }
         // Selectors of several families have the same file name, so each package gets a separate
         // folder.
-        let staging = folder.staging().join(packages.len().to_string());
+        let staging = self.staging.join(packages.len().to_string());
         fs::create_dir_all(&staging).map_err(Error::io("create a folder for unfinished packages"))?;
         let written = write(&staging)?;
         let finished = FinishedPackage {

@@ -1,8 +1,8 @@
 //! Input: Python source. Output: its tokens, and the values of its literals. No Python code runs:
 //! tables, settings and lists of a tree are data.
 //!
-//! [`tokens`] reads any text and never fails. [`Module`] is for files that consist of literals, such
-//! as the tables of `torch.utils.hipify`; anything else in them is an error with its line.
+//! [`tokens`] reads any text and never fails. [`Module`] is for files that consist of literals,
+//! such as the tables of `torch.utils.hipify`; anything else in them is an error with its line.
 
 mod token;
 mod value;

@@ -141,21 +141,16 @@ impl Staging {
         let path = folder.with_file_name(format!(".{name}.rocwheel-hipify"));
         loop {
             fs_err::create_dir_all(&path)?;
-            let lock = match fs_err::File::create(path.join("lock")) {
+            let lock = match Lock::at(&path.join("lock")) {
+                // The previous holder has removed the folder meanwhile.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-                lock => lock?,
+                lock => lock?.ok_or_else(|| Error::Locked(folder.display().to_string()))?,
             };
-            let Some(lock) = Lock::try_exclusive(lock)? else {
-                return Err(Error::Locked(folder.display().to_string()));
-            };
-            // The previous holder may have removed it between opening and locking.
-            if rocwheel_system::is_same_file(&lock, &path.join("lock")) {
-                let staging = Self { path, _lock: lock };
-                if fs_err::symlink_metadata(staging.tree()).is_ok() {
-                    fs_err::remove_dir_all(staging.tree())?;
-                }
-                return Ok(staging);
+            let staging = Self { path, _lock: lock };
+            if fs_err::symlink_metadata(staging.tree()).is_ok() {
+                fs_err::remove_dir_all(staging.tree())?;
             }
+            return Ok(staging);
         }
     }
 

@@ -308,8 +308,11 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         return Err(rocwheel_package::Error::OtherVersion { path, there, version }.into());
     }
     let prepared = rocwheel_package::prepare(&plan, request, &mut folder, printer.reporter())?;
-    let verdicts = audit(&plan, &prepared, settings, &folder, printer)?;
-    let outcome = prepared.publish(request, &mut folder, settings.last_look)?;
+    let scratch = prepared.report().scratch().to_owned();
+    let looks = looks(&plan, prepared.report(), settings, &folder, &scratch);
+    let (prepared, verdicts) = last_look::finish(prepared, settings.last_look, &looks, printer)?;
+    let verdicts: Vec<Verdict> = verdicts.into_iter().flatten().collect();
+    let outcome = prepared.record(&mut folder, settings.last_look)?;
     let used: Vec<&Catalog> = std::iter::once(&artifacts.first).chain(&artifacts.windows).collect();
     folder.prune_scratch(&used)?;
     let seconds = begin.elapsed().as_secs_f64();
@@ -363,14 +366,14 @@ fn tell_next_steps(plan: &Plan, outcome: &PackagingReport, output: &Path, printe
     ])
 }
 
-/// Audits every set that contains new packages.
-fn audit(
+/// Every set that contains new packages.
+fn looks<'a>(
     plan: &Plan,
     prepared: &Prepared,
     settings: &Settings,
     folder: &OutputFolder,
-    printer: &Printer,
-) -> Result<Vec<Verdict>> {
+    scratch: &'a Path,
+) -> Vec<Look<'a>> {
     // The errors that `--force` accepts.
     let wanted = match settings.request.unsupported {
         Unsupported::Allow => BTreeSet::from([Code::KpackRuntime]),
@@ -398,11 +401,9 @@ fn audit(
             left_out: left_out.clone(),
             ..written::WheelSet::default()
         };
-        let look = Look { set, what: what.to_owned(), scratch: &folder.staging() };
-        last_look::look_at(&look, settings.last_look, printer)
+        Look { set, what: what.to_owned(), scratch }
     };
-    let verdicts: Vec<Option<Verdict>> = prepared.sets(folder).into_iter().map(look).collect::<Result<_, _>>()?;
-    Ok(verdicts.into_iter().flatten().collect())
+    prepared.sets(folder).into_iter().map(look).collect()
 }
 
 fn show_outcome(outcome: &PackagingReport, seconds: f64, printer: &Printer) -> Result<()> {
