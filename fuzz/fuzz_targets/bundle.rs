@@ -3,7 +3,7 @@
 //! how to run it.
 #![no_main]
 
-use rocwheel_kpack::bundle::{self, Checksum, Form, Limits, Method, Part};
+use rocwheel_kpack::bundle::{self, Checksum, BundleForm, Limits, Method, Part};
 use rocwheel_kpack::{Bundle, Error};
 use libfuzzer_sys::fuzz_target;
 
@@ -11,11 +11,11 @@ use libfuzzer_sys::fuzz_target;
 /// checksum.
 const LIMITS: Limits = Limits { uncompressed: 1 << 20, code_object: 1 << 18, checksum: Checksum::Skip };
 
-const FORMS: [Form; 4] = [
-    Form::Plain,
-    Form::Compressed { version: 1, method: Method::Zlib, level: 1 },
-    Form::Compressed { version: 2, method: Method::Zstd, level: 1 },
-    Form::Compressed { version: 3, method: Method::Zstd, level: 1 },
+const FORMS: [BundleForm; 4] = [
+    BundleForm::Plain,
+    BundleForm::Compressed { version: 1, method: Method::Zlib, level: 1 },
+    BundleForm::Compressed { version: 2, method: Method::Zstd, level: 1 },
+    BundleForm::Compressed { version: 3, method: Method::Zstd, level: 1 },
 ];
 
 /// The bytes behind what a reader wants to see first, so that most inputs get past it.

@@ -4,7 +4,7 @@
 #![no_main]
 
 use rocwheel_kpack::CodeObject;
-use rocwheel_kpack::code_object::Metadata;
+use rocwheel_kpack::code_object::MetadataFormat;
 use libfuzzer_sys::fuzz_target;
 
 const HEADER: usize = 64;
@@ -66,5 +66,5 @@ fuzz_target!(|bytes: &[u8]| {
     assert_eq!(CodeObject::read(&bytes).expect("it was read once").as_ref(), Some(&object));
     // Kernels come from the note only, and each of them takes some bytes there.
     assert!(object.kernels.len() <= bytes.len());
-    assert!(object.kernels.is_empty() || object.metadata == Metadata::MessagePack);
+    assert!(object.kernels.is_empty() || object.metadata == MetadataFormat::MessagePack);
 });

@@ -10,7 +10,7 @@
 //! ```
 #![no_main]
 
-use rocwheel_elf::{Edit, Elf, NeededEdit, Outcome, Patched, SearchPath};
+use rocwheel_elf::{Edit, Elf, NeededEdit, EditOutcome, Patched, SearchPath};
 use libfuzzer_sys::fuzz_target;
 use positioned_io::ReadAt;
 
@@ -27,7 +27,7 @@ fuzz_target!(|bytes: &[u8]| {
         ..Edit::default()
     };
     let Ok(patch) = edit.plan(&bytes) else { return };
-    if patch.outcome != Outcome::Changed {
+    if patch.outcome != EditOutcome::Changed {
         assert!(patch.is_empty());
         return;
     }

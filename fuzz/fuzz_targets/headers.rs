@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rocwheel_wheel::edit::{ExtraEdit, Requirement};
+use rocwheel_wheel::edit::{ExtraEdit, WrittenRequirement};
 use rocwheel_wheel::{Headers, parse_rows};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -26,8 +26,8 @@ fuzz_target!(|bytes: &[u8]| {
     assert_eq!(headers.all("version"), ["2.0"]);
     let _ = headers.replace("Requires-Dist", |text| Some(format!("{text}x")));
     let _ = parse_rows(text);
-    if let Ok(requirement) = Requirement::parse(text) {
-        assert_eq!(Requirement::parse(requirement.text()).expect("it was read once"), requirement);
+    if let Ok(requirement) = WrittenRequirement::parse(text) {
+        assert_eq!(WrittenRequirement::parse(requirement.text()).expect("it was read once"), requirement);
         assert!(!requirement.name().is_empty());
         if let Ok(ExtraEdit::Add { requirement: Some(same), .. }) = ExtraEdit::add(&format!("x:{text}")) {
             assert_eq!(same, requirement);

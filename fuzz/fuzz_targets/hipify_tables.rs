@@ -2,8 +2,8 @@
 //! error with a line of the text. See elf_edit.rs for how to run it.
 #![no_main]
 
-use rocwheel_hipify::python::Module;
 use rocwheel_hipify::{Tables, build_amd};
+use rocwheel_python::Module;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -5,7 +5,7 @@
 
 use std::io::Cursor;
 
-use rocwheel_kpack::{Archive, ArchiveWriter};
+use rocwheel_kpack::{KpackArchive, ArchiveWriter};
 use libfuzzer_sys::fuzz_target;
 
 /// The table up to its code objects, and of a compressed archive's up to the list of targets.
@@ -46,7 +46,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Some((mode, rest)) = bytes.split_first() else { return };
     let bytes = archive(*mode, rest);
     let bytes = bytes.as_slice();
-    let Ok(archive) = Archive::open(&bytes, bytes.len() as u64) else { return };
+    let Ok(archive) = KpackArchive::open(&bytes, bytes.len() as u64) else { return };
     let out = Cursor::new(Vec::new());
     let mut writer = ArchiveWriter::new(out, &archive.group, &archive.family, &archive.targets, archive.scheme).ok();
     for located in archive.entries() {
@@ -65,9 +65,9 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let Some(Ok(written)) = writer.map(ArchiveWriter::finish) else { return };
     let written = written.into_inner();
-    let again = Archive::open(&written.as_slice(), written.len() as u64).expect("what is written can be read");
+    let again = KpackArchive::open(&written.as_slice(), written.len() as u64).expect("what is written can be read");
     assert!(again.targets == archive.targets && again.group == archive.group);
-    let list = |archive: &Archive, bytes: &[u8]| -> Vec<_> {
+    let list = |archive: &KpackArchive, bytes: &[u8]| -> Vec<_> {
         let kept = |located| archive.blob(&bytes, &located).expect("what is listed lies in the file");
         archive.entries().map(|each| (each.name.to_owned(), each.index, each.target.to_owned(), kept(each))).collect()
     };

@@ -10,7 +10,7 @@ use std::path::Path;
 use libfuzzer_sys::fuzz_target;
 use rocwheel_report::Silent;
 use tempfile::TempDir;
-use rocwheel_wheel::read::{Kind, Problem, Wheel};
+use rocwheel_wheel::read::{MemberKind, Wheel, WheelProblem};
 use rocwheel_wheel::{Existing, FileDigest, Headers, Rewrite, WriteOptions, rewrite};
 
 const NAME: &str = "pkg-1.0-py3-none-any.whl";
@@ -129,7 +129,7 @@ fn check(folder: &Path, bytes: &[u8]) {
         }
         if let Ok(read) = wheel.bytes(&member.name) {
             assert_eq!(read.len() as u64, member.size);
-            assert!(member.kind != Kind::Directory);
+            assert!(member.kind != MemberKind::Directory);
             assert!(read.starts_with(&start.expect("the whole can be read")));
         }
     }
@@ -151,7 +151,7 @@ fn check(folder: &Path, bytes: &[u8]) {
     };
     let result = Wheel::open(&written.path).expect("what is written can be opened");
     // What is copied is as true as it was: neither its bytes nor its hashes are looked at.
-    let is_false = |problem: &Problem| matches!(problem, Problem::Hash(_) | Problem::Size(_) | Problem::Unreadable(_));
+    let is_false = |problem: &WheelProblem| matches!(problem, WheelProblem::Hash(_) | WheelProblem::Size(_) | WheelProblem::Unreadable(_));
     let had = wheel.verify().map_or(true, |problems| problems.iter().any(is_false));
     assert!(had || result.verify().expect("what is written can be read").is_empty());
     assert_eq!(

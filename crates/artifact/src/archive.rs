@@ -10,7 +10,7 @@ mod write;
 
 pub use sidecar::{digest, parse_sidecar, sidecar_line, sidecar_path, verify_digest};
 pub use unpack::unpack;
-pub use write::{ArchivePlan, PlannedArchive, WriteOptions, Written, plan, write};
+pub use write::{ArchiveOptions, ArchivePlan, PackedArtifact, PlannedArchive, plan, write};
 
 pub(crate) use read::for_each_member;
 pub(crate) use sidecar::read_sidecar;

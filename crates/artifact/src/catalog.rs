@@ -34,16 +34,16 @@ pub struct Artifact {
     /// unpacked into.
     pub root: PathBuf,
     /// Directory or archive.
-    pub form: Form,
+    pub form: ArtifactForm,
     /// Relative to the root, separated by `/`, in the manifest's order. Some may not exist on disk.
     pub basedirs: Vec<String>,
     /// All files, links and directories below the basedirs, sorted by basedir and path.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<ArtifactEntry>,
 }
 
 /// The form in which an artifact is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Form {
+pub enum ArtifactForm {
     /// As a directory.
     Directory,
     /// As an archive, which is unpacked before it is read.
@@ -57,7 +57,7 @@ pub enum Form {
 
 /// A file, directory or symbolic link of an artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct ArtifactEntry {
     /// Index into [`Artifact::basedirs`].
     pub basedir: usize,
     /// Path relative to the basedir, separated by `/`; it is the path in the flattened tree too.
@@ -111,12 +111,12 @@ pub struct Collision {
     /// The path in the flattened tree.
     pub path: String,
     /// The artifacts and basedirs that provide it: two or more, in catalog order.
-    pub owners: Vec<Owner>,
+    pub owners: Vec<PathOwner>,
 }
 
 /// An artifact and basedir that provide a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Owner {
+pub struct PathOwner {
     /// Name of the artifact.
     pub artifact: ArtifactName,
     /// The basedir in the artifact.
@@ -125,7 +125,7 @@ pub struct Owner {
     pub file: PathBuf,
 }
 
-impl std::fmt::Display for Owner {
+impl std::fmt::Display for PathOwner {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "`{}` (basedir `{}`)", self.artifact, self.basedir)
     }
@@ -133,14 +133,14 @@ impl std::fmt::Display for Owner {
 
 /// The location of an artifact that is not read yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum ArtifactLocation {
     /// A directory, or a link to one.
     Directory(PathBuf),
     /// An archive, or a link to one.
     Archive(PathBuf, Compression),
 }
 
-impl Place {
+impl ArtifactLocation {
     /// Returns the path. A link is not resolved, because its name is the artifact's.
     pub fn path(&self) -> &Path {
         match self {
@@ -151,9 +151,9 @@ impl Place {
 
 /// The contents of a directory of artifacts, judged by name only.
 #[derive(Debug, Default)]
-pub struct Survey {
+pub struct ArtifactSurvey {
     /// The artifacts, sorted by name.
-    pub places: Vec<(ArtifactName, Place)>,
+    pub places: Vec<(ArtifactName, ArtifactLocation)>,
     /// The other entries, sorted by path.
     pub ignored: Vec<Ignored>,
     /// Names that were meant as artifacts, archives that exist twice and links that lead nowhere.
@@ -166,8 +166,8 @@ pub struct Survey {
 ///
 /// # Errors
 /// A directory that does not exist, cannot be read, or is an artifact itself.
-pub fn survey(directory: &Path) -> Result<Survey, Error> {
-    let mut survey = Survey::default();
+pub fn survey(directory: &Path) -> Result<ArtifactSurvey, Error> {
+    let mut survey = ArtifactSurvey::default();
     let mut paths: Vec<PathBuf> = Vec::new();
     let listing = fs_err::read_dir(directory).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Error::NotThere { path: directory.to_owned() },
@@ -181,7 +181,7 @@ pub fn survey(directory: &Path) -> Result<Survey, Error> {
         paths.push(found?.path());
     }
     paths.sort();
-    let mut found: BTreeMap<ArtifactName, Vec<Place>> = BTreeMap::new();
+    let mut found: BTreeMap<ArtifactName, Vec<ArtifactLocation>> = BTreeMap::new();
     for path in paths {
         let file_name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         match classify(&path, &file_name) {
@@ -198,7 +198,7 @@ pub fn survey(directory: &Path) -> Result<Survey, Error> {
         // Directories sort before archives, and TheRock's build leaves both side by side.
         let used = places.remove(0);
         for place in places {
-            if matches!(used, Place::Directory(_)) {
+            if matches!(used, ArtifactLocation::Directory(_)) {
                 let reason = "the directory of the same name is used".to_owned();
                 let path = place.path().to_owned();
                 survey.ignored.push(Ignored { path, reason, looks_like_artifact: false });
@@ -219,7 +219,7 @@ pub fn survey(directory: &Path) -> Result<Survey, Error> {
 /// Reads the artifacts at `places`; the results are in the same order. Archives are hashed and
 /// unpacked first, on all threads.
 pub(crate) fn read_places(
-    places: &[(ArtifactName, Place)],
+    places: &[(ArtifactName, ArtifactLocation)],
     scratch: &Path,
     reporter: &dyn Reporter,
 ) -> Vec<Result<Artifact, Error>> {
@@ -235,7 +235,7 @@ pub(crate) fn read_places(
 }
 
 enum Class {
-    Artifact(ArtifactName, Place),
+    Artifact(ArtifactName, ArtifactLocation),
     Ignored(&'static str),
     Malformed(String),
     /// A link with an artifact's name that cannot be followed.
@@ -255,7 +255,7 @@ fn classify(path: &Path, file_name: &str) -> Class {
             // Without a manifest, only a known component makes the directory an artifact, a broken
             // one.
             Some(name) if has_manifest || name.known_component().is_some() => {
-                Class::Artifact(name, Place::Directory(path.to_owned()))
+                Class::Artifact(name, ArtifactLocation::Directory(path.to_owned()))
             }
             None if has_manifest => Class::Malformed(file_name.to_owned()),
             _ => Class::Ignored("a directory that is no artifact"),
@@ -265,7 +265,7 @@ fn classify(path: &Path, file_name: &str) -> Class {
         return Class::Ignored("neither a directory nor a file");
     }
     if let Some((name, compression)) = ArtifactName::parse_archive(file_name) {
-        return Class::Artifact(name, Place::Archive(path.to_owned(), compression));
+        return Class::Artifact(name, ArtifactLocation::Archive(path.to_owned(), compression));
     }
     match (Compression::split(file_name), Path::new(file_name).extension().and_then(|end| end.to_str())) {
         (Some((stem, _)), _) if name::looks_like_artifact(stem) => Class::Malformed(stem.to_owned()),
@@ -368,20 +368,25 @@ impl Artifact {
     /// # Errors
     /// The first defect of the artifact.
     pub fn open(name: ArtifactName, directory: &Path, reporter: &dyn Reporter) -> Result<Self, Error> {
-        Self::read(name, directory.to_owned(), Form::Directory, reporter)
+        Self::read(name, directory.to_owned(), ArtifactForm::Directory, reporter)
     }
 
-    pub(crate) fn read(name: ArtifactName, root: PathBuf, form: Form, reporter: &dyn Reporter) -> Result<Self, Error> {
+    pub(crate) fn read(
+        name: ArtifactName,
+        root: PathBuf,
+        form: ArtifactForm,
+        reporter: &dyn Reporter,
+    ) -> Result<Self, Error> {
         let shown = match &form {
-            Form::Directory => &root,
-            Form::Archive { path, .. } => path,
+            ArtifactForm::Directory => &root,
+            ArtifactForm::Archive { path, .. } => path,
         };
         let scan = scan::scan(&root, &name, shown, reporter)?.strict()?;
         Ok(Self { name, root, form, basedirs: scan.basedirs, entries: scan.entries })
     }
 
     /// Returns the path on disk of an entry of this artifact.
-    pub fn path(&self, entry: &Entry) -> PathBuf {
+    pub fn path(&self, entry: &ArtifactEntry) -> PathBuf {
         self.root.join(&self.basedirs[entry.basedir]).join(&entry.path)
     }
 
@@ -391,9 +396,9 @@ impl Artifact {
     }
 
     /// Returns the artifact, basedir and file of an entry, for reports.
-    pub fn owner(&self, entry: &Entry) -> Owner {
+    pub fn owner(&self, entry: &ArtifactEntry) -> PathOwner {
         let basedir = self.basedirs[entry.basedir].clone();
-        Owner { artifact: self.name.clone(), basedir, file: self.path(entry) }
+        PathOwner { artifact: self.name.clone(), basedir, file: self.path(entry) }
     }
 
     /// Returns the paths of the entries in the flattened tree, without repetitions.

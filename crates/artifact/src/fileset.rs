@@ -20,7 +20,7 @@ const PIECE: u64 = 64 << 20;
 
 /// A file, link or directory that matched.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct MatchedEntry {
     /// Its path on disk.
     pub source: PathBuf,
     /// Its type; for files also the size and the executable bit.
@@ -31,7 +31,7 @@ pub struct Found {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Fileset {
     /// Sorted by path, so a directory comes before its contents.
-    pub entries: BTreeMap<String, Found>,
+    pub entries: BTreeMap<String, MatchedEntry>,
 }
 
 /// The method of copying files.
@@ -84,7 +84,7 @@ impl Fileset {
                 }
                 let kind =
                     kind_of(&found)?.map_err(|what| Error::UnsupportedFile { path: found.path().to_owned(), what })?;
-                entries.insert(relative.to_owned(), Found { source: found.path().to_owned(), kind });
+                entries.insert(relative.to_owned(), MatchedEntry { source: found.path().to_owned(), kind });
             }
         }
         Ok(Self { entries })
@@ -92,7 +92,7 @@ impl Fileset {
 
     /// Returns the total size of all files in bytes.
     pub fn bytes(&self) -> u64 {
-        let size = |found: &Found| if let EntryKind::File { size, .. } = found.kind { size } else { 0 };
+        let size = |found: &MatchedEntry| if let EntryKind::File { size, .. } = found.kind { size } else { 0 };
         self.entries.values().map(size).sum()
     }
 

@@ -6,12 +6,13 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
+use rocwheel_output::Mode;
 use rocwheel_report::{Reporter, Unit};
 use rocwheel_system::FileMetadata as _;
 use serde::Serialize;
 
 use crate::archive::Compression;
-use crate::catalog::{self, Artifact, Catalog, EntryKind, Form, Place};
+use crate::catalog::{self, Artifact, ArtifactForm, ArtifactLocation, Catalog, EntryKind};
 use crate::error::Error;
 use crate::input::separate;
 use crate::links::{self, Links};
@@ -28,20 +29,11 @@ const PIECE: u64 = 64 << 20;
 
 /// Existing outputs that may be replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Existing {
+pub enum Replaceable {
     /// An empty directory, or a tree this program made.
     OnlyOurs,
     /// Any file or directory.
     Anything,
-}
-
-/// `Execute`, or `DryRun` for checks only.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Run {
-    /// Write the tree.
-    Execute,
-    /// Do all checks and count, but leave the output alone.
-    DryRun,
 }
 
 /// Statistics of a flattened tree.
@@ -75,8 +67,8 @@ pub struct Flattened {
 pub fn flatten(
     inputs: &[PathBuf],
     output: &Path,
-    existing: Existing,
-    run: Run,
+    existing: Replaceable,
+    run: Mode,
     reporter: &dyn Reporter,
 ) -> Result<Flattened, Error> {
     let places = places(inputs)?;
@@ -85,9 +77,9 @@ pub fn flatten(
 }
 
 fn make(
-    places: &[(ArtifactName, Place)],
+    places: &[(ArtifactName, ArtifactLocation)],
     output: &Path,
-    run: Run,
+    run: Mode,
     reporter: &dyn Reporter,
 ) -> Result<Flattened, Error> {
     let parent = output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -108,7 +100,7 @@ fn make(
     for (first, second) in &flattened.same_but_for_case {
         reporter.warn(&format!("`{first}` and `{second}` differ only by case: not every file system can hold both"));
     }
-    if run == Run::Execute {
+    if run == Mode::Execute {
         let made = work.path().join("tree");
         tree.write(&made, &flattened, reporter)?;
         reporter.check()?;
@@ -121,8 +113,8 @@ fn make(
 }
 
 /// Returns the inputs, sorted by artifact name.
-pub(crate) fn places(inputs: &[PathBuf]) -> Result<Vec<(ArtifactName, Place)>, Error> {
-    let mut places: BTreeMap<ArtifactName, Place> = BTreeMap::new();
+pub(crate) fn places(inputs: &[PathBuf]) -> Result<Vec<(ArtifactName, ArtifactLocation)>, Error> {
+    let mut places: BTreeMap<ArtifactName, ArtifactLocation> = BTreeMap::new();
     for path in inputs {
         let file_name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let is_directory = fs_err::metadata(path)?.is_dir();
@@ -130,12 +122,12 @@ pub(crate) fn places(inputs: &[PathBuf]) -> Result<Vec<(ArtifactName, Place)>, E
             if !path.join(MANIFEST).is_file() && ArtifactName::parse(&file_name).is_none() {
                 return Err(Error::NotAnArtifact { path: path.clone() });
             }
-            (file_name.as_str(), Place::Directory(path.clone()))
+            (file_name.as_str(), ArtifactLocation::Directory(path.clone()))
         } else {
             let compression = Compression::of(path)?;
             (
                 file_name.strip_suffix(compression.suffix()).unwrap_or(&file_name),
-                Place::Archive(path.clone(), compression),
+                ArtifactLocation::Archive(path.clone(), compression),
             )
         };
         let Some(name) = ArtifactName::parse(stem) else {
@@ -150,10 +142,10 @@ pub(crate) fn places(inputs: &[PathBuf]) -> Result<Vec<(ArtifactName, Place)>, E
 }
 
 /// Resolves the links in the output and checks that it may be written.
-fn check_output(output: &Path, existing: Existing, inputs: &[PathBuf]) -> Result<PathBuf, Error> {
+fn check_output(output: &Path, existing: Replaceable, inputs: &[PathBuf]) -> Result<PathBuf, Error> {
     let not_ours = || Error::OutputNotOurs { path: output.to_owned() };
     let real = separate(output, inputs)?;
-    if existing == Existing::Anything || !real.exists() {
+    if existing == Replaceable::Anything || !real.exists() {
         return Ok(real);
     }
     let ours = real.is_dir() && (real.join(MARKER).is_file() || fs_err::read_dir(&real)?.next().is_none());
@@ -181,7 +173,7 @@ pub(crate) fn replace(made: &Path, output: &Path, work: &Path) -> Result<(), Err
 
 /// The union of all basedirs: each path once, with the artifact that provides it first.
 struct Tree<'a> {
-    places: BTreeMap<&'a str, (&'a Artifact, &'a catalog::Entry)>,
+    places: BTreeMap<&'a str, (&'a Artifact, &'a catalog::ArtifactEntry)>,
 }
 
 /// A regular file that goes into the tree.
@@ -269,7 +261,7 @@ impl<'a> Tree<'a> {
                 EntryKind::Symlink { target } => rocwheel_system::symlink(target, tree.join(path))?,
                 EntryKind::File { size, .. } => {
                     let metadata = fs_err::symlink_metadata(&source)?;
-                    let temporary = matches!(artifact.form, Form::Archive { .. });
+                    let temporary = matches!(artifact.form, ArtifactForm::Archive { .. });
                     if metadata.link_count() > 1 {
                         let inode = metadata.identity();
                         if let Some(first) = first_names.get(&inode) {

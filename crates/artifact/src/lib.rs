@@ -22,7 +22,10 @@ pub mod portable;
 mod scan;
 pub mod verify;
 
-pub use catalog::{Artifact, Catalog, Collision, Entry, EntryKind, Form, Ignored, Owner, Place, Survey, survey};
+pub use catalog::{
+    Artifact, ArtifactEntry, ArtifactForm, ArtifactLocation, ArtifactSurvey, Catalog, Collision, EntryKind, Ignored,
+    PathOwner, survey,
+};
 pub use component::Component;
 pub use error::Error;
 pub use input::{outside, separate};

@@ -8,7 +8,7 @@ use rocwheel_report::{Reporter, Unit};
 use serde::Serialize;
 
 use crate::archive;
-use crate::catalog::{self, EntryKind, Ignored, Place};
+use crate::catalog::{self, ArtifactLocation, EntryKind, Ignored};
 use crate::error::Error;
 use crate::name::ArtifactName;
 use crate::scan;
@@ -17,7 +17,7 @@ use crate::scan;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Listing {
     /// The artifacts, sorted by name.
-    pub artifacts: Vec<Listed>,
+    pub artifacts: Vec<ListedArtifact>,
     /// Directory entries that are not artifacts, sorted by path.
     pub ignored: Vec<Ignored>,
     /// Messages about names that were meant as artifacts and archives that exist twice.
@@ -26,7 +26,7 @@ pub struct Listing {
 
 /// One artifact of a [`Listing`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Listed {
+pub struct ListedArtifact {
     /// The parsed name.
     pub artifact: ArtifactName,
     /// The first field of the name.
@@ -99,7 +99,7 @@ pub fn list(directory: &Path, reporter: &dyn Reporter) -> Result<Listing, Error>
     let survey = catalog::survey(directory)?;
     let total = survey.places.len() as u64;
     let stage = reporter.stage("Listing artifacts", Some(total), Unit::Items);
-    let lines: Vec<Result<Listed, Error>> = survey
+    let lines: Vec<Result<ListedArtifact, Error>> = survey
         .places
         .par_iter()
         .map(|(name, place)| {
@@ -116,9 +116,9 @@ pub fn list(directory: &Path, reporter: &dyn Reporter) -> Result<Listing, Error>
     })
 }
 
-fn list_one(name: &ArtifactName, place: &Place, reporter: &dyn Reporter) -> Result<Listed, Error> {
+fn list_one(name: &ArtifactName, place: &ArtifactLocation, reporter: &dyn Reporter) -> Result<ListedArtifact, Error> {
     let (form, digest, entries, problem) = match place {
-        Place::Directory(path) => {
+        ArtifactLocation::Directory(path) => {
             let (entries, problem) = match scan::scan(path, name, path, reporter) {
                 Ok(scan) => (scan.entries, scan.problems.first().map(ToString::to_string)),
                 Err(error @ Error::Interrupted(_)) => return Err(error),
@@ -126,7 +126,7 @@ fn list_one(name: &ArtifactName, place: &Place, reporter: &dyn Reporter) -> Resu
             };
             (ListedForm::Directory, DigestState::NotAnArchive, entries, problem)
         }
-        Place::Archive(path, compression) => {
+        ArtifactLocation::Archive(path, compression) => {
             let form = match compression {
                 archive::Compression::Zstd => ListedForm::Zstd,
                 archive::Compression::Xz => ListedForm::Xz,
@@ -139,8 +139,8 @@ fn list_one(name: &ArtifactName, place: &Place, reporter: &dyn Reporter) -> Resu
             }
         }
     };
-    let size = |entry: &catalog::Entry| if let EntryKind::File { size, .. } = entry.kind { size } else { 0 };
-    Ok(Listed {
+    let size = |entry: &catalog::ArtifactEntry| if let EntryKind::File { size, .. } = entry.kind { size } else { 0 };
+    Ok(ListedArtifact {
         artifact: name.clone(),
         name: name.name.clone(),
         component: name.component.clone(),

@@ -9,7 +9,7 @@ use rocwheel_report::Reporter;
 use rocwheel_system::FileMetadata as _;
 use walkdir::WalkDir;
 
-use crate::catalog::{Entry, EntryKind};
+use crate::catalog::{ArtifactEntry, EntryKind};
 use crate::error::Error;
 use crate::input::read_small;
 use crate::links::{self, Links};
@@ -24,7 +24,7 @@ pub(crate) struct Scan {
     /// The basedirs in the order of the manifest, including those that do not exist.
     pub(crate) basedirs: Vec<String>,
     /// Sorted by basedir, then by path.
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<ArtifactEntry>,
     /// Defects. A strict caller returns the first as its error, a lenient one lists them all.
     pub(crate) problems: Vec<Error>,
 }
@@ -132,7 +132,7 @@ pub(crate) fn scan(root: &Path, name: &ArtifactName, shown: &Path, reporter: &dy
             }
         };
         match lookup.split(relative) {
-            Some((basedir, path)) => scan.entries.push(Entry { basedir, path: path.to_owned(), kind }),
+            Some((basedir, path)) => scan.entries.push(ArtifactEntry { basedir, path: path.to_owned(), kind }),
             None if kind == EntryKind::Directory => {}
             None => outside.push(relative.to_owned()),
         }
@@ -150,7 +150,7 @@ pub(crate) fn scan(root: &Path, name: &ArtifactName, shown: &Path, reporter: &dy
 }
 
 /// Returns one error for each link of a sorted list of entries that leaves the tree of its basedir.
-pub(crate) fn leaving_links(basedirs: &[String], entries: &[Entry], shown: &Path) -> Vec<Error> {
+pub(crate) fn leaving_links(basedirs: &[String], entries: &[ArtifactEntry], shown: &Path) -> Vec<Error> {
     let mut by_basedir: BTreeMap<usize, Links> = BTreeMap::new();
     for entry in entries {
         if let EntryKind::Symlink { target } = &entry.kind {

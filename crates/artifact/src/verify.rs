@@ -1,14 +1,15 @@
 //! Input: a directory of artifacts. Output: findings about everything in them that is wrong or
 //! unusual.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use rocwheel_report::Reporter;
+use rocwheel_report::{Reporter, Severity};
 use rocwheel_rocm::{Pattern, Predicate, TargetTable};
 use serde::Serialize;
 
-use crate::catalog::{self, Artifact, Catalog, Collision, EntryKind, Form, Place};
+use crate::catalog::{self, Artifact, ArtifactForm, ArtifactLocation, Catalog, Collision, EntryKind};
 use crate::component::Component;
 use crate::error::{Error, with_source};
 use crate::links::{self, Links};
@@ -16,21 +17,9 @@ use crate::manifest::{DistInfo, Manifest};
 use crate::name::ArtifactName;
 use crate::{archive, contents, portable, scan};
 
-/// Severity of a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// Other commands refuse these artifacts.
-    Error,
-    /// Most likely a mistake, but no command refuses it.
-    Warning,
-    /// Information only.
-    Note,
-}
-
 /// One problem of a directory of artifacts.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Finding {
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ArtifactFinding {
     /// Severity; one error makes the check fail.
     pub severity: Severity,
     /// Name of the artifact, or the file name if it is not an artifact.
@@ -41,18 +30,24 @@ pub struct Finding {
     pub message: String,
 }
 
+impl ArtifactFinding {
+    fn order(&self) -> impl Ord {
+        (Reverse(self.severity), &self.artifact, &self.path, &self.message)
+    }
+}
+
 /// The result of verifying a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Report {
+pub struct ArtifactsReport {
     /// Number of artifacts.
     pub artifacts: u64,
     /// Number of files and links in all artifacts.
     pub files: u64,
-    /// The findings, sorted by severity, artifact and path.
-    pub findings: Vec<Finding>,
+    /// The findings, sorted by severity with errors first, artifact and path.
+    pub findings: Vec<ArtifactFinding>,
 }
 
-impl Report {
+impl ArtifactsReport {
     /// Returns the number of findings of that severity.
     pub fn count(&self, severity: Severity) -> usize {
         self.findings.iter().filter(|finding| finding.severity == severity).count()
@@ -77,7 +72,7 @@ pub fn verify(
     scratch: &Path,
     targets: &TargetTable,
     reporter: &dyn Reporter,
-) -> Result<Report, Error> {
+) -> Result<ArtifactsReport, Error> {
     let survey = catalog::survey(directory)?;
     let mut findings = Findings::default();
     for problem in &survey.problems {
@@ -120,8 +115,8 @@ pub fn verify(
         findings.add(Severity::Error, crate::manifest::BASE_ARTIFACT, None, with_source(&error));
     }
     let mut list = findings.list;
-    list.sort();
-    Ok(Report {
+    list.sort_by(|one, other| one.order().cmp(&other.order()));
+    Ok(ArtifactsReport {
         artifacts: survey.places.len() as u64,
         files: catalog.artifacts.iter().map(|artifact| artifact.size().0).sum(),
         findings: list,
@@ -130,19 +125,19 @@ pub fn verify(
 
 #[derive(Default)]
 struct Findings {
-    list: Vec<Finding>,
+    list: Vec<ArtifactFinding>,
 }
 
 impl Findings {
     fn add(&mut self, severity: Severity, artifact: &str, path: Option<&str>, message: String) {
         let (artifact, path) = (artifact.to_owned(), path.map(str::to_owned));
-        self.list.push(Finding { severity, artifact, path, message });
+        self.list.push(ArtifactFinding { severity, artifact, path, message });
     }
 }
 
 /// Reads all artifacts that can be read; each failure is added to the findings.
 fn read(
-    places: &[(ArtifactName, Place)],
+    places: &[(ArtifactName, ArtifactLocation)],
     scratch: &Path,
     findings: &mut Findings,
     reporter: &dyn Reporter,
@@ -151,7 +146,7 @@ fn read(
     let roots = archive::provide(places, scratch, reporter);
     for ((name, place), root) in places.iter().zip(roots) {
         let label = name.to_string();
-        if let Place::Archive(path, _) = place
+        if let ArtifactLocation::Archive(path, _) = place
             && archive::read_sidecar(path).is_ok_and(|digest| digest.is_none())
         {
             findings.add(Severity::Note, &label, None, "the archive has no sidecar to check it against".into());
@@ -190,8 +185,8 @@ fn check_artifact(artifact: &Artifact, targets: &TargetTable, findings: &mut Fin
     }
     if artifact.size().0 == 0 {
         let message = match &artifact.form {
-            Form::Directory => "the artifact holds no file",
-            Form::Archive { .. } => "the archive holds no file",
+            ArtifactForm::Directory => "the artifact holds no file",
+            ArtifactForm::Archive { .. } => "the archive holds no file",
         };
         findings.add(Severity::Note, &label, None, message.into());
     }

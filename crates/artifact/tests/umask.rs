@@ -2,8 +2,9 @@
 
 use std::os::unix::fs::MetadataExt as _;
 
-use rocwheel_artifact::archive::{self, Compression, WriteOptions};
-use rocwheel_artifact::flatten::{Existing, Run, flatten};
+use rocwheel_artifact::archive::{self, ArchiveOptions, Compression};
+use rocwheel_artifact::flatten::{Replaceable, flatten};
+use rocwheel_output::Mode;
 use rocwheel_report::Silent;
 
 #[test]
@@ -17,11 +18,11 @@ fn the_umask_changes_nothing() {
         fs_err::write(artifact.join("artifact_manifest.txt"), "stage\n").unwrap();
         fs_err::write(artifact.join("stage/lib/x"), "x").unwrap();
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(umask));
-        let options = WriteOptions { compression: Compression::Zstd, level: 3, epoch: 0, threads: 2 };
+        let options = ArchiveOptions { compression: Compression::Zstd, level: 3, epoch: 0, threads: 2 };
         let plan = archive::plan(&[artifact], temporary.path(), options, &Silent).unwrap();
         let written = archive::write(&plan, &Silent).unwrap().swap_remove(0);
         let tree = temporary.path().join("tree");
-        flatten(std::slice::from_ref(&written.path), &tree, Existing::OnlyOurs, Run::Execute, &Silent).unwrap();
+        flatten(std::slice::from_ref(&written.path), &tree, Replaceable::OnlyOurs, Mode::Execute, &Silent).unwrap();
         let mode = |path: &std::path::Path| fs_err::metadata(path).unwrap().mode() & 0o7777;
         let modes =
             [&written.path, &written.sidecar, &tree, &tree.join("lib"), &tree.join("lib/x")].map(|path| mode(path));

@@ -1,10 +1,10 @@
-//! Input: an environment. Output: a [`Report`] on the audited wheels. Every check of the table
-//! runs; findings that the user ignores are counted and dropped, the others are sorted.
+//! Input: an environment. Output: an [`AuditReport`] on the audited wheels. Every check of the
+//! table runs; findings that the user ignores are counted and dropped, the others are sorted.
 
 use std::collections::BTreeMap;
 
 use rocwheel_loader::facts::SiteFacts;
-use rocwheel_loader::site::{Distribution, Form, Role, Site};
+use rocwheel_loader::site::{Distribution, DistributionForm, Role, Site};
 use rocwheel_report::Reporter;
 use rocwheel_wheel::edit::MemberPattern;
 
@@ -13,14 +13,14 @@ use crate::analysis::{Context, cpu, file_name, floor, notes, traces};
 use crate::checks::CHECKS;
 use crate::finding::{Code, Finding};
 use crate::options::{AuditScope, ExtraCheck, Options};
-use crate::report::{AuditedEnvironment, FindingCounts, Report, WheelSummary};
+use crate::report::{AuditReport, AuditedEnvironment, FindingCounts, WheelSummary};
 
 /// Reads the facts about the files of an environment, as far as the options need them, and runs
 /// every check.
 ///
 /// # Errors
 /// As [`audit_facts`].
-pub fn audit(site: &Site, options: &Options, reporter: &dyn Reporter) -> Result<Report, Error> {
+pub fn audit(site: &Site, options: &Options, reporter: &dyn Reporter) -> Result<AuditReport, Error> {
     audit_facts(site, &read_facts(site, options, reporter)?, options, reporter)
 }
 
@@ -49,7 +49,7 @@ pub fn audit_facts(
     facts: &SiteFacts,
     options: &Options,
     reporter: &dyn Reporter,
-) -> Result<Report, Error> {
+) -> Result<AuditReport, Error> {
     let context = Context::new(site, facts, options, reporter)?;
     let mut findings = Vec::new();
     for check in CHECKS.iter().filter(|check| options.scope == AuditScope::Files || check.scope == AuditScope::Names) {
@@ -68,7 +68,7 @@ pub fn audit_facts(
     findings.sort_by(|one, other| one.key().cmp(&other.key()));
     crate::fix::say_versions(&context, &mut findings);
     findings.dedup();
-    Ok(Report {
+    Ok(AuditReport {
         environment: AuditedEnvironment {
             python: site.place.python.to_string(),
             glibc: options.glibc.as_ref().map(ToString::to_string),
@@ -103,8 +103,8 @@ fn summaries(context: &Context<'_>) -> Vec<WheelSummary> {
             name: installed.metadata.get("Name").unwrap_or_else(|| installed.name.clone()),
             version: installed.version(),
             form: match installed.form {
-                Form::Wheel(_) => "wheel",
-                Form::Installed(_) => "installed",
+                DistributionForm::Wheel(_) => "wheel",
+                DistributionForm::Installed(_) => "installed",
             },
             role: match installed.role {
                 Role::Audited => "audited",

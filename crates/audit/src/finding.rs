@@ -5,38 +5,13 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::LazyLock;
 
+pub use rocwheel_report::Severity;
 use serde::{Deserialize, Serialize};
 
 pub use crate::code::Code;
 use crate::fix::Fix;
 
 pub(crate) const TABLE: &str = include_str!("../../../data/findings.toml");
-
-/// The severity of a finding. The order is from light to heavy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// Good to know; nothing fails.
-    Note,
-    /// It works, but not everywhere, or only for a limited time.
-    Warning,
-    /// The wheel does not install or load, or claims something false.
-    Error,
-}
-
-impl Severity {
-    /// All severities, the heaviest first.
-    pub const ALL: [Severity; 3] = [Severity::Error, Severity::Warning, Severity::Note];
-
-    /// The lower-case word for reports: `error`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-            Severity::Note => "note",
-        }
-    }
-}
 
 impl Code {
     /// The row of this code in `data/findings.toml`.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use rocwheel_loader::simulation::Root;
 use rocwheel_wheel::edit::MemberPattern;
-use rocwheel_wheel::manylinux::Release;
+use rocwheel_wheel::manylinux::DottedVersion;
 use serde::Serialize;
 
 use crate::finding::Code;
@@ -13,7 +13,7 @@ use crate::finding::Code;
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// The oldest glibc that the set has to support; `None` checks only the promises of the tags.
-    pub glibc: Option<Release>,
+    pub glibc: Option<DottedVersion>,
     /// Checks that run only on request.
     pub extras: BTreeSet<ExtraCheck>,
     /// Codes of findings to drop from the report.

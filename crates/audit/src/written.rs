@@ -16,16 +16,16 @@ use crate::Error;
 use crate::audit::audit_facts;
 use crate::finding::{Code, Finding, Severity};
 use crate::options::{AuditScope, Options};
-use crate::report::{FindingCounts, Report};
+use crate::report::{AuditReport, FindingCounts};
 use rocwheel_index::requirement::InstallTarget;
 use rocwheel_index::{self as index, Source};
 use rocwheel_loader::facts::SiteFacts;
-use rocwheel_loader::site::{Place, Role, Site};
+use rocwheel_loader::site::{PythonEnvironment, Role, Site};
 use rocwheel_wheel::{Platform, PythonVersion};
 
 /// Wheels that are installed together.
 #[derive(Debug, Clone, Default)]
-pub struct Set {
+pub struct WheelSet {
     /// The wheels that were written.
     pub wheels: Vec<StagedFile>,
     /// Wheels to install beside them, and folders from which required wheels are taken.
@@ -67,7 +67,7 @@ pub struct Verdict {
     pub new_errors: Vec<Finding>,
     /// Errors that the earlier wheels had.
     pub old_errors: Vec<Finding>,
-    /// Errors that an option accepts ([`Set::wanted`], [`Set::left_out`]).
+    /// Errors that an option accepts ([`WheelSet::wanted`], [`WheelSet::left_out`]).
     pub accepted_errors: Vec<Finding>,
     /// Warnings and notes.
     pub remarks: Vec<Finding>,
@@ -77,7 +77,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    fn of(set: &Set, counts: FindingCounts) -> Verdict {
+    fn of(set: &WheelSet, counts: FindingCounts) -> Verdict {
         let (new_errors, old_errors, accepted_errors, remarks) = Default::default();
         Verdict {
             wheels: set.wheels.len() as u64,
@@ -91,7 +91,7 @@ impl Verdict {
         }
     }
 
-    fn unjudged(set: &Set, error: &Error) -> Verdict {
+    fn unjudged(set: &WheelSet, error: &Error) -> Verdict {
         Verdict { unjudged: Some(error.to_string()), ..Verdict::of(set, FindingCounts::default()) }
     }
 
@@ -106,10 +106,10 @@ impl Verdict {
 ///
 /// # Errors
 /// As [`Site::open`] and [`audit()`](crate::audit()).
-pub fn judge(set: &Set, scratch: &Path, reporter: &dyn Reporter) -> Result<Verdict, Error> {
+pub fn judge(set: &WheelSet, scratch: &Path, reporter: &dyn Reporter) -> Result<Verdict, Error> {
     let wheels: Vec<PathBuf> = set.wheels.iter().map(|wheel| wheel.staged.clone()).collect();
     let before = |known: SiteFacts| {
-        let set = Set { wheels: Vec::new(), ..set.clone() };
+        let set = WheelSet { wheels: Vec::new(), ..set.clone() };
         look(&set.before, &set, known, scratch, reporter).map(|(report, _)| report)
     };
     let (mut report, facts) = match look(&wheels, set, SiteFacts::default(), scratch, reporter) {
@@ -149,15 +149,15 @@ pub fn judge(set: &Set, scratch: &Path, reporter: &dyn Reporter) -> Result<Verdi
 
 fn look(
     wheels: &[PathBuf],
-    set: &Set,
+    set: &WheelSet,
     known: SiteFacts,
     scratch: &Path,
     reporter: &dyn Reporter,
-) -> Result<(Report, SiteFacts), Error> {
+) -> Result<(AuditReport, SiteFacts), Error> {
     let python = PythonVersion::newest_of(wheels);
     let mut all: Vec<(PathBuf, Role)> = wheels.iter().map(|path| (path.clone(), Role::Audited)).collect();
     all.extend(beside(wheels, &set.beside, python, reporter)?.into_iter().map(|path| (path, Role::Beside)));
-    let place = Place::new(python, "/environment");
+    let place = PythonEnvironment::new(python, "/environment");
     let mut site = Site::open(&all, &place, scratch, reporter)?;
     for installed in &mut site.distributions {
         if let Some(written) = set.wheels.iter().find(|written| written.staged == installed.path) {

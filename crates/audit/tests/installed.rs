@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rocwheel_audit::report::Report;
+use rocwheel_audit::report::AuditReport;
 use rocwheel_audit::{ExtraCheck, Fix, Options, audit_facts};
 use rocwheel_loader::facts::SiteFacts;
-use rocwheel_loader::site::{PackageFolder, Place, Role, Site};
+use rocwheel_loader::site::{PackageFolder, PythonEnvironment, Role, Site};
 use rocwheel_report::{Hint, Silent};
-use rocwheel_wheel::{Distribution, EntryPoints, Member, Metadata, Tag, WriteOptions, write_wheel};
+use rocwheel_wheel::{EntryPoints, Member, Metadata, Tag, WheelContents, WriteOptions, write_wheel};
 use tempfile::TempDir;
 
 /// The RECORD of an editable installation.
@@ -61,7 +61,7 @@ impl Environment {
         entry_points.script(format!("{name}-tool"), format!("{name}:main"));
         let is_native = files.iter().any(|(path, _)| path.contains(".so"));
         let tag = if is_native { "py3-none-manylinux_2_34_x86_64".parse().unwrap() } else { Tag::any() };
-        let distribution = Distribution {
+        let distribution = WheelContents {
             name: name.to_owned(),
             version: "1.0".to_owned(),
             tags: vec![tag],
@@ -82,14 +82,14 @@ impl Environment {
         run(pip.args(["install", "--no-index", "--no-deps", "--no-build-isolation", "--quiet"]).args(arguments));
     }
 
-    fn place(&self) -> Place {
+    fn place(&self) -> PythonEnvironment {
         let folder = PackageFolder::find(&self.path("venv")).unwrap().unwrap();
         let python = folder.python().unwrap();
         assert_eq!(python.to_string(), self.python);
         folder.place(python)
     }
 
-    fn audit(&self, paths: &[(PathBuf, Role)]) -> Report {
+    fn audit(&self, paths: &[(PathBuf, Role)]) -> AuditReport {
         let site = Site::open(paths, &self.place(), self.folder.path(), &Silent).unwrap();
         let mut facts = SiteFacts::read(&site, &Silent).unwrap();
         facts.find_loads(&site, &Silent).unwrap();
@@ -97,13 +97,13 @@ impl Environment {
         audit_facts(&site, &facts, &options, &Silent).unwrap()
     }
 
-    fn audit_installed(&self) -> Report {
+    fn audit_installed(&self) -> AuditReport {
         self.audit(&[(self.packages(), Role::Audited)])
     }
 }
 
 /// Code, file and subject of every finding, sorted.
-fn said(report: &Report) -> Vec<String> {
+fn said(report: &AuditReport) -> Vec<String> {
     let line = |finding: &rocwheel_audit::finding::Finding| {
         format!("{} {} {}", finding.code, finding.file.as_deref().unwrap_or("-"), finding.subject)
     };
@@ -209,7 +209,7 @@ fn an_expanded_devel_tree_is_as_it_should_be() {
     }
     let list = r#"{"schema": 1, "links": {"lib/later.so": ["../y", "waiting"], "lib/x.so": ["../z", "hardlink"]}, "devices": {"lib/k.co": "hardlink"}}"#;
     write("_rocm_sdk_devel/.expanded.json", list);
-    let of_record = |report: &Report| -> Vec<String> {
+    let of_record = |report: &AuditReport| -> Vec<String> {
         let codes = ["RW015", "RW016", "RW017"];
         said(report).into_iter().filter(|line| codes.iter().any(|code| line.starts_with(code))).collect()
     };
@@ -304,7 +304,7 @@ fn an_editable_installation_has_its_files_elsewhere() {
 fn other_folders_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     fs_err::write(folder.path().join("x.txt"), "x").unwrap();
-    let place = Place::new("3.12".parse().unwrap(), "/p");
+    let place = PythonEnvironment::new("3.12".parse().unwrap(), "/p");
     let paths = [(folder.path().to_owned(), Role::Audited)];
     let error = Site::open(&paths, &place, folder.path(), &Silent).err().unwrap();
     assert!(

@@ -2,16 +2,16 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use rocwheel_audit::preload::{Preloads, Resolved};
-use rocwheel_loader::site::{Place, Role, Site};
+use rocwheel_loader::site::{PythonEnvironment, Role, Site};
 use rocwheel_report::Silent;
-use rocwheel_wheel::{Distribution, EntryPoints, Member, Metadata, Tag, WriteOptions, write_wheel};
+use rocwheel_wheel::{EntryPoints, Member, Metadata, Tag, WheelContents, WriteOptions, write_wheel};
 
 const TABLE: &str = include_str!("../../../python/rocm/src/rocm_sdk/_dist_info.py");
 
 fn site(folder: &std::path::Path, wheels: &[(&str, &[(&str, &str)])]) -> Site {
     let mut paths = Vec::new();
     for (name, files) in wheels {
-        let distribution = Distribution {
+        let distribution = WheelContents {
             name: (*name).to_owned(),
             version: "1".to_owned(),
             tags: vec![Tag::any()],
@@ -23,7 +23,7 @@ fn site(folder: &std::path::Path, wheels: &[(&str, &[(&str, &str)])]) -> Site {
         let written = write_wheel(&distribution, folder, &WriteOptions::default(), &Silent).unwrap();
         paths.push((written.path, Role::Audited));
     }
-    let place = Place::new("3.12".parse().unwrap(), "/p");
+    let place = PythonEnvironment::new("3.12".parse().unwrap(), "/p");
     Site::open(&paths, &place, folder, &Silent).unwrap()
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rocwheel_audit::declared::{Declared, Extras, unneeded};
 use rocwheel_index::requirement::InstallTarget;
-use rocwheel_loader::site::{Place, Role, Site};
+use rocwheel_loader::site::{PythonEnvironment, Role, Site};
 use rocwheel_report::Silent;
 use rocwheel_wheel::Platform;
 use tempfile::TempDir;
@@ -23,7 +23,7 @@ fn target() -> InstallTarget {
 
 fn site(wheels: &[PathBuf], scratch: &Path) -> Site {
     let wheels: Vec<_> = wheels.iter().map(|path| (path.clone(), Role::Audited)).collect();
-    let place = Place::new(target().python, "/env");
+    let place = PythonEnvironment::new(target().python, "/env");
     Site::open(&wheels, &place, scratch, &Silent).unwrap()
 }
 

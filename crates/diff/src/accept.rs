@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::change::ChangeKind;
-use crate::report::Report;
+use crate::report::ComparisonReport;
 
 /// Version of the file's structure.
 const SCHEMA: u32 = 1;
@@ -109,7 +109,7 @@ impl Deviations {
 
     /// Accepts every change of the report that a deviation matches; the first one that matches
     /// counts. Returns the number of changes that each accepted.
-    pub fn accept(&self, report: &mut Report) -> Vec<Accepted> {
+    pub fn accept(&self, report: &mut ComparisonReport) -> Vec<Accepted> {
         let mut counts = vec![0; self.rows.len()];
         report.for_each_change(|package, path, change| {
             let found = self.rows.iter().position(|row| {
@@ -144,7 +144,7 @@ fn lasting(text: &str, versions: &[&str]) -> String {
 /// Returns the text of a file of deviations for all changes of the report that are not accepted,
 /// with a row for each kind of change in a file. The file is refused until the user has written the
 /// reasons.
-pub(crate) fn write(report: &Report) -> String {
+pub(crate) fn write(report: &ComparisonReport) -> String {
     let mut rows: Vec<Deviation> = Vec::new();
     for (package, file, change) in report.changes().filter(|(_, _, change)| change.accepted.is_none()) {
         let versions: Vec<&str> =

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::Error;
 use crate::change::{Change, ChangeKind};
-use crate::report::{Described, PackageReport, Report};
+use crate::report::{ComparisonReport, Described, PackageReport};
 
 /// The kinds of changes that are failures unless they are accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -52,7 +52,7 @@ impl FailOn {
 
     /// Adds a change to every package that grew by more than the limit, in the bytes to download or
     /// in the folder.
-    pub fn measure(&self, report: &mut Report) {
+    pub fn measure(&self, report: &mut ComparisonReport) {
         let Some(growth) = self.growth else { return };
         for package in &mut report.packages {
             package.changes.extend(growth.of(package));
@@ -60,7 +60,7 @@ impl FailOn {
     }
 
     /// Returns the number of changes that are failures: of these kinds, and not accepted.
-    pub fn failures(&self, report: &Report) -> usize {
+    pub fn failures(&self, report: &ComparisonReport) -> usize {
         report.changes().filter(|(_, _, change)| self.is_failure(change)).count()
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rocwheel_content::Content;
-use rocwheel_survey::{self as survey, Found, Kernels, Location, Surveyed, Weight};
+use rocwheel_survey::{self as survey, FoundCode, Kernels, Location, Surveyed, Weight};
 use rocwheel_wheel::FileDigest;
 
 use crate::Error;
@@ -43,11 +43,11 @@ pub(crate) fn compare(opened: &Opened<'_>, context: &Context<'_>) -> Result<Find
             (Some(old), Some(new)) => Some(Change::of(ChangeKind::GpuCode, target).values(text(old), text(new))),
             (old, new) => {
                 let kind = if old.is_some() { ChangeKind::LostTarget } else { ChangeKind::NewTarget };
-                let text = |code: Option<&Vec<&Found>>| code.map(|code| text(code));
+                let text = |code: Option<&Vec<&FoundCode>>| code.map(|code| text(code));
                 Some(Change { old: text(old), new: text(new), ..Change::of(kind, target) })
             }
         };
-        let sum = |code: Option<&Vec<&Found>>| code.map(|code| code.iter().map(|found| found.size).sum());
+        let sum = |code: Option<&Vec<&FoundCode>>| code.map(|code| code.iter().map(|found| found.size).sum());
         findings.targets.push((target.to_owned(), Sizes { old: sum(old), new: sum(new) }));
         findings.changes.extend(change);
     }
@@ -70,8 +70,8 @@ fn read(content: &dyn Content, context: &Context<'_>) -> Result<Surveyed, Error>
     Ok(surveyed)
 }
 
-fn by_target(surveyed: &Surveyed) -> BTreeMap<&str, Vec<&Found>> {
-    let mut targets: BTreeMap<&str, Vec<&Found>> = BTreeMap::new();
+fn by_target(surveyed: &Surveyed) -> BTreeMap<&str, Vec<&FoundCode>> {
+    let mut targets: BTreeMap<&str, Vec<&FoundCode>> = BTreeMap::new();
     for found in &surveyed.code_objects {
         targets.entry(&found.target).or_default().push(found);
     }
@@ -79,12 +79,12 @@ fn by_target(surveyed: &Surveyed) -> BTreeMap<&str, Vec<&Found>> {
 }
 
 /// `true` if the code objects are equal, each in the same bundle or under the same name.
-fn is_same(old: &[&Found], new: &[&Found]) -> bool {
-    let identity = |found: &Found| (found.bundle, found.entry.clone(), found.digest);
+fn is_same(old: &[&FoundCode], new: &[&FoundCode]) -> bool {
+    let identity = |found: &FoundCode| (found.bundle, found.entry.clone(), found.digest);
     old.len() == new.len() && old.iter().zip(new).all(|(old, new)| identity(old) == identity(new))
 }
 
-fn text(code: &[&Found]) -> String {
+fn text(code: &[&FoundCode]) -> String {
     let (kernels, bytes) =
         code.iter().fold((0, 0), |(kernels, bytes), found| (kernels + found.kernel_count, bytes + found.size));
     format!("{} code objects, {kernels} kernels, {bytes} bytes", code.len())

@@ -1,6 +1,6 @@
 //! Input: two wheels, source distributions, archives or folders, or two folders of such. Output: a
-//! [`Report`] of all differences, file by file, which distinguishes equal bytes from equal meaning,
-//! and a verdict on the differences that were not expected.
+//! [`ComparisonReport`] of all differences, file by file, which distinguishes equal bytes from
+//! equal meaning, and a verdict on the differences that were not expected.
 //!
 //! ```text
 //! path → side (packages, their entries) → pair (which belongs to which) → compare (bytes, then what they mean) → Report
@@ -37,7 +37,7 @@ pub use accept::{Accepted, Deviation, Deviations};
 pub use change::{Change, ChangeKind};
 pub use error::Error;
 pub use fail_on::{FailOn, Growth};
-pub use report::{Described, FileReport, Kept, PackageReport, Report, Sizes};
+pub use report::{ComparisonReport, Described, FileReport, Kept, PackageReport, Sizes};
 
 /// The two sides of a comparison, and a folder for temporary files.
 #[derive(Debug, Clone)]
@@ -56,16 +56,16 @@ pub struct Request {
 /// A side that does not exist or cannot be read, two packages of one side that match the same one
 /// of the other, and [`Error::Interrupted`]. A single file that cannot be parsed is compared byte
 /// for byte, and its report mentions that.
-pub fn compare(request: &Request, reporter: &dyn Reporter) -> Result<Report, Error> {
+pub fn compare(request: &Request, reporter: &dyn Reporter) -> Result<ComparisonReport, Error> {
     let open = |path: &Path| side::Side::open(path, &request.scratch, reporter);
     let (old, new) = (open(&request.old)?, open(&request.new)?);
     let pairs = pair::packages(old, new)?;
     let context = compare::Context::new(&request.scratch, reporter);
     let packages = pairs.into_iter().map(|pair| package::compare(&pair, &context)).collect::<Result<_, _>>()?;
-    Ok(Report { old: request.old.clone(), new: request.new.clone(), packages })
+    Ok(ComparisonReport { old: request.old.clone(), new: request.new.clone(), packages })
 }
 
-impl Report {
+impl ComparisonReport {
     /// Returns the text of a file of deviations that accepts all changes that are not accepted yet.
     /// The user has to write the reasons.
     pub fn as_deviations(&self) -> String {

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use rocwheel_elf::Elf;
 use rocwheel_report::Unit;
 use rocwheel_wheel::manylinux::{self, FileNeeds, LibraryNeeds};
-use rocwheel_wheel::read::{Problem, Wheel};
+use rocwheel_wheel::read::{Wheel, WheelProblem};
 
 use crate::Error;
 use crate::change::{Change, ChangeKind};
@@ -133,12 +133,12 @@ fn record(old: &Wheel, new: &Wheel) -> Vec<Change> {
         // A RECORD that cannot be parsed has no rows to check.
         for problem in wheel.verify_rows().unwrap_or_default() {
             let what = match problem {
-                Problem::FileName(_) => "it belongs to another name",
-                Problem::Missing(_) => "rows without a file",
-                Problem::Unrecorded(_) => "files without a row",
-                Problem::Repeated(_) => "rows that come twice",
-                Problem::NoHash(_) => "rows without SHA-256",
-                Problem::Hash(_) | Problem::Size(_) | Problem::Unreadable(_) => "rows that are wrong",
+                WheelProblem::FileName(_) => "it belongs to another name",
+                WheelProblem::Missing(_) => "rows without a file",
+                WheelProblem::Unrecorded(_) => "files without a row",
+                WheelProblem::Repeated(_) => "rows that come twice",
+                WheelProblem::NoHash(_) => "rows without SHA-256",
+                WheelProblem::Hash(_) | WheelProblem::Size(_) | WheelProblem::Unreadable(_) => "rows that are wrong",
             };
             *counts.entry(what).or_default() += 1;
         }

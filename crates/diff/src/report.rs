@@ -9,7 +9,7 @@ use crate::change::{Change, ChangeKind};
 
 /// The result of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Report {
+pub struct ComparisonReport {
     /// Path of the old side.
     pub old: PathBuf,
     /// Path of the new side.
@@ -107,7 +107,7 @@ impl Sizes {
     }
 }
 
-impl Report {
+impl ComparisonReport {
     /// Returns every change with its package and, unless it is about the package, its file.
     pub fn changes(&self) -> impl Iterator<Item = (&PackageReport, Option<&FileReport>, &Change)> {
         self.packages.iter().flat_map(|package| {

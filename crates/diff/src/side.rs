@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rocwheel_artifact::ArtifactName;
 use rocwheel_report::Reporter;
-use rocwheel_wheel::read::{Kind as MemberKind, Wheel};
+use rocwheel_wheel::read::{MemberKind, Wheel};
 use rocwheel_wheel::{WheelName, canonical_name};
 use walkdir::WalkDir;
 

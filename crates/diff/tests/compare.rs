@@ -6,9 +6,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rocwheel_diff::{Change, ChangeKind, Deviations, Error, FailOn, Kept, Report, Request};
+use rocwheel_diff::{Change, ChangeKind, ComparisonReport, Deviations, Error, FailOn, Kept, Request};
 use rocwheel_report::Silent;
-use rocwheel_testing::gpu::{Gpu, Link, Unit};
+use rocwheel_testing::gpu::{Gpu, Link, TranslationUnit};
 use tempfile::TempDir;
 
 /// The folder of a test.
@@ -58,11 +58,11 @@ impl Place {
         path
     }
 
-    fn compare(&self, old: &Path, new: &Path) -> Report {
+    fn compare(&self, old: &Path, new: &Path) -> ComparisonReport {
         self.try_compare(old, new).unwrap()
     }
 
-    fn try_compare(&self, old: &Path, new: &Path) -> Result<Report, Error> {
+    fn try_compare(&self, old: &Path, new: &Path) -> Result<ComparisonReport, Error> {
         let scratch = self.path("scratch");
         fs_err::create_dir_all(&scratch).unwrap();
         let request = Request { old: old.to_owned(), new: new.to_owned(), scratch: scratch.clone() };
@@ -73,7 +73,7 @@ impl Place {
 }
 
 /// Returns `kind file: what` for every change.
-fn lines(report: &Report) -> Vec<String> {
+fn lines(report: &ComparisonReport) -> Vec<String> {
     let line = |(_, file, change): (_, Option<&rocwheel_diff::FileReport>, &Change)| {
         let path = file.map(|file| file.path.as_str()).unwrap_or_default();
         format!("{} {path}: {change}", change.kind)
@@ -81,11 +81,11 @@ fn lines(report: &Report) -> Vec<String> {
     report.changes().map(line).collect()
 }
 
-fn kinds(report: &Report) -> Vec<ChangeKind> {
+fn kinds(report: &ComparisonReport) -> Vec<ChangeKind> {
     report.changes().map(|(_, _, change)| change.kind).collect()
 }
 
-fn notes(report: &Report) -> Vec<String> {
+fn notes(report: &ComparisonReport) -> Vec<String> {
     let files = report.packages.iter().flat_map(|package| &package.files);
     files
         .filter(|file| file.kept == Kept::Meaning)
@@ -354,7 +354,7 @@ fn libraries_for_windows_are_not_the_same_for_their_gpu_code_alone() {
 fn gpu_code_is_compared_by_target() {
     let (gpu, place) = (Gpu::new(), Place::new());
     let build = |name: &str, targets: &[&str], compile: &[&str]| {
-        let units = [Unit { source: "first", targets }];
+        let units = [TranslationUnit { source: "first", targets }];
         gpu.build(&Link { name, units: &units, compile, link: &["-shared", "-fuse-ld=lld-19"] })
     };
     let old = build("old.so", &["gfx90a", "gfx942"], &["-fuse-cuid=none"]);

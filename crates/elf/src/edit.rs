@@ -9,9 +9,9 @@ use object::elf;
 use positioned_io::ReadAt;
 
 use crate::image::{DynamicEntry, Image, Source, StringTable};
-use crate::read::{Kind, kind};
+use crate::read::{ElfKind, kind};
 use crate::version::{self, NeedRecord};
-use crate::{Elf, Error, Outcome, Patch, Patched, rewrite, stack};
+use crate::{EditOutcome, Elf, Error, Patch, Patched, rewrite, stack};
 
 /// Changes to an executable or shared library, which are made in one pass.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -97,11 +97,11 @@ impl Edit {
         let before = Elf::from_image(&image, source)?;
         let size = source.size()?;
         match kind(&image, before.interpreter.is_some(), before.soname.is_some()) {
-            Kind::Executable | Kind::SharedLibrary => {}
-            Kind::StaticExecutable => return Ok(Patch::empty(size, Outcome::NotDynamic)),
-            Kind::DebugOnly => return Err(Error::NotLinked { kind: "a separate debug file" }),
-            Kind::Relocatable => return Err(Error::NotLinked { kind: "an object file" }),
-            Kind::Other => return Err(Error::NotLinked { kind: "a core dump or an unknown kind of ELF file" }),
+            ElfKind::Executable | ElfKind::SharedLibrary => {}
+            ElfKind::StaticExecutable => return Ok(Patch::empty(size, EditOutcome::NotDynamic)),
+            ElfKind::DebugOnly => return Err(Error::NotLinked { kind: "a separate debug file" }),
+            ElfKind::Relocatable => return Err(Error::NotLinked { kind: "an object file" }),
+            ElfKind::Other => return Err(Error::NotLinked { kind: "a core dump or an unknown kind of ELF file" }),
         }
         check_machine(&image)?;
         if image.dynamic.is_none() {
@@ -110,7 +110,7 @@ impl Edit {
         let current = Current::read(&image, source)?;
         let wanted = self.wanted(&current);
         let patch = if wanted.changes_nothing(&current) {
-            Patch::empty(size, Outcome::Unchanged)
+            Patch::empty(size, EditOutcome::Unchanged)
         } else {
             let patch = rewrite::rewrite(image, source, size, &current, &wanted)?;
             let after = Elf::read(&Patched::new(reader, patch.clone()))?.ok_or(Error::NotElf)?;

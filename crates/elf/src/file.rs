@@ -5,12 +5,12 @@ use std::path::Path;
 
 use fs_err::File;
 
-use crate::{Edit, Error, Outcome};
+use crate::{Edit, EditOutcome, Error};
 
 /// Edits a file. A copy beside it is edited and then replaces it, so that the file is either
 /// unchanged or completely edited, and other hard links keep the original. Mode bits are kept; a
-/// symbolic link is followed and stays. If nothing changes ([`Outcome::Unchanged`],
-/// [`Outcome::NotDynamic`]), nothing is written.
+/// symbolic link is followed and stays. If nothing changes ([`EditOutcome::Unchanged`],
+/// [`EditOutcome::NotDynamic`]), nothing is written.
 ///
 /// If the file system can share blocks between files, the copy costs nothing; otherwise it takes as
 /// much space as the file. [`crate::Patch::apply`] edits a file in place, for callers that created
@@ -19,13 +19,13 @@ use crate::{Edit, Error, Outcome};
 /// # Errors
 /// [`Error::File`] with the path; its source is the error of [`Edit::plan`] or of the operating
 /// system. The file is unchanged.
-pub fn edit_file(path: &Path, edit: &Edit) -> Result<Outcome, Error> {
+pub fn edit_file(path: &Path, edit: &Edit) -> Result<EditOutcome, Error> {
     let read = |source: io::Error| Error::file("read", path, source);
     let change = |source: io::Error| Error::file("edit", path, source);
     let path = &fs_err::canonicalize(path).map_err(read)?;
     let original = File::open(path).map_err(read)?;
     let patch = edit.plan(original.file()).map_err(|source| Error::file("edit", path, source))?;
-    if patch.outcome != Outcome::Changed {
+    if patch.outcome != EditOutcome::Changed {
         return Ok(patch.outcome);
     }
     let folder = path.parent().unwrap_or(Path::new("/"));
@@ -35,5 +35,5 @@ pub fn edit_file(path: &Path, edit: &Edit) -> Result<Outcome, Error> {
     let permissions = original.metadata().map_err(read)?.permissions();
     fs_err::set_permissions(copy.path(), permissions).map_err(change)?;
     copy.persist(path).map_err(|error| change(error.error))?;
-    Ok(Outcome::Changed)
+    Ok(EditOutcome::Changed)
 }

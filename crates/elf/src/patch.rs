@@ -10,7 +10,7 @@ use positioned_io::{ReadAt, Size, WriteAt};
 
 /// The result of an edit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum EditOutcome {
     /// The file changes.
     Changed,
     /// The file already has the requested contents.
@@ -27,8 +27,8 @@ pub struct Patch {
     pub original_size: u64,
     /// Size of the edited file in bytes.
     pub size: u64,
-    /// The result of the edit; for all but [`Outcome::Changed`] the patch is empty.
-    pub outcome: Outcome,
+    /// The result of the edit; for all but [`EditOutcome::Changed`] the patch is empty.
+    pub outcome: EditOutcome,
     /// Sorted by offset, without overlaps. Bytes that no extent covers are the original's, or zero
     /// behind its end.
     extents: Arc<[Extent]>,
@@ -87,7 +87,7 @@ impl Extent {
 
 impl Patch {
     /// Creates a patch that changes nothing.
-    pub(crate) fn empty(original_size: u64, outcome: Outcome) -> Self {
+    pub(crate) fn empty(original_size: u64, outcome: EditOutcome) -> Self {
         Self { original_size, size: original_size, outcome, extents: Arc::new([]), in_place: true }
     }
 
@@ -123,7 +123,7 @@ impl Patch {
             position = extent.end();
         }
         self.resolve(position, next.size, position, next.original_size, &mut extents);
-        let outcome = if next.outcome == Outcome::Changed { next.outcome } else { self.outcome };
+        let outcome = if next.outcome == EditOutcome::Changed { next.outcome } else { self.outcome };
         Self { original_size: self.original_size, size: next.size, outcome, extents: extents.into(), in_place: false }
     }
 
@@ -279,7 +279,7 @@ impl PatchBuilder {
         Patch {
             original_size: self.original_size,
             size: self.size,
-            outcome: Outcome::Changed,
+            outcome: EditOutcome::Changed,
             extents: extents.into(),
             in_place: self.in_place,
         }

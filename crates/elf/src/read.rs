@@ -20,7 +20,7 @@ pub struct Elf {
     /// `e_machine`: 62 is x86-64, 224 AMD GPU code, 183 AArch64.
     pub machine: u16,
     /// The purpose of the file.
-    pub kind: Kind,
+    pub kind: ElfKind,
     /// `true` for a 64-bit file.
     pub is_64: bool,
     /// PT_INTERP: path of the program's dynamic loader.
@@ -51,7 +51,7 @@ pub struct Elf {
 
 /// The purpose of an ELF file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum ElfKind {
     /// A program that the dynamic loader starts, position independent or not.
     Executable,
     /// A program without dynamic loader (static, static-pie), so without a search path to edit.
@@ -194,17 +194,17 @@ fn sections(image: &Image) -> Vec<Section> {
 
 /// Determines the kind of a file. ET_DYN can be a program or a library: a program has DF_1_PIE or,
 /// from older linkers, an interpreter and no SONAME (libc.so.6 has both).
-pub(crate) fn kind(image: &Image, has_interpreter: bool, has_soname: bool) -> Kind {
+pub(crate) fn kind(image: &Image, has_interpreter: bool, has_soname: bool) -> ElfKind {
     let flags = image.dynamic.as_ref().and_then(|dynamic| dynamic.value(elf::DT_FLAGS_1)).unwrap_or(0);
     let is_pie = flags & elf::DF_1_PIE.0 != 0;
     match elf::FileType(image.file_type) {
-        elf::ET_REL => Kind::Relocatable,
-        elf::ET_EXEC | elf::ET_DYN if image.has_no_content() => Kind::DebugOnly,
-        elf::ET_EXEC if has_interpreter || image.dynamic.is_some() => Kind::Executable,
-        elf::ET_EXEC => Kind::StaticExecutable,
-        elf::ET_DYN if has_interpreter && (is_pie || !has_soname) => Kind::Executable,
-        elf::ET_DYN if is_pie => Kind::StaticExecutable,
-        elf::ET_DYN => Kind::SharedLibrary,
-        _ => Kind::Other,
+        elf::ET_REL => ElfKind::Relocatable,
+        elf::ET_EXEC | elf::ET_DYN if image.has_no_content() => ElfKind::DebugOnly,
+        elf::ET_EXEC if has_interpreter || image.dynamic.is_some() => ElfKind::Executable,
+        elf::ET_EXEC => ElfKind::StaticExecutable,
+        elf::ET_DYN if has_interpreter && (is_pie || !has_soname) => ElfKind::Executable,
+        elf::ET_DYN if is_pie => ElfKind::StaticExecutable,
+        elf::ET_DYN => ElfKind::SharedLibrary,
+        _ => ElfKind::Other,
     }
 }

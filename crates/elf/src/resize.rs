@@ -16,7 +16,7 @@ use crate::image::{Image, SectionHeader, Segment, Source};
 use crate::layout::{ALIGN, Layout, Move, PAGE};
 use crate::patch::{External, PatchBuilder};
 use crate::relocation::{self, RelocatedValue, RelocationRecord};
-use crate::{Error, Outcome, Patch, Patched, edit, rewrite, slot, symbols};
+use crate::{EditOutcome, Error, Patch, Patched, edit, rewrite, slot, symbols};
 
 /// A new content for a section that the loader maps, such as `.hip_fatbin`, and new values for the
 /// words that point into it.
@@ -228,7 +228,7 @@ impl<'a> File<'a> {
         let section = self.image.sections[index];
         let (start, end) = (section.offset, section.offset + section.file_size());
         if start == end {
-            return Ok(Patch::empty(self.size, Outcome::Unchanged));
+            return Ok(Patch::empty(self.size, EditOutcome::Unchanged));
         }
         let owner = self.image.segments[self.owner(&section)?];
         let has_tail = owner.file_end() > end || owner.memory_size > owner.file_size;
@@ -243,7 +243,7 @@ impl<'a> File<'a> {
                 && slot.taken.next_multiple_of(PAGE) < cut_end
             {
                 let used = if slot.taken > free { slot.taken } else { start + new };
-                let first = slot.patch.unwrap_or_else(|| Patch::empty(self.size, Outcome::Unchanged));
+                let first = slot.patch.unwrap_or_else(|| Patch::empty(self.size, EditOutcome::Unchanged));
                 let patched = Patched::new(self.source.reader, first.clone());
                 let next = File::read(&patched)?;
                 return Ok(first.then(&next.splice_out(index, new, used, cut_end, Some(free))?));

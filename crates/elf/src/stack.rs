@@ -15,7 +15,7 @@ use object::elf;
 use positioned_io::ReadAt;
 
 use crate::image::{Image, Source};
-use crate::{Elf, Error, Kind, PatchBuilder};
+use crate::{Elf, ElfKind, Error, PatchBuilder};
 
 /// Bytes in a window, in which code is read.
 const WINDOW: u64 = 1 << 20;
@@ -46,7 +46,7 @@ impl Elf {
     pub fn has_needless_stack_flag(&self, reader: &dyn ReadAt) -> Result<bool, Error> {
         let is_flagged =
             self.segments.iter().any(|segment| segment.kind == elf::PT_GNU_STACK.0 && is_executable(segment.flags));
-        Ok(is_flagged && self.kind == Kind::SharedLibrary && !self.runs_code_on_stack(reader)?)
+        Ok(is_flagged && self.kind == ElfKind::SharedLibrary && !self.runs_code_on_stack(reader)?)
     }
 
     /// `true` if the file has code that puts code on the stack. All executable segments are read.

@@ -17,7 +17,7 @@ use std::process::Command;
 #[path = "suite/oracle.rs"]
 mod oracle;
 
-use rocwheel_elf::{DynamicSymbols, Edit, Elf, Kind, NeededEdit, Outcome, SearchPath, edit_file};
+use rocwheel_elf::{DynamicSymbols, Edit, EditOutcome, Elf, ElfKind, NeededEdit, SearchPath, edit_file};
 use tempfile::TempDir;
 
 const RUNNER: &str = r#"
@@ -54,10 +54,10 @@ impl Root {
         Self { folder, search: OsString::new() }
     }
 
-    fn loads(&self, file: &Path, kind: Kind) -> Result<(), String> {
+    fn loads(&self, file: &Path, kind: ElfKind) -> Result<(), String> {
         let mut command = Command::new(self.folder.path().join("runner"));
         command.arg(file);
-        if kind == Kind::Executable {
+        if kind == ElfKind::Executable {
             // The loader does all its work and lists the libraries, but does not start the program.
             rocwheel_testing::make_program(file);
             command = Command::new(file);
@@ -120,8 +120,11 @@ fn every_real_file_survives_edits_and_strip() {
     files(&root.folder.path().join("tree"), &mut all);
     all.sort();
     let elves: Vec<_> = all.into_iter().filter_map(|file| read(&file).map(|elf| (file, elf))).collect();
-    let folders: BTreeSet<_> =
-        elves.iter().filter(|(_, elf)| elf.kind == Kind::SharedLibrary).filter_map(|(file, _)| file.parent()).collect();
+    let folders: BTreeSet<_> = elves
+        .iter()
+        .filter(|(_, elf)| elf.kind == ElfKind::SharedLibrary)
+        .filter_map(|(file, _)| file.parent())
+        .collect();
     root.search = std::env::join_paths(folders).unwrap();
 
     let edit = Edit {
@@ -134,7 +137,7 @@ fn every_real_file_survives_edits_and_strip() {
     let second = format!("{first}:/and/another/one");
     let (mut libraries, mut programs, mut others, mut unloadable) = (0, 0, 0, Vec::new());
     for (file, before) in &elves {
-        if !matches!(before.kind, Kind::SharedLibrary | Kind::Executable) || before.machine != 62 {
+        if !matches!(before.kind, ElfKind::SharedLibrary | ElfKind::Executable) || before.machine != 62 {
             others += 1;
             continue;
         }
@@ -150,10 +153,10 @@ fn every_real_file_survives_edits_and_strip() {
             |when: &str| root.loads(&copy, kind).unwrap_or_else(|error| panic!("{} {when}: {error}", file.display()));
         let size = || fs_err::metadata(&copy).unwrap().len();
         let original = size();
-        assert_eq!(edit_file(&copy, &edit).unwrap(), Outcome::Changed);
+        assert_eq!(edit_file(&copy, &edit).unwrap(), EditOutcome::Changed);
         check(&copy, before, first, &complaints);
         loads("after the edit");
-        assert_eq!(edit_file(&copy, &edit).unwrap(), Outcome::Unchanged, "{}", file.display());
+        assert_eq!(edit_file(&copy, &edit).unwrap(), EditOutcome::Unchanged, "{}", file.display());
         let edited = size();
         edit_file(&copy, &again).unwrap();
         check(&copy, before, &second, &complaints);
@@ -177,7 +180,7 @@ fn every_real_file_survives_edits_and_strip() {
         edit_file(&copy, &edit).unwrap();
         check(&copy, before, first, &complaints);
         loads("after strip and a third edit");
-        if kind == Kind::SharedLibrary { libraries += 1 } else { programs += 1 }
+        if kind == ElfKind::SharedLibrary { libraries += 1 } else { programs += 1 }
     }
     eprintln!(
         "{libraries} libraries and {programs} programs edited, loaded, stripped and loaded; {others} other ELF files"
@@ -199,7 +202,7 @@ fn every_dynamic_symbol_is_what_readelf_says() {
     }
     all.sort();
     let (mut compared, mut symbols, mut largest) = (0, 0, (0, PathBuf::new()));
-    for file in all.into_iter().filter(|file| read(file).is_some_and(|elf| elf.kind != Kind::DebugOnly)) {
+    for file in all.into_iter().filter(|file| read(file).is_some_and(|elf| elf.kind != ElfKind::DebugOnly)) {
         let expected = oracle::readelf_symbols(&file);
         let ours = oracle::our_symbols(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         // Object files have a different symbol table and no dynamic symbols.

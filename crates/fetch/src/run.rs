@@ -14,8 +14,9 @@ use std::time::{Duration, Instant};
 use rayon::prelude::*;
 use rocwheel_artifact::ArtifactName;
 use rocwheel_artifact::archive::{parse_sidecar, sidecar_line, sidecar_path, unpack};
-use rocwheel_artifact::flatten::{Existing, Flattened, Run, flatten};
+use rocwheel_artifact::flatten::{Flattened, Replaceable, flatten};
 use rocwheel_content::{hexadecimal, sha256_of};
+use rocwheel_output::Mode;
 use rocwheel_output::StagingFolder;
 use rocwheel_report::{Exit, Reporter, Unit, Watched};
 use serde::{Deserialize, Serialize};
@@ -81,7 +82,7 @@ pub struct FetchOptions {
     /// Downloads at the same time.
     pub connections: usize,
     /// What may be replaced: directories of the same names, or the whole tree.
-    pub existing: Existing,
+    pub existing: Replaceable,
 }
 
 /// Who knew the SHA-256 of an archive.
@@ -283,7 +284,7 @@ pub fn fetch(
 
 fn lay_out(archives: &[&CachedFile], options: &FetchOptions, reporter: &dyn Reporter) -> Result<Flattened, Error> {
     let inputs: Vec<PathBuf> = archives.iter().map(|archive| archive.path.clone()).collect();
-    Ok(flatten(&inputs, &options.output, options.existing, Run::Execute, reporter)?)
+    Ok(flatten(&inputs, &options.output, options.existing, Mode::Execute, reporter)?)
 }
 
 /// A build must not be mixed with another one unnoticed.
@@ -425,7 +426,7 @@ impl Fetching<'_> {
         let record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
         match record.artifacts.get(name) {
             Some(recorded) => Ok(Some(recorded.sha256.as_str()) == digest),
-            None if self.options.existing == Existing::Anything => Ok(false),
+            None if self.options.existing == Replaceable::Anything => Ok(false),
             None => Err(DownloadFault::Foreign { path: path.to_owned() }),
         }
     }

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use rocwheel_python::{Parser, Token, TokenKind, Value, checked_tokens};
 use serde::Serialize;
 
-use crate::python::{Parser, Token, TokenKind, Value, tokens};
 use crate::{Error, Launches};
 
 /// Path of the settings in a tree.
@@ -25,7 +25,7 @@ pub struct BuildAmd {
     /// of `HIP_PATH`).
     pub launches: Option<Launches>,
     /// A header whose HIP form is then copied to another name.
-    pub copy: Option<Copy>,
+    pub copy: Option<CopiedResult>,
 }
 
 /// Replacements in a list of files.
@@ -39,7 +39,7 @@ pub struct Edits {
 
 /// A file that is converted, and a copy of its result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Copy {
+pub struct CopiedResult {
     /// Path of the source.
     pub source: String,
     /// Path of the result.
@@ -59,11 +59,11 @@ pub fn read(tree: &Path) -> Result<Option<BuildAmd>, Error> {
 
 /// Parses the settings; `path` is for error messages.
 pub fn parse(text: &str, path: &str) -> Result<BuildAmd, Error> {
-    let tokens = tokens(text).map_err(|unreadable| unreadable.at(path))?;
+    let tokens = checked_tokens(text).map_err(|unreadable| Error::not_literal(unreadable, path))?;
     let script = Script { tokens: &tokens, path };
     let includes = script.list("includes")?.ok_or(Error::NoList { path: path.to_owned(), name: "includes" })?;
     let ignores = script.list("ignores")?.ok_or(Error::NoList { path: path.to_owned(), name: "ignores" })?;
-    let copy = text.contains("tuning_cache_hip.cuh").then(|| Copy {
+    let copy = text.contains("tuning_cache_hip.cuh").then(|| CopiedResult {
         source: "third_party/mslk/include/mslk/utils/tuning_cache.cuh".to_owned(),
         from: "third_party/mslk/include/mslk/utils/hip/tuning_cache.cuh".to_owned(),
         to: "third_party/mslk/include/mslk/utils/tuning_cache_hip.cuh".to_owned(),
@@ -95,9 +95,9 @@ impl Script<'_> {
         self.tokens.get(at).is_some_and(|token| token.kind == TokenKind::Operator(operator))
     }
 
-    fn text(&self, at: usize) -> Option<&str> {
+    fn text(&self, at: usize) -> Option<String> {
         match &self.tokens.get(at)?.kind {
-            TokenKind::Text(text) => Some(text),
+            TokenKind::Text(literal) => literal.value().ok().flatten(),
             _ => None,
         }
     }
@@ -108,8 +108,9 @@ impl Script<'_> {
             // Not a list comprehension: it begins with a name.
             let literal = self.text(at + 3).is_some() || self.is(at + 3, ']');
             if self.name(at) == Some(name) && self.is(at + 1, '=') && self.is(at + 2, '[') && literal {
-                let value =
-                    Parser::new(&self.tokens[at + 2..]).value().map_err(|unreadable| unreadable.at(self.path))?;
+                let value = Parser::new(&self.tokens[at + 2..])
+                    .value()
+                    .map_err(|unreadable| Error::not_literal(unreadable, self.path))?;
                 let texts = value.sequence().unwrap_or_default().iter().map(Value::text);
                 return Ok(texts.map(|text| text.map(str::to_owned)).collect());
             }
@@ -142,7 +143,7 @@ impl Script<'_> {
         for at in begin..self.block_end(begin) {
             if self.is(at, '.') && self.name(at + 1) == Some("replace") && self.is(at + 2, '(') && self.is(at + 4, ',')
             {
-                replacements.push((self.text(at + 3)?.to_owned(), self.text(at + 5)?.to_owned()));
+                replacements.push((self.text(at + 3)?, self.text(at + 5)?));
             }
         }
         (!replacements.is_empty()).then_some(replacements)

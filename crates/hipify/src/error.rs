@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 
+use rocwheel_python::Unreadable;
 use rocwheel_report::{Exit, Hint};
 
 /// A line at which the original hangs, crashes or loses something.
@@ -11,13 +12,13 @@ pub struct Trouble {
     /// Line, from 1.
     pub line: usize,
     /// The kind of problem.
-    pub problem: Problem,
+    pub problem: ConversionProblem,
 }
 
 /// Kinds of problems for which the original gives no result or an incomplete one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
-pub enum Problem {
+pub enum ConversionProblem {
     /// The original ends with an exception.
     #[error("a byte that is not UTF-8")]
     InvalidText,
@@ -40,7 +41,7 @@ pub enum Problem {
 
 /// A [`Trouble`] and its file.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Place {
+pub struct FileTrouble {
     /// Path of the file, relative to the tree.
     pub path: String,
     /// The line and the problem.
@@ -48,7 +49,7 @@ pub struct Place {
     pub trouble: Trouble,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FileTrouble {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "`{}`, line {}: {}", self.path, self.trouble.line, self.trouble.problem)
     }
@@ -165,7 +166,7 @@ pub enum Error {
     },
     /// Problems for which the original gives no result.
     #[error("{}", places(.0))]
-    Defects(Vec<Place>),
+    Defects(Vec<FileTrouble>),
     /// Reading or writing failed.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -175,7 +176,7 @@ pub enum Error {
 }
 
 /// A list of the first places, one per line.
-fn places(places: &[Place]) -> String {
+fn places(places: &[FileTrouble]) -> String {
     const SHOWN: usize = 20;
     if let [place] = places {
         return format!("the original cannot convert this: {place}");
@@ -188,6 +189,12 @@ fn places(places: &[Place]) -> String {
         text.push_str(&format!("\n  and {} more", places.len() - SHOWN));
     }
     text
+}
+
+impl Error {
+    pub(crate) fn not_literal(unreadable: Unreadable, path: &str) -> Error {
+        Error::NotLiteral { path: path.to_owned(), line: unreadable.line, message: unreadable.message }
+    }
 }
 
 impl Hint for Error {

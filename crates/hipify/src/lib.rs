@@ -9,7 +9,6 @@
 pub mod build_amd;
 mod error;
 mod keys;
-pub mod python;
 pub mod tables;
 pub mod transform;
 pub mod tree;
@@ -17,7 +16,7 @@ pub mod tree;
 mod unmapped;
 mod word;
 
-pub use error::{Error, Place, Problem, Trouble};
+pub use error::{ConversionProblem, Error, FileTrouble, Trouble};
 pub use tables::{Algorithm, Tables};
 pub use unmapped::Unmapped;
 pub use word::is_word;

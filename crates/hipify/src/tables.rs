@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use rocwheel_python::{Module, Value};
 use serde::Serialize;
 
 use crate::Error;
 use crate::keys::Keys;
-use crate::python::{Module, Value};
 
 /// The file with the tables.
 const FILE: &str = "cuda_to_hip_mappings.py";
@@ -67,7 +67,7 @@ impl Tables {
         let version = match fs_err::read_to_string(&version_path) {
             Ok(text) => {
                 let shown = version_path.display().to_string();
-                let module = Module::read(&text).map_err(|unreadable| unreadable.at(&shown))?;
+                let module = Module::read(&text).map_err(|unreadable| Error::not_literal(unreadable, &shown))?;
                 module.scope.get("__version__").and_then(Value::text).map(str::to_owned)
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
@@ -79,7 +79,7 @@ impl Tables {
     /// Parses the tables; `path` is for error messages. Without a version the form of the tables
     /// determines the algorithm.
     pub fn parse(text: &str, version: Option<String>, path: &str) -> Result<Self, Error> {
-        let module = Module::read(text).map_err(|unreadable| unreadable.at(path))?;
+        let module = Module::read(text).map_err(|unreadable| Error::not_literal(unreadable, path))?;
         let no_tables = || Error::NoTables(path.to_owned());
         let lists = module.scope.get("CUDA_TO_HIP_MAPPINGS").and_then(Value::sequence).ok_or_else(no_tables)?;
         let mut entries = Vec::new();

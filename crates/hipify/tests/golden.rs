@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use rocwheel_hipify::transform::{self, Conversion, path};
-use rocwheel_hipify::tree::{self, Place, Request, Selection, Status, Survey};
-use rocwheel_hipify::{Defects, Error, Launches, Problem, Setting, Tables};
+use rocwheel_hipify::tree::{self, FileSelection, LeftoverSearch, Request, Status};
+use rocwheel_hipify::{ConversionProblem, Defects, Error, Launches, Setting, Tables};
+use rocwheel_output::Destination;
 use rocwheel_report::Silent;
 use serde_json::Value;
 
@@ -60,10 +61,10 @@ fn launches() {
                     let text = finished.text.strip_prefix("#include \"hip/hip_runtime.h\"\n").unwrap_or(&finished.text);
                     assert_eq!(text, expected, "{input}");
                 }
-                (Err(trouble), None) => assert_ne!(trouble.problem, Problem::LostLaunch, "{input}"),
+                (Err(trouble), None) => assert_ne!(trouble.problem, ConversionProblem::LostLaunch, "{input}"),
                 // The original reports nothing and loses the launch.
                 (Err(trouble), Some(expected)) => {
-                    assert_eq!((trouble.problem, expected), (Problem::LostLaunch, input));
+                    assert_eq!((trouble.problem, expected), (ConversionProblem::LostLaunch, input));
                 }
                 (Ok(finished), None) => panic!("{input}: {finished:?}"),
             }
@@ -162,7 +163,7 @@ fn whole_trees() {
                 setting: if case["ext"].as_bool().unwrap() { Setting::Extension } else { Setting::Pytorch },
                 launches: Launches::Convert,
                 defects: Defects::Refuse,
-                selection: Selection {
+                selection: FileSelection {
                     includes: strings(&options["includes"]),
                     ignores: strings(&options["ignores"]),
                     extra_files: strings(&options["extra_files"]),
@@ -172,10 +173,10 @@ fn whole_trees() {
                 },
                 edits: Vec::new(),
                 copy: None,
-                survey: Survey::Nothing,
+                survey: LeftoverSearch::Nothing,
             };
             let plan = tree::plan(&request, &golden.tables, &Silent).unwrap();
-            plan.execute(&Place::InPlace, &Silent).unwrap();
+            plan.execute(&Destination::InPlace, &Silent).unwrap();
             let expected = &case["output"]["ok"];
             let mut files = BTreeMap::new();
             for entry in walk(tree.path()) {
@@ -221,10 +222,10 @@ fn a_trouble_is_an_error_of_the_whole_tree() {
         setting: Setting::Extension,
         launches: Launches::Convert,
         defects: Defects::Refuse,
-        selection: Selection { includes: vec!["*".to_owned()], ..Selection::default() },
+        selection: FileSelection { includes: vec!["*".to_owned()], ..FileSelection::default() },
         edits: Vec::new(),
         copy: None,
-        survey: Survey::Nothing,
+        survey: LeftoverSearch::Nothing,
     };
     let error = tree::plan(&request, &golden.tables, &Silent).unwrap_err();
     assert!(matches!(&error, Error::Defects(places) if places.len() == 2), "{error:?}");
@@ -236,6 +237,6 @@ fn a_trouble_is_an_error_of_the_whole_tree() {
     let request = Request { defects: Defects::Fix, ..request };
     let plan = tree::plan(&request, &golden.tables, &Silent).unwrap();
     assert_eq!((plan.counts.new, plan.files[1].left.len()), (1, 1));
-    plan.execute(&Place::InPlace, &Silent).unwrap();
+    plan.execute(&Destination::InPlace, &Silent).unwrap();
     assert!(fs_err::read_to_string(tree.path().join("good_hip.cpp")).unwrap().ends_with(" hipStream_t s;\n"));
 }

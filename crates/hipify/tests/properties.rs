@@ -4,8 +4,9 @@
 
 use proptest::prelude::*;
 use rocwheel_hipify::transform::{Conversion, decode};
-use rocwheel_hipify::tree::{self, Place, Request, Selection, Survey};
+use rocwheel_hipify::tree::{self, FileSelection, LeftoverSearch, Request};
 use rocwheel_hipify::{Defects, Launches, Setting, Tables};
+use rocwheel_output::Destination;
 use rocwheel_report::Silent;
 
 fn tables() -> [Tables; 2] {
@@ -65,14 +66,14 @@ fn request(tree: &std::path::Path, setting: Setting, defects: Defects) -> Reques
         setting,
         launches: Launches::Convert,
         defects,
-        selection: Selection {
+        selection: FileSelection {
             includes: vec!["*".to_owned()],
             header_folders: vec![".".to_owned()],
-            ..Selection::default()
+            ..FileSelection::default()
         },
         edits: Vec::new(),
         copy: None,
-        survey: Survey::Unmapped,
+        survey: LeftoverSearch::Unmapped,
     }
 }
 
@@ -132,7 +133,7 @@ proptest! {
         let tables = &tables[usize::from(v2)];
         match tree::plan(&request, tables, &Silent) {
             Ok(plan) => {
-                plan.execute(&Place::InPlace, &Silent).unwrap();
+                plan.execute(&Destination::InPlace, &Silent).unwrap();
                 let again = tree::plan(&request, tables, &Silent).unwrap();
                 prop_assert!(again.is_empty(), "{:?}", again.files);
             }

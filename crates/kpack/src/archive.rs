@@ -53,7 +53,7 @@ impl Scheme {
 
 /// The table of contents of an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Archive {
+pub struct KpackArchive {
     /// The group of the code objects, usually a distribution or an artifact.
     pub group: String,
     /// The target or family the archive was made for; the loader does not read it.
@@ -134,7 +134,7 @@ impl Record {
     }
 }
 
-impl Archive {
+impl KpackArchive {
     /// Reads the table of contents of an archive of `size` bytes.
     ///
     /// It is at least as strict as the loader, and stricter for archives that versions of the
@@ -186,7 +186,7 @@ impl Archive {
     }
 
     /// Returns the code object that the loader uses for exactly this target. The loader uses none
-    /// for a target that is not in [`Archive::targets`], and always looks with an index.
+    /// for a target that is not in [`KpackArchive::targets`], and always looks with an index.
     pub fn find(&self, name: &str, index: impl Into<Option<u32>>, target: &str) -> Option<Located<'_>> {
         let index = index.into();
         let found = self.records.binary_search_by(|record| record.compare(name, index, target)).ok()?;
@@ -202,9 +202,9 @@ impl Archive {
         }
     }
 
-    /// Like [`Archive::read`], for code that is copied to another file, where damage can no longer
-    /// be detected: code without a checksum must have the header and metadata of the target it is
-    /// stored under.
+    /// Like [`KpackArchive::read`], for code that is copied to another file, where damage can no
+    /// longer be detected: code without a checksum must have the header and metadata of the target
+    /// it is stored under.
     pub fn read_sound(&self, reader: &dyn ReadAt, located: &Located<'_>) -> Result<Vec<u8>, Error> {
         let stored = stored(reader, located)?;
         let (code, is_vouched) = match self.scheme {

@@ -24,7 +24,7 @@ use rocwheel_rocm::target::{self, TargetId};
 use crate::error::Error;
 
 pub use visit::{Checksum, Limits};
-pub use write::{Form, Part, plain_size, write};
+pub use write::{BundleForm, Part, plain_size, write};
 
 /// Alignment of bundles in bytes.
 pub const ALIGNMENT: u64 = 4096;
@@ -45,14 +45,14 @@ pub struct Bundle {
     /// Size in the section in bytes, without the padding that follows.
     pub length: u64,
     /// The header of a compressed bundle; `None` for a plain bundle.
-    pub compression: Option<Compression>,
+    pub compression: Option<CompressionHeader>,
     /// The entries in the order of the table.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<BundleEntry>,
 }
 
 /// The header of a compressed bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Compression {
+pub struct CompressionHeader {
     /// Version of the header: 1, 2 or 3.
     pub version: u16,
     /// Compression of the payload.
@@ -74,7 +74,7 @@ pub enum Method {
 
 /// An entry of a bundle's table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct BundleEntry {
     /// Kind, triple and target, for example `hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+`.
     pub id: String,
     /// Offset from the start of the (decompressed) bundle, in bytes.
@@ -83,14 +83,14 @@ pub struct Entry {
     pub size: u64,
 }
 
-impl Entry {
+impl BundleEntry {
     /// Returns the GPU target with its features, `gfx90a:xnack+`: the text behind the last `--`.
     /// `None` for the host's entry.
     pub fn target(&self) -> Option<&str> {
         target::of_bundle_id(&self.id)
     }
 
-    /// Returns the parsed [`Entry::target`].
+    /// Returns the parsed [`BundleEntry::target`].
     ///
     /// # Errors
     /// [`rocwheel_rocm::Error::Target`] for a target with an unknown feature.
@@ -118,7 +118,7 @@ pub fn read(reader: &dyn ReadAt, section: Range<u64>) -> Result<Vec<Bundle>, Err
 pub fn targets(reader: &dyn ReadAt, section: Range<u64>) -> Result<BTreeSet<String>, Error> {
     let bundles = read(reader, section)?;
     let entries = bundles.iter().flat_map(|bundle| &bundle.entries).filter(|entry| entry.size > 0);
-    Ok(entries.filter_map(Entry::target).map(str::to_owned).collect())
+    Ok(entries.filter_map(BundleEntry::target).map(str::to_owned).collect())
 }
 
 /// The section; reads outside of its bounds fail.
@@ -215,7 +215,7 @@ impl Read for Span<'_> {
 /// A bundle's entries, and the end of the last one. (clang pads the bundle up to an entry without
 /// bytes as well.)
 struct Table {
-    entries: Vec<Entry>,
+    entries: Vec<BundleEntry>,
     end: u64,
 }
 
@@ -258,7 +258,7 @@ impl Table {
                 }
             }
             table_end += 24 + id_length;
-            entries.push(Entry { id, offset, size: length });
+            entries.push(BundleEntry { id, offset, size: length });
         }
         check_places(&entries, table_end, bundle)?;
         Ok(Self { entries, end: last_end.max(table_end) })
@@ -266,14 +266,14 @@ impl Table {
 }
 
 /// Refuses entries that overlap the table or each other. Two entries may have the same bytes.
-fn check_places(entries: &[Entry], table_end: u64, bundle: u64) -> Result<(), Error> {
-    let mut before: Option<&Entry> = None;
+fn check_places(entries: &[BundleEntry], table_end: u64, bundle: u64) -> Result<(), Error> {
+    let mut before: Option<&BundleEntry> = None;
     for entry in in_order(entries) {
         let id = entry.id.escape_debug();
         if entry.offset < table_end {
             return Err(malformed(bundle, format!("its entry `{id}` overlaps the table of entries")));
         }
-        let overlaps = |other: &&Entry| !same_bytes(other, entry) && entry.offset < other.offset + other.size;
+        let overlaps = |other: &&BundleEntry| !same_bytes(other, entry) && entry.offset < other.offset + other.size;
         if let Some(other) = before.filter(overlaps) {
             let other = other.id.escape_debug();
             return Err(malformed(bundle, format!("its entries `{other}` and `{id}` overlap")));
@@ -284,13 +284,13 @@ fn check_places(entries: &[Entry], table_end: u64, bundle: u64) -> Result<(), Er
 }
 
 /// Returns the entries with bytes, by their offset.
-fn in_order(entries: &[Entry]) -> Vec<&Entry> {
-    let mut sorted: Vec<&Entry> = entries.iter().filter(|entry| entry.size > 0).collect();
+fn in_order(entries: &[BundleEntry]) -> Vec<&BundleEntry> {
+    let mut sorted: Vec<&BundleEntry> = entries.iter().filter(|entry| entry.size > 0).collect();
     sorted.sort_by_key(|entry| (entry.offset, entry.size));
     sorted
 }
 
-fn same_bytes(left: &Entry, right: &Entry) -> bool {
+fn same_bytes(left: &BundleEntry, right: &BundleEntry) -> bool {
     (left.offset, left.size) == (right.offset, right.size)
 }
 

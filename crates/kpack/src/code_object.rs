@@ -16,7 +16,7 @@ use rocwheel_rocm::target::{Feature, TargetId};
 
 use crate::error::Error;
 
-pub use metadata::{Kernel, Metadata};
+pub use metadata::{Kernel, MetadataFormat};
 
 /// Largest metadata note that is read, in bytes; the largest known one (a composable kernel
 /// library) has under 10 MB.
@@ -52,7 +52,7 @@ pub struct CodeObject {
     /// `amdhsa`.
     pub code_object_version: Option<u8>,
     /// The format of the metadata note.
-    pub metadata: Metadata,
+    pub metadata: MetadataFormat,
     /// The kernels in the order of the note.
     pub kernels: Vec<Kernel>,
 }
@@ -118,8 +118,8 @@ pub(crate) fn contradiction(target: &str, code: &dyn ReadAt) -> Option<String> {
         return Some(format!("it is code for `{}` by its own ELF flags", read.target));
     }
     match &read.metadata {
-        Metadata::Malformed(reason) => Some(format!("its metadata cannot be understood: {reason}")),
-        Metadata::MessagePack | Metadata::Absent | Metadata::Yaml => None,
+        MetadataFormat::Malformed(reason) => Some(format!("its metadata cannot be understood: {reason}")),
+        MetadataFormat::MessagePack | MetadataFormat::Absent | MetadataFormat::Yaml => None,
     }
 }
 
@@ -140,7 +140,7 @@ struct Image<'a> {
 /// The parts of the notes that are used.
 #[derive(Default)]
 struct Notes {
-    metadata: Metadata,
+    metadata: MetadataFormat,
     kernels: Vec<Kernel>,
     isa_name: Option<String>,
     isa_version: Option<[u32; 3]>,
@@ -284,7 +284,7 @@ impl<'a> Image<'a> {
             return Ok(Some(next));
         }
         if kind == YAML_METADATA {
-            notes.metadata = Metadata::Yaml;
+            notes.metadata = MetadataFormat::Yaml;
             return Ok(Some(next));
         }
         if size > NOTE_LIMIT {

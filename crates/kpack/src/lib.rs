@@ -14,8 +14,8 @@ pub mod fatbin;
 pub mod marker;
 mod messagepack;
 
-pub use archive::{Archive, ArchiveWriter, Blob, Located, Scheme};
-pub use bundle::{Bundle, Compression, Entry};
+pub use archive::{ArchiveWriter, Blob, KpackArchive, Located, Scheme};
+pub use bundle::{Bundle, BundleEntry, CompressionHeader};
 pub use code_object::{CodeObject, Kernel};
 pub use error::Error;
 pub use fatbin::{FatBinary, Format, Magic, NewWrapper, Points, Replacement, Wrapper};

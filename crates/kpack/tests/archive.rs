@@ -6,7 +6,7 @@
 use std::io::Cursor;
 
 use proptest::prelude::*;
-use rocwheel_kpack::{Archive, ArchiveWriter, Blob, Error, Located, Scheme};
+use rocwheel_kpack::{ArchiveWriter, Blob, Error, KpackArchive, Located, Scheme};
 
 const TARGETS: [&str; 2] = ["gfx90a:xnack+", "gfx90a:xnack-"];
 
@@ -33,8 +33,8 @@ fn example(scheme: Scheme) -> Vec<u8> {
     writer.finish().unwrap().into_inner()
 }
 
-fn open(bytes: &[u8]) -> Result<Archive, Error> {
-    Archive::open(&bytes, bytes.len() as u64)
+fn open(bytes: &[u8]) -> Result<KpackArchive, Error> {
+    KpackArchive::open(&bytes, bytes.len() as u64)
 }
 
 #[test]
@@ -354,7 +354,7 @@ fn files_that_are_no_archives_say_so() {
     assert!(text(&list).contains("the table is not a map"));
     list[64] = 0x80;
     assert!(text(&list).contains("has no `compression_scheme`"));
-    assert!(Archive::open(&good.as_slice(), good.len() as u64 + 1).is_err());
+    assert!(KpackArchive::open(&good.as_slice(), good.len() as u64 + 1).is_err());
     // The table claims to have four thousand million entries.
     assert!(text(&foreign(&[0xdf, 0xff, 0xff, 0xff, 0xff], &[])).contains("it ends within a key"));
 }

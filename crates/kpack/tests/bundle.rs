@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use md5::{Digest, Md5};
 use positioned_io::ReadAt;
 use proptest::prelude::*;
-use rocwheel_kpack::bundle::{self, Checksum, Form, Limits, Method, Part};
+use rocwheel_kpack::bundle::{self, BundleForm, Checksum, Limits, Method, Part};
 use rocwheel_kpack::{Bundle, Error};
 
 const HOST: &str = "host-x86_64-unknown-linux--";
@@ -179,17 +179,17 @@ fn all(bundles: &[Vec<u8>]) -> Result<Vec<Parts>, Error> {
     contents(&file, range)
 }
 
-const FORMS: [Form; 7] = [
-    Form::Plain,
-    Form::Compressed { version: 1, method: Method::Zlib, level: 6 },
-    Form::Compressed { version: 1, method: Method::Zstd, level: 3 },
-    Form::Compressed { version: 2, method: Method::Zlib, level: 1 },
-    Form::Compressed { version: 2, method: Method::Zstd, level: 19 },
-    Form::Compressed { version: 3, method: Method::Zlib, level: 9 },
-    Form::Compressed { version: 3, method: Method::Zstd, level: -1 },
+const FORMS: [BundleForm; 7] = [
+    BundleForm::Plain,
+    BundleForm::Compressed { version: 1, method: Method::Zlib, level: 6 },
+    BundleForm::Compressed { version: 1, method: Method::Zstd, level: 3 },
+    BundleForm::Compressed { version: 2, method: Method::Zlib, level: 1 },
+    BundleForm::Compressed { version: 2, method: Method::Zstd, level: 19 },
+    BundleForm::Compressed { version: 3, method: Method::Zlib, level: 9 },
+    BundleForm::Compressed { version: 3, method: Method::Zstd, level: -1 },
 ];
 
-fn written(parts: &[(String, Vec<u8>)], form: Form) -> Result<Vec<u8>, Error> {
+fn written(parts: &[(String, Vec<u8>)], form: BundleForm) -> Result<Vec<u8>, Error> {
     let parts: Vec<Part<'_>> =
         parts.iter().map(|(id, code)| Part { id, size: code.len() as u64, content: code }).collect();
     let mut out = Vec::new();
@@ -318,15 +318,15 @@ fn what_is_written_is_read() {
 fn what_no_reader_would_take_is_not_written() {
     let text = |parts: &[(&str, u8)]| {
         let parts: Vec<_> = parts.iter().map(|(id, byte)| ((*id).to_owned(), vec![*byte])).collect();
-        written(&parts, Form::Plain).unwrap_err().to_string()
+        written(&parts, BundleForm::Plain).unwrap_err().to_string()
     };
     assert!(text(&[("a", 1), ("a", 2)]).contains("two entries are called `a`"));
     assert!(text(&[("", 1)]).contains("an id has 1 to 1024 bytes"));
     assert!(text(&[("x".repeat(1025).as_str(), 1)]).contains("has 1025"));
-    let version = Form::Compressed { version: 4, method: Method::Zstd, level: 3 };
+    let version = BundleForm::Compressed { version: 4, method: Method::Zstd, level: 3 };
     assert!(written(&[], version).unwrap_err().to_string().contains("no version 4"));
     let short = [Part { id: "a", size: 5, content: &[1_u8, 2].as_slice() }];
-    let error = bundle::write(&short, Form::Plain, &mut Vec::new()).unwrap_err();
+    let error = bundle::write(&short, BundleForm::Plain, &mut Vec::new()).unwrap_err();
     assert_eq!(error.to_string(), "could not write the entry `a` of an offload bundle");
 }
 
@@ -363,7 +363,7 @@ fn a_compressed_bundle_that_lies_is_an_error() {
 #[test]
 fn a_bomb_stops_at_what_its_header_says_and_at_the_limit() {
     let zeros = || std::io::Read::take(std::io::repeat(0), 1 << 28);
-    let mut content = written(&[("hip-amdgcn-amd-amdhsa--gfx906".into(), vec![1; 100])], Form::Plain).unwrap();
+    let mut content = written(&[("hip-amdgcn-amd-amdhsa--gfx906".into(), vec![1; 100])], BundleForm::Plain).unwrap();
     let stated = content.len() as u64;
     let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 3).unwrap();
     encoder.write_all(&content).unwrap();

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::LazyLock;
 
 use proptest::prelude::*;
-use rocwheel_kpack::code_object::Metadata;
+use rocwheel_kpack::code_object::MetadataFormat;
 use rocwheel_kpack::{CodeObject, Kernel};
 use rocwheel_rocm::Feature;
 
@@ -81,7 +81,7 @@ fn the_target_is_that_of_the_compiler() {
             assert_eq!(object.target.to_string(), target, "version {version}");
             assert_eq!((object.abi_version, object.code_object_version), (abi, Some(abi + 2)));
             assert!(object.is_known);
-            assert_eq!(object.metadata, Metadata::MessagePack);
+            assert_eq!(object.metadata, MetadataFormat::MessagePack);
         }
     }
     for generic in ["gfx9-generic", "gfx10-1-generic", "gfx10-3-generic", "gfx11-generic", "gfx12-generic"] {
@@ -227,7 +227,7 @@ fn version_2_has_its_target_in_notes() {
     value.extend(b"AMD\0AMDGPU\0");
     let object = read(&with_notes(0, &[(b"AMD\0", 3, &value), (b"AMD\0", 10, b"---\nVersion: [ 1, 0 ]\n...\n")]));
     assert_eq!((object.target.to_string().as_str(), object.code_object_version), ("gfx803", Some(2)));
-    assert_eq!(object.metadata, Metadata::Yaml);
+    assert_eq!(object.metadata, MetadataFormat::Yaml);
     let object = read(&with_notes(0, &[(b"AMD\0", 11, b"amdgcn-amd-amdhsa--gfx906+xnack+sram-ecc\0")]));
     assert_eq!(object.target.to_string(), "gfx906:sramecc+:xnack+");
     assert_eq!(object.target.xnack, Feature::On);
@@ -240,14 +240,14 @@ fn a_note_that_lies_leaves_the_target() {
     let wrong = b"\x81\xaeamdhsa.kernels\x91\x82\xa5.name\x01\xa7.symbol\xa1x".to_vec();
     for value in [b"".to_vec(), b"\xc1".to_vec(), many, deep, wrong, b"\x81\xaeamdhsa.kernels\x91\x80".to_vec()] {
         let object = read(&with_notes(3, &[(b"AMDGPU\0", 32, &value)]));
-        assert!(matches!(object.metadata, Metadata::Malformed(_)), "{:?}", object.metadata);
+        assert!(matches!(object.metadata, MetadataFormat::Malformed(_)), "{:?}", object.metadata);
         assert!(object.kernels.is_empty());
     }
     // A note without kernels is valid.
-    assert_eq!(read(&with_notes(3, &[(b"AMDGPU\0", 32, b"\x80")])).metadata, Metadata::MessagePack);
+    assert_eq!(read(&with_notes(3, &[(b"AMDGPU\0", 32, b"\x80")])).metadata, MetadataFormat::MessagePack);
     let mut bytes = with_notes(3, &[(b"AMDGPU\0", 32, b"\x80")]);
     bytes[124..128].copy_from_slice(&u32::MAX.to_le_bytes());
-    assert_eq!(read(&bytes).metadata, Metadata::Malformed("a note leaves its segment".to_owned()));
+    assert_eq!(read(&bytes).metadata, MetadataFormat::Malformed("a note leaves its segment".to_owned()));
 }
 
 #[test]
@@ -257,7 +257,7 @@ fn more_kernels_than_memory_are_refused() {
         value.extend(b"\x82\xa5.name\xa0\xa7.symbol\xa0");
     }
     let object = read(&with_notes(3, &[(b"AMDGPU\0", 32, &value)]));
-    assert_eq!(object.metadata, Metadata::Malformed("more than 262144 kernels".to_owned()));
+    assert_eq!(object.metadata, MetadataFormat::Malformed("more than 262144 kernels".to_owned()));
 }
 
 #[test]

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use positioned_io::ReadAt;
 use rocwheel_kpack::marker::Marker;
 use rocwheel_kpack::{FatBinary, Magic, NewWrapper, Points, Replacement};
-use rocwheel_testing::gpu::{Gpu, Link, Unit};
+use rocwheel_testing::gpu::{Gpu, Link, TranslationUnit};
 
 const MI: &[&str] = &["gfx942", "gfx90a:xnack+", "gfx90a:xnack-"];
 const RADEON: &[&str] = &["gfx1100", "gfx942"];
-const ONE: Unit<'_> = Unit { source: "first", targets: MI };
-const TWO: Unit<'_> = Unit { source: "second", targets: RADEON };
+const ONE: TranslationUnit<'_> = TranslationUnit { source: "first", targets: MI };
+const TWO: TranslationUnit<'_> = TranslationUnit { source: "second", targets: RADEON };
 const LIBRARY: Link<'_> = Link { name: "libfat.so", units: &[ONE, TWO], compile: &[], link: &["-shared"] };
 
 fn read(path: &Path) -> Option<FatBinary> {

@@ -7,8 +7,8 @@ use std::io::Cursor;
 use std::path::Path;
 use std::process::Command;
 
-use rocwheel_kpack::bundle::{self, Form, Method, Part};
-use rocwheel_kpack::{Archive, ArchiveWriter, Blob, Bundle, Error, Marker, Scheme};
+use rocwheel_kpack::bundle::{self, BundleForm, Method, Part};
+use rocwheel_kpack::{ArchiveWriter, Blob, Bundle, Error, KpackArchive, Marker, Scheme};
 use tempfile::TempDir;
 
 const SOURCE: &str = "__attribute__((global)) void add(float *a, const float *b) { a[0] += b[0]; }\n";
@@ -57,7 +57,7 @@ fn read(bytes: &[u8]) -> (Bundle, Vec<(String, Vec<u8>)>) {
     (bundle, entries)
 }
 
-fn write(entries: &[(String, Vec<u8>)], form: Form) -> Vec<u8> {
+fn write(entries: &[(String, Vec<u8>)], form: BundleForm) -> Vec<u8> {
     let parts: Vec<_> = entries.iter().map(|(id, code)| Part { id, size: code.len() as u64, content: code }).collect();
     let mut out = Vec::new();
     bundle::write(&parts, form, &mut out).unwrap();
@@ -78,7 +78,7 @@ fn a_bundle_of_clang_comes_back_byte_by_byte() {
     expected.sort_unstable();
     assert_eq!(targets, expected);
     assert!(entries[1..].iter().all(|(_, code)| code.starts_with(b"\x7fELF")));
-    assert!(write(&entries, Form::Plain) == plain);
+    assert!(write(&entries, BundleForm::Plain) == plain);
 
     let compressed = compile(&folder, &["--offload-compress"]);
     let (bundle, same) = read(&compressed);
@@ -87,7 +87,7 @@ fn a_bundle_of_clang_comes_back_byte_by_byte() {
     assert_eq!(compression.uncompressed, plain.len() as u64);
     assert_eq!(bundle.length, compressed.len() as u64);
     assert!(same == entries);
-    let ours = write(&entries, Form::Compressed { version: 2, method: Method::Zstd, level: 3 });
+    let ours = write(&entries, BundleForm::Compressed { version: 2, method: Method::Zstd, level: 3 });
     let header = |bytes: &[u8]| [&bytes[..8], &bytes[12..24]].concat();
     assert_eq!(header(&ours), header(&compressed), "all of the header but the size of the payload");
 }
@@ -123,7 +123,7 @@ fn the_layout_is_that_of_the_offload_bundler() {
         let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
         run(folder.path(), "clang-offload-bundler-19", &arguments);
         let theirs = fs_err::read(folder.path().join("theirs")).unwrap();
-        assert!(write(&entries, Form::Plain) == theirs, "{count} entries");
+        assert!(write(&entries, BundleForm::Plain) == theirs, "{count} entries");
         assert!(read(&theirs).1 == entries);
     }
 }
@@ -134,11 +134,11 @@ fn the_offload_bundler_lists_and_unbundles_what_is_written_here() {
     let (_, entries) = read(&compile(&folder, &[]));
     // This version of clang does not know version 3 yet.
     for form in [
-        Form::Plain,
-        Form::Compressed { version: 1, method: Method::Zstd, level: 3 },
-        Form::Compressed { version: 1, method: Method::Zlib, level: 6 },
-        Form::Compressed { version: 2, method: Method::Zstd, level: 19 },
-        Form::Compressed { version: 2, method: Method::Zlib, level: 9 },
+        BundleForm::Plain,
+        BundleForm::Compressed { version: 1, method: Method::Zstd, level: 3 },
+        BundleForm::Compressed { version: 1, method: Method::Zlib, level: 6 },
+        BundleForm::Compressed { version: 2, method: Method::Zstd, level: 19 },
+        BundleForm::Compressed { version: 2, method: Method::Zlib, level: 9 },
     ] {
         fs_err::write(folder.path().join("ours"), write(&entries, form)).unwrap();
         let bundler = |arguments: &[&str]| {
@@ -206,7 +206,7 @@ fn archives_and_markers_that_python_wrote_are_read() {
     for scheme in ["none", "zstd-per-kernel"] {
         python(folder.path(), &["write-archive", "a.kpack", scheme]);
         let bytes = fs_err::read(folder.path().join("a.kpack")).unwrap();
-        let archive = Archive::open(&bytes.as_slice(), bytes.len() as u64).unwrap();
+        let archive = KpackArchive::open(&bytes.as_slice(), bytes.len() as u64).unwrap();
         assert_eq!((archive.group.as_str(), archive.family.as_str()), ("test", "gfx900"));
         assert_eq!(archive.scheme.name(), scheme);
         let found: Vec<_> = archive.entries().map(|entry| (entry.key(), entry.target)).collect();

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use positioned_io::ReadAt;
 use proptest::prelude::*;
 use rocwheel_kpack::{FatBinary, Magic, NewWrapper, Points, Replacement};
-use rocwheel_testing::gpu::{Gpu, Link, Unit};
+use rocwheel_testing::gpu::{Gpu, Link, TranslationUnit};
 
 /// Returns a library with two bundles and two wrappers, which is built once.
 fn library() -> &'static Vec<u8> {
@@ -17,7 +17,7 @@ fn library() -> &'static Vec<u8> {
 
 fn build(link: &[&str]) -> Vec<u8> {
     let gpu = Gpu::new();
-    let unit = |source| Unit { source, targets: &["gfx942", "gfx1100"] };
+    let unit = |source| TranslationUnit { source, targets: &["gfx942", "gfx1100"] };
     let file = gpu.build(&Link { name: "fat.so", units: &[unit("first"), unit("second")], compile: &[], link });
     gpu.run("strip", &["fat.so"]);
     fs_err::read(file).unwrap()

@@ -8,14 +8,14 @@ use std::time::Instant;
 
 use rocwheel_loader::facts::SiteFacts;
 use rocwheel_loader::simulation::{Loader, Scenario};
-use rocwheel_loader::site::{Place, Role, Site};
+use rocwheel_loader::site::{PythonEnvironment, Role, Site};
 use rocwheel_report::Silent;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let wheels: Vec<_> = std::env::args_os().skip(1).map(|path| (PathBuf::from(path), Role::Audited)).collect();
     let scratch = tempfile::tempdir()?;
     let begin = Instant::now();
-    let place = Place::new("3.12".parse()?, "/environment");
+    let place = PythonEnvironment::new("3.12".parse()?, "/environment");
     let site = Site::open(&wheels, &place, scratch.path(), &Silent)?;
     println!("{:.3} s: {} files, {} clashes", begin.elapsed().as_secs_f64(), site.files.len(), site.clashes.len());
     let facts = SiteFacts::read(&site, &Silent)?;

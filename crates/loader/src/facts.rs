@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use positioned_io::ReadAt;
 use rayon::prelude::*;
-use rocwheel_elf::{DynamicSymbols, Elf, Imports, Kind, Pe};
+use rocwheel_elf::{DynamicSymbols, Elf, ElfKind, Imports, Pe};
 use rocwheel_report::{Reporter, Unit, with_causes};
 
 use crate::Error;
@@ -135,21 +135,23 @@ impl Object {
 
     /// `true` if it is started as a program, not loaded by one.
     pub fn is_program(&self) -> bool {
-        self.is_native() && self.elf.kind == Kind::Executable
+        self.is_native() && self.elf.kind == ElfKind::Executable
     }
 }
 
 impl Purpose {
     fn of(elf: &Elf) -> Purpose {
         match elf.kind {
-            Kind::DebugOnly => Purpose::Debug,
+            ElfKind::DebugOnly => Purpose::Debug,
             _ if elf.machine == AMD_GPU => Purpose::GpuCode,
-            Kind::Relocatable => Purpose::Relocatable,
-            Kind::Executable | Kind::SharedLibrary if elf.machine == X86_64 && elf.is_64 => Purpose::Native,
-            Kind::Executable | Kind::SharedLibrary | Kind::StaticExecutable if elf.machine != X86_64 || !elf.is_64 => {
+            ElfKind::Relocatable => Purpose::Relocatable,
+            ElfKind::Executable | ElfKind::SharedLibrary if elf.machine == X86_64 && elf.is_64 => Purpose::Native,
+            ElfKind::Executable | ElfKind::SharedLibrary | ElfKind::StaticExecutable
+                if elf.machine != X86_64 || !elf.is_64 =>
+            {
                 Purpose::OtherMachine
             }
-            Kind::StaticExecutable => Purpose::Static,
+            ElfKind::StaticExecutable => Purpose::Static,
             _ => Purpose::Other,
         }
     }

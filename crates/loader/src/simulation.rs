@@ -14,7 +14,7 @@ mod search;
 use std::collections::HashMap;
 use std::sync::{LazyLock, OnceLock};
 
-use rocwheel_wheel::manylinux::Release;
+use rocwheel_wheel::manylinux::DottedVersion;
 
 use crate::facts::SiteFacts;
 use crate::site::Site;
@@ -31,7 +31,7 @@ pub enum HostSystem {
     /// and those of drivers and displays. The needs of these libraries are assumed to be met.
     Policy {
         /// The version of glibc, which selects the policy; `None` for the newest.
-        glibc: Option<Release>,
+        glibc: Option<DottedVersion>,
     },
     /// Any machine of a musllinux policy, with the rules of musl's loader. It has exactly the
     /// libraries that the policy guarantees. Search paths of both kinds are inherited, and a loaded
@@ -64,7 +64,7 @@ pub struct Scenario {
 impl Scenario {
     /// A Python that imports an extension module on any machine of a policy, with any processor and
     /// no variables set.
-    pub fn python(glibc: Option<Release>) -> Scenario {
+    pub fn python(glibc: Option<DottedVersion>) -> Scenario {
         Scenario {
             name: "python".to_owned(),
             system: HostSystem::Policy { glibc },
@@ -85,7 +85,7 @@ pub struct Trace {
     /// The loaded files in load order, including the requested ones.
     pub loaded: Vec<Loaded>,
     /// Libraries that are not found, in the order in which they are needed.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<FailedLookup>,
     /// Libraries that could be loaded by name afterwards ([`Loader::load_by_name`]).
     pub by_name: Vec<ByName>,
 }
@@ -165,7 +165,7 @@ pub enum SearchRule {
 
 /// A library that is needed but not found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Missing {
+pub struct FailedLookup {
     /// The name in DT_NEEDED.
     pub name: String,
     /// The file that needs it, as an index into [`Trace::loaded`].

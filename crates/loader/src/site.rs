@@ -16,13 +16,13 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 use rocwheel_report::Reporter;
 use rocwheel_system::FileIdentity;
-use rocwheel_wheel::read::Kind;
+use rocwheel_wheel::read::MemberKind;
 
 use crate::Error;
-pub use distribution::{Distribution, Form};
+pub use distribution::{Distribution, DistributionForm};
 use installed::Found;
 pub use installed::{Installed, PackageFolder};
-pub use place::Place;
+pub use place::PythonEnvironment;
 use place::{Destination, entry_points};
 
 /// The files of an environment. Paths are relative to its prefix, with `/`:
@@ -38,7 +38,7 @@ pub struct Site {
     /// Paths at which several distributions have a file.
     pub clashes: Vec<Clash>,
     /// The Python and the prefix.
-    pub place: Place,
+    pub place: PythonEnvironment,
     /// Folders that contain files, with all their parent folders; the prefix itself is the empty
     /// path.
     folders: std::collections::BTreeSet<String>,
@@ -105,7 +105,7 @@ impl Site {
     /// distributions with the same name and role, [`Error::NoWheels`] if none is audited.
     pub fn open(
         paths: &[(PathBuf, Role)],
-        place: &Place,
+        place: &PythonEnvironment,
         scratch: &Path,
         reporter: &dyn Reporter,
     ) -> Result<Site, Error> {
@@ -155,7 +155,7 @@ impl Site {
 
     /// An environment of which only the paths and sizes of files are known, for simulations with
     /// files that are not in a wheel yet. The files belong to no distribution and cannot be read.
-    pub fn of_files(files: impl IntoIterator<Item = (String, u64)>, place: &Place) -> Site {
+    pub fn of_files(files: impl IntoIterator<Item = (String, u64)>, place: &PythonEnvironment) -> Site {
         let placed = |size| Placed { wheel: 0, member: String::new(), size, executable: false, identity: None };
         let mut site = Site {
             distributions: Vec::new(),
@@ -176,8 +176,8 @@ impl Site {
         for index in 0..self.distributions.len() {
             let distribution = &self.distributions[index];
             let wheel = match &distribution.form {
-                Form::Wheel(wheel) => wheel,
-                Form::Installed(installed) => {
+                DistributionForm::Wheel(wheel) => wheel,
+                DistributionForm::Installed(installed) => {
                     for (member, file) in &installed.files {
                         let placed = Placed {
                             wheel: index,
@@ -194,7 +194,7 @@ impl Site {
             };
             let points = entry_points(wheel)?;
             let destination = Destination { place: &self.place, path: &distribution.path, wheel, points: &points };
-            for member in wheel.members().iter().filter(|member| member.kind != Kind::Directory) {
+            for member in wheel.members().iter().filter(|member| member.kind != MemberKind::Directory) {
                 let Some((path, is_script)) = destination.of(&member.name)? else { continue };
                 let placed = Placed {
                     wheel: index,

@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rocwheel_loader::Error;
-use rocwheel_loader::site::{Place, Role, Site};
+use rocwheel_loader::site::{PythonEnvironment, Role, Site};
 use rocwheel_report::{Hint, Silent};
-use rocwheel_wheel::{Distribution, EntryPoints, Member, Metadata, Tag, WriteOptions, write_wheel};
+use rocwheel_wheel::{EntryPoints, Member, Metadata, Tag, WheelContents, WriteOptions, write_wheel};
 
 fn make(folder: &Path, name: &str, scripts: &[&str], files: &[(&str, &str)]) -> PathBuf {
     let mut entry_points = EntryPoints::default();
     for script in scripts {
         entry_points.script(*script, "main:main");
     }
-    let distribution = Distribution {
+    let distribution = WheelContents {
         name: name.to_owned(),
         version: "1.0".to_owned(),
         tags: vec![Tag::any()],
@@ -27,8 +27,8 @@ fn make(folder: &Path, name: &str, scripts: &[&str], files: &[(&str, &str)]) -> 
     write_wheel(&distribution, folder, &WriteOptions::default(), &Silent).unwrap().path
 }
 
-fn place(python: &str) -> Place {
-    Place::new(python.parse().unwrap(), "/p")
+fn place(python: &str) -> PythonEnvironment {
+    PythonEnvironment::new(python.parse().unwrap(), "/p")
 }
 
 fn open(wheels: &[(PathBuf, Role)], folder: &Path) -> Result<Site, Error> {

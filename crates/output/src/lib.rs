@@ -7,11 +7,13 @@
 //! killed process leaves behind are removed by the next run with the same destination.
 
 mod error;
+mod request;
 mod staged;
 mod staging;
 mod tree;
 
 pub use error::{Error, storage_hint};
-pub use staged::{LastLook, Staged, StagedFile, move_to_places};
+pub use request::{Destination, Mode};
+pub use staged::{LastLook, Staged, StagedFile};
 pub use staging::StagingFolder;
 pub use tree::{OutputTree, TreeMaker};

@@ -10,7 +10,7 @@ use crate::{Error, StagingFolder};
 pub struct StagedFile {
     /// Its current path; the file name is the final one.
     pub staged: PathBuf,
-    /// Its destination. An existing file is replaced.
+    /// Its destination. An existing file is replaced, and a missing folder is created.
     pub place: PathBuf,
 }
 
@@ -127,16 +127,9 @@ impl<T> Staged<T> {
     }
 }
 
-/// Moves finished files to their destinations on the same file system, one after the other.
-///
-/// # Errors
-/// The first file that cannot be moved; the files before it stay moved.
-pub fn move_to_places<'a>(files: impl IntoIterator<Item = &'a StagedFile>) -> Result<(), Error> {
-    files.into_iter().try_for_each(move_to_place)
-}
-
 fn move_to_place(file: &StagedFile) -> Result<(), Error> {
     let failed = |source| Error::Place { action: "move the finished file to", path: file.place.clone(), source };
+    file.place.parent().map_or(Ok(()), fs_err::create_dir_all).map_err(failed)?;
     fs_err::rename(&file.staged, &file.place).map_err(failed)
 }
 

@@ -10,7 +10,7 @@ use rocwheel_content::archive_path::{join, parent};
 use serde::Serialize;
 
 use crate::Logical;
-use crate::populate::{Input, Note, PlannedFile, Population, Source};
+use crate::populate::{FileSource, Input, Note, PlannedFile, Population};
 
 /// A member of the development tree.
 #[derive(Debug, Clone, Serialize)]
@@ -62,7 +62,7 @@ impl DevelTree {
                     DevelEntry::Symlink { target: target.clone() }
                 }
                 (EntryKind::File { size, executable }, None) => DevelEntry::File(PlannedFile {
-                    source: Source::File { path: node.source.clone() },
+                    source: FileSource::File { path: node.source.clone() },
                     size: *size,
                     executable: *executable,
                     owners: node.owners.clone(),

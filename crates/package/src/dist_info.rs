@@ -144,11 +144,11 @@ impl Promise {
 
     /// Returns extras that are the same on every machine: those of [`Promise::extras`] that do not
     /// depend on a target, and one for each target, even if there is only one.
-    pub fn neutral_extras(&self) -> Vec<(String, Vec<Requirement>)> {
-        let mut extras: Vec<(String, Vec<Requirement>)> = Vec::new();
+    pub fn neutral_extras(&self) -> Vec<(String, Vec<ExtraRequirement>)> {
+        let mut extras: Vec<(String, Vec<ExtraRequirement>)> = Vec::new();
         for logical in self.optional().into_iter().filter(|logical| !self.is_target_specific(*logical)) {
             let (text, marker) = (self.requirement(logical, None), self.marker(logical, None));
-            let requirement = Requirement { text, marker };
+            let requirement = ExtraRequirement { text, marker };
             extras.push((logical.key().to_owned(), vec![requirement]));
         }
         self.add_target_extras(&mut extras);
@@ -170,12 +170,12 @@ impl Promise {
         targets
     }
 
-    fn add_target_extras(&self, extras: &mut Vec<(String, Vec<Requirement>)>) {
+    fn add_target_extras(&self, extras: &mut Vec<(String, Vec<ExtraRequirement>)>) {
         let targets = self.targets();
         for logical in self.optional().into_iter().filter(|logical| self.is_target_specific(*logical)) {
             let mut all = Vec::new();
             for target in &targets {
-                let requirement = Requirement {
+                let requirement = ExtraRequirement {
                     text: self.requirement(logical, Some(target)),
                     marker: self.marker(logical, Some(target)),
                 };
@@ -189,14 +189,14 @@ impl Promise {
 
     /// Returns the extras of the selector in order, each with its requirements and their markers
     /// (without the `extra == …` part).
-    pub fn extras(&self) -> Vec<(String, Vec<Requirement>)> {
+    pub fn extras(&self) -> Vec<(String, Vec<ExtraRequirement>)> {
         let default = self.default_family();
-        let mut extras: Vec<(String, Vec<Requirement>)> = self
+        let mut extras: Vec<(String, Vec<ExtraRequirement>)> = self
             .optional()
             .into_iter()
             .map(|logical| {
                 let (text, marker) = (self.requirement(logical, default), self.marker(logical, None));
-                (logical.key().to_owned(), vec![Requirement { text, marker }])
+                (logical.key().to_owned(), vec![ExtraRequirement { text, marker }])
             })
             .collect();
         if self.targets().len() > 1 {
@@ -208,14 +208,14 @@ impl Promise {
 
 /// One requirement of an extra.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Requirement {
+pub struct ExtraRequirement {
     /// `name==version`.
     pub text: String,
     /// Environment marker besides the extra, for example `sys_platform == "win32"`.
     pub marker: Option<String>,
 }
 
-impl Requirement {
+impl ExtraRequirement {
     /// Returns the value of a Requires-Dist line inside `extra`.
     pub fn requires_dist(&self, extra: &str) -> String {
         match &self.marker {

@@ -12,15 +12,15 @@ use rocwheel_rocm::windows;
 
 use crate::inspect::{Nature, Natures};
 use crate::populate::Population;
-use crate::search_path::Missing;
+use crate::search_path::AbsentLibrary;
 
 /// Libraries that a population imports and that no package holds.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct UnmetImports {
     /// Libraries that belong to ROCm.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<AbsentLibrary>,
     /// Libraries that no table knows: the tables of Windows' own libraries are never complete.
-    pub unknown: Vec<Missing>,
+    pub unknown: Vec<AbsentLibrary>,
 }
 
 /// Looks in `population` and `others` for all libraries that the files of `population` import when
@@ -30,7 +30,7 @@ pub fn check(
     others: &[&Population],
     natures: &Natures,
     provided: &dyn Fn(&str) -> bool,
-) -> Outcome {
+) -> UnmetImports {
     let names: BTreeSet<String> = std::iter::once(&population)
         .chain(others)
         .flat_map(|one| one.files.keys())
@@ -43,14 +43,14 @@ pub fn check(
             if names.contains(&library.to_ascii_lowercase()) || windows::provides(library) || provided(library) {
                 continue;
             }
-            let is_rocm = windows::provider(library) == Some(windows::Provider::Rocm);
+            let is_rocm = windows::provider(library) == Some(windows::DllProvider::Rocm);
             missing.entry((is_rocm, library)).or_default().insert(join(&population.platform_package, path));
         }
     }
-    let mut outcome = Outcome::default();
+    let mut outcome = UnmetImports::default();
     for ((is_rocm, library), needed_by) in missing {
         let needed_by = needed_by.into_iter().collect();
-        let row = Missing { library: library.to_owned(), is_loaded_by_name: false, needed_by };
+        let row = AbsentLibrary { library: library.to_owned(), is_loaded_by_name: false, needed_by };
         if is_rocm { outcome.missing.push(row) } else { outcome.unknown.push(row) }
     }
     outcome

@@ -7,7 +7,7 @@ use rocwheel_report::{Exit, Hint};
 use rocwheel_wheel::Platform;
 
 use crate::request::Shape;
-use crate::search_path::Missing;
+use crate::search_path::AbsentLibrary;
 use crate::stub;
 
 /// Errors of this crate.
@@ -163,7 +163,7 @@ pub enum Error {
         /// One line for each missing library, with the files that need it.
         problems: Vec<String>,
         /// The missing libraries, with all files that need them.
-        missing: Vec<Missing>,
+        missing: Vec<AbsentLibrary>,
         /// Solutions besides adding the missing artifact, for the hint.
         ways: Ways,
     },
@@ -381,7 +381,7 @@ impl Hint for Error {
     fn rows(&self) -> Vec<String> {
         match self {
             Error::Foreign { paths, .. } => paths.clone(),
-            Error::Incomplete { missing, .. } => missing.iter().map(Missing::whole).collect(),
+            Error::Incomplete { missing, .. } => missing.iter().map(AbsentLibrary::whole).collect(),
             _ => Vec::new(),
         }
     }

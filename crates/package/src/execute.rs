@@ -12,16 +12,16 @@ use std::time::{Duration, Instant};
 use fs_err as fs;
 use rocwheel_content::{Content, FileContent, Reader};
 use rocwheel_elf::{Edit, Patch, Patched, SearchPath, StackFlag};
-use rocwheel_output::LastLook;
+use rocwheel_output::{LastLook, Staged, StagedFile};
 use rocwheel_report::Reporter;
 use rocwheel_wheel::tar::TarBuilder;
-use rocwheel_wheel::{Distribution, EntryPoints, Member, Platform, Tag, WheelName, WriteOptions, Written};
+use rocwheel_wheel::{EntryPoints, Member, Platform, Tag, WheelContents, WheelName, WriteOptions, Written};
 use serde::Serialize;
 
 use crate::devel::DevelEntry;
-use crate::populate::{PlannedFile, Source};
+use crate::populate::{FileSource, PlannedFile};
 use crate::request::{Plan, PlannedDevel, PlannedSelector, PlannedWheel, Request, SelectorForm};
-use crate::state::{Finished, OutputFolder, stamp};
+use crate::state::{FinishedPackage, OutputFolder, stamp};
 use crate::{Error, selector, stub};
 
 /// The folder of the packages, in the output folder.
@@ -29,7 +29,7 @@ const DIST: &str = "dist";
 
 /// A package of the finished set.
 #[derive(Debug, Clone, Serialize)]
-pub struct Package {
+pub struct WrittenPackage {
     /// Path relative to the output folder.
     pub path: String,
     /// Number of members.
@@ -48,9 +48,9 @@ pub struct Package {
 
 /// The result of a run.
 #[derive(Debug, Clone, Serialize)]
-pub struct Outcome {
+pub struct PackagingReport {
     /// The packages of the set.
-    pub packages: Vec<Package>,
+    pub packages: Vec<WrittenPackage>,
     /// Packages of earlier runs that were removed because the set no longer has them.
     pub removed: Vec<String>,
     /// Files in `dist/` that rocwheel did not write; they were not changed.
@@ -69,19 +69,22 @@ pub fn execute(
     request: &Request,
     folder: &mut OutputFolder,
     reporter: &dyn Reporter,
-) -> Result<Outcome, Error> {
-    prepare(plan, request, folder, reporter)?.publish(request, folder, LastLook::Skip)
+) -> Result<PackagingReport, Error> {
+    let prepared = prepare(plan, request, folder, reporter)?.commit()?;
+    prepared.record(folder, LastLook::Skip).map_err(|error| error.or_full_disk(&request.output))
 }
 
-/// Complete packages. New ones are still in the staging folder.
+/// The packages of a run as they will be after the commit, and what the output folder records then.
 pub struct Prepared {
-    packages: Vec<Package>,
+    packages: Vec<WrittenPackage>,
     moved: Moved,
+    removed: Vec<String>,
+    scratch: PathBuf,
 }
 
 /// Wheels that are installed together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Set {
+pub struct StagedSet {
     /// The system of the wheels.
     pub system: Platform,
     /// Current path and destination of each wheel.
@@ -90,8 +93,8 @@ pub struct Set {
     pub beside: Vec<PathBuf>,
 }
 
-/// Like [`execute`] without the last step, so that the packages can be audited before they are
-/// published.
+/// Like [`execute`] without the last steps, so that the packages can be audited before they are
+/// moved. After the commit, call [`Prepared::record`].
 ///
 /// # Errors
 /// As for [`execute`].
@@ -100,7 +103,7 @@ pub fn prepare(
     request: &Request,
     folder: &mut OutputFolder,
     reporter: &dyn Reporter,
-) -> Result<Prepared, Error> {
+) -> Result<Staged<Prepared>, Error> {
     write(plan, request, folder, reporter).map_err(|error| error.or_full_disk(&request.output))
 }
 
@@ -108,7 +111,7 @@ impl Prepared {
     /// Returns the sets that have a wheel which was not audited yet. Packages of a GPU family are
     /// in a separate folder and are installed with those for all families. Packages for Linux and
     /// for Windows are never installed together.
-    pub fn sets(&self, folder: &OutputFolder) -> Vec<Set> {
+    pub fn sets(&self, folder: &OutputFolder) -> Vec<StagedSet> {
         let staged = |path: &str| {
             let moved = self.moved.iter().find(|(moved, ..)| moved == path);
             moved.map_or_else(|| folder.path(path), |(_, staged, _)| staged.clone())
@@ -125,7 +128,7 @@ impl Prepared {
             groups.get(&(DIST, system)).into_iter().flatten().map(|path| staged(path)).collect()
         };
         let is_new = |path: &&str| self.moved.iter().any(|(moved, ..)| moved == path) || !folder.was_looked_at(path);
-        let of_group = |((group, system), paths): (&(&str, Platform), &Vec<&str>)| Set {
+        let of_group = |((group, system), paths): (&(&str, Platform), &Vec<&str>)| StagedSet {
             system: *system,
             wheels: paths.iter().map(|path| (staged(path), folder.path(path))).collect(),
             beside: if *group == DIST { Vec::new() } else { common(*system) },
@@ -133,30 +136,29 @@ impl Prepared {
         groups.iter().filter(|(_, paths)| paths.iter().any(is_new)).map(of_group).collect()
     }
 
-    /// Moves the packages to their destinations, all together. `look` records if they were audited.
+    /// A folder for temporary files, which exists until the commit.
+    pub fn scratch(&self) -> &Path {
+        &self.scratch
+    }
+
+    /// Records the committed packages in the output folder, so that a later run writes only what
+    /// has changed. `look` tells if they were audited.
     ///
     /// # Errors
-    /// Files that cannot be moved or removed.
-    pub fn publish(self, request: &Request, folder: &mut OutputFolder, look: LastLook) -> Result<Outcome, Error> {
-        let Prepared { packages, moved } = self;
+    /// Packages that cannot be looked at; a record that cannot be written.
+    pub fn record(self, folder: &mut OutputFolder, look: LastLook) -> Result<PackagingReport, Error> {
+        let Prepared { packages, moved, removed, .. } = self;
         let paths: Vec<String> = packages.iter().map(|package| package.path.clone()).collect();
         let looked = if look == LastLook::Audit { &paths[..] } else { &[] };
-        let publish = || {
-            // With --only, packages that were not requested stay unchanged.
-            if request.only.is_empty() {
-                return folder.publish(&paths, moved, looked);
-            }
-            folder.publish_some(moved, looked)?;
-            Ok(Vec::new())
-        };
-        let removed = publish().map_err(|error| error.or_full_disk(&request.output))?;
-        Ok(Outcome { packages, removed, strangers: folder.strangers() })
+        let moved = moved.into_iter().map(|(path, _, finished)| (path, finished)).collect();
+        folder.record(moved, &removed, looked)?;
+        Ok(PackagingReport { packages, removed, strangers: folder.strangers() })
     }
 }
 
 /// Returns the systems that a wheel is installed on: that of its tag, or for a wheel without one
 /// those of the other packages.
-fn systems(path: &str, packages: &[Package]) -> BTreeSet<Platform> {
+fn systems(path: &str, packages: &[WrittenPackage]) -> BTreeSet<Platform> {
     let of = |path: &str| {
         let tag = path.strip_suffix(".whl")?.rsplit('-').next()?;
         Platform::of_tag(tag)
@@ -173,10 +175,13 @@ fn write(
     request: &Request,
     folder: &mut OutputFolder,
     reporter: &dyn Reporter,
-) -> Result<Prepared, Error> {
+) -> Result<Staged<Prepared>, Error> {
+    let staging = folder.staging()?;
+    let scratch = staging.path().to_owned();
     let run = Run {
         plan,
         options: WriteOptions { level: request.level, epoch: request.epoch, ..WriteOptions::default() },
+        staging: &scratch,
         reporter,
     };
     let mut packages = Vec::new();
@@ -202,18 +207,29 @@ fn write(
         })?;
     }
     reporter.check()?;
-    Ok(Prepared { packages, moved })
+    // With --only, packages that were not requested stay unchanged.
+    let paths: Vec<String> = packages.iter().map(|package: &WrittenPackage| package.path.clone()).collect();
+    let removed = if request.only.is_empty() { folder.superfluous(&paths) } else { Vec::new() };
+    let files: Vec<StagedFile> = moved
+        .iter()
+        .map(|(path, staged, _): &(String, PathBuf, _)| StagedFile { staged: staged.clone(), place: folder.path(path) })
+        .collect();
+    let old: Vec<PathBuf> = removed.iter().map(|path| folder.path(path)).filter(|path| path.exists()).collect();
+    let prepared = Prepared { packages, moved, removed, scratch };
+    let staged = files.into_iter().fold(Staged::new(staging, prepared), Staged::with_file);
+    Ok(old.into_iter().fold(staged, |staged, path| staged.with_removed(path, Some(request.output.clone()))))
 }
 
 fn place(place: &str, folder: Option<&str>, file_name: &str) -> String {
     folder.map_or_else(|| format!("{place}/{file_name}"), |folder| format!("{place}/{folder}/{file_name}"))
 }
 
-type Moved = Vec<(String, PathBuf, Finished)>;
+type Moved = Vec<(String, PathBuf, FinishedPackage)>;
 
 struct Run<'a> {
     plan: &'a Plan,
     options: WriteOptions,
+    staging: &'a Path,
     reporter: &'a dyn Reporter,
 }
 
@@ -223,7 +239,7 @@ impl Run<'_> {
         folder: &mut OutputFolder,
         path: String,
         digest: String,
-        packages: &mut Vec<Package>,
+        packages: &mut Vec<WrittenPackage>,
         moved: &mut Moved,
         write: impl FnOnce(&Path) -> Result<Written, Error>,
     ) -> Result<(), Error> {
@@ -235,10 +251,10 @@ impl Run<'_> {
         }
         // Selectors of several families have the same file name, so each package gets a separate
         // folder.
-        let staging = folder.staging().join(packages.len().to_string());
+        let staging = self.staging.join(packages.len().to_string());
         fs::create_dir_all(&staging).map_err(Error::io("create a folder for unfinished packages"))?;
         let written = write(&staging)?;
-        let finished = Finished {
+        let finished = FinishedPackage {
             digest,
             files: written.files,
             raw: written.raw,
@@ -268,7 +284,7 @@ impl Run<'_> {
         for (name, reference) in &planned.scripts {
             entry_points.script(name, reference);
         }
-        let distribution = Distribution {
+        let distribution = WheelContents {
             name: planned.name.clone(),
             version: self.plan.version.clone(),
             tags: vec![Tag::platform(&planned.platform_tag)],
@@ -341,8 +357,8 @@ impl Run<'_> {
     }
 }
 
-fn package(path: String, finished: &Finished, time: Duration, written: bool) -> Package {
-    Package {
+fn package(path: String, finished: &FinishedPackage, time: Duration, written: bool) -> WrittenPackage {
+    WrittenPackage {
         path,
         files: finished.files,
         raw: finished.raw,
@@ -355,10 +371,10 @@ fn package(path: String, finished: &Finished, time: Duration, written: bool) -> 
 
 fn content(file: &PlannedFile) -> Result<Box<dyn Content>, Error> {
     Ok(match &file.source {
-        Source::File { path } => Box::new(FileContent::new(path).map_err(Error::io("open an artifact's file"))?),
-        Source::Edited { path, search_path } => Box::new(PatchedFile::plan(path, search_path)?),
-        Source::Stub { target } => Box::new(stub::stub(target).map_err(|source| Error::Stub { source })?),
-        Source::Text { text } => Box::new(text.clone().into_bytes()),
+        FileSource::File { path } => Box::new(FileContent::new(path).map_err(Error::io("open an artifact's file"))?),
+        FileSource::Edited { path, search_path } => Box::new(PatchedFile::plan(path, search_path)?),
+        FileSource::Stub { target } => Box::new(stub::stub(target).map_err(|source| Error::Stub { source })?),
+        FileSource::Text { text } => Box::new(text.clone().into_bytes()),
     })
 }
 

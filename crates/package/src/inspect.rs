@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use fs_err as fs;
 use rayon::prelude::*;
-use rocwheel_elf::{Elf, Imports, Kind, Pe};
+use rocwheel_elf::{Elf, ElfKind, Imports, Pe};
 use rocwheel_report::Reporter;
 
 use crate::Error;
@@ -127,9 +127,9 @@ fn nature(path: &Path, executable: bool) -> Result<Nature, Error> {
     let elf = Elf::read(file.file()).map_err(|source| Error::Elf { path: path.to_owned(), source })?;
     Ok(match elf {
         Some(elf) if elf.machine == X86_64 => match elf.kind {
-            Kind::SharedLibrary => Nature::Library(Arc::new(elf)),
-            Kind::Executable => Nature::Program(Arc::new(elf)),
-            Kind::StaticExecutable => Nature::Standalone,
+            ElfKind::SharedLibrary => Nature::Library(Arc::new(elf)),
+            ElfKind::Executable => Nature::Program(Arc::new(elf)),
+            ElfKind::StaticExecutable => Nature::Standalone,
             _ => Nature::Data,
         },
         _ => Nature::Data,

@@ -28,13 +28,13 @@ pub mod version;
 pub use devel::DevelEntry;
 pub use dist_info::Promise;
 pub use error::{Error, Ways};
-pub use execute::{Outcome, Package, Prepared, Set, execute, prepare};
+pub use execute::{PackagingReport, Prepared, StagedSet, WrittenPackage, execute, prepare};
 pub use planner::{plan, plan_both};
-pub use populate::{Note, PlannedFile, Source};
+pub use populate::{FileSource, Note, PlannedFile};
 pub use request::{
     Incomplete, Incompletes, LeftOut, Plan, PlannedDevel, PlannedSelector, PlannedWheel, Request, SelectorForm, Shape,
     Unclaimed, Unsupported,
 };
 pub use rules::Logical;
-pub use search_path::{Dropped, Missing};
+pub use search_path::{AbsentLibrary, Dropped};
 pub use state::OutputFolder;

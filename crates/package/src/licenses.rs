@@ -8,7 +8,7 @@ use rocwheel_content::archive_path::file_name;
 use rocwheel_rocm::RocmTables;
 
 use crate::imported::Imported;
-use crate::populate::{PlannedFile, Source};
+use crate::populate::{FileSource, PlannedFile};
 
 /// The artifact that holds bundled system libraries.
 const SYSTEM_LIBRARIES: &str = "sysdeps";
@@ -32,7 +32,8 @@ impl Licenses {
                 let EntryKind::File { size, .. } = entry.kind else { continue };
                 let Some(place) = license_place(&entry.path) else { continue };
                 let path = artifact.root.join(&artifact.basedirs[entry.basedir]).join(&entry.path);
-                let file = PlannedFile { source: Source::File { path }, size, executable: false, owners: Vec::new() };
+                let file =
+                    PlannedFile { source: FileSource::File { path }, size, executable: false, owners: Vec::new() };
                 texts.entry(artifact.name.name.clone()).or_default().insert(place, file);
             }
         }

@@ -21,11 +21,11 @@ use crate::devel::{DevelEntry, DevelTree};
 use crate::imported::Imported;
 use crate::inspect::Natures;
 use crate::licenses::Licenses;
-use crate::populate::{Input, Note, PlannedFile, Population, Source};
+use crate::populate::{FileSource, Input, Note, PlannedFile, Population};
 use crate::request::{Incompletes, LeftOut, Plan, Request, Shape, Unclaimed, Unsupported};
 use crate::rules::Rules;
-use crate::search_path::{Dropped, Missing, SearchPaths};
-use crate::select::Selection;
+use crate::search_path::{AbsentLibrary, Dropped, SearchPaths};
+use crate::select::ArtifactSelection;
 use crate::templates::Templates;
 use crate::tree::Tree;
 use crate::{Error, Logical, dll_imports, system};
@@ -156,7 +156,7 @@ struct Planner<'a> {
     /// Distributions that are skipped because they are incomplete.
     dropped: BTreeSet<Logical>,
     /// Packages that are skipped, with the things they lack.
-    incomplete: BTreeMap<String, BTreeSet<(String, Option<Missing>)>>,
+    incomplete: BTreeMap<String, BTreeSet<(String, Option<AbsentLibrary>)>>,
     version: String,
 }
 
@@ -223,7 +223,7 @@ struct Findings {
     dropped: Vec<Dropped>,
     problems: Vec<Problem>,
     /// Libraries that packages for Windows import and that no table knows.
-    unknown: Vec<Missing>,
+    unknown: Vec<AbsentLibrary>,
     notes: Vec<Note>,
 }
 
@@ -267,8 +267,8 @@ impl Planner<'_> {
         }
     }
 
-    fn selection(&self) -> Selection<'_> {
-        Selection {
+    fn selection(&self) -> ArtifactSelection<'_> {
+        ArtifactSelection {
             catalog: self.catalog,
             rules: &self.rules,
             shape: self.shape,
@@ -307,7 +307,12 @@ impl Planner<'_> {
         name + &self.request.nonce
     }
 
-    fn set(&self, selection: &Selection<'_>, family: Option<&String>, findings: &mut Findings) -> Result<Set, Error> {
+    fn set(
+        &self,
+        selection: &ArtifactSelection<'_>,
+        family: Option<&String>,
+        findings: &mut Findings,
+    ) -> Result<Set, Error> {
         let family = family.map(String::as_str);
         let world = Tree::merge(self.catalog, |artifact| {
             selection.packaged(artifact)
@@ -431,7 +436,7 @@ impl Planner<'_> {
             })
         }));
         for (path, file) in mirror.files {
-            if let (Source::Edited { .. }, Some(entry)) = (&file.source, devel.entries.get_mut(&path)) {
+            if let (FileSource::Edited { .. }, Some(entry)) = (&file.source, devel.entries.get_mut(&path)) {
                 *entry = DevelEntry::File(file);
             }
         }

@@ -22,7 +22,7 @@ use crate::tree::{Node, Tree};
 /// The source of the bytes of a planned file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Source {
+pub enum FileSource {
     /// An unchanged file of an artifact.
     File {
         /// Path of the file.
@@ -51,7 +51,7 @@ pub enum Source {
 #[derive(Debug, Clone, Serialize)]
 pub struct PlannedFile {
     /// The source of its bytes.
-    pub source: Source,
+    pub source: FileSource,
     /// Size in bytes before any edit; 0 for a stub.
     pub size: u64,
     /// `true` for mode 0755, `false` for mode 0644.
@@ -65,22 +65,27 @@ impl PlannedFile {
     /// Creates a file with a text that rocwheel writes itself.
     pub fn text(text: impl Into<String>) -> PlannedFile {
         let text = text.into();
-        PlannedFile { size: text.len() as u64, source: Source::Text { text }, executable: false, owners: Vec::new() }
+        PlannedFile {
+            size: text.len() as u64,
+            source: FileSource::Text { text },
+            executable: false,
+            owners: Vec::new(),
+        }
     }
 
     fn of(node: &Node) -> PlannedFile {
         let EntryKind::File { size, executable } = node.kind else {
             return PlannedFile::text("");
         };
-        let source = Source::File { path: node.source.clone() };
+        let source = FileSource::File { path: node.source.clone() };
         PlannedFile { source, size, executable, owners: node.owners.clone() }
     }
 
     /// Returns the path of the artifact's file, if there is one.
     pub fn path(&self) -> Option<&PathBuf> {
         match &self.source {
-            Source::File { path } | Source::Edited { path, .. } => Some(path),
-            Source::Stub { .. } | Source::Text { .. } => None,
+            FileSource::File { path } | FileSource::Edited { path, .. } => Some(path),
+            FileSource::Stub { .. } | FileSource::Text { .. } => None,
         }
     }
 }
@@ -168,7 +173,7 @@ impl Population {
             let Some(program) = self.files.get(&program).filter(|_| !self.files.contains_key(&stub.path)) else {
                 continue;
             };
-            let source = Source::Stub { target: stub.target.clone() };
+            let source = FileSource::Stub { target: stub.target.clone() };
             let planned = PlannedFile { source, size: 0, executable: true, owners: program.owners.clone() };
             self.files.insert(stub.path.clone(), planned);
         }
@@ -250,7 +255,7 @@ impl Population {
                 self.note(path, &format!("skipped: `{resolved}` behind the link is in another distribution"));
                 return;
             }
-            let source = Source::Stub { target: target.to_owned() };
+            let source = FileSource::Stub { target: target.to_owned() };
             self.files.insert(
                 path.to_owned(),
                 PlannedFile { source, size: 0, executable: true, owners: node.owners.clone() },

@@ -14,7 +14,7 @@ use crate::contents::PackagedTool;
 use crate::devel::DevelEntry;
 use crate::dist_info::Promise;
 use crate::populate::{Note, PlannedFile};
-use crate::search_path::{Dropped, Missing};
+use crate::search_path::{AbsentLibrary, Dropped};
 use crate::templates::Templates;
 
 /// The distribution of GPU code over wheels.
@@ -286,7 +286,7 @@ pub struct Incomplete {
     /// One line for each thing that it lacks, with the first of the files that need it.
     pub reasons: Vec<String>,
     /// The libraries that it lacks, with all files that need them.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<AbsentLibrary>,
 }
 
 /// Everything that a run will write.
@@ -312,7 +312,7 @@ pub struct Plan {
     /// them.
     pub incomplete: Vec<Incomplete>,
     /// Libraries that no package holds and that are not known to be part of every Windows.
-    pub unknown_libraries: Vec<Missing>,
+    pub unknown_libraries: Vec<AbsentLibrary>,
     /// Artifacts and files that a rule excludes.
     pub left_out: Vec<LeftOut>,
     /// Library search path entries that were removed.

@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::Logical;
 use crate::error;
 use crate::inspect::Natures;
-use crate::populate::{Population, Source};
+use crate::populate::{FileSource, Population};
 use crate::rules::Rules;
 
 /// An entry of a library's own search path that was dropped.
@@ -29,7 +29,7 @@ pub struct Dropped {
 
 /// A library that the set does not hold.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Missing {
+pub struct AbsentLibrary {
     /// Its SONAME, or the pattern of its name if it is loaded at run time.
     pub library: String,
     /// `true` if it is not in DT_NEEDED, but the files load it by name at run time (`dlopen`).
@@ -38,7 +38,7 @@ pub struct Missing {
     pub needed_by: Vec<String>,
 }
 
-impl Missing {
+impl AbsentLibrary {
     /// Returns a sentence with the first files that need it.
     pub(crate) fn line(&self) -> String {
         self.needed_by(&error::first(&self.needed_by))
@@ -57,11 +57,11 @@ impl Missing {
 
 /// Results of the computation besides the search paths, which are written into the populations.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct SearchPathReport {
     /// Entries that were dropped.
     pub dropped: Vec<Dropped>,
     /// Needed libraries that are not in a reachable package and not part of every system.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<AbsentLibrary>,
 }
 
 /// Libraries in the directories of the installed set: directory such as `_rocm_sdk_core/lib` → file
@@ -111,14 +111,14 @@ pub struct SearchPaths<'a> {
 }
 
 impl SearchPaths<'_> {
-    /// Turns [`Source::File`] into [`Source::Edited`] for files whose search path changes.
+    /// Turns [`FileSource::File`] into [`FileSource::Edited`] for files whose search path changes.
     /// `packages` has the platform package of each distribution in the table of rules.
     pub fn apply(
         &self,
         population: &mut Population,
         others: &[&Population],
         packages: &BTreeMap<Logical, String>,
-    ) -> Outcome {
+    ) -> SearchPathReport {
         let layout = {
             let mut all = vec![&*population];
             all.extend(others);
@@ -134,7 +134,7 @@ impl SearchPaths<'_> {
                 Some(join(packages.get(&Logical::parse(logical)?)?, path))
             })
             .collect();
-        let mut outcome = Outcome::default();
+        let mut outcome = SearchPathReport::default();
         let mut missing: BTreeMap<(String, bool), BTreeSet<String>> = BTreeMap::new();
         let package = population.platform_package.clone();
         for (path, file) in &mut population.files {
@@ -166,12 +166,12 @@ impl SearchPaths<'_> {
             let is_same = elf.runpath.is_none() && elf.rpath.as_deref() == Some(entries.join(":").as_str());
             // The edit decides later if the executable-stack flag can be removed.
             if !is_same || elf.wants_executable_stack() {
-                file.source = Source::Edited { path: source, search_path: entries };
+                file.source = FileSource::Edited { path: source, search_path: entries };
             }
         }
         outcome.missing = missing
             .into_iter()
-            .map(|((library, is_loaded_by_name), needed_by)| Missing {
+            .map(|((library, is_loaded_by_name), needed_by)| AbsentLibrary {
                 library,
                 is_loaded_by_name,
                 needed_by: needed_by.into_iter().collect(),

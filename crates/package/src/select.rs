@@ -13,7 +13,7 @@ use crate::rules::{Rule, Rules};
 use crate::tree::Tree;
 
 /// Assigns artifacts to distributions in one shape.
-pub struct Selection<'a> {
+pub struct ArtifactSelection<'a> {
     /// The artifacts.
     pub catalog: &'a Catalog,
     /// The table of distributions.
@@ -32,7 +32,7 @@ fn predicate(rule: &Rule) -> Predicate {
     Predicate::new(rule.include.iter().map(String::as_str), rule.exclude.iter().map(String::as_str))
 }
 
-impl Selection<'_> {
+impl ArtifactSelection<'_> {
     /// `true` for artifacts for every GPU or for a packaged target.
     pub fn in_scope(&self, artifact: &Artifact) -> bool {
         artifact.name.is_generic() || self.targets.iter().any(|target| target == artifact.name.base_target())

@@ -7,9 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use rocwheel_wheel::{Distribution, EntryPoints, Member, Metadata, Sdist, Tag};
+use rocwheel_wheel::{EntryPoints, Member, Metadata, Sdist, Tag, WheelContents};
 
-use crate::dist_info::{Promise, Requirement};
+use crate::dist_info::{ExtraRequirement, Promise};
 use crate::templates::{self, Templates};
 use crate::{Error, Logical};
 
@@ -34,7 +34,7 @@ pub fn metadata(summary: &str) -> Metadata {
 }
 
 /// Returns the metadata of a selector with these extras.
-fn with_extras(promise: &Promise, templates: &Templates, extras: Vec<(String, Vec<Requirement>)>) -> Metadata {
+fn with_extras(promise: &Promise, templates: &Templates, extras: Vec<(String, Vec<ExtraRequirement>)>) -> Metadata {
     let mut metadata = metadata("ROCm for Python environments: selects the packages for this machine");
     metadata.requires_dist.push(promise.requirement(Logical::Core, None));
     for (extra, requirements) in extras {
@@ -48,7 +48,7 @@ fn with_extras(promise: &Promise, templates: &Templates, extras: Vec<(String, Ve
 
 /// Returns the selector as a wheel. Its metadata is the same on every machine, and nothing is built
 /// at installation.
-pub fn wheel(promise: &Promise, templates: &Templates) -> Distribution {
+pub fn wheel(promise: &Promise, templates: &Templates) -> WheelContents {
     let mut metadata = with_extras(promise, templates, promise.neutral_extras());
     metadata.summary = Some("ROCm for Python environments: an extra for each GPU target".to_owned());
     let generated = promise.lines(Logical::Meta, promise.own_family());
@@ -62,7 +62,7 @@ pub fn wheel(promise: &Promise, templates: &Templates) -> Distribution {
         .collect();
     let mut entry_points = EntryPoints::default();
     entry_points.script("rocm-sdk", "rocm_sdk.__main__:main");
-    Distribution {
+    WheelContents {
         name: "rocm".to_owned(),
         version: promise.version.clone(),
         tags: vec![Tag::any()],

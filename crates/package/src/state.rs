@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use fs_err as fs;
 use rocwheel_artifact::Catalog;
-use rocwheel_output::{StagedFile, move_to_places};
+use rocwheel_output::StagingFolder;
 use rocwheel_system::{FileMetadata as _, Lock};
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ const STATE: &str = "state.json";
 
 /// A finished package.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Finished {
+pub struct FinishedPackage {
     /// Digest of everything it is made of.
     pub digest: String,
     /// Number of members.
@@ -43,7 +43,7 @@ pub struct Finished {
 struct File {
     schema: u32,
     /// Path below the output folder → package.
-    finished: BTreeMap<String, Finished>,
+    finished: BTreeMap<String, FinishedPackage>,
 }
 
 /// The output folder of one run, locked until it is dropped.
@@ -85,9 +85,7 @@ impl OutputFolder {
             }
             Err(_) => File::default(),
         };
-        let folder = OutputFolder { root: root.to_owned(), file, created, _lock: lock };
-        folder.clear_staging()?;
-        Ok(folder)
+        Ok(OutputFolder { root: root.to_owned(), file, created, _lock: lock })
     }
 
     /// Returns the folder that archives are unpacked in.
@@ -129,16 +127,17 @@ impl OutputFolder {
         self.file.finished.get(path).is_some_and(|finished| finished.looked_at)
     }
 
-    /// Returns a folder on the same file system for unfinished packages; it is empty when the run
-    /// begins.
-    pub fn staging(&self) -> PathBuf {
-        self.root.join(FOLDER).join("staging")
+    /// Creates a folder on the same file system for unfinished packages. Those of killed runs are
+    /// removed.
+    pub fn staging(&self) -> Result<StagingFolder, Error> {
+        StagingFolder::new_in(&self.root.join(FOLDER), "staging-")
+            .map_err(Error::io("create a folder for unfinished packages"))
     }
 
     /// Returns the finished package at `path` if it was made from the same sources and holds the
     /// same bytes. Those are read only if the stamp is another: a hard link to the package, a new
     /// mode or a copy of the folder changes the stamp alone.
-    pub fn up_to_date(&mut self, path: &str, digest: &str) -> Option<&Finished> {
+    pub fn up_to_date(&mut self, path: &str, digest: &str) -> Option<&FinishedPackage> {
         let place = self.root.join(path);
         let finished = self.file.finished.get_mut(path).filter(|finished| finished.digest == digest)?;
         let stamp = stamp(&place).ok()?;
@@ -152,52 +151,33 @@ impl OutputFolder {
         Some(finished)
     }
 
-    /// Moves finished packages from staging to their destinations, removes packages of earlier runs
-    /// that are not in `keep`, and saves the state. Returns the removed paths.
-    ///
-    /// `moved` holds (path below the output folder, staged file, record of the package), `looked`
-    /// the paths of packages that were audited.
-    pub fn publish(
-        &mut self,
-        keep: &[String],
-        moved: Vec<(String, PathBuf, Finished)>,
-        looked: &[String],
-    ) -> Result<Vec<String>, Error> {
-        let removed: Vec<String> = self.file.finished.keys().filter(|path| !keep.contains(path)).cloned().collect();
-        self.publish_some(moved, looked)?;
-        for path in &removed {
-            match fs::remove_file(self.root.join(path)) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(Error::io("remove a package of an earlier run")(error));
-                }
-                _ => drop(self.file.finished.remove(path)),
-            }
-            if let Some(parent) = self.root.join(path).parent() {
-                let _ = fs::remove_dir(parent); // Only when it is empty now.
-            }
-        }
-        self.save()?;
-        Ok(removed)
+    /// The packages of earlier runs that are not in `keep`.
+    pub fn superfluous(&self, keep: &[String]) -> Vec<String> {
+        self.file.finished.keys().filter(|path| !keep.contains(path)).cloned().collect()
     }
 
-    /// Moves finished packages from staging to their destinations and leaves all others unchanged.
-    pub fn publish_some(&mut self, moved: Vec<(String, PathBuf, Finished)>, looked: &[String]) -> Result<(), Error> {
-        for (path, staged, mut finished) in moved {
-            let place = self.root.join(&path);
-            if let Some(parent) = place.parent() {
-                fs::create_dir_all(parent).map_err(Error::io("create the folder of a package"))?;
-            }
-            move_to_places([&StagedFile { staged, place: place.clone() }])?;
-            finished.stamp = stamp(&place).map_err(Error::io("look at a finished package"))?;
+    /// Saves what a run has done: the packages that it moved to their destinations, the paths of
+    /// those that it removed, and of those that were audited.
+    pub fn record(
+        &mut self,
+        moved: Vec<(String, FinishedPackage)>,
+        removed: &[String],
+        looked: &[String],
+    ) -> Result<(), Error> {
+        for (path, mut finished) in moved {
+            finished.stamp = stamp(&self.path(&path)).map_err(Error::io("look at a finished package"))?;
             self.file.finished.insert(path, finished);
         }
+        self.file.finished.retain(|path, _| !removed.contains(path));
         for path in looked {
             if let Some(finished) = self.file.finished.get_mut(path) {
                 finished.looked_at = true;
             }
         }
-        self.save()?;
-        self.clear_staging()
+        self.file.schema = 1;
+        let text = crate::contents::pretty(&self.file);
+        rocwheel_system::replace(&self.root.join(FOLDER).join(STATE), text.as_bytes(), 0o600)
+            .map_err(Error::io("remember what was packaged"))
     }
 
     /// Returns files among the packages that rocwheel did not write, relative to the output folder.
@@ -220,32 +200,10 @@ impl OutputFolder {
         strangers.sort();
         strangers
     }
-
-    fn save(&mut self) -> Result<(), Error> {
-        self.file.schema = 1;
-        let hidden = self.root.join(FOLDER);
-        let write = || -> std::io::Result<()> {
-            let temporary = tempfile::NamedTempFile::new_in(&hidden)?;
-            fs::write(temporary.path(), crate::contents::pretty(&self.file))?;
-            temporary.persist(hidden.join(STATE))?;
-            Ok(())
-        };
-        write().map_err(Error::io("remember what was packaged"))
-    }
-
-    fn clear_staging(&self) -> Result<(), Error> {
-        match fs::remove_dir_all(self.staging()) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(Error::io("clear the remains of an earlier run")(error))
-            }
-            _ => Ok(()),
-        }
-    }
 }
 
 impl Drop for OutputFolder {
     fn drop(&mut self) {
-        let _ = self.clear_staging();
         // A run that failed before it wrote anything leaves no folder behind.
         let hidden = self.root.join(FOLDER);
         if self.file.finished.is_empty() && !hidden.join(STATE).exists() && !self.scratch().exists() {
@@ -289,8 +247,8 @@ pub fn stamp(path: &Path) -> std::io::Result<String> {
 mod tests {
     use super::*;
 
-    fn finished(digest: &str) -> Finished {
-        Finished {
+    fn finished(digest: &str) -> FinishedPackage {
+        FinishedPackage {
             digest: digest.into(),
             files: 1,
             raw: 1,
@@ -319,15 +277,13 @@ mod tests {
     #[test]
     fn packages_are_known_until_they_or_their_inputs_change() {
         let folder = tempfile::tempdir().unwrap();
-        let publish = |digest: &str, keep: &[String]| {
-            let mut output = OutputFolder::open(folder.path()).unwrap();
-            fs::create_dir_all(output.staging()).unwrap();
-            let staged = output.staging().join("a.whl");
-            fs::write(&staged, digest).unwrap();
-            output.publish(keep, vec![("dist/a.whl".into(), staged, finished(digest))], &[]).unwrap()
-        };
-        assert!(publish("one", &["dist/a.whl".into()]).is_empty());
         let mut output = OutputFolder::open(folder.path()).unwrap();
+        fs::create_dir_all(folder.path().join("dist")).unwrap();
+        fs::write(folder.path().join("dist/a.whl"), "one").unwrap();
+        output.record(vec![("dist/a.whl".into(), finished("one"))], &[], &[]).unwrap();
+        drop(output);
+        let mut output = OutputFolder::open(folder.path()).unwrap();
+        assert!(output.superfluous(&["dist/a.whl".into()]).is_empty());
         assert!(output.up_to_date("dist/a.whl", "one").is_some());
         assert!(output.up_to_date("dist/a.whl", "two").is_none());
         fs::hard_link(folder.path().join("dist/a.whl"), folder.path().join("served.whl")).unwrap();
@@ -337,8 +293,7 @@ mod tests {
         fs::write(folder.path().join("dist/a.whl"), "spoilt").unwrap();
         let mut output = OutputFolder::open(folder.path()).unwrap();
         assert!(output.up_to_date("dist/a.whl", "one").is_none());
-        assert_eq!(output.publish(&[], Vec::new(), &[]).unwrap(), ["dist/a.whl"], "what is no longer made is removed");
-        assert!(!folder.path().join("dist").exists());
+        assert_eq!(output.superfluous(&[]), ["dist/a.whl"]);
     }
 
     #[test]
@@ -352,8 +307,7 @@ mod tests {
         let finished = paths.iter().map(|path| ((*path).to_owned(), finished("x"))).collect();
         let state = serde_json::to_string(&File { schema: 1, finished }).unwrap();
         fs::write(root.join(FOLDER).join(STATE), state).unwrap();
-        assert_eq!(OutputFolder::open(&root).unwrap().publish(&[], Vec::new(), &[]).unwrap(), Vec::<String>::new());
-        assert!(victim.exists());
+        assert_eq!(OutputFolder::open(&root).unwrap().superfluous(&[]), Vec::<String>::new());
     }
 
     #[test]

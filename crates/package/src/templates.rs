@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use rocwheel_python::{Token, TokenKind, tokens};
 use walkdir::WalkDir;
 
 use crate::contents::PackagedTool;
@@ -250,50 +251,34 @@ fn needs(texts: &Texts, path: &str, names: &[&str]) -> Result<(), String> {
 }
 
 /// Returns the names that a module defines at its top level: functions, classes and assignments.
-/// Texts in triple quotes are skipped.
 fn defined(text: &str) -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
-    let mut quoted: Option<&'static str> = None;
-    for line in text.lines() {
-        if quoted.is_none() {
-            names.extend(definition(line));
-        }
-        let mut rest = line;
-        while let Some((after, inside)) = next_quote(rest, quoted) {
-            (rest, quoted) = (after, inside);
-        }
-    }
-    names
+    let tokens = tokens(text);
+    let lines = tokens.split(|token| token.kind == TokenKind::LineEnd);
+    lines
+        .filter(|line| line.first().is_some_and(|token| token.column == 0))
+        .filter_map(definition)
+        .map(str::to_owned)
+        .collect()
 }
 
-/// Finds the next triple quote of a line. Returns the rest behind it, and the quote if it begins a
-/// text instead of ending one.
-fn next_quote<'t>(rest: &'t str, quoted: Option<&'static str>) -> Option<(&'t str, Option<&'static str>)> {
-    if let Some(quote) = quoted {
-        return rest.split_once(quote).map(|(_, after)| (after, None));
-    }
-    let quotes = ["\"\"\"", "'''"];
-    let (at, quote) = quotes.into_iter().filter_map(|quote| Some((rest.find(quote)?, quote))).min()?;
-    // A triple quote in a comment begins no text.
-    (!rest[..at].contains('#')).then(|| (&rest[at + 3..], Some(quote)))
-}
-
-fn definition(line: &str) -> Option<String> {
-    let name = |text: &str| -> Option<String> {
-        let end = text.find(|character: char| !character.is_alphanumeric() && character != '_').unwrap_or(text.len());
-        let name = &text[..end];
-        (!name.is_empty() && !name.starts_with(|character: char| character.is_ascii_digit())).then(|| name.to_owned())
+/// The name that a line defines.
+fn definition<'a>(line: &[Token<'a>]) -> Option<&'a str> {
+    let kind = |index: usize| line.get(index).map(|token| &token.kind);
+    let is = |index, operator| kind(index) == Some(&TokenKind::Operator(operator));
+    let Some(&TokenKind::Name(first)) = kind(0) else { return None };
+    let name = |index| match kind(index) {
+        Some(&TokenKind::Name(name)) => Some(name),
+        _ => None,
     };
-    for keyword in ["def ", "class ", "async def "] {
-        if let Some(rest) = line.strip_prefix(keyword) {
-            return name(rest.trim_start());
+    match first {
+        "def" | "class" => name(1),
+        "async" => name(2),
+        _ => {
+            let is_assignment =
+                (is(1, '=') && !is(2, '=')) || (is(1, ':') && (2..line.len()).any(|index| is(index, '=')));
+            is_assignment.then_some(first)
         }
     }
-    let assigned = name(line)?;
-    let rest = line[assigned.len()..].trim_start();
-    let is_assignment =
-        (rest.starts_with('=') && !rest.starts_with("==")) || (rest.starts_with(':') && rest.contains('='));
-    is_assignment.then_some(assigned)
 }
 
 /// Returns the only module of a device wheel, named after its target so that no two wheels own the
@@ -311,10 +296,10 @@ mod tests {
     #[test]
     fn definitions_are_found_where_python_makes_them() {
         let text = "\"\"\"Doc.\ndef not_this(): pass\n\"\"\"\nimport os\nX: list[str] = []\nY=1\nZ == 2\nclass C:\n    def method(self): ...\n\
-                    def amdclang():\n    '''one line'''\n    return 1\nasync  def no(): ...\nasync def yes(): ...\n# \"\"\" only a comment\n\
+                    def amdclang():\n    '''one line'''\n    return 1\nasync  def two(): ...\nasync def yes(): ...\n# \"\"\" only a comment\n\
                     ALL[\"x\"] = 1\nD: int\ndef last (): ...\n";
         let names: Vec<String> = defined(text).into_iter().collect();
-        assert_eq!(names, ["C", "X", "Y", "amdclang", "last", "yes"]);
+        assert_eq!(names, ["C", "X", "Y", "amdclang", "last", "two", "yes"]);
     }
 
     #[test]

@@ -358,7 +358,7 @@ fn the_profilers_have_their_own_wheel_with_the_names_they_ask_for() {
 #[test]
 fn archives_give_the_same_packages_as_directories() {
     let build = build();
-    let digests = |outcome: rocwheel_package::Outcome| {
+    let digests = |outcome: rocwheel_package::PackagingReport| {
         outcome.packages.into_iter().map(|package| (package.path, package.sha256)).collect::<Vec<_>>()
     };
     let from_directories = digests(build.package(&build.request()).unwrap().1);

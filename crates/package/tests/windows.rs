@@ -155,7 +155,7 @@ fn the_sets_of_two_systems_are_two() {
     let plan = linux.plan(&request).unwrap();
     let mut folder = rocwheel_package::OutputFolder::open(&request.output).unwrap();
     let prepared = rocwheel_package::prepare(&plan, &request, &mut folder, &rocwheel_report::Silent).unwrap();
-    let sets = prepared.sets(&folder);
+    let sets = prepared.report().sets(&folder);
     let counts: Vec<(Platform, usize)> = sets.iter().map(|set| (set.system, set.wheels.len())).collect();
     assert_eq!(counts, [(Platform::Linux, 6), (Platform::Windows, 4)]);
 }

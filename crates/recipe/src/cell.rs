@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use rocwheel_wheel::PythonVersion;
+pub use rocwheel_wheel::{Platform, PythonVersion};
 use serde::{Deserialize, Serialize};
 
 /// Defines enums whose values have names, for command lines and recipes.
@@ -51,16 +51,6 @@ macro_rules! named {
 }
 
 pub(crate) use named;
-
-named! {
-    /// The system that runs the build and the result.
-    Platform, "platform" {
-        /// Linux on x86-64.
-        Linux = "linux",
-        /// Windows on x86-64.
-        Windows = "windows",
-    }
-}
 
 named! {
     /// The purpose of a build, which decides how versions are written (TheRock's release types).
@@ -347,7 +337,6 @@ mod tests {
 
     #[test]
     fn names_are_read_and_wrong_ones_get_the_nearest() {
-        assert_eq!("windows".parse::<Platform>().unwrap(), Platform::Windows);
         let error = "nightley".parse::<Release>().unwrap_err();
         assert_eq!(error.to_string(), "there is no release type `nightley`");
         assert_eq!(rocwheel_report::Hint::hint(&error).unwrap(), "did you mean `nightly`?");

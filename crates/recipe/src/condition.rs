@@ -50,7 +50,7 @@ impl Facts<'_> {
             if names.contains(&value) { Ok(value == is) } else { Err(self.unknown(key, value, &names)) }
         };
         match key {
-            "platform" => one_of(&mut Platform::NAMES.iter().copied(), cell.platform.name()),
+            "platform" => one_of(&mut Platform::ALL.into_iter().map(Platform::name), cell.platform.name()),
             "backend" => one_of(&mut self.backends.iter().map(String::as_str), self.backend),
             "compiler-cache" => one_of(&mut CompilerCache::NAMES.iter().copied(), cell.compiler_cache.name()),
             "sdk" => one_of(&mut SdkKind::NAMES.iter().copied(), cell.sdk.name()),

@@ -9,9 +9,9 @@ use crate::book::{Book, BookEntry};
 use crate::cell::{Cell, Mode, Release, Repair, SdkKind, Switch};
 use crate::condition::Facts;
 use crate::error::Error;
-use crate::evaluated::{Action, Check, Estimate, Evaluated, More, Provided, Pythons, Sources, Step, Variables};
+use crate::evaluated::{Action, Check, Estimate, Evaluated, JobStep, More, Provided, Pythons, Sources, Variables};
 use crate::recipe::{
-    self, Arguments, Contains, Copy, Cost, EnvironmentBlock, MachineRequirement, OneOrMany, Recipe, Replace,
+    self, Arguments, Contains, CopyAction, Cost, EnvironmentBlock, MachineRequirement, OneOrMany, Recipe, Replace,
     StepAction, Tarball, Text, When,
 };
 use names::Names;
@@ -192,7 +192,7 @@ impl Evaluator<'_> {
         Ok(all)
     }
 
-    fn steps(&mut self, recipe: &Recipe, book: &Book, sdk: bool) -> Result<(Vec<Step>, Vec<Step>), Error> {
+    fn steps(&mut self, recipe: &Recipe, book: &Book, sdk: bool) -> Result<(Vec<JobStep>, Vec<JobStep>), Error> {
         let (mut steps, mut finish) = (Vec::new(), Vec::new());
         for name in &recipe.needs {
             steps.extend(self.need(recipe, name)?);
@@ -206,7 +206,7 @@ impl Evaluator<'_> {
 
     /// The step that installs a requirement; `None` if the same run builds it or the interpreter
     /// has it.
-    fn need(&self, recipe: &Recipe, name: &str) -> Result<Option<Step>, Error> {
+    fn need(&self, recipe: &Recipe, name: &str) -> Result<Option<JobStep>, Error> {
         let cell = self.facts.cell;
         if cell.with.contains(name) || cell.system_packages.is_on() {
             return Ok(None);
@@ -223,7 +223,7 @@ impl Evaluator<'_> {
         }
         let index = cell.torch_index.as_ref().map(|_| self.text("${torch.index}")).transpose()?;
         let requirements = vec![self.text("${torch.requirement}")?];
-        Ok(Some(Step {
+        Ok(Some(JobStep {
             name: name.to_owned(),
             provided: Vec::new(),
             directory: "${work}".into(),
@@ -234,7 +234,7 @@ impl Evaluator<'_> {
         }))
     }
 
-    fn apply(&self, written: &[recipe::RecipeStep], steps: &mut Vec<Step>) -> Result<(), Error> {
+    fn apply(&self, written: &[recipe::RecipeStep], steps: &mut Vec<JobStep>) -> Result<(), Error> {
         for step in written {
             if !self.facts.hold(&step.when)? {
                 // Names that do not exist are an error even in a step that does not apply.
@@ -248,7 +248,7 @@ impl Evaluator<'_> {
         Ok(())
     }
 
-    fn step(&self, step: &recipe::RecipeStep) -> Result<Step, Error> {
+    fn step(&self, step: &recipe::RecipeStep) -> Result<JobStep, Error> {
         let mut provided = Vec::new();
         if let Some(path) = &step.exists {
             provided.push(Provided::Exists(self.text(path)?));
@@ -261,7 +261,7 @@ impl Evaluator<'_> {
         }
         let timeout = step.timeout.map(|time| time.as_secs());
         let otherwise = if matches!(step.action, StepAction::Run { .. }) { RUN } else { OTHER };
-        Ok(Step {
+        Ok(JobStep {
             name: step.name.clone(),
             provided,
             directory: self.text(step.directory.as_deref().unwrap_or("${source}"))?,
@@ -286,7 +286,7 @@ impl Evaluator<'_> {
             StepAction::Append(file) => Action::Append(self.file(file)?),
             StepAction::Copy(copy) => {
                 let (from, to) = (self.text(&copy.from)?, self.text(&copy.to)?);
-                Action::Copy(Copy { from, to, ..copy.clone() })
+                Action::Copy(CopyAction { from, to, ..copy.clone() })
             }
             StepAction::Remove(paths) => Action::Remove(self.texts(paths)?),
             StepAction::Replace(replace) => {
@@ -333,7 +333,7 @@ impl Evaluator<'_> {
         Ok(checks)
     }
 
-    fn output(&self, recipe: &Recipe, sdk: bool) -> Result<recipe::Output, Error> {
+    fn output(&self, recipe: &Recipe, sdk: bool) -> Result<recipe::ExpectedOutput, Error> {
         let mut output = recipe.output.clone();
         // Without ROCm, this kind of repair has no libraries to leave out.
         if !sdk {

@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::cell::{Cell, ChosenBy, Switch};
 use crate::executor::ImagePackages;
-use crate::recipe::{Contains, Copy, Cost, MachineRequirement, Output, Replace, SourceVersionFile, Text, WorkOn};
+use crate::recipe::{
+    Contains, CopyAction, Cost, ExpectedOutput, MachineRequirement, Replace, SourceVersionFile, Text, WorkOn,
+};
 use crate::substitute::literal;
 
 /// A recipe, decided for one cell.
@@ -44,11 +46,11 @@ pub struct Evaluated {
     /// Blocks of variables, applied in order.
     pub environment: Vec<Variables>,
     /// The steps, in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<JobStep>,
     /// Steps that run at the end, even after a failure.
-    pub finish: Vec<Step>,
+    pub finish: Vec<JobStep>,
     /// The expected result.
-    pub output: Output,
+    pub output: ExpectedOutput,
     /// Checks of the result.
     pub checks: Vec<Check>,
     /// Variables that the result needs at run time.
@@ -157,7 +159,7 @@ pub enum Provided {
 /// One step of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Step {
+pub struct JobStep {
     /// Name of the step, as users see it.
     pub name: String,
     /// Conditions at run time; all must hold.
@@ -207,7 +209,7 @@ pub enum Action {
     /// Appends text to a file.
     Append(Text),
     /// Copies files.
-    Copy(Copy),
+    Copy(CopyAction),
     /// Removes files and folders if they exist.
     Remove(Vec<String>),
     /// Replaces a text in a file.

@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cell::{ChosenBy, Mode, PythonVersion, Repair};
 use crate::error::Error;
-use crate::evaluated::{Check, Pythons, Step};
+use crate::evaluated::{Check, JobStep, Pythons};
 use crate::job::{InputWheel, Job, Rocm};
 use crate::plan::PlanFolder;
 use crate::preflight::{Estimated, Machine};
@@ -187,7 +187,7 @@ enum Stage<'a> {
     InstallRocm,
     Compiler,
     InstallWith,
-    Step(&'a Step),
+    Step(&'a JobStep),
     Collect,
     Repair(Repair),
     Split,

@@ -23,7 +23,7 @@ pub struct Job {
     /// Version of the file format.
     pub schema: u32,
     /// Location and identity of the sources.
-    pub source: Source,
+    pub source: JobSource,
     /// Location of ROCm.
     pub rocm: Rocm,
     /// Wheels that are installed before the build.
@@ -46,7 +46,7 @@ pub struct Job {
 /// Location and identity of sources.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
-pub enum Source {
+pub enum JobSource {
     /// A git checkout.
     Checkout {
         /// Absolute path.
@@ -152,16 +152,20 @@ pub struct InputWheel {
     pub sha256: String,
 }
 
-impl Source {
+impl JobSource {
     /// Inspects the sources at a path. `surroundings` is the environment for git.
     ///
     /// # Errors
     /// The path does not exist, is an empty folder, or has a file that cannot be read.
-    pub fn at(path: &Path, surroundings: &BTreeMap<String, String>, reporter: &dyn Reporter) -> Result<Source, Error> {
+    pub fn at(
+        path: &Path,
+        surroundings: &BTreeMap<String, String>,
+        reporter: &dyn Reporter,
+    ) -> Result<JobSource, Error> {
         let path = std::path::absolute(path)?;
         if path.is_file() {
             let sha256 = rocwheel_source::sha256(&path, reporter)?;
-            return Ok(Source::Archive { path, sha256 });
+            return Ok(JobSource::Archive { path, sha256 });
         }
         if !path.is_dir() {
             return Err(Error::Source {
@@ -174,29 +178,29 @@ impl Source {
         if let Some(digest) = inputs::of_checkout(&path, surroundings, reporter)? {
             let revision = inputs::git(&path, &["rev-parse", "HEAD"], surroundings, reporter)?;
             let revision = revision.map(|answer| answer.trim().to_owned());
-            return Ok(Source::Checkout { path, digest, revision });
+            return Ok(JobSource::Checkout { path, digest, revision });
         }
         let digest = inputs::of_folder(&path, reporter)?;
         if inputs::files(&path)?.is_empty() {
             let hint = Some("`rocwheel source checkout` fills it".into());
             return Err(Error::Source { reason: format!("`{}` holds no sources", path.display()), hint });
         }
-        Ok(Source::Folder { path, digest })
+        Ok(JobSource::Folder { path, digest })
     }
 
     /// Path of the sources.
     pub fn path(&self) -> &Path {
         match self {
-            Source::Checkout { path, .. } | Source::Folder { path, .. } | Source::Archive { path, .. } => path,
+            JobSource::Checkout { path, .. } | JobSource::Folder { path, .. } | JobSource::Archive { path, .. } => path,
         }
     }
 
     /// Identity of the sources, independent of their path: kind and digest.
     fn identity(&self) -> (&'static str, &str) {
         match self {
-            Source::Checkout { digest, .. } => ("checkout", digest),
-            Source::Folder { digest, .. } => ("folder", digest),
-            Source::Archive { sha256, .. } => ("archive", sha256),
+            JobSource::Checkout { digest, .. } => ("checkout", digest),
+            JobSource::Folder { digest, .. } => ("folder", digest),
+            JobSource::Archive { sha256, .. } => ("archive", sha256),
         }
     }
 
@@ -207,12 +211,12 @@ impl Source {
     pub(crate) fn verify(&self, surroundings: &BTreeMap<String, String>, reporter: &dyn Reporter) -> Result<(), Error> {
         // Without git nothing can be compared. Images have no git; the job was made where there is
         // one.
-        if matches!(self, Source::Checkout { .. })
+        if matches!(self, JobSource::Checkout { .. })
             && inputs::of_checkout(self.path(), surroundings, reporter)?.is_none()
         {
             return Ok(());
         }
-        let found = Source::at(self.path(), surroundings, reporter)?;
+        let found = JobSource::at(self.path(), surroundings, reporter)?;
         if found.identity() == self.identity() {
             return Ok(());
         }

@@ -46,6 +46,6 @@ pub use cell::{
 pub use error::{Error, StepFailure};
 pub use evaluate::{check, evaluate};
 pub use evaluated::{Action, Evaluated, Pythons};
-pub use job::{InputWheel, Job, Rocm, RocmPackages, Source};
+pub use job::{InputWheel, Job, JobSource, Rocm, RocmPackages};
 pub use python::PythonInterpreter;
 pub use surroundings::Surroundings;

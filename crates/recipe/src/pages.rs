@@ -17,7 +17,7 @@ use std::path::Path;
 pub use assets::{Asset, WheelFacts, checksums, look};
 pub use coverage::coverage;
 pub use notes::{history, notes};
-pub use packages::{Package, Packages, Release};
+pub use packages::{DownloadablePackage, Packages, Release};
 
 use crate::error::Error;
 

@@ -25,7 +25,7 @@ use crate::cell::Mode;
 use crate::error::Error;
 use crate::evaluated::{Evaluated, Pythons};
 use crate::execute::Made;
-use crate::job::{InputWheel, Job, Rocm, Source};
+use crate::job::{InputWheel, Job, JobSource, Rocm};
 use crate::matrix::ExistingWheels;
 use crate::recipe::WorkOn;
 pub use folder::{PlanFolder, Seen, State, Taken};
@@ -265,7 +265,7 @@ impl<'a> Planner<'a> {
     /// take the first's leftovers for its own, and a cluster builds them at the same time.
     fn separate(&mut self) -> Result<(), Error> {
         let in_place = |job: &Job| match (&job.source, job.recipe.source.work_on) {
-            (Source::Checkout { path, .. }, WorkOn::Checkout) => Some(path.clone()),
+            (JobSource::Checkout { path, .. }, WorkOn::Checkout) => Some(path.clone()),
             _ => None,
         };
         let mut shared: BTreeMap<PathBuf, Vec<usize>> = BTreeMap::new();

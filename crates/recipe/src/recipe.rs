@@ -100,7 +100,7 @@ pub struct Recipe {
     #[serde(default, rename = "require")]
     pub requirements: Vec<MachineRequirement>,
     /// The expected result.
-    pub output: Output,
+    pub output: ExpectedOutput,
     /// Checks of the result.
     #[serde(default, rename = "check")]
     pub checks: Vec<RecipeCheck>,
@@ -313,7 +313,7 @@ pub enum StepAction {
     /// Appends text to a file.
     Append(Text),
     /// Copies files.
-    Copy(Copy),
+    Copy(CopyAction),
     /// Removes files and folders.
     Remove(Vec<String>),
     /// Replaces a text in a file.
@@ -358,7 +358,7 @@ pub struct Text {
 /// Files to copy.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Copy {
+pub struct CopyAction {
     /// Path of a file or folder, or a pattern (`**`, `*`).
     pub from: String,
     /// The destination folder; with `as-file`, the destination file; with `folder`, the folder that
@@ -398,7 +398,7 @@ pub struct Replace {
 /// The expected result of a build.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Output {
+pub struct ExpectedOutput {
     /// Pattern of the wheel's path, relative to the sources.
     pub wheel: Option<String>,
     /// Other names that the wheel's distribution may have.
@@ -420,7 +420,7 @@ pub struct Output {
     pub split: Option<Switch>,
 }
 
-impl Output {
+impl ExpectedOutput {
     /// How the wheel is repaired; [`Repair::None`] by default.
     pub fn repair(&self) -> Repair {
         self.repair.unwrap_or(Repair::None)

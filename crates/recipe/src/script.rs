@@ -7,7 +7,7 @@ mod shell;
 pub(crate) use shell::quoted;
 
 use crate::cell::{Platform, Repair};
-use crate::evaluated::{Action, Evaluated, Provided, Pythons, Step, Variables};
+use crate::evaluated::{Action, Evaluated, JobStep, Provided, Pythons, Variables};
 
 /// The language of a script.
 trait Dialect {
@@ -99,7 +99,12 @@ fn header(recipe: &Evaluated) -> Vec<String> {
         (None, false) => "no ROCm".to_owned(),
     };
     let mut lines = vec![
-        format!("{} ({}), backend {backend}, on {}, {python}, {rocm}", recipe.recipe, recipe.summary, cell.platform),
+        format!(
+            "{} ({}), backend {backend}, on {}, {python}, {rocm}",
+            recipe.recipe,
+            recipe.summary,
+            cell.platform.name()
+        ),
         format!(
             "sources: {} ({})",
             recipe.source.project,
@@ -173,7 +178,7 @@ fn variables(block: &Variables, dialect: &dyn Dialect) -> Vec<String> {
     }
 }
 
-fn step(step: &Step, dialect: &dyn Dialect) -> Vec<String> {
+fn step(step: &JobStep, dialect: &dyn Dialect) -> Vec<String> {
     let fails = if step.may_fail { ", which may fail" } else { "" };
     let hours = crate::duration::words(std::time::Duration::from_secs(step.timeout));
     let mut lines = vec![dialect.comment(&format!("step `{}`{fails} (at most {hours})", step.name))];

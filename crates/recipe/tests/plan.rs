@@ -9,7 +9,7 @@ use rocwheel_recipe::plan::{
     Combination, End, Ended, Plan, PlanFolder, Planner, SkipReason, State, WantedJob, all_before,
 };
 use rocwheel_recipe::recipe::WorkOn;
-use rocwheel_recipe::{Book, Cell, Job, Mode, Platform, Rocm, Source, evaluate};
+use rocwheel_recipe::{Book, Cell, Job, JobSource, Mode, Platform, Rocm, evaluate};
 use rocwheel_report::Silent;
 
 fn job(book: &Book, recipe: &str, rocm: &str, torch: &str) -> Job {
@@ -24,7 +24,7 @@ fn job(book: &Book, recipe: &str, rocm: &str, torch: &str) -> Job {
         ..Cell::new(Platform::Linux)
     };
     let recipe = evaluate(book.get(recipe).unwrap(), book, &cell).unwrap();
-    let source = Source::Archive { path: "/sources.tar".into(), sha256: "0".repeat(64) };
+    let source = JobSource::Archive { path: "/sources.tar".into(), sha256: "0".repeat(64) };
     let rocm = Rocm::Prefix { path: format!("/rocm-{rocm}").into(), version: format!("{rocm}.0") };
     let (with, python, try_on) = (Vec::new(), cell.python, Vec::new());
     Job { schema: 1, source, rocm, with, python, try_on, epoch: 0, image: None, recipe }
@@ -177,7 +177,7 @@ fn cells_of_one_checkout_are_built_in_copies() {
         let mut planner = Planner::new(None, &Silent);
         for (column, rocm) in ["7.1", "7.2"].into_iter().enumerate().take(count) {
             let mut job = job(&book, "torchvision", rocm, "2.9");
-            job.source = Source::Checkout { path: "/vision".into(), digest: "1".into(), revision: None };
+            job.source = JobSource::Checkout { path: "/vision".into(), digest: "1".into(), revision: None };
             job.recipe.cell.mode = mode;
             planner.add(wanted(job, column, &[])).unwrap();
         }
@@ -199,7 +199,7 @@ fn a_plan_follows_what_moves() {
     let (made, mut jobs) = plan(output.path());
     PlanFolder::create(made.clone(), &jobs).unwrap();
     for job in &mut jobs {
-        job.source = Source::Archive { path: "/moved.tar".into(), sha256: "0".repeat(64) };
+        job.source = JobSource::Archive { path: "/moved.tar".into(), sha256: "0".repeat(64) };
     }
     let folder = PlanFolder::create(made, &jobs).unwrap();
     let job = folder.job(&folder.plan.cells[0]).unwrap().unwrap();

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use rocwheel_content::Spool;
-use rocwheel_elf::{Elf, Kind};
+use rocwheel_elf::{Elf, ElfKind};
 use rocwheel_wheel::WheelName;
-use rocwheel_wheel::read::{Kind as MemberKind, MemberContent, Wheel};
+use rocwheel_wheel::read::{MemberContent, MemberKind, Wheel};
 
 use crate::directories::MACHINE;
 use crate::inventory::Place;
@@ -50,7 +50,7 @@ impl Beside {
                     let content = MemberContent::spooled(&wheel, member, &spool).ok()?;
                     let reader = rocwheel_content::Content::open(&content).ok()?;
                     let elf = Elf::read(&reader).ok().flatten()?;
-                    let is_library = elf.kind == Kind::SharedLibrary && elf.machine == MACHINE && elf.is_64;
+                    let is_library = elf.kind == ElfKind::SharedLibrary && elf.machine == MACHINE && elf.is_64;
                     // A search path finds a file only by the needed name.
                     is_library.then(|| (paths::name(&site).to_owned(), paths::folder(&site).to_owned()))
                 })

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use rocwheel_elf::{Elf, Kind};
+use rocwheel_elf::{Elf, ElfKind};
 
 /// `e_machine` of x86-64, the only machine whose files can be edited.
 pub(crate) const MACHINE: u16 = 62;
@@ -73,11 +73,11 @@ fn read(path: &Path) -> Result<Elf, String> {
         Ok(Some(elf)) if !elf.is_64 => Err("is for a 32-bit machine".to_owned()),
         Ok(Some(elf)) if elf.machine != MACHINE => Err(format!("is for another machine ({})", elf.machine)),
         Ok(Some(elf)) => match elf.kind {
-            Kind::SharedLibrary => Ok(elf),
-            Kind::Executable | Kind::StaticExecutable => Err("is a program, not a library".to_owned()),
-            Kind::Relocatable => Err("is an object file, not a library".to_owned()),
-            Kind::DebugOnly => Err("holds debug information only".to_owned()),
-            Kind::Other => Err("is no library".to_owned()),
+            ElfKind::SharedLibrary => Ok(elf),
+            ElfKind::Executable | ElfKind::StaticExecutable => Err("is a program, not a library".to_owned()),
+            ElfKind::Relocatable => Err("is an object file, not a library".to_owned()),
+            ElfKind::DebugOnly => Err("holds debug information only".to_owned()),
+            ElfKind::Other => Err("is no library".to_owned()),
         },
     }
 }

@@ -12,7 +12,7 @@ use rocwheel_system::FileMetadata as _;
 use rocwheel_wheel::read::Wheel;
 
 use crate::inventory::{Binary, Inventory, Place};
-use crate::plan::{Edit, FileEdit, Graft, Mode, Package, WrittenText};
+use crate::plan::{FileEdit, Graft, PlannedEdit, RepairMode, SystemPackage, WrittenText};
 use crate::resolve::{External, Need, Resolution, Target};
 use crate::{Error, Request, packages, paths};
 
@@ -23,7 +23,7 @@ pub(crate) struct Read {
     /// SHA-256 in hexadecimal digits.
     hashes: Vec<String>,
     /// Files → the packages of the system that contain them.
-    owners: BTreeMap<PathBuf, Package>,
+    owners: BTreeMap<PathBuf, SystemPackage>,
 }
 
 /// Decides on the changes of the files of one wheel.
@@ -32,7 +32,7 @@ pub(crate) struct Edits<'a> {
     pub(crate) request: &'a Request,
     pub(crate) inventory: &'a Inventory,
     pub(crate) resolution: &'a Resolution,
-    pub(crate) mode: Mode,
+    pub(crate) mode: RepairMode,
     read: &'a Read,
     /// The new names of the libraries of this machine, by their number.
     names: Vec<String>,
@@ -67,7 +67,7 @@ impl<'a> Edits<'a> {
         request: &'a Request,
         inventory: &'a Inventory,
         (resolution, read): (&'a Resolution, &'a Read),
-        mode: Mode,
+        mode: RepairMode,
     ) -> Edits<'a> {
         let externals = resolution.externals.iter().zip(&read.hashes);
         let names = externals.map(|(external, hash)| graft_name(&external.found.real, &hash[..8])).collect();
@@ -112,7 +112,7 @@ impl<'a> Edits<'a> {
         grafts.into_values().unzip()
     }
 
-    fn graft(&self, number: usize, member: String, package: Option<Package>) -> Graft {
+    fn graft(&self, number: usize, member: String, package: Option<SystemPackage>) -> Graft {
         let (external, name) = (&self.resolution.externals[number], self.names[number].as_str());
         let metadata = fs_err::metadata(&external.found.real).ok();
         Graft {
@@ -130,7 +130,7 @@ impl<'a> Edits<'a> {
         }
     }
 
-    fn graft_edit(&self, external: &External, name: &str) -> Edit {
+    fn graft_edit(&self, external: &External, name: &str) -> PlannedEdit {
         let mut edit = self.needed_edit(&external.needs);
         edit.soname = (external.found.elf.soname.as_deref() != Some(name)).then(|| name.to_owned());
         edit.strip = self.request.strip.is_some() && has_symbols(&external.found.elf);
@@ -151,8 +151,8 @@ impl<'a> Edits<'a> {
     }
 
     /// Renames in NEEDED.
-    fn needed_edit(&self, needs: &[Need]) -> Edit {
-        let mut edit = Edit::default();
+    fn needed_edit(&self, needs: &[Need]) -> PlannedEdit {
+        let mut edit = PlannedEdit::default();
         for need in needs {
             let base = paths::name(&need.name);
             let new = match &need.target {
@@ -181,7 +181,9 @@ impl<'a> Edits<'a> {
                 Target::Wheel { binary, reached: false } => {
                     self.inventory.binaries[*binary].site().map(|site| paths::folder(site).to_owned())
                 }
-                Target::Out { directory } if self.mode == Mode::Rocm && self.request.resolve.has_search_path() => {
+                Target::Out { directory }
+                    if self.mode == RepairMode::Rocm && self.request.resolve.has_search_path() =>
+                {
                     directory.clone()
                 }
                 _ => None,

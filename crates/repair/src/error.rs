@@ -7,7 +7,7 @@ use rocwheel_report::{Exit, Hint};
 
 /// A library that was not found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Missing {
+pub struct MissingLibrary {
     /// The name in NEEDED.
     pub library: String,
     /// The chain of files that need it, from the library's own user up to a file of the wheel.
@@ -49,7 +49,7 @@ pub enum Error {
         /// Path of the wheel.
         wheel: PathBuf,
         /// The missing libraries, sorted by name.
-        missing: Vec<Missing>,
+        missing: Vec<MissingLibrary>,
     },
     /// A binary is installed where no search path can refer to the libraries.
     #[error("`{member}` of `{}` needs `{library}`, but it is installed outside of site-packages, from where no search path can lead there", wheel.display())]
@@ -161,8 +161,8 @@ pub enum Error {
     Interrupted(#[from] rocwheel_report::Interrupted),
 }
 
-fn list(missing: &[Missing]) -> String {
-    let line = |missing: &Missing| {
+fn list(missing: &[MissingLibrary]) -> String {
+    let line = |missing: &MissingLibrary| {
         let mut line = format!("\n  {}, needed by {}", missing.library, missing.needed_by.join(", needed by "));
         missing.refused.iter().for_each(|refused| line.push_str(&format!("\n    {refused}")));
         line

@@ -15,12 +15,12 @@ use rocwheel_wheel::read::Wheel;
 use rocwheel_wheel::{Member, Rewrite, WheelName};
 use serde::Serialize;
 
-use crate::plan::{Edit, Plan};
+use crate::plan::{Plan, PlannedEdit};
 use crate::{Error, PreparedRepair, Request, budget, strip};
 
 /// The result of a plan.
 #[derive(Debug, Clone, Serialize)]
-pub struct Outcome {
+pub struct RepairedWheel {
     /// Path of the repaired wheel.
     pub path: PathBuf,
     /// Its size in bytes.
@@ -66,7 +66,7 @@ impl PreparedRepair {
     ///
     /// # Errors
     /// A file that cannot be read or written, a wheel that is too large, an interruption.
-    pub fn execute(&self, output: &Path, request: &Request, reporter: &dyn Reporter) -> Result<Outcome, Error> {
+    pub fn execute(&self, output: &Path, request: &Request, reporter: &dyn Reporter) -> Result<RepairedWheel, Error> {
         Ok(self.write(output, request, reporter)?.commit()?)
     }
 
@@ -75,7 +75,12 @@ impl PreparedRepair {
     ///
     /// # Errors
     /// The errors of [`PreparedRepair::execute`].
-    pub fn write(&self, output: &Path, request: &Request, reporter: &dyn Reporter) -> Result<Staged<Outcome>, Error> {
+    pub fn write(
+        &self,
+        output: &Path,
+        request: &Request,
+        reporter: &dyn Reporter,
+    ) -> Result<Staged<RepairedWheel>, Error> {
         let target = output.join(&self.plan.output);
         if is_same(&self.plan.input, &target) {
             return Err(rocwheel_wheel::Error::SameFile { path: target }.into());
@@ -96,7 +101,7 @@ impl PreparedRepair {
             let largest = budget::largest(&Wheel::open(&staged)?, &self.plan);
             return Err(Error::Budget { name: self.plan.output.clone(), size, budget, largest });
         }
-        let outcome = Outcome { path: target.clone(), size, unchanged: self.plan.is_empty(), unstripped };
+        let outcome = RepairedWheel { path: target.clone(), size, unchanged: self.plan.is_empty(), unstripped };
         Ok(Staged::new(staging, outcome).with_file(StagedFile { staged, place: target }))
     }
 
@@ -162,7 +167,7 @@ impl PreparedRepair {
             .edits
             .iter()
             .filter_map(|edit| Some((&edit.member, Arc::clone(binaries.get(edit.member.as_str())?), &edit.edit)));
-        let mut jobs: Vec<(&String, Arc<dyn Content>, &Edit)> = of_wheel.collect();
+        let mut jobs: Vec<(&String, Arc<dyn Content>, &PlannedEdit)> = of_wheel.collect();
         for graft in &plan.grafted {
             let content = FileContent { path: graft.source.clone(), size: graft.size };
             jobs.push((&graft.member, Arc::new(content), &graft.edit));
@@ -170,7 +175,13 @@ impl PreparedRepair {
         jobs.into_par_iter().map(|(member, content, edit)| self.edit(member, content, edit, request)).collect()
     }
 
-    fn edit(&self, member: &str, content: Arc<dyn Content>, edit: &Edit, request: &Request) -> Result<Replaced, Error> {
+    fn edit(
+        &self,
+        member: &str,
+        content: Arc<dyn Content>,
+        edit: &PlannedEdit,
+        request: &Request,
+    ) -> Result<Replaced, Error> {
         let stripped = match (&request.strip, edit.strip) {
             (Some(program), true) => Some(strip::strip(&*content, member, program, &request.scratch)?),
             _ => None,
@@ -190,7 +201,7 @@ impl PreparedRepair {
     }
 }
 
-fn in_elf_terms(edit: &Edit) -> rocwheel_elf::Edit {
+fn in_elf_terms(edit: &PlannedEdit) -> rocwheel_elf::Edit {
     let replaced = edit.needed.iter().map(|(from, to)| NeededEdit::Replace { from: from.clone(), to: to.clone() });
     let removed = edit.removed.iter().map(|name| NeededEdit::Remove(name.clone()));
     rocwheel_elf::Edit {

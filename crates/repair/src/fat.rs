@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use rocwheel_elf::{Elf, Kind};
+use rocwheel_elf::{Elf, ElfKind};
 use rocwheel_rocm::Pattern;
 use rocwheel_system::FileMetadata as _;
 use rocwheel_wheel::read::Wheel;
@@ -168,7 +168,7 @@ fn candidate(
     let opened = fs_err::File::open(file).map_err(Error::file("read", file))?;
     let metadata = opened.metadata().map_err(Error::file("read", file))?;
     let elf = if is_windows || metadata.len() < 64 { None } else { Elf::read(opened.file()).ok().flatten() };
-    let elf = elf.filter(|elf| elf.kind == Kind::SharedLibrary && elf.machine == MACHINE && elf.is_64);
+    let elf = elf.filter(|elf| elf.kind == ElfKind::SharedLibrary && elf.machine == MACHINE && elf.is_64);
     let matching = |patterns: &Vec<Pattern>| patterns.iter().any(|pattern| pattern.matches(&path));
     let excluded = exclusions.iter().find(|(_, patterns)| matching(patterns)).map(|(reason, _)| reason.clone());
     let soname = elf.as_ref().and_then(|elf| elf.soname.clone());

@@ -6,7 +6,7 @@
 //! promotion tools edit the version in it as text.
 
 use rocwheel_rocm::dlopen::DlopenTable;
-use rocwheel_rocm::providers::{Kind, Provider, Providers};
+use rocwheel_rocm::providers::{LibraryFamily, LibraryProduct, Providers};
 use rocwheel_wheel::read::Wheel;
 
 use crate::inventory::{Binary, Inventory};
@@ -21,13 +21,13 @@ const DLL_DIRECTORY: &str = include_str!("../../../python/wheel-repair/_rocm_dll
 /// needed ones, and those that they load by name and require.
 pub(crate) fn shortnames<'a>(libraries: impl Iterator<Item = &'a str>) -> Vec<String> {
     let providers = Providers::embedded();
-    let mut wanted: Vec<&Provider> = Vec::new();
+    let mut wanted: Vec<&LibraryFamily> = Vec::new();
     for library in libraries {
         let mut names: Vec<String> = vec![library.to_owned()];
         let loads = DlopenTable::embedded().of(library).iter().filter(|load| load.required);
         names.extend(loads.map(|load| load.pattern.replace('*', "0")));
         for name in names {
-            wanted.extend(providers.of(&name).filter(|provider| provider.kind == Kind::Rocm));
+            wanted.extend(providers.of(&name).filter(|provider| provider.kind == LibraryProduct::Rocm));
         }
     }
     wanted.sort_by_key(|provider| provider.order);

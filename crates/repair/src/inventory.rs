@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use rocwheel_content::{Content, FileContent, Spool};
-use rocwheel_elf::{Elf, Kind};
+use rocwheel_elf::{Elf, ElfKind};
 use rocwheel_report::Reporter;
-use rocwheel_wheel::read::{Kind as MemberKind, Listed, MemberContent, Wheel};
+use rocwheel_wheel::read::{Listed, MemberContent, MemberKind, Wheel};
 
 use crate::directories::MACHINE;
 use crate::{Error, paths};
@@ -176,11 +176,11 @@ fn member(wheel: &Arc<Wheel>, listed: &Listed, spool: &Spool) -> Result<Found, E
         }
     };
     Ok(match elf.kind {
-        Kind::Relocatable | Kind::DebugOnly | Kind::Other => Found::Nothing,
+        ElfKind::Relocatable | ElfKind::DebugOnly | ElfKind::Other => Found::Nothing,
         // By its header a code object for a GPU is a shared library, but ld.so never loads it.
         _ if elf.machine == 224 => Found::Nothing,
         _ if elf.machine != MACHINE || !elf.is_64 => Found::Foreign(listed.name.clone(), elf.machine),
-        Kind::Executable | Kind::StaticExecutable | Kind::SharedLibrary => Found::Binary(Box::new(Binary {
+        ElfKind::Executable | ElfKind::StaticExecutable | ElfKind::SharedLibrary => Found::Binary(Box::new(Binary {
             member: listed.name.clone(),
             place: Place::of(&listed.name, wheel.info()),
             elf,

@@ -37,12 +37,12 @@ use rocwheel_wheel::WriteOptions;
 use rocwheel_wheel::read::Wheel;
 
 pub use directories::system_directories;
-pub use error::{Error, Missing};
-pub use execute::Outcome;
+pub use error::{Error, MissingLibrary};
+pub use execute::RepairedWheel;
 use inventory::Inventory;
 pub use plan::{
-    Edit, FileEdit, Graft, KeptOut, Mode, Package, Plan, Reason, Requirement, RocmTree, Tags, TreeFile, ValueChange,
-    WrittenText,
+    FileEdit, Graft, KeptOut, NotCopiedReason, Plan, PlannedEdit, RepairMode, RequirementChange, RocmTree,
+    SystemPackage, Tags, TreeFile, ValueChange, WrittenText,
 };
 pub use planner::plan;
 
@@ -71,7 +71,7 @@ impl Resolve {
 #[derive(Debug, Clone)]
 pub struct Request {
     /// The mode; `None` for rocm if files need ROCm or torch, else graft.
-    pub mode: Option<Mode>,
+    pub mode: Option<RepairMode>,
     /// The way in which files find ROCm in mode rocm.
     pub resolve: Resolve,
     /// Directories to search for libraries before those of the system.

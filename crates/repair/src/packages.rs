@@ -7,13 +7,13 @@ use std::process::{Command, Stdio};
 
 use rayon::prelude::*;
 
-use crate::plan::Package;
+use crate::plan::SystemPackage;
 
 /// The largest copyright file that is read, in bytes.
 const LARGEST: u64 = 1 << 20;
 
 /// The packages of the files; a file that no package contains is omitted.
-pub(crate) fn owners(files: &BTreeSet<PathBuf>) -> BTreeMap<PathBuf, Package> {
+pub(crate) fn owners(files: &BTreeSet<PathBuf>) -> BTreeMap<PathBuf, SystemPackage> {
     if files.is_empty() {
         return BTreeMap::new();
     }
@@ -31,7 +31,7 @@ fn spellings(file: &Path) -> Vec<String> {
     }
 }
 
-fn debian(dpkg: &Path, files: &BTreeSet<PathBuf>) -> BTreeMap<PathBuf, Package> {
+fn debian(dpkg: &Path, files: &BTreeSet<PathBuf>) -> BTreeMap<PathBuf, SystemPackage> {
     let wanted: BTreeMap<String, &PathBuf> =
         files.iter().flat_map(|file| spellings(file).into_iter().map(move |text| (text, file))).collect();
     let mut lists: Vec<PathBuf> = fs_err::read_dir(dpkg.join("info"))
@@ -63,7 +63,7 @@ fn bare(name: &str) -> &str {
     name.split(':').next().unwrap_or(name)
 }
 
-fn installed(status: &str, names: &BTreeSet<&str>) -> BTreeMap<String, Package> {
+fn installed(status: &str, names: &BTreeSet<&str>) -> BTreeMap<String, SystemPackage> {
     let (distribution, release) = system();
     let mut packages = BTreeMap::new();
     for paragraph in status.split("\n\n") {
@@ -82,7 +82,7 @@ fn installed(status: &str, names: &BTreeSet<&str>) -> BTreeMap<String, Package> 
         );
         packages.insert(
             name.to_owned(),
-            Package {
+            SystemPackage {
                 name: name.to_owned(),
                 version: version.to_owned(),
                 purl,
@@ -120,7 +120,7 @@ fn system() -> (String, String) {
     (field("ID").unwrap_or_else(|| "linux".to_owned()), field("VERSION_ID").unwrap_or_else(|| "unknown".to_owned()))
 }
 
-fn rpm(files: &BTreeSet<PathBuf>) -> BTreeMap<PathBuf, Package> {
+fn rpm(files: &BTreeSet<PathBuf>) -> BTreeMap<PathBuf, SystemPackage> {
     let (distribution, release) = system();
     let mut packages = BTreeMap::new();
     for file in files {
@@ -141,7 +141,7 @@ fn rpm(files: &BTreeSet<PathBuf>) -> BTreeMap<PathBuf, Package> {
             );
             packages.insert(
                 file.clone(),
-                Package {
+                SystemPackage {
                     name: (*name).to_owned(),
                     version: (*version).to_owned(),
                     purl,

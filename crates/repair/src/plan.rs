@@ -6,12 +6,12 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use rocwheel_rocm::providers::Kind;
+use rocwheel_rocm::providers::LibraryProduct;
 
 /// The kind of repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Mode {
+pub enum RepairMode {
     /// Libraries of this machine are copied into the wheel.
     Graft,
     /// Like graft, but libraries of ROCm, torch and the driver are not copied; they are found in
@@ -29,7 +29,7 @@ pub struct Plan {
     /// File name of the result.
     pub output: String,
     /// The mode, chosen by the user or by the needs of the files.
-    pub mode: Mode,
+    pub mode: RepairMode,
     /// Libraries that are copied into the wheel, sorted by their new names.
     pub grafted: Vec<Graft>,
     /// Binaries that change, by member.
@@ -39,7 +39,7 @@ pub struct Plan {
     /// Members that are added or whose text changes, without the grafted libraries.
     pub texts: Vec<WrittenText>,
     /// Requirements of METADATA that change.
-    pub requirements: Vec<Requirement>,
+    pub requirements: Vec<RequirementChange>,
     /// Files of a ROCm tree that are added.
     pub tree: Option<RocmTree>,
     /// The platform tags.
@@ -96,16 +96,16 @@ pub struct Graft {
     /// The directories or the entry through which it was found.
     pub found_by: String,
     /// The package of this machine that contains it.
-    pub package: Option<Package>,
+    pub package: Option<SystemPackage>,
     /// `true` if the file is executable.
     pub executable: bool,
     /// The changes in it.
-    pub edit: Edit,
+    pub edit: PlannedEdit,
 }
 
 /// A package of the system's package manager.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Package {
+pub struct SystemPackage {
     /// Its name.
     pub name: String,
     /// Its version, with epoch and revision.
@@ -120,7 +120,7 @@ pub struct Package {
 
 /// The changes in an ELF file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Edit {
+pub struct PlannedEdit {
     /// The new search path, written as `DT_RPATH`. `Some` of an empty list removes the search path,
     /// `None` keeps it.
     pub search_path: Option<Vec<String>>,
@@ -138,10 +138,10 @@ pub struct Edit {
     pub stack: bool,
 }
 
-impl Edit {
+impl PlannedEdit {
     /// `true` if nothing changes.
     pub fn is_empty(&self) -> bool {
-        *self == Edit::default()
+        *self == PlannedEdit::default()
     }
 }
 
@@ -154,19 +154,19 @@ pub struct FileEdit {
     /// folder, so a script there starts the program at its new path.
     pub moved_to: Option<String>,
     /// The changes in it.
-    pub edit: Edit,
+    pub edit: PlannedEdit,
 }
 
 /// The reason why a needed library is not copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Reason {
+pub enum NotCopiedReason {
     /// The user excluded it with `--exclude`.
     Excluded,
     /// A wheel that was passed with `--with` contains it.
     Beside,
     /// Its family belongs to another distribution or to the driver.
-    Family(Kind),
+    Family(LibraryProduct),
 }
 
 /// A library that is needed but not copied.
@@ -175,7 +175,7 @@ pub struct KeptOut {
     /// The name in NEEDED.
     pub library: String,
     /// The reason why it is not copied.
-    pub reason: Reason,
+    pub reason: NotCopiedReason,
     /// The distribution that contains it.
     pub distribution: Option<String>,
     /// The folder that will contain it, relative to site-packages.
@@ -203,7 +203,7 @@ pub struct WrittenText {
 
 /// A requirement that changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Requirement {
+pub struct RequirementChange {
     /// The text in METADATA; `None` for a new requirement.
     pub before: Option<String>,
     /// The new text in METADATA; `None` for a removed requirement.

@@ -5,14 +5,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rocwheel_report::Reporter;
-use rocwheel_rocm::providers::{self, Kind};
+use rocwheel_rocm::providers::{self, LibraryProduct};
 use rocwheel_wheel::read::Wheel;
 use rocwheel_wheel::{Headers, WheelName};
 
 use crate::edits::{Edits, Read};
 use crate::inventory::{Binary, Inventory};
 use crate::plan::{
-    FileEdit, Graft, KeptOut, Mode, Plan, Reason, Requirement, RocmTree, Tags, ValueChange, WrittenText,
+    FileEdit, Graft, KeptOut, NotCopiedReason, Plan, RepairMode, RequirementChange, RocmTree, Tags, ValueChange,
+    WrittenText,
 };
 use crate::resolve::{Families, Resolution, Rules, resolve};
 use crate::tags::{self, Judged, Wanted};
@@ -30,11 +31,12 @@ pub fn plan(path: &Path, request: &Request, reporter: &dyn Reporter) -> Result<P
     let excludes = exclude::Excludes::new(&request.exclude)?;
     let mut inventory = Inventory::read(&wheel, &request.scratch, reporter)?;
     check_machine(&wheel, &inventory)?;
-    let fat = if request.mode == Some(Mode::Fat) { Some(fat::plan(&wheel, request, &mut inventory)?) } else { None };
+    let fat =
+        if request.mode == Some(RepairMode::Fat) { Some(fat::plan(&wheel, request, &mut inventory)?) } else { None };
     let families = match request.mode {
-        Some(Mode::Graft) => Families::Take,
-        Some(Mode::Rocm) | None => Families::KeepOut,
-        Some(Mode::Fat) => Families::Tree,
+        Some(RepairMode::Graft) => Families::Take,
+        Some(RepairMode::Rocm) | None => Families::KeepOut,
+        Some(RepairMode::Fat) => Families::Tree,
     };
     let beside = beside::Beside::read(&request.beside, &request.scratch)?;
     let rules = Rules {
@@ -57,10 +59,15 @@ pub fn plan(path: &Path, request: &Request, reporter: &dyn Reporter) -> Result<P
 }
 
 /// The default mode: rocm if libraries of ROCm or torch were left to other packages, else graft.
-fn mode(resolution: &Resolution) -> Mode {
-    let is_family = |reason| matches!(reason, Reason::Beside | Reason::Family(Kind::Rocm | Kind::Torch));
+fn mode(resolution: &Resolution) -> RepairMode {
+    let is_family = |reason| {
+        matches!(
+            reason,
+            NotCopiedReason::Beside | NotCopiedReason::Family(LibraryProduct::Rocm | LibraryProduct::Torch)
+        )
+    };
     let has_family = resolution.left.values().any(|left| is_family(left.reason));
-    if has_family { Mode::Rocm } else { Mode::Graft }
+    if has_family { RepairMode::Rocm } else { RepairMode::Graft }
 }
 
 /// Refuses wheels for other systems.
@@ -73,7 +80,7 @@ fn check_system(wheel: &Wheel, request: &Request) -> Result<(), Error> {
         if platform.starts_with("macosx") {
             return Err(foreign("a wheel for macOS", "repair it with delocate"));
         }
-        if platform.starts_with("win") && request.mode != Some(Mode::Fat) {
+        if platform.starts_with("win") && request.mode != Some(RepairMode::Fat) {
             return Err(foreign(
                 "a wheel for Windows",
                 "repair it with delvewheel, or put ROCm into it with `--mode fat`",
@@ -102,7 +109,7 @@ struct Draft<'a> {
     version: Option<String>,
     inventory: &'a Inventory,
     resolution: &'a Resolution,
-    mode: Mode,
+    mode: RepairMode,
 }
 
 impl Draft<'_> {
@@ -193,14 +200,14 @@ impl Draft<'_> {
 
     /// The additions of mode rocm: the requirement, and the modules that load ROCm's libraries
     /// first.
-    fn rocm(&self, metadata: &Headers) -> Result<(Vec<Requirement>, Vec<WrittenText>), Error> {
+    fn rocm(&self, metadata: &Headers) -> Result<(Vec<RequirementChange>, Vec<WrittenText>), Error> {
         let left = self.resolution.left.iter().filter_map(|(library, left)| {
-            let provider = left.provider.filter(|provider| provider.kind == Kind::Rocm)?;
+            let provider = left.provider.filter(|provider| provider.kind == LibraryProduct::Rocm)?;
             Some((library.as_str(), (provider, left.distribution.as_deref())))
         });
-        let left: BTreeMap<&str, (&'static providers::Provider, Option<&str>)> = left.collect();
+        let left: BTreeMap<&str, (&'static providers::LibraryFamily, Option<&str>)> = left.collect();
         let is_with_torch = self.request.rocm_from == RocmFrom::Torch && requirement::requires_torch(metadata);
-        if self.mode != Mode::Rocm || left.is_empty() || is_with_torch {
+        if self.mode != RepairMode::Rocm || left.is_empty() || is_with_torch {
             return Ok((Vec::new(), Vec::new()));
         }
         let Some(version) = self.version.as_deref() else {
@@ -275,7 +282,7 @@ impl Draft<'_> {
         }
         notes.extend(self.stacks());
         notes.extend(self.other_release());
-        if self.mode == Mode::Graft {
+        if self.mode == RepairMode::Graft {
             let rocm: u64 = self
                 .resolution
                 .externals
@@ -283,7 +290,7 @@ impl Draft<'_> {
                 .filter(|external| {
                     providers::Providers::embedded()
                         .of(&external.library)
-                        .is_some_and(|provider| provider.kind == Kind::Rocm)
+                        .is_some_and(|provider| provider.kind == LibraryProduct::Rocm)
                 })
                 .filter_map(|external| fs_err::metadata(&external.found.real).ok())
                 .map(|metadata| metadata.len())
@@ -303,7 +310,7 @@ impl Draft<'_> {
         let of_wheel =
             self.inventory.binaries.iter().map(|binary| (binary.member.clone(), &binary.elf, &binary.content));
         let stays = |elf: &rocwheel_elf::Elf, reader: &dyn positioned_io::ReadAt| {
-            elf.kind == rocwheel_elf::Kind::SharedLibrary
+            elf.kind == rocwheel_elf::ElfKind::SharedLibrary
                 && elf.wants_executable_stack()
                 && !elf.has_needless_stack_flag(reader).unwrap_or(false)
         };
@@ -327,7 +334,7 @@ impl Draft<'_> {
     /// A warning if the needed HIP runtime belongs to another release of ROCm than the required
     /// one.
     fn other_release(&self) -> Option<String> {
-        let version = self.version.as_deref().filter(|_| self.mode == Mode::Rocm)?;
+        let version = self.version.as_deref().filter(|_| self.mode == RepairMode::Rocm)?;
         let runtime = |library: &String| Some((library.clone(), providers::release_of_runtime(library)?));
         let (library, release) = self.resolution.left.keys().find_map(runtime)?;
         let is_same = version.split('.').next() == Some(release.to_string().as_str());

@@ -1,9 +1,8 @@
 //! Input: the source of a Python module. Output: the position at which an inserted statement runs
 //! before everything else: after the docstring and the `__future__` imports, which Python accepts
 //! only at the start of a module.
-//!
-//! Only what can precede that position is parsed: blank lines, comments, string literals and
-//! `from __future__ import`.
+
+use rocwheel_python::{Token, TokenKind, tokens};
 
 /// Inserts `statement`, one line without a line end, at the earliest position. `None` if the source
 /// ends inside a string or a bracket, so that Python would not run it either.
@@ -32,175 +31,58 @@ fn bom(source: &[u8]) -> usize {
 /// The position of the first statement that is neither docstring nor `__future__` import, and
 /// `true` if it is the beginning of a line.
 fn first_statement(source: &[u8]) -> Option<(usize, bool)> {
-    let mut scan = Scan { source, at: bom(source) };
-    let mut is_line = true;
-    let mut is_first = true;
+    // The source may have any encoding, and only its ASCII characters matter. A letter for each
+    // other byte keeps all positions.
+    let letters = source[bom(source)..].iter().map(|&byte| if byte.is_ascii() { char::from(byte) } else { 'x' });
+    let text: String = letters.collect();
+    let tokens = tokens(&text);
+    let mut rest = tokens.as_slice();
+    let (mut is_line, mut is_first) = (true, true);
     loop {
-        if is_line {
-            scan.skip_empty_lines();
-        } else {
-            scan.skip_blanks();
-        }
-        let begin = scan.at;
-        if begin == source.len() {
-            return Some((begin, true));
-        }
-        let understood = if scan.at_future() { scan.skip_import()? } else { is_first && scan.skip_docstring()? };
-        if !understood {
-            return Some((begin, is_line));
-        }
-        is_first = false;
-        is_line = match scan.peek() {
-            Some(b';') => {
-                scan.at += 1;
-                scan.skip_blanks();
-                // In `"text";` the semicolon may end the line.
-                scan.end_line()
+        let empty = if is_line { rest.iter().take_while(|token| token.kind == TokenKind::LineEnd).count() } else { 0 };
+        rest = &rest[empty..];
+        let Some(token) = rest.first() else { return Some((source.len(), true)) };
+        let length = match &token.kind {
+            TokenKind::Name("from") if matches!(rest, [_, next, ..] if next.kind == TokenKind::Name("__future__")) => {
+                import_length(rest)?
             }
-            _ => scan.end_line(),
+            TokenKind::Text(_) if is_first => docstring_length(rest)?,
+            _ => 0,
         };
+        if length == 0 {
+            let begin = if is_line { token.begin - token.column } else { token.begin };
+            return Some((bom(source) + begin, is_line));
+        }
+        rest = &rest[length..];
+        let has_more = matches!(rest, [semicolon, next, ..]
+            if semicolon.kind == TokenKind::Operator(';') && next.kind != TokenKind::LineEnd);
+        rest = rest.get(1..).unwrap_or_default();
+        (is_line, is_first) = (!has_more, false);
     }
 }
 
-struct Scan<'a> {
-    source: &'a [u8],
-    at: usize,
+fn ends_statement(token: &Token<'_>) -> bool {
+    matches!(token.kind, TokenKind::LineEnd | TokenKind::Operator(';'))
 }
 
-impl Scan<'_> {
-    fn peek(&self) -> Option<u8> {
-        self.source.get(self.at).copied()
-    }
+/// The number of tokens of an import; `None` if a bracket is not closed.
+fn import_length(tokens: &[Token<'_>]) -> Option<usize> {
+    let length = tokens.iter().position(ends_statement).unwrap_or(tokens.len());
+    let count = |bracket| tokens[..length].iter().filter(|token| token.kind == TokenKind::Operator(bracket)).count();
+    (count('(') <= count(')')).then_some(length)
+}
 
-    fn rest(&self) -> &[u8] {
-        &self.source[self.at..]
-    }
-
-    /// Skips blanks, and line ends after a backslash.
-    fn skip_blanks(&mut self) {
-        loop {
-            match self.rest() {
-                [b' ' | b'\t' | b'\x0c', ..] => self.at += 1,
-                [b'\\', b'\r', b'\n', ..] => self.at += 3,
-                [b'\\', b'\n' | b'\r', ..] => self.at += 2,
-                _ => return,
-            }
+/// The number of tokens of a statement of string literals, 0 if the statement is another one;
+/// `None` if a string does not end.
+fn docstring_length(tokens: &[Token<'_>]) -> Option<usize> {
+    let mut length = 0;
+    while let Some(Token { kind: TokenKind::Text(literal), .. }) = tokens.get(length) {
+        length += 1;
+        if !literal.is_closed {
+            return None;
         }
     }
-
-    fn skip_comment(&mut self) {
-        if self.peek() == Some(b'#') {
-            while !matches!(self.peek(), None | Some(b'\n' | b'\r')) {
-                self.at += 1;
-            }
-        }
-    }
-
-    /// Moves to the next line if only a comment is left on this one.
-    fn end_line(&mut self) -> bool {
-        self.skip_blanks();
-        self.skip_comment();
-        match self.rest() {
-            [b'\r', b'\n', ..] => self.at += 2,
-            [b'\n' | b'\r', ..] => self.at += 1,
-            [] => {}
-            _ => return false,
-        }
-        true
-    }
-
-    fn skip_empty_lines(&mut self) {
-        loop {
-            let begin = self.at;
-            if self.at == self.source.len() || !self.end_line() {
-                self.at = begin;
-                return;
-            }
-        }
-    }
-
-    fn word(&mut self, word: &str) -> bool {
-        let found = self.rest().starts_with(word.as_bytes())
-            && !self.rest().get(word.len()).is_some_and(|next| next.is_ascii_alphanumeric() || *next == b'_');
-        if found {
-            self.at += word.len();
-        }
-        found
-    }
-
-    fn at_future(&mut self) -> bool {
-        let begin = self.at;
-        let found = self.word("from") && {
-            self.skip_blanks();
-            self.word("__future__")
-        };
-        self.at = begin;
-        found
-    }
-
-    /// Skips the logical line of an import, which contains no strings.
-    fn skip_import(&mut self) -> Option<bool> {
-        let mut depth = 0_usize;
-        loop {
-            self.skip_blanks();
-            match self.peek() {
-                None | Some(b';' | b'\n' | b'\r') if depth == 0 => return Some(true),
-                None => return None,
-                Some(b'#') => {
-                    if depth == 0 {
-                        return Some(true);
-                    }
-                    self.skip_comment();
-                    continue;
-                }
-                Some(b'(') => depth += 1,
-                Some(b')') => depth = depth.saturating_sub(1),
-                Some(_) => {}
-            }
-            self.at += 1;
-        }
-    }
-
-    /// Skips a statement that consists only of string literals. If the statement is another one,
-    /// the position stays.
-    fn skip_docstring(&mut self) -> Option<bool> {
-        let begin = self.at;
-        let mut any = false;
-        while self.skip_string()? {
-            any = true;
-            self.skip_blanks();
-        }
-        let ends = matches!(self.peek(), None | Some(b';' | b'#' | b'\n' | b'\r'));
-        if any && ends {
-            return Some(true);
-        }
-        self.at = begin;
-        Some(false)
-    }
-
-    fn skip_string(&mut self) -> Option<bool> {
-        let prefix = self.rest().iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
-        let is_prefix = prefix <= 2 && self.rest()[..prefix].iter().all(|byte| b"rRuUbBfF".contains(byte));
-        let Some(quote @ (b'"' | b'\'')) = self.rest().get(prefix).copied().filter(|_| is_prefix) else {
-            return Some(false);
-        };
-        self.at += prefix;
-        let is_triple = self.rest().starts_with(&[quote; 3]);
-        let end: &[u8] = if is_triple { &[quote; 3] } else { &[quote] };
-        self.at += end.len();
-        loop {
-            match self.rest() {
-                [b'\\', _, ..] => self.at += 2,
-                rest if rest.starts_with(end) => {
-                    self.at += end.len();
-                    return Some(true);
-                }
-                [] => return None,
-                [b'\n' | b'\r', ..] if !is_triple => return None,
-                _ => self.at += 1,
-            }
-        }
-    }
+    Some(if tokens.get(length).is_none_or(ends_statement) { length } else { 0 })
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use rocwheel_wheel::{Headers, canonical_name};
 
-use crate::plan::Requirement;
+use crate::plan::RequirementChange;
 
 /// The parts of a requirement that a pin changes (PEP 508): name, extras, specifier and marker.
 #[derive(Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ fn is_rocm(name: &str) -> bool {
 }
 
 /// The change that pins ROCm; empty if none is necessary.
-pub(crate) fn pin(metadata: &Headers, rocm: &Rocm<'_>) -> Vec<Requirement> {
+pub(crate) fn pin(metadata: &Headers, rocm: &Rocm<'_>) -> Vec<RequirementChange> {
     let wanted = format!("=={}", rocm.version);
     let present: Vec<(String, Parts)> = metadata
         .all("Requires-Dist")
@@ -76,24 +76,26 @@ pub(crate) fn pin(metadata: &Headers, rocm: &Rocm<'_>) -> Vec<Requirement> {
     if present.len() == 1 && as_wanted(&present[0].1) {
         return Vec::new();
     }
-    let mut changes = vec![Requirement { before: present.first().map(|(text, _)| text.clone()), after: Some(after) }];
-    changes.extend(present.iter().skip(1).map(|(text, _)| Requirement { before: Some(text.clone()), after: None }));
+    let mut changes =
+        vec![RequirementChange { before: present.first().map(|(text, _)| text.clone()), after: Some(after) }];
+    changes
+        .extend(present.iter().skip(1).map(|(text, _)| RequirementChange { before: Some(text.clone()), after: None }));
     changes
 }
 
 /// The changes that remove the requirements on ROCm's packages, which a wheel that contains ROCm
 /// does not need.
-pub(crate) fn drop_rocm(metadata: &Headers) -> Vec<Requirement> {
+pub(crate) fn drop_rocm(metadata: &Headers) -> Vec<RequirementChange> {
     let all = metadata.all("Requires-Dist").into_iter();
     all.filter(|text| {
         let parts = parse(text);
         is_rocm(&parts.name) && !parts.marker.is_some_and(|marker| marker.contains("extra"))
     })
-    .map(|text| Requirement { before: Some(text), after: None })
+    .map(|text| RequirementChange { before: Some(text), after: None })
     .collect()
 }
 
-pub(crate) fn apply(metadata: &mut Headers, changes: &[Requirement]) -> Result<(), rocwheel_wheel::Error> {
+pub(crate) fn apply(metadata: &mut Headers, changes: &[RequirementChange]) -> Result<(), rocwheel_wheel::Error> {
     for change in changes {
         match (&change.before, &change.after) {
             (Some(before), Some(after)) => {

@@ -11,17 +11,17 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use rocwheel_elf::{Elf, Kind};
+use rocwheel_elf::{Elf, ElfKind};
 use rocwheel_rocm::providers::{self, Providers};
-use rocwheel_wheel::manylinux::{Policies, Release};
+use rocwheel_wheel::manylinux::{DottedVersion, Policies};
 
 use crate::beside::Beside;
 use crate::directories::{Finder, Found};
-use crate::error::Missing;
+use crate::error::MissingLibrary;
 use crate::exclude::Excludes;
 use crate::inventory::{Binary, Origin};
 use crate::paths;
-use crate::plan::Reason;
+use crate::plan::NotCopiedReason;
 use rocwheel_loader::facts::{Object, SiteFacts};
 use rocwheel_loader::simulation::{Led, Loader, Scenario};
 use rocwheel_loader::site::{self, Site};
@@ -30,7 +30,7 @@ use rocwheel_wheel::PythonVersion;
 /// The rules for searching and for leaving libraries out.
 pub(crate) struct Rules<'a> {
     /// Only libraries that this policy or an older one lists count as being on every system.
-    pub(crate) policy: Option<Release>,
+    pub(crate) policy: Option<DottedVersion>,
     pub(crate) excludes: Excludes,
     pub(crate) beside: &'a Beside,
     /// The treatment of ROCm's and torch's libraries.
@@ -89,8 +89,8 @@ pub(crate) struct External {
 /// A library that is not copied, and the files that need it.
 #[derive(Debug, Clone)]
 pub(crate) struct Left {
-    pub(crate) reason: Reason,
-    pub(crate) provider: Option<&'static providers::Provider>,
+    pub(crate) reason: NotCopiedReason,
+    pub(crate) provider: Option<&'static providers::LibraryFamily>,
     pub(crate) distribution: Option<String>,
     pub(crate) directory: Option<String>,
     pub(crate) needed_by: BTreeSet<String>,
@@ -103,7 +103,7 @@ pub(crate) struct Resolution {
     pub(crate) needs: Vec<Vec<Need>>,
     pub(crate) externals: Vec<External>,
     pub(crate) left: BTreeMap<String, Left>,
-    pub(crate) missing: Vec<Missing>,
+    pub(crate) missing: Vec<MissingLibrary>,
     pub(crate) warnings: BTreeSet<String>,
 }
 
@@ -157,7 +157,8 @@ fn warn_of_copies(out: &mut Resolution) {
 fn reached(binaries: &[Binary]) -> Vec<BTreeMap<String, usize>> {
     // The prefix of the environment and its version of Python do not matter, because no fixed
     // relative path leads to it from elsewhere.
-    let place = site::Place::new(PythonVersion { major: 3, minor: 12, free_threaded: false }, "/environment");
+    let place =
+        site::PythonEnvironment::new(PythonVersion { major: 3, minor: 12, free_threaded: false }, "/environment");
     let packages = place.packages();
     let (mut facts, mut numbers) = (SiteFacts::default(), BTreeMap::new());
     for (number, binary) in binaries.iter().enumerate() {
@@ -230,7 +231,7 @@ impl Index {
     fn new(binaries: &[Binary]) -> Index {
         let mut index = Index { names: BTreeMap::new() };
         for (number, binary) in binaries.iter().enumerate() {
-            let Some(site) = binary.site().filter(|_| binary.elf.kind == Kind::SharedLibrary) else { continue };
+            let Some(site) = binary.site().filter(|_| binary.elf.kind == ElfKind::SharedLibrary) else { continue };
             let names: BTreeSet<&str> =
                 [Some(paths::name(site)), binary.elf.soname.as_deref()].into_iter().flatten().collect();
             for name in names {
@@ -299,7 +300,7 @@ impl Resolver<'_> {
         let mut needs = Vec::new();
         for name in unique(&binary.elf.needed) {
             let base = paths::name(name);
-            if is_python(base) && binary.elf.kind == Kind::Executable {
+            if is_python(base) && binary.elf.kind == ElfKind::Executable {
                 let text =
                     format!("the program `{}` needs `{base}`, which comes with the interpreter only", binary.member);
                 self.out.warnings.insert(text);
@@ -358,21 +359,21 @@ impl Resolver<'_> {
             return Some(Target::Python);
         }
         if self.rules.excludes.has(base) {
-            return Some(self.leave(base, Reason::Excluded, seeker));
+            return Some(self.leave(base, NotCopiedReason::Excluded, seeker));
         }
         if let Some(target) = self.in_wheel(base, seeker, number) {
             return Some(target);
         }
         if self.rules.families != Families::Tree && self.rules.beside.of(base).is_some() {
-            return Some(self.leave(base, Reason::Beside, seeker));
+            return Some(self.leave(base, NotCopiedReason::Beside, seeker));
         }
         let provider = Providers::embedded().of(base);
         if let Some(provider) = provider {
             let stays_out = match (provider.kind, self.rules.families) {
-                (providers::Kind::Driver, _) | (providers::Kind::Torch, Families::Tree) | (_, Families::KeepOut) => {
-                    true
-                }
-                (providers::Kind::Rocm, Families::Tree) => {
+                (providers::LibraryProduct::Driver, _)
+                | (providers::LibraryProduct::Torch, Families::Tree)
+                | (_, Families::KeepOut) => true,
+                (providers::LibraryProduct::Rocm, Families::Tree) => {
                     let refused = vec!["it is part of ROCm, and not in the tree that was given".to_owned()];
                     self.miss(base, seeker, refused);
                     return None;
@@ -380,7 +381,7 @@ impl Resolver<'_> {
                 (_, Families::Take) => false,
             };
             if stays_out {
-                return Some(self.leave(base, Reason::Family(provider.kind), seeker));
+                return Some(self.leave(base, NotCopiedReason::Family(provider.kind), seeker));
             }
         }
         self.on_machine(name, base, seeker)
@@ -419,7 +420,7 @@ impl Resolver<'_> {
             return None;
         };
         if self.rules.excludes.has_path(&found.path) || self.rules.excludes.has_path(&found.real) {
-            return Some(self.leave(base, Reason::Excluded, seeker));
+            return Some(self.leave(base, NotCopiedReason::Excluded, seeker));
         }
         let index = self.by_file.get(&found.real).copied().unwrap_or_else(|| {
             let index = self.out.externals.len();
@@ -442,9 +443,9 @@ impl Resolver<'_> {
         Some(Target::Graft(index))
     }
 
-    fn leave(&mut self, library: &str, reason: Reason, seeker: &Seeker) -> Target {
-        let provider = Providers::embedded().of(library).filter(|_| reason != Reason::Excluded);
-        let held = self.rules.beside.of(library).filter(|_| reason != Reason::Excluded);
+    fn leave(&mut self, library: &str, reason: NotCopiedReason, seeker: &Seeker) -> Target {
+        let provider = Providers::embedded().of(library).filter(|_| reason != NotCopiedReason::Excluded);
+        let held = self.rules.beside.of(library).filter(|_| reason != NotCopiedReason::Excluded);
         let directory = held.map(|held| held.directory.clone()).or(provider.and_then(|known| known.directory.clone()));
         let distribution =
             held.map(|held| held.distribution.clone()).or(provider.and_then(|known| known.distribution.clone()));
@@ -457,7 +458,7 @@ impl Resolver<'_> {
         });
         left.needed_by.insert(seeker.who.clone());
         // torch is imported before its extensions, and its libraries are then loaded.
-        let is_torch = provider.is_some_and(|provider| provider.kind == providers::Kind::Torch);
+        let is_torch = provider.is_some_and(|provider| provider.kind == providers::LibraryProduct::Torch);
         Target::Out { directory: directory.filter(|_| !is_torch) }
     }
 
@@ -469,7 +470,7 @@ impl Resolver<'_> {
             self.out.warnings.insert(text);
             return;
         }
-        self.out.missing.push(Missing { library: library.to_owned(), needed_by: seeker.chain.clone(), refused });
+        self.out.missing.push(MissingLibrary { library: library.to_owned(), needed_by: seeker.chain.clone(), refused });
     }
 }
 

@@ -8,7 +8,7 @@ use rocwheel_wheel::manylinux::{FileNeeds, LibraryNeeds, Policies, Policy};
 use rocwheel_wheel::read::Wheel;
 use rocwheel_wheel::{Headers, WheelName};
 
-use crate::plan::{Edit, Tags};
+use crate::plan::{PlannedEdit, Tags};
 use crate::{Error, resolve};
 
 /// The tag for Linux systems without any guarantee.
@@ -61,7 +61,7 @@ impl Wanted {
 }
 
 /// The needs of a file after it is edited.
-pub(crate) fn needs(file: &str, elf: &Elf, edit: &Edit) -> FileNeeds {
+pub(crate) fn needs(file: &str, elf: &Elf, edit: &PlannedEdit) -> FileNeeds {
     let mut libraries = Vec::new();
     for name in &elf.needed {
         if edit.removed.contains(name) {
@@ -89,7 +89,7 @@ fn level(elf: &Elf) -> Option<&'static str> {
 pub(crate) struct Judged<'a> {
     pub(crate) file: &'a str,
     pub(crate) elf: &'a Elf,
-    pub(crate) edit: &'a Edit,
+    pub(crate) edit: &'a PlannedEdit,
 }
 
 /// Determines the tags. Without binaries they stay.

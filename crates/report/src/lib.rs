@@ -9,6 +9,7 @@ use std::fmt;
 use std::io::{self, Read};
 
 pub use failure::{Context, Failure};
+use serde::{Deserialize, Serialize};
 pub use text::{escape_controls, one_line, shell_word, shell_word_with};
 
 /// Receives progress and tells whether to continue. Implementations are called from many threads.
@@ -42,6 +43,32 @@ pub struct Interrupted;
 impl Hint for Interrupted {
     fn exit(&self) -> Exit {
         Exit::Interrupted
+    }
+}
+
+/// The severity of a finding. The order is from light to heavy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Good to know; nothing fails.
+    Note,
+    /// It works, but not everywhere, or only for a limited time; or it is most likely a mistake.
+    Warning,
+    /// What was checked does not work, or claims something false.
+    Error,
+}
+
+impl Severity {
+    /// All severities, the heaviest first.
+    pub const ALL: [Severity; 3] = [Severity::Error, Severity::Warning, Severity::Note];
+
+    /// The lower-case word for reports: `error`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Note => "note",
+        }
     }
 }
 

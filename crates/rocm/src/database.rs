@@ -22,14 +22,14 @@ pub struct Databases {
 
 /// The role of a file in a kernel database.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Member<'a> {
+pub struct DatabaseMember<'a> {
     /// The library's name, for example `rocblas`.
     pub database: &'a str,
     /// The target with its features (`gfx90a:xnack+`); `None` when the file serves all targets.
     pub target: Option<String>,
 }
 
-impl Member<'_> {
+impl DatabaseMember<'_> {
     /// The target without its features: `gfx90a`.
     pub fn base_target(&self) -> Option<&str> {
         self.target.as_deref().map(|target| target.split(':').next().unwrap_or(target))
@@ -94,13 +94,13 @@ impl Databases {
 
     /// The kernel database and the target of the file at `path` (relative, with `/`); `None` for a
     /// file that belongs to no database.
-    pub fn classify(&self, path: &str) -> Option<Member<'_>> {
+    pub fn classify(&self, path: &str) -> Option<DatabaseMember<'_>> {
         // Many rules match directories, and a path that is only a directory is not a member.
         if path.ends_with('/') {
             return None;
         }
         let rule = self.rules.iter().find(|rule| rule.path.is_match(path))?;
-        Some(Member { database: &rule.database, target: rule.target_of(path) })
+        Some(DatabaseMember { database: &rule.database, target: rule.target_of(path) })
     }
 }
 

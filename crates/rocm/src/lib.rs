@@ -20,13 +20,13 @@ pub mod target;
 pub mod targets;
 pub mod windows;
 
-pub use database::{Databases, Member};
+pub use database::{DatabaseMember, Databases};
 pub use device_packages::{DevicePackages, PackageLevel};
 pub use dlopen::DlopenTable;
 pub use error::Error;
-pub use owners::{Owner, Owners};
+pub use owners::{LibraryOwner, Owners};
 pub use pattern::{Pattern, Predicate};
-pub use providers::{Provider, Providers};
+pub use providers::{LibraryFamily, Providers};
 pub use python::with_libraries;
 pub use rows::ArtifactRow;
 pub use tables::{KEYS, RocmTables};

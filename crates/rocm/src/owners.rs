@@ -3,20 +3,20 @@
 use std::path::Path;
 use std::sync::LazyLock;
 
-use crate::providers::{self, Kind, Providers};
+use crate::providers::{self, LibraryProduct, Providers};
 use crate::rows::LibraryRow;
 use crate::{Pattern, RocmTables, windows};
 
 /// The products that provide well-known libraries.
 #[derive(Debug)]
 pub struct Owners {
-    owners: Vec<Owner>,
+    owners: Vec<LibraryOwner>,
     plain: Vec<String>,
 }
 
 /// A product whose libraries others link to.
 #[derive(Debug)]
-pub struct Owner {
+pub struct LibraryOwner {
     /// The common name of the product.
     pub name: String,
     require: String,
@@ -24,10 +24,10 @@ pub struct Owner {
     distributions: Vec<Pattern>,
     families: Vec<Pattern>,
     windows: Vec<Pattern>,
-    kind: Option<Kind>,
+    kind: Option<LibraryProduct>,
 }
 
-impl Owner {
+impl LibraryOwner {
     /// `true` if the distribution with this canonical name provides the libraries.
     pub fn is_brought_by(&self, distribution: &str) -> bool {
         self.distributions.iter().any(|pattern| pattern.matches(distribution))
@@ -35,12 +35,12 @@ impl Owner {
 
     /// Whether it is ROCm.
     pub fn is_rocm(&self) -> bool {
-        self.kind == Some(Kind::Rocm)
+        self.kind == Some(LibraryProduct::Rocm)
     }
 
     /// Whether it is PyTorch.
     pub fn is_torch(&self) -> bool {
-        self.kind == Some(Kind::Torch)
+        self.kind == Some(LibraryProduct::Torch)
     }
 
     /// Whether it is CUDA, or one of NVIDIA's libraries for it.
@@ -69,7 +69,7 @@ impl Owners {
             let mut families: Vec<Pattern> = patterns(&row.families);
             let unclaimed = |library: &&LibraryRow| library.owner == row.name && library.distribution.is_none();
             families.extend(tables.libraries.iter().filter(unclaimed).map(|library| Pattern::new(&library.soname)));
-            Owner {
+            LibraryOwner {
                 name: row.name.clone(),
                 require: row.require.clone(),
                 cuda: row.cuda,
@@ -83,10 +83,10 @@ impl Owners {
     }
 
     /// The product that provides the library with this SONAME, or the DLL with this name.
-    pub fn of(&self, library: &str) -> Option<&Owner> {
+    pub fn of(&self, library: &str) -> Option<&LibraryOwner> {
         let lower = library.to_ascii_lowercase();
         if Path::new(&lower).extension().is_some_and(|extension| extension == "dll") {
-            let is_rocm = windows::provider(&lower) == Some(windows::Provider::Rocm);
+            let is_rocm = windows::provider(&lower) == Some(windows::DllProvider::Rocm);
             let mut owners = self.owners.iter();
             return owners.find(|owner| {
                 is_rocm && owner.is_rocm() || owner.windows.iter().any(|pattern| pattern.matches(&lower))

@@ -12,7 +12,7 @@ use crate::{Pattern, RocmTables};
 /// The product that a library belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum LibraryProduct {
     /// ROCm, in the `rocm-sdk-*` wheels.
     Rocm,
     /// PyTorch, which is imported before its extensions.
@@ -23,11 +23,11 @@ pub enum Kind {
 
 /// A family of libraries and the distribution that contains it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Provider {
+pub struct LibraryFamily {
     /// The SONAME up to `.so`; `*` matches any text.
     pub family: String,
     /// The product that it belongs to.
-    pub kind: Kind,
+    pub kind: LibraryProduct,
     /// The distribution; `None` for a library of the machine.
     pub distribution: Option<String>,
     /// The folder, relative to site-packages.
@@ -41,8 +41,8 @@ pub struct Provider {
 /// The known families.
 #[derive(Debug)]
 pub struct Providers {
-    exact: BTreeMap<String, Provider>,
-    patterns: Vec<(Pattern, Provider)>,
+    exact: BTreeMap<String, LibraryFamily>,
+    patterns: Vec<(Pattern, LibraryFamily)>,
 }
 
 /// The family of a library: its file name up to `.so`, without the version. A name without `.so.`
@@ -75,9 +75,12 @@ impl Providers {
         let mut providers = Providers { exact: BTreeMap::new(), patterns: Vec::new() };
         for (order, row) in tables.libraries.iter().enumerate() {
             let owner = tables.owners.iter().find(|owner| owner.name == row.owner);
-            let kind = if row.owner == MACHINE { Some(Kind::Driver) } else { owner.and_then(|owner| owner.kind) };
-            let Some(kind) = kind.filter(|kind| *kind == Kind::Driver || row.distribution.is_some()) else { continue };
-            let provider = Provider {
+            let kind =
+                if row.owner == MACHINE { Some(LibraryProduct::Driver) } else { owner.and_then(|owner| owner.kind) };
+            let Some(kind) = kind.filter(|kind| *kind == LibraryProduct::Driver || row.distribution.is_some()) else {
+                continue;
+            };
+            let provider = LibraryFamily {
                 family: row.soname.clone(),
                 kind,
                 distribution: row.distribution.clone(),
@@ -95,15 +98,16 @@ impl Providers {
     }
 
     /// The entry for the library with this SONAME or file name.
-    pub fn of(&self, library: &str) -> Option<&Provider> {
+    pub fn of(&self, library: &str) -> Option<&LibraryFamily> {
         let family = family(library);
         let by_pattern = || self.patterns.iter().find(|(pattern, _)| pattern.matches(family));
         self.exact.get(family).or_else(|| by_pattern().map(|(_, provider)| provider))
     }
 
     /// All families, in the order of the table.
-    pub fn all(&self) -> Vec<&Provider> {
-        let mut all: Vec<&Provider> = self.exact.values().chain(self.patterns.iter().map(|(_, row)| row)).collect();
+    pub fn all(&self) -> Vec<&LibraryFamily> {
+        let mut all: Vec<&LibraryFamily> =
+            self.exact.values().chain(self.patterns.iter().map(|(_, row)| row)).collect();
         all.sort_by_key(|provider| provider.order);
         all
     }
@@ -137,12 +141,12 @@ mod tests {
     fn libraries_are_found_by_family() {
         let providers = Providers::embedded();
         let hip = providers.of("libamdhip64.so.7").unwrap();
-        assert_eq!((hip.kind, hip.distribution.as_deref()), (Kind::Rocm, Some("rocm-sdk-core")));
+        assert_eq!((hip.kind, hip.distribution.as_deref()), (LibraryProduct::Rocm, Some("rocm-sdk-core")));
         assert_eq!(hip.directory.as_deref(), Some("_rocm_sdk_core/lib"));
         let zlib = providers.of("librocm_sysdeps_z.so.1").unwrap();
         assert_eq!(zlib.directory.as_deref(), Some("_rocm_sdk_core/lib/rocm_sysdeps/lib"));
-        assert_eq!(providers.of("libc10.so").unwrap().kind, Kind::Torch);
-        assert_eq!(providers.of("libcuda.so.1").unwrap().kind, Kind::Driver);
+        assert_eq!(providers.of("libc10.so").unwrap().kind, LibraryProduct::Torch);
+        assert_eq!(providers.of("libcuda.so.1").unwrap().kind, LibraryProduct::Driver);
         // Other distributions' compilers link these; ROCm's own are reached through libamd_comgr.
         for foreign in ["libLLVM.so.19.1", "libz.so.1", "libhipo.so.1", "libamdhip64"] {
             assert!(providers.of(foreign).is_none(), "{foreign}");

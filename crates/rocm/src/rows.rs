@@ -92,7 +92,7 @@ pub struct OwnerRow {
     pub(crate) cuda: bool,
     pub(crate) distributions: Vec<String>,
     /// The kind of the libraries whose rows name this owner.
-    pub(crate) kind: Option<crate::providers::Kind>,
+    pub(crate) kind: Option<crate::providers::LibraryProduct>,
     #[serde(default)]
     pub(crate) families: Vec<String>,
     #[serde(default)]

@@ -15,7 +15,7 @@ use toml::{Table, Value};
 use crate::database::Databases;
 use crate::error::Error;
 use crate::former;
-use crate::providers::Kind;
+use crate::providers::LibraryProduct;
 use crate::rows::{ArtifactRow, DatabaseRow, LibraryRow, LoaderRow, OwnerRow, PackageRow, TargetRow, WindowsNames};
 use crate::windows::DllNames;
 
@@ -261,7 +261,7 @@ fn refer(tables: &Whole) -> Result<(), Error> {
 
 /// The names of ROCm's DLLs.
 fn rocm_dlls(tables: &Whole) -> Vec<String> {
-    let owner = tables.owner.iter().find(|owner| owner.kind == Some(Kind::Rocm));
+    let owner = tables.owner.iter().find(|owner| owner.kind == Some(LibraryProduct::Rocm));
     let libraries = tables.library.iter().filter(|row| owner.is_some_and(|owner| owner.name == row.owner));
     let names = libraries.flat_map(LibraryRow::dlls).chain(owner.into_iter().flat_map(|owner| &owner.windows));
     names.cloned().collect()

@@ -12,7 +12,7 @@ pub const PLATFORM: &str = "win_amd64";
 
 /// The component that provides a DLL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Provider {
+pub enum DllProvider {
     /// Windows itself, in every installation.
     System,
     /// The Python interpreter.
@@ -41,13 +41,13 @@ pub struct Interpreter {
 
 /// Names of DLLs, grouped by provider.
 #[derive(Debug)]
-pub(crate) struct DllNames(Vec<(Provider, GlobSet)>);
+pub(crate) struct DllNames(Vec<(DllProvider, GlobSet)>);
 
 impl DllNames {
     /// # Errors
     /// [`Error::DllName`] for a pattern that is not a valid glob.
     pub(crate) fn new(names: &WindowsNames, rocm: &[String]) -> Result<Self, Error> {
-        let set = |provider, patterns: &[String]| -> Result<(Provider, GlobSet), Error> {
+        let set = |provider, patterns: &[String]| -> Result<(DllProvider, GlobSet), Error> {
             let wrong = |source| Error::DllName { source: Box::new(source) };
             let mut builder = GlobSetBuilder::new();
             for pattern in patterns {
@@ -57,24 +57,24 @@ impl DllNames {
         };
         Ok(Self(vec![
             // First, because their names are those of the other groups with one more letter.
-            set(Provider::Debug, &names.debug)?,
-            set(Provider::System, &names.system)?,
-            set(Provider::Python, &names.python)?,
-            set(Provider::Runtime, &names.runtime)?,
-            set(Provider::Driver, &names.driver)?,
-            set(Provider::Rocm, rocm)?,
+            set(DllProvider::Debug, &names.debug)?,
+            set(DllProvider::System, &names.system)?,
+            set(DllProvider::Python, &names.python)?,
+            set(DllProvider::Runtime, &names.runtime)?,
+            set(DllProvider::Driver, &names.driver)?,
+            set(DllProvider::Rocm, rocm)?,
         ]))
     }
 }
 
 /// The provider of the DLL with this file name; `None` for an unknown one. Case is ignored.
-pub fn provider(library: &str) -> Option<Provider> {
+pub fn provider(library: &str) -> Option<DllProvider> {
     RocmTables::in_use().dlls.0.iter().find(|(_, names)| names.is_match(library)).map(|(provider, _)| *provider)
 }
 
 /// `true` if a machine has the DLL without a package that contains it.
 pub fn provides(library: &str) -> bool {
-    provider(library).is_some_and(|provider| ![Provider::Rocm, Provider::Debug].contains(&provider))
+    provider(library).is_some_and(|provider| ![DllProvider::Rocm, DllProvider::Debug].contains(&provider))
 }
 
 /// The CPython that a DLL with this name belongs to; `None` for any other DLL.
@@ -94,22 +94,22 @@ mod tests {
     #[test]
     fn libraries_of_windows_are_told_from_those_of_rocm() {
         for (name, expected) in [
-            ("KERNEL32.dll", Some(Provider::System)),
-            ("api-ms-win-crt-runtime-l1-1-0.dll", Some(Provider::System)),
-            ("python312.dll", Some(Provider::Python)),
-            ("VCRUNTIME140_1.dll", Some(Provider::Python)),
-            ("MSVCP140.dll", Some(Provider::Runtime)),
-            ("msvcp140_atomic_wait.dll", Some(Provider::Runtime)),
-            ("amdhip64_7.dll", Some(Provider::Rocm)),
-            ("MIOpen.dll", Some(Provider::Rocm)),
-            ("VCRUNTIME140D.dll", Some(Provider::Debug)),
-            ("msvcp140d.dll", Some(Provider::Debug)),
-            ("ucrtbased.dll", Some(Provider::Debug)),
-            ("python312_d.dll", Some(Provider::Debug)),
-            ("MSVCR100.dll", Some(Provider::Runtime)),
-            ("mfc140u.dll", Some(Provider::Runtime)),
-            ("python313t.dll", Some(Provider::Python)),
-            ("libpypy3.10-c.dll", Some(Provider::Python)),
+            ("KERNEL32.dll", Some(DllProvider::System)),
+            ("api-ms-win-crt-runtime-l1-1-0.dll", Some(DllProvider::System)),
+            ("python312.dll", Some(DllProvider::Python)),
+            ("VCRUNTIME140_1.dll", Some(DllProvider::Python)),
+            ("MSVCP140.dll", Some(DllProvider::Runtime)),
+            ("msvcp140_atomic_wait.dll", Some(DllProvider::Runtime)),
+            ("amdhip64_7.dll", Some(DllProvider::Rocm)),
+            ("MIOpen.dll", Some(DllProvider::Rocm)),
+            ("VCRUNTIME140D.dll", Some(DllProvider::Debug)),
+            ("msvcp140d.dll", Some(DllProvider::Debug)),
+            ("ucrtbased.dll", Some(DllProvider::Debug)),
+            ("python312_d.dll", Some(DllProvider::Debug)),
+            ("MSVCR100.dll", Some(DllProvider::Runtime)),
+            ("mfc140u.dll", Some(DllProvider::Runtime)),
+            ("python313t.dll", Some(DllProvider::Python)),
+            ("libpypy3.10-c.dll", Some(DllProvider::Python)),
             ("cudart64_12.dll", None),
             ("kernel32.dll.bak", None),
         ] {

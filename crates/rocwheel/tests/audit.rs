@@ -7,7 +7,7 @@ use std::process::Command;
 use insta::assert_snapshot;
 use rocwheel_report::Silent;
 use rocwheel_testing::TestContext;
-use rocwheel_wheel::{Distribution, EntryPoints, Member, Metadata, WriteOptions, write_wheel};
+use rocwheel_wheel::{EntryPoints, Member, Metadata, WheelContents, WriteOptions, write_wheel};
 use serde_json::Value;
 
 const WHEEL: &str = "demo-1.0-cp312-cp312-manylinux_2_34_x86_64.whl";
@@ -40,7 +40,7 @@ fn context() -> TestContext {
         ("demo/libown.so.1", library),
         ("tests/__init__.py", Vec::new()),
     ];
-    let distribution = Distribution {
+    let distribution = WheelContents {
         name: "demo".to_owned(),
         version: "1.0".to_owned(),
         tags: vec!["cp312-cp312-manylinux_2_34_x86_64".parse().unwrap()],

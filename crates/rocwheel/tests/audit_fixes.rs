@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 use rocwheel_report::Silent;
 use rocwheel_testing::TestContext;
-use rocwheel_wheel::{Distribution, EntryPoints, Member, Metadata, WriteOptions, write_wheel};
+use rocwheel_wheel::{EntryPoints, Member, Metadata, WheelContents, WriteOptions, write_wheel};
 use serde_json::Value;
 
 const MODULE: &str = "demo/_m.cpython-312-x86_64-linux-gnu.so";
@@ -45,7 +45,7 @@ impl Fixture {
     /// Writes a wheel of the distribution demo and returns its file name.
     fn wheel(&self, tag: &str, members: Vec<(&str, Vec<u8>)>) -> String {
         let init = ("demo/__init__.py", b"from . import _m\n".to_vec());
-        let distribution = Distribution {
+        let distribution = WheelContents {
             name: "demo".to_owned(),
             version: "1.0".to_owned(),
             tags: vec![tag.parse().unwrap()],

@@ -4,7 +4,7 @@
 
 use std::process::Command;
 
-use rocwheel_testing::gpu::{Gpu, Link, Unit};
+use rocwheel_testing::gpu::{Gpu, Link, TranslationUnit};
 use rocwheel_testing::{Ran, TestContext};
 
 const NAME: &str = "demo-1.0-py3-none-linux_x86_64.whl";
@@ -42,7 +42,7 @@ fn compile(context: &TestContext, program: &str, arguments: &[&str]) {
 
 fn library(context: &TestContext) {
     let targets = &["gfx90a", "gfx942"];
-    let units = [Unit { source: "first", targets }, Unit { source: "second", targets }];
+    let units = [TranslationUnit { source: "first", targets }, TranslationUnit { source: "second", targets }];
     let gpu = Gpu::new();
     let built = gpu.build(&Link { name: "libdemo.so", units: &units, compile: &[], link: &["-shared"] });
     context.write("libdemo.so", fs_err::read(built).unwrap());

@@ -4,11 +4,11 @@
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
 use rocwheel_testing::TestContext;
-use rocwheel_testing::gpu::{Gpu, Link, Unit};
+use rocwheel_testing::gpu::{Gpu, Link, TranslationUnit};
 use serde_json::Value;
 
 fn library(targets: &[&str], name: &str) -> Vec<u8> {
-    let units = [Unit { source: "first", targets }, Unit { source: "second", targets }];
+    let units = [TranslationUnit { source: "first", targets }, TranslationUnit { source: "second", targets }];
     let gpu = Gpu::new();
     fs_err::read(gpu.build(&Link { name, units: &units, compile: &[], link: &["-shared"] })).unwrap()
 }
@@ -119,9 +119,9 @@ fn an_archive_that_is_left_out_or_of_no_use_is_an_error() {
     let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
     let gpu = Gpu::new();
     let units = [
-        Unit { source: "first", targets: &["gfx942", "gfx1100", "gfx90a"] },
-        Unit { source: "second", targets: BOTH },
-        Unit { source: "third", targets: &["gfx90a"] },
+        TranslationUnit { source: "first", targets: &["gfx942", "gfx1100", "gfx90a"] },
+        TranslationUnit { source: "second", targets: BOTH },
+        TranslationUnit { source: "third", targets: &["gfx90a"] },
     ];
     let built = gpu.build(&Link { name: "l.so", units: &units, compile: &[], link: &["-shared"] });
     context.write("l.so", fs_err::read(built).unwrap());

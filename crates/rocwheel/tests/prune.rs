@@ -4,11 +4,11 @@
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
 use rocwheel_testing::TestContext;
-use rocwheel_testing::gpu::{Gpu, Link, Unit};
+use rocwheel_testing::gpu::{Gpu, Link, TranslationUnit};
 use serde_json::Value;
 
 fn context() -> TestContext {
-    let units = [Unit { source: "first", targets: &["gfx90a", "gfx942", "gfx1100"] }];
+    let units = [TranslationUnit { source: "first", targets: &["gfx90a", "gfx942", "gfx1100"] }];
     let gpu = Gpu::new();
     let library = gpu.build(&Link { name: "libfat.so", units: &units, compile: &[], link: &["-shared"] });
     let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));

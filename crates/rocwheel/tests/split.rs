@@ -6,15 +6,15 @@
 use std::path::Path;
 
 use rocwheel_testing::TestContext;
-use rocwheel_testing::gpu::{Gpu, Link, Unit};
+use rocwheel_testing::gpu::{Gpu, Link, TranslationUnit};
 use serde_json::Value;
 
 const MANIFEST: &[u8] = br#"{"the_rock_commit": null, "rocm_package_version": "7.1.0"}"#;
 
 fn library() -> Vec<u8> {
     let units = [
-        Unit { source: "first", targets: &["gfx942", "gfx1100"] },
-        Unit { source: "second", targets: &["gfx942", "gfx1100"] },
+        TranslationUnit { source: "first", targets: &["gfx942", "gfx1100"] },
+        TranslationUnit { source: "second", targets: &["gfx942", "gfx1100"] },
     ];
     let gpu = Gpu::new();
     fs_err::read(gpu.build(&Link { name: "librocrand.so.1", units: &units, compile: &[], link: &["-shared"] })).unwrap()
@@ -206,7 +206,10 @@ fn a_library_may_be_called_like_an_artifact() {
 fn generic_targets_are_known() {
     let context = TestContext::new(env!("CARGO_BIN_EXE_rocwheel"));
     let gpu = Gpu::new();
-    let units = [Unit { source: "first", targets: &["gfx11-generic", "gfx12-generic", "gfx10-3-generic", "gfx803"] }];
+    let units = [TranslationUnit {
+        source: "first",
+        targets: &["gfx11-generic", "gfx12-generic", "gfx10-3-generic", "gfx803"],
+    }];
     let compile = ["-mcode-object-version=6"];
     let built = gpu.build(&Link { name: "l.so", units: &units, compile: &compile, link: &["-shared"] });
     context.write("l.so", fs_err::read(built).unwrap());

@@ -14,9 +14,9 @@ use crate::error::Error;
 use crate::git::{Git, without_secret};
 use crate::patches::{self, PatchGroup};
 use crate::pins;
-use crate::plan::{self, BUILD_ENVIRONMENT, Checkout, HIPIFY_MESSAGE, Plan, Reference, Step};
+use crate::plan::{self, BUILD_ENVIRONMENT, Checkout, CheckoutStep, HIPIFY_MESSAGE, Plan, Reference};
 use crate::repository::{HIPIFY, Repository, UPSTREAM};
-use crate::request::{Archive, Movement};
+use crate::request::{Movement, SourceArchive};
 use crate::state::{Folder, Left, Phase, State};
 
 /// File of a tree whose sources have to be converted.
@@ -42,7 +42,7 @@ pub trait Convert {
 
 /// The result of one checkout.
 #[derive(Debug, Clone, Serialize)]
-pub struct Outcome {
+pub struct CheckoutReport {
     /// Name of the project.
     pub project: String,
     /// Path of the tree.
@@ -92,8 +92,8 @@ impl Plan {
         git: &Git,
         convert: &dyn Convert,
         reporter: &dyn Reporter,
-        finished: &mut dyn FnMut(&Outcome),
-    ) -> Result<Vec<Outcome>, Error> {
+        finished: &mut dyn FnMut(&CheckoutReport),
+    ) -> Result<Vec<CheckoutReport>, Error> {
         let mut outcomes = Vec::new();
         for checkout in &self.checkouts {
             if let Some(warning) = &checkout.warning {
@@ -110,11 +110,16 @@ impl Plan {
     }
 }
 
-fn one(checkout: &Checkout, git: &Git, convert: &dyn Convert, reporter: &dyn Reporter) -> Result<Outcome, Error> {
+fn one(
+    checkout: &Checkout,
+    git: &Git,
+    convert: &dyn Convert,
+    reporter: &dyn Reporter,
+) -> Result<CheckoutReport, Error> {
     // Pins are read first, so that a folder is made only for a reference that exists.
     let checkout = &Checkout {
         reference: checkout.reference.resolved()?,
-        steps: checkout.steps.iter().map(Step::resolved).collect(),
+        steps: checkout.steps.iter().map(CheckoutStep::resolved).collect(),
         ..checkout.clone()
     };
     let reference = checkout.reference.clone();
@@ -123,7 +128,7 @@ fn one(checkout: &Checkout, git: &Git, convert: &dyn Convert, reporter: &dyn Rep
     {
         return Err(Error::MayMove { project: checkout.project.clone(), reference: name.clone() });
     }
-    if let Reference::Archive(Archive { path, .. }) = &reference {
+    if let Reference::Archive(SourceArchive { path, .. }) = &reference {
         // The archive is opened before anything is made, so that a wrong path leaves nothing
         // behind.
         fs_err::File::open(path)?;
@@ -143,7 +148,7 @@ fn one(checkout: &Checkout, git: &Git, convert: &dyn Convert, reporter: &dyn Rep
         folder,
         convert,
         tree: Tree::default(),
-        outcome: Outcome {
+        outcome: CheckoutReport {
             project: checkout.project.clone(),
             directory: checkout.directory.clone(),
             origin: String::new(),
@@ -184,7 +189,7 @@ struct Run<'a> {
     applied: usize,
     convert: &'a dyn Convert,
     tree: Tree,
-    outcome: Outcome,
+    outcome: CheckoutReport,
 }
 
 /// Facts about the tree before it is changed.
@@ -206,20 +211,20 @@ impl Run<'_> {
     fn walk(&mut self) -> Result<(), Error> {
         for (at, step) in self.checkout.steps.iter().enumerate() {
             match step {
-                Step::Protect => self.protect()?,
-                Step::Obtain { depth, jobs } => {
+                CheckoutStep::Protect => self.protect()?,
+                CheckoutStep::Obtain { depth, jobs } => {
                     self.obtain(*depth, *jobs)?;
                     if self.is_there()? {
                         self.repository.reporter.advance((self.checkout.steps.len() - at) as u64);
                         return Ok(());
                     }
                 }
-                Step::Checkout => self.move_to_commit()?,
-                Step::Submodules { depth, jobs } => self.submodules(*depth, *jobs)?,
-                Step::Patch(group) => self.patch(group)?,
-                Step::BuildEnvironment { values, .. } => self.build_environment(values)?,
-                Step::Hipify => self.hipify()?,
-                Step::Commit => self.commit()?,
+                CheckoutStep::Checkout => self.move_to_commit()?,
+                CheckoutStep::Submodules { depth, jobs } => self.submodules(*depth, *jobs)?,
+                CheckoutStep::Patch(group) => self.patch(group)?,
+                CheckoutStep::BuildEnvironment { values, .. } => self.build_environment(values)?,
+                CheckoutStep::Hipify => self.hipify()?,
+                CheckoutStep::Commit => self.commit()?,
             }
             self.repository.reporter.advance(1);
         }
@@ -249,11 +254,11 @@ impl Run<'_> {
         let mut digest = Sha256::new();
         let steps = serde_json::to_string(&self.checkout.steps).map_err(std::io::Error::from)?;
         digest.update(format!("{}\n{}\n{steps}\n", env!("CARGO_PKG_VERSION"), self.state.commit).as_bytes());
-        if self.checkout.steps.iter().any(|step| matches!(step, Step::Hipify)) {
+        if self.checkout.steps.iter().any(|step| matches!(step, CheckoutStep::Hipify)) {
             digest.update(self.convert.settings().as_bytes());
         }
         for step in &self.checkout.steps {
-            if let Step::Patch(PatchGroup { files, .. }) = step {
+            if let CheckoutStep::Patch(PatchGroup { files, .. }) = step {
                 for file in files {
                     digest.update(&fs_err::read(file)?);
                 }
@@ -378,7 +383,7 @@ impl Run<'_> {
 
     /// The checkout, and its submodules if this run includes them.
     fn own_repositories(&self) -> Result<Vec<String>, Error> {
-        let with_submodules = self.checkout.steps.iter().any(|step| matches!(step, Step::Submodules { .. }));
+        let with_submodules = self.checkout.steps.iter().any(|step| matches!(step, CheckoutStep::Submodules { .. }));
         if with_submodules { self.repository.all() } else { Ok(vec![String::new()]) }
     }
 
@@ -422,7 +427,7 @@ impl Run<'_> {
                 self.state.repositories = heads.collect::<Result<_, Error>>()?;
                 self.state.phase = Phase::Done;
                 let groups = self.checkout.steps.iter().filter_map(|step| match step {
-                    Step::Patch(group) => Some((group.stage, group.repository.clone())),
+                    CheckoutStep::Patch(group) => Some((group.stage, group.repository.clone())),
                     _ => None,
                 });
                 self.state.unreached = groups.skip(self.applied + 1).collect();

@@ -3,8 +3,9 @@
 
 use std::path::Path;
 
-use rocwheel_hipify::tree::{self, Place, Request};
+use rocwheel_hipify::tree::{self, Request};
 use rocwheel_hipify::{Defects, Error, Launches, Tables, build_amd, tables};
+use rocwheel_output::Destination;
 use rocwheel_report::Reporter;
 
 use crate::checkout::Convert;
@@ -26,7 +27,7 @@ impl Convert for Hipify {
         };
         let names = Tables::read(&tables::find(tree)?)?;
         let request = Request { defects: self.defects, ..Request::pytorch(tree, settings, self.compiler) };
-        let done = tree::plan(&request, &names, reporter)?.execute(&Place::InPlace, reporter)?;
+        let done = tree::plan(&request, &names, reporter)?.execute(&Destination::InPlace, reporter)?;
         Ok(done.files)
     }
 

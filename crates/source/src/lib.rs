@@ -23,15 +23,15 @@ mod table;
 use rocwheel_report::Reporter;
 
 pub use archive::{Unpacked, sha256, unpack};
-pub use checkout::{CheckoutStatus, Convert, Outcome};
+pub use checkout::{CheckoutReport, CheckoutStatus, Convert};
 pub use error::Error;
 pub use git::{Git, GitFailure, without_secret};
 pub use hipified::Hipify;
 pub use per_project::{PerProject, absolute, local_origin};
 pub use pins::is_commit;
-pub use plan::{Checkout, Plan, Reference, Step};
+pub use plan::{Checkout, CheckoutStep, Plan, Reference};
 pub use repository::{HIPIFY, UPSTREAM};
-pub use request::{Archive, Movement, Related, Request, Submodules, TreeConversion, TritonPin, WantedCheckout};
+pub use request::{Movement, Related, Request, SourceArchive, Submodules, TreeConversion, TritonPin, WantedCheckout};
 pub use state::{Obtained, obtained};
 pub use table::{KnownArchive, Line, LocalChange, PinFiles, Project, Table, TritonRules};
 
@@ -47,6 +47,6 @@ pub fn check_out(
     git: &Git,
     convert: &dyn Convert,
     reporter: &dyn Reporter,
-) -> Result<Vec<Outcome>, Error> {
+) -> Result<Vec<CheckoutReport>, Error> {
     Plan::new(request, table)?.execute(git, convert, reporter, &mut |_| {})
 }

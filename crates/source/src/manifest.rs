@@ -22,14 +22,14 @@ const LARGEST: u64 = 1 << 20;
 
 /// The content of a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Manifest {
+pub struct SourceManifest {
     /// The entries in the order of the file.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<ManifestProject>,
 }
 
 /// One project of a manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct ManifestProject {
     /// Its key, such as `pytorch_audio`.
     pub key: String,
     /// Address of the repository, without `.git`.
@@ -42,12 +42,12 @@ pub struct Entry {
     pub version: Option<String>,
 }
 
-impl Manifest {
+impl SourceManifest {
     /// Reads a manifest.
     ///
     /// # Errors
     /// The file does not exist, or is not a manifest; the error names the project and the field.
-    pub fn read(path: &Path) -> Result<Manifest, Error> {
+    pub fn read(path: &Path) -> Result<SourceManifest, Error> {
         let size = fs_err::metadata(path)?.len();
         let wrong = |reason: String| Error::Manifest { path: path.to_owned(), reason };
         if size > LARGEST {
@@ -57,7 +57,7 @@ impl Manifest {
     }
 
     /// Parses the text of a manifest; the error is the reason.
-    fn parse(text: &[u8]) -> Result<Manifest, String> {
+    fn parse(text: &[u8]) -> Result<SourceManifest, String> {
         let document: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
         let Value::Object(fields) = document else { return Err("it is not a JSON object".into()) };
         match fields.get("schema_version") {
@@ -80,9 +80,15 @@ impl Manifest {
                     "`commit` of `{key}` is `{commit}`, not a full commit (40 or 64 hexadecimal digits)"
                 ));
             }
-            entries.push(Entry { key: key.clone(), repo, commit, branch: text("branch")?, version: text("version")? });
+            entries.push(ManifestProject {
+                key: key.clone(),
+                repo,
+                commit,
+                branch: text("branch")?,
+                version: text("version")?,
+            });
         }
-        Ok(Manifest { entries })
+        Ok(SourceManifest { entries })
     }
 
     /// The text of the manifest: indented by two spaces, entries in their order, with a final
@@ -107,7 +113,7 @@ impl Manifest {
     }
 
     /// The entry of a project.
-    pub fn entry(&self, project: &Project) -> Option<&Entry> {
+    pub fn entry(&self, project: &Project) -> Option<&ManifestProject> {
         self.entries.iter().find(|entry| Some(&entry.key) == project.manifest.as_ref())
     }
 }
@@ -120,7 +126,7 @@ pub struct ManifestSources {
     /// Suffix of each project's own version (`+rocm7.14.0`); may be empty.
     pub suffix: String,
     /// The entry of TheRock itself, which comes last.
-    pub therock: Option<Entry>,
+    pub therock: Option<ManifestProject>,
 }
 
 /// The version suffix of packages that are built on a ROCm: `+rocm7.14.0` for `7.14.0`,
@@ -146,8 +152,8 @@ pub fn describe(
     table: &Table,
     git: &Git,
     reporter: &dyn Reporter,
-) -> Result<Manifest, Error> {
-    let mut manifest = Manifest::default();
+) -> Result<SourceManifest, Error> {
+    let mut manifest = SourceManifest::default();
     for project in &table.projects {
         let wanted =
             sources.checkouts.iter().find(|(name, _)| table.project(name).is_ok_and(|it| it.name == project.name));
@@ -171,7 +177,7 @@ fn entry(
     sources: &ManifestSources,
     table: &Table,
     repository: &Repository<'_>,
-) -> Result<Entry, Error> {
+) -> Result<ManifestProject, Error> {
     let Some(key) = project.manifest.clone() else {
         let reason = format!("manifests of schema {SCHEMA} do not have {}", project.name);
         return Err(Error::Request { reason, hint: None });
@@ -203,7 +209,7 @@ fn entry(
     };
     let version =
         base.map(|base| format!("{}{}", base.trim(), sources.suffix)).filter(|version| *version != sources.suffix);
-    Ok(Entry { key, repo, commit, branch, version })
+    Ok(ManifestProject { key, repo, commit, branch, version })
 }
 
 /// triton's version, from a file in torch's tree.
@@ -227,14 +233,14 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_again() {
-        let entry = |key: &str, branch: Option<&str>| Entry {
+        let entry = |key: &str, branch: Option<&str>| ManifestProject {
             key: key.into(),
             repo: "https://github.com/x/y".into(),
             commit: SHA.into(),
             branch: branch.map(Into::into),
             version: Some("1.2+rocm7".into()),
         };
-        let manifest = Manifest { entries: vec![entry("pytorch", Some("nightly")), entry("triton", None)] };
+        let manifest = SourceManifest { entries: vec![entry("pytorch", Some("nightly")), entry("triton", None)] };
         let text = manifest.text();
         assert!(
             text.starts_with(
@@ -242,7 +248,7 @@ mod tests {
             )
         );
         assert!(text.ends_with("  }\n}\n") && !text.contains("null"), "{text}");
-        assert_eq!(Manifest::parse(text.as_bytes()).unwrap(), manifest);
+        assert_eq!(SourceManifest::parse(text.as_bytes()).unwrap(), manifest);
     }
 
     #[test]
@@ -258,11 +264,11 @@ mod tests {
             (r#"{"pytorch": {"repo": "r", "commit": "main"}}"#, "`commit` of `pytorch` is `main`"),
             (r#"{"pytorch": {"repo": "r", "commit": 7}}"#, "`commit` of `pytorch` is 7"),
         ] {
-            let reason = Manifest::parse(text.as_bytes()).unwrap_err();
+            let reason = SourceManifest::parse(text.as_bytes()).unwrap_err();
             assert!(reason.contains(words), "{reason}");
         }
         let absent = format!(r#"{{"pytorch": {{"repo": "r", "commit": "{SHA}"}}}}"#);
-        assert_eq!(Manifest::parse(absent.as_bytes()).unwrap().entries.len(), 1);
+        assert_eq!(SourceManifest::parse(absent.as_bytes()).unwrap().entries.len(), 1);
     }
 
     #[test]

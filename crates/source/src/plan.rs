@@ -9,11 +9,13 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::git::without_secret;
-use crate::manifest::Entry;
+use crate::manifest::ManifestProject;
 use crate::patches::{self, PatchGroup, Stage};
 use crate::pins::{self, Torch};
 use crate::repository::{HIPIFY, UPSTREAM};
-use crate::request::{Archive, Movement, Related, Request, Submodules, TreeConversion, TritonPin, WantedCheckout};
+use crate::request::{
+    Movement, Related, Request, SourceArchive, Submodules, TreeConversion, TritonPin, WantedCheckout,
+};
 use crate::table::{Line, LocalChange, Project, Table};
 
 /// Message of the commit of converted sources, the same as in TheRock's scripts.
@@ -42,7 +44,7 @@ pub struct Checkout {
     /// Allows or forbids moving an existing checkout.
     pub movement: Movement,
     /// The steps, in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<CheckoutStep>,
     /// A warning for a project that has patch sets of which none is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
@@ -87,13 +89,13 @@ pub enum Reference {
         release: bool,
     },
     /// A source archive.
-    Archive(Archive),
+    Archive(SourceArchive),
 }
 
 /// A step of a checkout.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "step")]
-pub enum Step {
+pub enum CheckoutStep {
     /// Looks for work that would be lost.
     Protect,
     /// Gets the commit: fetches it, or makes it from an archive.
@@ -140,14 +142,14 @@ pub struct IfPinned {
     pub values: BTreeMap<String, String>,
 }
 
-impl Step {
+impl CheckoutStep {
     /// The step with torch's pins resolved from the files on the disk.
-    pub(crate) fn resolved(&self) -> Step {
+    pub(crate) fn resolved(&self) -> CheckoutStep {
         match self {
-            Step::BuildEnvironment { values, if_pinned: Some(pin) } => {
+            CheckoutStep::BuildEnvironment { values, if_pinned: Some(pin) } => {
                 let is_pinned = pins::commit(&pin.file).is_ok_and(|commit| commit == pin.commit);
                 let values = if is_pinned { &pin.values } else { values };
-                Step::BuildEnvironment { values: values.clone(), if_pinned: None }
+                CheckoutStep::BuildEnvironment { values: values.clone(), if_pinned: None }
             }
             other => other.clone(),
         }
@@ -241,20 +243,20 @@ impl Planner<'_> {
         let changes = if is_converted { project.local_change } else { LocalChange::None };
         let Patches { base, hipified, warning } = self.patches(project, &reference)?;
         let depth = if wanted.only_pins { Some(1) } else { request.depth };
-        let mut steps = vec![Step::Protect, Step::Obtain { depth, jobs }, Step::Checkout];
+        let mut steps = vec![CheckoutStep::Protect, CheckoutStep::Obtain { depth, jobs }, CheckoutStep::Checkout];
         if !wanted.only_pins && wanted.submodules.unwrap_or(request.submodules) == Submodules::Take {
-            steps.push(Step::Submodules { depth: request.depth, jobs });
+            steps.push(CheckoutStep::Submodules { depth: request.depth, jobs });
         }
-        steps.extend(base.into_iter().map(Step::Patch));
+        steps.extend(base.into_iter().map(CheckoutStep::Patch));
         match changes {
             LocalChange::None => {}
-            LocalChange::Hipify => steps.push(Step::Hipify),
+            LocalChange::Hipify => steps.push(CheckoutStep::Hipify),
             LocalChange::BuildEnvironment => {
                 steps.push(self.build_environment(wanted, &reference)?);
             }
         }
         if changes != LocalChange::None && request.conversion == TreeConversion::Commit {
-            steps.push(Step::Commit);
+            steps.push(CheckoutStep::Commit);
         }
         if request.conversion == TreeConversion::Keep && changes != LocalChange::None && !hipified.is_empty() {
             return Err(Error::Request {
@@ -266,7 +268,7 @@ impl Planner<'_> {
             });
         }
         if is_converted {
-            steps.extend(hipified.into_iter().map(Step::Patch));
+            steps.extend(hipified.into_iter().map(CheckoutStep::Patch));
         }
         Ok(Checkout { project: project.name.clone(), directory, reference, movement: request.movement, steps, warning })
     }
@@ -282,7 +284,7 @@ impl Planner<'_> {
             }
             return Ok(Reference::Archive(archive.clone()));
         }
-        if let Some(Entry { repo, commit, branch, .. }) = &wanted.manifest {
+        if let Some(ManifestProject { repo, commit, branch, .. }) = &wanted.manifest {
             check_origin(repo, project)?;
             let (origin, name, branch) = (repo.clone(), commit.clone(), branch.clone());
             return Ok(Reference::Named { origin, name, pinned: false, branch });
@@ -343,7 +345,7 @@ impl Planner<'_> {
         Ok(Patches { base, hipified, warning: None })
     }
 
-    fn build_environment(&self, wanted: &WantedCheckout, reference: &Reference) -> Result<Step, Error> {
+    fn build_environment(&self, wanted: &WantedCheckout, reference: &Reference) -> Result<CheckoutStep, Error> {
         let name = self.request.triton_rules.as_deref().or(self.line.map(|line| line.triton_rules.as_str()));
         let rules = match name {
             None => self.table.triton_rules.first(),
@@ -356,7 +358,7 @@ impl Planner<'_> {
             })?),
         };
         let Some(rules) = rules else {
-            return Ok(Step::BuildEnvironment { values: BTreeMap::new(), if_pinned: None });
+            return Ok(CheckoutStep::BuildEnvironment { values: BTreeMap::new(), if_pinned: None });
         };
         let is_pinned = match reference {
             Reference::Triton { release, .. } => !release,
@@ -371,7 +373,7 @@ impl Planner<'_> {
             values: rules.pinned.clone(),
         });
         let values = if is_pinned { rules.pinned.clone() } else { rules.other.clone() };
-        Ok(Step::BuildEnvironment { values, if_pinned })
+        Ok(CheckoutStep::BuildEnvironment { values, if_pinned })
     }
 }
 
@@ -483,14 +485,16 @@ impl Checkout {
         self.steps.iter().flat_map(|step| self.typed(step)).collect()
     }
 
-    fn typed(&self, step: &Step) -> Vec<String> {
+    fn typed(&self, step: &CheckoutStep) -> Vec<String> {
         let git = |arguments: &[String]| {
             format!("git {}", arguments.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" "))
         };
         let text = str::to_owned;
         match step {
-            Step::Protect => vec![text("git status --porcelain  # nothing that would be lost, in submodules too")],
-            Step::Obtain { depth, jobs } => match &self.reference {
+            CheckoutStep::Protect => {
+                vec![text("git status --porcelain  # nothing that would be lost, in submodules too")]
+            }
+            CheckoutStep::Obtain { depth, jobs } => match &self.reference {
                 Reference::Archive(archive) => {
                     let checked = if archive.sha256.is_some() { ", its SHA-256 checked" } else { "" };
                     vec![
@@ -521,17 +525,17 @@ impl Checkout {
                     ]
                 }
             },
-            Step::Checkout => {
+            CheckoutStep::Checkout => {
                 vec![text("git checkout --detach FETCH_HEAD"), format!("git tag --force --no-sign {UPSTREAM}")]
             }
-            Step::Submodules { depth, jobs } => vec![
+            CheckoutStep::Submodules { depth, jobs } => vec![
                 text("git submodule sync --recursive"),
                 git(&update(*depth, *jobs)),
                 format!("git submodule foreach --recursive 'git tag --force --no-sign {UPSTREAM}'"),
                 text("git config submodule.NAME.ignore all  # for each"),
                 text("git update-index --skip-worktree PATH  # for each"),
             ],
-            Step::Patch(group) => {
+            CheckoutStep::Patch(group) => {
                 let repository = if group.repository.is_empty() {
                     String::new()
                 } else {
@@ -541,15 +545,15 @@ impl Checkout {
                     group.files.iter().map(|file| shell_word(&file.display().to_string())).collect();
                 vec![format!("git{repository} am {} {}", patches::am_options(&group.files).join(" "), files.join(" "))]
             }
-            Step::BuildEnvironment { values, if_pinned } => {
+            CheckoutStep::BuildEnvironment { values, if_pinned } => {
                 let pinned = if_pinned.as_ref().map(|pin| {
                     format!("  # {} where {} says {}", serde_json::json!(pin.values), pin.file.display(), pin.commit)
                 });
                 let pinned = pinned.unwrap_or_default();
                 vec![format!("write {BUILD_ENVIRONMENT}: {}{pinned}", serde_json::json!(values))]
             }
-            Step::Hipify => vec![text("rocwheel source hipify .  # when it has tools/amd_build/build_amd.py")],
-            Step::Commit => vec![
+            CheckoutStep::Hipify => vec![text("rocwheel source hipify .  # when it has tools/amd_build/build_amd.py")],
+            CheckoutStep::Commit => vec![
                 text("git add --all  # here and in submodules, where something has changed"),
                 format!("git commit --no-verify --no-gpg-sign --message {}", shell_word(HIPIFY_MESSAGE)),
                 format!("git tag --force --no-sign {HIPIFY}"),

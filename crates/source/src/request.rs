@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::manifest::Entry;
+use crate::manifest::ManifestProject;
 
 /// The projects to check out, and the options for them.
 #[derive(Debug, Clone)]
@@ -75,11 +75,11 @@ pub struct WantedCheckout {
     /// Branch, tag or commit that replaces the default.
     pub reference: Option<String>,
     /// A source archive instead of a repository.
-    pub archive: Option<Archive>,
+    pub archive: Option<SourceArchive>,
     /// The treatment of its submodules; `None`: the request's.
     pub submodules: Option<Submodules>,
     /// Its entry in a manifest, which replaces origin and reference.
-    pub manifest: Option<Entry>,
+    pub manifest: Option<ManifestProject>,
     /// `true` if only the project's own files at this commit matter: without submodules, conversion
     /// and history. This is for a torch that is checked out only because it pins other projects.
     pub only_pins: bool,
@@ -95,7 +95,7 @@ impl WantedCheckout {
 
 /// A source archive on the disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Archive {
+pub struct SourceArchive {
     /// Path of the file; absolute.
     pub path: PathBuf,
     /// Its SHA-256 in lower-case hexadecimal, if it is known beforehand.

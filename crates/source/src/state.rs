@@ -140,10 +140,7 @@ impl Folder {
             PathBuf::from(directory).join(FOLDER)
         };
         fs_err::create_dir_all(&own)?;
-        let mut options = fs_err::OpenOptions::new();
-        // Another run may own the content until the lock is ours.
-        let lock = options.read(true).write(true).create(true).truncate(false).open(own.join("lock"))?;
-        let Some(mut lock) = rocwheel_system::Lock::try_exclusive(lock)? else {
+        let Some(mut lock) = rocwheel_system::Lock::at(&own.join("lock"))? else {
             return Err(Error::Locked { path: path.to_owned() });
         };
         let mark = Mark::read(&mut lock)?;
@@ -170,10 +167,8 @@ impl Folder {
 
     /// Replaces the recorded state.
     pub(crate) fn write(&self, state: &State) -> Result<(), Error> {
-        let mut file = tempfile::NamedTempFile::new_in(&self.own)?;
-        serde_json::to_writer_pretty(&mut file, &State { schema: 1, ..state.clone() }).map_err(io::Error::from)?;
-        file.persist(self.own.join("state.json")).map_err(|error| error.error)?;
-        Ok(())
+        let text = serde_json::to_vec_pretty(&State { schema: 1, ..state.clone() }).map_err(io::Error::from)?;
+        Ok(rocwheel_system::replace(&self.own.join("state.json"), &text, 0o600)?)
     }
 
     /// A folder for temporary files of this run.

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use positioned_io::ReadAt;
 use rocwheel_kpack::bundle::{Checksum, Limits};
-use rocwheel_kpack::{Bundle, Entry};
+use rocwheel_kpack::{Bundle, BundleEntry};
 
 use crate::error::Error;
 
@@ -23,7 +23,7 @@ pub(crate) enum Piece {
 }
 
 /// Divides a bundle into pieces; entries for which `wanted` is `false` do not count.
-pub(crate) fn pieces(bundle: &Bundle, wanted: impl Fn(&Entry) -> bool) -> Vec<Piece> {
+pub(crate) fn pieces(bundle: &Bundle, wanted: impl Fn(&BundleEntry) -> bool) -> Vec<Piece> {
     if !bundle.entries.iter().any(&wanted) {
         return Vec::new();
     }
@@ -56,8 +56,8 @@ pub(crate) struct Source<'a> {
 pub(crate) fn visit(
     source: &Source<'_>,
     (bundle, piece): (&Bundle, &Piece),
-    wanted: impl Fn(&Entry) -> bool,
-    mut each: impl FnMut(&Entry, &[u8]) -> Result<(), Error>,
+    wanted: impl Fn(&BundleEntry) -> bool,
+    mut each: impl FnMut(&BundleEntry, &[u8]) -> Result<(), Error>,
 ) -> Result<(), Error> {
     match piece {
         Piece::Whole => {
@@ -109,13 +109,13 @@ mod tests {
     use super::*;
 
     fn bundle(sizes: &[u64]) -> Bundle {
-        let entry = |size: &u64| Entry { id: "x".into(), offset: 0, size: *size };
+        let entry = |size: &u64| BundleEntry { id: "x".into(), offset: 0, size: *size };
         Bundle { offset: 0, length: 0, compression: None, entries: sizes.iter().map(entry).collect() }
     }
 
     #[test]
     fn every_wanted_entry_is_in_one_piece() {
-        let wanted = |entry: &Entry| entry.size > 0;
+        let wanted = |entry: &BundleEntry| entry.size > 0;
         assert_eq!(pieces(&bundle(&[0, 0]), wanted), []);
         assert_eq!(pieces(&bundle(&[0, 5, 6]), wanted), [Piece::Entries(0..3)]);
         let big = WORK + 1;

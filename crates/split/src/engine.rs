@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use crate::code::{self, Piece, Source};
 use crate::error::Error;
-use crate::plan::{Plan, PlannedBinary, PlannedKpack, Unit, is_kept};
+use crate::plan::{CandidateFile, Plan, PlannedBinary, PlannedKpack, is_kept};
 
 /// Alignment of markers in bytes.
 const MARKER_ALIGNMENT: usize = 16;
@@ -42,7 +42,7 @@ impl Default for Packing {
 
 /// The result of [`execute`].
 #[derive(Debug)]
-pub struct Done {
+pub struct SplitParts {
     /// One for each binary of the plan, in its order.
     pub hosts: Vec<Host>,
     /// One for each archive of the plan, in its order.
@@ -94,11 +94,11 @@ struct Packed<'a> {
 /// interruption.
 pub fn execute(
     plan: &Plan,
-    units: &[Unit],
+    units: &[CandidateFile],
     packing: Packing,
     place: &(dyn Fn(&PlannedKpack) -> PathBuf + Sync),
     reporter: &dyn Reporter,
-) -> Result<Done, Error> {
+) -> Result<SplitParts, Error> {
     let stage = reporter.stage("Moving GPU code to archives", Some(plan.code().1), Counted::Bytes);
     let archives = write_archives(plan, units, packing, place, reporter)?;
     drop(stage);
@@ -107,13 +107,13 @@ pub fn execute(
         .iter()
         .map(|binary| Ok(Host { key: binary.key.clone(), patch: patch(plan, binary, &units[binary.unit])? }))
         .collect::<Result<_, Error>>()?;
-    Ok(Done { hosts, archives })
+    Ok(SplitParts { hosts, archives })
 }
 
 /// Writes one set after the other, so that no more archives are open than there are targets.
 fn write_archives(
     plan: &Plan,
-    units: &[Unit],
+    units: &[CandidateFile],
     packing: Packing,
     place: &(dyn Fn(&PlannedKpack) -> PathBuf + Sync),
     reporter: &dyn Reporter,
@@ -175,7 +175,7 @@ fn work_of<'a>(plan: &'a Plan, binary: &'a PlannedBinary, set: usize) -> impl It
     })
 }
 
-fn pack<'a>(plan: &'a Plan, unit: &Unit, work: &Work<'a>, packing: Packing) -> Result<Vec<Packed<'a>>, Error> {
+fn pack<'a>(plan: &'a Plan, unit: &CandidateFile, work: &Work<'a>, packing: Packing) -> Result<Vec<Packed<'a>>, Error> {
     let key = &work.binary.key;
     let reader = unit.content.open().map_err(|source| Error::Read { key: key.clone(), source })?;
     let fat: &'a FatBinary = &work.binary.fat;
@@ -202,7 +202,7 @@ fn pack<'a>(plan: &'a Plan, unit: &Unit, work: &Work<'a>, packing: Packing) -> R
 }
 
 /// Returns the patch that replaces the contents of the fat binary section by markers.
-fn patch(plan: &Plan, binary: &PlannedBinary, unit: &Unit) -> Result<rocwheel_elf::Patch, Error> {
+fn patch(plan: &Plan, binary: &PlannedBinary, unit: &CandidateFile) -> Result<rocwheel_elf::Patch, Error> {
     let mut page: Vec<u8> = Vec::new();
     let mut offsets: BTreeMap<usize, u64> = BTreeMap::new();
     let mut wrappers = Vec::with_capacity(binary.wrappers.len());

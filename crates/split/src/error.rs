@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use rocwheel_report::{Exit, Hint};
 
-use crate::plan::Reason;
+use crate::plan::UnchangedReason;
 use crate::verify::Difference;
 
 /// Number of differences in a message; the report has all of them.
@@ -80,7 +80,7 @@ pub enum Error {
         /// Path of the file.
         path: PathBuf,
         /// The reason why its GPU code has to stay; `None` if it has no GPU code.
-        reason: Option<Reason>,
+        reason: Option<UnchangedReason>,
     },
     /// A code object too large for memory; compilers do not make such objects.
     #[error("bundle {bundle} of `{key}` claims {size} bytes of code for {target}; up to {limit} are taken")]
@@ -271,7 +271,7 @@ pub enum Error {
         /// Path of the wheel.
         path: PathBuf,
         /// The files with GPU code that has to stay, and the reasons.
-        reasons: Vec<(String, Reason)>,
+        reasons: Vec<(String, UnchangedReason)>,
     },
     /// The host wheel would have the name of its input.
     #[error("the host wheel of `{}` has the same name, so it cannot be written to `{}`", input.display(), output.display())]
@@ -353,11 +353,11 @@ pub enum Error {
     },
 }
 
-fn because(reason: Option<Reason>) -> String {
+fn because(reason: Option<UnchangedReason>) -> String {
     reason.map_or_else(String::new, |reason| format!(": {reason}"))
 }
 
-fn because_all(reasons: &[(String, Reason)]) -> String {
+fn because_all(reasons: &[(String, UnchangedReason)]) -> String {
     let reasons: Vec<String> = reasons.iter().map(|(key, reason)| format!("; `{key}`: {reason}")).collect();
     reasons.concat()
 }

@@ -19,16 +19,16 @@ use serde::Serialize;
 use crate::copy::copy;
 use crate::engine::{self, Packing, WrittenArchive};
 use crate::error::Error;
-use crate::group::{Selection, TargetNames};
-use crate::plan::{self, Options, Plan, Unit};
+use crate::group::{TargetNames, TargetSelection};
+use crate::plan::{self, CandidateFile, Options, Plan};
 use crate::tree::{ARCHIVES, MAKER, view_of_directory};
-use crate::verify::{self, Checks, Item, Report, Verification, View};
+use crate::verify::{self, Checks, Item, Verification, VerificationReport, View};
 
 /// Settings for a split of files.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// The targets to keep.
-    pub selection: Selection,
+    pub selection: TargetSelection,
     /// The part of archive names that depends on targets.
     pub names: TargetNames,
     /// Storage of code objects in archives.
@@ -48,12 +48,12 @@ pub struct FileSplit {
     #[serde(flatten)]
     pub plan: Plan,
     #[serde(skip)]
-    units: Vec<Unit>,
+    units: Vec<CandidateFile>,
 }
 
 /// The result of a split.
 #[derive(Debug, Serialize)]
-pub struct Outcome {
+pub struct SplitFilesReport {
     /// The written files, in the order of the plan.
     pub files: Vec<WrittenFile>,
     /// The archives of all files, with their paths in the output.
@@ -63,7 +63,7 @@ pub struct Outcome {
     /// Bytes of the archives.
     pub archive_bytes: u64,
     /// Result of the check; `None` if it was skipped.
-    pub verification: Option<Report>,
+    pub verification: Option<VerificationReport>,
 }
 
 /// A file without its GPU code.
@@ -77,10 +77,10 @@ pub struct WrittenFile {
     pub size: u64,
 }
 
-impl Outcome {
+impl SplitFilesReport {
     /// `true` if the output was written, because the check found no differences or was skipped.
     pub fn is_good(&self) -> bool {
-        self.verification.as_ref().is_none_or(Report::is_clean)
+        self.verification.as_ref().is_none_or(VerificationReport::is_clean)
     }
 }
 
@@ -102,7 +102,7 @@ pub fn plan(paths: &[PathBuf], request: &Request, reporter: &dyn Reporter) -> Re
             group.clone_from(&name);
             groups.insert(group.clone());
         }
-        let units = vec![Unit::new(&*name, Arc::new(FileContent::new(path)?), &name, ARCHIVES)];
+        let units = vec![CandidateFile::new(&*name, Arc::new(FileContent::new(path)?), &name, ARCHIVES)];
         let selection = request.selection.clone();
         let options = Options { group, selection, names: request.names, checksum: Checksum::Compare };
         let plan = plan::plan(&units, &options, reporter)?;
@@ -128,18 +128,18 @@ fn stem(name: &str) -> &str {
 /// # Errors
 /// An output that was not made by this command, or that holds an input; files that cannot be read
 /// or written. Differences that the check finds are not an error: they are in
-/// [`Outcome::verification`], and then nothing is written.
+/// [`SplitFilesReport::verification`], and then nothing is written.
 pub fn execute(
     plan: &[FileSplit],
     request: &Request,
     output: &Path,
     reporter: &dyn Reporter,
-) -> Result<Outcome, Error> {
+) -> Result<SplitFilesReport, Error> {
     let inputs: Vec<PathBuf> = plan.iter().map(|file| file.input.clone()).collect();
     rocwheel_artifact::separate(output, &inputs)?;
     let staging = OutputTree::new(output, MAKER)?;
     let mut outcome =
-        Outcome { files: vec![], archives: vec![], section_bytes: 0, archive_bytes: 0, verification: None };
+        SplitFilesReport { files: vec![], archives: vec![], section_bytes: 0, archive_bytes: 0, verification: None };
     for file in plan {
         let place = |archive: &crate::PlannedKpack| staging.root().join(ARCHIVES).join(&archive.name);
         let done = engine::execute(&file.plan, &file.units, request.packing, &place, reporter)?;

@@ -40,9 +40,9 @@ impl TargetNames {
 /// The targets to keep.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(transparent)]
-pub struct Selection(Option<Vec<String>>);
+pub struct TargetSelection(Option<Vec<String>>);
 
-impl Selection {
+impl TargetSelection {
     /// Every target.
     pub const ALL: Self = Self(None);
 
@@ -189,10 +189,10 @@ mod tests {
 
     #[test]
     fn a_selection_takes_all_variants_of_a_target() {
-        let only = Selection::only(vec!["gfx90a".into(), "gfx942:xnack+".into()]);
+        let only = TargetSelection::only(vec!["gfx90a".into(), "gfx942:xnack+".into()]);
         assert!(only.takes("gfx90a") && only.takes("gfx90a:sramecc+:xnack-") && only.takes("gfx942:xnack+"));
         assert!(!only.takes("gfx942") && !only.takes("gfx942:xnack-") && !only.takes("gfx90"));
-        assert!(Selection::ALL.takes("anything"));
+        assert!(TargetSelection::ALL.takes("anything"));
     }
 
     #[test]

@@ -19,8 +19,10 @@ pub mod tree;
 pub mod verify;
 pub mod wheels;
 
-pub use engine::{Done, Host, Packing, WrittenArchive, execute};
+pub use engine::{Host, Packing, SplitParts, WrittenArchive, execute};
 pub use error::Error;
-pub use group::{Selection, TargetNames, TargetSet};
-pub use plan::{LeftAlone, Options, Plan, PlannedBinary, PlannedBundle, PlannedKpack, Reason, Unit, plan};
+pub use group::{TargetNames, TargetSelection, TargetSet};
+pub use plan::{
+    CandidateFile, LeftAlone, Options, Plan, PlannedBinary, PlannedBundle, PlannedKpack, UnchangedReason, plan,
+};
 pub use verify::verify;

@@ -15,11 +15,11 @@ use rocwheel_rocm::target;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::group::{self, Selection, TargetNames, TargetSet};
+use crate::group::{self, TargetNames, TargetSelection, TargetSet};
 
 /// A file that may hold GPU code.
 #[derive(Clone)]
-pub struct Unit {
+pub struct CandidateFile {
     /// Path of the file, separated by `/`, unique in the input. The runtime looks code objects up
     /// under this name.
     pub key: String,
@@ -29,7 +29,7 @@ pub struct Unit {
     pub archives: String,
 }
 
-impl Unit {
+impl CandidateFile {
     /// Creates the unit of a file that will be installed at `path`, with its archives in the
     /// directory `archives`. Both are relative to the same root and separated by `/`.
     pub fn new(key: impl Into<String>, content: Arc<dyn Content>, path: &str, archives: &str) -> Self {
@@ -53,7 +53,7 @@ pub struct Options {
     /// First part of the names of all archives.
     pub group: String,
     /// The targets to keep; code for others is dropped.
-    pub selection: Selection,
+    pub selection: TargetSelection,
     /// The part of archive names that depends on targets.
     pub names: TargetNames,
     /// `Compare` checks compressed bundles against their checksums. For files from an archive that
@@ -77,7 +77,7 @@ pub struct Plan {
     /// All targets of the changed files, selected or not, in numeric order.
     pub targets: Vec<String>,
     #[serde(skip)]
-    pub(crate) selection: Selection,
+    pub(crate) selection: TargetSelection,
     #[serde(skip)]
     pub(crate) checksum: Checksum,
 }
@@ -144,13 +144,13 @@ pub struct LeftAlone {
     /// Path of the file.
     pub key: String,
     /// The reason.
-    pub reason: Reason,
+    pub reason: UnchangedReason,
 }
 
 /// The reason why a file with GPU code stays unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reason {
+pub enum UnchangedReason {
     /// No wrapper registers the code with the runtime: the program loads it by itself.
     NoWrappers,
     /// All code is in archives already.
@@ -169,7 +169,7 @@ pub enum Reason {
     },
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for UnchangedReason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoWrappers => {
@@ -186,27 +186,27 @@ impl fmt::Display for Reason {
 }
 
 /// Returns the index of the bundle of each wrapper, or the reason why the file must stay unchanged.
-pub(crate) fn wrappers(fat: &FatBinary) -> Result<Vec<usize>, Reason> {
+pub(crate) fn wrappers(fat: &FatBinary) -> Result<Vec<usize>, UnchangedReason> {
     if fat.wrappers.is_empty() {
-        return Err(Reason::NoWrappers);
+        return Err(UnchangedReason::NoWrappers);
     }
     let split = fat.wrappers.iter().filter(|wrapper| wrapper.magic == Magic::Kpacked).count();
     if split == fat.wrappers.len() {
-        return Err(Reason::AlreadySplit);
+        return Err(UnchangedReason::AlreadySplit);
     }
     if split > 0 {
-        return Err(Reason::HalfSplit);
+        return Err(UnchangedReason::HalfSplit);
     }
     let bundle = |(wrapper, found): (usize, &rocwheel_kpack::fatbin::Wrapper)| match found.points {
         Points::Bundle(bundle) => Ok(bundle),
-        _ => Err(Reason::Elsewhere { wrapper }),
+        _ => Err(UnchangedReason::Elsewhere { wrapper }),
     };
     let bundles: Vec<usize> = fat.wrappers.iter().enumerate().map(bundle).collect::<Result<_, _>>()?;
     let reached: BTreeSet<usize> = bundles.iter().copied().collect();
     let has_code = |bundle: &rocwheel_kpack::Bundle| bundle.entries.iter().any(|entry| entry.size > 0);
     let unreached = fat.bundles.iter().enumerate().find(|(index, bundle)| has_code(bundle) && !reached.contains(index));
     match unreached {
-        Some((bundle, _)) => Err(Reason::Unreached { bundle }),
+        Some((bundle, _)) => Err(UnchangedReason::Unreached { bundle }),
         None => Ok(bundles),
     }
 }
@@ -242,7 +242,7 @@ fn bundle_targets(key: &str, index: usize, bundle: &rocwheel_kpack::Bundle) -> R
 ///
 /// # Errors
 /// Malformed GPU code, two units with one key, or a selection that matches no target of the files.
-pub fn plan(units: &[Unit], options: &Options, reporter: &dyn Reporter) -> Result<Plan, Error> {
+pub fn plan(units: &[CandidateFile], options: &Options, reporter: &dyn Reporter) -> Result<Plan, Error> {
     let plan = plan_any(units, options, reporter)?;
     if plan.archives.is_empty() && !plan.targets.is_empty() {
         return Err(nothing_selected(&options.selection, &plan.targets));
@@ -251,13 +251,13 @@ pub fn plan(units: &[Unit], options: &Options, reporter: &dyn Reporter) -> Resul
 }
 
 /// Returns the error for a selection that matches none of the targets in `found`.
-pub(crate) fn nothing_selected(selection: &Selection, found: &[String]) -> Error {
+pub(crate) fn nothing_selected(selection: &TargetSelection, found: &[String]) -> Error {
     let wanted = selection.targets().unwrap_or_default().join(", ");
     Error::NothingSelected { wanted, found: found.join(", ") }
 }
 
 /// Like [`plan`], but the selection may match nothing.
-pub(crate) fn plan_any(units: &[Unit], options: &Options, reporter: &dyn Reporter) -> Result<Plan, Error> {
+pub(crate) fn plan_any(units: &[CandidateFile], options: &Options, reporter: &dyn Reporter) -> Result<Plan, Error> {
     let mut order: Vec<usize> = (0..units.len()).collect();
     order.sort_by(|left, right| units[*left].key.cmp(&units[*right].key));
     if let Some(pair) = order.windows(2).find(|pair| units[pair[0]].key == units[pair[1]].key) {
@@ -305,12 +305,12 @@ pub(crate) fn plan_any(units: &[Unit], options: &Options, reporter: &dyn Reporte
     Ok(plan)
 }
 
-fn read_unit(unit: &Unit) -> Result<Option<FatBinary>, Error> {
+fn read_unit(unit: &CandidateFile) -> Result<Option<FatBinary>, Error> {
     let reader = unit.content.open().map_err(|source| Error::Read { key: unit.key.clone(), source })?;
     FatBinary::read(&reader, unit.content.size()).map_err(|source| Error::GpuCode { key: unit.key.clone(), source })
 }
 
-fn planned_bundle(bundle: &rocwheel_kpack::Bundle, selection: &Selection) -> PlannedBundle {
+fn planned_bundle(bundle: &rocwheel_kpack::Bundle, selection: &TargetSelection) -> PlannedBundle {
     let kept = bundle.entries.iter().filter(|entry| is_kept(entry, selection));
     let sizes: Vec<u64> = kept.map(|entry| entry.size).collect();
     let (code_objects, bytes) = (sizes.len() as u64, sizes.iter().sum());
@@ -318,7 +318,7 @@ fn planned_bundle(bundle: &rocwheel_kpack::Bundle, selection: &Selection) -> Pla
 }
 
 /// `true` if an entry is moved to an archive.
-pub(crate) fn is_kept(entry: &rocwheel_kpack::Entry, selection: &Selection) -> bool {
+pub(crate) fn is_kept(entry: &rocwheel_kpack::BundleEntry, selection: &TargetSelection) -> bool {
     entry.size > 0 && entry.target().is_some_and(|target| selection.takes(target))
 }
 

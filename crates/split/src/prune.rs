@@ -20,14 +20,14 @@ mod wheel_file;
 
 use std::path::{Path, PathBuf};
 
-use rocwheel_output::Staged;
+use rocwheel_output::{Destination, Mode, Staged};
 use rocwheel_report::Reporter;
 use rocwheel_rocm::TargetTable;
 use rocwheel_wheel::WriteOptions;
 
 use crate::error::Error;
 pub use keep::Keep;
-pub use outcome::{Outcome, PruneAction, Pruned, PrunedFile};
+pub use outcome::{PruneAction, PruneReport, Pruned, PrunedFile};
 
 /// Default zstd level. Of jax_rocm7_pjrt's 29.5 MB for 27 targets, two targets take 7.1 MB at level
 /// 3, 5.6 MB at 9, in the same time, and 5.0 MB at 19, in three times as long.
@@ -46,8 +46,9 @@ pub struct Options<'a> {
     pub empty: Empty,
     /// The destination of the result.
     pub destination: Destination,
-    /// `Execute`, or `DryRun` to write nothing.
-    pub run: Run,
+    /// In a dry run the treatment of each file is read from tables, and sizes follow from them;
+    /// sizes of code that would be compressed are estimated from samples.
+    pub mode: Mode,
     /// A folder for large temporary files.
     pub scratch: &'a Path,
     /// Options for writing wheels.
@@ -81,34 +82,14 @@ pub enum Empty {
     Allow,
 }
 
-/// The destination of the result.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Destination {
-    /// Each input is written under its own name into this folder, which is created if needed.
-    Folder(PathBuf),
-    /// The inputs are replaced. Each file is replaced in one step, after it is complete and
-    /// checked.
-    InPlace,
-}
-
-/// Selects between a real run and a dry run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Run {
-    /// Write the result.
-    Execute,
-    /// Write nothing. The treatment of each file is read from tables, and sizes follow from them;
-    /// sizes of code that would be compressed are estimated from samples.
-    DryRun,
-}
-
 /// Prunes each of `paths`: a file with GPU code, a wheel, or a directory. An input is finished,
 /// checked and moved to its destination before the next one begins; an input that fails leaves
 /// nothing behind.
 ///
 /// # Errors
 /// See [`Error`]. Targets without any code are not an error: they are listed in
-/// [`Outcome::missing`].
-pub fn prune(paths: &[PathBuf], options: &Options<'_>, reporter: &dyn Reporter) -> Result<Outcome, Error> {
+/// [`PruneReport::missing`].
+pub fn prune(paths: &[PathBuf], options: &Options<'_>, reporter: &dyn Reporter) -> Result<PruneReport, Error> {
     prune_each(paths, options, reporter, |_, staged| Ok(staged.commit()?))
 }
 
@@ -122,10 +103,10 @@ pub fn prune_each<E: From<Error>>(
     options: &Options<'_>,
     reporter: &dyn Reporter,
     mut finish: impl FnMut(&Path, Staged<Pruned>) -> Result<Pruned, E>,
-) -> Result<Outcome, E> {
+) -> Result<PruneReport, E> {
     let table = TargetTable::embedded();
     place::check(paths, &options.destination)?;
-    let mut outcome = Outcome::default();
+    let mut outcome = PruneReport::default();
     for path in paths {
         let pruner = code::Pruner { options, table: &table, reporter };
         let place = place::Place::new(path, options)?;

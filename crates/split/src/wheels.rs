@@ -27,7 +27,7 @@ use crate::verify::Verification;
 use crate::{Packing, TargetNames};
 
 pub use check::verify_parts;
-pub use execute::{Kind, Outcome, Output, SizeGrowth, execute, prepare};
+pub use execute::{SizeGrowth, SplitWheel, SplitWheelKind, SplitWheelsReport, execute, prepare};
 pub use metadata::{DeviceExtra, TARGET_PLACEHOLDER};
 pub use planner::{Device, DeviceFile, DroppedTarget, Plan, UnsplitFile, plan};
 

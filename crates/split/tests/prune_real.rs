@@ -4,9 +4,10 @@
 
 use std::path::PathBuf;
 
+use rocwheel_output::{Destination, Mode};
 use rocwheel_report::Silent;
 use rocwheel_rocm::TargetTable;
-use rocwheel_split::prune::{Destination, Empty, Keep, Options, Run, prune};
+use rocwheel_split::prune::{Empty, Keep, Options, prune};
 use rocwheel_wheel::WriteOptions;
 use rocwheel_wheel::read::Wheel;
 
@@ -52,8 +53,9 @@ fn librocsparse_is_pruned_to_one_target() {
     assert!(before.bundles.len() > 100);
     // Compares the variants of the target, bundle by bundle.
     let count = |fat: &rocwheel_kpack::FatBinary, all: bool| -> Vec<Vec<(String, u64)>> {
-        let wanted =
-            |entry: &&rocwheel_kpack::Entry| entry.target().is_some_and(|target| all || target.starts_with("gfx90a"));
+        let wanted = |entry: &&rocwheel_kpack::BundleEntry| {
+            entry.target().is_some_and(|target| all || target.starts_with("gfx90a"))
+        };
         let entries = |bundle: &rocwheel_kpack::Bundle| {
             bundle.entries.iter().filter(wanted).map(|entry| (entry.id.clone(), entry.size)).collect()
         };
@@ -91,7 +93,7 @@ fn real_wheels_are_pruned_to_two_targets() {
         level: rocwheel_split::prune::LEVEL,
         empty: Empty::Refuse,
         destination: Destination::Folder(output.path().to_owned()),
-        run: Run::Execute,
+        mode: Mode::Execute,
         scratch: scratch.path(),
         write: WriteOptions::default(),
     };

@@ -5,21 +5,21 @@ use positioned_io::ReadAt;
 use rocwheel_content::sha256_at;
 use rocwheel_kpack::Error;
 use rocwheel_kpack::archive::Scheme;
-use rocwheel_kpack::bundle::{Bundle, Entry};
-use rocwheel_kpack::code_object::{CodeObject, Metadata, agrees, is_bitcode, is_spirv};
+use rocwheel_kpack::bundle::{Bundle, BundleEntry};
+use rocwheel_kpack::code_object::{CodeObject, MetadataFormat, agrees, is_bitcode, is_spirv};
 use rocwheel_rocm::target::TargetId;
 use rocwheel_wheel::FileDigest;
 
 use crate::open::{ENTRIES, Shared, Window};
 use crate::source::Unit;
-use crate::{CodeFormat, Finding, Found, Kernels, Kind, Options, Subject};
+use crate::{CodeFormat, FileFormat, FileMessage, FoundCode, Kernels, Options, Subject};
 
 /// The result of one unit of work.
 pub(crate) struct Part {
     pub(crate) file: Shared,
     pub(crate) is_last: bool,
-    pub(crate) code_objects: Vec<Found>,
-    pub(crate) findings: Vec<Finding>,
+    pub(crate) code_objects: Vec<FoundCode>,
+    pub(crate) findings: Vec<FileMessage>,
 }
 
 pub(crate) fn examine(unit: Unit, options: &Options) -> Part {
@@ -29,22 +29,22 @@ pub(crate) fn examine(unit: Unit, options: &Options) -> Part {
         examiner.bundle(&file, number, bundle)
     } else if let Some(archive) = &file.archive {
         examiner.entries(&file, archive, number)
-    } else if file.kind == Kind::CodeObject {
+    } else if file.kind == FileFormat::CodeObject {
         let place = Place { size: file.size, stored: file.size, ..Place::default() };
         examiner.code(&file.reader, place)
     } else {
         Ok(())
     };
     if let Err(error) = done {
-        examiner.findings.push(Finding::of(&error));
+        examiner.findings.push(FileMessage::of(&error));
     }
     Part { file, is_last, code_objects: examiner.code_objects, findings: examiner.findings }
 }
 
 struct Examiner<'a> {
     options: &'a Options,
-    code_objects: Vec<Found>,
-    findings: Vec<Finding>,
+    code_objects: Vec<FoundCode>,
+    findings: Vec<FileMessage>,
 }
 
 /// The facts about a code object that are known before it is read.
@@ -71,9 +71,9 @@ impl Place {
 
 impl Examiner<'_> {
     fn bundle(&mut self, file: &Shared, number: usize, bundle: &Bundle) -> Result<(), Error> {
-        let with_code: Vec<&Entry> =
+        let with_code: Vec<&BundleEntry> =
             bundle.entries.iter().filter(|entry| entry.size > 0 && entry.target().is_some()).collect();
-        let place = |entry: &Entry, stored| Place {
+        let place = |entry: &BundleEntry, stored| Place {
             declared: entry.target().map(str::to_owned),
             bundle: Some(number),
             entry: None,
@@ -104,7 +104,7 @@ impl Examiner<'_> {
             self.code(&bytes, place(entry, stored))
         })?;
         // The order of the entry table, which plain bundles use too.
-        let order = |found: &Found| with_code.iter().position(|entry| entry.target() == Some(&found.target));
+        let order = |found: &FoundCode| with_code.iter().position(|entry| entry.target() == Some(&found.target));
         self.code_objects.sort_by_key(order);
         Ok(())
     }
@@ -112,7 +112,7 @@ impl Examiner<'_> {
     fn entries(
         &mut self,
         file: &Shared,
-        archive: &rocwheel_kpack::archive::Archive,
+        archive: &rocwheel_kpack::archive::KpackArchive,
         number: usize,
     ) -> Result<(), Error> {
         for located in archive.entries().skip(number * ENTRIES).take(ENTRIES) {
@@ -125,7 +125,7 @@ impl Examiner<'_> {
             };
             if !archive.targets.iter().any(|target| target == located.target) && self.options.wants(located.target) {
                 let message = format!("{} is never looked for: the archive does not list that target", place.name());
-                self.findings.push(Finding::fault(Subject::Target, message));
+                self.findings.push(FileMessage::fault(Subject::Target, message));
             }
             match archive.scheme {
                 Scheme::None => {
@@ -134,7 +134,7 @@ impl Examiner<'_> {
                 }
                 Scheme::ZstdPerKernel => match archive.read(&file.reader, &located) {
                     Ok(bytes) => self.code(&bytes, place)?,
-                    Err(error) => self.findings.push(Finding::of(&error)),
+                    Err(error) => self.findings.push(FileMessage::of(&error)),
                 },
             }
         }
@@ -150,9 +150,9 @@ impl Examiner<'_> {
         let read = match CodeObject::read(reader) {
             Ok(read) => read,
             Err(error) => {
-                let finding = Finding::of(&error);
+                let finding = FileMessage::of(&error);
                 let message = format!("{}: {}", place.name(), finding.message);
-                self.findings.push(Finding { message, ..finding });
+                self.findings.push(FileMessage { message, ..finding });
                 None
             }
         };
@@ -175,10 +175,10 @@ impl Examiner<'_> {
             }
             FileDigest::Skip => None,
         };
-        let (version, metadata, kernels) = read.map_or((None, Metadata::Absent, Vec::new()), |read| {
+        let (version, metadata, kernels) = read.map_or((None, MetadataFormat::Absent, Vec::new()), |read| {
             (read.code_object_version, read.metadata, read.kernels)
         });
-        self.code_objects.push(Found {
+        self.code_objects.push(FoundCode {
             target,
             own_target,
             bundle: place.bundle,
@@ -210,7 +210,7 @@ impl Examiner<'_> {
             }
             start => {
                 let message = format!("{} is no code object: it starts with `{}`", place.name(), start.escape_ascii());
-                self.findings.push(Finding::fault(Subject::Code, message));
+                self.findings.push(FileMessage::fault(Subject::Code, message));
                 CodeFormat::Unknown
             }
         })
@@ -219,28 +219,28 @@ impl Examiner<'_> {
     fn check(&mut self, read: &CodeObject, place: &Place) {
         if let Some(declared) = &place.declared {
             match declared.parse::<TargetId>() {
-                Err(error) => self.findings.push(Finding::fault(Subject::Target, error.to_string())),
+                Err(error) => self.findings.push(FileMessage::fault(Subject::Target, error.to_string())),
                 Ok(_) if !read.is_known => {
                     let machine = read.machine;
                     let message = format!("{} has the unknown machine number {machine:#04x}", place.name());
-                    self.findings.push(Finding::note(Subject::Target, message));
+                    self.findings.push(FileMessage::note(Subject::Target, message));
                 }
                 Ok(target) if agrees(&target, read) => {}
                 Ok(_) => {
                     let message = format!("{} is code for `{}` by its own ELF flags", place.name(), read.target);
-                    self.findings.push(Finding::fault(Subject::Target, message));
+                    self.findings.push(FileMessage::fault(Subject::Target, message));
                 }
             }
         }
         match &read.metadata {
-            Metadata::MessagePack | Metadata::Absent => {}
-            Metadata::Yaml => {
+            MetadataFormat::MessagePack | MetadataFormat::Absent => {}
+            MetadataFormat::Yaml => {
                 let message = format!("{} has the metadata of code object version 2, which is not read", place.name());
-                self.findings.push(Finding::note(Subject::Metadata, message));
+                self.findings.push(FileMessage::note(Subject::Metadata, message));
             }
-            Metadata::Malformed(reason) => {
+            MetadataFormat::Malformed(reason) => {
                 let message = format!("{} has metadata that cannot be understood: {reason}", place.name());
-                self.findings.push(Finding::fault(Subject::Metadata, message));
+                self.findings.push(FileMessage::fault(Subject::Metadata, message));
             }
         }
     }

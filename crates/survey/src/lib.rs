@@ -17,8 +17,8 @@ use std::path::PathBuf;
 use positioned_io::ReadAt as _;
 use rocwheel_content::{Digest, Reader};
 use rocwheel_kpack::Error;
-use rocwheel_kpack::bundle::Compression;
-use rocwheel_kpack::code_object::{Kernel, Metadata};
+use rocwheel_kpack::bundle::CompressionHeader;
+use rocwheel_kpack::code_object::{Kernel, MetadataFormat};
 use rocwheel_kpack::marker::Marker;
 use rocwheel_report::{Reporter, Unit as Counted};
 use rocwheel_rocm::target::{TargetId, base_target};
@@ -39,7 +39,7 @@ pub struct Options {
     pub targets: Option<BTreeSet<String>>,
     /// List the kernels or only count them. A large library has a hundred thousand.
     pub kernels: Kernels,
-    /// Read all bytes of code objects for [`Found::digest`], or only headers and notes.
+    /// Read all bytes of code objects for [`FoundCode::digest`], or only headers and notes.
     pub digest: FileDigest,
 }
 
@@ -79,7 +79,7 @@ impl fmt::Display for Location {
 
 /// The type of a file, by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum FileFormat {
     /// A Linux program, library or object file.
     Elf,
     /// A Windows program or library.
@@ -94,7 +94,7 @@ pub enum Kind {
     Other,
 }
 
-impl Kind {
+impl FileFormat {
     /// The name in listings.
     pub fn name(self) -> &'static str {
         match self {
@@ -114,7 +114,7 @@ pub struct Surveyed {
     /// The path, and the member for a file in an archive.
     pub location: Location,
     /// The type of the file.
-    pub kind: Kind,
+    pub kind: FileFormat,
     /// Size of the unpacked file in bytes.
     pub size: u64,
     /// Size in the archive in bytes; `None` for a file that is not a member of an archive.
@@ -127,11 +127,11 @@ pub struct Surveyed {
     pub markers: Vec<Marker>,
     /// The code objects, by bundle, then in the order of the bundle; those of an archive by name,
     /// index and target.
-    pub code_objects: Vec<Found>,
+    pub code_objects: Vec<FoundCode>,
     /// `true` if the file also has code for NVIDIA's GPUs, which is not examined.
     pub has_cuda: bool,
     /// Problems of the file, and facts worth knowing.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<FileMessage>,
 }
 
 impl Surveyed {
@@ -153,7 +153,7 @@ pub struct BundleSummary {
     /// Size in the file in bytes, without padding.
     pub length: u64,
     /// The compression; `None` for a plain bundle.
-    pub compression: Option<Compression>,
+    pub compression: Option<CompressionHeader>,
     /// The numbers of the wrappers that refer to it: one, or several if translation units were
     /// linked for the device (`-fgpu-rdc`).
     pub wrappers: Vec<usize>,
@@ -161,7 +161,7 @@ pub struct BundleSummary {
 
 /// One code object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundCode {
     /// The target that its bundle or archive declares, else the one in its own header.
     pub target: String,
     /// The target in its own header.
@@ -182,7 +182,7 @@ pub struct Found {
     /// The code object version, 2 to 6.
     pub version: Option<u8>,
     /// The source of the list of kernels.
-    pub metadata: Metadata,
+    pub metadata: MetadataFormat,
     /// Number of kernels.
     pub kernel_count: u64,
     /// The kernels; empty if they were not requested.
@@ -216,7 +216,7 @@ impl CodeFormat {
 
 /// A message about a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
+pub struct FileMessage {
     /// The subject of the message.
     pub subject: Subject,
     /// The severity.
@@ -265,7 +265,7 @@ pub enum Weight {
     Fault,
 }
 
-impl Finding {
+impl FileMessage {
     fn fault(subject: Subject, message: impl Into<String>) -> Self {
         Self { subject, weight: Weight::Fault, message: message.into() }
     }

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use positioned_io::ReadAt;
 use rocwheel_content::Reader;
 use rocwheel_elf::{DynamicSymbols, Elf, Pe};
-use rocwheel_kpack::archive::Archive;
+use rocwheel_kpack::archive::KpackArchive;
 use rocwheel_kpack::bundle::{self, Bundle};
 use rocwheel_kpack::fatbin::{FatBinary, Format, Magic, Points};
 use rocwheel_kpack::marker::Marker;
 use rocwheel_kpack::{Error, code_object};
 
-use crate::{BundleSummary, Finding, Kind, Location, Subject, Surveyed};
+use crate::{BundleSummary, FileFormat, FileMessage, Location, Subject, Surveyed};
 
 /// Number of first bytes that are needed to recognise a file. The magic of a tar archive is at
 /// offset 257.
@@ -73,27 +73,27 @@ pub(crate) fn looks(start: &[u8]) -> Looks {
 /// A file that will be surveyed. Its tables have been read.
 pub(crate) struct Open {
     pub(crate) location: Location,
-    pub(crate) kind: Kind,
+    pub(crate) kind: FileFormat,
     pub(crate) size: u64,
     pub(crate) packed: Option<u64>,
     pub(crate) reader: Reader,
     /// The range of the file that bundle offsets are relative to.
     pub(crate) section: Range<u64>,
     pub(crate) bundles: Vec<Bundle>,
-    pub(crate) archive: Option<Archive>,
+    pub(crate) archive: Option<KpackArchive>,
     summaries: Vec<BundleSummary>,
     wrappers: usize,
     markers: Vec<Marker>,
     has_cuda: bool,
-    findings: Vec<Finding>,
+    findings: Vec<FileMessage>,
 }
 
 impl Open {
     /// A file that has nothing to read, only findings.
-    pub(crate) fn only(location: Location, size: u64, findings: Vec<Finding>) -> Self {
+    pub(crate) fn only(location: Location, size: u64, findings: Vec<FileMessage>) -> Self {
         Self {
             location,
-            kind: Kind::Other,
+            kind: FileFormat::Other,
             size,
             packed: None,
             reader: Box::new(Vec::new()),
@@ -118,12 +118,12 @@ impl Open {
         };
         if let (Looks::Other, Some((_, _, what))) = (looks, expected.iter().find(named)) {
             let message = if size == 0 { "it is empty".to_owned() } else { format!("it is no {what}") };
-            file.findings.push(Finding::fault(Subject::Unreadable, message));
+            file.findings.push(FileMessage::fault(Subject::Unreadable, message));
         }
         let read = match looks {
             Looks::Host => file.read_host(),
             Looks::CodeObject => {
-                file.kind = Kind::CodeObject;
+                file.kind = FileFormat::CodeObject;
                 Ok(())
             }
             Looks::Bundle => file.read_bundles(),
@@ -131,7 +131,7 @@ impl Open {
             Looks::Zip | Looks::Tar(_) | Looks::Other => Ok(()),
         };
         if let Err(error) = read {
-            file.findings.push(Finding::of(&error));
+            file.findings.push(FileMessage::of(&error));
         }
         file
     }
@@ -141,8 +141,8 @@ impl Open {
             return self.read_without_code();
         };
         self.kind = match fat.format {
-            Format::Elf => Kind::Elf,
-            Format::Pe => Kind::Pe,
+            Format::Elf => FileFormat::Elf,
+            Format::Pe => FileFormat::Pe,
         };
         self.section = fat.section;
         self.bundles = fat.bundles;
@@ -159,17 +159,17 @@ impl Open {
                         Magic::Kpacked => "marker",
                     };
                     let message = format!("wrapper {number} points to {address:#x}, where no {meant} is");
-                    self.findings.push(Finding::fault(Subject::Wrapper, message));
+                    self.findings.push(FileMessage::fault(Subject::Wrapper, message));
                 }
             }
         }
         if self.wrappers == 0 && !self.bundles.is_empty() {
             let message = "its offload bundles are registered by no wrapper of this file";
-            self.findings.push(Finding::note(Subject::Wrapper, message));
+            self.findings.push(FileMessage::note(Subject::Wrapper, message));
         } else {
             let unreached = |(number, _): (usize, _)| format!("no wrapper reaches bundle {number}");
             let lonely = self.summaries.iter().enumerate().filter(|(_, bundle)| bundle.wrappers.is_empty());
-            self.findings.extend(lonely.map(unreached).map(|message| Finding::note(Subject::Wrapper, message)));
+            self.findings.extend(lonely.map(unreached).map(|message| FileMessage::note(Subject::Wrapper, message)));
         }
         Ok(())
     }
@@ -188,13 +188,13 @@ impl Open {
             && symbols.undefined().any(|symbol| symbol.name == "__hipRegisterFatBinary")
         {
             let message = "it registers GPU code, which cannot be found: it has no section headers";
-            self.findings.push(Finding::fault(Subject::Unreadable, message));
+            self.findings.push(FileMessage::fault(Subject::Unreadable, message));
         }
         Ok(())
     }
 
     fn read_bundles(&mut self) -> Result<(), Error> {
-        self.kind = Kind::Bundle;
+        self.kind = FileFormat::Bundle;
         self.section = 0..self.size;
         self.bundles = bundle::read(&self.reader, self.section.clone())?;
         self.summarise();
@@ -202,8 +202,8 @@ impl Open {
     }
 
     fn read_archive(&mut self) -> Result<(), Error> {
-        self.kind = Kind::Kpack;
-        let archive = self.archive.insert(Archive::open(&self.reader, self.size)?);
+        self.kind = FileFormat::Kpack;
+        let archive = self.archive.insert(KpackArchive::open(&self.reader, self.size)?);
         let mut unnumbered = archive.entries().filter(|located| located.index.is_none());
         if let Some(first) = unnumbered.next() {
             let (name, target) = (first.name.escape_debug(), first.target.escape_debug());
@@ -212,7 +212,7 @@ impl Open {
                 count => format!(" and {count} more"),
             };
             let message = format!("no wrapper asks for `{name}` for `{target}`{others}: no index follows the name");
-            self.findings.push(Finding::fault(Subject::Wrapper, message));
+            self.findings.push(FileMessage::fault(Subject::Wrapper, message));
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use rocwheel_wheel::read::{Listed, ZipFile};
 use walkdir::WalkDir;
 
 use crate::open::{Looks, Open, Packing, START, Shared, Window, looks};
-use crate::{Finding, Location, Options, Subject};
+use crate::{FileMessage, Location, Options, Subject};
 
 /// Limit of the bytes of unpacked members in memory; the next file is not opened before they are
 /// freed.
@@ -88,7 +88,7 @@ impl<'a> Sources<'a> {
         self.ready.extend(units(file));
     }
 
-    fn say(&mut self, location: Location, size: u64, finding: Finding) {
+    fn say(&mut self, location: Location, size: u64, finding: FileMessage) {
         self.add(Open::only(location, size, vec![finding]));
     }
 
@@ -111,14 +111,14 @@ impl<'a> Sources<'a> {
                     let path = error.path().unwrap_or(Path::new("")).to_owned();
                     let finding = match error.io_error() {
                         Some(error) => unreadable(error),
-                        None => Finding::of(&error),
+                        None => FileMessage::of(&error),
                     };
                     self.say(Location { path, member: None }, 0, finding);
                 }
                 None => drop(self.feeders.pop()),
             },
             Feeder::Zip { path, zip, members } => match members.next() {
-                Some(member) if member.kind == rocwheel_wheel::read::Kind::File => {
+                Some(member) if member.kind == rocwheel_wheel::read::MemberKind::File => {
                     let location = Location { path: path.clone(), member: Some(member.name.clone()) };
                     let opened = open_member(zip, &member, &self.options.scratch);
                     self.member(location, &member, opened);
@@ -138,7 +138,7 @@ impl<'a> Sources<'a> {
             }
             Ok(metadata) if metadata.is_file() => self.file(path),
             Ok(_) => {
-                let finding = Finding::fault(Subject::Unreadable, "it is neither a file nor a folder");
+                let finding = FileMessage::fault(Subject::Unreadable, "it is neither a file nor a folder");
                 self.say(Location { path, member: None }, 0, finding);
             }
             Err(error) => self.say(Location { path, member: None }, 0, unreadable(&error)),
@@ -162,7 +162,7 @@ impl<'a> Sources<'a> {
                     members.sort_by(|left, right| left.name.cmp(&right.name));
                     self.feeders.push(Feeder::Zip { path: location.path, zip, members: members.into_iter() });
                 }
-                Err(error) => self.say(location, 0, Finding::of(&error)),
+                Err(error) => self.say(location, 0, FileMessage::of(&error)),
             },
             Ok((file, size, Looks::Tar(packing))) => {
                 let reader = Box::new(file);
@@ -174,12 +174,12 @@ impl<'a> Sources<'a> {
 
     fn member(&mut self, location: Location, member: &Listed, opened: Result<(Looks, Reader), rocwheel_wheel::Error>) {
         match opened {
-            Err(error) => self.say(location, member.size, Finding::of(&error)),
+            Err(error) => self.say(location, member.size, FileMessage::of(&error)),
             Ok((Looks::Tar(packing), reader)) => {
                 self.pause = Some(Pause::Tar(Tarball { location, size: member.size, packing, reader }));
             }
             Ok((Looks::Zip, _)) => {
-                let finding = Finding::note(Subject::Skipped, "an archive inside an archive is not looked into");
+                let finding = FileMessage::note(Subject::Skipped, "an archive inside an archive is not looked into");
                 self.say(location, member.size, finding);
             }
             Ok((looks, reader)) => {
@@ -284,7 +284,7 @@ fn walk_tar(tarball: &Tarball, options: &Options, each: &mut dyn FnMut(Open) -> 
         let file = match looks {
             Looks::Other => Open::only(location, size, Vec::new()),
             Looks::Zip | Looks::Tar(_) => {
-                let finding = Finding::note(Subject::Skipped, "an archive inside an archive is not looked into");
+                let finding = FileMessage::note(Subject::Skipped, "an archive inside an archive is not looked into");
                 Open::only(location, size, vec![finding])
             }
             _ => {
@@ -310,8 +310,8 @@ fn spool(start: Vec<u8>, rest: &mut impl Read, size: u64, scratch: &Path) -> io:
     if bytes.len() as u64 + copied == size { Ok(Box::new(file)) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
-fn unreadable(error: &io::Error) -> Finding {
-    Finding::fault(Subject::Unreadable, format!("it cannot be read: {}", plain(error)))
+fn unreadable(error: &io::Error) -> FileMessage {
+    FileMessage::fault(Subject::Unreadable, format!("it cannot be read: {}", plain(error)))
 }
 
 /// The system's reason without the prefix that `fs_err` adds: the finding already names the path.

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
-use rocwheel_kpack::bundle::{self, Form, Method, Part};
+use rocwheel_kpack::bundle::{self, BundleForm, Method, Part};
 use rocwheel_kpack::{ArchiveWriter, Blob, Error, FatBinary, Scheme};
 use rocwheel_report::{Reporter, Silent, Unit};
-use rocwheel_survey::{self as survey, CodeFormat, Kernels, Kind, Options, Subject, Surveyed, Weight};
-use rocwheel_testing::gpu::{Gpu, Link, Unit as Source};
+use rocwheel_survey::{self as survey, CodeFormat, FileFormat, Kernels, Options, Subject, Surveyed, Weight};
+use rocwheel_testing::gpu::{Gpu, Link, TranslationUnit as Source};
 use rocwheel_wheel::FileDigest;
 
 const TARGETS: [&str; 3] = ["gfx90a:xnack+", "gfx942", "gfx1100"];
@@ -30,7 +30,7 @@ static WORKSHOP: LazyLock<Workshop> = LazyLock::new(|| {
     let file = fs_err::File::open(&library).unwrap();
     let fat = FatBinary::read(file.file(), file.metadata().unwrap().len()).unwrap().unwrap();
     let mut code = Vec::new();
-    let keep = |entry: &bundle::Entry, bytes: &[u8]| -> Result<(), Error> {
+    let keep = |entry: &bundle::BundleEntry, bytes: &[u8]| -> Result<(), Error> {
         code.push((entry.target().unwrap().to_owned(), bytes.to_vec()));
         Ok(())
     };
@@ -104,7 +104,7 @@ fn assert_whole(file: &Surveyed) {
 }
 
 /// Writes a bundle with the given ids.
-fn write_bundle(path: &Path, form: Form, parts: &[(&str, &[u8])]) {
+fn write_bundle(path: &Path, form: BundleForm, parts: &[(&str, &[u8])]) {
     let contents: Vec<Vec<u8>> = parts.iter().map(|(_, bytes)| bytes.to_vec()).collect();
     let ids: Vec<String> = parts.iter().map(|(target, _)| format!("hipv4-amdgcn-amd-amdhsa--{target}")).collect();
     let parts: Vec<Part<'_>> =
@@ -158,7 +158,7 @@ fn entries_without_an_index_are_listed_with_a_warning() {
 fn a_library_has_a_wrapper_and_a_bundle() {
     let file = only(look(&[&WORKSHOP.library]));
     assert_whole(&file);
-    assert_eq!((file.kind, file.wrappers, file.bundles.len()), (Kind::Elf, 1, 1));
+    assert_eq!((file.kind, file.wrappers, file.bundles.len()), (FileFormat::Elf, 1, 1));
     assert_eq!(file.bundles[0].wrappers, [0]);
     assert_eq!(file.size, fs_err::metadata(&WORKSHOP.library).unwrap().len());
     assert!(file.code_objects.iter().all(|found| found.bundle == Some(0) && found.stored == found.size));
@@ -208,25 +208,28 @@ fn every_file_format_is_known_by_its_bytes() {
     for (target, bytes) in &WORKSHOP.code {
         fs_err::write(&path, bytes).unwrap();
         let file = only(look(&[&path]));
-        assert_eq!((file.kind, file.code_objects.len(), file.findings.as_slice()), (Kind::CodeObject, 1, &[][..]));
+        assert_eq!(
+            (file.kind, file.code_objects.len(), file.findings.as_slice()),
+            (FileFormat::CodeObject, 1, &[][..])
+        );
         assert_eq!(file.code_objects[0].target, *target);
     }
-    let mut forms = vec![Form::Plain];
+    let mut forms = vec![BundleForm::Plain];
     for version in [1, 2, 3] {
-        forms.push(Form::Compressed { version, method: Method::Zlib, level: 6 });
-        forms.push(Form::Compressed { version, method: Method::Zstd, level: 3 });
+        forms.push(BundleForm::Compressed { version, method: Method::Zlib, level: 6 });
+        forms.push(BundleForm::Compressed { version, method: Method::Zstd, level: 3 });
     }
     for form in forms {
         write_bundle(&path, form, &own_parts());
         let file = only(look(&[&path]));
         assert_whole(&file);
-        assert_eq!(file.kind, Kind::Bundle, "{form:?}");
+        assert_eq!(file.kind, FileFormat::Bundle, "{form:?}");
     }
     for scheme in [Scheme::None, Scheme::ZstdPerKernel] {
         write_archive(&path, scheme, &TARGETS, &own_parts());
         let file = only(look(&[&path]));
         assert_whole(&file);
-        assert_eq!(file.kind, Kind::Kpack);
+        assert_eq!(file.kind, FileFormat::Kpack);
         let entry = file.code_objects[0].entry.as_deref();
         assert_eq!(entry, Some("lib/library.so#0"));
         assert_eq!(file.code_objects.iter().all(|found| found.stored == found.size), scheme == Scheme::None);
@@ -310,8 +313,8 @@ fn the_number_of_threads_makes_no_difference() {
     let folder = folder();
     for number in 0..20 {
         let path = folder.path().join(format!("{number}.bundle"));
-        let form = Form::Compressed { version: 3, method: Method::Zstd, level: 1 };
-        write_bundle(&path, if number % 2 == 0 { form } else { Form::Plain }, &own_parts());
+        let form = BundleForm::Compressed { version: 3, method: Method::Zstd, level: 1 };
+        write_bundle(&path, if number % 2 == 0 { form } else { BundleForm::Plain }, &own_parts());
     }
     write_archive(&folder.path().join("x"), Scheme::ZstdPerKernel, &TARGETS, &own_parts());
     let with_threads = |threads| {
@@ -339,7 +342,7 @@ fn a_bundle_that_lies_about_a_target_is_found_out() {
     let folder = folder();
     let path = folder.path().join("lie");
     let code = |target: &str| WORKSHOP.code.iter().find(|(name, _)| name == target).unwrap().1.as_slice();
-    for form in [Form::Plain, Form::Compressed { version: 2, method: Method::Zstd, level: 1 }] {
+    for form in [BundleForm::Plain, BundleForm::Compressed { version: 2, method: Method::Zstd, level: 1 }] {
         write_bundle(&path, form, &[("gfx942", code("gfx1100")), ("gfx1100", code("gfx1100"))]);
         let file = only(look(&[&path]));
         let message = "the code for `gfx942` in bundle 0 is code for `gfx1100` by its own ELF flags";
@@ -355,7 +358,7 @@ fn a_bundle_that_lies_about_a_target_is_found_out() {
         // `e_flags` has no flag for it.
         ("gfx1100-strict", "gfx1100", false),
     ] {
-        write_bundle(&path, Form::Plain, &[(declared, code(own))]);
+        write_bundle(&path, BundleForm::Plain, &[(declared, code(own))]);
         let file = only(look(&[&path]));
         assert_eq!(!faults(&file).is_empty(), fault, "{declared} {own}: {file:?}");
     }
@@ -382,7 +385,7 @@ fn what_cannot_be_checked_is_a_note() {
     let path = folder.path().join("new");
     let mut bytes = WORKSHOP.code[0].1.clone();
     bytes[48] = 0xfe;
-    write_bundle(&path, Form::Plain, &[("gfx1400", &bytes)]);
+    write_bundle(&path, BundleForm::Plain, &[("gfx1400", &bytes)]);
     let file = only(look(&[&path]));
     assert_eq!((file.findings[0].subject, file.findings[0].weight), (Subject::Target, Weight::Note));
     assert_eq!(file.findings[0].message, "the code for `gfx1400` in bundle 0 has the unknown machine number 0xfe");
@@ -398,7 +401,7 @@ fn bitcode_is_code_and_nonsense_is_not() {
         ("gfx942", b"nonsense"),
         ("gfx1100", &WORKSHOP.code[0].1[..100]),
     ];
-    write_bundle(&path, Form::Plain, &parts);
+    write_bundle(&path, BundleForm::Plain, &parts);
     let file = only(look(&[&path]));
     let code: Vec<CodeFormat> = file.code_objects.iter().map(|found| found.code).collect();
     assert_eq!(code, [CodeFormat::Bitcode, CodeFormat::SpirV, CodeFormat::Unknown, CodeFormat::Unknown]);

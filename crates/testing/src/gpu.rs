@@ -17,7 +17,7 @@ pub struct Gpu {
 
 /// A translation unit and the targets it is compiled for.
 #[derive(Debug, Clone, Copy)]
-pub struct Unit<'a> {
+pub struct TranslationUnit<'a> {
     /// `first`, `second` or `third`: the name of a source in `crates/testing/gpu`.
     pub source: &'a str,
     /// Targets, such as `gfx90a:xnack+`.
@@ -30,7 +30,7 @@ pub struct Link<'a> {
     /// File name of the result.
     pub name: &'a str,
     /// The units with device code.
-    pub units: &'a [Unit<'a>],
+    pub units: &'a [TranslationUnit<'a>],
     /// Additional compiler options, such as `--offload-compress` or `-fgpu-rdc`.
     pub compile: &'a [&'a str],
     /// Additional linker options, such as `-fuse-ld=lld-19`. With `-shared` the result is a

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use rocwheel_content::FileContent;
 use rocwheel_report::Silent;
-use rocwheel_wheel::{Distribution, EntryPoints, Level, Member, Metadata, Tag, WriteOptions, write_wheel};
+use rocwheel_wheel::{EntryPoints, Level, Member, Metadata, Tag, WheelContents, WriteOptions, write_wheel};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let name = path.strip_prefix(&folder)?.to_string_lossy().into_owned();
         members.push(Member::new(name, FileContent::new(path)?));
     }
-    let distribution = Distribution {
+    let distribution = WheelContents {
         name: "bench".to_owned(),
         version: "1.0".to_owned(),
         tags: vec![Tag::any()],

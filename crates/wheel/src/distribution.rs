@@ -35,7 +35,7 @@ impl Member {
 }
 
 /// The contents of one wheel.
-pub struct Distribution {
+pub struct WheelContents {
     /// Name as METADATA shows it; the file name uses the normalised form.
     pub name: String,
     /// Version in PEP 440's canonical form.
@@ -168,7 +168,7 @@ pub struct Written {
 /// The file gets its name when it is complete; an error or interruption leaves nothing behind.
 /// Equal input gives equal bytes, regardless of the number of threads and the order of members.
 pub fn write_wheel(
-    distribution: &Distribution,
+    distribution: &WheelContents,
     output: &Path,
     options: &WriteOptions,
     reporter: &dyn Reporter,
@@ -215,7 +215,7 @@ fn write_archive(
 }
 
 /// The generated files: METADATA, WHEEL, entry_points.txt and top_level.txt.
-fn generated_members(distribution: &Distribution, name: &WheelName) -> Result<Vec<Member>, Error> {
+fn generated_members(distribution: &WheelContents, name: &WheelName) -> Result<Vec<Member>, Error> {
     let info = format!("{}.dist-info", name.stem());
     let mut license_files: Vec<String> = distribution.licenses.iter().map(|member| member.name.clone()).collect();
     license_files.sort();

@@ -29,7 +29,7 @@ mod sdist;
 pub mod tar;
 
 pub use distribution::{
-    DEFAULT_EPOCH, Distribution, EntryPoints, FileDigest, Level, Member, WriteOptions, Written, top_level, write_wheel,
+    DEFAULT_EPOCH, EntryPoints, FileDigest, Level, Member, WheelContents, WriteOptions, Written, top_level, write_wheel,
 };
 pub use error::Error;
 pub use headers::Headers;
@@ -39,10 +39,10 @@ pub use names::{
     Tag, WheelName, canonical_name, case_collisions, check_member_name, check_name, check_requirement, check_version,
     file_name_part,
 };
-pub use platform::Platform;
+pub use platform::{Platform, UnknownPlatform};
 pub use platform_tag::PlatformTag;
 pub use python_version::{InvalidPythonVersion, PythonVersion};
 pub use read::same_version;
-pub use record::{Row, RowEdit, edit_rows, hash_column, parse_rows};
+pub use record::{RecordRow, RowEdit, edit_rows, hash_column, parse_rows};
 pub use rewrite::{Existing, MemberOrder, Rewrite, rewrite};
 pub use sdist::{Sdist, write_sdist};

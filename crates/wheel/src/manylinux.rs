@@ -37,11 +37,11 @@ pub struct LibraryNeeds {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     /// The minimum glibc of the systems of this policy.
-    pub glibc: Release,
+    pub glibc: DottedVersion,
     /// The name before PEP 600: `manylinux2014`; `None` if it has none.
     pub alias: Option<String>,
     /// Name of a version set → the newest guaranteed version: `GLIBCXX` → 3.4.19.
-    newest: BTreeMap<String, Release>,
+    newest: BTreeMap<String, DottedVersion>,
     /// Guaranteed versions without a number: `CXXABI_TM_1`.
     named: BTreeSet<String>,
 }
@@ -49,23 +49,23 @@ pub struct Policy {
 /// A version of numbers and dots, ordered number by number.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(try_from = "String")]
-pub struct Release(Vec<u32>);
+pub struct DottedVersion(Vec<u32>);
 
-impl Release {
-    fn parse(text: &str) -> Option<Release> {
-        text.split('.').map(|part| part.parse().ok()).collect::<Option<Vec<u32>>>().map(Release)
+impl DottedVersion {
+    fn parse(text: &str) -> Option<DottedVersion> {
+        text.split('.').map(|part| part.parse().ok()).collect::<Option<Vec<u32>>>().map(DottedVersion)
     }
 }
 
-impl TryFrom<String> for Release {
+impl TryFrom<String> for DottedVersion {
     type Error = String;
 
-    fn try_from(text: String) -> Result<Release, String> {
-        Release::parse(&text).ok_or_else(|| format!("`{text}` is not a dotted number"))
+    fn try_from(text: String) -> Result<DottedVersion, String> {
+        DottedVersion::parse(&text).ok_or_else(|| format!("`{text}` is not a dotted number"))
     }
 }
 
-impl fmt::Display for Release {
+impl fmt::Display for DottedVersion {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts: Vec<String> = self.0.iter().map(u32::to_string).collect();
         formatter.write_str(&parts.join("."))
@@ -77,7 +77,7 @@ impl fmt::Display for Release {
 pub struct Policies {
     machine: String,
     /// Library → the glibc of the oldest policy that lists it.
-    libraries: BTreeMap<String, Release>,
+    libraries: BTreeMap<String, DottedVersion>,
     policies: Vec<Policy>,
 }
 
@@ -85,23 +85,23 @@ pub struct Policies {
 #[serde(deny_unknown_fields)]
 struct Table {
     machine: String,
-    libraries: BTreeMap<String, Release>,
+    libraries: BTreeMap<String, DottedVersion>,
     policy: Vec<Row>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Row {
-    glibc: Release,
+    glibc: DottedVersion,
     alias: Option<String>,
-    newest: BTreeMap<String, Release>,
+    newest: BTreeMap<String, DottedVersion>,
     #[serde(default)]
     named: BTreeSet<String>,
 }
 
 /// A need that prevents a lower policy.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Reason {
+pub struct PolicyBlocker {
     /// The file that needs the version.
     pub file: String,
     /// The library that provides the version.
@@ -111,7 +111,7 @@ pub struct Reason {
     pub version: String,
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for PolicyBlocker {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.version == self.library {
             write!(formatter, "{} needs {}", self.file, self.library)
@@ -129,7 +129,7 @@ pub struct Floor {
     /// Platform tag: `manylinux_2_36_x86_64`, or `linux_x86_64` without a policy.
     pub tag: String,
     /// Every need that prevents a lower policy, sorted.
-    pub reasons: Vec<Reason>,
+    pub reasons: Vec<PolicyBlocker>,
     /// Needed libraries that no policy lists → the files that need them. This distribution or one
     /// that it requires must provide them. They do not raise the policy.
     pub outside: BTreeMap<String, BTreeSet<String>>,
@@ -162,7 +162,7 @@ impl Policies {
     }
 
     /// `true` if every system with this version of glibc provides the library.
-    pub fn provides_with(&self, library: &str, glibc: &Release) -> bool {
+    pub fn provides_with(&self, library: &str, glibc: &DottedVersion) -> bool {
         self.libraries.get(library).is_some_and(|since| since <= glibc)
     }
 
@@ -187,14 +187,14 @@ impl Policies {
         let mut outside: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         // The needs, by the index of the lowest policy that guarantees them; the number of policies
         // if none does.
-        let mut needs: BTreeMap<usize, BTreeSet<Reason>> = BTreeMap::new();
+        let mut needs: BTreeMap<usize, BTreeSet<PolicyBlocker>> = BTreeMap::new();
         for file in files {
             for needed in &file.libraries {
                 let Some(since) = self.libraries.get(&needed.library) else {
                     outside.entry(needed.library.clone()).or_default().insert(file.file.clone());
                     continue;
                 };
-                let reason = |version: &str| Reason {
+                let reason = |version: &str| PolicyBlocker {
                     file: file.file.clone(),
                     library: needed.library.clone(),
                     version: version.to_owned(),
@@ -225,7 +225,7 @@ impl Policy {
         let Some((set, number)) = version.split_once('_') else {
             return false;
         };
-        match (self.newest.get(set), Release::parse(number)) {
+        match (self.newest.get(set), DottedVersion::parse(number)) {
             (Some(newest), Some(number)) => number <= *newest,
             _ => false,
         }
@@ -277,7 +277,7 @@ mod tests {
         let hsa = needs("lib/libhsa-runtime64.so.1", &[("libc.so.6", &["GLIBC_2.33"]), ("libelf.so.1", &[])]);
         let floor = floor(&[hsa, llvm]);
         assert_eq!(floor.tag, "manylinux_2_36_x86_64");
-        let reasons: Vec<String> = floor.reasons.iter().map(Reason::to_string).collect();
+        let reasons: Vec<String> = floor.reasons.iter().map(PolicyBlocker::to_string).collect();
         assert_eq!(reasons, ["lib/libLLVM-15.so.1 needs GLIBC_2.36 from libc.so.6"]);
         assert_eq!(floor.outside.keys().collect::<Vec<_>>(), ["libelf.so.1", "librocm_sysdeps_z.so.1"]);
         assert!(floor.outside["libelf.so.1"].contains("lib/libhsa-runtime64.so.1"));

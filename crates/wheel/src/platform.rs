@@ -2,7 +2,9 @@
 
 use std::fmt;
 use std::path::Path;
+use std::str::FromStr;
 
+use rocwheel_report::{Exit, Hint};
 use serde::{Deserialize, Serialize};
 
 use crate::WheelName;
@@ -19,6 +21,22 @@ pub enum Platform {
 }
 
 impl Platform {
+    /// All systems.
+    pub const ALL: [Platform; 2] = [Platform::Linux, Platform::Windows];
+
+    /// The system that this program runs on.
+    pub fn native() -> Platform {
+        if cfg!(windows) { Platform::Windows } else { Platform::Linux }
+    }
+
+    /// The lower-case word for options, recipes and reports: `linux`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Platform::Linux => "linux",
+            Platform::Windows => "windows",
+        }
+    }
+
     /// The other one.
     #[must_use]
     pub fn other(self) -> Platform {
@@ -84,9 +102,45 @@ impl fmt::Display for Platform {
     }
 }
 
+impl FromStr for Platform {
+    type Err = UnknownPlatform;
+
+    fn from_str(text: &str) -> Result<Self, UnknownPlatform> {
+        let named = Platform::ALL.into_iter().find(|platform| platform.name() == text);
+        named.ok_or_else(|| UnknownPlatform { text: text.to_owned() })
+    }
+}
+
+/// A text that is not the name of a [`Platform`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no platform `{text}`")]
+pub struct UnknownPlatform {
+    /// The text as the user wrote it.
+    pub text: String,
+}
+
+impl Hint for UnknownPlatform {
+    fn hint(&self) -> Option<String> {
+        Some(rocwheel_report::suggestion(&self.text, Platform::ALL.into_iter().map(Platform::name)))
+    }
+
+    fn exit(&self) -> Exit {
+        Exit::Usage
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_is_read_as_it_is_written() {
+        for platform in Platform::ALL {
+            assert_eq!(platform.name().parse(), Ok(platform));
+        }
+        let error = "window".parse::<Platform>().unwrap_err();
+        assert!(error.hint().is_some_and(|hint| hint.contains("windows")), "{error}");
+    }
 
     #[test]
     fn a_tag_names_its_system() {

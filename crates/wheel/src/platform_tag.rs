@@ -1,6 +1,6 @@
 //! Input: the platform of a tag, `manylinux_2_28_x86_64`. Output: what it promises.
 
-use crate::manylinux::Release;
+use crate::manylinux::DottedVersion;
 
 /// What a platform tag promises (PEP 425, 600, 656).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub enum PlatformTag {
     /// `manylinux_2_28_x86_64`, and the older names for it.
     Manylinux {
         /// The oldest glibc.
-        glibc: Release,
+        glibc: DottedVersion,
         /// `x86_64`.
         machine: String,
     },
@@ -31,7 +31,7 @@ pub enum PlatformTag {
 impl PlatformTag {
     /// Reads the platform of a tag. What is not known is [`PlatformTag::Other`].
     pub fn parse(tag: &str) -> PlatformTag {
-        let release = |text: String| Release::try_from(text).ok();
+        let release = |text: String| DottedVersion::try_from(text).ok();
         let legacy = [("manylinux1_", "2.5"), ("manylinux2010_", "2.12"), ("manylinux2014_", "2.17")];
         if tag == "any" {
             return PlatformTag::Any;
@@ -73,8 +73,8 @@ impl PlatformTag {
 mod tests {
     use super::*;
 
-    fn release(text: &str) -> Release {
-        Release::try_from(text.to_owned()).unwrap()
+    fn release(text: &str) -> DottedVersion {
+        DottedVersion::try_from(text.to_owned()).unwrap()
     }
 
     #[test]

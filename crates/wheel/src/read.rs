@@ -23,7 +23,7 @@ use rayon::prelude::*;
 use rocwheel_content::{Content, HashAlgorithm, Opening, Reader, SharedFile, Spool, Spooled};
 use rocwheel_report::Reporter;
 
-use crate::record::{Hash, Row, parse_rows};
+use crate::record::{Hash, RecordRow, parse_rows};
 use crate::{Error, WheelName};
 pub(crate) use directory::Entries;
 pub use sparse::Sparse;
@@ -32,7 +32,7 @@ pub use unpack::Fault;
 pub(crate) use unpack::Packed;
 pub use verify::same_version;
 pub(crate) use verify::unhashed;
-pub use verify::{Known, Problem};
+pub use verify::{Known, WheelProblem};
 pub use wheel_directory::WheelDirectory;
 pub use zip_file::ZipFile;
 
@@ -52,12 +52,12 @@ pub struct Wheel {
     /// The name of the `.dist-info` folder, without a slash.
     info: String,
     /// The rows of RECORD, after they have been requested.
-    rows: OnceLock<Vec<Row>>,
+    rows: OnceLock<Vec<RecordRow>>,
 }
 
 /// The type of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum MemberKind {
     /// A file.
     File,
     /// A folder; its name ends in `/`. Installers create folders as needed.
@@ -78,7 +78,7 @@ pub struct Listed {
     /// `true` if the mode has an execute bit.
     pub executable: bool,
     /// The type of the member.
-    pub kind: Kind,
+    pub kind: MemberKind,
     /// The permission bits of Unix; usual ones if the archive has none.
     pub mode: u32,
     pub(crate) crc32: u32,
@@ -205,7 +205,7 @@ impl Wheel {
             reason: "does not exist",
         })?;
         let packed = self.packed(listed);
-        if listed.kind == Kind::Directory { Err(packed.error(Fault::Directory)) } else { Ok(packed) }
+        if listed.kind == MemberKind::Directory { Err(packed.error(Fault::Directory)) } else { Ok(packed) }
     }
 
     /// The directory entries of [`Wheel::members`]; `None` if they cannot be reused.
@@ -293,7 +293,7 @@ impl Wheel {
     }
 
     /// The rows of RECORD. Fails if there is none.
-    pub fn record(&self) -> Result<Vec<Row>, Error> {
+    pub fn record(&self) -> Result<Vec<RecordRow>, Error> {
         if let Some(rows) = self.rows.get() {
             return Ok(rows.clone());
         }

@@ -80,7 +80,7 @@ fn quoted(field: &str) -> String {
 
 /// A row of RECORD.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
+pub struct RecordRow {
     /// Path of the file, relative to the folder in which the wheel is installed.
     pub path: String,
     /// `sha256=…`; empty for RECORD itself and for files that are made after the installation.
@@ -90,7 +90,7 @@ pub struct Row {
 }
 
 /// The rows of a RECORD. The error contains the line.
-pub fn parse_rows(text: &str) -> Result<Vec<Row>, String> {
+pub fn parse_rows(text: &str) -> Result<Vec<RecordRow>, String> {
     let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text.as_bytes());
     let mut rows = Vec::new();
     for record in reader.records() {
@@ -104,7 +104,7 @@ pub fn parse_rows(text: &str) -> Result<Vec<Row>, String> {
             "" => None,
             text => Some(text.parse().map_err(|_| format!("line {line}: `{text}` is not a size"))?),
         };
-        rows.push(Row { path: path.to_owned(), hash: hash.to_owned(), size });
+        rows.push(RecordRow { path: path.to_owned(), hash: hash.to_owned(), size });
     }
     Ok(rows)
 }
@@ -121,7 +121,7 @@ pub enum RowEdit {
 }
 
 /// Edits some rows of a RECORD; the others keep their bytes. The error contains the line.
-pub fn edit_rows(text: &str, mut edit: impl FnMut(&Row) -> RowEdit) -> Result<String, String> {
+pub fn edit_rows(text: &str, mut edit: impl FnMut(&RecordRow) -> RowEdit) -> Result<String, String> {
     let mut edited = String::with_capacity(text.len());
     let (mut start, mut end, mut line) = (0, 0, 1);
     for part in text.split_inclusive('\n') {

@@ -23,7 +23,7 @@ use rocwheel_report::{Interrupted, Reporter, Silent, Unit};
 use crate::archive::{Archive, Copied, DIRECTORY, Method, REGULAR_FILE, Run, SYMLINK, Source, file_mode};
 use crate::distribution::check_tree;
 use crate::names::canonical_name;
-use crate::read::{Entries, Kind, Listed, Wheel, same_version, unhashed};
+use crate::read::{Entries, Listed, MemberKind, Wheel, same_version, unhashed};
 use crate::record::{Hash, Record};
 use crate::{Error, FileDigest, Headers, Level, Member, WheelName, WriteOptions, Written};
 
@@ -271,7 +271,7 @@ fn member_error(wheel: &Wheel, name: &str, reason: &'static str) -> Error {
 fn check(wheel: &Wheel, rewrite: &Rewrite) -> Result<(), Error> {
     let info = |file: &str| format!("{}/{file}", wheel.info());
     for name in rewrite.rename.keys() {
-        if wheel.member(name).is_none_or(|listed| listed.kind == Kind::Directory) {
+        if wheel.member(name).is_none_or(|listed| listed.kind == MemberKind::Directory) {
             return Err(member_error(wheel, name, "is no file and cannot be renamed"));
         }
         if name.starts_with(&format!("{}/", wheel.info())) {
@@ -288,9 +288,9 @@ fn check(wheel: &Wheel, rewrite: &Rewrite) -> Result<(), Error> {
                 return Err(member_error(wheel, name, "cannot be both dropped and replaced"));
             }
             match listed.kind {
-                Kind::File => {}
-                Kind::Symlink => return Err(member_error(wheel, name, "is a link and cannot get other bytes")),
-                Kind::Directory => return Err(member_error(wheel, name, "is a folder and cannot get bytes")),
+                MemberKind::File => {}
+                MemberKind::Symlink => return Err(member_error(wheel, name, "is a link and cannot get other bytes")),
+                MemberKind::Directory => return Err(member_error(wheel, name, "is a folder and cannot get bytes")),
             }
         } else if *name == info("METADATA") || *name == info("WHEEL") {
             return Err(member_error(wheel, name, "cannot be dropped: no wheel is without it"));
@@ -318,7 +318,7 @@ fn items<'a>(
     let mut folders = Vec::new();
     for (index, listed) in wheel.members().iter().enumerate().filter(|(_, listed)| stays(listed)) {
         let name = names.new_name(&listed.name);
-        if listed.kind == Kind::Directory {
+        if listed.kind == MemberKind::Directory {
             folders.push((index, listed, name));
             continue;
         }
@@ -338,7 +338,7 @@ fn items<'a>(
     let record = names.record();
     check_tree(items.iter().map(|item| &*item.name).chain([record.as_str()]))?;
     for (index, listed, name) in folders {
-        let is_file = |file: &&Listed| file.kind != Kind::Directory && file.name.starts_with(&listed.name);
+        let is_file = |file: &&Listed| file.kind != MemberKind::Directory && file.name.starts_with(&listed.name);
         let was_empty = !wheel.members().iter().any(|file| is_file(&file));
         if was_empty || items.iter().any(|item| item.name.starts_with(&*name)) {
             let bytes = copied(index, listed, &name);
@@ -376,10 +376,10 @@ fn hashes<'a>(
     let mut hashes = BTreeMap::new();
     let mut missing = Vec::new();
     for listed in items.iter().filter_map(Item::copied) {
-        if listed.kind == Kind::Directory {
+        if listed.kind == MemberKind::Directory {
             continue;
         }
-        if listed.kind == Kind::Symlink {
+        if listed.kind == MemberKind::Symlink {
             reporter.warn(&format!("`{}` is a link: installers make a file of it", listed.name));
         }
         let row = recorded.get(&listed.name).filter(|row| row.size.is_none_or(|size| size == listed.size));
@@ -485,9 +485,9 @@ impl Job<'_> {
         for (item, listed) in items.iter().filter_map(|item| Some((item, item.copied()?))) {
             let packed = self.wheel.packed(listed);
             let kind = match listed.kind {
-                Kind::File => REGULAR_FILE,
-                Kind::Directory => DIRECTORY,
-                Kind::Symlink => SYMLINK,
+                MemberKind::File => REGULAR_FILE,
+                MemberKind::Directory => DIRECTORY,
+                MemberKind::Symlink => SYMLINK,
             };
             let copied = Copied {
                 name: &item.name,

@@ -7,7 +7,7 @@ use std::path::Path;
 use forge::{NAME, forge};
 use positioned_io::ReadAt as _;
 use rocwheel_wheel::Error;
-use rocwheel_wheel::read::{Kind, Problem, Wheel};
+use rocwheel_wheel::read::{MemberKind, Wheel, WheelProblem};
 
 fn causes(error: &Error) -> String {
     let mut text = error.to_string();
@@ -44,21 +44,21 @@ put('Other.Name-1.0.dist-info/RECORD.jws', b'{}')
         let member = wheel.member(name).expect("member");
         (member.kind, member.mode, member.executable, member.size)
     };
-    assert_eq!(listed("pkg/"), (Kind::Directory, 0o755, true, 0));
-    assert_eq!(listed("pkg/a.py"), (Kind::File, 0o755, true, 1000));
-    assert_eq!(listed("pkg/dos"), (Kind::File, 0o644, false, 1));
-    assert_eq!(listed("pkg/link"), (Kind::Symlink, 0o777, true, 4));
+    assert_eq!(listed("pkg/"), (MemberKind::Directory, 0o755, true, 0));
+    assert_eq!(listed("pkg/a.py"), (MemberKind::File, 0o755, true, 1000));
+    assert_eq!(listed("pkg/dos"), (MemberKind::File, 0o644, false, 1));
+    assert_eq!(listed("pkg/link"), (MemberKind::Symlink, 0o777, true, 4));
     assert_eq!(wheel.wheel().expect("WHEEL"), "Wheel-Version:  1.0\r\nTag: a-b-c\r\nTag: d-e-f\r\n");
     let info = "Other.Name-1.0.dist-info";
     let name = |file: &str| format!("{info}/{file}");
     let expected = [
-        Problem::FileName(info.to_owned()),
-        Problem::Unrecorded(name("METADATA")),
-        Problem::Unrecorded(name("RECORD")),
-        Problem::Unrecorded(name("WHEEL")),
-        Problem::Unrecorded("pkg/link".to_owned()),
-        Problem::NoHash("pkg/a.py".to_owned()),
-        Problem::NoHash("pkg/stored".to_owned()),
+        WheelProblem::FileName(info.to_owned()),
+        WheelProblem::Unrecorded(name("METADATA")),
+        WheelProblem::Unrecorded(name("RECORD")),
+        WheelProblem::Unrecorded(name("WHEEL")),
+        WheelProblem::Unrecorded("pkg/link".to_owned()),
+        WheelProblem::NoHash("pkg/a.py".to_owned()),
+        WheelProblem::NoHash("pkg/stored".to_owned()),
     ];
     assert_eq!(wheel.verify().expect("verify"), expected);
 }
@@ -161,7 +161,7 @@ fn sizes_that_lie_are_found_before_or_while_unpacking() {
         let by_reader = wheel.reader("pkg/a", scratch.path()).map(|_| ());
         let by_windows = wheel.verify().expect("verify");
         // Reading in windows finds the same problem.
-        let unreadable = by_windows.contains(&Problem::Unreadable("pkg/a".to_owned()));
+        let unreadable = by_windows.contains(&WheelProblem::Unreadable("pkg/a".to_owned()));
         assert_eq!(by_reader.is_err(), unreadable, "{change}: {by_windows:?}");
         by_reader
     };

@@ -6,11 +6,12 @@ use std::process::Command;
 
 use positioned_io::ReadAt;
 use rocwheel_content::{Content, Reader};
+use rocwheel_output::Destination;
 use rocwheel_report::Silent;
-use rocwheel_wheel::edit::{self, Destination, Edit, Place, VersionEdit};
+use rocwheel_wheel::edit::{self, EditPlacement, VersionEdit, WheelEdit};
 use rocwheel_wheel::read::Wheel;
 use rocwheel_wheel::{
-    Distribution, EntryPoints, Existing, FileDigest, Level, Member, Metadata, Rewrite, Tag, WriteOptions, rewrite,
+    EntryPoints, Existing, FileDigest, Level, Member, Metadata, Rewrite, Tag, WheelContents, WriteOptions, rewrite,
     write_wheel,
 };
 

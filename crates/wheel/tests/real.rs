@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use forge::listing;
+use rocwheel_output::Destination;
 use rocwheel_report::Silent;
-use rocwheel_wheel::edit::{self, Destination, Edit, Place, VersionEdit};
-use rocwheel_wheel::read::{Kind, Problem, Wheel};
+use rocwheel_wheel::edit::{self, EditPlacement, VersionEdit, WheelEdit};
+use rocwheel_wheel::read::{MemberKind, Wheel, WheelProblem};
 use rocwheel_wheel::{Existing, FileDigest, Headers, Rewrite, WriteOptions, rewrite};
 
 fn real_wheels() -> Vec<PathBuf> {

@@ -10,8 +10,8 @@ use flate2::{Compress, Compression, FlushCompress};
 use positioned_io::ReadAt;
 use proptest::prelude::*;
 use rocwheel_report::Silent;
-use rocwheel_wheel::read::{Problem, Sparse, Wheel};
-use rocwheel_wheel::{Distribution, EntryPoints, Level, Member, Metadata, Tag, WriteOptions, write_wheel};
+use rocwheel_wheel::read::{Sparse, Wheel, WheelProblem};
+use rocwheel_wheel::{EntryPoints, Level, Member, Metadata, Tag, WheelContents, WriteOptions, write_wheel};
 
 const CHUNK: usize = 4 << 20;
 
@@ -32,7 +32,7 @@ fn code(length: usize) -> Vec<u8> {
 }
 
 fn ours(folder: &Path, bytes: &[u8]) -> PathBuf {
-    let distribution = Distribution {
+    let distribution = WheelContents {
         name: "example".to_owned(),
         version: "1".to_owned(),
         tags: vec![Tag::any()],
@@ -203,5 +203,5 @@ fn large_members_of_ours_are_verified_by_all_threads() {
     damaged[1000] ^= 0x10;
     fs_err::write(&path, damaged).expect("write");
     let problems = Wheel::open(&path).expect("open").verify().expect("verify");
-    assert_eq!(problems, [Problem::Unreadable("member".to_owned())]);
+    assert_eq!(problems, [WheelProblem::Unreadable("member".to_owned())]);
 }

@@ -8,17 +8,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use proptest::prelude::*;
 use rocwheel_content::{Content, FileContent, Reader};
 use rocwheel_report::{Reporter, Silent, Unit};
-use rocwheel_wheel::read::{Problem, Wheel};
+use rocwheel_wheel::read::{Wheel, WheelProblem};
 use rocwheel_wheel::{
-    Distribution, EntryPoints, Error, Level, Member, Metadata, Tag, WriteOptions, Written, write_wheel,
+    EntryPoints, Error, Level, Member, Metadata, Tag, WheelContents, WriteOptions, Written, write_wheel,
 };
 
 const CHUNK: usize = 4 << 20;
 
-fn distribution(members: Vec<Member>) -> Distribution {
+fn distribution(members: Vec<Member>) -> WheelContents {
     let mut entry_points = EntryPoints::default();
     entry_points.script("rocm-example", "example:main");
-    Distribution {
+    WheelContents {
         name: "Rocm.Example-gfx94X".to_owned(),
         version: "6.4.0".to_owned(),
         tags: vec![Tag::platform("manylinux_2_17_x86_64"), Tag::platform("manylinux2014_x86_64")],
@@ -193,17 +193,17 @@ fn verification_finds_what_was_tampered_with() {
     python(&["-c", script, text(&written.path), text(&copy)]);
     let problems = Wheel::open(&copy).expect("open").verify().expect("verify");
     let expected = [
-        Problem::Missing("_example/lib/one".to_owned()),
-        Problem::Unrecorded("_example/lib/1".to_owned()),
-        Problem::Hash("_example/bin/tool".to_owned()),
-        Problem::Hash("example/__init__.py".to_owned()),
-        Problem::Size("example/__init__.py".to_owned()),
+        WheelProblem::Missing("_example/lib/one".to_owned()),
+        WheelProblem::Unrecorded("_example/lib/1".to_owned()),
+        WheelProblem::Hash("_example/bin/tool".to_owned()),
+        WheelProblem::Hash("example/__init__.py".to_owned()),
+        WheelProblem::Size("example/__init__.py".to_owned()),
     ];
     assert_eq!(problems, expected);
     let wrong = folder.path().join("other-6.4.0-py3-none-any.whl");
     fs_err::rename(&copy, &wrong).expect("rename");
     let problems = Wheel::open(&wrong).expect("open").verify().expect("verify");
-    assert_eq!(problems[0], Problem::FileName("rocm_example_gfx94x-6.4.0.dist-info".to_owned()));
+    assert_eq!(problems[0], WheelProblem::FileName("rocm_example_gfx94x-6.4.0.dist-info".to_owned()));
     assert_eq!(problems[1..], expected);
 }
 

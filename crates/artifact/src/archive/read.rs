@@ -8,7 +8,7 @@ use rocwheel_report::{Interrupted, Reporter, Watched};
 use tar::EntryType;
 
 use super::Compression;
-use crate::catalog::{Entry, EntryKind};
+use crate::catalog::{ArtifactEntry, EntryKind};
 use crate::error::Error;
 use crate::scan::{self, Basedirs, MANIFEST};
 
@@ -57,7 +57,7 @@ pub(crate) fn for_each_member(
     archive: &Path,
     reporter: &dyn Reporter,
     take: &mut dyn FnMut(&Member, Content) -> Result<(), Error>,
-) -> Result<Vec<Entry>, Error> {
+) -> Result<Vec<ArtifactEntry>, Error> {
     let compression = Compression::of(archive)?;
     let file = Watched::new(fs_err::File::open(archive)?, reporter);
     let failed = |source: io::Error| {
@@ -199,13 +199,17 @@ impl Checker {
         Ok(())
     }
 
-    fn finish(self, archive: &Path) -> Result<Vec<Entry>, Error> {
+    fn finish(self, archive: &Path) -> Result<Vec<ArtifactEntry>, Error> {
         let Self { basedirs, seen } = self;
         let lookup = Basedirs::new(&basedirs);
         let split = |(path, kind): (String, EntryKind)| {
-            lookup.split(&path).map(|(basedir, rest)| Entry { basedir, path: rest.to_owned(), kind: kind.clone() })
+            lookup.split(&path).map(|(basedir, rest)| ArtifactEntry {
+                basedir,
+                path: rest.to_owned(),
+                kind: kind.clone(),
+            })
         };
-        let mut entries: Vec<Entry> = seen.into_iter().filter_map(split).collect();
+        let mut entries: Vec<ArtifactEntry> = seen.into_iter().filter_map(split).collect();
         entries.sort_by(|left, right| (left.basedir, &left.path).cmp(&(right.basedir, &right.path)));
         let mut problems = scan::leaving_links(&basedirs, &entries, archive);
         if problems.is_empty() { Ok(entries) } else { Err(problems.swap_remove(0)) }

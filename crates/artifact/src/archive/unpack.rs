@@ -9,7 +9,7 @@ use rocwheel_report::{Interrupted, Reporter, Unit};
 
 use super::read::{self, Content, Member, MemberKind};
 use super::sidecar::verify_digest;
-use crate::catalog::{Form, Place};
+use crate::catalog::{ArtifactForm, ArtifactLocation};
 use crate::error::Error;
 use crate::name::ArtifactName;
 
@@ -118,15 +118,15 @@ fn cached(
 /// Returns the directory of every artifact, in the same order. Archives are compared with their
 /// sidecars and unpacked below `scratch`, on all threads.
 pub(crate) fn provide(
-    places: &[(ArtifactName, Place)],
+    places: &[(ArtifactName, ArtifactLocation)],
     scratch: &Path,
     reporter: &dyn Reporter,
-) -> Vec<Result<(PathBuf, Form), Error>> {
+) -> Vec<Result<(PathBuf, ArtifactForm), Error>> {
     let archives: Vec<(&ArtifactName, &Path)> = places
         .iter()
         .filter_map(|(name, place)| match place {
-            Place::Archive(path, _) => Some((name, path.as_path())),
-            Place::Directory(_) => None,
+            ArtifactLocation::Archive(path, _) => Some((name, path.as_path())),
+            ArtifactLocation::Directory(_) => None,
         })
         .collect();
     let unpacked = if archives.is_empty() { Vec::new() } else { provide_archives(&archives, scratch, reporter) };
@@ -134,8 +134,8 @@ pub(crate) fn provide(
     places
         .iter()
         .map(|(_, place)| match place {
-            Place::Directory(path) => Ok((path.clone(), Form::Directory)),
-            Place::Archive(..) => unpacked.next().unwrap_or(Err(Error::Interrupted(Interrupted))),
+            ArtifactLocation::Directory(path) => Ok((path.clone(), ArtifactForm::Directory)),
+            ArtifactLocation::Archive(..) => unpacked.next().unwrap_or(Err(Error::Interrupted(Interrupted))),
         })
         .collect()
 }
@@ -144,7 +144,7 @@ fn provide_archives(
     archives: &[(&ArtifactName, &Path)],
     scratch: &Path,
     reporter: &dyn Reporter,
-) -> Vec<Result<(PathBuf, Form), Error>> {
+) -> Vec<Result<(PathBuf, ArtifactForm), Error>> {
     let size = |path: &Path| fs_err::metadata(path).map_or(0, |metadata| metadata.len());
     let total = archives.iter().map(|(_, path)| size(path)).sum();
     let stage = reporter.stage("Checking archives", Some(total), Unit::Bytes);
@@ -163,7 +163,7 @@ fn provide_archives(
         let digest = digest?;
         let root = cached(path, &name.to_string(), &digest, scratch, reporter);
         let root = root.map_err(|error| error.or_full_disk(scratch))?;
-        Ok((root, Form::Archive { path: path.to_path_buf(), digest }))
+        Ok((root, ArtifactForm::Archive { path: path.to_path_buf(), digest }))
     });
     unpacked.collect()
 }

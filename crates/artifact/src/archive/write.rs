@@ -24,7 +24,7 @@ use crate::scan::MANIFEST;
 
 /// Options for all archives of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct WriteOptions {
+pub struct ArchiveOptions {
     /// The format, which also determines the suffix of the name.
     pub compression: Compression,
     /// One of [`Compression::levels`].
@@ -39,7 +39,7 @@ pub struct WriteOptions {
 #[derive(Debug, Clone, Serialize)]
 pub struct ArchivePlan {
     /// The options for all of them.
-    pub options: WriteOptions,
+    pub options: ArchiveOptions,
     /// The archives, sorted by artifact name.
     pub archives: Vec<PlannedArchive>,
 }
@@ -63,7 +63,7 @@ pub struct PlannedArchive {
 
 /// An archive that has been written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Written {
+pub struct PackedArtifact {
     /// Name of the artifact.
     pub artifact: ArtifactName,
     /// Path of the archive.
@@ -88,7 +88,7 @@ pub struct Written {
 pub fn plan(
     directories: &[PathBuf],
     output: &Path,
-    options: WriteOptions,
+    options: ArchiveOptions,
     reporter: &dyn Reporter,
 ) -> Result<ArchivePlan, Error> {
     let levels = options.compression.levels();
@@ -117,13 +117,17 @@ pub fn plan(
 
 /// Writes the planned archives and their sidecars. Each appears complete or not at all; an existing
 /// archive of the same name is replaced.
-pub fn write(plan: &ArchivePlan, reporter: &dyn Reporter) -> Result<Vec<Written>, Error> {
+pub fn write(plan: &ArchivePlan, reporter: &dyn Reporter) -> Result<Vec<PackedArtifact>, Error> {
     let total = plan.archives.iter().map(|archive| archive.bytes).sum();
     let _stage = reporter.stage("Writing archives", Some(total), Unit::Bytes);
     plan.archives.iter().map(|archive| write_one(archive, plan.options, reporter)).collect()
 }
 
-fn write_one(planned: &PlannedArchive, options: WriteOptions, reporter: &dyn Reporter) -> Result<Written, Error> {
+fn write_one(
+    planned: &PlannedArchive,
+    options: ArchiveOptions,
+    reporter: &dyn Reporter,
+) -> Result<PackedArtifact, Error> {
     let directory = planned.path.parent().unwrap_or(Path::new("."));
     fs_err::create_dir_all(directory)?;
     let failed = |source: io::Error| {
@@ -154,7 +158,7 @@ fn write_one(planned: &PlannedArchive, options: WriteOptions, reporter: &dyn Rep
     temporary.persist(&planned.path).map_err(|error| failed(error.error))?;
     temporary_sidecar.persist(&sidecar).map_err(|error| failed(error.error))?;
     let (artifact, path, files) = (planned.artifact.clone(), planned.path.clone(), planned.files);
-    Ok(Written { artifact, path, sidecar, digest, files, raw, compressed })
+    Ok(PackedArtifact { artifact, path, sidecar, digest, files, raw, compressed })
 }
 
 /// Creates a temporary file with mode 644, regardless of the umask.

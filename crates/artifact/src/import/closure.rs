@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub(super) use rocwheel_content::archive_path::file_name;
-use rocwheel_elf::{Elf, Kind};
+use rocwheel_elf::{Elf, ElfKind};
 use rocwheel_rocm::DlopenTable;
 
 use super::error::Error;
@@ -37,7 +37,7 @@ pub(super) struct Resolution {
 
 /// `true` for an x86-64 program or shared library, which the loader loads.
 pub(super) fn is_loadable(elf: &Elf) -> bool {
-    matches!(elf.kind, Kind::Executable | Kind::SharedLibrary) && elf.machine == EM_X86_64
+    matches!(elf.kind, ElfKind::Executable | ElfKind::SharedLibrary) && elf.machine == EM_X86_64
 }
 
 /// Returns the name that a library is found by: its SONAME, or else its file name.
@@ -57,7 +57,7 @@ fn directory(path: &str) -> &str {
 pub(super) fn resolve(unpacked: &Unpacked, names: &[String]) -> Result<Resolution, Error> {
     let files = &unpacked.files;
     for file in files.iter().filter(|file| !file.system) {
-        let linked = |elf: &&Elf| matches!(elf.kind, Kind::Executable | Kind::SharedLibrary);
+        let linked = |elf: &&Elf| matches!(elf.kind, ElfKind::Executable | ElfKind::SharedLibrary);
         let machine = file.elf.as_deref().filter(linked).map(|elf| elf.machine);
         if let Some(machine) = machine.filter(|machine| ![EM_X86_64, EM_AMDGPU].contains(machine)) {
             return Err(Error::Machine { path: file.place.path.clone(), machine });
@@ -75,7 +75,7 @@ pub(super) fn resolve(unpacked: &Unpacked, names: &[String]) -> Result<Resolutio
 fn providers(unpacked: &Unpacked, names: &[String]) -> Result<BTreeMap<String, usize>, Error> {
     let files = &unpacked.files;
     let is_library =
-        |file: &Placed| file.elf.as_ref().is_some_and(|elf| elf.kind == Kind::SharedLibrary && is_loadable(elf));
+        |file: &Placed| file.elf.as_ref().is_some_and(|elf| elf.kind == ElfKind::SharedLibrary && is_loadable(elf));
     let standard = |file: &Placed| matches!(directory(&file.place.path), "lib" | SYSDEPS_DIRECTORY);
     let mut providers: BTreeMap<String, usize> = BTreeMap::new();
     let mut libraries: Vec<usize> = (0..files.len()).filter(|index| is_library(&files[*index])).collect();

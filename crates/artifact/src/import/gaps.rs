@@ -96,7 +96,7 @@ impl Known<'_> {
         for path in &listed.paths {
             if let Some(soname) = library(path)
                 && self.libraries.of(soname).is_none()
-                && !self.owners.of(soname).is_some_and(rocwheel_rocm::Owner::is_rocm)
+                && !self.owners.of(soname).is_some_and(rocwheel_rocm::LibraryOwner::is_rocm)
             {
                 self.gaps.insert(Gap::row("library", family(soname), name, &[]));
             }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use positioned_io::ReadAt as _;
 use rocwheel_elf::{Elf, library_names};
-use rocwheel_kpack::{Entry, FatBinary};
+use rocwheel_kpack::{BundleEntry, FatBinary};
 
 use super::error::Error;
 
@@ -33,7 +33,7 @@ pub(super) fn inspect(path: &Path, name: &str) -> Result<Option<(Elf, Inspected)
     let size = file.metadata()?.len();
     let fat = FatBinary::read(reader, size).map_err(|source| Error::DeviceCode { path: name.to_owned(), source })?;
     let entries = fat.iter().flat_map(|fat| &fat.bundles).flat_map(|bundle| &bundle.entries);
-    let targets = entries.filter(|entry| entry.size > 0).filter_map(Entry::target).map(str::to_owned).collect();
+    let targets = entries.filter(|entry| entry.size > 0).filter_map(BundleEntry::target).map(str::to_owned).collect();
     let mentions = library_names(reader, &elf);
     Ok(Some((elf, Inspected { targets, mentions })))
 }

@@ -5,18 +5,18 @@ use std::path::Path;
 use std::process::Command;
 
 use rocwheel_artifact::Error;
-use rocwheel_artifact::archive::{self, Compression, WriteOptions, Written};
+use rocwheel_artifact::archive::{self, ArchiveOptions, Compression, PackedArtifact};
 use rocwheel_report::{Exit, Hint as _, Silent};
 
 use crate::fixture::{Artifact, Impatient, names, noise, rich, snapshot};
 
 const BOTH: [Compression; 2] = [Compression::Zstd, Compression::Xz];
 
-fn options(compression: Compression, threads: usize) -> WriteOptions {
-    WriteOptions { compression, level: compression.default_level(), epoch: 315_532_800, threads }
+fn options(compression: Compression, threads: usize) -> ArchiveOptions {
+    ArchiveOptions { compression, level: compression.default_level(), epoch: 315_532_800, threads }
 }
 
-fn write(artifact: &Artifact, output: &Path, options: WriteOptions) -> Written {
+fn write(artifact: &Artifact, output: &Path, options: ArchiveOptions) -> PackedArtifact {
     let plan = archive::plan(std::slice::from_ref(&artifact.root), output, options, &Silent).unwrap();
     archive::write(&plan, &Silent).unwrap().swap_remove(0)
 }
@@ -37,7 +37,7 @@ fn threads_and_directory_order_do_not_change_the_bytes() {
                 fs_err::set_permissions(artifact.path(path), std::fs::Permissions::from_mode(mode)).unwrap();
             }
             let level = if compression == Compression::Xz { 0 } else { 3 };
-            let written = write(&artifact, &place, WriteOptions { level, ..options(compression, threads) });
+            let written = write(&artifact, &place, ArchiveOptions { level, ..options(compression, threads) });
             assert_eq!(written.compressed, fs_err::metadata(&written.path).unwrap().len());
             digests.push(written.digest);
         }
@@ -149,7 +149,7 @@ fn bad_requests() {
     let artifact = Artifact::new(temporary.path(), "a_lib_generic", &["a"]).file("b", "outside");
     let plan = |level, compression| {
         let roots = [artifact.root.clone()];
-        archive::plan(&roots, temporary.path(), WriteOptions { level, ..options(compression, 1) }, &Silent)
+        archive::plan(&roots, temporary.path(), ArchiveOptions { level, ..options(compression, 1) }, &Silent)
     };
     let error = plan(10, Compression::Xz).unwrap_err();
     assert_eq!(error.to_string(), "there is no compression level 10: levels go from 0 to 9");

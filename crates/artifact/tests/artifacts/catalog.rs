@@ -3,8 +3,8 @@
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use rocwheel_artifact::archive::{self, Compression, WriteOptions};
-use rocwheel_artifact::{Catalog, DistInfo, EntryKind, Error, Form, Manifest, list};
+use rocwheel_artifact::archive::{self, ArchiveOptions, Compression};
+use rocwheel_artifact::{ArtifactForm, Catalog, DistInfo, EntryKind, Error, Manifest, list};
 use rocwheel_report::{Hint as _, Silent};
 
 use crate::fixture::{Artifact, Impatient, Recorder, names, rich, snapshot};
@@ -15,7 +15,7 @@ fn open(directory: &Path) -> Result<Catalog, Error> {
 }
 
 fn pack(directories: &[&Artifact], output: &Path, compression: Compression) {
-    let options = WriteOptions { compression, level: compression.default_level(), epoch: 315_532_800, threads: 2 };
+    let options = ArchiveOptions { compression, level: compression.default_level(), epoch: 315_532_800, threads: 2 };
     let directories: Vec<_> = directories.iter().map(|artifact| artifact.root.clone()).collect();
     archive::write(&archive::plan(&directories, output, options, &Silent).unwrap(), &Silent).unwrap();
 }
@@ -52,7 +52,7 @@ fn directories_and_archives_read_the_same() {
     assert_eq!(describe(&catalog), describe(&expected));
     assert_eq!(*recorder.stages.lock().unwrap(), ["Checking archives", "Unpacking archives", "Reading artifacts"]);
     assert_eq!(catalog.target_families(), ["gfx942:xnack+"]);
-    let forms: Vec<bool> = catalog.artifacts.iter().map(|artifact| artifact.form == Form::Directory).collect();
+    let forms: Vec<bool> = catalog.artifacts.iter().map(|artifact| artifact.form == ArtifactForm::Directory).collect();
     assert_eq!(forms, [false, false, true]);
     let ignored: Vec<_> = catalog
         .ignored
@@ -181,7 +181,7 @@ fn a_directory_wins_over_its_archive() {
     pack(&[&core], temporary.path(), Compression::Xz);
     let catalog = open(temporary.path()).unwrap();
     assert_eq!(catalog.artifacts.len(), 1);
-    assert_eq!(catalog.artifacts[0].form, Form::Directory);
+    assert_eq!(catalog.artifacts[0].form, ArtifactForm::Directory);
     let reasons: Vec<_> = catalog.ignored.iter().map(|ignored| ignored.reason.as_str()).collect();
     assert_eq!(reasons.iter().filter(|reason| **reason == "the directory of the same name is used").count(), 2);
 

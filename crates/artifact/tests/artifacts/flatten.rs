@@ -4,19 +4,20 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rocwheel_artifact::Error;
-use rocwheel_artifact::archive::{self, Compression, WriteOptions};
-use rocwheel_artifact::flatten::{Existing, Flattened, MARKER, Run, flatten};
+use rocwheel_artifact::archive::{self, ArchiveOptions, Compression};
+use rocwheel_artifact::flatten::{Flattened, MARKER, Replaceable, flatten};
+use rocwheel_output::Mode;
 use rocwheel_report::{Hint as _, Silent};
 
 use crate::fixture::{Artifact, Impatient, Recorder, names, rich, snapshot};
 
 fn run(inputs: &[&Path], output: &Path) -> Result<Flattened, Error> {
     let inputs: Vec<PathBuf> = inputs.iter().map(|path| (*path).to_owned()).collect();
-    flatten(&inputs, output, Existing::OnlyOurs, Run::Execute, &Silent)
+    flatten(&inputs, output, Replaceable::OnlyOurs, Mode::Execute, &Silent)
 }
 
 fn pack(artifact: &Artifact, output: &Path) -> PathBuf {
-    let options = WriteOptions { compression: Compression::Zstd, level: 1, epoch: 0, threads: 1 };
+    let options = ArchiveOptions { compression: Compression::Zstd, level: 1, epoch: 0, threads: 1 };
     let plan = archive::plan(std::slice::from_ref(&artifact.root), output, options, &Silent).unwrap();
     archive::write(&plan, &Silent).unwrap().swap_remove(0).path
 }
@@ -32,7 +33,7 @@ fn directories_and_archives_make_the_same_tree() {
     let (plain, packed) = (temporary.path().join("plain"), temporary.path().join("packed"));
     let recorder = Recorder::default();
     let inputs = [more.root.clone(), core.root.clone()];
-    let flattened = flatten(&inputs, &plain, Existing::OnlyOurs, Run::Execute, &recorder).unwrap();
+    let flattened = flatten(&inputs, &plain, Replaceable::OnlyOurs, Mode::Execute, &recorder).unwrap();
     assert_eq!((flattened.files, flattened.links, flattened.identical), (48, 4, 1));
     assert_eq!(flattened.artifacts.len(), 2);
     let archives = [pack(&core, &temporary.path().join("archives")), pack(&more, &temporary.path().join("archives"))];
@@ -118,9 +119,9 @@ fn outputs_that_are_not_ours() {
         format!("the output `{}` is not empty and was not made by this command", output.display())
     );
     let inputs = [one.root.clone()];
-    flatten(&inputs, &output, Existing::Anything, Run::DryRun, &Silent).unwrap();
+    flatten(&inputs, &output, Replaceable::Anything, Mode::DryRun, &Silent).unwrap();
     assert_eq!(names(&output), ["lib"], "a dry run changes nothing");
-    flatten(&inputs, &output, Existing::Anything, Run::Execute, &Silent).unwrap();
+    flatten(&inputs, &output, Replaceable::Anything, Mode::Execute, &Silent).unwrap();
     assert_eq!(names(&output), [MARKER, "lib"]);
 
     // A link to the output is followed and stays a link.
@@ -129,7 +130,7 @@ fn outputs_that_are_not_ours() {
     assert!(temporary.path().join("link").is_symlink());
 
     for output in [one.root.join("a/out"), temporary.path().to_owned(), one.root.clone()] {
-        let error = flatten(&inputs, &output, Existing::Anything, Run::Execute, &Silent).unwrap_err();
+        let error = flatten(&inputs, &output, Replaceable::Anything, Mode::Execute, &Silent).unwrap_err();
         assert!(matches!(error, Error::OutputOverlapsInput { .. }), "{error}");
     }
     assert_eq!(names(&one.root), ["a", "artifact_manifest.txt"]);
@@ -166,7 +167,7 @@ fn names_that_differ_only_by_case() {
     let recorder = Recorder::default();
     let output = temporary.path().join("out");
     let flattened =
-        flatten(std::slice::from_ref(&one.root), &output, Existing::OnlyOurs, Run::Execute, &recorder).unwrap();
+        flatten(std::slice::from_ref(&one.root), &output, Replaceable::OnlyOurs, Mode::Execute, &recorder).unwrap();
     assert_eq!(flattened.same_but_for_case, [("lib/X".to_owned(), "lib/x".to_owned())]);
     assert_eq!(recorder.warnings.lock().unwrap().len(), 1);
 }
@@ -184,7 +185,7 @@ fn an_interruption_keeps_the_tree_that_was_there() {
         let mut finished = false;
         for questions in (0..1000).step_by(7) {
             let reporter = Impatient::after(questions);
-            match flatten(std::slice::from_ref(&input), &output, Existing::OnlyOurs, Run::Execute, &reporter) {
+            match flatten(std::slice::from_ref(&input), &output, Replaceable::OnlyOurs, Mode::Execute, &reporter) {
                 Ok(_) => {
                     finished = true;
                     break;

@@ -1,20 +1,21 @@
 //! Findings and listings.
 
-use rocwheel_artifact::archive::{self, Compression, WriteOptions};
+use rocwheel_artifact::archive::{self, ArchiveOptions, Compression};
 use rocwheel_artifact::list::{self, DigestState, ListedForm};
-use rocwheel_artifact::verify::{Report, Severity, verify};
+use rocwheel_artifact::verify::{ArtifactsReport, verify};
+use rocwheel_report::Severity;
 use rocwheel_report::Silent;
 use rocwheel_rocm::TargetTable;
 
 use crate::fixture::{Artifact, Impatient, Recorder};
 
-fn check(directory: &std::path::Path) -> Report {
+fn check(directory: &std::path::Path) -> ArtifactsReport {
     let scratch = tempfile::tempdir().unwrap();
     verify(directory, scratch.path(), &TargetTable::embedded(), &Recorder::default()).unwrap()
 }
 
-fn lines(report: &Report) -> Vec<String> {
-    let line = |finding: &rocwheel_artifact::verify::Finding| {
+fn lines(report: &ArtifactsReport) -> Vec<String> {
+    let line = |finding: &rocwheel_artifact::verify::ArtifactFinding| {
         let path = finding.path.as_deref().unwrap_or("-");
         format!("{:?} {} {path}: {}", finding.severity, finding.artifact, finding.message)
     };
@@ -65,7 +66,7 @@ fn everything_that_is_wrong_is_listed_at_once() {
     fs_err::create_dir(root.join("gone_lib_generic")).unwrap();
     fs_err::write(root.join("cut_lib_generic.tar.zst"), "no archive").unwrap();
     let packed = Artifact::new(&root.join("elsewhere"), "packed_lib_generic", &["p"]).file("p/lib/libp.so", "");
-    let options = WriteOptions { compression: Compression::Zstd, level: 3, epoch: 0, threads: 1 };
+    let options = ArchiveOptions { compression: Compression::Zstd, level: 3, epoch: 0, threads: 1 };
     let plan = archive::plan(&[packed.root], root, options, &Silent).unwrap();
     let written = archive::write(&plan, &Silent).unwrap().swap_remove(0);
     fs_err::write(&written.sidecar, "0".repeat(64)).unwrap();
@@ -141,7 +142,7 @@ fn listings() {
         .link("b/lib/l", "a")
         .hard_link("b/lib/a", "b/lib/h");
     for (compression, level) in [(Compression::Xz, 6), (Compression::Zstd, 3)] {
-        let options = WriteOptions { compression, level, epoch: 0, threads: 1 };
+        let options = ArchiveOptions { compression, level, epoch: 0, threads: 1 };
         let output = root.join(format!("{compression:?}"));
         let roots = [blas.root.clone()];
         archive::write(&archive::plan(&roots, &output, options, &Silent).unwrap(), &Silent).unwrap();

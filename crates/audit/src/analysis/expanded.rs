@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use rocwheel_wheel::read::Problem;
+use rocwheel_wheel::read::WheelProblem;
 use serde::Deserialize;
 
 /// Prefix of the names of the tree's folder and of the package that contains it. Builds may append
@@ -34,18 +34,18 @@ struct List {
 }
 
 /// The problems that no expanded tree in `folder` explains.
-pub(crate) fn unexplained(folder: &Path, problems: Vec<Problem>) -> Vec<Problem> {
-    let concerns = |problem: &Problem| match problem {
-        Problem::Missing(name) | Problem::NoHash(name) => name.starts_with(TREE) || name.starts_with(PACKAGE),
+pub(crate) fn unexplained(folder: &Path, problems: Vec<WheelProblem>) -> Vec<WheelProblem> {
+    let concerns = |problem: &WheelProblem| match problem {
+        WheelProblem::Missing(name) | WheelProblem::NoHash(name) => name.starts_with(TREE) || name.starts_with(PACKAGE),
         _ => false,
     };
     if !problems.iter().any(concerns) {
         return problems;
     }
     let mut may_be_missing: Option<BTreeSet<String>> = None;
-    let mut is_explained = |problem: &Problem| match problem {
-        Problem::NoHash(name) => is_in_tree(name),
-        Problem::Missing(name) => {
+    let mut is_explained = |problem: &WheelProblem| match problem {
+        WheelProblem::NoHash(name) => is_in_tree(name),
+        WheelProblem::Missing(name) => {
             may_be_missing.get_or_insert_with(|| without_file(folder)).contains(name)
                 || is_in_tree(name) && TEMPORARY.contains(&name.rsplit('/').next().unwrap_or_default())
         }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rocwheel_loader::facts::Object;
 use rocwheel_loader::simulation::Where;
 use rocwheel_wheel::manylinux;
-use rocwheel_wheel::manylinux::{FileNeeds, LibraryNeeds, Policies, Release};
+use rocwheel_wheel::manylinux::{DottedVersion, FileNeeds, LibraryNeeds, Policies};
 
 use crate::analysis::Context;
 use crate::report;
@@ -55,12 +55,12 @@ pub(crate) fn floor(context: &Context<'_>, wheel: usize) -> Option<report::Syste
         return None;
     }
     let floor = manylinux::floor(&needs);
-    let mut newest: BTreeMap<String, Release> = BTreeMap::new();
+    let mut newest: BTreeMap<String, DottedVersion> = BTreeMap::new();
     let system =
         needs.iter().flat_map(|file| &file.libraries).filter(|need| Policies::built_in().provides(&need.library));
     for version in system.flat_map(|library| &library.versions) {
         let Some((set, number)) = version.split_once('_') else { continue };
-        let Ok(number) = Release::try_from(number.to_owned()) else { continue };
+        let Ok(number) = DottedVersion::try_from(number.to_owned()) else { continue };
         let entry = newest.entry(set.to_owned()).or_insert_with(|| number.clone());
         if number > *entry {
             *entry = number;

@@ -20,8 +20,8 @@ use super::{Context, file_name, listed, not_given, windows};
 use crate::declared::Extras;
 use crate::finding::{Code, Finding, Severity};
 use crate::fix::{self, Fix, is_rocm};
-use rocwheel_loader::simulation::{Missing, Where};
-use rocwheel_rocm::owners::{Owner, Owners};
+use rocwheel_loader::simulation::{FailedLookup, Where};
+use rocwheel_rocm::owners::{LibraryOwner, Owners};
 use rocwheel_rocm::providers::{Providers, release_of_runtime};
 
 /// By the number of the wheel and the reason: the missing libraries, and the files that need one of
@@ -104,7 +104,7 @@ pub(crate) fn say(context: &Context<'_>, groups: Groups<'_>, findings: &mut Vec<
 }
 
 /// Determines why a library is missing.
-fn judge(context: &Context<'_>, wheel: usize, (missing, is_plugin): (&Missing, bool)) -> Verdict {
+fn judge(context: &Context<'_>, wheel: usize, (missing, is_plugin): (&FailedLookup, bool)) -> Verdict {
     let name = missing.name.as_str();
     if let Some((file, why)) = &missing.refused {
         let message = format!(", and the loader gives up on `{}`: {why}", context.site.shown(file));
@@ -129,7 +129,7 @@ fn judge(context: &Context<'_>, wheel: usize, (missing, is_plugin): (&Missing, b
 }
 
 /// Determines why a library of a known product, which no file of the set has, is missing.
-pub(crate) fn owned(context: &Context<'_>, wheel: usize, (owner, library): (&Owner, &str)) -> Verdict {
+pub(crate) fn owned(context: &Context<'_>, wheel: usize, (owner, library): (&LibraryOwner, &str)) -> Verdict {
     let installed = &context.site.distributions[wheel];
     let requirements = &context.requirements[wheel];
     // Windows does not use search paths.
@@ -202,7 +202,7 @@ fn other_release(context: &Context<'_>, wheel: usize, (distribution, library): (
 
 /// The distribution that contains a library of an owner. Where that is not known, the distribution
 /// to require for the library.
-fn holder(context: &Context<'_>, wheel: usize, (owner, library): (&Owner, &str)) -> String {
+fn holder(context: &Context<'_>, wheel: usize, (owner, library): (&LibraryOwner, &str)) -> String {
     if (owner.is_rocm() || owner.is_cuda()) && needs_torch(context, wheel) {
         return "torch".to_owned();
     }
@@ -229,11 +229,11 @@ fn needed<'c>(context: &'c Context<'_>, wheel: usize) -> impl Iterator<Item = &'
 
 /// `true` if a wheel is linked to PyTorch, whose ROCm build brings ROCm.
 fn needs_torch(context: &Context<'_>, wheel: usize) -> bool {
-    needed(context, wheel).any(|name| Owners::embedded().of(name).is_some_and(Owner::is_torch))
+    needed(context, wheel).any(|name| Owners::embedded().of(name).is_some_and(LibraryOwner::is_torch))
 }
 
 /// Fixes METADATA with the requirement that brings the libraries of an owner.
-fn require(context: &Context<'_>, wheel: usize, owner: &Owner) -> Option<Fix> {
+fn require(context: &Context<'_>, wheel: usize, owner: &LibraryOwner) -> Option<Fix> {
     // PyTorch brings the ROCm or CUDA that it was built with.
     let is_torchs = (owner.is_rocm() || owner.is_cuda()) && needs_torch(context, wheel);
     let requirement = if is_torchs { "torch".to_owned() } else { owner.requirement(cuda(context, wheel)) };
@@ -322,7 +322,7 @@ fn in_the_set(context: &Context<'_>, wheel: usize, (name, is_plugin): (&str, boo
     );
     // A graft would put a second copy into the process, beside the one of the requirement, so none
     // is proposed.
-    let is_rocm = Owners::embedded().of(name).is_some_and(Owner::is_rocm);
+    let is_rocm = Owners::embedded().of(name).is_some_and(LibraryOwner::is_rocm);
     let verdict = |message| {
         Verdict::new(Code::LibraryNotFound, message).fixed_by(is_rocm.then(|| fix::rocm(installed)).flatten())
     };
@@ -351,7 +351,7 @@ fn is_loaded_elsewhere(context: &Context<'_>, wheel: usize, path: &str) -> bool 
 }
 
 /// Describes a library that no known distribution brings.
-fn unknown_library(context: &Context<'_>, wheel: usize, missing: &Missing) -> Verdict {
+fn unknown_library(context: &Context<'_>, wheel: usize, missing: &FailedLookup) -> Verdict {
     let installed = &context.site.distributions[wheel];
     let unknown = context.requirements[wheel].unknown(context);
     let outside: Vec<&str> =

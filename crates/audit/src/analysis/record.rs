@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rocwheel_loader::site::{Distribution, Role, Site};
 use rocwheel_report::Reporter;
-use rocwheel_wheel::read::Problem;
+use rocwheel_wheel::read::WheelProblem;
 
 use super::expanded;
 use crate::Error;
@@ -18,7 +18,7 @@ pub(crate) enum RecordState {
     Malformed(String),
     /// The differences from the files; their bytes are compared if [`ExtraCheck::Hashes`] was
     /// requested.
-    Compared(Vec<Problem>),
+    Compared(Vec<WheelProblem>),
 }
 
 /// Compares the RECORD of every audited distribution with its files; keyed by the number of the
@@ -49,7 +49,7 @@ pub(crate) fn read(
 }
 
 /// Drops the problems that `rocm-sdk init` causes in the folder of an installed distribution.
-fn unexplained(distribution: &Distribution, problems: Vec<Problem>) -> Vec<Problem> {
+fn unexplained(distribution: &Distribution, problems: Vec<WheelProblem>) -> Vec<WheelProblem> {
     match distribution.path.parent().filter(|_| distribution.installed().is_some()) {
         Some(folder) => expanded::unexplained(folder, problems),
         None => problems,

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Context;
 use crate::declared::Declared;
 use rocwheel_index::requirement::{InstallTarget, Requirement};
-use rocwheel_rocm::owners::{Owner, Owners};
+use rocwheel_rocm::owners::{LibraryOwner, Owners};
 use rocwheel_wheel::Platform;
 
 /// The requirements of one wheel, as canonical names.
@@ -98,7 +98,7 @@ impl Requirements {
     }
 
     /// Determines how this wheel gets the libraries of an owner.
-    pub(crate) fn brings(&self, context: &Context<'_>, owner: &Owner) -> Brought {
+    pub(crate) fn brings(&self, context: &Context<'_>, owner: &LibraryOwner) -> Brought {
         let is_bringer = |name: &str| owner.is_brought_by(name) && !name.starts_with(&self.devices);
         let bringers = self.names(context).into_iter().filter(|name| is_bringer(name));
         // All files of a given wheel are known.

@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
 use regex::bytes::Regex;
-use rocwheel_rocm::owners::{Owner, Owners};
-use rocwheel_rocm::windows::{self, PLATFORM, Provider};
+use rocwheel_rocm::owners::{LibraryOwner, Owners};
+use rocwheel_rocm::windows::{self, DllProvider, PLATFORM};
 
 use super::missing::{Groups, Verdict, owned, say};
 use super::requirements::Brought;
@@ -149,7 +149,7 @@ impl Search<'_, '_> {
         let Imported { path, wheel, library, files } = imported;
         let provider = windows::provider(library);
         if imported.beside().is_some()
-            || matches!(provider, Some(Provider::System | Provider::Python | Provider::Driver))
+            || matches!(provider, Some(DllProvider::System | DllProvider::Python | DllProvider::Driver))
         {
             return None;
         }
@@ -158,15 +158,19 @@ impl Search<'_, '_> {
         if let Some(file) = files.by_wheel.get(wheel).or_else(of_closure) {
             let verdict = self.elsewhere(imported, file, &closure)?;
             // It may be installed on the machine for all programs.
-            return Some(if provider == Some(Provider::Runtime) { verdict.weighing(Severity::Note) } else { verdict });
+            return Some(if provider == Some(DllProvider::Runtime) {
+                verdict.weighing(Severity::Note)
+            } else {
+                verdict
+            });
         }
         Some(match provider {
-            Some(Provider::Runtime) => Verdict::new(
+            Some(DllProvider::Runtime) => Verdict::new(
                 Code::DllNotFound,
                 " of Visual Studio's redistributable package, which neither Windows nor Python brings",
             )
             .weighing(Severity::Note),
-            Some(Provider::Debug) => Verdict::new(
+            Some(DllProvider::Debug) => Verdict::new(
                 Code::DllNotFound,
                 ", which is for debugging: it comes with Visual Studio and may not be distributed",
             ),
@@ -201,7 +205,7 @@ impl Search<'_, '_> {
         // distribution contains.
         let is_rocms = Owners::embedded()
             .of(imported.library)
-            .is_some_and(|owner: &Owner| owner.is_rocm() && owner.is_brought_by(&installed.name));
+            .is_some_and(|owner: &LibraryOwner| owner.is_rocm() && owner.is_brought_by(&installed.name));
         let owner = context.owner(file);
         // Libraries that an unrelated package loads by path do not help this file.
         let is_loaded = |search: &mut Self| {
@@ -231,7 +235,7 @@ impl Search<'_, '_> {
     }
 
     /// `true` if a wheel is one of the distributions of an owner and requires none of the others.
-    fn is_of(&self, wheel: usize, owner: &Owner) -> bool {
+    fn is_of(&self, wheel: usize, owner: &LibraryOwner) -> bool {
         let context = self.context;
         owner.is_brought_by(&context.site.distributions[wheel].name)
             && matches!(context.requirements[wheel].brings(context, owner), Brought::No(_))

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rocwheel_wheel::PlatformTag;
 use rocwheel_wheel::manylinux;
-use rocwheel_wheel::manylinux::{FileNeeds, LibraryNeeds, Policies, Release};
+use rocwheel_wheel::manylinux::{DottedVersion, FileNeeds, LibraryNeeds, Policies};
 
 use crate::Error;
 use crate::analysis::floor::needs;
@@ -34,7 +34,7 @@ fn too_new(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
         PlatformTag::Manylinux { glibc, .. } => Some((format!("the tag `{tag}` promises"), tag, glibc)),
         _ => None,
     });
-    let mut asked: Vec<(String, String, Release)> = tags.collect();
+    let mut asked: Vec<(String, String, DottedVersion)> = tags.collect();
     // A promise can have several names: `manylinux2014` and `manylinux_2_17`.
     asked.sort_by(|one, other| (&one.2, one.1.len()).cmp(&(&other.2, other.1.len())));
     asked.dedup_by(|one, other| one.2 == other.2);
@@ -82,10 +82,10 @@ fn too_new(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
 ///
 /// A glibc without a policy was in distributions between two policies. Apart from glibc, such a
 /// system had no more than the next policy promises.
-fn is_promised(version: &str, glibc: &Release) -> bool {
+fn is_promised(version: &str, glibc: &DottedVersion) -> bool {
     let policies = Policies::built_in().policies();
     if let Some(number) = version.strip_prefix("GLIBC_")
-        && let Ok(number) = Release::try_from(number.to_owned())
+        && let Ok(number) = DottedVersion::try_from(number.to_owned())
     {
         return number <= *glibc;
     }
@@ -94,7 +94,7 @@ fn is_promised(version: &str, glibc: &Release) -> bool {
 }
 
 /// `true` if the policy of this glibc lists a library.
-fn has_library(library: &str, glibc: &Release) -> bool {
+fn has_library(library: &str, glibc: &DottedVersion) -> bool {
     let files = [FileNeeds {
         file: String::new(),
         libraries: vec![LibraryNeeds { library: library.to_owned(), versions: Vec::new() }],
@@ -102,12 +102,12 @@ fn has_library(library: &str, glibc: &Release) -> bool {
     manylinux::floor(&files).policy.is_some_and(|policy| policy.glibc <= *glibc || policy.glibc == *oldest())
 }
 
-fn oldest() -> &'static Release {
+fn oldest() -> &'static DottedVersion {
     &Policies::built_in().policies()[0].glibc
 }
 
-fn sort_key(version: &str) -> (bool, Option<Release>) {
-    let number = version.split_once('_').and_then(|(_, number)| Release::try_from(number.to_owned()).ok());
+fn sort_key(version: &str) -> (bool, Option<DottedVersion>) {
+    let number = version.split_once('_').and_then(|(_, number)| DottedVersion::try_from(number.to_owned()).ok());
     (version.starts_with("GLIBC_"), number)
 }
 
@@ -115,8 +115,8 @@ fn sort_key(version: &str) -> (bool, Option<Release>) {
 mod tests {
     use super::*;
 
-    fn release(text: &str) -> Release {
-        Release::try_from(text.to_owned()).unwrap()
+    fn release(text: &str) -> DottedVersion {
+        DottedVersion::try_from(text.to_owned()).unwrap()
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use rocwheel_loader::facts::{Object, Purpose, WindowsObject};
 use rocwheel_loader::site::Distribution;
-use rocwheel_rocm::owners::{Owner, Owners};
+use rocwheel_rocm::owners::{LibraryOwner, Owners};
 use rocwheel_survey::{CUDA, WINDOWS_CUDA};
 
 use crate::Error;
@@ -52,7 +52,7 @@ fn not_rocm(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     if native.is_empty() && windows.is_empty() {
         return;
     }
-    let needs = |test: fn(&Owner) -> bool| -> Vec<&str> {
+    let needs = |test: fn(&LibraryOwner) -> bool| -> Vec<&str> {
         let is_such = |names: &[String]| names.iter().any(|name| Owners::embedded().of(name).is_some_and(test));
         let on_linux = native.iter().filter(|(_, object)| is_such(&object.elf.needed)).map(|(path, _)| *path);
         // Delayed imports also show what a file is made for.
@@ -75,11 +75,11 @@ fn not_rocm(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     };
     let holds_rocm = windows.iter().any(|(path, _)| {
         let name = file_name(path).to_ascii_lowercase();
-        Owners::embedded().of(&name).is_some_and(Owner::is_rocm)
+        Owners::embedded().of(&name).is_some_and(LibraryOwner::is_rocm)
             || ["torch_hip", "c10_hip"].iter().any(|start| name.starts_with(start))
     });
     let is_rocm =
-        !needs(Owner::is_rocm).is_empty()
+        !needs(LibraryOwner::is_rocm).is_empty()
             || native.iter().any(|(_, object)| {
                 object.elf.needed.iter().any(|name| {
                     grafted_rocm(name) || name.starts_with("libtorch_hip") || name.starts_with("libc10_hip")
@@ -96,7 +96,7 @@ fn not_rocm(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
             || has_section(CODE)
             || has_section(MARKER)
             || has_gpu_file;
-    let cuda = needs(Owner::is_cuda);
+    let cuda = needs(LibraryOwner::is_cuda);
     if is_rocm {
         return;
     }
@@ -115,7 +115,7 @@ fn not_rocm(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
 fn grafted_rocm(name: &str) -> bool {
     let ending = if name.ends_with(".dll") { "dll" } else { "so" };
     name.split_once('-')
-        .is_some_and(|(stem, _)| Owners::embedded().of(&format!("{stem}.{ending}")).is_some_and(Owner::is_rocm))
+        .is_some_and(|(stem, _)| Owners::embedded().of(&format!("{stem}.{ending}")).is_some_and(LibraryOwner::is_rocm))
 }
 
 /// `true` if a file contains these bytes.

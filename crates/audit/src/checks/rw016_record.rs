@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use rocwheel_loader::site::Distribution;
-use rocwheel_wheel::read::Problem;
+use rocwheel_wheel::read::WheelProblem;
 
 use crate::Error;
 use crate::analysis::Context;
@@ -32,7 +32,7 @@ fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> 
     Ok(())
 }
 
-fn mismatches(installed: &Distribution, problems: &[Problem], findings: &mut Vec<Finding>) {
+fn mismatches(installed: &Distribution, problems: &[WheelProblem], findings: &mut Vec<Finding>) {
     let missing = match installed.wheel() {
         Some(_) => "RECORD lists files that are not in the wheel",
         None => "RECORD lists files that no longer exist",
@@ -42,13 +42,13 @@ fn mismatches(installed: &Distribution, problems: &[Problem], findings: &mut Vec
     for problem in problems {
         let (kind, name) = match problem {
             // RW009 reports wrong file names, RW017 missing hashes.
-            Problem::FileName(_) | Problem::NoHash(_) => continue,
-            Problem::Missing(name) => (("missing", missing), name),
-            Problem::Unrecorded(name) => (("unrecorded", "RECORD does not list all files of the wheel"), name),
-            Problem::Repeated(name) => (("repeated", "RECORD lists files more than once"), name),
-            Problem::Hash(name) => (("hash", "the bytes are not those whose hash RECORD has"), name),
-            Problem::Size(name) => (("size", "the size is not the one that RECORD has"), name),
-            Problem::Unreadable(name) => (("damaged", "the bytes cannot be unpacked"), name),
+            WheelProblem::FileName(_) | WheelProblem::NoHash(_) => continue,
+            WheelProblem::Missing(name) => (("missing", missing), name),
+            WheelProblem::Unrecorded(name) => (("unrecorded", "RECORD does not list all files of the wheel"), name),
+            WheelProblem::Repeated(name) => (("repeated", "RECORD lists files more than once"), name),
+            WheelProblem::Hash(name) => (("hash", "the bytes are not those whose hash RECORD has"), name),
+            WheelProblem::Size(name) => (("size", "the size is not the one that RECORD has"), name),
+            WheelProblem::Unreadable(name) => (("damaged", "the bytes cannot be unpacked"), name),
         };
         groups.entry(kind).or_default().push(name);
     }

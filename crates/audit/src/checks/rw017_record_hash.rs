@@ -1,6 +1,6 @@
 //! RW017: RECORD has no hash for a file that installers take.
 
-use rocwheel_wheel::read::Problem;
+use rocwheel_wheel::read::WheelProblem;
 
 use crate::Error;
 use crate::analysis::Context;
@@ -18,7 +18,7 @@ fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> 
         let unhashed: Vec<String> = problems
             .iter()
             .filter_map(|problem| match problem {
-                Problem::NoHash(name) => Some(name.clone()),
+                WheelProblem::NoHash(name) => Some(name.clone()),
                 _ => None,
             })
             .collect();

@@ -1,6 +1,6 @@
 //! RW027: a library requests an executable stack.
 
-use rocwheel_elf::Kind;
+use rocwheel_elf::ElfKind;
 use rocwheel_loader::facts::Object;
 
 use crate::Error;
@@ -20,8 +20,9 @@ fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> 
 }
 
 fn stacks(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
-    let asks =
-        |(_, object): &(&str, &Object)| object.elf.kind == Kind::SharedLibrary && object.elf.wants_executable_stack();
+    let asks = |(_, object): &(&str, &Object)| {
+        object.elf.kind == ElfKind::SharedLibrary && object.elf.wants_executable_stack()
+    };
     let paths: Vec<&str> = context.native(wheel).filter(asks).map(|(path, _)| path).collect();
     // musl's loader ignores the flag.
     if !paths.is_empty() && !context.is_for_musl(wheel) {

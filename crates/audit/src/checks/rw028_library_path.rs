@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
 use rocwheel_loader::simulation::{HostSystem, Loader, Scenario, SearchRule, Trace, Where};
-use rocwheel_rocm::owners::{Owner, Owners};
+use rocwheel_rocm::owners::{LibraryOwner, Owners};
 
 use crate::Error;
 use crate::analysis::{Context, file_name};
@@ -63,7 +63,7 @@ fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> 
         };
         let message = format!("with `LD_LIBRARY_PATH`, `{name}` comes from `{path}`, {rest}");
         let finding = context.finding((Code::LibraryPath, wheel), name.clone(), message, files).weighing(severity);
-        let is_rocm = Owners::embedded().of(&name).is_some_and(Owner::is_rocm);
+        let is_rocm = Owners::embedded().of(&name).is_some_and(LibraryOwner::is_rocm);
         // A repair writes search paths as DT_RPATH, which the loader searches first.
         let is_mended = severity == Severity::Warning && is_rocm;
         findings.push(if is_mended { finding.fixed_by(fix::rocm(installed)) } else { finding });

@@ -3,32 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use rocwheel_python::{StringLiteral, Token, TokenKind, tokens};
+
 /// Deepest nesting of a literal; those in such files are not deeper.
 const DEEPEST: usize = 16;
-
-/// A piece of a Python file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Token {
-    Name(String),
-    /// A string without its quotes. The value of one that is not literal, such as `f"lib{x}.so"`,
-    /// is known only at run time.
-    Text {
-        text: String,
-        is_literal: bool,
-    },
-    Number,
-    Sign(char),
-    /// The end of a line outside of brackets.
-    Line,
-}
-
-#[derive(Debug, Clone)]
-struct Placed {
-    token: Token,
-    line: usize,
-    /// `true` at the beginning of a line.
-    is_first: bool,
-}
 
 /// The value of an expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,13 +68,13 @@ impl Module {
     pub(super) fn read(text: &str) -> Module {
         let tokens = tokens(text);
         let mut module = Module::default();
-        for (index, placed) in tokens.iter().enumerate() {
-            match &placed.token {
-                Token::Text { text, is_literal: true } => module.texts.push(text.clone()),
-                Token::Text { text, .. } => {
-                    module.starts.push(text.split('{').next().unwrap_or_default().to_owned());
-                }
-                Token::Name(name) if starts_statement(&tokens, index) => match name.as_str() {
+        for (index, token) in tokens.iter().enumerate() {
+            match token.kind {
+                TokenKind::Text(literal) => match known_text(literal) {
+                    Some(text) => module.texts.push(text),
+                    None => module.starts.push(literal.body.split('{').next().unwrap_or_default().to_owned()),
+                },
+                TokenKind::Name(name) if starts_statement(&tokens, index) => match name {
                     "import" => module.imports.extend(plain_imports(&tokens[index + 1..])),
                     "from" => module.imports.extend(import_from(&tokens[index + 1..])),
                     _ => {}
@@ -106,7 +84,7 @@ impl Module {
         }
         // For a name without a folder, the loader searches the system's libraries.
         let is_path = |value: Option<&Value>| match value {
-            Some(Value::Text(text)) => text.contains('/'),
+            Some(Value::Text(text)) => text.contains(['/', '\\']),
             Some(_) => true,
             None => false,
         };
@@ -116,18 +94,23 @@ impl Module {
     }
 }
 
-fn starts_statement(tokens: &[Placed], index: usize) -> bool {
-    let before = index.checked_sub(1).map(|before| &tokens[before].token);
-    matches!(before, None | Some(Token::Line | Token::Sign(':' | ';')))
+/// The value of a string; `None` if only a run would show it.
+fn known_text(literal: StringLiteral<'_>) -> Option<String> {
+    literal.value().ok().flatten()
+}
+
+fn starts_statement(tokens: &[Token<'_>], index: usize) -> bool {
+    let before = index.checked_sub(1).map(|before| &tokens[before].kind);
+    matches!(before, None | Some(TokenKind::LineEnd | TokenKind::Operator(':' | ';')))
 }
 
 /// Reads `a.b` at the beginning of tokens; also returns the number of tokens.
-fn dotted(tokens: &[Placed]) -> (String, usize) {
+fn dotted(tokens: &[Token<'_>]) -> (String, usize) {
     let mut name = String::new();
-    for (index, placed) in tokens.iter().enumerate() {
-        match &placed.token {
-            Token::Name(part) if name.is_empty() || name.ends_with('.') => name.push_str(part),
-            Token::Sign('.') if !name.is_empty() => name.push('.'),
+    for (index, token) in tokens.iter().enumerate() {
+        match &token.kind {
+            TokenKind::Name(part) if name.is_empty() || name.ends_with('.') => name.push_str(part),
+            TokenKind::Operator('.') if !name.is_empty() => name.push('.'),
             _ => return (name, index),
         }
     }
@@ -135,7 +118,7 @@ fn dotted(tokens: &[Placed]) -> (String, usize) {
 }
 
 /// Reads the rest of `import`: `a.b as x, c`.
-fn plain_imports(tokens: &[Placed]) -> Vec<Import> {
+fn plain_imports(tokens: &[Token<'_>]) -> Vec<Import> {
     let mut imports = Vec::new();
     let mut rest = tokens;
     loop {
@@ -144,9 +127,9 @@ fn plain_imports(tokens: &[Placed]) -> Vec<Import> {
             return imports;
         }
         imports.push(Import { level: 0, module, names: Vec::new() });
-        let is_end = |placed: &Placed| matches!(placed.token, Token::Line | Token::Sign(',' | ';'));
+        let is_end = |token: &Token<'_>| matches!(token.kind, TokenKind::LineEnd | TokenKind::Operator(',' | ';'));
         let Some(end) = rest[length..].iter().position(is_end).map(|end| length + end) else { return imports };
-        if rest[end].token != Token::Sign(',') {
+        if rest[end].kind != TokenKind::Operator(',') {
             return imports;
         }
         rest = &rest[end + 1..];
@@ -154,41 +137,42 @@ fn plain_imports(tokens: &[Placed]) -> Vec<Import> {
 }
 
 /// Reads the rest of `from`: `.a import (b as x, c)`.
-fn import_from(tokens: &[Placed]) -> Option<Import> {
-    let level = tokens.iter().take_while(|placed| placed.token == Token::Sign('.')).count();
+fn import_from(tokens: &[Token<'_>]) -> Option<Import> {
+    let level = tokens.iter().take_while(|token| token.kind == TokenKind::Operator('.')).count();
     let (mut module, mut end) = (String::new(), level);
-    if tokens.get(level)?.token != Token::Name("import".to_owned()) {
+    if tokens.get(level)?.kind != TokenKind::Name("import") {
         let (name, length) = dotted(&tokens[level..]);
         (module, end) = (name, level + length);
     }
-    if tokens.get(end)?.token != Token::Name("import".to_owned()) {
+    if tokens.get(end)?.kind != TokenKind::Name("import") {
         return None;
     }
-    let rest = tokens[end + 1..].iter().take_while(|placed| !matches!(placed.token, Token::Line | Token::Sign(';')));
+    let rest = tokens[end + 1..]
+        .iter()
+        .take_while(|token| !matches!(token.kind, TokenKind::LineEnd | TokenKind::Operator(';')));
     let mut names: Vec<String> = Vec::new();
     let mut is_alias = false;
-    for placed in rest {
-        match &placed.token {
-            Token::Name(name) if name == "as" => is_alias = true,
-            Token::Name(_) if is_alias => is_alias = false,
-            Token::Name(name) => names.push(name.clone()),
+    for token in rest {
+        match token.kind {
+            TokenKind::Name("as") => is_alias = true,
+            TokenKind::Name(_) if is_alias => is_alias = false,
+            TokenKind::Name(name) => names.push(name.to_owned()),
             _ => {}
         }
     }
     Some(Import { level, module, names })
 }
 
-fn find_calls(tokens: &[Placed], names: &[&str]) -> Vec<Call> {
+fn find_calls(tokens: &[Token<'_>], names: &[&str]) -> Vec<Call> {
     let constants = constants(tokens);
     let mut found = Vec::new();
-    for (index, placed) in tokens.iter().enumerate() {
-        let Token::Name(name) = &placed.token else { continue };
-        let is_call = names.contains(&name.as_str()) && sign(tokens, index + 1) == Some('(');
-        let is_definition = index.checked_sub(1).is_some_and(
-            |before| matches!(&tokens[before].token, Token::Name(word) if word == "def" || word == "class"),
-        );
+    for (index, token) in tokens.iter().enumerate() {
+        let TokenKind::Name(name) = token.kind else { continue };
+        let is_call = names.contains(&name) && sign(tokens, index + 1) == Some('(');
+        let is_definition =
+            index.checked_sub(1).is_some_and(|before| matches!(tokens[before].kind, TokenKind::Name("def" | "class")));
         if is_call && !is_definition {
-            let mut call = Call { line: placed.line, positional: Vec::new(), named: BTreeMap::new() };
+            let mut call = Call { line: token.line, positional: Vec::new(), named: BTreeMap::new() };
             Reader { tokens, position: index + 2, constants: &constants }.arguments(&mut call);
             found.push(call);
         }
@@ -196,36 +180,36 @@ fn find_calls(tokens: &[Placed], names: &[&str]) -> Vec<Call> {
     found
 }
 
-fn sign(tokens: &[Placed], index: usize) -> Option<char> {
-    match tokens.get(index)?.token {
-        Token::Sign(sign) => Some(sign),
+fn sign(tokens: &[Token<'_>], index: usize) -> Option<char> {
+    match tokens.get(index)?.kind {
+        TokenKind::Operator(sign) => Some(sign),
         _ => None,
     }
 }
 
 /// Names that are assigned a literal at module level, once in the file.
-fn constants(tokens: &[Placed]) -> BTreeMap<String, Value> {
+fn constants(tokens: &[Token<'_>]) -> BTreeMap<String, Value> {
     let mut constants: BTreeMap<String, Value> = BTreeMap::new();
     let none = BTreeMap::new();
     for index in 0..tokens.len() {
-        let Token::Name(name) = &tokens[index].token else { continue };
+        let TokenKind::Name(name) = tokens[index].kind else { continue };
         let is_assignment = sign(tokens, index + 1) == Some('=') && sign(tokens, index + 2) != Some('=');
         if !is_assignment {
             continue;
         }
         let mut reader = Reader { tokens, position: index + 2, constants: &none };
-        let value = if tokens[index].is_first { reader.value(0) } else { Value::Unclear };
-        let ends = tokens.get(reader.position).is_none_or(|next| next.token == Token::Line);
+        let value = if tokens[index].column == 0 { reader.value(0) } else { Value::Unclear };
+        let ends = tokens.get(reader.position).is_none_or(|next| next.kind == TokenKind::LineEnd);
         let value = if ends { value } else { Value::Unclear };
         // Keyword arguments look the same, so a name that is also a keyword becomes unclear. It is
         // not worth the code to distinguish them.
-        constants.entry(name.clone()).and_modify(|known| *known = Value::Unclear).or_insert(value);
+        constants.entry(name.to_owned()).and_modify(|known| *known = Value::Unclear).or_insert(value);
     }
     constants
 }
 
 struct Reader<'a> {
-    tokens: &'a [Placed],
+    tokens: &'a [Token<'a>],
     position: usize,
     constants: &'a BTreeMap<String, Value>,
 }
@@ -239,13 +223,13 @@ impl Reader<'_> {
     fn arguments(&mut self, call: &mut Call) {
         while self.position < self.tokens.len() && self.sign() != Some(')') {
             let before = self.position;
-            let name = match &self.tokens[self.position].token {
-                Token::Name(name)
+            let name = match self.tokens[self.position].kind {
+                TokenKind::Name(name)
                     if sign(self.tokens, self.position + 1) == Some('=')
                         && sign(self.tokens, self.position + 2) != Some('=') =>
                 {
                     self.position += 2;
-                    Some(name.clone())
+                    Some(name.to_owned())
                 }
                 _ => None,
             };
@@ -278,11 +262,11 @@ impl Reader<'_> {
     /// Moves to the next comma or `end` that is not inside other brackets.
     fn skip(&mut self, end: char) {
         let mut depth = 0_usize;
-        while let Some(placed) = self.tokens.get(self.position) {
-            match placed.token {
-                Token::Sign('(' | '[' | '{') => depth += 1,
-                Token::Sign(sign) if depth == 0 && (sign == ',' || sign == end) => return,
-                Token::Sign(')' | ']' | '}') => depth = depth.saturating_sub(1),
+        while let Some(token) = self.tokens.get(self.position) {
+            match token.kind {
+                TokenKind::Operator('(' | '[' | '{') => depth += 1,
+                TokenKind::Operator(sign) if depth == 0 && (sign == ',' || sign == end) => return,
+                TokenKind::Operator(')' | ']' | '}') => depth = depth.saturating_sub(1),
                 _ => {}
             }
             self.position += 1;
@@ -290,27 +274,24 @@ impl Reader<'_> {
     }
 
     fn value(&mut self, depth: usize) -> Value {
-        let Some(placed) = self.tokens.get(self.position).filter(|_| depth < DEEPEST) else { return Value::Unclear };
+        let Some(token) = self.tokens.get(self.position).filter(|_| depth < DEEPEST) else { return Value::Unclear };
         self.position += 1;
-        match &placed.token {
-            Token::Text { text, is_literal } => {
-                let (mut all, mut is_clear) = (text.clone(), *is_literal);
+        match token.kind {
+            TokenKind::Text(literal) => {
+                let mut text = known_text(literal);
                 // Adjacent strings are one string.
-                while let Some(Token::Text { text, is_literal }) =
-                    self.tokens.get(self.position).map(|placed| &placed.token)
-                {
-                    all.push_str(text);
-                    is_clear &= *is_literal;
+                while let Some(Token { kind: TokenKind::Text(more), .. }) = self.tokens.get(self.position) {
+                    text = text.zip(known_text(*more)).map(|(text, more)| text + &more);
                     self.position += 1;
                 }
-                if is_clear { Value::Text(all) } else { Value::Unclear }
+                text.map_or(Value::Unclear, Value::Text)
             }
-            Token::Name(name) => match name.as_str() {
+            TokenKind::Name(name) => match name {
                 "True" => Value::Bool(true),
                 "False" => Value::Bool(false),
                 name => self.constants.get(name).cloned().unwrap_or(Value::Unclear),
             },
-            Token::Sign(open @ ('[' | '(')) => self.list(*open, depth),
+            TokenKind::Operator(open @ ('[' | '(')) => self.list(open, depth),
             _ => {
                 self.position -= 1;
                 Value::Unclear
@@ -350,120 +331,6 @@ impl Reader<'_> {
     }
 }
 
-fn tokens(text: &str) -> Vec<Placed> {
-    let mut scanner = Scanner { rest: text.trim_start_matches('\u{feff}'), line: 1, first: true, depth: 0 };
-    let mut tokens = Vec::new();
-    while let Some((token, line, is_first)) = scanner.next() {
-        tokens.push(Placed { token, line, is_first });
-    }
-    tokens
-}
-
-struct Scanner<'a> {
-    rest: &'a str,
-    line: usize,
-    /// `true` if nothing has appeared on this line yet, not even a space.
-    first: bool,
-    /// Number of open brackets.
-    depth: usize,
-}
-
-impl Scanner<'_> {
-    fn next(&mut self) -> Option<(Token, usize, bool)> {
-        loop {
-            let next = self.rest.chars().next()?;
-            let (line, first) = (self.line, self.first);
-            match next {
-                '\n' => {
-                    self.take(1);
-                    (self.line, self.first) = (line + 1, true);
-                    if self.depth == 0 {
-                        return Some((Token::Line, line, false));
-                    }
-                }
-                '\\' if self.rest[1..].starts_with(['\n', '\r']) => {
-                    let length = self.rest.find('\n').map_or(self.rest.len(), |end| end + 1);
-                    self.take(length);
-                    self.line += 1;
-                }
-                '#' => self.take(self.rest.find('\n').unwrap_or(self.rest.len())),
-                _ if next.is_whitespace() => self.take(next.len_utf8()),
-                '\'' | '"' => return Some((self.string(""), line, first)),
-                _ if next.is_alphabetic() || next == '_' => {
-                    let length = length_of(self.rest, |other| other.is_alphanumeric() || other == '_');
-                    let word = self.rest[..length].to_owned();
-                    self.take(length);
-                    let is_prefix = word.len() <= 2 && word.chars().all(|letter| "rRbBuUfFtT".contains(letter));
-                    let token = if is_prefix && self.rest.starts_with(['\'', '"']) {
-                        self.string(&word)
-                    } else {
-                        Token::Name(word)
-                    };
-                    return Some((token, line, first));
-                }
-                _ if next.is_ascii_digit() => {
-                    self.take(length_of(self.rest, |other| other.is_alphanumeric() || other == '.' || other == '_'));
-                    return Some((Token::Number, line, first));
-                }
-                _ => {
-                    match next {
-                        '(' | '[' | '{' => self.depth += 1,
-                        ')' | ']' | '}' => self.depth = self.depth.saturating_sub(1),
-                        _ => {}
-                    }
-                    self.take(next.len_utf8());
-                    return Some((Token::Sign(next), line, first));
-                }
-            }
-        }
-    }
-
-    fn take(&mut self, length: usize) {
-        self.rest = &self.rest[length..];
-        self.first = false;
-    }
-
-    fn string(&mut self, prefix: &str) -> Token {
-        let quote = &self.rest[..1];
-        let long = quote.repeat(3);
-        let end = if self.rest.starts_with(&long) { long } else { quote.to_owned() };
-        self.take(end.len());
-        let is_raw = prefix.contains(['r', 'R']);
-        let mut text = String::new();
-        // Library names contain no escapes other than those of quotes and backslashes.
-        let mut is_clear = !prefix.contains(['b', 'B', 'f', 'F', 't', 'T']);
-        loop {
-            if self.rest.starts_with(&end) {
-                self.take(end.len());
-                break;
-            }
-            let Some(next) = self.rest.chars().next() else { break };
-            if next == '\n' && end.len() == 1 {
-                // The string ends here without a quote, which is a syntax error; its value does not
-                // matter.
-                is_clear = false;
-                break;
-            }
-            self.take(next.len_utf8());
-            self.line += usize::from(next == '\n');
-            if next == '\\' {
-                let Some(escaped) = self.rest.chars().next() else { break };
-                self.take(escaped.len_utf8());
-                self.line += usize::from(escaped == '\n');
-                is_clear &= !is_raw && ['\\', '\'', '"'].contains(&escaped);
-                text.push(escaped);
-            } else {
-                text.push(next);
-            }
-        }
-        Token::Text { text, is_literal: is_clear }
-    }
-}
-
-fn length_of(text: &str, belongs: impl Fn(char) -> bool) -> usize {
-    text.find(|next| !belongs(next)).unwrap_or(text.len())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -489,7 +356,7 @@ if True:
         (('four')), ('five',), [NAMES, _PATH, _TWICE, other], True, 5, -1, x.y, f(1, ')'), *rest,
         named = 'n', path=_PATH, made=_PATH + 'x', empty=(), compare=a == b)
 initialize
-initialize('\'it\\', 'a\nb')
+initialize('\'it\\', 'a\vb')
 "#;
         let calls = calls(source, &["initialize"]);
         assert_eq!(calls.iter().map(|call| call.line).collect::<Vec<_>>(), [10, 15]);
@@ -497,7 +364,7 @@ initialize('\'it\\', 'a\nb')
         let first = &calls[0];
         assert_eq!(
             first.positional[..5],
-            [text("one"), text("two"), unclear.clone(), unclear.clone(), unclear.clone()]
+            [text("one"), text("two"), text("th\\ree"), unclear.clone(), unclear.clone()]
         );
         assert_eq!(first.positional[5..7], [text("four"), Value::List(vec![text("five")])]);
         let names = Value::List(vec![text("x"), text("y")]);

@@ -1,5 +1,5 @@
-//! Input: findings and the measurements of an audit. Output: a [`Report`] for people and machines,
-//! also as SARIF.
+//! Input: findings and the measurements of an audit. Output: an [`AuditReport`] for people and
+//! machines, also as SARIF.
 
 pub mod sarif;
 
@@ -11,7 +11,7 @@ use crate::finding::{Finding, Severity};
 
 /// The result of an audit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Report {
+pub struct AuditReport {
     /// The environment that the audit simulated.
     pub environment: AuditedEnvironment,
     /// The wheels of the set in the given order, with those beside the audited ones last.
@@ -143,7 +143,7 @@ pub struct ScenarioSummary {
     pub missing: Vec<String>,
 }
 
-impl Report {
+impl AuditReport {
     /// `true` if a finding has this severity or a heavier one.
     pub fn has(&self, severity: Severity) -> bool {
         self.findings.iter().any(|finding| finding.severity >= severity)

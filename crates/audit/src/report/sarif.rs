@@ -1,5 +1,5 @@
-//! Input: a [`Report`]. Output: a SARIF 2.1.0 log (OASIS), which code hosts show beside the change
-//! that caused it.
+//! Input: an [`AuditReport`]. Output: a SARIF 2.1.0 log (OASIS), which code hosts show beside the
+//! change that caused it.
 //!
 //! Rules are the codes, results are the findings. No tool can open a path inside of an archive, so
 //! a finding in a member has the wheel as its location and the member as a logical location. The
@@ -8,14 +8,14 @@
 
 use serde_json::{Value, json};
 
-use super::Report;
+use super::AuditReport;
 use crate::finding::{Code, Finding, Severity};
 
 /// Address of the JSON schema.
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 
 /// Creates the log. `version` is that of this program.
-pub fn log(report: &Report, version: &str) -> Value {
+pub fn log(report: &AuditReport, version: &str) -> Value {
     let rules: Vec<Value> = Code::ALL.iter().map(|code| rule(*code)).collect();
     let results: Vec<Value> = report.findings.iter().map(|finding| result(finding, report)).collect();
     json!({
@@ -45,7 +45,7 @@ fn rule(code: Code) -> Value {
     })
 }
 
-fn result(finding: &Finding, report: &Report) -> Value {
+fn result(finding: &Finding, report: &AuditReport) -> Value {
     let mut text = format!("{}.", finding.message);
     if let Some(fix) = &finding.fix {
         let what = if fix.is_question() { "Decided" } else { "Fixed" };
@@ -119,7 +119,7 @@ mod tests {
             .naming(["one", "two", "three", "four"])
             .fixed_by(crate::fix::Fix::of_text("rocwheel edit a"));
         let findings = vec![finding, Finding::new(Code::SharedFile, "p", "two wheels")];
-        let report = Report {
+        let report = AuditReport {
             environment: AuditedEnvironment { python: "3.12".to_owned(), glibc: None, library_path: Vec::new() },
             wheels: Vec::new(),
             counts: FindingCounts::of(&findings),

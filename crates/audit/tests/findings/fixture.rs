@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rocwheel_audit::finding::Severity;
-use rocwheel_audit::report::Report;
+use rocwheel_audit::report::AuditReport;
 use rocwheel_audit::why::Why;
 use rocwheel_audit::{Options, audit_facts};
 use rocwheel_loader::facts::SiteFacts;
-use rocwheel_loader::site::{Place, Role, Site};
+use rocwheel_loader::site::{PythonEnvironment, Role, Site};
 use rocwheel_report::Silent;
 use tempfile::TempDir;
 use zip::write::SimpleFileOptions;
@@ -180,7 +180,7 @@ impl Bench {
     }
 
     /// Audits the wheels together.
-    pub fn audit(&self, packs: &[Pack], options: &Options) -> Report {
+    pub fn audit(&self, packs: &[Pack], options: &Options) -> AuditReport {
         self.open(packs, |site, facts| audit_facts(site, facts, options, &Silent).unwrap())
     }
 
@@ -192,7 +192,7 @@ impl Bench {
     fn open<T>(&self, packs: &[Pack], ask: impl FnOnce(&Site, &SiteFacts) -> T) -> T {
         let folder = tempfile::tempdir_in(self.folder.path()).unwrap();
         let wheels: Vec<(PathBuf, Role)> = packs.iter().map(|pack| (pack.write(folder.path()), pack.role)).collect();
-        let place = Place::new("3.12".parse().unwrap(), "/p");
+        let place = PythonEnvironment::new("3.12".parse().unwrap(), "/p");
         let site = Site::open(&wheels, &place, folder.path(), &Silent).unwrap();
         let facts = SiteFacts::read(&site, &Silent).unwrap();
         ask(&site, &facts)
@@ -205,7 +205,7 @@ impl Bench {
 }
 
 /// Codes and severities of a report, such as `RW001 error`, sorted.
-pub fn said(report: &Report) -> Vec<String> {
+pub fn said(report: &AuditReport) -> Vec<String> {
     let name = |severity: Severity| severity.name();
     let mut said: Vec<String> =
         report.findings.iter().map(|finding| format!("{} {}", finding.code, name(finding.severity))).collect();

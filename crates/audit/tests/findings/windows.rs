@@ -1,6 +1,6 @@
 //! Wheels for Windows: DLLs that are not found, and modules for another Python.
 
-use rocwheel_audit::report::Report;
+use rocwheel_audit::report::AuditReport;
 use rocwheel_audit::{Fix, Options};
 
 use crate::fixture::{Bench, Pack, demo, pack, said};
@@ -13,7 +13,7 @@ fn windows() -> Pack {
     pack("demo-1.0", "cp312-cp312-win_amd64")
 }
 
-fn audit(bench: &Bench, packs: &[Pack]) -> Report {
+fn audit(bench: &Bench, packs: &[Pack]) -> AuditReport {
     bench.audit(packs, &Options::default())
 }
 

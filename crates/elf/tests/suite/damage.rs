@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use proptest::prelude::*;
-use rocwheel_elf::{DynamicSymbols, Edit, Elf, NeededEdit, Outcome, Patched, SearchPath};
+use rocwheel_elf::{DynamicSymbols, Edit, EditOutcome, Elf, NeededEdit, Patched, SearchPath};
 
 use crate::fixtures::{Workshop, forget_sections};
 
@@ -63,7 +63,7 @@ fn try_everything(bytes: &Vec<u8>) -> Result<(), TestCaseError> {
         ..Edit::default()
     };
     let Ok(patch) = edit.plan(bytes) else { return Ok(()) };
-    if patch.outcome != Outcome::Changed {
+    if patch.outcome != EditOutcome::Changed {
         prop_assert!(patch.is_empty());
         return Ok(());
     }

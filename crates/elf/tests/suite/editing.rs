@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rocwheel_elf::{Edit, Elf, NeededEdit, Outcome, SearchPath, StackFlag, edit_file};
+use rocwheel_elf::{Edit, EditOutcome, Elf, NeededEdit, SearchPath, StackFlag, edit_file};
 
 use crate::fixtures::{Try, Workshop, forget_sections, readelf};
 
@@ -46,8 +46,8 @@ struct Case<'a> {
 impl Case<'_> {
     fn edit(file: &Path, edit: &Edit) {
         let outcome = edit_file(file, edit).unwrap_or_else(|error| panic!("{}: {error:?}", file.display()));
-        assert_eq!(outcome, Outcome::Changed, "{}", file.display());
-        assert_eq!(edit_file(file, edit).unwrap(), Outcome::Unchanged, "{}: the same edit again", file.display());
+        assert_eq!(outcome, EditOutcome::Changed, "{}", file.display());
+        assert_eq!(edit_file(file, edit).unwrap(), EditOutcome::Unchanged, "{}: the same edit again", file.display());
     }
 
     fn check(&self, file: &Path, path: &str, needed: &[&str]) {
@@ -207,7 +207,7 @@ fn linker(linker: &str, relr: Option<&str>) {
         workshop.write("first_static.c", "int first(void) { return 15; }\n");
         let file = workshop.build(name, &[&arguments[..], &["first_static.c", with.as_str()]].concat());
         let before = fs_err::read(&file).unwrap();
-        assert_eq!(edit_file(&file, &first_edit()).unwrap(), Outcome::NotDynamic, "{name}");
+        assert_eq!(edit_file(&file, &first_edit()).unwrap(), EditOutcome::NotDynamic, "{name}");
         assert_eq!(fs_err::read(&file).unwrap(), before, "{name}");
         workshop.answer(&file, Try::Program, None).unwrap();
     }
@@ -297,19 +297,19 @@ fn the_stack_flag_goes_where_nothing_needs_it() {
     // Alone and together with other edits, the same one bit of the file changes.
     let together = workshop.path("libtogether.so");
     fs_err::copy(&library, &together).unwrap();
-    assert_eq!(edit_file(&library, &clear).unwrap(), Outcome::Changed);
+    assert_eq!(edit_file(&library, &clear).unwrap(), EditOutcome::Changed);
     let after = fs_err::read(&library).unwrap();
     let differing: Vec<u8> =
         before.iter().zip(&after).filter(|(one, other)| one != other).map(|(_, other)| *other).collect();
     assert_eq!((before.len(), differing), (after.len(), vec![6]));
-    assert_eq!(edit_file(&library, &clear).unwrap(), Outcome::Unchanged);
+    assert_eq!(edit_file(&library, &clear).unwrap(), EditOutcome::Unchanged);
     workshop.answer(&library, Try::Library, Some("original")).unwrap();
     edit_file(&together, &Edit { stack: StackFlag::Clear, ..first_edit() }).unwrap();
     assert!(!flag(&together).contains('E') && read(&together).soname.is_some());
     workshop.answer(&together, Try::Library, None).unwrap();
     // Programs are started with the stack that they request.
     let program = workshop.build("flagged", &["-Wl,-z,execstack"]);
-    assert_eq!(edit_file(&program, &clear).unwrap(), Outcome::Unchanged);
+    assert_eq!(edit_file(&program, &clear).unwrap(), EditOutcome::Unchanged);
 
     for level in ["-O0", "-O1", "-O2", "-O3", "-Os"] {
         let name = format!("libnested{level}.so");
@@ -319,6 +319,6 @@ fn the_stack_flag_goes_where_nothing_needs_it() {
         let found = read(&nested);
         assert!(found.wants_executable_stack(), "{level}");
         assert!(found.runs_code_on_stack(&fs_err::read(&nested).unwrap()).unwrap(), "{level}");
-        assert_eq!(edit_file(&nested, &clear).unwrap(), Outcome::Unchanged, "{level}");
+        assert_eq!(edit_file(&nested, &clear).unwrap(), EditOutcome::Unchanged, "{level}");
     }
 }

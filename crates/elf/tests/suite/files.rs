@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use positioned_io::ReadAt;
-use rocwheel_elf::{Edit, Elf, Error, NeededEdit, Outcome, Patched, SearchPath, SearchPathTag, edit_file};
+use rocwheel_elf::{Edit, EditOutcome, Elf, Error, NeededEdit, Patched, SearchPath, SearchPathTag, edit_file};
 
 use crate::editing::read;
 use crate::fixtures::{Try, Workshop, readelf};
@@ -34,7 +34,7 @@ fn an_edit_leaves_links_modes_and_neighbours_alone() {
     rocwheel_system::symlink("real.so", workshop.path("soft.so")).unwrap();
     let entries = || fs_err::read_dir(workshop.path("")).unwrap().count();
     let before = entries();
-    assert_eq!(edit_file(&workshop.path("soft.so"), &set(&["/x"])).unwrap(), Outcome::Changed);
+    assert_eq!(edit_file(&workshop.path("soft.so"), &set(&["/x"])).unwrap(), EditOutcome::Changed);
     assert_eq!(paths(&file).0.as_deref(), Some("/x"));
     assert!(fs_err::symlink_metadata(workshop.path("soft.so")).unwrap().is_symlink());
     assert_eq!(fs_err::metadata(&file).unwrap().permissions().mode() & 0o7777, 0o751);
@@ -97,10 +97,10 @@ fn search_paths() {
     edit_file(&file, &converted).unwrap();
     assert_eq!(paths(&file), (text("/a:/b:/c"), None));
     assert_eq!(size(), grown, "a conversion adds nothing");
-    assert_eq!(edit_file(&file, &converted).unwrap(), Outcome::Unchanged);
+    assert_eq!(edit_file(&file, &converted).unwrap(), EditOutcome::Unchanged);
     edit_file(&file, &set(&[])).unwrap();
     assert_eq!(paths(&file), (None, None));
-    assert_eq!(edit_file(&file, &converted).unwrap(), Outcome::Unchanged);
+    assert_eq!(edit_file(&file, &converted).unwrap(), EditOutcome::Unchanged);
     assert!(before < grown && size() == grown);
 
     let file = workshop.build("convert.so", &["-shared", "-fPIC", "-Wl,-rpath,/a", "-Wl,--enable-new-dtags"]);
@@ -134,11 +134,17 @@ fn needed_libraries() {
     assert_eq!(needed(), ["libfirst.so", "libsecond.so", "libc.so.6", "ld-linux-x86-64.so.2"]);
     assert_eq!(
         edit(vec![NeededEdit::Add("libc.so.6".to_owned()), NeededEdit::Remove("libnone.so".to_owned())]),
-        Outcome::Unchanged
+        EditOutcome::Unchanged
     );
-    assert_eq!(edit(vec![replace("libnone.so", "libother.so"), replace("libc.so.6", "libc.so.6")]), Outcome::Unchanged);
-    assert_eq!(edit(vec![replace("libfirst.so", "libx.so"), replace("libx.so", "libfirst.so")]), Outcome::Unchanged);
-    assert_eq!(edit(vec![replace("libfirst.so", "libx.so"), replace("libx.so", "libsecond.so")]), Outcome::Changed);
+    assert_eq!(
+        edit(vec![replace("libnone.so", "libother.so"), replace("libc.so.6", "libc.so.6")]),
+        EditOutcome::Unchanged
+    );
+    assert_eq!(
+        edit(vec![replace("libfirst.so", "libx.so"), replace("libx.so", "libfirst.so")]),
+        EditOutcome::Unchanged
+    );
+    assert_eq!(edit(vec![replace("libfirst.so", "libx.so"), replace("libx.so", "libsecond.so")]), EditOutcome::Changed);
     assert_eq!(needed(), ["libsecond.so", "libc.so.6", "ld-linux-x86-64.so.2"]);
     assert_eq!(read(&file).version_needs[0].library, "libsecond.so");
 }

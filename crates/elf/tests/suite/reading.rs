@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use positioned_io::ReadAt;
-use rocwheel_elf::{Edit, Elf, Error, Kind, SearchPath, is_pe};
+use rocwheel_elf::{Edit, Elf, ElfKind, Error, SearchPath, is_pe};
 
 use crate::editing::read;
 use crate::fixtures::{Workshop, readelf};
@@ -18,12 +18,12 @@ fn kinds_are_told_apart() {
     workshop.write("first_static.c", "int first(void) { return 15; }\n");
     let object = workshop.path("object.o");
     workshop.tool("gcc", &["-c", "-o", "object.o", "answer.c"]);
-    let kinds: [(&str, &[&str], Kind); 5] = [
-        ("kind.so", &["-shared", "-fPIC"], Kind::SharedLibrary),
-        ("kind-pie", &["-pie", "-fPIE"], Kind::Executable),
-        ("kind-no-pie", &["-no-pie"], Kind::Executable),
-        ("kind-static", &["-static", "first_static.c"], Kind::StaticExecutable),
-        ("kind-static-pie", &["-static-pie", "-fPIE", "first_static.c"], Kind::StaticExecutable),
+    let kinds: [(&str, &[&str], ElfKind); 5] = [
+        ("kind.so", &["-shared", "-fPIC"], ElfKind::SharedLibrary),
+        ("kind-pie", &["-pie", "-fPIE"], ElfKind::Executable),
+        ("kind-no-pie", &["-no-pie"], ElfKind::Executable),
+        ("kind-static", &["-static", "first_static.c"], ElfKind::StaticExecutable),
+        ("kind-static-pie", &["-static-pie", "-fPIE", "first_static.c"], ElfKind::StaticExecutable),
     ];
     for (name, arguments, kind) in kinds {
         let file = workshop.build(name, &[arguments, &["-g"]].concat());
@@ -32,14 +32,14 @@ fn kinds_are_told_apart() {
         workshop.tool("objcopy", &["--only-keep-debug", name, &debug]);
         let debug = workshop.path(&debug);
         let found = read(&debug);
-        assert_eq!((found.kind, found.build_id), (Kind::DebugOnly, read(&file).build_id), "{name}");
+        assert_eq!((found.kind, found.build_id), (ElfKind::DebugOnly, read(&file).build_id), "{name}");
         let error = rpath("/x").plan(&fs_err::read(&debug).unwrap()).unwrap_err();
         assert_eq!(
             error.to_string(),
             "cannot edit a separate debug file: only executables and shared libraries have a search path and needed libraries"
         );
     }
-    assert_eq!(read(&object).kind, Kind::Relocatable);
+    assert_eq!(read(&object).kind, ElfKind::Relocatable);
     assert!(matches!(rpath("/x").plan(&fs_err::read(&object).unwrap()), Err(Error::NotLinked { .. })));
     assert!(read(&workshop.path("kind-pie")).interpreter.is_some_and(|name| name.contains("ld-linux")));
 }
@@ -119,7 +119,7 @@ fn other_machines_are_read_and_not_edited() {
     }
     workshop.tool("gcc", &["-m32", "-c", "-o", "narrow.o", "first.c"]);
     let narrow = read(&workshop.path("narrow.o"));
-    assert_eq!((narrow.machine, narrow.is_64, narrow.kind), (3, false, Kind::Relocatable));
+    assert_eq!((narrow.machine, narrow.is_64, narrow.kind), (3, false, ElfKind::Relocatable));
     assert!(narrow.sections.iter().any(|section| section.name == ".text" && section.size > 0));
 }
 

@@ -7,7 +7,7 @@ use crate::Setting;
 
 /// The three kinds of lines that name a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Form {
+pub enum IncludeForm {
     /// `#include "…"`.
     Quote,
     /// `#include <…>`.
@@ -16,7 +16,7 @@ pub enum Form {
     GenericFile,
 }
 
-impl Form {
+impl IncludeForm {
     /// The text before the name, with exactly one space, and the byte that ends the name.
     fn parts(self) -> (&'static str, u8) {
         match self {
@@ -41,9 +41,9 @@ const MOVED: [&str; 7] = [
 /// Rewrites all includes of one form; `None` if no include changes.
 pub(super) fn rewrite(
     text: &str,
-    form: Form,
+    form: IncludeForm,
     setting: Setting,
-    resolve: &mut dyn FnMut(Form, &str) -> Option<String>,
+    resolve: &mut dyn FnMut(IncludeForm, &str) -> Option<String>,
 ) -> Option<String> {
     let (before, end) = form.parts();
     let bytes = text.as_bytes();
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     fn rewritten(text: &str, setting: Setting) -> String {
-        rewrite(text, Form::Quote, setting, &mut |_, name| (name == "b.h").then(|| "b_hip.h".to_owned()))
+        rewrite(text, IncludeForm::Quote, setting, &mut |_, name| (name == "b.h").then(|| "b_hip.h".to_owned()))
             .unwrap_or_else(|| text.to_owned())
     }
 

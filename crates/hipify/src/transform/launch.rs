@@ -11,7 +11,7 @@ use regex::Regex;
 
 use super::{code_only, mended, trouble};
 use crate::word::is_word;
-use crate::{Defects, Problem, Trouble};
+use crate::{ConversionProblem, Defects, Trouble};
 
 /// A text after the conversion.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ pub(super) fn convert(text: &str, defects: Defects) -> Result<Converted, Trouble
     let (converted, count) = replace_all(&joined)?;
     let code = code_only(&converted);
     if let Some(at) = memmem::find(&code, b"<<<") {
-        return Err(trouble(&converted, at, Problem::LostLaunch));
+        return Err(trouble(&converted, at, ConversionProblem::LostLaunch));
     }
     Ok(Converted { text: (converted != text).then_some(converted), count, left: Vec::new() })
 }
@@ -65,11 +65,11 @@ pub(super) fn replace_all(text: &str) -> Result<(String, u64), Trouble> {
     let mut output = text.to_owned();
     for launch in &launches {
         let at = |problem| trouble(text, launch.begin, problem);
-        let kernel = kernel(text, launch.begin).ok_or_else(|| at(Problem::NoKernel))?;
-        let call = text[launch.end..].find('(').ok_or_else(|| at(Problem::NoCall))?;
+        let kernel = kernel(text, launch.begin).ok_or_else(|| at(ConversionProblem::NoKernel))?;
+        let call = text[launch.end..].find('(').ok_or_else(|| at(ConversionProblem::NoCall))?;
         let cuda = &text[kernel.begin..=launch.end + call];
         let group = &text[launch.begin..launch.end];
-        let with_dim3 = add_dim3(group, cuda).ok_or_else(|| at(Problem::FewArguments))?;
+        let with_dim3 = add_dim3(group, cuda).ok_or_else(|| at(ConversionProblem::FewArguments))?;
         let arguments = extract_arguments(&group.replace("<<<", "(").replace(">>>", ")")).len();
         let padding = ", 0".repeat(4_usize.saturating_sub(arguments));
         let name = &text[kernel.begin..kernel.end];
@@ -98,7 +98,7 @@ fn find(text: &str) -> Result<Vec<Launch>, Trouble> {
     while let Some(found) = memmem::find(&masked[at..], b"<<<") {
         let begin = at + found;
         let close = memmem::find(&masked[begin..], b">>>");
-        let close = close.ok_or_else(|| trouble(text, begin, Problem::OpenLaunch))?;
+        let close = close.ok_or_else(|| trouble(text, begin, ConversionProblem::OpenLaunch))?;
         at = begin + close + 3;
         launches.push(Launch { begin, end: at });
     }
@@ -265,15 +265,15 @@ mod tests {
     #[test]
     fn what_has_no_result_is_named_with_its_line() {
         for (text, line, problem) in [
-            ("\nvoid f() { k<<<g, b; }\n", 2, Problem::OpenLaunch),
-            ("void f() {\n\n k<<<g>>>(x); }\n", 3, Problem::FewArguments),
-            ("k<<<>>>(x);", 1, Problem::FewArguments),
-            ("k<<<(a, b>>>(x);", 1, Problem::FewArguments),
-            ("<<<g, b>>>(x);", 1, Problem::NoKernel),
-            ("> <<<g, b>>>(x);", 1, Problem::NoKernel),
-            (" ;<<<g, b>>>(x);", 1, Problem::NoKernel),
-            ("\n k<<<g, b>>>;", 2, Problem::NoCall),
-            ("auto s = \"a\\\\\";\n foo<<<g, b>>>(x);\n", 2, Problem::LostLaunch),
+            ("\nvoid f() { k<<<g, b; }\n", 2, ConversionProblem::OpenLaunch),
+            ("void f() {\n\n k<<<g>>>(x); }\n", 3, ConversionProblem::FewArguments),
+            ("k<<<>>>(x);", 1, ConversionProblem::FewArguments),
+            ("k<<<(a, b>>>(x);", 1, ConversionProblem::FewArguments),
+            ("<<<g, b>>>(x);", 1, ConversionProblem::NoKernel),
+            ("> <<<g, b>>>(x);", 1, ConversionProblem::NoKernel),
+            (" ;<<<g, b>>>(x);", 1, ConversionProblem::NoKernel),
+            ("\n k<<<g, b>>>;", 2, ConversionProblem::NoCall),
+            ("auto s = \"a\\\\\";\n foo<<<g, b>>>(x);\n", 2, ConversionProblem::LostLaunch),
         ] {
             assert_eq!(refused(text), Trouble { line, problem }, "{text}");
         }

@@ -6,7 +6,7 @@ use memchr::memmem;
 
 use super::launch::{Converted, kernel};
 use super::{code_only, trouble};
-use crate::Problem;
+use crate::ConversionProblem;
 
 /// Converts all launches of a text.
 pub(super) fn convert(text: &str) -> Converted {
@@ -43,16 +43,16 @@ struct Launch {
     text: String,
 }
 
-fn launch(text: &str, code: &[u8], begin: usize, copied: usize) -> Result<Launch, Problem> {
-    let close = memmem::find(&code[begin..], b">>>").ok_or(Problem::OpenLaunch)?;
+fn launch(text: &str, code: &[u8], begin: usize, copied: usize) -> Result<Launch, ConversionProblem> {
+    let close = memmem::find(&code[begin..], b">>>").ok_or(ConversionProblem::OpenLaunch)?;
     let close = begin + close;
-    let kernel = kernel(text, begin).filter(|kernel| kernel.begin >= copied).ok_or(Problem::NoKernel)?;
+    let kernel = kernel(text, begin).filter(|kernel| kernel.begin >= copied).ok_or(ConversionProblem::NoKernel)?;
     let call = code[close + 3..].iter().position(|byte| !byte.is_ascii_whitespace() && *byte != b'\\');
-    let call = close + 3 + call.filter(|length| code[close + 3 + length] == b'(').ok_or(Problem::NoCall)?;
+    let call = close + 3 + call.filter(|length| code[close + 3 + length] == b'(').ok_or(ConversionProblem::NoCall)?;
     let arguments = &text[begin + 3..close];
     let ends = split(&code[begin + 3..close]);
     if !(2..=4).contains(&ends.len()) {
-        return Err(Problem::FewArguments);
+        return Err(ConversionProblem::FewArguments);
     }
     let mut list = String::new();
     let mut from = 0;
@@ -60,7 +60,7 @@ fn launch(text: &str, code: &[u8], begin: usize, copied: usize) -> Result<Launch
         let raw = &arguments[from..end];
         let clean = raw.trim_matches([' ', '\n', '\\']);
         if clean.is_empty() {
-            return Err(Problem::FewArguments);
+            return Err(ConversionProblem::FewArguments);
         }
         let (head, tail) = raw.split_once(clean).unwrap_or((raw, ""));
         list.push_str(if index > 0 { "," } else { "" });
@@ -160,12 +160,12 @@ mod tests {
     #[test]
     fn what_cannot_be_converted_is_left_and_named() {
         for (text, problem) in [
-            (" f<<<g, b;", Problem::OpenLaunch),
-            ("<<<g, b>>>(x);", Problem::NoKernel),
-            (" f<<<g>>>(x);", Problem::FewArguments),
-            (" f<<<a, b, c, d, e>>>(x);", Problem::FewArguments),
-            (" f<<<g, b>>>;", Problem::NoCall),
-            ("<<<<<<< ours\n a\n=======\n b\n>>>>>>> theirs\n", Problem::NoKernel),
+            (" f<<<g, b;", ConversionProblem::OpenLaunch),
+            ("<<<g, b>>>(x);", ConversionProblem::NoKernel),
+            (" f<<<g>>>(x);", ConversionProblem::FewArguments),
+            (" f<<<a, b, c, d, e>>>(x);", ConversionProblem::FewArguments),
+            (" f<<<g, b>>>;", ConversionProblem::NoCall),
+            ("<<<<<<< ours\n a\n=======\n b\n>>>>>>> theirs\n", ConversionProblem::NoKernel),
         ] {
             let converted = convert(text);
             assert_eq!((converted.text, converted.left), (None, vec![Trouble { line: 1, problem }]), "{text}");

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use crate::{Defects, Problem, Trouble};
+use crate::{ConversionProblem, Defects, Trouble};
 
 /// The first of the private-use characters that represent the bytes 0x80 to 0xFF if a file is not
 /// UTF-8. A file that contains these characters itself is not fixed.
@@ -41,7 +41,7 @@ pub fn decode(bytes: &[u8], defects: Defects) -> Result<Decoded<'_>, Trouble> {
         Ok(text) => (Cow::Borrowed(text), false),
         Err(error) => {
             let valid = &bytes[..error.valid_up_to()];
-            let trouble = Trouble { line: lines(valid), problem: Problem::InvalidText };
+            let trouble = Trouble { line: lines(valid), problem: ConversionProblem::InvalidText };
             if defects == Defects::Refuse {
                 return Err(trouble);
             }
@@ -89,7 +89,7 @@ mod tests {
     fn bytes_that_are_no_text_are_named_or_kept() {
         let bytes = b"a\r\nb\n\xff \xc3( \xe2\x82";
         let trouble = decode(bytes, Defects::Refuse).unwrap_err();
-        assert_eq!(trouble, Trouble { line: 3, problem: Problem::InvalidText });
+        assert_eq!(trouble, Trouble { line: 3, problem: ConversionProblem::InvalidText });
         let decoded = decode(bytes, Defects::Fix).unwrap();
         assert_eq!(decoded.encode(decoded.text.to_string()), b"a\nb\n\xff \xc3( \xe2\x82");
     }

@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{File, Request, Status, Survey};
-use crate::error::Place;
-use crate::transform::{self, BREADCRUMB, Conversion, Decoded, Form, path};
-use crate::{Defects, Error, Problem, Setting, Tables, Trouble, unmapped};
+use super::{File, LeftoverSearch, Request, Status};
+use crate::error::FileTrouble;
+use crate::transform::{self, BREADCRUMB, Conversion, Decoded, IncludeForm, path};
+use crate::{ConversionProblem, Defects, Error, Setting, Tables, Trouble, unmapped};
 
 /// The reason why a file has no result.
 #[derive(Debug)]
 pub(super) enum Failed {
     /// The original gives no result either.
-    Trouble(Place),
+    Trouble(FileTrouble),
     /// Any other error.
     Other(Error),
 }
@@ -65,7 +65,7 @@ impl<'a> Converter<'a> {
 
     pub(super) fn decode<'s>(&self, source: &'s Source) -> Result<Decoded<'s>, Failed> {
         transform::decode(&source.bytes, self.request.defects)
-            .map_err(|trouble| Failed::Trouble(Place { path: source.path.clone(), trouble }))
+            .map_err(|trouble| Failed::Trouble(FileTrouble { path: source.path.clone(), trouble }))
     }
 
     /// Applies the edits that PyTorch makes before everything else.
@@ -102,7 +102,7 @@ impl<'a> Converter<'a> {
     pub(super) fn convert(
         &self,
         source: &Source,
-        resolve: &mut dyn FnMut(Form, &str) -> Option<String>,
+        resolve: &mut dyn FnMut(IncludeForm, &str) -> Option<String>,
     ) -> Result<Converted, Failed> {
         if Self::is_generated(source) {
             return Ok(Self::left_alone(source, Status::Generated));
@@ -113,14 +113,15 @@ impl<'a> Converter<'a> {
         let worded = conversion.words(&source.path, &edited);
         let text = conversion.includes(worded.text, resolve);
         let finished = conversion.finish(&source.path, text);
-        let finished = finished.map_err(|trouble| Failed::Trouble(Place { path: source.path.clone(), trouble }))?;
+        let finished =
+            finished.map_err(|trouble| Failed::Trouble(FileTrouble { path: source.path.clone(), trouble }))?;
         let mut result = Self::left_alone(source, Status::Current);
         let file = &mut result.file;
         file.unsupported =
             worded.counts.keys().filter(|word| self.tables.unsupported.contains(*word)).cloned().collect();
         file.replacements = worded.counts;
         (file.launches, file.header, file.left) = (finished.launches, finished.header, finished.left);
-        if self.request.survey == Survey::Unmapped {
+        if self.request.survey == LeftoverSearch::Unmapped {
             file.unmapped = unmapped::find(&finished.text);
             // Line numbers refer to the source, which does not have the header.
             file.unmapped.iter_mut().for_each(|name| name.line -= usize::from(finished.header));
@@ -167,11 +168,10 @@ impl<'a> Converter<'a> {
         }
         match self.decode(existing) {
             Ok(earlier) => Ok(earlier.encode(earlier.text.to_string()) == decoded.encode(text.to_owned())),
-            Err(Failed::Trouble(Place { trouble: Trouble { problem: Problem::InvalidText, .. }, .. }))
-                if self.request.defects == Defects::Fix =>
-            {
-                Ok(false)
-            }
+            Err(Failed::Trouble(FileTrouble {
+                trouble: Trouble { problem: ConversionProblem::InvalidText, .. },
+                ..
+            })) if self.request.defects == Defects::Fix => Ok(false),
             Err(failed) => Err(failed),
         }
     }

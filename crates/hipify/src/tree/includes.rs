@@ -11,7 +11,7 @@ use rocwheel_report::Reporter;
 
 use super::Status;
 use super::convert::{Converted, Converter, Failed, Source};
-use crate::transform::{Form, path};
+use crate::transform::{IncludeForm, path};
 use crate::{Error, Setting};
 
 /// A listed file with its source and the listed files that it includes.
@@ -142,7 +142,7 @@ impl<'a> Includes<'a> {
 
     /// The file that an include of the file at `path` refers to: in its own folder first (not for
     /// `<…>`), else in the last include folder that contains it.
-    fn find(&self, path: &str, form: Form, name: &str) -> Option<Found> {
+    fn find(&self, path: &str, form: IncludeForm, name: &str) -> Option<Found> {
         let last: String = path::split(name).1.chars().rev().collect();
         let from = self.backwards.partition_point(|known| *known < last);
         if !self.backwards.get(from).is_some_and(|known| known.starts_with(&last)) {
@@ -153,7 +153,7 @@ impl<'a> Includes<'a> {
             self.converter.root.join(&path).exists().then_some(Found { path, folder })
         };
         let own = path::join(&self.root, path::split(path).0);
-        let beside = (form != Form::Angle).then(|| found(own)).flatten();
+        let beside = (form != IncludeForm::Angle).then(|| found(own)).flatten();
         beside.or_else(|| {
             let folders = &self.converter.request.selection.header_folders;
             folders.iter().rev().find_map(|folder| found(path::join(&self.root, folder)))
@@ -161,7 +161,7 @@ impl<'a> Includes<'a> {
     }
 
     /// The new text of an include of the file at `path`.
-    fn resolve(&self, path: &str, form: Form, name: &str, moved: &BTreeMap<String, bool>) -> Option<String> {
+    fn resolve(&self, path: &str, form: IncludeForm, name: &str, moved: &BTreeMap<String, bool>) -> Option<String> {
         let found = self.find(path, form, name)?;
         let target = match self.listed_path(&found.path) {
             Some(listed) if moved.get(listed) == Some(&true) => {

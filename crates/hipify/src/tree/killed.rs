@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use rocwheel_report::{Reporter, Silent, Unit};
 use rocwheel_system::FileMetadata as _;
 
-use super::{Place, Recovered, Request, plan, recover};
+use rocwheel_output::Destination;
+
+use super::{Recovered, Request, plan, recover};
 use crate::{Error, Setting, Tables};
 
 /// Number of changes until this process is killed; zero at the start means never.
@@ -73,7 +75,7 @@ fn contents(tree: &Path) -> BTreeMap<String, (u32, Vec<u8>)> {
 }
 
 fn convert(tree: &Path) -> Result<(), Error> {
-    plan(&request(tree), &tables(), &Silent)?.execute(&Place::InPlace, &Silent).map(drop)
+    plan(&request(tree), &tables(), &Silent)?.execute(&Destination::InPlace, &Silent).map(drop)
 }
 
 /// Starts this test program as a process that converts or recovers a tree and is killed before the
@@ -167,7 +169,7 @@ fn a_run_that_is_stopped_or_fails_leaves_the_tree_as_it_was() {
     let before = contents(folder.path());
     let plan = plan(&request(folder.path()), &tables(), &Silent).unwrap();
     for asked in 0..8 {
-        match plan.execute(&Place::InPlace, &Stop(AtomicI64::new(asked))) {
+        match plan.execute(&Destination::InPlace, &Stop(AtomicI64::new(asked))) {
             Err(Error::Interrupted(_)) => assert_eq!(contents(folder.path()), before, "{asked}"),
             result => assert!(result.is_ok() && asked > 5, "{result:?}"),
         }
@@ -182,7 +184,7 @@ fn a_run_that_is_stopped_or_fails_leaves_the_tree_as_it_was() {
     fs_err::remove_file(folder.path().join("torch/csrc/b.cpp")).unwrap();
     fs_err::create_dir(folder.path().join("torch/csrc/b.cpp")).unwrap();
     let before = contents(folder.path());
-    assert!(matches!(plan.execute(&Place::InPlace, &Silent), Err(Error::Io(_))));
+    assert!(matches!(plan.execute(&Destination::InPlace, &Silent), Err(Error::Io(_))));
     assert_eq!(contents(folder.path()), before);
 }
 
@@ -235,7 +237,7 @@ fn two_runs_do_not_write_into_one_tree() {
     let plan = plan(&request(folder.path()), &tables(), &Silent).unwrap();
     let other = fs_err::File::create(folder.path().join(".rocwheel-hipify")).unwrap();
     other.file().lock().unwrap();
-    assert!(matches!(plan.execute(&Place::InPlace, &Silent), Err(Error::Locked(_))));
+    assert!(matches!(plan.execute(&Destination::InPlace, &Silent), Err(Error::Locked(_))));
     assert!(matches!(convert(folder.path()), Err(Error::Locked(_))));
     assert!(matches!(recover(folder.path()), Err(Error::Locked(_))));
 }
@@ -251,9 +253,9 @@ fn what_a_killed_copy_left_goes_with_the_next_one() {
     fs_err::write(left.join("half"), "").unwrap();
     let lock = fs_err::File::create(folder.path().join(".out.rocwheel-hipify/lock")).unwrap();
     lock.file().lock().unwrap();
-    assert!(matches!(plan.execute(&Place::Folder(output.clone()), &Silent), Err(Error::Locked(_))));
+    assert!(matches!(plan.execute(&Destination::Folder(output.clone()), &Silent), Err(Error::Locked(_))));
     drop(lock);
-    plan.execute(&Place::Folder(output.clone()), &Silent).unwrap();
+    plan.execute(&Destination::Folder(output.clone()), &Silent).unwrap();
     let names: Vec<String> = fs_err::read_dir(folder.path())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())

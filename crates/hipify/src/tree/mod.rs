@@ -20,10 +20,10 @@ use serde::Serialize;
 
 pub use journal::{Recovered, recover};
 pub use plan::plan;
-pub use select::Selection;
-pub use write::{Done, Place};
+pub use select::FileSelection;
+pub use write::WrittenCounts;
 
-use crate::build_amd::{BuildAmd, Copy, Edits};
+use crate::build_amd::{BuildAmd, CopiedResult, Edits};
 use crate::{Algorithm, Defects, Launches, Setting, Trouble, Unmapped};
 
 /// A request to convert a tree.
@@ -38,13 +38,13 @@ pub struct Request {
     /// The reaction to input for which the original gives no result.
     pub defects: Defects,
     /// The files to convert.
-    pub selection: Selection,
+    pub selection: FileSelection,
     /// Replacements that are made before the conversion.
     pub edits: Vec<Edits>,
     /// A result that is copied to another name.
-    pub copy: Option<Copy>,
+    pub copy: Option<CopiedResult>,
     /// Searches for remaining CUDA names, which takes time.
-    pub survey: Survey,
+    pub survey: LeftoverSearch,
 }
 
 impl Request {
@@ -52,7 +52,7 @@ impl Request {
     /// the script asks the machine.
     pub fn pytorch(tree: &Path, settings: BuildAmd, compiler: Launches) -> Self {
         let BuildAmd { includes, ignores, extra_files, edits, launches, copy } = settings;
-        let selection = Selection { includes, ignores, extra_files, ..Selection::default() };
+        let selection = FileSelection { includes, ignores, extra_files, ..FileSelection::default() };
         let launches = launches.unwrap_or(compiler);
         Self { setting: Setting::Pytorch, launches, selection, edits, copy, ..Self::extension(tree) }
     }
@@ -64,17 +64,17 @@ impl Request {
             setting: Setting::Extension,
             launches: Launches::Convert,
             defects: Defects::Refuse,
-            selection: Selection { includes: vec!["*".to_owned()], ..Selection::default() },
+            selection: FileSelection { includes: vec!["*".to_owned()], ..FileSelection::default() },
             edits: Vec::new(),
             copy: None,
-            survey: Survey::Nothing,
+            survey: LeftoverSearch::Nothing,
         }
     }
 }
 
 /// Decides if the results are searched for names of CUDA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Survey {
+pub enum LeftoverSearch {
     /// Search for them.
     Unmapped,
     /// Do not search.

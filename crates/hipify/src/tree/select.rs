@@ -23,7 +23,7 @@ const LOOKED_INTO: &str = "third_party/nvfuser";
 /// Selects the files of a tree that are converted. Paths and patterns are relative to the tree; `*`
 /// in a pattern also matches slashes, as in Python's `fnmatch`.
 #[derive(Debug, Clone, Default)]
-pub struct Selection {
+pub struct FileSelection {
     /// Patterns of files to convert.
     pub includes: Vec<String>,
     /// Patterns of files that are skipped.
@@ -41,7 +41,7 @@ pub struct Selection {
 /// The files of a tree that are converted.
 pub(super) fn select(
     root: &Path,
-    selection: &Selection,
+    selection: &FileSelection,
     (setting, algorithm): (Setting, Algorithm),
     reporter: &dyn Reporter,
 ) -> Result<BTreeSet<String>, Error> {

@@ -6,6 +6,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
+use rocwheel_output::Destination;
 use rocwheel_report::{Reporter, Unit};
 use rocwheel_system::{FileMetadata as _, Lock};
 use walkdir::WalkDir;
@@ -14,18 +15,9 @@ use super::journal::{Journal, Stamp, step};
 use super::{Plan, Write};
 use crate::Error;
 
-/// The destination of the converted tree.
-#[derive(Debug, Clone)]
-pub enum Place {
-    /// The tree itself.
-    InPlace,
-    /// A new folder, which also gets all other files of the tree.
-    Folder(PathBuf),
-}
-
 /// The numbers of a finished conversion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-pub struct Done {
+pub struct WrittenCounts {
     /// Number of files that were written.
     pub files: u64,
     /// Number of bytes that were written.
@@ -38,14 +30,14 @@ impl Plan {
     /// # Errors
     /// An error of the disk, an interruption, another run with the same destination. In each case
     /// the tree is unchanged.
-    pub fn execute(&self, place: &Place, reporter: &dyn Reporter) -> Result<Done, Error> {
+    pub fn execute(&self, place: &Destination, reporter: &dyn Reporter) -> Result<WrittenCounts, Error> {
         match place {
-            Place::InPlace if self.writes.is_empty() => {}
-            Place::InPlace => self.write(reporter)?,
-            Place::Folder(folder) => self.copy(folder, reporter)?,
+            Destination::InPlace if self.writes.is_empty() => {}
+            Destination::InPlace => self.write(reporter)?,
+            Destination::Folder(folder) => self.copy(folder, reporter)?,
         }
         let bytes = self.writes.iter().map(|write| write.bytes.len() as u64).sum();
-        Ok(Done { files: self.writes.len() as u64, bytes })
+        Ok(WrittenCounts { files: self.writes.len() as u64, bytes })
     }
 
     fn write(&self, reporter: &dyn Reporter) -> Result<(), Error> {
@@ -149,21 +141,16 @@ impl Staging {
         let path = folder.with_file_name(format!(".{name}.rocwheel-hipify"));
         loop {
             fs_err::create_dir_all(&path)?;
-            let lock = match fs_err::File::create(path.join("lock")) {
+            let lock = match Lock::at(&path.join("lock")) {
+                // The previous holder has removed the folder meanwhile.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-                lock => lock?,
+                lock => lock?.ok_or_else(|| Error::Locked(folder.display().to_string()))?,
             };
-            let Some(lock) = Lock::try_exclusive(lock)? else {
-                return Err(Error::Locked(folder.display().to_string()));
-            };
-            // The previous holder may have removed it between opening and locking.
-            if rocwheel_system::is_same_file(&lock, &path.join("lock")) {
-                let staging = Self { path, _lock: lock };
-                if fs_err::symlink_metadata(staging.tree()).is_ok() {
-                    fs_err::remove_dir_all(staging.tree())?;
-                }
-                return Ok(staging);
+            let staging = Self { path, _lock: lock };
+            if fs_err::symlink_metadata(staging.tree()).is_ok() {
+                fs_err::remove_dir_all(staging.tree())?;
             }
+            return Ok(staging);
         }
     }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rocwheel_report::Silent;
 use rocwheel_wheel::{
-    Distribution, EntryPoints, Level, Member, Metadata, Sdist, Tag, WriteOptions, write_sdist, write_wheel,
+    EntryPoints, Level, Member, Metadata, Sdist, Tag, WheelContents, WriteOptions, write_sdist, write_wheel,
 };
 
 /// Writes a source distribution with these requirements.
@@ -35,7 +35,7 @@ pub(crate) fn pure(folder: &Path, stem: &str, requires: &[&str], files: &[(&str,
 pub(crate) fn tagged(folder: &Path, stem: &str, requires: &[&str], files: &[(&str, &str)], tag: &str) -> PathBuf {
     let (name, version) = stem.rsplit_once('-').unwrap();
     let tag: Tag = tag.parse().unwrap();
-    let distribution = Distribution {
+    let distribution = WheelContents {
         name: name.to_owned(),
         version: version.to_owned(),
         tags: vec![tag],

@@ -6,14 +6,14 @@ use std::io::{BufReader, Read};
 use flate2::{Decompress, FlushDecompress, Status};
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
-use super::{Compression, Method, Span, Window, malformed};
+use super::{CompressionHeader, Method, Span, Window, malformed};
 use crate::error::Error;
 
 /// Bytes read and decompressed at a time.
 const CHUNK: usize = 128 * 1024;
 
 pub(super) struct Header {
-    pub(super) compression: Compression,
+    pub(super) compression: CompressionHeader,
     /// Size of header and payload in bytes.
     pub(super) total: u64,
 }
@@ -38,7 +38,7 @@ impl Header {
         let uncompressed = window.number(bundle, at, width)?;
         let size = header_size(version);
         let checksum = window.number(bundle, size - 8, 8)?;
-        let compression = Compression { version, method, uncompressed, checksum };
+        let compression = CompressionHeader { version, method, uncompressed, checksum };
         let total = match version {
             1 => size + payload_length(window, bundle, size, compression)?,
             _ => window.number(bundle, 8, width)?,
@@ -63,7 +63,7 @@ pub(super) fn payload<'a>(
     window: &'a Window<'a>,
     bundle: u64,
     length: u64,
-    header: Compression,
+    header: CompressionHeader,
 ) -> Result<Box<dyn Read + 'a>, Error> {
     let position = bundle.saturating_add(header_size(header.version));
     let span = Span { window, position, end: bundle.saturating_add(length).min(window.size()) };
@@ -80,7 +80,7 @@ pub(super) fn payload<'a>(
 
 /// Returns the size of the payload of version 1. The header only has the size of the decompressed
 /// content, so the payload is decompressed to find its end.
-fn payload_length(window: &Window<'_>, bundle: u64, header: u64, compression: Compression) -> Result<u64, Error> {
+fn payload_length(window: &Window<'_>, bundle: u64, header: u64, compression: CompressionHeader) -> Result<u64, Error> {
     let mut stream = match compression.method {
         Method::Zlib => Stream::Zlib(Decompress::new(true)),
         Method::Zstd => Stream::Zstd(Decoder::new().map_err(|source| Error::Read { offset: bundle, source })?),

@@ -6,7 +6,7 @@ use std::ops::Range;
 use md5::{Digest, Md5};
 use positioned_io::ReadAt;
 
-use super::{Bundle, Compression, Entry, Span, Window, compressed, in_order, malformed, same_bytes};
+use super::{Bundle, BundleEntry, CompressionHeader, Span, Window, compressed, in_order, malformed, same_bytes};
 use crate::error::Error;
 
 /// Bytes that are allocated because of a size in a table, before any of them was read.
@@ -46,8 +46,8 @@ impl Default for Limits {
 impl Bundle {
     /// Calls `each` for every entry that has bytes, in the order of their offsets, with the bytes.
     /// One entry is in memory at a time; a compressed bundle is decompressed as a stream. The
-    /// host's entry has bytes in few bundles; it has no [`Entry::target`]. Entries that share their
-    /// bytes get one call each.
+    /// host's entry has bytes in few bundles; it has no [`BundleEntry::target`]. Entries that share
+    /// their bytes get one call each.
     ///
     /// `section` is the range of `reader` that the bundle was read from.
     ///
@@ -58,7 +58,7 @@ impl Bundle {
         &self,
         reader: &dyn ReadAt,
         section: Range<u64>,
-        each: impl FnMut(&Entry, &[u8]) -> Result<(), E>,
+        each: impl FnMut(&BundleEntry, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         self.visit_within(reader, section, Limits::default(), each)
     }
@@ -69,7 +69,7 @@ impl Bundle {
         reader: &dyn ReadAt,
         section: Range<u64>,
         limits: Limits,
-        mut each: impl FnMut(&Entry, &[u8]) -> Result<(), E>,
+        mut each: impl FnMut(&BundleEntry, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let window = Window { reader, section };
         let entries = in_order(&self.entries);
@@ -79,7 +79,7 @@ impl Bundle {
         }
         let mut buffer = Vec::new();
         let mut source = Source::open(self, &window, limits)?;
-        let mut before: Option<&Entry> = None;
+        let mut before: Option<&BundleEntry> = None;
         for entry in entries {
             if before.is_none_or(|before| !same_bytes(before, entry)) {
                 source.read_entry(entry, &mut buffer)?;
@@ -99,7 +99,7 @@ enum Source<'a> {
     },
     Compressed {
         stream: Box<dyn Read + 'a>,
-        header: Compression,
+        header: CompressionHeader,
         bundle: u64,
         position: u64,
         /// `None` if the checksum is skipped.
@@ -119,7 +119,7 @@ impl<'a> Source<'a> {
     }
 
     /// Reads an entry's bytes to the start of `buffer`; entries must come in order.
-    fn read_entry(&mut self, entry: &Entry, buffer: &mut Vec<u8>) -> Result<(), Error> {
+    fn read_entry(&mut self, entry: &BundleEntry, buffer: &mut Vec<u8>) -> Result<(), Error> {
         match self {
             Self::Plain { window, bundle } => {
                 let position = bundle.saturating_add(entry.offset);

@@ -26,7 +26,7 @@ pub struct Part<'a> {
 
 /// The form of a bundle in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum BundleForm {
     /// Uncompressed, with code objects on multiples of [`ALIGNMENT`].
     Plain,
     /// Compressed, with a `CCOB` header.
@@ -57,10 +57,10 @@ pub fn plain_size(parts: &[Part<'_>]) -> u64 {
 /// # Errors
 /// [`Error::NoBundle`] for parts that readers would refuse, the other variants if reading,
 /// compressing or writing fails.
-pub fn write(parts: &[Part<'_>], form: Form, out: &mut dyn Write) -> Result<u64, Error> {
+pub fn write(parts: &[Part<'_>], form: BundleForm, out: &mut dyn Write) -> Result<u64, Error> {
     check(parts)?;
     let size = plain_size(parts);
-    let Form::Compressed { version, method, level } = form else {
+    let BundleForm::Compressed { version, method, level } = form else {
         write_plain(parts, out)?;
         return Ok(size);
     };

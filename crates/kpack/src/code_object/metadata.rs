@@ -14,7 +14,7 @@ const DEEPEST: usize = 32;
 
 /// The format of the metadata note of a code object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Metadata {
+pub enum MetadataFormat {
     /// The file has no metadata note.
     #[default]
     Absent,
@@ -26,11 +26,11 @@ pub enum Metadata {
     Malformed(String),
 }
 
-impl Metadata {
+impl MetadataFormat {
     /// Records a reason, unless metadata was read already.
     pub(super) fn complain(&mut self, reason: impl Into<String>) {
-        if *self == Metadata::Absent {
-            *self = Metadata::Malformed(reason.into());
+        if *self == MetadataFormat::Absent {
+            *self = MetadataFormat::Malformed(reason.into());
         }
     }
 }
@@ -111,11 +111,11 @@ impl<'de> Deserialize<'de> for Kernels {
 }
 
 /// Returns the kernels of a note, and the format or the reason why it could not be parsed.
-pub(super) fn parse(note: &[u8]) -> (Metadata, Vec<Kernel>) {
+pub(super) fn parse(note: &[u8]) -> (MetadataFormat, Vec<Kernel>) {
     let mut deserializer = rmp_serde::Deserializer::from_read_ref(note);
     deserializer.set_max_depth(DEEPEST);
     match Note::deserialize(&mut deserializer) {
-        Ok(note) => (Metadata::MessagePack, note.kernels.0),
-        Err(error) => (Metadata::Malformed(error.to_string()), Vec::new()),
+        Ok(note) => (MetadataFormat::MessagePack, note.kernels.0),
+        Err(error) => (MetadataFormat::Malformed(error.to_string()), Vec::new()),
     }
 }

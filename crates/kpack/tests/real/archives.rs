@@ -5,7 +5,7 @@
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 
-use rocwheel_kpack::{Archive, ArchiveWriter, Blob, Error, Scheme};
+use rocwheel_kpack::{ArchiveWriter, Blob, Error, KpackArchive, Scheme};
 
 const GIBIBYTE: usize = 1 << 30;
 
@@ -66,7 +66,7 @@ fn code_objects_behind_4_gib_are_found() {
     writer.finish().unwrap().flush().unwrap();
     let size = file.metadata().unwrap().len();
     assert!(size > 5 << 30);
-    let archive = Archive::open(&file, size).unwrap();
+    let archive = KpackArchive::open(&file, size).unwrap();
     let last = archive.find("lib/x.so", 6, "gfx942").unwrap();
     assert!(last.offset > 5 << 30);
     assert_eq!(archive.read(&file, &last).unwrap(), b"the last one");
@@ -75,7 +75,7 @@ fn code_objects_behind_4_gib_are_found() {
     assert_eq!(archive.read(&file, &fifth).unwrap()[GIBIBYTE - 9..], [0, 5, 5, 5, 5, 5, 5, 5, 5]);
     // An offset outside the file is refused, and so is a truncated file.
     assert!(matches!(
-        Archive::open(&file, size - (1 << 30)),
+        KpackArchive::open(&file, size - (1 << 30)),
         Err(Error::Archive { .. } | Error::NotAnArchive { .. } | Error::ReadArchive { .. })
     ));
 }

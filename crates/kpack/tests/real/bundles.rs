@@ -1,7 +1,7 @@
 //! Code objects and the descriptions in their bundles.
 
 use positioned_io::ReadAt;
-use rocwheel_kpack::bundle::{self, Form, Part};
+use rocwheel_kpack::bundle::{self, BundleForm, Part};
 use rocwheel_kpack::{CodeObject, Error};
 
 use crate::{read, unpacked};
@@ -43,7 +43,7 @@ fn every_code_object_of_a_real_library_is_what_its_bundle_says() {
                     .map(|(entry, content)| Part { id: &entry.id, size: entry.size, content })
                     .collect();
                 let mut written = Vec::new();
-                bundle::write(&parts, Form::Plain, &mut written).unwrap();
+                bundle::write(&parts, BundleForm::Plain, &mut written).unwrap();
                 let mut original = vec![0; bundle.length as usize];
                 file.file().read_exact_at(fat.section.start + bundle.offset, &mut original).unwrap();
                 assert!(written == original, "{name}: bundle at {:#x}", bundle.offset);

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use rocwheel_elf::Kind;
+use rocwheel_elf::ElfKind;
 
 use super::Loader;
 use super::machine::{NotTaken, Real};
@@ -60,7 +60,7 @@ pub(super) fn judge(object: Option<&Object>) -> Verdict {
         Purpose::Native => {}
     }
     let segments = &object.elf.segments;
-    if object.elf.kind == Kind::Executable {
+    if object.elf.kind == ElfKind::Executable {
         let first = segments.iter().find(|segment| segment.kind == LOAD);
         let is_fixed = first.is_some_and(|segment| segment.address != 0);
         if object.elf.flags_1 & POSITION_INDEPENDENT_EXECUTABLE != 0 || is_fixed {

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rocwheel_wheel::manylinux::{Policies, Release};
+use rocwheel_wheel::manylinux::{DottedVersion, Policies};
 use serde::Deserialize;
 
 use super::HostSystem;
@@ -89,7 +89,7 @@ pub(super) struct Real {
 /// The libraries of the machine.
 pub(super) enum Machine<'a> {
     Policy {
-        glibc: Option<&'a Release>,
+        glibc: Option<&'a DottedVersion>,
         host: BTreeSet<String>,
     },
     Musl {

@@ -8,7 +8,7 @@ use rocwheel_system::FileIdentity;
 
 use super::files::{File, Location, Opened, from_machine};
 use super::search::{Hit, SHOWN, SearchPath, SearchPaths, expand};
-use super::{ByName, Led, Loaded, Loader, Missing, SearchRule, Trace, Where};
+use super::{ByName, FailedLookup, Led, Loaded, Loader, SearchRule, Trace, Where};
 use crate::facts::Object;
 use crate::site::Site;
 
@@ -171,7 +171,7 @@ impl<'l, 'a> Process<'l, 'a> {
                 Some((index, rule))
             }
             Searched::Missing { searched, refused, skipped } => {
-                self.trace.missing.push(Missing { name, needed_by: by, searched, refused, skipped });
+                self.trace.missing.push(FailedLookup { name, needed_by: by, searched, refused, skipped });
                 None
             }
         }

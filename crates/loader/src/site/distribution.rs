@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use positioned_io::ReadAt;
-use rocwheel_wheel::read::{Kind, Problem, Sparse, Wheel};
+use rocwheel_wheel::read::{MemberKind, Sparse, Wheel, WheelProblem};
 use rocwheel_wheel::{Headers, Tag};
 
 use super::Role;
@@ -27,11 +27,11 @@ pub struct Distribution {
     /// The reason why it is in the environment.
     pub role: Role,
     /// The form of its files.
-    pub form: Form,
+    pub form: DistributionForm,
 }
 
 /// The form of a distribution's files.
-pub enum Form {
+pub enum DistributionForm {
     /// Members of a wheel.
     Wheel(Arc<Wheel>),
     /// Files of a folder.
@@ -78,7 +78,7 @@ impl Distribution {
             metadata: text("METADATA")?,
             wheel_file: text("WHEEL")?,
             role,
-            form: Form::Wheel(Arc::new(wheel)),
+            form: DistributionForm::Wheel(Arc::new(wheel)),
         })
     }
 
@@ -90,32 +90,32 @@ impl Distribution {
     /// The wheel; `None` for an installed distribution.
     pub fn wheel(&self) -> Option<&Arc<Wheel>> {
         match &self.form {
-            Form::Wheel(wheel) => Some(wheel),
-            Form::Installed(_) => None,
+            DistributionForm::Wheel(wheel) => Some(wheel),
+            DistributionForm::Installed(_) => None,
         }
     }
 
     /// The installed files; `None` for a wheel.
     pub fn installed(&self) -> Option<&Installed> {
         match &self.form {
-            Form::Wheel(_) => None,
-            Form::Installed(installed) => Some(installed),
+            DistributionForm::Wheel(_) => None,
+            DistributionForm::Installed(installed) => Some(installed),
         }
     }
 
     /// The version in METADATA, else the one in the name.
     pub fn version(&self) -> String {
         self.metadata.get("Version").unwrap_or_else(|| match &self.form {
-            Form::Wheel(wheel) => wheel.name.version.clone(),
-            Form::Installed(_) => String::new(),
+            DistributionForm::Wheel(wheel) => wheel.name.version.clone(),
+            DistributionForm::Installed(_) => String::new(),
         })
     }
 
     /// The name of the `.dist-info` folder, without a slash; empty if there is none.
     pub fn info(&self) -> &str {
         match &self.form {
-            Form::Wheel(wheel) => wheel.info(),
-            Form::Installed(installed) => installed.info(),
+            DistributionForm::Wheel(wheel) => wheel.info(),
+            DistributionForm::Installed(installed) => installed.info(),
         }
     }
 
@@ -123,8 +123,8 @@ impl Distribution {
     /// distribution. Empty if neither exists.
     pub fn tags(&self) -> BTreeSet<Tag> {
         match &self.form {
-            Form::Wheel(wheel) => wheel.name.tags(),
-            Form::Installed(_) => self.tags_inside(),
+            DistributionForm::Wheel(wheel) => wheel.name.tags(),
+            DistributionForm::Installed(_) => self.tags_inside(),
         }
     }
 
@@ -136,24 +136,24 @@ impl Distribution {
     /// The platforms of the tags, without duplicates.
     pub fn platforms(&self) -> Vec<String> {
         match &self.form {
-            Form::Wheel(wheel) => wheel.name.platforms.clone(),
-            Form::Installed(_) => self.parts(|tag| &tag.platform),
+            DistributionForm::Wheel(wheel) => wheel.name.platforms.clone(),
+            DistributionForm::Installed(_) => self.parts(|tag| &tag.platform),
         }
     }
 
     /// The Pythons of the tags, without duplicates.
     pub fn pythons(&self) -> Vec<String> {
         match &self.form {
-            Form::Wheel(wheel) => wheel.name.pythons.clone(),
-            Form::Installed(_) => self.parts(|tag| &tag.python),
+            DistributionForm::Wheel(wheel) => wheel.name.pythons.clone(),
+            DistributionForm::Installed(_) => self.parts(|tag| &tag.python),
         }
     }
 
     /// The ABIs of the tags, without duplicates.
     pub fn abis(&self) -> Vec<String> {
         match &self.form {
-            Form::Wheel(wheel) => wheel.name.abis.clone(),
-            Form::Installed(_) => self.parts(|tag| &tag.abi),
+            DistributionForm::Wheel(wheel) => wheel.name.abis.clone(),
+            DistributionForm::Installed(_) => self.parts(|tag| &tag.abi),
         }
     }
 
@@ -177,72 +177,72 @@ impl Distribution {
     pub fn totals(&self) -> (u64, u64) {
         let sum = |sizes: &mut dyn Iterator<Item = u64>| sizes.fold((0, 0), |sum, size| (sum.0 + 1, sum.1 + size));
         match &self.form {
-            Form::Wheel(wheel) => {
-                let files = wheel.members().iter().filter(|member| member.kind != Kind::Directory);
+            DistributionForm::Wheel(wheel) => {
+                let files = wheel.members().iter().filter(|member| member.kind != MemberKind::Directory);
                 sum(&mut files.map(|member| member.size))
             }
-            Form::Installed(installed) => sum(&mut installed.files.values().map(|file| file.size)),
+            DistributionForm::Installed(installed) => sum(&mut installed.files.values().map(|file| file.size)),
         }
     }
 
     /// Size in bytes of the wheel, or of all files of an installed distribution.
     pub fn size(&self) -> u64 {
         match &self.form {
-            Form::Wheel(wheel) => fs_err::metadata(wheel.path()).map_or(0, |metadata| metadata.len()),
-            Form::Installed(_) => self.totals().1,
+            DistributionForm::Wheel(wheel) => fs_err::metadata(wheel.path()).map_or(0, |metadata| metadata.len()),
+            DistributionForm::Installed(_) => self.totals().1,
         }
     }
 
     /// The first bytes of a file, at most `length`.
     pub fn start(&self, member: &str, length: usize) -> Result<Vec<u8>, Error> {
         match &self.form {
-            Form::Wheel(wheel) => Ok(wheel.start(member, length)?),
-            Form::Installed(installed) => installed.start(member, length),
+            DistributionForm::Wheel(wheel) => Ok(wheel.start(member, length)?),
+            DistributionForm::Installed(installed) => installed.start(member, length),
         }
     }
 
     /// Random access to a file; `scratch` is a folder for unpacked members.
     pub fn reader(&self, member: &str, scratch: &Path) -> Result<rocwheel_content::Reader, Error> {
         match &self.form {
-            Form::Wheel(wheel) => Ok(wheel.reader(member, scratch)?),
-            Form::Installed(installed) => installed.reader(member),
+            DistributionForm::Wheel(wheel) => Ok(wheel.reader(member, scratch)?),
+            DistributionForm::Installed(installed) => installed.reader(member),
         }
     }
 
     /// Random access to a few ranges of a file. Only as much as necessary is unpacked.
     pub fn places(&self, member: &str, scratch: &Path) -> Result<FilePlaces, Error> {
         match &self.form {
-            Form::Wheel(wheel) => Ok(FilePlaces::Member(Box::new(wheel.sparse(member, scratch)?))),
-            Form::Installed(installed) => Ok(FilePlaces::File(installed.reader(member)?)),
+            DistributionForm::Wheel(wheel) => Ok(FilePlaces::Member(Box::new(wheel.sparse(member, scratch)?))),
+            DistributionForm::Installed(installed) => Ok(FilePlaces::File(installed.reader(member)?)),
         }
     }
 
     /// All bytes of a file of at most 64 MiB.
     pub fn bytes(&self, member: &str) -> Result<Vec<u8>, Error> {
         match &self.form {
-            Form::Wheel(wheel) => Ok(wheel.bytes(member)?),
-            Form::Installed(installed) => installed.bytes(member),
+            DistributionForm::Wheel(wheel) => Ok(wheel.bytes(member)?),
+            DistributionForm::Installed(installed) => installed.bytes(member),
         }
     }
 
     /// Size and CRC-32 of a file. An installed file is read for this.
     pub fn checksum(&self, member: &str) -> Option<(u64, u32)> {
         match &self.form {
-            Form::Wheel(wheel) => wheel.member(member).map(|member| (member.size, member.crc32())),
-            Form::Installed(installed) => installed.checksum(member),
+            DistributionForm::Wheel(wheel) => wheel.member(member).map(|member| (member.size, member.crc32())),
+            DistributionForm::Installed(installed) => installed.checksum(member),
         }
     }
 
     /// The contradictions between RECORD and the files; `None` if there is no RECORD. With `hashes`
     /// the bytes are compared too.
-    pub fn problems(&self, hashes: bool) -> Option<Result<Vec<Problem>, Error>> {
+    pub fn problems(&self, hashes: bool) -> Option<Result<Vec<WheelProblem>, Error>> {
         match &self.form {
-            Form::Wheel(wheel) => {
+            DistributionForm::Wheel(wheel) => {
                 wheel.member(&format!("{}/RECORD", wheel.info()))?;
                 let problems = if hashes { wheel.verify() } else { wheel.verify_rows() };
                 Some(problems.map_err(Error::from))
             }
-            Form::Installed(installed) => installed.problems(hashes),
+            DistributionForm::Installed(installed) => installed.problems(hashes),
         }
     }
 
@@ -250,8 +250,8 @@ impl Distribution {
     /// that installers do not accept.
     pub fn has_hash_text(&self, members: &[String]) -> Result<bool, Error> {
         let rows = match &self.form {
-            Form::Wheel(wheel) => wheel.record()?,
-            Form::Installed(installed) => installed.rows().to_vec(),
+            DistributionForm::Wheel(wheel) => wheel.record()?,
+            DistributionForm::Installed(installed) => installed.rows().to_vec(),
         };
         Ok(members.iter().any(|name| rows.iter().any(|row| row.path == *name && !row.hash.is_empty())))
     }

@@ -17,12 +17,12 @@ use positioned_io::ReadAt as _;
 use rayon::prelude::*;
 use rocwheel_content::archive_path::normal_inside;
 use rocwheel_system::{FileIdentity, FileMetadata as _};
-use rocwheel_wheel::read::Problem;
-use rocwheel_wheel::{Headers, PythonVersion, Row};
+use rocwheel_wheel::read::WheelProblem;
+use rocwheel_wheel::{Headers, PythonVersion, RecordRow};
 use serde::Deserialize;
 use walkdir::WalkDir;
 
-use super::{Distribution, Form, Place, Role};
+use super::{Distribution, DistributionForm, PythonEnvironment, Role};
 use crate::Error;
 
 /// Limit for the bytes of a file that are held in memory.
@@ -87,7 +87,7 @@ enum Record {
     Absent,
     /// It cannot be parsed, with the reason.
     Damaged(String),
-    Rows(Vec<Row>),
+    Rows(Vec<RecordRow>),
 }
 
 /// The part of `direct_url.json` that is used.
@@ -203,18 +203,18 @@ impl PackageFolder {
     }
 
     /// The environment that it is in; an imaginary one if it is in none.
-    pub fn place(&self, python: PythonVersion) -> Place {
+    pub fn place(&self, python: PythonVersion) -> PythonEnvironment {
         match &self.environment {
             Some((prefix, _)) => {
                 let packages = self.path.strip_prefix(prefix).unwrap_or(&self.path).to_string_lossy().into_owned();
-                Place::new(python, prefix.to_string_lossy().trim_end_matches('/')).with_packages(packages)
+                PythonEnvironment::new(python, prefix.to_string_lossy().trim_end_matches('/')).with_packages(packages)
             }
-            None => Place::new(python, "/environment"),
+            None => PythonEnvironment::new(python, "/environment"),
         }
     }
 
     /// Reads the installed distributions.
-    pub(super) fn read(&self, place: &Place, role: Role) -> Result<Found, Error> {
+    pub(super) fn read(&self, place: &PythonEnvironment, role: Role) -> Result<Found, Error> {
         let names = names(&self.path).map_err(read_error(&self.path))?;
         let infos: Vec<&String> = names.iter().filter(|name| is_info(name)).collect();
         let opened: Vec<Result<InfoFolder, Error>> =
@@ -248,7 +248,7 @@ impl PackageFolder {
     }
 
     /// Reads one distribution. The inner error is a note on why it is not one.
-    fn distribution(&self, info: &str, place: &Place, role: Role) -> Result<InfoFolder, Error> {
+    fn distribution(&self, info: &str, place: &PythonEnvironment, role: Role) -> Result<InfoFolder, Error> {
         let path = self.path.join(info);
         let (metadata, wheel_file) = if info.ends_with(".dist-info") {
             (path.join("METADATA"), path.join("WHEEL"))
@@ -288,13 +288,13 @@ impl PackageFolder {
             wheel_file: Headers::parse(&text(&wheel_file)?.unwrap_or_default()),
             metadata,
             role,
-            form: Form::Installed(installed),
+            form: DistributionForm::Installed(installed),
             path,
         })))
     }
 
     /// The file of a row of RECORD; `None` if it does not exist.
-    fn file(&self, row: &str, place: &Place) -> Option<InstalledFile> {
+    fn file(&self, row: &str, place: &PythonEnvironment) -> Option<InstalledFile> {
         let path = match self.path.join(row) {
             path if path.is_file() => path,
             // `pip install --target` moves programs into the folder of the packages and does not
@@ -310,11 +310,15 @@ impl PackageFolder {
 
     /// Finds files that no RECORD lists. Those whose names match a distribution without RECORD are
     /// added to it; the others become a distribution without a name.
-    fn rest(&self, distributions: &mut [Distribution], place: &Place) -> Result<Option<Distribution>, Error> {
+    fn rest(
+        &self,
+        distributions: &mut [Distribution],
+        place: &PythonEnvironment,
+    ) -> Result<Option<Distribution>, Error> {
         let mut tops: BTreeMap<String, usize> = BTreeMap::new();
         let mut known: BTreeSet<String> = BTreeSet::new();
         for (index, distribution) in distributions.iter().enumerate() {
-            let Form::Installed(installed) = &distribution.form else { continue };
+            let DistributionForm::Installed(installed) = &distribution.form else { continue };
             known.extend(installed.files.values().map(|file| file.place.clone()));
             if installed.record_is_missing() && installed.editable.is_none() {
                 let listed = text(&self.path.join(&installed.info).join("top_level.txt"))?.unwrap_or_default();
@@ -333,8 +337,8 @@ impl PackageFolder {
             let Some(file) = InstalledFile::new(path, inside) else { continue };
             let top = member.split(['/', '.']).next().unwrap_or_default();
             let owner = tops.get(top).and_then(|index| match &mut distributions[*index].form {
-                Form::Installed(installed) => Some(installed),
-                Form::Wheel(_) => None,
+                DistributionForm::Installed(installed) => Some(installed),
+                DistributionForm::Wheel(_) => None,
             });
             owner.unwrap_or(&mut rest).files.insert(member, file);
         }
@@ -344,7 +348,7 @@ impl PackageFolder {
             metadata: Headers::parse(""),
             wheel_file: Headers::parse(""),
             role: Role::Beside,
-            form: Form::Installed(rest),
+            form: DistributionForm::Installed(rest),
         }))
     }
 
@@ -398,7 +402,7 @@ impl Installed {
         &self.info
     }
 
-    pub(super) fn rows(&self) -> &[Row] {
+    pub(super) fn rows(&self) -> &[RecordRow] {
         match &self.record {
             Record::Rows(rows) => rows,
             Record::Absent | Record::Damaged(_) => &[],
@@ -475,7 +479,7 @@ impl Installed {
 
     /// The contradictions to RECORD. Rows of Python's bytecode are ignored, because these files
     /// come and go.
-    pub(super) fn problems(&self, hashes: bool) -> Option<Result<Vec<Problem>, Error>> {
+    pub(super) fn problems(&self, hashes: bool) -> Option<Result<Vec<WheelProblem>, Error>> {
         let rows = match &self.record {
             Record::Absent => return None,
             Record::Damaged(reason) => {
@@ -485,10 +489,10 @@ impl Installed {
         };
         let own = format!("{}/RECORD", self.info);
         let mut seen = BTreeSet::new();
-        let mut problems: Vec<Problem> = rows
+        let mut problems: Vec<WheelProblem> = rows
             .iter()
             .filter(|row| !seen.insert(row.path.as_str()))
-            .map(|row| Problem::Repeated(row.path.clone()))
+            .map(|row| WheelProblem::Repeated(row.path.clone()))
             .collect();
         let compared = rows.par_iter().filter(|row| !is_bytecode(&row.path) && !row.path.starts_with(&own));
         problems.par_extend(compared.flat_map_iter(|row| self.compare(row, hashes)));
@@ -497,27 +501,29 @@ impl Installed {
         Some(Ok(problems))
     }
 
-    fn compare(&self, row: &Row, hashes: bool) -> Vec<Problem> {
+    fn compare(&self, row: &RecordRow, hashes: bool) -> Vec<WheelProblem> {
         let name = || row.path.clone();
         let Some(file) = self.files.get(&row.path) else {
             // The file may be outside the environment.
             let exists = self.folder.join(&row.path).exists();
-            return if exists { Vec::new() } else { vec![Problem::Missing(name())] };
+            return if exists { Vec::new() } else { vec![WheelProblem::Missing(name())] };
         };
         let mut problems = Vec::new();
         if row.hash.is_empty() {
-            problems.push(Problem::NoHash(name()));
+            problems.push(WheelProblem::NoHash(name()));
         }
         if row.size.is_some_and(|size| size != file.size) {
-            problems.push(Problem::Size(name()));
+            problems.push(WheelProblem::Size(name()));
         }
         // Other algorithms are hardly ever used; their hashes are not compared.
         if hashes && row.hash.starts_with("sha256=") {
             let digest = fs_err::File::open(&file.path).and_then(rocwheel_content::sha256_of);
             match digest {
-                Ok(digest) if rocwheel_wheel::hash_column(&digest) != row.hash => problems.push(Problem::Hash(name())),
+                Ok(digest) if rocwheel_wheel::hash_column(&digest) != row.hash => {
+                    problems.push(WheelProblem::Hash(name()))
+                }
                 Ok(_) => {}
-                Err(_) => problems.push(Problem::Unreadable(name())),
+                Err(_) => problems.push(WheelProblem::Unreadable(name())),
             }
         }
         problems

@@ -11,7 +11,7 @@ use crate::Error;
 
 /// The environment that wheels are installed into, without its files.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct PythonEnvironment {
     /// Its version of Python.
     pub python: PythonVersion,
     /// Its absolute path, without a slash at the end. The path need not exist.
@@ -20,15 +20,15 @@ pub struct Place {
     packages: Option<String>,
 }
 
-impl Place {
+impl PythonEnvironment {
     /// A virtual environment with this prefix.
-    pub fn new(python: PythonVersion, prefix: impl Into<String>) -> Place {
-        Place { python, prefix: prefix.into(), packages: None }
+    pub fn new(python: PythonVersion, prefix: impl Into<String>) -> PythonEnvironment {
+        PythonEnvironment { python, prefix: prefix.into(), packages: None }
     }
 
     /// The same environment with the packages in another folder, relative to the prefix.
-    pub(super) fn with_packages(self, packages: String) -> Place {
-        Place { packages: Some(packages), ..self }
+    pub(super) fn with_packages(self, packages: String) -> PythonEnvironment {
+        PythonEnvironment { packages: Some(packages), ..self }
     }
 
     /// The folder from which packages are imported, relative to the prefix.
@@ -39,7 +39,7 @@ impl Place {
 
 /// Determines the installation paths of the members of one wheel.
 pub(super) struct Destination<'a> {
-    pub(super) place: &'a Place,
+    pub(super) place: &'a PythonEnvironment,
     /// Path of the wheel for messages.
     pub(super) path: &'a Path,
     pub(super) wheel: &'a Wheel,

@@ -8,9 +8,9 @@ use std::process::Command;
 use rocwheel_content::FileContent;
 use rocwheel_loader::facts::SiteFacts;
 use rocwheel_loader::simulation::{HostSystem, Loader, Root, Scenario, Trace, Where};
-use rocwheel_loader::site::{Place, Role, Site};
+use rocwheel_loader::site::{PythonEnvironment, Role, Site};
 use rocwheel_report::Silent;
-use rocwheel_wheel::{Distribution, EntryPoints, Level, Member, Metadata, Tag, WriteOptions, write_wheel};
+use rocwheel_wheel::{EntryPoints, Level, Member, Metadata, Tag, WheelContents, WriteOptions, write_wheel};
 use tempfile::TempDir;
 
 pub(crate) const PACKAGES: &str = "lib/python3.11/site-packages";
@@ -106,7 +106,7 @@ impl Environment {
             members.push(Member { name: object.path.to_owned(), executable: true, content: Box::new(content) });
         }
         members.extend(others.iter().map(|(name, bytes)| Member::new(*name, bytes.to_vec())));
-        let distribution = Distribution {
+        let distribution = WheelContents {
             name: name.to_owned(),
             version: "1.0".to_owned(),
             tags: vec![Tag::platform("linux_x86_64")],
@@ -155,7 +155,7 @@ impl Environment {
     pub(crate) fn site(&self) -> Site {
         let wheels: Vec<_> = self.wheels.iter().map(|path| (path.clone(), Role::Audited)).collect();
         let prefix = self.prefix().to_str().unwrap().to_owned();
-        let place = Place::new("3.11".parse().unwrap(), prefix);
+        let place = PythonEnvironment::new("3.11".parse().unwrap(), prefix);
         Site::open(&wheels, &place, &self.path("scratch"), &Silent).unwrap()
     }
 

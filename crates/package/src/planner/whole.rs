@@ -15,7 +15,7 @@ use crate::error::Ways;
 use crate::inspect::Nature;
 use crate::populate::Population;
 use crate::request::{Incomplete, Incompletes, Shape};
-use crate::search_path::Missing;
+use crate::search_path::AbsentLibrary;
 use crate::{Error, Logical, system};
 
 /// Sections by which AMD's tool marks a library whose device code is in `.kpack` archives, in ELF
@@ -31,11 +31,11 @@ pub(super) struct Problem {
     target: Option<String>,
     line: String,
     /// The library that is missing, if the problem is one.
-    missing: Option<Missing>,
+    missing: Option<AbsentLibrary>,
 }
 
 impl Problem {
-    pub(super) fn missing(population: &Population, family: Option<&str>, missing: Missing) -> Self {
+    pub(super) fn missing(population: &Population, family: Option<&str>, missing: AbsentLibrary) -> Self {
         let line = missing.line();
         Self { missing: Some(missing), ..Self::of(population, family, line) }
     }
@@ -82,7 +82,8 @@ impl Planner<'_> {
             lines.sort();
             lines.dedup();
             let ways = if refused { self.ways() } else { Ways { drop: false, ..self.ways() } };
-            let missing: BTreeSet<Missing> = problems.iter().filter_map(|problem| problem.missing.clone()).collect();
+            let missing: BTreeSet<AbsentLibrary> =
+                problems.iter().filter_map(|problem| problem.missing.clone()).collect();
             return Err(Error::Incomplete { problems: lines, missing: missing.into_iter().collect(), ways });
         }
         for problem in problems {
@@ -131,7 +132,7 @@ impl Planner<'_> {
         }
     }
 
-    pub(super) fn note_incomplete(&mut self, package: &str, reason: (String, Option<Missing>)) {
+    pub(super) fn note_incomplete(&mut self, package: &str, reason: (String, Option<AbsentLibrary>)) {
         self.incomplete.entry(package.to_owned()).or_default().insert(reason);
     }
 

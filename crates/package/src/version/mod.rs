@@ -88,7 +88,7 @@ impl ReleaseType {
 
 /// The method by which the version is derived from the base version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Form {
+pub enum VersionForm {
     /// By the table of release types.
     Type(ReleaseType),
     /// Base and suffix, the same text for wheel, deb and rpm.
@@ -101,7 +101,7 @@ pub struct Request {
     /// The base version `X.Y.Z`.
     pub base: String,
     /// The method of extending the base version.
-    pub form: Form,
+    pub form: VersionForm,
     /// The number of the release candidate; required for [`ReleaseType::Prerelease`] and refused
     /// otherwise.
     pub prerelease: Option<u32>,
@@ -135,8 +135,8 @@ impl Request {
     pub fn versions(&self) -> Result<Versions, Error> {
         file::check_base(&self.base)?;
         let mut versions = match &self.form {
-            Form::Suffix(suffix) => self.with_suffix(suffix)?,
-            Form::Type(release_type) => self.with_type(*release_type)?,
+            VersionForm::Suffix(suffix) => self.with_suffix(suffix)?,
+            VersionForm::Type(release_type) => self.with_type(*release_type)?,
         };
         if self.rerun > 0 {
             let dot = if versions.wheel.contains('+') { "." } else { "" };

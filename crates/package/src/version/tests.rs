@@ -1,14 +1,14 @@
 use pep440_rs::Version;
 use rocwheel_report::Hint;
 
-use super::{Date, Error, Form, ReleaseType, Request, VersionFile, compare};
+use super::{Date, Error, ReleaseType, Request, VersionFile, VersionForm, compare};
 
 const COMMIT: &str = "89553ce3746eda74ade42557470d25e37c91b6f0";
 
 fn request(release_type: ReleaseType) -> Request {
     Request {
         base: "10.1.0".to_owned(),
-        form: Form::Type(release_type),
+        form: VersionForm::Type(release_type),
         prerelease: (release_type == ReleaseType::Prerelease).then_some(2),
         base_date: Some("20260811".parse().unwrap()),
         date: "20260814".parse().unwrap(),
@@ -85,15 +85,16 @@ fn the_types_sort_as_required() {
 
 #[test]
 fn a_suffix_is_taken_as_it_is_but_must_be_canonical() {
-    let with =
-        |suffix: &str| Request { form: Form::Suffix(suffix.to_owned()), ..request(ReleaseType::Release) }.versions();
+    let with = |suffix: &str| {
+        Request { form: VersionForm::Suffix(suffix.to_owned()), ..request(ReleaseType::Release) }.versions()
+    };
     let versions = with(".dev0+mine.1").unwrap();
     assert_eq!([versions.wheel, versions.deb, versions.rpm], ["10.1.0.dev0+mine.1"; 3].map(str::to_owned));
     assert!(matches!(with("-rc1").unwrap_err(), Error::NotCanonical { canonical, .. } if canonical == "10.1.0rc1"));
     assert!(matches!(with("+Mine").unwrap_err(), Error::NotCanonical { canonical, .. } if canonical == "10.1.0+mine"));
     let error = with("~ubuntu").unwrap_err();
     assert_eq!(error.to_string(), "`10.1.0~ubuntu` is not a version that pip accepts (PEP 440)");
-    let rerun = Request { form: Form::Suffix("a1".to_owned()), rerun: 1, ..request(ReleaseType::Release) };
+    let rerun = Request { form: VersionForm::Suffix("a1".to_owned()), rerun: 1, ..request(ReleaseType::Release) };
     assert!(matches!(rerun.versions().unwrap_err(), Error::Unused { option: "--rerun", .. }));
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rocwheel_artifact::Catalog;
-use rocwheel_package::{Outcome, OutputFolder, Plan, Request};
+use rocwheel_package::{OutputFolder, PackagingReport, Plan, Request};
 use rocwheel_report::Silent;
 use rocwheel_system::symlink;
 use rocwheel_wheel::Platform;
@@ -172,7 +172,7 @@ impl Build {
         rocwheel_package::plan_both(request, [&catalog, &windows], &Silent)
     }
 
-    pub fn package(&self, request: &Request) -> Result<(Plan, Outcome), rocwheel_package::Error> {
+    pub fn package(&self, request: &Request) -> Result<(Plan, PackagingReport), rocwheel_package::Error> {
         let plan = self.plan(request)?;
         let mut folder = OutputFolder::open(&request.output)?;
         let outcome = rocwheel_package::execute(&plan, request, &mut folder, &Silent)?;

@@ -15,7 +15,7 @@ use crate::evaluated::{Action, Provided};
 use crate::execute::JobPlace;
 use crate::executor::Image;
 use crate::inputs;
-use crate::job::{Job, Rocm, Source};
+use crate::job::{Job, JobSource, Rocm};
 use crate::recipe::WorkOn;
 use crate::surroundings::{FILES, NETWORK, of_cache};
 
@@ -60,7 +60,7 @@ impl Needs {
         }
         let is_built_there = job.recipe.source.work_on == WorkOn::Checkout || job.recipe.cell.mode == Mode::Develop;
         match &job.source {
-            Source::Checkout { path, .. } if is_built_there => needs.writes(path)?,
+            JobSource::Checkout { path, .. } if is_built_there => needs.writes(path)?,
             source => needs.reads(source.path()),
         }
         needs.repository(job.source.path(), &place.surroundings)?;

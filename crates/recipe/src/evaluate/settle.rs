@@ -15,7 +15,7 @@ use crate::recipe::Recipe;
 /// The requested backend, or the recipe's first. Also checks that the recipe supports the platform.
 pub(super) fn backend(recipe: &Recipe, cell: &Cell) -> Result<String, Error> {
     if !recipe.platforms.contains(&cell.platform) {
-        return Err(Error::request(format!("{} cannot be built for {}", recipe.name, cell.platform)));
+        return Err(Error::request(format!("{} cannot be built for {}", recipe.name, cell.platform.name())));
     }
     match &cell.backend {
         None => Ok(recipe.backends[0].clone()),

@@ -8,17 +8,17 @@ use regex::Regex;
 use walkdir::WalkDir;
 
 use crate::error::Error;
-use crate::evaluated::{Action, More, Step};
+use crate::evaluated::{Action, JobStep, More};
 use crate::execute::context::{Call, Context};
 use crate::execute::folder::Log;
 use crate::inputs;
 use crate::process::Ended;
-use crate::recipe::{Copy, Pick, Replace, Text};
+use crate::recipe::{CopyAction, Pick, Replace, Text};
 use crate::script;
 
 impl Context<'_> {
     /// Runs a step. Returns how its program ended if it was stopped.
-    pub(super) fn step(&self, step: &Step, log: &mut Log) -> Result<Option<Ended>, Error> {
+    pub(super) fn step(&self, step: &JobStep, log: &mut Log) -> Result<Option<Ended>, Error> {
         for provided in &step.provided {
             if !self.holds(provided)? {
                 log.say("(skipped: its condition does not hold)")?;
@@ -35,7 +35,7 @@ impl Context<'_> {
         }
     }
 
-    fn act(&self, step: &Step, log: &mut Log) -> Result<Option<Ended>, Error> {
+    fn act(&self, step: &JobStep, log: &mut Log) -> Result<Option<Ended>, Error> {
         match &step.action {
             Action::Run { command, more, expect } => {
                 return self.run_step(step, (command, more), expect.as_deref(), log);
@@ -63,7 +63,7 @@ impl Context<'_> {
 
     fn run_step(
         &self,
-        step: &Step,
+        step: &JobStep,
         (command, more): (&[String], &[More]),
         expect: Option<&str>,
         log: &mut Log,
@@ -118,7 +118,7 @@ impl Context<'_> {
         Ok(())
     }
 
-    fn copy(&self, stage: &str, copy: &Copy, log: &mut Log) -> Result<(), Error> {
+    fn copy(&self, stage: &str, copy: &CopyAction, log: &mut Log) -> Result<(), Error> {
         let (from, to) = (self.text(&copy.from)?, PathBuf::from(self.text(&copy.to)?));
         log.say(&format!("(copying {from} to {})", to.display()))?;
         if copy.pick == Pick::Folder {

@@ -75,7 +75,7 @@ impl Context<'_> {
             _ => RocmFrom::Packages,
         };
         let request = repair::Request {
-            mode: Some(if way == Repair::Rocm { repair::Mode::Rocm } else { repair::Mode::Graft }),
+            mode: Some(if way == Repair::Rocm { repair::RepairMode::Rocm } else { repair::RepairMode::Graft }),
             resolve: Resolve::Rpath,
             library_path: if has_rocm { vec![PathBuf::from(self.fact("rocm.lib")?)] } else { Vec::new() },
             system: repair::system_directories(),

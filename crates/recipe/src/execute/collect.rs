@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use rocwheel_audit::written::{self, Set};
-use rocwheel_output::{StagedFile, StagingFolder, move_to_places};
+use rocwheel_audit::written::{self, WheelSet};
+use rocwheel_output::{Staged, StagedFile, StagingFolder};
 use rocwheel_wheel::WheelName;
 use rocwheel_wheel::read::Wheel;
 
@@ -145,17 +145,15 @@ impl Context<'_> {
         // The files are first copied beside their destinations, because the job's folder may be on
         // another file system.
         let staging = StagingFolder::for_results(&self.place.output, ".rocwheel-")?;
-        let mut files = Vec::new();
+        let beside = staging.path().to_owned();
+        let mut staged = Staged::new(staging, ());
         for made in &outputs {
-            let file =
-                StagedFile { staged: staging.path().join(&made.path), place: self.place.output.join(&made.path) };
-            for parent in [&file.staged, &file.place].into_iter().filter_map(|path| path.parent()) {
-                fs_err::create_dir_all(parent)?;
-            }
+            let file = StagedFile { staged: beside.join(&made.path), place: self.place.output.join(&made.path) };
+            fs_err::create_dir_all(file.staged.parent().unwrap_or(&beside))?;
             fs_err::copy(self.folder.join("made").join(&made.path), &file.staged)?;
-            files.push(file);
+            staged = staged.with_file(file);
         }
-        move_to_places(&files)?;
+        staged.commit()?;
         folder.set_published()
     }
 
@@ -180,7 +178,8 @@ impl Context<'_> {
             place: self.place.output.join(&made.path),
         });
         let beside = self.beside();
-        let set = Set { wheels: wheels.collect(), beside, left_out: self.libraries_of_prefix()?, ..Set::default() };
+        let set =
+            WheelSet { wheels: wheels.collect(), beside, left_out: self.libraries_of_prefix()?, ..WheelSet::default() };
         let scratch = tempfile::tempdir_in(&self.folder)?;
         let verdict = written::judge(&set, scratch.path(), self.reporter)?;
         if let Some(first) = verdict.new_errors.first() {

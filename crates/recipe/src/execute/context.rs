@@ -14,7 +14,7 @@ use crate::duration::words;
 use crate::error::{Error, StepFailure};
 use crate::execute::JobPlace;
 use crate::execute::folder::{self, Log};
-use crate::job::{Job, Source};
+use crate::job::{Job, JobSource};
 use crate::process::{self, Ended, Finished, Program};
 use crate::recipe::WorkOn;
 use crate::script::quoted;
@@ -93,7 +93,7 @@ impl<'a> Context<'a> {
     /// Folder in which the sources are built.
     pub(super) fn source(&self) -> PathBuf {
         match (&self.job.source, self.job.recipe.source.work_on) {
-            (Source::Checkout { path, .. }, WorkOn::Checkout) => path.clone(),
+            (JobSource::Checkout { path, .. }, WorkOn::Checkout) => path.clone(),
             _ => self.folder.join("source"),
         }
     }

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::evaluate::join_targets;
 use crate::execute::context::Context;
 use crate::inputs;
-use crate::job::{Rocm, Source};
+use crate::job::{JobSource, Rocm};
 use crate::process::{self, Ended, Program};
 use crate::substitute::{Round, Value, substitute};
 
@@ -175,15 +175,15 @@ impl Context<'_> {
 
     fn source_revision(&self, name: &str) -> Result<String, Error> {
         match &self.job.source {
-            Source::Checkout { revision: Some(revision), .. } => Ok(revision.clone()),
-            Source::Checkout { path, .. } => {
+            JobSource::Checkout { revision: Some(revision), .. } => Ok(revision.clone()),
+            JobSource::Checkout { path, .. } => {
                 let answer = inputs::git(path, &["rev-parse", "HEAD"], &self.place.surroundings, self.reporter)?;
                 answer
                     .map(|answer| answer.trim().to_owned())
                     .ok_or_else(|| no_fact(name, "there is no git", Some("install git")))
             }
-            Source::Archive { sha256, .. } => Ok(sha256.clone()),
-            Source::Folder { digest, .. } => Ok(digest.clone()),
+            JobSource::Archive { sha256, .. } => Ok(sha256.clone()),
+            JobSource::Folder { digest, .. } => Ok(digest.clone()),
         }
     }
 

@@ -13,7 +13,7 @@ use crate::execute::context::{Call, Context};
 use crate::execute::environment::interpreter_of;
 use crate::execute::folder::{Log, Made};
 use crate::execute::user_environment::UserEnvironment;
-use crate::job::{Job, Rocm, Source};
+use crate::job::{Job, JobSource, Rocm};
 use crate::preflight::{self, Estimated};
 use crate::process::Ended;
 use crate::python::{PythonInterpreter, Search};
@@ -35,7 +35,7 @@ fn lock_of(checkout: &Path) -> PathBuf {
 
 /// Locks the checkout that a job builds in. Two builds in one tree would mix their results.
 pub(super) fn own_tree(job: &Job) -> Result<Option<rocwheel_system::Lock>, Error> {
-    let (Source::Checkout { path, .. }, WorkOn::Checkout) = (&job.source, job.recipe.source.work_on) else {
+    let (JobSource::Checkout { path, .. }, WorkOn::Checkout) = (&job.source, job.recipe.source.work_on) else {
         return Ok(None);
     };
     let lock = files::lock(&lock_of(path))?;
@@ -48,7 +48,7 @@ impl Context<'_> {
         self.job.source.verify(&self.place.surroundings, self.reporter)?;
         let place = self.source();
         match (&self.job.source, self.job.recipe.source.work_on) {
-            (Source::Checkout { path, .. }, WorkOn::Checkout) => log.say(&format!("(in {})", path.display()))?,
+            (JobSource::Checkout { path, .. }, WorkOn::Checkout) => log.say(&format!("(in {})", path.display()))?,
             (source, _) => {
                 // A stopped run may have left an incomplete copy.
                 if place.exists() {
@@ -57,10 +57,10 @@ impl Context<'_> {
                 fs_err::create_dir_all(&place)?;
                 log.say(&format!("(from {} to {})", source.path().display(), place.display()))?;
                 match source {
-                    Source::Archive { path, .. } => {
+                    JobSource::Archive { path, .. } => {
                         rocwheel_source::unpack(path, &place, self.reporter)?;
                     }
-                    Source::Checkout { path, .. } | Source::Folder { path, .. } => {
+                    JobSource::Checkout { path, .. } | JobSource::Folder { path, .. } => {
                         inputs::copy(path, &place, self.reporter)?;
                     }
                 }

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::execute::context::Context;
 use crate::execute::folder::{Folder, Made};
 use crate::inputs;
-use crate::job::{Rocm, Source};
+use crate::job::{JobSource, Rocm};
 use crate::provenance::{
     BUILD_TYPE, BUILDER, BuildDefinition, Builder, PREDICATE, ProvenancePredicate, Resource, RunDetails, STATEMENT,
     SUFFIX, Statement,
@@ -114,11 +114,11 @@ impl Context<'_> {
     fn source_resource(&self) -> Result<Resource, Error> {
         let project = self.job.recipe.source.project.as_str();
         Ok(match &self.job.source {
-            Source::Checkout { path, digest, .. } => self.checkout(project, path, digest)?,
-            Source::Folder { digest, .. } => {
+            JobSource::Checkout { path, digest, .. } => self.checkout(project, path, digest)?,
+            JobSource::Folder { digest, .. } => {
                 Resource { name: Some(project.into()), ..Resource::default() }.with_digest("rocwheelTree", digest)
             }
-            Source::Archive { path, sha256 } => {
+            JobSource::Archive { path, sha256 } => {
                 Resource::file(path.file_name().unwrap_or_default().to_string_lossy(), sha256)
             }
         })

@@ -50,7 +50,7 @@ impl RunnerLabels {
             let weights = [
                 (targets.is_some_and(|targets| targets.is_called(word)), 4),
                 (point.backend == word, 2),
-                (point.platform.to_string() == word, 1),
+                (point.platform.name() == word, 1),
             ];
             weights.into_iter().find(|(fits, _)| *fits).map(|(_, weight)| weight)
         };
@@ -161,7 +161,7 @@ impl StagedJobs {
 
     /// `true` if there are jobs for a system.
     pub fn has(&self, platform: Platform) -> bool {
-        self.stages.iter().flatten().any(|job| job["platform"] == platform.to_string())
+        self.stages.iter().flatten().any(|job| job["platform"] == platform.name())
     }
 
     /// All jobs in one stage. Each build finds its own inputs.
@@ -253,7 +253,7 @@ impl JobSources<'_> {
         let mut values = Map::from_iter([
             ("backend".to_owned(), json!(point.backend)),
             ("name".to_owned(), json!(artifact_name(point, targets))),
-            ("platform".to_owned(), json!(point.platform.to_string())),
+            ("platform".to_owned(), json!(point.platform)),
             ("recipe".to_owned(), json!(point.recipe)),
             ("rocm".to_owned(), json!(point.rocm)),
             ("sdk".to_owned(), json!(self.needs_sdk(point))),
@@ -292,7 +292,7 @@ fn artifact_name(point: &Point, targets: Option<&GpuTargetSet>) -> String {
         Some(format!("rocm{}", point.rocm)),
         point.torch.as_ref().map(|torch| format!("torch{torch}")),
         point.python.map(|python| format!("py{python}")),
-        (point.platform == Platform::Windows).then(|| point.platform.to_string()),
+        (point.platform == Platform::Windows).then(|| point.platform.name().to_owned()),
         targets.map(|targets| targets.text.clone()),
     ];
     let name: Vec<String> = parts.into_iter().flatten().collect();

@@ -9,7 +9,7 @@ use super::{Point, fits};
 use crate::book::Book;
 use crate::cell::{Cell, ChosenBy, Platform, PythonVersion, minor};
 use crate::error::Error;
-use crate::evaluated::{Action, Evaluated, Step};
+use crate::evaluated::{Action, Evaluated, JobStep};
 use crate::recipe::from_toml;
 use rocwheel_report::suggestion;
 
@@ -439,7 +439,8 @@ impl FrameworkTable {
     fn installs_torch(&self, recipe: &Evaluated) -> bool {
         let (torch, rocm) = (recipe.cell.torch.as_deref(), recipe.cell.rocm.as_deref());
         let Some(own) = rocm.map(|rocm| self.torch_index(torch, rocm)) else { return false };
-        let is_it = |step: &Step| matches!(&step.action, Action::Install { index: Some(index), .. } if *index == own);
+        let is_it =
+            |step: &JobStep| matches!(&step.action, Action::Install { index: Some(index), .. } if *index == own);
         recipe.steps.iter().any(is_it)
     }
 

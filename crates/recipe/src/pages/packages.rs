@@ -23,7 +23,7 @@ pub struct Release {
 
 /// A file on the page.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Package {
+pub struct DownloadablePackage {
     /// Name of the file.
     pub name: String,
     /// Facts about the wheel.
@@ -39,7 +39,7 @@ pub struct Package {
 /// All files of the page, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Packages {
-    files: BTreeMap<String, Package>,
+    files: BTreeMap<String, DownloadablePackage>,
 }
 
 const COLUMNS: [&str; 8] = ["Python", "PyTorch", "ROCm", "GPU targets", "File", "Size", "SHA-256", "Download"];
@@ -85,7 +85,7 @@ impl Packages {
         for asset in assets {
             let Some(facts) = &asset.facts else { continue };
             let link = (release.tag.clone(), format!("{}{}", release.base, encoded(&asset.name)));
-            let package = self.files.entry(asset.name.clone()).or_insert_with(|| Package {
+            let package = self.files.entry(asset.name.clone()).or_insert_with(|| DownloadablePackage {
                 name: asset.name.clone(),
                 facts: facts.clone(),
                 size: size(asset.size),
@@ -125,7 +125,7 @@ impl Packages {
 
     /// The page in Markdown.
     pub fn text(&self) -> String {
-        let mut groups: BTreeMap<(&str, &str), BTreeMap<&str, Vec<&Package>>> = BTreeMap::new();
+        let mut groups: BTreeMap<(&str, &str), BTreeMap<&str, Vec<&DownloadablePackage>>> = BTreeMap::new();
         for package in self.files.values() {
             let facts = &package.facts;
             let group = groups.entry((&facts.platform, &facts.package)).or_default();
@@ -168,7 +168,7 @@ impl Packages {
     }
 }
 
-impl Package {
+impl DownloadablePackage {
     fn row(&self) -> String {
         let facts = &self.facts;
         let or_nothing = |text: &str| if text.is_empty() { "–".to_owned() } else { text.to_owned() };
@@ -187,7 +187,7 @@ impl Package {
 }
 
 /// Reads a row. Facts in the file name are read from it, facts from the provenance from the cells.
-fn read(cells: &[String], rocm: &[String]) -> Option<Package> {
+fn read(cells: &[String], rocm: &[String]) -> Option<DownloadablePackage> {
     let [_, torch, for_rocm, targets, name, size, sha256, links] = cells else { return None };
     let plain = |cell: &String| cell.strip_prefix('`')?.strip_suffix('`').map(str::to_owned);
     let (name, sha256) = (plain(name)?, plain(sha256)?);
@@ -196,7 +196,7 @@ fn read(cells: &[String], rocm: &[String]) -> Option<Package> {
     (facts.torch, facts.rocm) = (known(torch), known(for_rocm));
     facts.targets = known(targets).split(", ").filter(|target| !target.is_empty()).map(str::to_owned).collect();
     let downloads = LINK.captures_iter(links).map(|found| (found[1].to_owned(), found[2].to_owned())).collect();
-    Some(Package { name, facts, size: size.clone(), sha256, downloads })
+    Some(DownloadablePackage { name, facts, size: size.clone(), sha256, downloads })
 }
 
 /// A file name as part of an address, percent-encoded: `+` would be read as a space.

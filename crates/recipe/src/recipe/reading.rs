@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use super::{Arguments, Copy, Layer, Recipe, RecipeStep, Replace, StepAction, Text, When};
+use super::{Arguments, CopyAction, Layer, Recipe, RecipeStep, Replace, StepAction, Text, When};
 use crate::error::Error;
 use rocwheel_report::suggestion;
 
@@ -145,7 +145,7 @@ pub(super) struct StepFields {
     uninstall: Option<Vec<String>>,
     write: Option<Text>,
     append: Option<Text>,
-    copy: Option<Copy>,
+    copy: Option<CopyAction>,
     remove: Option<Vec<String>>,
     replace: Option<Replace>,
     script: Option<String>,

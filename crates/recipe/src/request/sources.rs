@@ -17,7 +17,7 @@ use crate::book::Book;
 use crate::cell::{Cell, minor};
 use crate::error::Error;
 use crate::execute::{JobPlace, Listener};
-use crate::job::Source;
+use crate::job::JobSource;
 use crate::recipe::Recipe;
 use crate::request::NamedRecipe;
 
@@ -387,13 +387,13 @@ impl SourceChoice {
     }
 
     /// Location of a recipe's sources, existing or not. They are not inspected.
-    pub fn sketch(&self, recipe: &Recipe, cell: &Cell, place: &JobPlace) -> Result<Source, Error> {
+    pub fn sketch(&self, recipe: &Recipe, cell: &Cell, place: &JobPlace) -> Result<JobSource, Error> {
         let path = match self.kind(recipe, self.table()?)? {
             Kind::Path(path) => path,
-            Kind::Archive(known) => return Ok(Source::Archive { path: known.url.into(), sha256: known.sha256 }),
+            Kind::Archive(known) => return Ok(JobSource::Archive { path: known.url.into(), sha256: known.sha256 }),
             Kind::Checkout(tag) => self.folder(recipe, tag.as_deref(), cell, place)?,
         };
-        Ok(Source::Folder { path: std::path::absolute(path)?, digest: String::new() })
+        Ok(JobSource::Folder { path: std::path::absolute(path)?, digest: String::new() })
     }
 }
 
@@ -411,7 +411,7 @@ impl FoundSource {
     ///
     /// # Errors
     /// The sources do not exist or cannot be read.
-    pub(crate) fn look(self, place: &JobPlace, reporter: &dyn Reporter) -> Result<Source, Error> {
+    pub(crate) fn look(self, place: &JobPlace, reporter: &dyn Reporter) -> Result<JobSource, Error> {
         let path = match self {
             FoundSource::Path(path) => path,
             FoundSource::Release(known, download) => download(&known, reporter)?,
@@ -423,7 +423,7 @@ impl FoundSource {
                 folder
             }
         };
-        Source::at(&path, &place.surroundings, reporter)
+        JobSource::at(&path, &place.surroundings, reporter)
     }
 }
 

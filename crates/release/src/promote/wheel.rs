@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use rocwheel_content::Content;
 use rocwheel_content::archive_path::file_name;
 use rocwheel_report::Reporter;
-use rocwheel_wheel::read::{Kind, Listed, Wheel};
+use rocwheel_wheel::read::{Listed, MemberKind, Wheel};
 use rocwheel_wheel::{Existing, Headers, MemberOrder, Rewrite, WriteOptions, Written, rewrite, same_version};
 
 use super::Error;
@@ -66,7 +66,7 @@ pub(super) fn plan_wheel(
     let looks: Vec<(&str, Look)> = wheel
         .members()
         .par_iter()
-        .filter(|listed| listed.kind != Kind::Directory && !is_own(listed))
+        .filter(|listed| listed.kind != MemberKind::Directory && !is_own(listed))
         .map(|listed| {
             reporter.check()?;
             let look = look_at(&wheel, listed, rules, reporter)?;
@@ -123,7 +123,7 @@ fn look_at(wheel: &Wheel, listed: &Listed, rules: &Rules, reporter: &dyn Reporte
         let new = rules.new_name(path, name, &mut look.findings);
         look.rename = (new != *name).then_some(new);
     }
-    if listed.kind == Kind::Symlink {
+    if listed.kind == MemberKind::Symlink {
         return Ok(look);
     }
     if file_name(name) == "_devel.tar" {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
-use rocwheel_artifact::archive::{self, ArchivePlan, Compression, WriteOptions};
+use rocwheel_artifact::archive::{self, ArchiveOptions, ArchivePlan, Compression};
 use rocwheel_report::Exit;
 use serde::Serialize;
 
@@ -50,12 +50,12 @@ pub(super) enum CompressionArgument {
 
 impl CompressionArgument {
     /// The options of archives with this format and level.
-    pub(super) fn options(self, level: Option<u32>) -> Result<WriteOptions> {
+    pub(super) fn options(self, level: Option<u32>) -> Result<ArchiveOptions> {
         let compression = match self {
             Self::Zstd => Compression::Zstd,
             Self::Xz => Compression::Xz,
         };
-        Ok(WriteOptions {
+        Ok(ArchiveOptions {
             compression,
             level: level.unwrap_or(compression.default_level()),
             epoch: environment::epoch()?,
@@ -68,7 +68,7 @@ impl CompressionArgument {
 pub(crate) struct Settings {
     directories: Vec<PathBuf>,
     output: PathBuf,
-    options: WriteOptions,
+    options: ArchiveOptions,
     mode: Mode,
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{ArgGroup, Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_artifact::Component;
-use rocwheel_artifact::flatten::Existing;
+use rocwheel_artifact::flatten::Replaceable;
 use rocwheel_fetch::{
     ArtifactFilter, ArtifactSource, BuildSystem, BuildTopology, ChecksumSource, DownloadCache, FetchForm, FetchOptions,
     FetchPlan, FetchState, FetchedArtifact, GitHub, HttpSource, NamePattern, RunPlace, RunQuery, StoreSource,
@@ -236,7 +236,7 @@ pub(crate) struct Settings {
     filter: ArtifactFilter,
     output: PathBuf,
     form: FetchForm,
-    existing: Existing,
+    existing: Replaceable,
     cache: DownloadCache,
     connections: usize,
     awaited: Vec<NamePattern>,
@@ -275,7 +275,7 @@ impl TryFrom<Arguments> for Settings {
                 (_, true) => FetchForm::Tree,
                 _ => FetchForm::Directories,
             },
-            existing: if arguments.force { Existing::Anything } else { Existing::OnlyOurs },
+            existing: if arguments.force { Replaceable::Anything } else { Replaceable::OnlyOurs },
             cache,
             connections: arguments.connections.into(),
             awaited: patterns(&arguments.wait_for)?,

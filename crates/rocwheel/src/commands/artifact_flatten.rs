@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use rocwheel_artifact::Component;
-use rocwheel_artifact::flatten::{self, Existing, Run};
+use rocwheel_artifact::flatten::{self, Replaceable};
 use rocwheel_report::Exit;
 use rocwheel_rocm::{TargetTable, target};
 
@@ -46,7 +46,7 @@ pub(crate) struct Settings {
     components: Vec<Component>,
     /// GPU targets without families; `None` selects all.
     targets: Option<Vec<String>>,
-    existing: Existing,
+    existing: Replaceable,
     mode: Mode,
 }
 
@@ -70,7 +70,7 @@ impl TryFrom<Arguments> for Settings {
             }
             None => None,
         };
-        let existing = if arguments.force { Existing::Anything } else { Existing::OnlyOurs };
+        let existing = if arguments.force { Replaceable::Anything } else { Replaceable::OnlyOurs };
         let mode = Mode::new(arguments.dry_run);
         Ok(Self { inputs: arguments.inputs, output: arguments.output, components, targets, existing, mode })
     }
@@ -99,11 +99,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     if inputs.is_empty() {
         return Err(Usage::new("no artifact is left").hint("remove `--components` or `--targets`").into());
     }
-    let run = match settings.mode {
-        Mode::Execute => Run::Execute,
-        Mode::DryRun => Run::DryRun,
-    };
-    let flattened = flatten::flatten(&inputs, &settings.output, settings.existing, run, printer.reporter())?;
+    let flattened = flatten::flatten(&inputs, &settings.output, settings.existing, settings.mode, printer.reporter())?;
     if printer.format() == Format::Json {
         printer.json(&flattened)?;
         return Ok(Exit::Done);

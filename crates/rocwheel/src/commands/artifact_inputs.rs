@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rocwheel_artifact::{ArtifactName, Ignored, Place};
+use rocwheel_artifact::{ArtifactLocation, ArtifactName, Ignored};
 
 use crate::failure::Result;
 use crate::printer::Printer;
@@ -57,10 +57,10 @@ fn inside(directory: &Path, forms: Forms, printer: &Printer) -> Result<Vec<PathB
     let mut found = Vec::new();
     for (_, place) in survey.places {
         match place {
-            Place::Archive(path, _) if forms == Forms::Directories => {
+            ArtifactLocation::Archive(path, _) if forms == Forms::Directories => {
                 printer.warn(format!("`{}` is an archive already and is skipped", path.display()));
             }
-            Place::Directory(path) | Place::Archive(path, _) => found.push(path),
+            ArtifactLocation::Directory(path) | ArtifactLocation::Archive(path, _) => found.push(path),
         }
     }
     if found.is_empty() {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use comfy_table::CellAlignment::{Left, Right};
-use rocwheel_artifact::archive::{self, WriteOptions};
+use rocwheel_artifact::archive::{self, ArchiveOptions};
 use rocwheel_fetch::{BuildSystem, BuildTopology, PushState, PushedFile, push_plan, push_to_bucket, push_to_folder};
 use rocwheel_report::Exit;
 use serde::Serialize;
@@ -72,7 +72,7 @@ pub(crate) struct Settings {
     system: BuildSystem,
     /// The artifacts of a stage; `None`: all.
     made: Option<BTreeSet<String>>,
-    options: WriteOptions,
+    options: ArchiveOptions,
     scratch: PathBuf,
     mode: Mode,
 }

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use rocwheel_artifact::verify::{self, Severity};
-use rocwheel_report::Exit;
+use rocwheel_artifact::verify;
+use rocwheel_report::{Exit, Severity};
 use rocwheel_rocm::TargetTable;
 
 use crate::environment;
@@ -45,13 +45,8 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         return Ok(exit);
     }
     for finding in &report.findings {
-        let severity = match finding.severity {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-            Severity::Note => "note",
-        };
         let path = finding.path.as_ref().map(|path| format!(": `{path}`")).unwrap_or_default();
-        let finding = format!("{severity}: {}{path}: {}", finding.artifact, finding.message);
+        let finding = format!("{}: {}{path}: {}", finding.severity.name(), finding.artifact, finding.message);
         printer.line(printer::one_line(&finding))?;
     }
     let number = |severity, one, many| printer::count(report.count(severity) as u64, one, many);

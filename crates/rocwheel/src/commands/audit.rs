@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use rocwheel_audit::finding::{Code, Severity};
-use rocwheel_audit::report::{Report, sarif};
+use rocwheel_audit::report::{AuditReport, sarif};
 use rocwheel_audit::{ExtraCheck, Options, SetLibraryPath};
 use rocwheel_index::requirement::InstallTarget;
 use rocwheel_index::{self as index, Fetch, Http, Request, Source, settings};
 use rocwheel_loader::facts::SiteFacts;
 use rocwheel_loader::simulation::Root;
-use rocwheel_loader::site::{PackageFolder, Place, Role, Site};
+use rocwheel_loader::site::{PackageFolder, PythonEnvironment, Role, Site};
 use rocwheel_report::Exit;
 use rocwheel_wheel::edit::MemberPattern;
-use rocwheel_wheel::manylinux::{Policies, Release};
+use rocwheel_wheel::manylinux::{DottedVersion, Policies};
 use rocwheel_wheel::{Platform, PythonVersion, WheelName};
 
 use crate::environment;
@@ -63,7 +63,7 @@ pub(crate) struct Arguments {
     /// The oldest glibc that the wheels have to work with, for example 2.28 or manylinux_2_28
     /// [default: what their tags promise]
     #[arg(long, value_name = "VERSION", value_parser = release)]
-    glibc: Option<Release>,
+    glibc: Option<DottedVersion>,
     /// Show which files need a library, as a tree, instead of findings
     #[arg(long, value_name = "LIBRARY", conflicts_with_all = ["sarif", "explain"])]
     why: Option<String>,
@@ -111,7 +111,7 @@ struct Depth {
 
 /// Parses a version of glibc, which may be written as in a tag: `2.28`, `manylinux_2_28`,
 /// `manylinux2014_x86_64`.
-fn release(text: &str) -> Result<Release, String> {
+fn release(text: &str) -> Result<DottedVersion, String> {
     let policies = Policies::built_in();
     let alias = policies.policies().iter().find(|policy| {
         let alias = policy.alias.as_deref();
@@ -122,7 +122,7 @@ fn release(text: &str) -> Result<Release, String> {
     }
     let numbers = text.strip_prefix("manylinux_").map(|rest| rest.splitn(3, '_').take(2).collect::<Vec<_>>().join("."));
     let version = numbers.unwrap_or_else(|| text.strip_prefix("glibc").unwrap_or(text).to_owned());
-    Release::try_from(version)
+    DottedVersion::try_from(version)
         .map_err(|_| format!("`{text}` is not a version of glibc; write it as 2.28 or manylinux_2_28"))
 }
 
@@ -282,7 +282,7 @@ fn look(look: &Look, printer: &Printer) -> Result<Exit> {
 }
 
 /// Audits wheels without printing.
-fn examine(look: &Look, wheels: &[PathBuf], scratch: &Path, printer: &Printer) -> Result<Report> {
+fn examine(look: &Look, wheels: &[PathBuf], scratch: &Path, printer: &Printer) -> Result<AuditReport> {
     let site = open(look, wheels, scratch, printer)?;
     Ok(rocwheel_audit::audit(&site, &look.options, printer.reporter())?)
 }
@@ -316,7 +316,7 @@ fn report_on(look: &Look, wheels: &[PathBuf], printer: &Printer) -> Result<Exit>
     Ok(exit(&report, look.fail_on))
 }
 
-fn exit(report: &Report, fail_on: Severity) -> Exit {
+fn exit(report: &AuditReport, fail_on: Severity) -> Exit {
     if report.has(fail_on) { Exit::Failed } else { Exit::Done }
 }
 
@@ -363,7 +363,7 @@ fn open(look: &Look, audited: &[PathBuf], scratch: &Path, printer: &Printer) -> 
         let new = gathered.into_iter().filter(|path| !known.iter().any(|known| same_distribution(known, path)));
         wheels.extend(new.map(|path| (path, Role::Beside)));
     }
-    let place = folder.map_or_else(|| Place::new(python, "/environment"), |folder| folder.place(python));
+    let place = folder.map_or_else(|| PythonEnvironment::new(python, "/environment"), |folder| folder.place(python));
     let site = Site::open(&wheels, &place, scratch, printer.reporter())?;
     if site.distributions.iter().any(|distribution| distribution.installed().is_some()) {
         printer.detail("of what is installed, neither the names of wheels nor their sizes are known");

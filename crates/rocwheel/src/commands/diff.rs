@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use clap::Args;
 use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_diff::{
-    Accepted, Change, ChangeKind, Described, Deviations, FailOn, FileReport, Kept, PackageReport, Report, Request,
+    Accepted, Change, ChangeKind, ComparisonReport, Described, Deviations, FailOn, FileReport, Kept, PackageReport,
+    Request,
 };
 use rocwheel_report::Exit;
 use serde::Serialize;
@@ -117,7 +118,7 @@ impl TryFrom<Arguments> for Settings {
 #[derive(Serialize)]
 struct Document<'a> {
     #[serde(flatten)]
-    report: &'a Report,
+    report: &'a ComparisonReport,
     /// The result for each accepted deviation.
     deviations: &'a [Accepted],
     /// Number of changes that are failures.
@@ -170,7 +171,7 @@ fn explain(printer: &Printer) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn print(report: &Report, comparison: &Comparison, printer: &Printer) -> Result<()> {
+fn print(report: &ComparisonReport, comparison: &Comparison, printer: &Printer) -> Result<()> {
     for package in &report.packages {
         printer.line(heading(package))?;
         if let (Some(old), Some(new)) = (&package.old, &package.new) {

@@ -7,12 +7,12 @@ use std::time::Instant;
 
 use clap::Args;
 use rocwheel_audit::AuditScope;
-use rocwheel_audit::written::{Set, Verdict};
-use rocwheel_output::{StagedFile, StagingFolder};
+use rocwheel_audit::written::{Verdict, WheelSet};
+use rocwheel_output::{Destination, StagedFile, StagingFolder};
 use rocwheel_report::Exit;
 use rocwheel_wheel::edit::{
-    self, BuildEdit, Destination, Edit, Edited, ExtraEdit, FieldEdit, MemberPattern, Pins, Place, Plan, RecordEdit,
-    Requirement, RequirementEdit, SearchPathEdit, TagEdit, VersionEdit,
+    self, BuildEdit, EditPlacement, Edited, ExtraEdit, FieldEdit, MemberPattern, Pins, Plan, RecordEdit,
+    RequirementEdit, SearchPathEdit, TagEdit, VersionEdit, WheelEdit, WrittenRequirement,
 };
 use rocwheel_wheel::{Existing, FileDigest, TagPart, WheelName, WriteOptions};
 use serde::Serialize;
@@ -151,7 +151,7 @@ struct MemberArguments {
 #[derive(Debug)]
 pub(crate) struct Settings {
     files: Vec<PathBuf>,
-    edit: Edit,
+    edit: WheelEdit,
     destination: Destination,
     existing: Existing,
     mode: Mode,
@@ -201,7 +201,7 @@ fn read_edit(
     tags: &TagArguments,
     metadata: &MetadataArguments,
     members: &MemberArguments,
-) -> Result<Edit, Usage> {
+) -> Result<WheelEdit, Usage> {
     fn all<T>(texts: &[String], read: impl Fn(&str) -> Result<T, rocwheel_wheel::Error>) -> Result<Vec<T>, Usage> {
         texts.iter().map(|text| read(text).map_err(|error| Usage::of(&error))).collect()
     }
@@ -226,7 +226,7 @@ fn read_edit(
     // Removals come first, so that additions are kept.
     let mut requirements: Vec<RequirementEdit> =
         all(&metadata.remove_requires, |text| name(text).map(RequirementEdit::Remove))?;
-    let parse = Requirement::parse;
+    let parse = WrittenRequirement::parse;
     requirements.extend(all(&metadata.replace_requires, |text| parse(text).map(RequirementEdit::Replace))?);
     requirements.extend(all(&metadata.requires, |text| parse(text).map(RequirementEdit::Add))?);
     let mut extras = all(&metadata.remove_extra, ExtraEdit::remove)?;
@@ -239,7 +239,7 @@ fn read_edit(
     }
     search_paths.extend(all(&members.remove_rpath, SearchPathEdit::remove)?);
     search_paths.extend(all(&members.rpath, SearchPathEdit::parse)?);
-    Ok(Edit {
+    Ok(WheelEdit {
         name: one(version.rename.as_ref(), name)?,
         version: new_version,
         python_tags: one(tags.python_tag.as_ref(), |text| TagEdit::parse(TagPart::Python, text))?,
@@ -299,7 +299,7 @@ fn carry_out(settings: &Settings, printer: &Printer) -> Result<(Vec<Plan>, Vec<D
     check_names(&plans)?;
     let mut written: Vec<Done> = Vec::with_capacity(plans.len());
     for plan in &plans {
-        let place = Place {
+        let place = EditPlacement {
             destination: settings.destination.clone(),
             existing: settings.existing,
             scratch: scratch.to_owned(),
@@ -352,21 +352,21 @@ fn look<'a>(settings: &'a Settings, plan: &Plan, wheels: &[StagedFile]) -> Optio
     if !plan.changes_anything() || !WheelName::is_wheel(&plan.input) {
         return None;
     }
-    let set = Set {
+    let set = WheelSet {
         wheels: wheels.to_vec(),
         before: vec![plan.input.clone()],
         scope: scope(&settings.edit, plan),
-        ..Set::default()
+        ..WheelSet::default()
     };
     Some(Look { set, what: format!("`{}`", plan.output), scratch: &settings.scratch })
 }
 
 /// The part of the wheel that an edit may have changed for the audit. Reading the headers of packed
 /// libraries takes far longer than changing a version.
-fn scope(edit: &Edit, plan: &Plan) -> AuditScope {
-    let Edit { name, version: _, python_tags, abi_tags, platform_tags, build: _, .. } = edit;
+fn scope(edit: &WheelEdit, plan: &Plan) -> AuditScope {
+    let WheelEdit { name, version: _, python_tags, abi_tags, platform_tags, build: _, .. } = edit;
     // The fields that the audit reads have their own options.
-    let Edit { requirements, extras, pins: _, fields: _, search_paths, drop, also_in, .. } = edit;
+    let WheelEdit { requirements, extras, pins: _, fields: _, search_paths, drop, also_in, .. } = edit;
     let says_rocm = |version: &str| version.to_ascii_lowercase().contains("rocm");
     let is_of_names = name.is_none()
         && [python_tags, abi_tags, platform_tags].iter().all(|tags| tags.is_none())

@@ -7,8 +7,8 @@ use std::time::Instant;
 use clap::Args;
 use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_artifact::Catalog;
-use rocwheel_audit::written::{Set, Verdict};
-use rocwheel_kpack::bundle::{Form, Method};
+use rocwheel_audit::written::{Verdict, WheelSet};
+use rocwheel_kpack::bundle::{BundleForm, Method};
 use rocwheel_output::StagingFolder;
 use rocwheel_report::Exit;
 use rocwheel_split::Error;
@@ -79,7 +79,7 @@ pub(crate) struct Arguments {
 pub(crate) struct Settings {
     inputs: Vec<PathBuf>,
     output: Option<PathBuf>,
-    form: Form,
+    form: BundleForm,
     empty: Empty,
     family: String,
     mode: Mode,
@@ -107,9 +107,9 @@ impl TryFrom<Arguments> for Settings {
         }
         let form = if arguments.compress {
             let (version, level) = (arguments.bundle_version, arguments.level);
-            Form::Compressed { version, method: Method::Zstd, level }
+            BundleForm::Compressed { version, method: Method::Zstd, level }
         } else {
-            Form::Plain
+            BundleForm::Plain
         };
         Ok(Self {
             inputs: arguments.inputs,
@@ -291,7 +291,8 @@ impl Job<'_> {
         let staged = wheels::prepare(&set, (&plan, &fused), output, &self.settings.options, self.printer.reporter())?;
         // The fused wheel is audited alone.
         let what = format!("`{}`", staged.report().path.file_name().unwrap_or_default().display());
-        let written = Set { wheels: staged.files().to_vec(), before: set.hosts()[..1].to_vec(), ..Set::default() };
+        let written =
+            WheelSet { wheels: staged.files().to_vec(), before: set.hosts()[..1].to_vec(), ..WheelSet::default() };
         let look = Look { set: written, what, scratch: scratch.path() };
         let (written, mut verdicts) = last_look::finish(staged, self.settings.last_look, &[look], self.printer)?;
         let verdict = verdicts.pop().flatten();

@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::Args;
 use rocwheel_audit::AuditScope;
 use rocwheel_audit::finding::Finding;
-use rocwheel_audit::written::{self, Set, Verdict};
+use rocwheel_audit::written::{self, Verdict, WheelSet};
 pub(crate) use rocwheel_output::LastLook;
 use rocwheel_output::Staged;
 use rocwheel_report::{Exit, Hint};
@@ -56,7 +56,7 @@ impl Hint for Refused {
 /// Wheels to audit, which are installed together.
 pub(crate) struct Look<'a> {
     /// The written wheels, and the wheels that they were made from.
-    pub(crate) set: Set,
+    pub(crate) set: WheelSet,
     /// Their name in messages such as "the audit finds 1 error in …".
     pub(crate) what: String,
     /// A folder for files that have to be unpacked.

@@ -302,7 +302,7 @@ fn grids(matrix: &Matrix, rows: &[&MatrixRow], settings: &Settings, printer: &Pr
             cells.push(line);
         }
         let (platform, recipe, version, backend) = of_group;
-        let system = if platform == Platform::Linux { String::new() } else { format!(", on {platform}") };
+        let system = if platform == Platform::Linux { String::new() } else { format!(", on {}", platform.name()) };
         printer.line(format!("{recipe} {version} ({backend}{system})"))?;
         printer.table(&columns, cells)?;
         printer.line("")?;
@@ -332,7 +332,7 @@ fn table(matrix: &Matrix, rows: &[&MatrixRow], settings: &Settings, printer: &Pr
                 CellStatus::Excluded => "excluded",
             };
             let mut cells = vec![
-                point.platform.to_string(),
+                point.platform.name().to_owned(),
                 point.recipe.clone(),
                 point.version.clone(),
                 point.backend.clone(),

@@ -34,6 +34,7 @@ pub(crate) mod split;
 mod split_files;
 mod split_wheel;
 
+pub(crate) use rocwheel_output::Mode;
 use rocwheel_report::Exit;
 
 use crate::arguments::{Arguments, ArtifactCommand, Command, SourceCommand};
@@ -41,21 +42,6 @@ use crate::commands::index::{IndexCommand, build as index_build, check as index_
 use crate::commands::source::{checkout, hipify as source_hipify, manifest, patches};
 use crate::failure::{Result, Usage};
 use crate::printer::{Format, Printer};
-
-/// Whether a command carries out its plan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// Does the work.
-    Execute,
-    /// Prints what it would do (`--dry-run`).
-    DryRun,
-}
-
-impl Mode {
-    pub(crate) fn new(dry_run: bool) -> Self {
-        if dry_run { Self::DryRun } else { Self::Execute }
-    }
-}
 
 /// Runs the command that the user typed.
 pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> Result<Exit> {

@@ -11,8 +11,8 @@ use rocwheel_audit::finding::Code;
 use rocwheel_audit::written::{self, Verdict};
 use rocwheel_output::StagedFile;
 use rocwheel_package::{
-    Incomplete, Incompletes, LeftOut, Logical, Missing, Outcome, OutputFolder, Plan, Prepared, Request, SelectorForm,
-    Shape, Unclaimed, Unsupported,
+    AbsentLibrary, Incomplete, Incompletes, LeftOut, Logical, OutputFolder, PackagingReport, Plan, Prepared, Request,
+    SelectorForm, Shape, Unclaimed, Unsupported,
 };
 use rocwheel_report::Exit;
 use rocwheel_wheel::Platform;
@@ -237,10 +237,10 @@ struct Document<'a> {
     /// The packages of each system.
     systems: &'a BTreeMap<Platform, Vec<String>>,
     #[serde(flatten)]
-    outcome: &'a Outcome,
+    outcome: &'a PackagingReport,
     incomplete: &'a [Incomplete],
     unclaimed: &'a [LeftOut],
-    unknown_libraries: &'a [Missing],
+    unknown_libraries: &'a [AbsentLibrary],
     left_out: &'a [LeftOut],
     /// One verdict for each set of packages that are installed together; empty if nothing was
     /// written.
@@ -308,8 +308,11 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         return Err(rocwheel_package::Error::OtherVersion { path, there, version }.into());
     }
     let prepared = rocwheel_package::prepare(&plan, request, &mut folder, printer.reporter())?;
-    let verdicts = audit(&plan, &prepared, settings, &folder, printer)?;
-    let outcome = prepared.publish(request, &mut folder, settings.last_look)?;
+    let scratch = prepared.report().scratch().to_owned();
+    let looks = looks(&plan, prepared.report(), settings, &folder, &scratch);
+    let (prepared, verdicts) = last_look::finish(prepared, settings.last_look, &looks, printer)?;
+    let verdicts: Vec<Verdict> = verdicts.into_iter().flatten().collect();
+    let outcome = prepared.record(&mut folder, settings.last_look)?;
     let used: Vec<&Catalog> = std::iter::once(&artifacts.first).chain(&artifacts.windows).collect();
     folder.prune_scratch(&used)?;
     let seconds = begin.elapsed().as_secs_f64();
@@ -351,7 +354,7 @@ fn exit_of(plan: &Plan) -> Exit {
 }
 
 /// Sets outputs for the steps of a job that upload or install the packages.
-fn tell_next_steps(plan: &Plan, outcome: &Outcome, output: &Path, printer: &Printer) -> Result<()> {
+fn tell_next_steps(plan: &Plan, outcome: &PackagingReport, output: &Path, printer: &Printer) -> Result<()> {
     let paths: Vec<String> =
         outcome.packages.iter().map(|package| output.join(&package.path).display().to_string()).collect();
     printer.outputs(&[
@@ -363,14 +366,14 @@ fn tell_next_steps(plan: &Plan, outcome: &Outcome, output: &Path, printer: &Prin
     ])
 }
 
-/// Audits every set that contains new packages.
-fn audit(
+/// Every set that contains new packages.
+fn looks<'a>(
     plan: &Plan,
     prepared: &Prepared,
     settings: &Settings,
     folder: &OutputFolder,
-    printer: &Printer,
-) -> Result<Vec<Verdict>> {
+    scratch: &'a Path,
+) -> Vec<Look<'a>> {
     // The errors that `--force` accepts.
     let wanted = match settings.request.unsupported {
         Unsupported::Allow => BTreeSet::from([Code::KpackRuntime]),
@@ -385,27 +388,25 @@ fn audit(
         [Some(library.clone()), stem].into_iter().flatten()
     });
     let left_out: BTreeSet<String> = unknown.chain(allowed).collect();
-    let look = |set: rocwheel_package::Set| {
+    let look = |set: rocwheel_package::StagedSet| {
         let what = match set.system {
             Platform::Linux => "the set",
             Platform::Windows => "the set for Windows",
         };
         let wheels = set.wheels.into_iter().map(|(staged, place)| StagedFile { staged, place }).collect();
-        let set = written::Set {
+        let set = written::WheelSet {
             wheels,
             beside: set.beside,
             wanted: wanted.clone(),
             left_out: left_out.clone(),
-            ..written::Set::default()
+            ..written::WheelSet::default()
         };
-        let look = Look { set, what: what.to_owned(), scratch: &folder.staging() };
-        last_look::look_at(&look, settings.last_look, printer)
+        Look { set, what: what.to_owned(), scratch }
     };
-    let verdicts: Vec<Option<Verdict>> = prepared.sets(folder).into_iter().map(look).collect::<Result<_, _>>()?;
-    Ok(verdicts.into_iter().flatten().collect())
+    prepared.sets(folder).into_iter().map(look).collect()
 }
 
-fn show_outcome(outcome: &Outcome, seconds: f64, printer: &Printer) -> Result<()> {
+fn show_outcome(outcome: &PackagingReport, seconds: f64, printer: &Printer) -> Result<()> {
     let mut rows: Vec<Vec<String>> = outcome
         .packages
         .iter()
@@ -414,7 +415,7 @@ fn show_outcome(outcome: &Outcome, seconds: f64, printer: &Printer) -> Result<()
             row(&package.path, [package.files, package.raw, package.compressed], time)
         })
         .collect();
-    let sum = |of: fn(&rocwheel_package::Package) -> u64| outcome.packages.iter().map(of).sum();
+    let sum = |of: fn(&rocwheel_package::WrittenPackage) -> u64| outcome.packages.iter().map(of).sum();
     let sums = [sum(|package| package.files), sum(|package| package.raw), sum(|package| package.compressed)];
     let packages = printer::count(outcome.packages.len() as u64, "package", "packages");
     rows.push(row(&packages, sums, format!("{seconds:.1} s")));

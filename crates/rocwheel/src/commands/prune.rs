@@ -4,13 +4,11 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
-use rocwheel_audit::written::{Set, Verdict};
-use rocwheel_output::StagedFile;
+use rocwheel_audit::written::{Verdict, WheelSet};
+use rocwheel_output::{Destination, StagedFile};
 use rocwheel_report::Exit;
 use rocwheel_rocm::TargetTable;
-use rocwheel_split::prune::{
-    self, Compress, Destination, Empty, Keep, LEVEL, Options, Outcome, PruneAction, PrunedFile, Run,
-};
+use rocwheel_split::prune::{self, Compress, Empty, Keep, LEVEL, Options, PruneAction, PruneReport, PrunedFile};
 use rocwheel_wheel::WriteOptions;
 use serde::Serialize;
 
@@ -126,7 +124,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         level: settings.level,
         empty: settings.empty,
         destination: settings.destination.clone(),
-        run: if settings.mode == Mode::DryRun { Run::DryRun } else { Run::Execute },
+        mode: settings.mode,
         scratch: scratch.path(),
         write: settings.write,
     };
@@ -159,7 +157,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
 #[derive(Serialize)]
 struct Document<'a> {
     #[serde(flatten)]
-    outcome: &'a Outcome,
+    outcome: &'a PruneReport,
     /// The verdicts on the written wheels, one by one.
     audit: Vec<&'a Verdict>,
 }
@@ -171,11 +169,11 @@ fn look<'a>(input: &Path, output: &Path, wheel: &StagedFile, scratch: &'a Path) 
         Ok(below) if !below.as_os_str().is_empty() => input.join(below),
         _ => input.to_owned(),
     };
-    let set = Set { wheels: vec![wheel.clone()], before: vec![before], ..Set::default() };
+    let set = WheelSet { wheels: vec![wheel.clone()], before: vec![before], ..WheelSet::default() };
     Look { set, what: format!("`{}`", wheel.place.file_name().unwrap_or_default().display()), scratch }
 }
 
-fn print(outcome: &Outcome, settings: &Settings, printer: &Printer) -> Result<()> {
+fn print(outcome: &PruneReport, settings: &Settings, printer: &Printer) -> Result<()> {
     let columns =
         [("action", Left), ("before", Right), ("after", Right), ("kept", Left), ("dropped", Left), ("file", Left)];
     let mut rows = Vec::new();

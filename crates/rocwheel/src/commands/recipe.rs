@@ -206,7 +206,7 @@ fn list(book: &Book, printer: &Printer) -> Result<()> {
             vec![recipe.name.clone(), recipe.backends.join(", "), platforms.join(", "), recipe.summary.clone()]
         }),
     )?;
-    let here = if cfg!(windows) { Platform::Windows } else { Platform::Linux };
+    let here = Platform::native();
     let all: Vec<&str> = book.part_of_all(here).map(|recipe| recipe.name.as_str()).collect();
     printer.note(format!("`rocwheel build all` builds {}", all.join(", ")));
     Ok(())
@@ -224,7 +224,8 @@ fn show(show: &Show, printer: &Printer) -> Result<()> {
             cell.version.clone_from(&show.version);
             if let Some(reason) = show.request.table.excludes(&named.recipe, &cell)? {
                 let usage = Usage::new(format!("{} cannot be built: {reason}", named.recipe));
-                let hint = format!("`rocwheel matrix {} --platform {}` shows what can", named.recipe, cell.platform);
+                let hint =
+                    format!("`rocwheel matrix {} --platform {}` shows what can", named.recipe, cell.platform.name());
                 return Err(usage.hint(hint).into());
             }
             for feature in undecided(&entry.recipe, &cell) {

@@ -7,10 +7,11 @@ use std::time::Instant;
 use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
-use rocwheel_audit::written::{Set, Verdict};
+use rocwheel_audit::written::{Verdict, WheelSet};
 use rocwheel_output::StagedFile;
 use rocwheel_repair::{
-    self as repair, Edit, Mode as Way, Outcome, Plan, PreparedRepair, Reason, Request, Resolve, RocmFrom, ValueChange,
+    self as repair, NotCopiedReason, Plan, PlannedEdit, PreparedRepair, RepairMode as Way, RepairedWheel, Request,
+    Resolve, RocmFrom, ValueChange,
 };
 use rocwheel_report::Exit;
 use rocwheel_wheel::{FileDigest, Level, WriteOptions};
@@ -180,7 +181,7 @@ struct Document<'a> {
 #[derive(Serialize)]
 struct Repaired {
     plan: Plan,
-    outcome: Option<Outcome>,
+    outcome: Option<RepairedWheel>,
     /// The result of the audit; null if there was none.
     audit: Option<Verdict>,
 }
@@ -247,13 +248,13 @@ fn look<'a>(settings: &'a Settings, plan: &Plan, wheels: &[StagedFile]) -> Optio
     if plan.is_empty() {
         return None;
     }
-    let excluded = plan.kept_out.iter().filter(|left| matches!(left.reason, Reason::Excluded));
-    let set = Set {
+    let excluded = plan.kept_out.iter().filter(|left| matches!(left.reason, NotCopiedReason::Excluded));
+    let set = WheelSet {
         wheels: wheels.to_vec(),
         beside: settings.request.beside.clone(),
         before: vec![plan.input.clone()],
         left_out: excluded.map(|left| left.library.clone()).collect(),
-        ..Set::default()
+        ..WheelSet::default()
     };
     Some(Look { set, what: format!("`{}`", plan.output), scratch: &settings.scratch })
 }
@@ -271,8 +272,8 @@ fn show(repaired: &Repaired, printer: &Printer) -> Result<()> {
         let rows = plan.kept_out.iter().map(|left| {
             let from = match (&left.distribution, left.reason) {
                 (Some(distribution), _) => distribution.clone(),
-                (None, Reason::Excluded) => "--exclude".to_owned(),
-                (None, Reason::Beside | Reason::Family(_)) => "the driver".to_owned(),
+                (None, NotCopiedReason::Excluded) => "--exclude".to_owned(),
+                (None, NotCopiedReason::Beside | NotCopiedReason::Family(_)) => "the driver".to_owned(),
             };
             vec![left.library.clone(), from, left.needed_by.join(", ")]
         });
@@ -348,7 +349,7 @@ fn show(repaired: &Repaired, printer: &Printer) -> Result<()> {
 
 /// The entries of edited search paths, each with the files that have them: many files have the
 /// same.
-fn edited(plan: &Plan, entries: impl Fn(&Edit) -> Option<&Vec<String>>) -> BTreeMap<&[String], Vec<&str>> {
+fn edited(plan: &Plan, entries: impl Fn(&PlannedEdit) -> Option<&Vec<String>>) -> BTreeMap<&[String], Vec<&str>> {
     let mut edited: BTreeMap<&[String], Vec<&str>> = BTreeMap::new();
     for edit in &plan.edits {
         if let Some(entries) = entries(&edit.edit).filter(|entries| !entries.is_empty()) {

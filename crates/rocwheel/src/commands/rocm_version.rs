@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValue;
 use clap::{ArgGroup, Args, ValueEnum};
-use rocwheel_package::version::{self, Date, Form, ReleaseType, Request, VersionFile};
+use rocwheel_package::version::{self, Date, ReleaseType, Request, VersionFile, VersionForm};
 use rocwheel_report::Context;
 use rocwheel_report::Exit;
 
@@ -103,8 +103,8 @@ impl TryFrom<Arguments> for Settings {
             return Ok(Self::Compare { left: left.clone(), right: right.clone() });
         }
         let form = match (arguments.release_type, arguments.custom_version_suffix) {
-            (Some(release_type), _) => Form::Type(release_type.0),
-            (None, Some(suffix)) => Form::Suffix(suffix),
+            (Some(release_type), _) => VersionForm::Type(release_type.0),
+            (None, Some(suffix)) => VersionForm::Suffix(suffix),
             (None, None) => return Err(Usage::new("the release type is missing").into()),
         };
         settings(
@@ -139,7 +139,7 @@ pub(crate) struct Sources {
 }
 
 /// The settings for a version of this form; missing parts are read from the environment.
-pub(crate) fn settings(form: Form, sources: Sources) -> Result<Settings> {
+pub(crate) fn settings(form: VersionForm, sources: Sources) -> Result<Settings> {
     let file = read_version_file(sources.version_file.as_deref())?;
     let base_date = file.as_ref().and_then(|file| file.base_date);
     let base = sources.base.or(file.map(|file| file.rocm_version)).ok_or_else(|| {
@@ -150,7 +150,7 @@ pub(crate) fn settings(form: Form, sources: Sources) -> Result<Settings> {
         Some(text) => text.parse()?,
         None => Date::from(environment::today()),
     };
-    let needs_commit = matches!(form, Form::Type(release_type) if release_type.needs_commit());
+    let needs_commit = matches!(form, VersionForm::Type(release_type) if release_type.needs_commit());
     let commit = sources.commit.or_else(|| if needs_commit { environment::commit() } else { None });
     let (prerelease, rerun) = (sources.prerelease, sources.rerun);
     Ok(Settings::Compute { request: Request { base, form, prerelease, base_date, date, commit, rerun } })

@@ -11,9 +11,9 @@ use rocwheel_artifact::Catalog;
 use rocwheel_kpack::archive::Scheme;
 use rocwheel_report::Exit;
 use rocwheel_rocm::{TargetId, TargetTable};
-use rocwheel_split::tree::{self, DatabaseChoice, OldRuntime, Outcome, Request, TreePlan};
-use rocwheel_split::verify::{Checks, Holdings, Report, Verification};
-use rocwheel_split::{Packing, Selection, TargetNames};
+use rocwheel_split::tree::{self, DatabaseChoice, OldRuntime, Request, SplitArtifactsReport, TreePlan};
+use rocwheel_split::verify::{Checks, Holdings, Verification, VerificationReport};
+use rocwheel_split::{Packing, TargetNames, TargetSelection};
 use rocwheel_wheel::WheelName;
 use serde::Serialize;
 
@@ -148,8 +148,8 @@ impl TryFrom<Arguments> for Settings {
             Some(names) => DatabaseChoice::only(names.into_iter().filter(|name| name != "none"))?,
         };
         let selection = match &arguments.targets {
-            Some(list) => Selection::only(selected(list)?),
-            None => Selection::ALL,
+            Some(list) => TargetSelection::only(selected(list)?),
+            None => TargetSelection::ALL,
         };
         let request = Request {
             selection,
@@ -193,7 +193,7 @@ pub(super) fn selected(list: &str) -> Result<Vec<String>> {
 struct Document<'a> {
     #[serde(flatten)]
     plan: &'a TreePlan,
-    outcome: &'a Outcome,
+    outcome: &'a SplitArtifactsReport,
     seconds: f64,
 }
 
@@ -317,7 +317,7 @@ pub(super) fn note_unknown<'a>(targets: impl Iterator<Item = &'a String>, printe
     }
 }
 
-fn show_outcome(plan: &TreePlan, outcome: &Outcome, seconds: f64, printer: &Printer) {
+fn show_outcome(plan: &TreePlan, outcome: &SplitArtifactsReport, seconds: f64, printer: &Printer) {
     for grown in &outcome.grown {
         let more = grown.after - grown.before;
         printer.warn(format!(
@@ -386,7 +386,7 @@ pub(crate) fn is_artifacts(path: &Path) -> bool {
 }
 
 /// Prints the table, then the differences, then one line.
-pub(super) fn show_report(report: &Report, printer: &Printer) -> Result<()> {
+pub(super) fn show_report(report: &VerificationReport, printer: &Printer) -> Result<()> {
     let rows = report.binaries.iter().map(|binary| {
         let numbers = [binary.wrappers, binary.bundles, binary.code_objects].map(|number| number.to_string());
         let differences = match binary.left_alone {

@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_report::Exit;
-use rocwheel_split::files::{self, FileSplit, Outcome, Request};
+use rocwheel_split::files::{self, FileSplit, Request, SplitFilesReport};
 use rocwheel_split::verify::Verification;
-use rocwheel_split::{Selection, TargetNames};
+use rocwheel_split::{TargetNames, TargetSelection};
 use rocwheel_wheel::WheelName;
 use serde::Serialize;
 
@@ -50,8 +50,8 @@ impl TryFrom<split::Arguments> for Settings {
             }
         }
         let selection = match &arguments.targets {
-            Some(list) => Selection::only(split::selected(list)?),
-            None => Selection::ALL,
+            Some(list) => TargetSelection::only(split::selected(list)?),
+            None => TargetSelection::ALL,
         };
         let request = Request {
             selection,
@@ -76,7 +76,7 @@ pub(crate) fn is_program(path: &Path) -> bool {
 #[derive(Serialize)]
 struct Document<'a> {
     files: &'a [FileSplit],
-    outcome: Option<&'a Outcome>,
+    outcome: Option<&'a SplitFilesReport>,
     seconds: f64,
 }
 

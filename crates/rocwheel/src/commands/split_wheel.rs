@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
-use rocwheel_audit::written::{Programs, Set, Verdict};
+use rocwheel_audit::written::{Programs, Verdict, WheelSet};
 use rocwheel_output::{Staged, StagedFile};
 use rocwheel_report::Exit;
 use rocwheel_rocm::RocmTables;
 use rocwheel_split::TargetNames;
 use rocwheel_split::verify::Verification;
-use rocwheel_split::wheels::{self, Kind, Outcome, Output, Plan, Request, SizeGrowth};
+use rocwheel_split::wheels::{self, Plan, Request, SizeGrowth, SplitWheel, SplitWheelKind, SplitWheelsReport};
 use rocwheel_wheel::WheelName;
 use serde::Serialize;
 
@@ -146,7 +146,7 @@ struct Document<'a> {
 #[derive(Serialize)]
 struct Split {
     plan: Plan,
-    outcome: Option<Outcome>,
+    outcome: Option<SplitWheelsReport>,
     audit: Option<Verdict>,
     seconds: f64,
 }
@@ -204,7 +204,7 @@ fn look<'a>(settings: &'a Settings, plan: &Plan, wheels: &[StagedFile]) -> Look<
         Verification::Full => Programs::Same,
         Verification::Skip => Programs::Unknown,
     };
-    let set = Set { wheels: wheels.to_vec(), before: vec![plan.input.clone()], programs, ..Set::default() };
+    let set = WheelSet { wheels: wheels.to_vec(), before: vec![plan.input.clone()], programs, ..WheelSet::default() };
     Look { set, what: format!("the parts of `{}`", plan.host), scratch: &settings.request.scratch }
 }
 
@@ -263,15 +263,15 @@ fn show_plans(splits: &[Split], seconds: f64, printer: &Printer) -> Result<Exit>
 }
 
 fn show_outcomes(splits: &[Split], printer: &Printer) -> Result<()> {
-    let outputs: Vec<&Output> =
+    let outputs: Vec<&SplitWheel> =
         splits.iter().filter_map(|split| split.outcome.as_ref()).flat_map(|outcome| &outcome.wheels).collect();
-    let name = |output: &Output| output.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = |output: &SplitWheel| output.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let row = |name: String, [files, raw, compressed]: [u64; 3]| {
         vec![name, files.to_string(), printer::bytes(raw), printer::bytes(compressed)]
     };
     let mut rows: Vec<Vec<String>> =
         outputs.iter().map(|output| row(name(output), [output.files, output.raw, output.compressed])).collect();
-    let sum = |of: fn(&Output) -> u64| outputs.iter().map(|output| of(output)).sum();
+    let sum = |of: fn(&SplitWheel) -> u64| outputs.iter().map(|output| of(output)).sum();
     let sums = [sum(|output| output.files), sum(|output| output.raw), sum(|output| output.compressed)];
     rows.push(row(printer::count(outputs.len() as u64, "wheel", "wheels"), sums));
     printer.table(&WRITTEN, rows)
@@ -294,11 +294,11 @@ fn remarks(plan: &Plan, printer: &Printer) {
 }
 
 /// Prints the result for one wheel.
-fn result(split: &Split, outcome: &Outcome, printer: &Printer) {
+fn result(split: &Split, outcome: &SplitWheelsReport, printer: &Printer) {
     let plan = &split.plan;
-    let of_kind = |kind: Kind| outcome.wheels.iter().filter(move |wheel| wheel.kind == kind);
-    let host: u64 = of_kind(Kind::Host).map(|wheel| wheel.compressed).sum();
-    let largest = of_kind(Kind::Device).map(|wheel| wheel.compressed).max().unwrap_or_default();
+    let of_kind = |kind: SplitWheelKind| outcome.wheels.iter().filter(move |wheel| wheel.kind == kind);
+    let host: u64 = of_kind(SplitWheelKind::Host).map(|wheel| wheel.compressed).sum();
+    let largest = of_kind(SplitWheelKind::Device).map(|wheel| wheel.compressed).max().unwrap_or_default();
     printer.note(format!(
         "{}: {} became {} and at most {} for one package, in {:.1} s",
         plan.host,

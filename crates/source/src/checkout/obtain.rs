@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::git::Broken;
 use crate::pins;
 use crate::plan::{self, Reference};
-use crate::request::Archive;
+use crate::request::SourceArchive;
 
 /// Messages of git for a reference that the server does not have.
 const NO_REFERENCE: [&str; 4] =
@@ -108,7 +108,7 @@ impl Run<'_> {
 
     /// Makes a commit without history from an archive's files. The same archive makes the same
     /// commit.
-    fn commit_archive(&self, archive: &Archive) -> Result<(String, String), Error> {
+    fn commit_archive(&self, archive: &SourceArchive) -> Result<(String, String), Error> {
         let repository = &self.repository;
         let found = archive::sha256(&archive.path, repository.reporter)?;
         if let Some(wanted) = archive.sha256.as_ref().filter(|wanted| **wanted != found) {

@@ -1,7 +1,7 @@
 //! Sources from an archive: after unpacking, everything is the same as with a repository.
 
 use rocwheel_report::Silent;
-use rocwheel_source::{Archive, CheckoutStatus, Error, HIPIFY, UPSTREAM};
+use rocwheel_source::{CheckoutStatus, Error, HIPIFY, SourceArchive, UPSTREAM};
 
 use crate::world::{World, git, write};
 
@@ -16,7 +16,7 @@ fn archive(world: &World, tag: &str) -> std::path::PathBuf {
 
 fn request(world: &World, path: &std::path::Path, sha256: Option<String>) -> rocwheel_source::Request {
     let mut request = world.request(&["torch"]);
-    request.projects[0].archive = Some(Archive { path: path.to_owned(), sha256 });
+    request.projects[0].archive = Some(SourceArchive { path: path.to_owned(), sha256 });
     request
 }
 

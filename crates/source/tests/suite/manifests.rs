@@ -1,7 +1,7 @@
 //! Manifests of checkouts, and checkouts from these manifests.
 
 use rocwheel_report::Silent;
-use rocwheel_source::manifest::{self, Entry, Manifest, ManifestSources};
+use rocwheel_source::manifest::{self, ManifestProject, ManifestSources, SourceManifest};
 use rocwheel_source::patches::PatchSet;
 use rocwheel_source::{CheckoutStatus, Error};
 
@@ -29,7 +29,7 @@ fn a_manifest_brings_back_what_it_was_made_of() {
     ];
     let mut sources = sources(&world, &checkouts);
     let commit = "89553ce3746eda74ade42557470d25e37c91b6f0".to_owned();
-    sources.therock = Some(Entry {
+    sources.therock = Some(ManifestProject {
         key: "therock".into(),
         repo: "https://x".into(),
         commit,
@@ -48,7 +48,7 @@ fn a_manifest_brings_back_what_it_was_made_of() {
     );
     let path = world.path("manifest.json");
     write(&path, made.text());
-    let read = Manifest::read(&path).unwrap();
+    let read = SourceManifest::read(&path).unwrap();
     assert_eq!(read, made);
     // The same commits in another folder, from the manifest alone.
     let mut request = world.request(&[]);
@@ -123,5 +123,5 @@ fn what_is_not_there_cannot_be_described() {
     fs_err::create_dir_all(world.path("")).unwrap();
     git(&world.path(""), &["clone", "--quiet", &world.origin("audio").display().to_string(), "pytorch_audio"]);
     assert!(matches!(describe(&[("torchaudio", "pytorch_audio")]), Err(Error::NoTag { .. })));
-    assert!(Manifest::read(&world.path("nowhere.json")).is_err());
+    assert!(SourceManifest::read(&world.path("nowhere.json")).is_err());
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 use rocwheel_report::{Reporter, Silent, Unit};
-use rocwheel_source::{Convert, Error, Git, Outcome, Plan, Request, Table, WantedCheckout};
+use rocwheel_source::{CheckoutReport, Convert, Error, Git, Plan, Request, Table, WantedCheckout};
 use tempfile::TempDir;
 
 const TABLE: &str = include_str!("../../../../data/sources.toml");
@@ -179,11 +179,11 @@ impl World {
         Plan::new(request, &self.table)
     }
 
-    pub fn run(&self, request: &Request) -> Result<Vec<Outcome>, Error> {
+    pub fn run(&self, request: &Request) -> Result<Vec<CheckoutReport>, Error> {
         self.run_with(request, &Silent)
     }
 
-    pub fn run_with(&self, request: &Request, reporter: &dyn Reporter) -> Result<Vec<Outcome>, Error> {
+    pub fn run_with(&self, request: &Request, reporter: &dyn Reporter) -> Result<Vec<CheckoutReport>, Error> {
         self.plan(request)?.execute(&plain_git(), &Marks, reporter, &mut |_| {})
     }
 }

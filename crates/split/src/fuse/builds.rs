@@ -10,7 +10,7 @@ use rocwheel_content::{Content, FileContent};
 use rocwheel_kpack::fatbin::FatBinary;
 use rocwheel_report::Reporter;
 
-use super::{Build, Written, write_directory};
+use super::{Build, FusedOutput, write_directory};
 use crate::error::Error;
 use crate::group::is_archive;
 use crate::tree;
@@ -128,7 +128,7 @@ impl ArtifactTree {
     ///
     /// # Errors
     /// The same as [`super::write_directory`].
-    pub fn write(self, output: &Path, inputs: &[PathBuf], reporter: &dyn Reporter) -> Result<Written, Error> {
+    pub fn write(self, output: &Path, inputs: &[PathBuf], reporter: &dyn Reporter) -> Result<FusedOutput, Error> {
         write_directory(&self.view, &self.manifests, (output, inputs), reporter)
     }
 }

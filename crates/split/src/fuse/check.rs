@@ -91,7 +91,7 @@ fn same_code(
         missing.push(part.reached[*place].codes.iter().map(|code| code.id.as_str()).collect());
     }
     let found = &fat.bundles[bundle];
-    let wanted = |entry: &rocwheel_kpack::Entry| entry.size > 0;
+    let wanted = |entry: &rocwheel_kpack::BundleEntry| entry.size > 0;
     let sources: Vec<(&BuildPart, usize)> = binary.parts.iter().zip(reached.iter().copied()).collect();
     let mut sums: HashMap<String, u64> = HashMap::new();
     let fused = Source { key: &binary.path, reader, section: &fat.section, checksum: Checksum::Compare };

@@ -29,14 +29,14 @@ pub struct Binary {
 #[derive(Serialize)]
 pub struct FusedBundle {
     /// Its device entries in clang's order.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<FusedCode>,
     #[serde(skip)]
     pub(crate) host: String,
 }
 
 /// A code object to write.
 #[derive(Serialize)]
-pub struct Entry {
+pub struct FusedCode {
     /// Kind, triple and target, as in a bundle (`hipv4-amdgcn-amd-amdhsa--gfx942`).
     pub id: String,
     /// Size in bytes.
@@ -107,10 +107,10 @@ pub(crate) fn combine(
         for wrapper in of {
             wrappers[wrapper] = bundles.len();
         }
-        let mut entries: BTreeMap<&str, Entry> = BTreeMap::new();
+        let mut entries: BTreeMap<&str, FusedCode> = BTreeMap::new();
         for (number, (part, (_, _, place))) in parts.iter().zip(&reached).enumerate() {
             for code in &part.reached[*place].codes {
-                let entry = entries.entry(&code.id).or_insert_with(|| Entry {
+                let entry = entries.entry(&code.id).or_insert_with(|| FusedCode {
                     id: code.id.clone(),
                     size: code.size,
                     codes: Vec::new(),

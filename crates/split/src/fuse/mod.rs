@@ -21,7 +21,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use rocwheel_content::Content;
 use rocwheel_elf::PatchedContent;
-use rocwheel_kpack::bundle::Form;
+use rocwheel_kpack::bundle::BundleForm;
 use rocwheel_kpack::fatbin::{Format, Magic, NewWrapper, Replacement};
 use rocwheel_report::{Reporter, Unit};
 use serde::Serialize;
@@ -31,8 +31,8 @@ use crate::group::is_archive;
 use crate::verify::{self, Archives, Difference, Item, View};
 use gather::{BuildPart, Origin};
 
-pub use combine::{Binary, Entry, FusedBundle};
-pub use write::{Written, write_directory, write_file};
+pub use combine::{Binary, FusedBundle, FusedCode};
+pub use write::{FusedOutput, write_directory, write_file};
 
 /// One complete build: host files with the code for some GPUs, or with markers that lead to
 /// archives.
@@ -237,7 +237,7 @@ pub struct FusedFile {
 pub fn fuse(
     plan: &Plan,
     builds: &[Build],
-    form: Form,
+    form: BundleForm,
     scratch: &Path,
     reporter: &dyn Reporter,
 ) -> Result<Fused, Error> {
@@ -270,7 +270,7 @@ pub fn fuse(
 
 fn fuse_binary(
     binary: &Binary,
-    form: Form,
+    form: BundleForm,
     scratch: &Path,
     reporter: &dyn Reporter,
 ) -> Result<(PatchedContent<Arc<dyn Content>>, u64), Error> {
@@ -284,7 +284,7 @@ fn fuse_binary(
     let replacement = Replacement { wrappers: wrappers.collect(), size: section.size, content: section.content };
     let reader = part.content.open().map_err(|source| Error::Read { key: binary.path.clone(), source })?;
     let patch = part.fat.replace(&reader, replacement);
-    let try_compressed = part.fat.format == Format::Pe && form == Form::Plain;
+    let try_compressed = part.fat.format == Format::Pe && form == BundleForm::Plain;
     let patch = patch.map_err(|source| Error::PutBack { key: binary.path.clone(), source, try_compressed })?;
     Ok((PatchedContent::new(Arc::clone(&part.content), patch), section.size))
 }

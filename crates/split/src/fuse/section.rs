@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 use positioned_io::ReadAt;
 use rocwheel_kpack::CodeObject;
-use rocwheel_kpack::bundle::{self, ALIGNMENT, Checksum, Form};
+use rocwheel_kpack::bundle::{self, ALIGNMENT, BundleForm, Checksum};
 use rocwheel_report::Reporter;
 use rocwheel_system::PositionedWriter;
 
-use super::combine::{Binary, Entry, FusedBundle};
+use super::combine::{Binary, FusedBundle, FusedCode};
 use super::gather::{BuildPart, Origin, shown};
 use crate::code::{self, Piece, Source};
 use crate::error::Error;
@@ -32,10 +32,15 @@ pub(crate) struct Section {
 }
 
 /// Writes the section of a binary to a temporary file in `scratch`.
-pub(crate) fn write(binary: &Binary, form: Form, scratch: &Path, reporter: &dyn Reporter) -> Result<Section, Error> {
+pub(crate) fn write(
+    binary: &Binary,
+    form: BundleForm,
+    scratch: &Path,
+    reporter: &dyn Reporter,
+) -> Result<Section, Error> {
     let file = tempfile::tempfile_in(scratch)?;
     let (mut bundles, mut end) = (Vec::new(), 0_u64);
-    if form == Form::Plain {
+    if form == BundleForm::Plain {
         // The sizes of plain bundles are known beforehand, so each is written directly to its
         // position.
         let mut places = Vec::new();
@@ -124,13 +129,13 @@ fn plain_size(planned: &FusedBundle) -> u64 {
 fn write_bundle(
     binary: &Binary,
     planned: &FusedBundle,
-    form: Form,
+    form: BundleForm,
     (scratch, out): (&Path, &mut dyn Write),
     reporter: &dyn Reporter,
 ) -> Result<u64, Error> {
     let spools = Spools::new(binary, planned, scratch)?;
     let (failure, kernels) = (RefCell::new(None), SeenKernels::default());
-    let load = |entry: &Entry| -> Result<Vec<u8>, Error> {
+    let load = |entry: &FusedCode| -> Result<Vec<u8>, Error> {
         reporter.check()?;
         let bytes = same(binary, entry, (&spools, &kernels))?;
         reporter.advance(entry.size);
@@ -150,7 +155,7 @@ fn write_bundle(
 }
 
 /// The bytes of an entry, after checking that all builds have the same.
-fn same(binary: &Binary, entry: &Entry, (spools, kernels): (&Spools, &SeenKernels)) -> Result<Vec<u8>, Error> {
+fn same(binary: &Binary, entry: &FusedCode, (spools, kernels): (&Spools, &SeenKernels)) -> Result<Vec<u8>, Error> {
     let mut found: Option<(Vec<u8>, usize)> = None;
     for (number, code) in &entry.codes {
         let part = &binary.parts[*number];
@@ -248,7 +253,7 @@ fn spool(part: &BuildPart, bundle: usize, scratch: &Path) -> Result<(Arc<dyn Rea
     let mut places = vec![0; found.entries.len()];
     let mut end = 0;
     let reader = part.content.open().map_err(|source| Error::Read { key: part.path.clone(), source })?;
-    let wanted = |entry: &rocwheel_kpack::Entry| entry.size > 0;
+    let wanted = |entry: &rocwheel_kpack::BundleEntry| entry.size > 0;
     let source = Source { key: &part.path, reader: &reader, section: &part.fat.section, checksum: Checksum::Compare };
     code::visit(&source, (found, &Piece::Whole), wanted, |entry, code| {
         if let Some(place) = found.entries.iter().position(|other| other.id == entry.id) {

@@ -9,7 +9,7 @@ use rocwheel_content::Content;
 use rocwheel_output::{Staged, StagedFile, StagingFolder};
 use rocwheel_report::Reporter;
 use rocwheel_rocm::Databases;
-use rocwheel_wheel::read::{Kind, Listed, MemberContent, Wheel};
+use rocwheel_wheel::read::{Listed, MemberContent, MemberKind, Wheel};
 use rocwheel_wheel::{Headers, Member, Rewrite, WriteOptions};
 use serde::Serialize;
 
@@ -177,7 +177,7 @@ pub fn open(paths: &[PathBuf], scratch: &Path) -> Result<Wheels, Error> {
 
 fn files<'a>(wheel: &'a Wheel, folders: &'a Folders) -> impl Iterator<Item = &'a Listed> {
     let members = wheel.members().iter();
-    members.filter(|member| member.kind != Kind::Directory && !member.name.starts_with(&folders.info))
+    members.filter(|member| member.kind != MemberKind::Directory && !member.name.starts_with(&folders.info))
 }
 
 fn insert(view: &mut View, path: String, wheel: &Arc<Wheel>, member: &Listed, scratch: &Path) -> Result<(), Error> {
@@ -246,7 +246,7 @@ pub fn prepare(
         return Err(rocwheel_wheel::Error::SameFile { path }.into());
     }
     // The new RECORD would hide a damaged member that is copied in compressed form.
-    let members = wheels.host.members().iter().filter(|member| member.kind != Kind::Directory);
+    let members = wheels.host.members().iter().filter(|member| member.kind != MemberKind::Directory);
     let copied = members
         .map(|member| member.name.as_str())
         .filter(|name| !rewrite.drop.contains(*name) && !rewrite.replace.contains_key(*name));

@@ -16,7 +16,7 @@ const MAKER: TreeMaker = TreeMaker { marker: ".rocwheel-fuse", command: "rocwhee
 
 /// Report about a written directory or file.
 #[derive(Debug, Clone, Serialize)]
-pub struct Written {
+pub struct FusedOutput {
     /// Its path.
     pub path: PathBuf,
     /// Number of files and links.
@@ -36,7 +36,7 @@ pub fn write_directory(
     extra: &[(String, Vec<u8>)],
     (output, inputs): (&Path, &[PathBuf]),
     reporter: &dyn Reporter,
-) -> Result<Written, Error> {
+) -> Result<FusedOutput, Error> {
     rocwheel_artifact::outside(output, inputs)?;
     let staging = OutputTree::new(output, MAKER)?;
     let items: Vec<(PathBuf, &Item)> = view.items().map(|(path, item)| (staging.root().join(path), item)).collect();
@@ -70,7 +70,7 @@ pub fn write_directory(
     }
     reporter.check()?;
     staging.commit()?;
-    Ok(Written { path: output.to_owned(), files: (items.len() + extra.len()) as u64, bytes })
+    Ok(FusedOutput { path: output.to_owned(), files: (items.len() + extra.len()) as u64, bytes })
 }
 
 /// Writes one file with the mode of `like`.
@@ -82,7 +82,7 @@ pub fn write_file(
     like: &Path,
     output: &Path,
     reporter: &dyn Reporter,
-) -> Result<Written, Error> {
+) -> Result<FusedOutput, Error> {
     let absolute = std::path::absolute(output)?;
     let parent = absolute.parent().unwrap_or(Path::new("/"));
     fs_err::create_dir_all(parent)?;
@@ -98,5 +98,5 @@ pub fn write_file(
         }
         _ => Error::Io(error.error),
     })?;
-    Ok(Written { path: output.to_owned(), files: 1, bytes: content.size() })
+    Ok(FusedOutput { path: output.to_owned(), files: 1, bytes: content.size() })
 }

@@ -9,10 +9,10 @@ use positioned_io::ReadAt;
 use rayon::prelude::*;
 use rocwheel_content::{Content, Reader};
 use rocwheel_kpack::bundle::{self, Bundle};
-use rocwheel_kpack::{Archive, FatBinary, Points};
+use rocwheel_kpack::{FatBinary, KpackArchive, Points};
 use rocwheel_report::with_causes;
 use rocwheel_wheel::Rewrite;
-use rocwheel_wheel::read::{Kind as MemberKind, Problem, Wheel};
+use rocwheel_wheel::read::{MemberKind, Wheel, WheelProblem};
 
 use super::code::{Kind, looks_like};
 use super::wheel_file::member_content;
@@ -80,7 +80,7 @@ fn bundles(keep: &Keep, before: &Section<'_>, after: &Section<'_>) -> Result<Fou
     let compare = |(number, (old, new)): (usize, &(&Bundle, &Bundle))| -> Result<Found, String> {
         let stays = |target: Option<&str>| target.is_none_or(|target| keep.takes(target));
         let wanted: Vec<_> = old.entries.iter().filter(|entry| stays(entry.target())).collect();
-        let ids = |entries: &mut dyn Iterator<Item = &rocwheel_kpack::Entry>| -> Vec<(String, u64)> {
+        let ids = |entries: &mut dyn Iterator<Item = &rocwheel_kpack::BundleEntry>| -> Vec<(String, u64)> {
             entries.map(|entry| (entry.id.clone(), entry.size)).collect()
         };
         if ids(&mut wanted.iter().copied()) != ids(&mut new.entries.iter()) {
@@ -121,7 +121,7 @@ fn hashes(
 }
 
 fn archive(keep: &Keep, before: Side<'_>, after: Side<'_>) -> Result<Found, String> {
-    let open = |(reader, size): Side<'_>| Archive::open(reader, size).map_err(|error| with_causes(&error));
+    let open = |(reader, size): Side<'_>| KpackArchive::open(reader, size).map_err(|error| with_causes(&error));
     let (old, new) = (open(before)?, open(after)?);
     let mut differences = Vec::new();
     let targets: Vec<&String> = old.targets.iter().filter(|target| keep.takes(target)).collect();
@@ -184,16 +184,16 @@ pub(super) fn wheel(keep: &Keep, was: &WheelBefore<'_>, written: &Path, scratch:
     let mut problems = after.verify()?;
     if !problems.is_empty() {
         // Damage in the input is not a defect of the result.
-        let damaged = |problem: &Problem| match problem {
-            Problem::Unreadable(name) if before.member(name).is_some() => Some(name.clone()),
+        let damaged = |problem: &WheelProblem| match problem {
+            WheelProblem::Unreadable(name) if before.member(name).is_some() => Some(name.clone()),
             _ => None,
         };
         let copies: Vec<String> = problems.iter().filter_map(damaged).collect();
         before.check_members(copies.iter().map(String::as_str), &rocwheel_report::Silent)?;
-        let known: BTreeSet<Problem> = before.verify()?.into_iter().collect();
-        problems.retain(|problem| !known.contains(problem) && !matches!(problem, Problem::FileName(_)));
+        let known: BTreeSet<WheelProblem> = before.verify()?.into_iter().collect();
+        problems.retain(|problem| !known.contains(problem) && !matches!(problem, WheelProblem::FileName(_)));
     }
-    let mut differences: Vec<String> = problems.iter().map(Problem::to_string).collect();
+    let mut differences: Vec<String> = problems.iter().map(WheelProblem::to_string).collect();
     let mut count = 0;
     let record = format!("{}/RECORD", before.info());
     let generated = [record.clone(), format!("{record}.jws"), format!("{record}.p7s")];
@@ -238,7 +238,7 @@ pub(super) fn wheel(keep: &Keep, was: &WheelBefore<'_>, written: &Path, scratch:
 
 #[cfg(test)]
 mod tests {
-    use rocwheel_kpack::bundle::{Form, Part, write};
+    use rocwheel_kpack::bundle::{BundleForm, Part, write};
     use rocwheel_rocm::TargetTable;
 
     use super::*;
@@ -249,7 +249,7 @@ mod tests {
         let parts: Vec<Part<'_>> =
             ids.iter().zip(&bytes).map(|(id, code)| Part { id, size: code.len() as u64, content: code }).collect();
         let mut out = Vec::new();
-        write(&parts, Form::Plain, &mut out).unwrap();
+        write(&parts, BundleForm::Plain, &mut out).unwrap();
         Arc::new(out)
     }
 

@@ -13,15 +13,16 @@ use std::sync::Arc;
 use positioned_io::{ReadAt, Slice};
 use rocwheel_content::{Content, OpenContent, Reader};
 use rocwheel_elf::PatchedContent;
-use rocwheel_kpack::bundle::{self, ALIGNMENT, Bundle, Form, Method, Part};
-use rocwheel_kpack::{Archive, ArchiveWriter, Entry, FatBinary, Magic, NewWrapper, Replacement};
+use rocwheel_kpack::bundle::{self, ALIGNMENT, Bundle, BundleForm, Method, Part};
+use rocwheel_kpack::{ArchiveWriter, BundleEntry, FatBinary, KpackArchive, Magic, NewWrapper, Replacement};
+use rocwheel_output::Mode;
 use rocwheel_report::Reporter;
 use rocwheel_rocm::target::sort;
 use rocwheel_rocm::{Databases, TargetTable};
 
 use super::forecast::{self, Amount, Forecast};
 use super::outcome::sorted;
-use super::{Empty, Error, Options, PruneAction, PrunedFile, Run};
+use super::{Empty, Error, Options, PruneAction, PrunedFile};
 use crate::plan;
 
 /// The kind of GPU code in a file.
@@ -113,7 +114,7 @@ impl Pruner<'_> {
 
     /// `true` for a dry run.
     pub(super) fn is_dry(&self) -> bool {
-        self.options.run == Run::DryRun
+        self.options.mode == Mode::DryRun
     }
 
     pub(super) fn takes(&self, target: &str) -> bool {
@@ -185,7 +186,8 @@ impl Pruner<'_> {
             Ok(reached) => reached,
             Err(reason) => {
                 // Code in archives is removed together with the archives.
-                verdict.note = (reason != plan::Reason::AlreadySplit).then(|| format!("not changed: {reason}"));
+                verdict.note =
+                    (reason != plan::UnchangedReason::AlreadySplit).then(|| format!("not changed: {reason}"));
                 return Ok(());
             }
         };
@@ -221,7 +223,7 @@ impl Pruner<'_> {
     fn archive(&self, key: &str, size: u64, reader: &Reader, verdict: &mut Verdict) -> Result<(), Error> {
         let failed = |source| Error::GpuCode { key: key.to_owned(), source };
         let spooled = |source| Error::Scratch { key: key.to_owned(), source };
-        let archive = Archive::open(reader, size).map_err(failed)?;
+        let archive = KpackArchive::open(reader, size).map_err(failed)?;
         let (kept, dropped): (Vec<String>, Vec<String>) =
             archive.targets.iter().cloned().partition(|target| self.takes(target));
         verdict.kept.extend(kept.iter().cloned());
@@ -258,7 +260,7 @@ impl Pruner<'_> {
     }
 
     /// Fails if kept code in an archive is damaged, even if the archive stays unchanged.
-    fn check_archive(&self, key: &str, reader: &Reader, archive: &Archive) -> Result<(), Error> {
+    fn check_archive(&self, key: &str, reader: &Reader, archive: &KpackArchive) -> Result<(), Error> {
         for located in archive.entries().filter(|located| self.takes(located.target)) {
             self.reporter.check()?;
             let read = archive.read_sound(reader, &located);
@@ -279,7 +281,7 @@ impl Pruner<'_> {
         let mut changes = false;
         let mut emptied = Vec::new();
         for (number, bundle) in bundles.iter().enumerate() {
-            let targets: Vec<&str> = code(bundle).filter_map(Entry::target).collect();
+            let targets: Vec<&str> = code(bundle).filter_map(BundleEntry::target).collect();
             let (kept, dropped): (Vec<&str>, Vec<&str>) = targets.iter().partition(|target| self.takes(target));
             if kept.is_empty() && !dropped.is_empty() {
                 emptied.push((number, dropped.iter().map(|target| (*target).to_owned()).collect::<Vec<_>>()));
@@ -339,7 +341,7 @@ impl Pruner<'_> {
                     }
                     Made::Plain => {
                         let parts = self.parts(reader, section.start + bundle.offset, bundle, |entry| entry.offset);
-                        let write = write_parts(&parts, Form::Plain, &mut out);
+                        let write = write_parts(&parts, BundleForm::Plain, &mut out);
                         write.map_err(|source| Error::GpuCode { key: key.to_owned(), source })?
                     }
                     Made::Compressed(bytes) => {
@@ -361,7 +363,7 @@ impl Pruner<'_> {
         bundle.entries.iter().all(|entry| entry.size == 0 || self.stays(entry))
     }
 
-    pub(super) fn stays(&self, entry: &Entry) -> bool {
+    pub(super) fn stays(&self, entry: &BundleEntry) -> bool {
         entry.target().is_none_or(|target| self.takes(target))
     }
 
@@ -369,8 +371,11 @@ impl Pruner<'_> {
         let is_whole = self.is_whole(bundle);
         let Some(compression) = bundle.compression else {
             if let Some(compress) = self.options.compress {
-                let form =
-                    Form::Compressed { version: compress.version(), method: Method::Zstd, level: self.options.level };
+                let form = BundleForm::Compressed {
+                    version: compress.version(),
+                    method: Method::Zstd,
+                    level: self.options.level,
+                };
                 let parts = self.parts(reader, section.start + bundle.offset, bundle, |entry| entry.offset);
                 let mut bytes = Vec::new();
                 let length = write_parts(&parts, form, &mut bytes)?;
@@ -398,7 +403,7 @@ impl Pruner<'_> {
             Ok::<(), rocwheel_kpack::Error>(())
         })?;
         let level = self.options.level;
-        let form = Form::Compressed { version: compression.version, method: compression.method, level };
+        let form = BundleForm::Compressed { version: compression.version, method: compression.method, level };
         let parts = self.parts(&spool, 0, bundle, |entry| places.get(&entry.id).copied().unwrap_or_default());
         let mut bytes = Vec::new();
         write_parts(&parts, form, &mut bytes)?;
@@ -412,7 +417,7 @@ impl Pruner<'_> {
         reader: &'a (dyn ReadAt + 'a),
         base: u64,
         bundle: &'a Bundle,
-        place: impl Fn(&Entry) -> u64,
+        place: impl Fn(&BundleEntry) -> u64,
     ) -> Vec<Kept<'a>> {
         let kept = bundle.entries.iter().filter(|entry| self.stays(entry));
         kept.map(|entry| Kept {
@@ -437,7 +442,7 @@ impl<'a> Kept<'a> {
     }
 }
 
-fn write_parts(kept: &[Kept<'_>], form: Form, out: &mut dyn io::Write) -> Result<u64, rocwheel_kpack::Error> {
+fn write_parts(kept: &[Kept<'_>], form: BundleForm, out: &mut dyn io::Write) -> Result<u64, rocwheel_kpack::Error> {
     let parts: Vec<Part<'_>> = kept.iter().map(Kept::borrow).collect();
     bundle::write(&parts, form, out)
 }
@@ -460,7 +465,7 @@ enum Made {
 }
 
 /// Returns the entries with device code.
-pub(super) fn code(bundle: &Bundle) -> impl Iterator<Item = &Entry> {
+pub(super) fn code(bundle: &Bundle) -> impl Iterator<Item = &BundleEntry> {
     bundle.entries.iter().filter(|entry| entry.size > 0 && entry.target().is_some())
 }
 

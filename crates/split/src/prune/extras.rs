@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rocwheel_rocm::TargetTable;
-use rocwheel_wheel::edit::{Belongs, Requirement, belongs};
+use rocwheel_wheel::edit::{Belongs, WrittenRequirement, belongs};
 use rocwheel_wheel::{Headers, canonical_name};
 
 use super::Keep;
@@ -75,7 +75,7 @@ fn target(extra: &str) -> Option<&str> {
 }
 
 fn distribution(requirement: &str) -> Option<String> {
-    Requirement::parse(requirement).ok().map(|requirement| requirement.name())
+    WrittenRequirement::parse(requirement).ok().map(|requirement| requirement.name())
 }
 
 /// Removes targets from `variant.json`; `None` if it stays unchanged or has an unknown form.

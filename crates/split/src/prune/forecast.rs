@@ -11,8 +11,8 @@ use std::sync::Arc;
 use positioned_io::ReadAt;
 use rayon::prelude::*;
 use rocwheel_content::Reader;
-use rocwheel_kpack::bundle::{self, ALIGNMENT, Bundle, Checksum, Form, Limits, Method, Part};
-use rocwheel_kpack::{Archive, ArchiveWriter, Blob, Entry};
+use rocwheel_kpack::bundle::{self, ALIGNMENT, Bundle, BundleForm, Checksum, Limits, Method, Part};
+use rocwheel_kpack::{ArchiveWriter, Blob, BundleEntry, KpackArchive};
 
 use super::code::{Kept, Pruner, Section};
 
@@ -108,8 +108,8 @@ impl Pruner<'_> {
                 let parts: Vec<Part<'_>> = parts.iter().map(Kept::borrow).collect();
                 return Ok((Amount { bytes: bundle::plain_size(&parts), is_packed: false }, false));
             }
-            (Some(old), _) if !is_whole => Form::Compressed { version: old.version, method: old.method, level },
-            (None, Some(new)) => Form::Compressed { version: new.version(), method: Method::Zstd, level },
+            (Some(old), _) if !is_whole => BundleForm::Compressed { version: old.version, method: old.method, level },
+            (None, Some(new)) => BundleForm::Compressed { version: new.version(), method: Method::Zstd, level },
             (compression, _) => {
                 return Ok((Amount { bytes: bundle.length, is_packed: compression.is_some() }, false));
             }
@@ -124,8 +124,8 @@ fn compressed(
     reader: &Reader,
     section: Range<u64>,
     bundle: &Bundle,
-    form: Form,
-    stays: &dyn Fn(&Entry) -> bool,
+    form: BundleForm,
+    stays: &dyn Fn(&BundleEntry) -> bool,
 ) -> Result<u64, rocwheel_kpack::Error> {
     let (mut size, mut samples) = (0, Vec::new());
     // Damaged bundles are detected by the real run.
@@ -150,7 +150,7 @@ fn compressed(
 }
 
 /// Returns the size of the archive with these targets only, in bytes.
-pub(super) fn archive(archive: &Archive, kept: &[String]) -> Result<u64, rocwheel_kpack::Error> {
+pub(super) fn archive(archive: &KpackArchive, kept: &[String]) -> Result<u64, rocwheel_kpack::Error> {
     let mut writer = ArchiveWriter::new(Counter::default(), &archive.group, &archive.family, kept, archive.scheme)?;
     for located in archive.entries().filter(|located| kept.iter().any(|target| target == located.target)) {
         let bytes = vec![0; usize::try_from(located.size).unwrap_or(usize::MAX)];

@@ -1,4 +1,4 @@
-//! Input: the results for all inputs. Output: an [`Outcome`], which is printed as a table or as
+//! Input: the results for all inputs. Output: a [`PruneReport`], which is printed as a table or as
 //! JSON.
 
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 /// The result of [`crate::prune::prune`].
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct Outcome {
+pub struct PruneReport {
     /// One result for each input.
     pub inputs: Vec<Pruned>,
     /// Bytes of all inputs.
@@ -98,7 +98,7 @@ impl Pruned {
     }
 }
 
-impl Outcome {
+impl PruneReport {
     pub(super) fn add(&mut self, pruned: Pruned) {
         self.before += pruned.before;
         self.after += pruned.after;

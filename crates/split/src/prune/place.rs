@@ -6,10 +6,10 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rocwheel_output::{Staged, StagedFile, StagingFolder};
+use rocwheel_output::{Destination, Mode, Staged, StagedFile, StagingFolder};
 use rocwheel_wheel::WheelName;
 
-use super::{Destination, Error, Options, PruneAction, Pruned, Run};
+use super::{Error, Options, PruneAction, Pruned};
 
 /// Checks that no output overwrites another output or lies in an input.
 pub(super) fn check(paths: &[PathBuf], destination: &Destination) -> Result<(), Error> {
@@ -73,9 +73,9 @@ impl Place {
                 (output.parent().unwrap_or(Path::new("/")).to_owned(), output, true)
             }
         };
-        let staging = match options.run {
-            Run::DryRun => None,
-            Run::Execute => Some(StagingFolder::for_results(&folder, ".rocwheel-prune-")?),
+        let staging = match options.mode {
+            Mode::DryRun => None,
+            Mode::Execute => Some(StagingFolder::for_results(&folder, ".rocwheel-prune-")?),
         };
         Ok(Self { staging, output, in_place })
     }

@@ -8,7 +8,7 @@ use std::path::Path;
 use rocwheel_content::archive_path::{link_target, parent};
 use rocwheel_content::{Digest, sha256_of};
 use rocwheel_report::Reporter;
-use rocwheel_wheel::{Row, RowEdit, edit_rows, parse_rows};
+use rocwheel_wheel::{RecordRow, RowEdit, edit_rows, parse_rows};
 
 use super::place::Place;
 use super::{Error, PruneAction, Pruned, PrunedFile};
@@ -76,7 +76,7 @@ impl Records<'_> {
         }))
     }
 
-    fn edit(&self, record: &str, row: &Row) -> Result<RowEdit, Error> {
+    fn edit(&self, record: &str, row: &RecordRow) -> Result<RowEdit, Error> {
         // Rows are relative to the folder that holds `.dist-info`.
         let Some(path) = link_target(parent(record), &row.path) else { return Ok(RowEdit::Keep) };
         let is_it = |file: &&PrunedFile| match file.action {

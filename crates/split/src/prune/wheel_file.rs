@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rocwheel_content::{Content, FileContent, OpenContent};
 use rocwheel_wheel::Rewrite;
-use rocwheel_wheel::read::{Kind as MemberKind, MemberContent, Wheel};
+use rocwheel_wheel::read::{MemberContent, MemberKind, Wheel};
 
 use super::code::{Fate, Kind, Pruner, looks_like};
 use super::outcome::sorted;

@@ -12,7 +12,7 @@ use rocwheel_report::Reporter;
 
 use super::is_manifest;
 use crate::error::Error;
-use crate::verify::{self, Checks, Difference, Item, Report, View};
+use crate::verify::{self, Checks, Difference, Item, VerificationReport, View};
 
 /// The flag of `therock_manifest.json` that is set if GPU code is in archives.
 const FLAG: &str = "KPACK_SPLIT_ARTIFACTS";
@@ -26,9 +26,9 @@ pub fn verify_catalogs(
     after: &Catalog,
     checks: &Checks<'_>,
     reporter: &dyn Reporter,
-) -> Result<Report, Error> {
+) -> Result<VerificationReport, Error> {
     let (before, mut after) = (views(before, Side::Before)?, views(after, Side::After)?);
-    let mut total = Report::default();
+    let mut total = VerificationReport::default();
     for (group, before) in before {
         let after = after.remove(&group).unwrap_or_default();
         total.merge(verify::verify(&before, &after, checks, reporter)?);

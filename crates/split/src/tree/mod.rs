@@ -21,15 +21,15 @@ use serde::Serialize;
 
 use crate::engine::Packing;
 use crate::error::Error;
-use crate::group::{Selection, TargetNames};
-use crate::plan::{self, Options, Plan, Unit};
+use crate::group::{TargetNames, TargetSelection};
+use crate::plan::{self, CandidateFile, Options, Plan};
 use crate::verify::Verification;
 
 pub(crate) use check::without_flag;
 pub use check::{verify_catalogs, view_of_directory, views_of_files};
-pub use place::{Destination, PlannedArtifact};
+pub use place::{EntryDestination, PlannedArtifact};
 pub(crate) use write::MAKER;
-pub use write::{Grown, Outcome, WrittenArtifact, execute};
+pub use write::{Grown, SplitArtifactsReport, WrittenArtifact, execute};
 
 /// The directory of archives in the flattened tree.
 pub const ARCHIVES: &str = ".kpack";
@@ -40,7 +40,7 @@ const GENERIC: &str = "generic";
 #[derive(Debug, Clone)]
 pub struct Request {
     /// The targets to keep.
-    pub selection: Selection,
+    pub selection: TargetSelection,
     /// The kernel databases to split.
     pub databases: DatabaseChoice,
     /// The part of archive names that depends on targets.
@@ -111,7 +111,7 @@ pub struct TreePlan {
     /// Artifacts and files for targets that are not selected, sorted.
     pub dropped: Vec<String>,
     #[serde(skip)]
-    selection: Selection,
+    selection: TargetSelection,
 }
 
 /// All artifacts of one name and component.
@@ -126,7 +126,7 @@ pub struct PlannedGroup {
     pub plan: Plan,
     /// The files that the plan was made from.
     #[serde(skip)]
-    pub(crate) units: Vec<Unit>,
+    pub(crate) units: Vec<CandidateFile>,
 }
 
 impl std::fmt::Debug for PlannedGroup {
@@ -152,7 +152,7 @@ pub fn plan(catalog: &Catalog, request: &Request, reporter: &dyn Reporter) -> Re
     let mut sorter = place::Sorter::new(catalog, request);
     let mut groups = Vec::new();
     for ((name, component), members) in by_group {
-        let destinations: Vec<Vec<Destination>> =
+        let destinations: Vec<Vec<EntryDestination>> =
             members.iter().map(|index| sorter.destinations(&catalog.artifacts[*index])).collect();
         let group = format!("{name}_{component}");
         let units = units(catalog, &members, &destinations)?;
@@ -177,18 +177,18 @@ pub fn plan(catalog: &Catalog, request: &Request, reporter: &dyn Reporter) -> Re
 
 /// The files that may have GPU code, and their origins.
 pub(crate) struct Units {
-    pub(crate) units: Vec<Unit>,
+    pub(crate) units: Vec<CandidateFile>,
     /// Indices of the artifact and the entry of each file.
     pub(crate) origins: Vec<(usize, usize)>,
 }
 
-fn units(catalog: &Catalog, members: &[usize], destinations: &[Vec<Destination>]) -> Result<Units, Error> {
+fn units(catalog: &Catalog, members: &[usize], destinations: &[Vec<EntryDestination>]) -> Result<Units, Error> {
     let mut found = Units { units: Vec::new(), origins: Vec::new() };
     let mut owners: BTreeMap<String, usize> = BTreeMap::new();
     for (index, destinations) in members.iter().zip(destinations) {
         let artifact = &catalog.artifacts[*index];
         for (number, (entry, destination)) in artifact.entries.iter().zip(destinations).enumerate() {
-            if !matches!(entry.kind, EntryKind::File { .. }) || *destination != Destination::Generic {
+            if !matches!(entry.kind, EntryKind::File { .. }) || *destination != EntryDestination::Generic {
                 continue;
             }
             let key = format!("{}/{}", artifact.basedirs[entry.basedir], entry.path);
@@ -198,7 +198,7 @@ fn units(catalog: &Catalog, members: &[usize], destinations: &[Vec<Destination>]
                 return Err(Error::SamePath { artifact: name.to_string(), path: key, first, second });
             }
             let content = Arc::new(FileContent::new(artifact.path(entry))?);
-            found.units.push(Unit::new(key, content, &entry.path, ARCHIVES));
+            found.units.push(CandidateFile::new(key, content, &entry.path, ARCHIVES));
             found.origins.push((*index, number));
         }
     }
@@ -211,7 +211,7 @@ fn check_runtime(catalog: &Catalog, unsupported: OldRuntime) -> Result<(), Error
     let named = |start: &str| {
         let mut entries =
             catalog.artifacts.iter().flat_map(|artifact| artifact.entries.iter().map(move |entry| (artifact, entry)));
-        let starts = |entry: &rocwheel_artifact::Entry| {
+        let starts = |entry: &rocwheel_artifact::ArtifactEntry| {
             entry.path.rsplit('/').next().is_some_and(|name| name.starts_with(start))
         };
         entries.find(|(_, entry)| starts(entry)).map(|(artifact, entry)| artifact.path(entry))
@@ -225,7 +225,7 @@ fn check_runtime(catalog: &Catalog, unsupported: OldRuntime) -> Result<(), Error
 fn check_selection(
     groups: &[PlannedGroup],
     artifacts: &[PlannedArtifact],
-    selection: &Selection,
+    selection: &TargetSelection,
     dropped: &[String],
 ) -> Result<(), Error> {
     let mut found: Vec<String> = groups.iter().flat_map(|group| group.plan.targets.iter().cloned()).collect();
@@ -238,7 +238,7 @@ fn check_selection(
 }
 
 /// `true` if a file is the manifest with the flag for split artifacts.
-pub(crate) fn is_manifest(artifact: &Artifact, entry: &rocwheel_artifact::Entry) -> bool {
+pub(crate) fn is_manifest(artifact: &Artifact, entry: &rocwheel_artifact::ArtifactEntry) -> bool {
     artifact.name.to_string() == manifest::BASE_ARTIFACT
         && format!("{}/{}", artifact.basedirs[entry.basedir], entry.path)
             == format!("{}/{}", manifest::MANIFEST_DIRECTORY, manifest::MANIFEST_FILE)

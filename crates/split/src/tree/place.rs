@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rocwheel_artifact::{Artifact, ArtifactName, Catalog, Entry, EntryKind};
+use rocwheel_artifact::{Artifact, ArtifactEntry, ArtifactName, Catalog, EntryKind};
 use rocwheel_rocm::Databases;
 use rocwheel_rocm::target::{self, TargetId};
 use serde::Serialize;
@@ -14,7 +14,7 @@ use crate::plan::{Plan, PlannedKpack};
 
 /// The destination of an entry of an artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Destination {
+pub enum EntryDestination {
     /// The part that all GPUs share.
     Generic,
     /// The part for this base target.
@@ -94,11 +94,11 @@ impl<'a> Sorter<'a> {
     }
 
     /// Returns the destination of each entry, as far as it follows from its path.
-    pub(super) fn destinations(&mut self, artifact: &Artifact) -> Vec<Destination> {
+    pub(super) fn destinations(&mut self, artifact: &Artifact) -> Vec<EntryDestination> {
         let mut destinations = Vec::with_capacity(artifact.entries.len());
         for entry in &artifact.entries {
             let destination = self.destination(artifact, entry);
-            if destination == Destination::Dropped {
+            if destination == EntryDestination::Dropped {
                 self.dropped.insert(format!("{}/{}", artifact.name, entry.path));
             }
             destinations.push(destination);
@@ -106,9 +106,9 @@ impl<'a> Sorter<'a> {
         destinations
     }
 
-    fn destination(&mut self, artifact: &Artifact, entry: &Entry) -> Destination {
+    fn destination(&mut self, artifact: &Artifact, entry: &ArtifactEntry) -> EntryDestination {
         if entry.kind == EntryKind::Directory {
-            return Destination::Generic;
+            return EntryDestination::Generic;
         }
         let own_target = (!artifact.name.is_generic() && is_gpu(artifact.name.base_target())).then_some(&artifact.name);
         if let Some(name) = own_target
@@ -117,26 +117,26 @@ impl<'a> Sorter<'a> {
         {
             return self.wanted(&name.target_family);
         }
-        let Some(member) = Databases::embedded().classify(&entry.path) else { return Destination::Generic };
+        let Some(member) = Databases::embedded().classify(&entry.path) else { return EntryDestination::Generic };
         if !self.request.databases.takes(member.database) {
-            return Destination::Generic;
+            return EntryDestination::Generic;
         }
-        let Some(target) = &member.target else { return Destination::Generic };
+        let Some(target) = &member.target else { return EntryDestination::Generic };
         if !is_gpu(target::base_target(target)) {
             self.notes.push(format!(
                 "`{}` of `{}` is for the family {target}, not for one target, and stays in the generic part",
                 entry.path, artifact.name
             ));
-            return Destination::Generic;
+            return EntryDestination::Generic;
         }
         self.wanted(target)
     }
 
-    fn wanted(&self, target: &str) -> Destination {
+    fn wanted(&self, target: &str) -> EntryDestination {
         if self.request.selection.takes(target) {
-            Destination::Target(target::base_target(target).to_owned())
+            EntryDestination::Target(target::base_target(target).to_owned())
         } else {
-            Destination::Dropped
+            EntryDestination::Dropped
         }
     }
 
@@ -145,7 +145,7 @@ impl<'a> Sorter<'a> {
     pub(super) fn place(
         &mut self,
         members: &[usize],
-        destinations: &[Vec<Destination>],
+        destinations: &[Vec<EntryDestination>],
         plan: &Plan,
         units: &Units,
     ) -> Vec<usize> {
@@ -174,8 +174,8 @@ impl<'a> Sorter<'a> {
             for (number, destination) in destinations.iter().enumerate() {
                 let entry = &artifact.entries[number];
                 let name = match destination {
-                    Destination::Dropped => continue,
-                    Destination::Target(target) if taken_apart => {
+                    EntryDestination::Dropped => continue,
+                    EntryDestination::Target(target) if taken_apart => {
                         ArtifactName { target_family: target.clone(), ..artifact.name.clone() }
                     }
                     _ => generic.clone(),
@@ -246,9 +246,9 @@ pub(super) fn archive_artifact(name: &ArtifactName, archive: &PlannedKpack) -> A
 
 /// `true` if an artifact without fat binaries has to be split: it holds files for several GPUs, or
 /// for one and for all, or is named after a family of GPUs.
-fn is_mixed(artifact: &Artifact, destinations: &[Destination]) -> bool {
-    let device = |destination: &&Destination| **destination != Destination::Generic;
-    let is_file = |entry: &Entry| entry.kind != EntryKind::Directory;
+fn is_mixed(artifact: &Artifact, destinations: &[EntryDestination]) -> bool {
+    let device = |destination: &&EntryDestination| **destination != EntryDestination::Generic;
+    let is_file = |entry: &ArtifactEntry| entry.kind != EntryKind::Directory;
     let files =
         || artifact.entries.iter().zip(destinations).filter(|(entry, _)| is_file(entry)).map(|(_, found)| found);
     let has_device = files().any(|destination| device(&destination));
@@ -261,18 +261,18 @@ fn is_mixed(artifact: &Artifact, destinations: &[Destination]) -> bool {
     }
     // An artifact whose files are all for its own target, or were dropped, is split already.
     !files().all(|destination| match destination {
-        Destination::Target(target) => target == own,
-        Destination::Dropped => true,
-        Destination::Generic => false,
+        EntryDestination::Target(target) => target == own,
+        EntryDestination::Dropped => true,
+        EntryDestination::Generic => false,
     })
 }
 
 /// `true` if every file of an artifact is for targets that are not selected.
-fn is_dropped(artifact: &Artifact, destinations: &[Destination]) -> bool {
+fn is_dropped(artifact: &Artifact, destinations: &[EntryDestination]) -> bool {
     let mut files = artifact.entries.iter().zip(destinations).filter(|(entry, _)| entry.kind != EntryKind::Directory);
     let first = files.next();
-    first.is_some_and(|(_, found)| *found == Destination::Dropped)
-        && files.all(|(_, found)| *found == Destination::Dropped)
+    first.is_some_and(|(_, found)| *found == EntryDestination::Dropped)
+        && files.all(|(_, found)| *found == EntryDestination::Dropped)
 }
 
 /// `true` if a name is that of one GPU target, or of a generic target that the runtime looks for.

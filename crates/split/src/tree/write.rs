@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use rocwheel_artifact::{Artifact, ArtifactName, Catalog, Entry, EntryKind, Form};
+use rocwheel_artifact::{Artifact, ArtifactEntry, ArtifactForm, ArtifactName, Catalog, EntryKind};
 use rocwheel_content::{Content as _, FileContent};
 use rocwheel_elf::PatchedContent;
 use rocwheel_kpack::bundle::Checksum;
@@ -19,13 +19,13 @@ use super::{Request, TreePlan, check, is_manifest};
 use crate::copy::copy;
 use crate::engine::{self, Host};
 use crate::error::Error;
-use crate::verify::{Checks, Report, Verification};
+use crate::verify::{Checks, Verification, VerificationReport};
 
 pub(crate) const MAKER: TreeMaker = TreeMaker { marker: ".rocwheel-split", command: "rocwheel split" };
 
 /// The result of a split.
 #[derive(Debug, Serialize)]
-pub struct Outcome {
+pub struct SplitArtifactsReport {
     /// The written artifacts, sorted by name.
     pub artifacts: Vec<WrittenArtifact>,
     /// Bytes of the fat binary sections in the input.
@@ -35,13 +35,13 @@ pub struct Outcome {
     /// Groups whose archives are larger than the sections they come from.
     pub grown: Vec<Grown>,
     /// Result of the check; `None` if it was skipped.
-    pub verification: Option<Report>,
+    pub verification: Option<VerificationReport>,
 }
 
-impl Outcome {
+impl SplitArtifactsReport {
     /// `true` if the output was written, because the check found no differences or was skipped.
     pub fn is_good(&self) -> bool {
-        self.verification.as_ref().is_none_or(Report::is_clean)
+        self.verification.as_ref().is_none_or(VerificationReport::is_clean)
     }
 }
 
@@ -73,17 +73,17 @@ pub struct Grown {
 /// # Errors
 /// An output that was not made by this command, or lies in an input; files that cannot be read or
 /// written. Differences that the check finds are not an error: they are in
-/// [`Outcome::verification`], and then nothing is written.
+/// [`SplitArtifactsReport::verification`], and then nothing is written.
 pub fn execute(
     plan: &TreePlan,
     catalog: &Catalog,
     request: &Request,
     output: &Path,
     reporter: &dyn Reporter,
-) -> Result<Outcome, Error> {
+) -> Result<SplitArtifactsReport, Error> {
     let place = |artifact: &Artifact| match &artifact.form {
-        Form::Directory => artifact.root.clone(),
-        Form::Archive { path, .. } => path.clone(),
+        ArtifactForm::Directory => artifact.root.clone(),
+        ArtifactForm::Archive { path, .. } => path.clone(),
     };
     let inputs: Vec<PathBuf> = catalog.artifacts.iter().map(place).collect();
     rocwheel_artifact::separate(output, &inputs)?;
@@ -114,9 +114,14 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn write(&self, request: &Request) -> Result<Outcome, Error> {
-        let mut outcome =
-            Outcome { artifacts: vec![], section_bytes: 0, archive_bytes: 0, grown: vec![], verification: None };
+    fn write(&self, request: &Request) -> Result<SplitArtifactsReport, Error> {
+        let mut outcome = SplitArtifactsReport {
+            artifacts: vec![],
+            section_bytes: 0,
+            archive_bytes: 0,
+            grown: vec![],
+            verification: None,
+        };
         let mut hosts: Vec<Vec<Host>> = Vec::new();
         for group in &self.plan.groups {
             let place = |archive: &crate::plan::PlannedKpack| self.archive_path(group, archive);
@@ -227,7 +232,7 @@ impl Writer<'_> {
 /// A file to be copied.
 struct Transfer<'a> {
     artifact: &'a Artifact,
-    entry: &'a Entry,
+    entry: &'a ArtifactEntry,
     from: PathBuf,
     to: PathBuf,
     size: u64,

@@ -4,16 +4,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rocwheel_kpack::marker::Marker;
-use rocwheel_kpack::{Entry, code_object};
+use rocwheel_kpack::{BundleEntry, code_object};
 use rocwheel_report::{Reporter, Unit, with_causes};
 use rocwheel_rocm::TargetTable;
 use rocwheel_rocm::target::{Feature, TargetId};
 
 use super::lookup::{Archives, Found};
-use super::{Checks, Difference, Pair, Report, Used};
+use super::{Checks, Difference, Pair, Used, VerificationReport};
 use crate::code::{self, Piece, Source};
 use crate::error::Error;
-use crate::group::Selection;
+use crate::group::TargetSelection;
 
 /// Wrappers that refer to the same bundle with the same marker and index.
 pub(super) struct Registration {
@@ -29,10 +29,10 @@ fn canonical(name: &str) -> Option<TargetId> {
 }
 
 /// Returns the targets of a bundle that are kept.
-fn kept<'a>(pair: &'a Pair<'_>, bundle: usize, selection: &Selection) -> BTreeSet<&'a str> {
+fn kept<'a>(pair: &'a Pair<'_>, bundle: usize, selection: &TargetSelection) -> BTreeSet<&'a str> {
     let entries = &pair.before.1.bundles[bundle].entries;
     let with_code = entries.iter().filter(|entry| entry.size > 0);
-    with_code.filter_map(Entry::target).filter(|target| selection.takes(target)).collect()
+    with_code.filter_map(BundleEntry::target).filter(|target| selection.takes(target)).collect()
 }
 
 /// Returns every name that a GPU may look up: those of `targets` with each setting of their
@@ -68,7 +68,7 @@ pub(super) fn lookups(
     pair: &Pair<'_>,
     registration: &Registration,
     archives: &Archives<'_>,
-    selection: &Selection,
+    selection: &TargetSelection,
 ) -> Vec<Difference> {
     let name = format!("{}#{}", registration.marker.kernel_name, registration.index);
     let wrapper = registration.wrappers.first().copied().unwrap_or_default();
@@ -145,10 +145,11 @@ pub(super) fn compare(
     registrations: &[(usize, Registration)],
     archives: &Archives<'_>,
     comparison: Comparison<'_>,
-    report: &mut Report,
+    report: &mut VerificationReport,
 ) -> Result<Used, Error> {
     let Comparison { checks, reporter } = comparison;
-    let wanted = |entry: &Entry| entry.size > 0 && entry.target().is_some_and(|target| checks.selection.takes(target));
+    let wanted =
+        |entry: &BundleEntry| entry.size > 0 && entry.target().is_some_and(|target| checks.selection.takes(target));
     let of_registration = |(binary, registration): &(usize, Registration)| {
         let bundle = &pairs[*binary].before.1.bundles[registration.bundle];
         bundle.entries.iter().filter(|entry| wanted(entry)).map(|entry| entry.size).sum::<u64>()
@@ -194,7 +195,7 @@ fn compare_piece(
     pair: &Pair<'_>,
     work: &Work<'_>,
     archives: &Archives<'_>,
-    wanted: impl Fn(&Entry) -> bool,
+    wanted: impl Fn(&BundleEntry) -> bool,
     comparison: Comparison<'_>,
 ) -> Result<Compared, Error> {
     let Registration { bundle, marker, index, wrappers } = work.registration;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use rocwheel_content::Content;
 use rocwheel_content::archive_path::link_target;
-use rocwheel_kpack::archive::Archive;
+use rocwheel_kpack::archive::KpackArchive;
 use rocwheel_kpack::marker::Marker;
 use rocwheel_rocm::target::TargetId;
 
@@ -18,7 +18,7 @@ use crate::group::TARGET_PLACEHOLDER;
 pub(crate) struct OpenArchive {
     pub(crate) path: String,
     pub(crate) content: Arc<dyn Content>,
-    pub(crate) archive: Archive,
+    pub(crate) archive: KpackArchive,
 }
 
 /// The result of a lookup by the runtime.
@@ -51,8 +51,8 @@ impl<'a> Archives<'a> {
             return Ok(Some(Arc::clone(archive)));
         }
         let reader = content.open().map_err(|source| Error::Read { key: path.to_owned(), source })?;
-        let archive =
-            Archive::open(&reader, content.size()).map_err(|source| Error::GpuCode { key: path.to_owned(), source })?;
+        let archive = KpackArchive::open(&reader, content.size())
+            .map_err(|source| Error::GpuCode { key: path.to_owned(), source })?;
         let archive = Arc::new(OpenArchive { path: path.to_owned(), content: Arc::clone(content), archive });
         open.insert(path.to_owned(), Arc::clone(&archive));
         Ok(Some(archive))

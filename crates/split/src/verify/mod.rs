@@ -1,5 +1,5 @@
 //! Input: an installation before its GPU code was moved to archives, and after. Output: a
-//! [`Report`] of everything that differs.
+//! [`VerificationReport`] of everything that differs.
 //!
 //! Both sides are read again, by the rules of the runtime and without knowledge of the splitter's
 //! plan. For every wrapper and every GPU that may use it, the runtime must find the same code
@@ -21,20 +21,20 @@ use std::sync::Arc;
 use positioned_io::ReadAt as _;
 use rayon::prelude::*;
 use rocwheel_content::{Content, Reader};
-use rocwheel_kpack::archive::Archive;
+use rocwheel_kpack::archive::KpackArchive;
 use rocwheel_kpack::bundle::Checksum;
 use rocwheel_kpack::fatbin::{FatBinary, Format, Magic, Points};
 use rocwheel_report::{Reporter, Unit, with_causes};
 use rocwheel_rocm::Databases;
 
 use crate::error::Error;
-use crate::group::{Selection, is_archive};
+use crate::group::{TargetSelection, is_archive};
 use crate::plan;
 use code::{Comparison, Registration};
 
 pub(crate) use contradiction::contradiction;
 pub(crate) use lookup::{Archives, OpenArchive};
-pub use outcome::{Checked, Difference, Report};
+pub use outcome::{Checked, Difference, VerificationReport};
 pub use view::{Item, View};
 
 /// Bytes compared at a time.
@@ -67,7 +67,7 @@ pub enum Verification {
 #[derive(Debug, Clone, Copy)]
 pub struct Checks<'a> {
     /// The targets that were kept; code for others must be gone.
-    pub selection: &'a Selection,
+    pub selection: &'a TargetSelection,
     /// The files whose code the archives may hold.
     pub archives: Holdings,
     /// `Compare` checks compressed bundles of the original against their checksums again.
@@ -76,7 +76,7 @@ pub struct Checks<'a> {
 
 impl Default for Checks<'_> {
     fn default() -> Self {
-        Self { selection: &Selection::ALL, archives: Holdings::Own, checksum: Checksum::Compare }
+        Self { selection: &TargetSelection::ALL, archives: Holdings::Own, checksum: Checksum::Compare }
     }
 }
 
@@ -94,9 +94,14 @@ pub enum Holdings {
 /// # Errors
 /// Files of `before` that cannot be read, and an interruption. Defects of `after` are in the
 /// report.
-pub fn verify(before: &View, after: &View, checks: &Checks<'_>, reporter: &dyn Reporter) -> Result<Report, Error> {
+pub fn verify(
+    before: &View,
+    after: &View,
+    checks: &Checks<'_>,
+    reporter: &dyn Reporter,
+) -> Result<VerificationReport, Error> {
     let selection = checks.selection;
-    let mut report = Report::default();
+    let mut report = VerificationReport::default();
     let looked = look(before, reporter)?;
     let mut pairs = Vec::new();
     let mut others = Vec::new();
@@ -163,10 +168,10 @@ pub fn verify(before: &View, after: &View, checks: &Checks<'_>, reporter: &dyn R
 }
 
 /// Returns the target of a kernel database's file, or of an archive, that is not selected.
-fn unwanted(path: &str, item: &Item, selection: &Selection) -> Option<String> {
+fn unwanted(path: &str, item: &Item, selection: &TargetSelection) -> Option<String> {
     selection.targets()?;
     if let (true, Item::File { content, .. }) = (is_archive(path), item) {
-        let archive = Archive::open(&content.open().ok()?, content.size()).ok()?;
+        let archive = KpackArchive::open(&content.open().ok()?, content.size()).ok()?;
         let wanted = archive.targets.iter().any(|target| selection.takes(target));
         return archive.targets.into_iter().next().filter(|_| !wanted);
     }
@@ -246,7 +251,7 @@ fn check_binaries(
     pairs: &[Pair<'_>],
     archives: &Archives<'_>,
     comparison: Comparison<'_>,
-    report: &mut Report,
+    report: &mut VerificationReport,
 ) -> Result<Used, Error> {
     let Comparison { checks, reporter } = comparison;
     let check = |pair: &Pair<'_>| {
@@ -299,7 +304,7 @@ fn check_host(pair: &Pair<'_>) -> Result<(Checked, Vec<Registration>, Vec<Differ
         differences.push(difference(what));
     }
     for (number, bundle) in after.bundles.iter().enumerate() {
-        let targets: Vec<&str> = bundle.entries.iter().filter_map(rocwheel_kpack::Entry::target).collect();
+        let targets: Vec<&str> = bundle.entries.iter().filter_map(rocwheel_kpack::BundleEntry::target).collect();
         let what = format!("bundle {number} is still in the file, with code for {}", targets.join(", "));
         differences.push(difference(what));
     }

@@ -1,14 +1,15 @@
-//! Input: the findings of the checks. Output: a [`Report`], which is printed as text or as JSON.
+//! Input: the findings of the checks. Output: a [`VerificationReport`], which is printed as text or
+//! as JSON.
 
 use std::fmt;
 
 use serde::Serialize;
 
-use crate::plan::Reason;
+use crate::plan::UnchangedReason;
 
 /// The result of [`crate::verify()`].
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct Report {
+pub struct VerificationReport {
     /// The files with GPU code, sorted by path.
     pub binaries: Vec<Checked>,
     /// Number of archives that were read.
@@ -38,7 +39,7 @@ pub struct Checked {
     /// Targets of these code objects, in numeric order.
     pub targets: Vec<String>,
     /// The reason why the file stayed unchanged, if it did.
-    pub left_alone: Option<Reason>,
+    pub left_alone: Option<UnchangedReason>,
     /// Number of its differences.
     pub differences: u64,
 }
@@ -90,7 +91,7 @@ impl fmt::Display for Difference {
     }
 }
 
-impl Report {
+impl VerificationReport {
     /// `true` if nothing differs.
     pub fn is_clean(&self) -> bool {
         self.differences.is_empty()

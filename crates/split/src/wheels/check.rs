@@ -17,15 +17,15 @@ use rocwheel_kpack::bundle::Checksum;
 use rocwheel_report::{Interrupted, Reporter};
 use rocwheel_rocm::Databases;
 use rocwheel_rocm::device_packages::{self, DevicePackages};
-use rocwheel_wheel::read::{Kind, Known, Listed, MemberContent, Wheel};
-use rocwheel_wheel::{Headers, Row, WheelName};
+use rocwheel_wheel::read::{Known, Listed, MemberContent, MemberKind, Wheel};
+use rocwheel_wheel::{Headers, RecordRow, WheelName};
 
 use super::metadata::{self, Markers};
 use super::place::{Folders, Place, Scheme};
 use super::survey::{Survey, code_error, is_program};
 use super::{Error, Plan};
-use crate::Selection;
-use crate::verify::{Checks, Difference, Item, Report, View, verify};
+use crate::TargetSelection;
+use crate::verify::{Checks, Difference, Item, VerificationReport, View, verify};
 
 /// The programs of an input.
 #[derive(Default)]
@@ -49,7 +49,12 @@ impl Programs {
 }
 
 /// Compares the wheels in `folder`, and the variant in a separate folder, with the input.
-pub(super) fn check(plan: &Plan, folder: &Path, variant: &Path, reporter: &dyn Reporter) -> Result<Report, Error> {
+pub(super) fn check(
+    plan: &Plan,
+    folder: &Path,
+    variant: &Path,
+    reporter: &dyn Reporter,
+) -> Result<VerificationReport, Error> {
     // The plan's own wheel is not used: the input is read again.
     let input = Side::open(&plan.input)?;
     let host = Side::open(&folder.join(&plan.host))?;
@@ -88,7 +93,7 @@ pub fn verify_parts(
     targets: Option<&str>,
     scratch: &Path,
     reporter: &dyn Reporter,
-) -> Result<Report, Error> {
+) -> Result<VerificationReport, Error> {
     let input = Side::open(before)?;
     let host = Side::open(&after.join(before.file_name().unwrap_or_default()))?;
     let headers = Headers::parse(&host.wheel.metadata()?);
@@ -121,7 +126,7 @@ struct Set<'a> {
     host: &'a Side,
     variant: Option<&'a Side>,
     devices: &'a [Side],
-    selection: &'a Selection,
+    selection: &'a TargetSelection,
     programs: &'a Programs,
 }
 
@@ -139,7 +144,7 @@ struct Gathered {
 
 impl Set<'_> {
     /// Checks all members.
-    fn check(&self, scratch: &Path, reporter: &dyn Reporter) -> Result<Report, Error> {
+    fn check(&self, scratch: &Path, reporter: &dyn Reporter) -> Result<VerificationReport, Error> {
         let spool = Spool::new(scratch);
         let gathered = self.gather(&spool)?;
         // The CRC of the wheel was compared, so the bundles are unchanged since they were packed.
@@ -272,7 +277,7 @@ impl Set<'_> {
     /// libraries that changed are hashed from their unpacked files.
     fn records(&self, gathered: &Gathered, reporter: &dyn Reporter) -> Result<Vec<Difference>, Error> {
         let rows = self.input.wheel.record().unwrap_or_default();
-        let rows: BTreeMap<&str, &Row> = rows.iter().map(|row| (row.path.as_str(), row)).collect();
+        let rows: BTreeMap<&str, &RecordRow> = rows.iter().map(|row| (row.path.as_str(), row)).collect();
         let mut known_problems = None;
         let mut found = Vec::new();
         let all = [Some(self.host), self.variant].into_iter().flatten().chain(self.devices);
@@ -281,7 +286,7 @@ impl Set<'_> {
                 return Err(code_error(&self.input.wheel, Error::Interrupted(Interrupted)));
             }
             let is_host = std::ptr::eq(side, self.host);
-            let known = |member: &Listed, row: &Row| {
+            let known = |member: &Listed, row: &RecordRow| {
                 let place = (side.wheel.path().to_owned(), member.name.clone());
                 let original = gathered.same.get(&place).and_then(|name| rows.get(name.as_str()));
                 if original.is_some_and(|original| original.hash == row.hash) {
@@ -334,7 +339,7 @@ impl Side {
     /// Returns the members outside of `.dist-info`.
     fn files(&self) -> impl Iterator<Item = &Listed> {
         let members = self.wheel.members().iter();
-        members.filter(|member| member.kind != Kind::Directory && !self.folders.is_info(&member.name))
+        members.filter(|member| member.kind != MemberKind::Directory && !self.folders.is_info(&member.name))
     }
 
     fn file_name(&self) -> String {
@@ -367,7 +372,7 @@ fn owners(host: &Side, devices: &[Side]) -> Vec<Difference> {
     let mut owners: BTreeMap<String, String> = BTreeMap::new();
     let mut found = Vec::new();
     for side in [host].into_iter().chain(devices) {
-        let installed = side.wheel.members().iter().filter(|member| member.kind != Kind::Directory);
+        let installed = side.wheel.members().iter().filter(|member| member.kind != MemberKind::Directory);
         for member in installed {
             let path = view_path(&side.folders.place(&member.name));
             if let Some(other) = owners.insert(path.to_lowercase(), side.file_name()) {

@@ -14,8 +14,8 @@ use serde::Serialize;
 use super::metadata::{self, Markers};
 use super::survey::code_error;
 use super::{Device, Error, Plan, Request, check, variant};
-use crate::Done;
-use crate::verify::{Report, Verification};
+use crate::SplitParts;
+use crate::verify::{Verification, VerificationReport};
 
 /// The Python module of a device wheel, with placeholders.
 const MODULE: &str = include_str!("../../../../python/device-code/_device.py");
@@ -23,7 +23,7 @@ const MODULE: &str = include_str!("../../../../python/device-code/_device.py");
 /// The kind of a wheel of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum SplitWheelKind {
     /// The input without GPU code.
     Host,
     /// The host wheel as a wheel variant.
@@ -34,9 +34,9 @@ pub enum Kind {
 
 /// A wheel that was written.
 #[derive(Debug, Clone, Serialize)]
-pub struct Output {
+pub struct SplitWheel {
     /// The kind of the wheel.
-    pub kind: Kind,
+    pub kind: SplitWheelKind,
     /// The package of a device wheel: a target or family.
     pub key: Option<String>,
     /// Path of the wheel.
@@ -68,13 +68,13 @@ pub struct SizeGrowth {
 
 /// The result of [`execute`].
 #[derive(Debug, Serialize)]
-pub struct Outcome {
+pub struct SplitWheelsReport {
     /// The host wheel, the variant, then the device wheels in the order of the plan.
-    pub wheels: Vec<Output>,
+    pub wheels: Vec<SplitWheel>,
     /// Set if compressed GPU code takes more space than before.
     pub growth: Option<SizeGrowth>,
     /// Result of the comparison with the input; `None` if it was skipped.
-    pub verification: Option<Report>,
+    pub verification: Option<VerificationReport>,
 }
 
 /// Writes the wheels of a plan into the folder `output`, which is created if needed. They stay in a
@@ -84,7 +84,12 @@ pub struct Outcome {
 /// # Errors
 /// Failures to read or write, an interruption, a verification that fails. The output is unchanged
 /// then.
-pub fn execute(plan: &Plan, request: &Request, output: &Path, reporter: &dyn Reporter) -> Result<Outcome, Error> {
+pub fn execute(
+    plan: &Plan,
+    request: &Request,
+    output: &Path,
+    reporter: &dyn Reporter,
+) -> Result<SplitWheelsReport, Error> {
     Ok(prepare(plan, request, output, reporter)?.commit()?)
 }
 
@@ -98,7 +103,7 @@ pub fn prepare(
     request: &Request,
     output: &Path,
     reporter: &dyn Reporter,
-) -> Result<Staged<Outcome>, Error> {
+) -> Result<Staged<SplitWheelsReport>, Error> {
     let failed = |source| Error::Place { attempt: "make the folder", path: output.to_owned(), source };
     let input = &plan.input;
     let folder = input.parent().and_then(|folder| fs_err::canonicalize(folder_or_here(folder)).ok());
@@ -129,13 +134,13 @@ pub fn prepare(
         files.push((wheel.kind, StagedFile { staged: wheel.written.path.clone(), place: place.clone() }));
         wheel.finished(place)
     });
-    let outcome = Outcome { wheels: outputs.collect(), growth, verification };
+    let outcome = SplitWheelsReport { wheels: outputs.collect(), growth, verification };
     let staged = Staged::new(staging, outcome);
     Ok(files.into_iter().fold(staged, |staged, (kind, file)| match kind {
         // A variant repeats the host for another installer, so the two are never installed
         // together.
-        Kind::Variant => staged.with_moved(file),
-        Kind::Host | Kind::Device => staged.with_file(file),
+        SplitWheelKind::Variant => staged.with_moved(file),
+        SplitWheelKind::Host | SplitWheelKind::Device => staged.with_file(file),
     }))
 }
 
@@ -145,7 +150,7 @@ fn folder_or_here(folder: &Path) -> &Path {
 
 /// A wheel in the staging folder.
 struct StagedWheel {
-    kind: Kind,
+    kind: SplitWheelKind,
     key: Option<String>,
     /// Its final file name.
     name: String,
@@ -153,10 +158,10 @@ struct StagedWheel {
 }
 
 impl StagedWheel {
-    fn finished(self, path: PathBuf) -> Output {
+    fn finished(self, path: PathBuf) -> SplitWheel {
         let Written { files, raw, compressed, sha256, .. } = self.written;
         let sha256 = sha256.unwrap_or_default();
-        Output { kind: self.kind, key: self.key, path, files, raw, compressed, sha256 }
+        SplitWheel { kind: self.kind, key: self.key, path, files, raw, compressed, sha256 }
     }
 }
 
@@ -192,7 +197,7 @@ impl Job<'_> {
         let parts = &self.plan.parts;
         let is_program = |name: &str| parts.programs.is_known(name);
         let members =
-            parts.wheel.members().iter().filter(|member| member.kind != rocwheel_wheel::read::Kind::Directory);
+            parts.wheel.members().iter().filter(|member| member.kind != rocwheel_wheel::read::MemberKind::Directory);
         let copied = members.map(|member| member.name.as_str()).filter(|name| !is_program(name));
         Ok(parts.wheel.check_members(copied, self.reporter)?)
     }
@@ -200,7 +205,7 @@ impl Job<'_> {
     fn write(&self) -> Result<(Vec<StagedWheel>, Option<SizeGrowth>), Error> {
         let parts = &self.plan.parts;
         self.check_copies()?;
-        let mut done: Vec<Done> = Vec::new();
+        let mut done: Vec<SplitParts> = Vec::new();
         for (index, (zone, code)) in parts.zones.iter().zip(&self.plan.code).enumerate() {
             let folder = self.folder(&format!("archives{index}"));
             let place = |archive: &crate::PlannedKpack| folder.join(&archive.name);
@@ -223,7 +228,7 @@ impl Job<'_> {
 
     /// Writes the host wheel: the input with patched libraries, without databases for some targets,
     /// and with more headers in METADATA.
-    fn host(&self, done: &[Done], folder: &Path) -> Result<StagedWheel, Error> {
+    fn host(&self, done: &[SplitParts], folder: &Path) -> Result<StagedWheel, Error> {
         let parts = &self.plan.parts;
         let mut replace: BTreeMap<String, Box<dyn Content>> = BTreeMap::new();
         for (zone, done) in parts.zones.iter().zip(done) {
@@ -238,7 +243,7 @@ impl Job<'_> {
         let metadata = Some(metadata::host_text(&parts.headers, &lines)?);
         let rewrite = Rewrite { drop, replace, metadata, ..Rewrite::default() };
         let written = rocwheel_wheel::rewrite(&parts.wheel, &rewrite, folder, &self.options(), self.reporter)?;
-        Ok(StagedWheel { kind: Kind::Host, key: None, name: self.plan.host.clone(), written })
+        Ok(StagedWheel { kind: SplitWheelKind::Host, key: None, name: self.plan.host.clone(), written })
     }
 
     /// Writes the variant: the host wheel, whose members are compressed already, with other
@@ -256,12 +261,17 @@ impl Job<'_> {
         };
         let written =
             rocwheel_wheel::rewrite(&host, &rewrite, &self.make_folder("variant")?, &self.options(), self.reporter)?;
-        Ok(StagedWheel { kind: Kind::Variant, key: None, name: variant::file_name(&self.plan.host, label), written })
+        Ok(StagedWheel {
+            kind: SplitWheelKind::Variant,
+            key: None,
+            name: variant::file_name(&self.plan.host, label),
+            written,
+        })
     }
 
     /// Writes a device wheel: the input reduced to its licences and the databases of this package,
     /// plus archives and a module. So database files are copied without recompression.
-    fn device(&self, device: &Device, done: &[Done], folder: &Path) -> Result<StagedWheel, Error> {
+    fn device(&self, device: &Device, done: &[SplitParts], folder: &Path) -> Result<StagedWheel, Error> {
         if self.reporter.interrupted() {
             return Err(code_error(&self.plan.parts.wheel, Error::Interrupted(Interrupted)));
         }
@@ -274,7 +284,7 @@ impl Job<'_> {
         let mut licenses = Vec::new();
         for member in parts.wheel.members() {
             let Some(name) = member.name.strip_prefix(&license_folder) else { continue };
-            if member.kind == rocwheel_wheel::read::Kind::File {
+            if member.kind == rocwheel_wheel::read::MemberKind::File {
                 licenses.push(name.to_owned());
                 stay.insert(member.name.clone());
             }
@@ -315,7 +325,12 @@ impl Job<'_> {
         let quiet = WithoutWarnings(self.reporter);
         let written = rocwheel_wheel::rewrite(&parts.wheel, &rewrite, folder, &self.options(), &quiet)?;
         self.reporter.advance(1);
-        Ok(StagedWheel { kind: Kind::Device, key: Some(device.key.clone()), name: device.file_name.clone(), written })
+        Ok(StagedWheel {
+            kind: SplitWheelKind::Device,
+            key: Some(device.key.clone()),
+            name: device.file_name.clone(),
+            written,
+        })
     }
 }
 
@@ -365,7 +380,7 @@ fn tuple(values: &[&str]) -> String {
 }
 
 /// Sums up code that was compressed in the input.
-fn growth(plan: &Plan, done: &[Done]) -> Option<SizeGrowth> {
+fn growth(plan: &Plan, done: &[SplitParts]) -> Option<SizeGrowth> {
     let compressed = plan.code.iter().flat_map(|code| &code.binaries).any(|binary| {
         let mut bundles = binary.bundles.iter().filter(|bundle| bundle.code_objects > 0);
         bundles.any(|bundle| bundle.compressed)

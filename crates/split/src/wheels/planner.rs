@@ -19,7 +19,7 @@ use super::place::{self, Folders, Scheme};
 use super::survey::{self, Binary, DatabaseFile, Survey, code_error};
 use super::{Error, Request, check, variant};
 use crate::tree::DatabaseChoice;
-use crate::{Options, Reason, Selection, Unit};
+use crate::{CandidateFile, Options, TargetSelection, UnchangedReason};
 
 /// The name of the folder of archives.
 const ARCHIVES: &str = ".kpack";
@@ -70,7 +70,7 @@ pub(super) struct Parts {
     /// package that gets them; `None`: the target is not kept.
     pub(super) databases: Vec<(Option<String>, DatabaseFile)>,
     pub(super) label: Option<String>,
-    pub(super) selection: Selection,
+    pub(super) selection: TargetSelection,
     /// Bytes of all fat binary sections.
     pub(super) sections: u64,
     /// The wheel's programs; those with GPU code are unpacked.
@@ -82,7 +82,7 @@ pub(super) struct Zone {
     pub(super) scheme: Scheme,
     /// The folder of archives, relative to site-packages or the prefix.
     pub(super) archives: String,
-    pub(super) units: Vec<Unit>,
+    pub(super) units: Vec<CandidateFile>,
 }
 
 /// A device wheel.
@@ -221,8 +221,8 @@ pub fn plan(path: &Path, request: &Request, reporter: &dyn Reporter) -> Result<P
     })
 }
 
-impl From<(String, Reason)> for UnsplitFile {
-    fn from((member, reason): (String, Reason)) -> UnsplitFile {
+impl From<(String, UnchangedReason)> for UnsplitFile {
+    fn from((member, reason): (String, UnchangedReason)) -> UnsplitFile {
         UnsplitFile { member, reason: reason.to_string() }
     }
 }
@@ -276,17 +276,17 @@ pub(super) fn selection_of(
     list: Option<&str>,
     scratch: &Path,
     reporter: &dyn Reporter,
-) -> Result<Selection, Error> {
+) -> Result<TargetSelection, Error> {
     if list.is_none() {
-        return Ok(Selection::ALL);
+        return Ok(TargetSelection::ALL);
     }
     let folders = Folders::new(wheel.info());
     selection(&survey::survey(wheel, &folders, &|_| true, scratch, reporter)?, list)
 }
 
 /// Returns the targets to keep, with generic targets and families that serve them.
-fn selection(survey: &Survey, list: Option<&str>) -> Result<Selection, Error> {
-    let Some(list) = list else { return Ok(Selection::ALL) };
+fn selection(survey: &Survey, list: Option<&str>) -> Result<TargetSelection, Error> {
+    let Some(list) = list else { return Ok(TargetSelection::ALL) };
     let families = DevicePackages::embedded();
     let in_code = survey.binaries.iter().flat_map(|binary| &binary.targets);
     let mut found: Vec<String> = in_code.chain(survey.databases.iter().map(|file| &file.target)).cloned().collect();
@@ -303,7 +303,7 @@ fn selection(survey: &Survey, list: Option<&str>) -> Result<Selection, Error> {
             && (families.level(&key) != PackageLevel::Target || device_packages::without_features(target) != key)
     });
     wanted.extend(related.map(|target| device_packages::without_features(target).to_owned()));
-    Ok(Selection::only(wanted))
+    Ok(TargetSelection::only(wanted))
 }
 
 /// The parts of the names of all wheels of a set.
@@ -354,7 +354,7 @@ fn zones(binaries: &[Binary], root: &str, group: &str) -> (Vec<Zone>, Vec<Unspli
         let of_zone = binaries.iter().filter(|binary| binary.place.scheme == scheme);
         let units = of_zone.map(|binary| {
             let content: Arc<dyn rocwheel_content::Content> = Arc::clone(&binary.content);
-            Unit::new(binary.member.clone(), content, &binary.place.path, &archives)
+            CandidateFile::new(binary.member.clone(), content, &binary.place.path, &archives)
         });
         Zone { scheme, units: units.collect(), archives: archives.clone() }
     });
@@ -369,7 +369,7 @@ fn zones(binaries: &[Binary], root: &str, group: &str) -> (Vec<Zone>, Vec<Unspli
 /// code.
 fn databases(
     files: Vec<DatabaseFile>,
-    selection: &Selection,
+    selection: &TargetSelection,
     code: &[crate::Plan],
 ) -> (Vec<(Option<String>, DatabaseFile)>, Vec<DroppedTarget>) {
     let mut dropped: BTreeMap<String, u64> = BTreeMap::new();

@@ -11,7 +11,7 @@ use rocwheel_kpack::fatbin::FatBinary;
 use rocwheel_report::{Interrupted, Reporter, Unit as Counted};
 use rocwheel_rocm::Databases;
 use rocwheel_wheel::read::MemberContent;
-use rocwheel_wheel::read::{Kind, Listed, Wheel};
+use rocwheel_wheel::read::{Listed, MemberKind, Wheel};
 
 use super::Error;
 use super::place::{Folders, Place, Scheme};
@@ -54,7 +54,9 @@ pub(super) fn survey(
 ) -> Result<Survey, Error> {
     let mut found = Survey { binaries: Vec::new(), databases: Vec::new(), plain: BTreeSet::new() };
     let mut candidates: Vec<(&Listed, Place)> = Vec::new();
-    for member in wheel.members().iter().filter(|member| member.kind == Kind::File && !folders.is_info(&member.name)) {
+    for member in
+        wheel.members().iter().filter(|member| member.kind == MemberKind::File && !folders.is_info(&member.name))
+    {
         let place = folders.place(&member.name);
         let listed = Databases::embedded().classify(&place.path).filter(|found| databases(found.database));
         match listed {
@@ -102,7 +104,7 @@ pub(super) fn survey(
 
 /// `true` if a member begins like ELF and PE files.
 pub(super) fn is_program(wheel: &Wheel, member: &Listed) -> Result<bool, Error> {
-    if member.kind != Kind::File || member.size < 64 {
+    if member.kind != MemberKind::File || member.size < 64 {
         return Ok(false);
     }
     let start = wheel.start(&member.name, 4)?;
@@ -117,7 +119,7 @@ fn binary(wheel: &Arc<Wheel>, member: &Listed, place: Place, spool: &Spool) -> R
     let fat = fat.map_err(|source| code_error(wheel, Error::GpuCode { key: key(), source }))?;
     Ok(fat.map(|fat| {
         let entries = fat.bundles.iter().flat_map(|bundle| &bundle.entries).filter(|entry| entry.size > 0);
-        let targets = entries.filter_map(rocwheel_kpack::Entry::target).map(str::to_owned).collect();
+        let targets = entries.filter_map(rocwheel_kpack::BundleEntry::target).map(str::to_owned).collect();
         let section = fat.section.end - fat.section.start;
         Binary { member: member.name.clone(), place, content: content.clone(), targets, section }
     }))

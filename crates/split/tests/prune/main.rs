@@ -7,22 +7,23 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rocwheel_content::FileContent;
-use rocwheel_kpack::bundle::{self, Form, Method, Part};
-use rocwheel_kpack::{Archive, ArchiveWriter, Blob, FatBinary, Scheme};
+use rocwheel_kpack::bundle::{self, BundleForm, Method, Part};
+use rocwheel_kpack::{ArchiveWriter, Blob, FatBinary, KpackArchive, Scheme};
+use rocwheel_output::{Destination, Mode};
 use rocwheel_report::Silent;
 use rocwheel_rocm::TargetTable;
 use rocwheel_split::Error;
-use rocwheel_split::prune::{Compress, Destination, Empty, Keep, Options, Outcome, PruneAction, Run, prune};
+use rocwheel_split::prune::{Compress, Empty, Keep, Options, PruneAction, PruneReport, prune};
 use rocwheel_system::symlink;
-use rocwheel_testing::gpu::{Gpu, Link, Unit};
+use rocwheel_testing::gpu::{Gpu, Link, TranslationUnit};
 use rocwheel_wheel::read::Wheel;
-use rocwheel_wheel::{Distribution, EntryPoints, Member, Metadata, Tag, WriteOptions, write_wheel};
+use rocwheel_wheel::{EntryPoints, Member, Metadata, Tag, WheelContents, WriteOptions, write_wheel};
 
 mod trees;
 
-const UNITS: &[Unit<'_>] = &[
-    Unit { source: "first", targets: &["gfx90a:xnack+", "gfx90a:xnack-", "gfx942", "gfx1100"] },
-    Unit { source: "second", targets: &["gfx90a:xnack+", "gfx942", "gfx1030"] },
+const UNITS: &[TranslationUnit<'_>] = &[
+    TranslationUnit { source: "first", targets: &["gfx90a:xnack+", "gfx90a:xnack-", "gfx942", "gfx1100"] },
+    TranslationUnit { source: "second", targets: &["gfx90a:xnack+", "gfx942", "gfx1030"] },
 ];
 
 /// A call with the usual options, which tests change.
@@ -31,15 +32,15 @@ struct Call {
     compress: Option<Compress>,
     empty: Empty,
     in_place: bool,
-    run: Run,
+    run: Mode,
 }
 
 impl Call {
     fn keep(keep: &'static str) -> Self {
-        Self { keep, compress: None, empty: Empty::Refuse, in_place: false, run: Run::Execute }
+        Self { keep, compress: None, empty: Empty::Refuse, in_place: false, run: Mode::Execute }
     }
 
-    fn run(&self, path: &Path, output: &Path) -> Result<Outcome, Error> {
+    fn run(&self, path: &Path, output: &Path) -> Result<PruneReport, Error> {
         let scratch = tempfile::tempdir().expect("folder");
         let options = Options {
             keep: Keep::parse(self.keep, &TargetTable::embedded())?,
@@ -47,7 +48,7 @@ impl Call {
             level: 3,
             empty: self.empty,
             destination: if self.in_place { Destination::InPlace } else { Destination::Folder(output.to_owned()) },
-            run: self.run,
+            mode: self.run,
             scratch: scratch.path(),
             write: WriteOptions::default(),
         };
@@ -165,7 +166,8 @@ fn windows_libraries_are_pruned() {
 #[test]
 fn code_that_several_wrappers_share_is_pruned_once() {
     let gpu = Gpu::new();
-    let units: Vec<Unit<'_>> = UNITS.iter().map(|unit| Unit { targets: &["gfx942", "gfx1100"], ..*unit }).collect();
+    let units: Vec<TranslationUnit<'_>> =
+        UNITS.iter().map(|unit| TranslationUnit { targets: &["gfx942", "gfx1100"], ..*unit }).collect();
     let link = Link { name: "librdc.so", units: &units, compile: &["-fgpu-rdc"], link: &["-shared"] };
     let file = gpu.build(&link);
     Call::keep("gfx1100").run(&file, &gpu.path("out")).expect("prune");
@@ -227,7 +229,7 @@ fn targets_that_are_nowhere_are_named() {
 }
 
 /// Creates a bundle of invented code objects.
-fn bundle_of(targets: &[&str], form: Form) -> Vec<u8> {
+fn bundle_of(targets: &[&str], form: BundleForm) -> Vec<u8> {
     let object = |target: &&str| (format!("hipv4-amdgcn-amd-amdhsa--{target}"), target.as_bytes().repeat(1000));
     let objects: Vec<(String, Vec<u8>)> = targets.iter().map(object).collect();
     let nothing: Vec<u8> = Vec::new();
@@ -242,8 +244,8 @@ fn bundle_of(targets: &[&str], form: Form) -> Vec<u8> {
 fn clang_reads_pruned_bundle_files() {
     let folder = tempfile::tempdir().expect("folder");
     let targets = ["gfx90a", "gfx942", "gfx9-4-generic", "gfx1100"];
-    let compressed = Form::Compressed { version: 2, method: Method::Zstd, level: 3 };
-    for (name, form) in [("plain.co", Form::Plain), ("compressed.co", compressed)] {
+    let compressed = BundleForm::Compressed { version: 2, method: Method::Zstd, level: 3 };
+    for (name, form) in [("plain.co", BundleForm::Plain), ("compressed.co", compressed)] {
         let file = folder.path().join(name);
         fs_err::write(&file, bundle_of(&targets, form)).expect("write");
         let output = folder.path().join("out");
@@ -284,7 +286,7 @@ fn archives_keep_the_wanted_targets() {
     let outcome = Call::keep("gfx90a:xnack+").run(&file, &folder.path().join("out")).expect("prune");
     assert_eq!((outcome.inputs[0].verified, outcome.inputs[0].files[0].action), (3, PruneAction::Changed));
     let bytes = fs_err::read(folder.path().join("out/group_gfx90a.kpack")).expect("read");
-    let result = Archive::open(&bytes, bytes.len() as u64).expect("archive");
+    let result = KpackArchive::open(&bytes, bytes.len() as u64).expect("archive");
     assert_eq!((result.group.as_str(), result.targets.join(" ").as_str()), ("group", "gfx90a:xnack+"));
     let found = result.find("lib/x.so", 2, "gfx90a:xnack+").expect("found");
     assert_eq!(result.read(&bytes, &found).expect("read"), "gfx90a:xnack+ 2 ".repeat(500).into_bytes());
@@ -305,7 +307,7 @@ fn what_cannot_be_pruned_is_named() {
     };
     fs_err::write(path("text"), "text").expect("write");
     fs_err::write(path("empty"), "").expect("write");
-    fs_err::write(path("cut.co"), &bundle_of(&["gfx942"], Form::Plain)[..5000]).expect("write");
+    fs_err::write(path("cut.co"), &bundle_of(&["gfx942"], BundleForm::Plain)[..5000]).expect("write");
     fs_err::write(path("x.kpack"), "KPAKnonsense").expect("write");
     fs_err::write(path("bad-1.0-py3-none-any.whl"), "PK").expect("write");
     fs_err::create_dir(path("folder")).expect("folder");
@@ -324,7 +326,7 @@ fn what_cannot_be_pruned_is_named() {
         level: 3,
         empty: Empty::Refuse,
         destination: Destination::Folder(path("out")),
-        run: Run::Execute,
+        mode: Mode::Execute,
         scratch: folder.path(),
         write: WriteOptions::default(),
     };

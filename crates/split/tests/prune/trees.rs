@@ -16,7 +16,7 @@ fn tree(gpu: &Gpu, root: &Path) {
     write("lib/hipblaslt/library/gfx1100/extop.co", b"1100");
     write("share/miopen/db/gfx942130.db.txt", b"942");
     write("share/miopen/db/gfx1030_36.db.txt", b"1030");
-    write("share/kernels.co", &bundle_of(&["gfx942", "gfx1030"], Form::Plain));
+    write("share/kernels.co", &bundle_of(&["gfx942", "gfx1030"], BundleForm::Plain));
     write("include/x.h", b"// gfx1100\n");
     write("blas_lib_gfx1100/artifact_manifest.txt", b"stage\n");
     write("blas_lib_gfx1100/stage/x", b"x");
@@ -74,7 +74,7 @@ fn trees_lose_what_is_for_other_targets() {
     let (root, result) = (gpu.path("tree"), gpu.path("out/tree"));
     tree(&gpu, &root);
     let before = paths(&root);
-    let dry = Call { run: Run::DryRun, ..Call::keep("gfx942") }.run(&root, &gpu.path("out")).expect("dry run");
+    let dry = Call { run: Mode::DryRun, ..Call::keep("gfx942") }.run(&root, &gpu.path("out")).expect("dry run");
     assert!(!gpu.path("out").exists() && paths(&root) == before);
     let outcome = Call::keep("gfx942").run(&root, &gpu.path("out")).expect("prune");
     assert_eq!(paths(&root), before);
@@ -100,7 +100,7 @@ fn trees_lose_what_is_for_other_targets() {
 
 fn make_wheel(gpu: &Gpu, folder: &Path) -> PathBuf {
     let library = FileContent::new(build(gpu, &["--offload-compress"], &["-shared"])).expect("library");
-    let distribution = Distribution {
+    let distribution = WheelContents {
         name: "fat".to_owned(),
         version: "1.0".to_owned(),
         tags: vec![Tag::platform("manylinux_2_28_x86_64"), Tag::platform("manylinux_2_31_x86_64")],
@@ -155,7 +155,7 @@ fn dry_runs_tell_sizes_without_the_work() {
     let gpu = Gpu::new();
     let dry = |path: &Path, call: Call| {
         let before = fs_err::read(path).expect("read");
-        let outcome = Call { run: Run::DryRun, ..call }.run(path, &gpu.path("dry")).expect("dry run");
+        let outcome = Call { run: Mode::DryRun, ..call }.run(path, &gpu.path("dry")).expect("dry run");
         assert!(!gpu.path("dry").exists() && fs_err::read(path).expect("read") == before);
         outcome
     };
@@ -166,7 +166,7 @@ fn dry_runs_tell_sizes_without_the_work() {
     let plain = build(&gpu, &[], &["-shared"]);
     let (expected, actual) = (dry(&plain, Call::keep("gfx942")), real(&plain, Call::keep("gfx942"), "plain"));
     assert_eq!((expected.after, expected.estimated), (actual.after, false));
-    let shown = |outcome: &Outcome| -> Vec<(PruneAction, Vec<String>, Vec<String>)> {
+    let shown = |outcome: &PruneReport| -> Vec<(PruneAction, Vec<String>, Vec<String>)> {
         let files = outcome.inputs.iter().flat_map(|input| &input.files);
         files.map(|file| (file.action, file.kept.clone(), file.dropped.clone())).collect()
     };
@@ -188,7 +188,7 @@ fn dry_runs_tell_sizes_without_the_work() {
     assert!(expected.estimated && shown(&expected) == shown(&actual));
     near(expected.after, actual.after);
     let error =
-        Call { run: Run::DryRun, ..Call::keep("gfx906") }.run(&wheel, &gpu.path("dry")).expect_err("nothing is left");
+        Call { run: Mode::DryRun, ..Call::keep("gfx906") }.run(&wheel, &gpu.path("dry")).expect_err("nothing is left");
     assert!(matches!(error, Error::Empty { .. }), "{error}");
 }
 
@@ -217,7 +217,7 @@ fn records_of_what_is_installed_stay_true() {
     fs_err::create_dir_all(outside.parent().expect("parent")).expect("folder");
     fs_err::write(&outside, "1100").expect("write");
 
-    let dry = Call { run: Run::DryRun, ..Call::keep("gfx942") }.run(&environment, Path::new("")).expect("dry run");
+    let dry = Call { run: Mode::DryRun, ..Call::keep("gfx942") }.run(&environment, Path::new("")).expect("dry run");
     assert_eq!(fs_err::read_to_string(&record).expect("RECORD"), text);
     let outcome = Call::keep("gfx942").run(&environment, &gpu.path("out")).expect("prune");
     assert_eq!(fs_err::read_to_string(&record).expect("RECORD"), text, "the input is untouched");
@@ -241,7 +241,7 @@ fn records_of_what_is_installed_stay_true() {
     }
     let mended: Vec<&str> = outcome.inputs[0].files.iter().filter_map(|file| file.note.as_deref()).collect();
     assert_eq!(mended, ["3 rows are different"]);
-    let sizes = |outcome: &Outcome| {
+    let sizes = |outcome: &PruneReport| {
         outcome.inputs[0].files.iter().find(|file| file.note.is_some()).map(|file| file.path.clone())
     };
     assert_eq!(sizes(&dry), sizes(&outcome));
@@ -254,7 +254,7 @@ fn extras_of_host_wheels_follow() {
     let root = folder.path().join("dist");
     fs_err::create_dir_all(&root).expect("folder");
     let write = |name: &str, metadata: Metadata, members: Vec<Member>| {
-        let distribution = Distribution {
+        let distribution = WheelContents {
             name: name.to_owned(),
             version: "1.0".to_owned(),
             tags: vec![Tag::platform("manylinux_2_28_x86_64")],

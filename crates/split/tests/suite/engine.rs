@@ -1,10 +1,10 @@
 //! Splits of libraries of every form.
 
-use rocwheel_kpack::archive::{Archive, Scheme};
+use rocwheel_kpack::archive::{KpackArchive, Scheme};
 use rocwheel_kpack::bundle::Checksum;
 use rocwheel_kpack::fatbin::{FatBinary, Magic};
 use rocwheel_report::Silent;
-use rocwheel_split::{Error, Options, Packing, Reason, Selection, TargetNames, Unit};
+use rocwheel_split::{CandidateFile, Error, Options, Packing, TargetNames, TargetSelection, UnchangedReason};
 use rocwheel_testing::gpu::Link;
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn code_goes_into_one_archive_for_each_base_target() {
     let split = check(&[("lib/plain.so", fixture::plain())]);
     assert_eq!(split.archives(), ["test_lib_gfx1100.kpack", "test_lib_gfx90a.kpack", "test_lib_gfx942.kpack"]);
     let bytes = &split.after[".kpack/test_lib_gfx90a.kpack"];
-    let archive = Archive::open(bytes, bytes.len() as u64).unwrap();
+    let archive = KpackArchive::open(bytes, bytes.len() as u64).unwrap();
     assert_eq!(archive.targets, ["gfx90a:xnack+", "gfx90a:xnack-"]);
     let after = fat(&split.after["lib/plain.so"]);
     assert!(after.bundles.is_empty());
@@ -58,7 +58,7 @@ fn wrappers_of_one_bundle_share_its_index() {
     let split = check(&[("lib/rdc.so", rdc)]);
     let after = fat(&split.after["lib/rdc.so"]);
     assert!(after.wrappers.iter().all(|wrapper| wrapper.index == 0));
-    assert_eq!(split.report(&Selection::ALL).code().0, 2);
+    assert_eq!(split.report(&TargetSelection::ALL).code().0, 2);
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn compressed_bundles_and_every_kind_of_link() {
         ("lib/stripped.so", stripped()),
     ];
     let split = check(&files);
-    let report = split.report(&Selection::ALL);
+    let report = split.report(&TargetSelection::ALL);
     assert_eq!(report.binaries.len(), 5);
     assert_eq!(report.code().0, 8 + 2 + 2 + 2 + 4);
 }
@@ -96,7 +96,7 @@ fn windows_libraries() {
         let after = fat(&split.after["bin/library.dll"]);
         assert_eq!(after.format, rocwheel_kpack::Format::Pe);
         assert!(after.bundles.is_empty() && after.wrappers.iter().all(|wrapper| wrapper.magic == Magic::Kpacked));
-        assert_eq!(split.report(&Selection::ALL).code().0, 4);
+        assert_eq!(split.report(&TargetSelection::ALL).code().0, 4);
         let host = split.after.get_mut("bin/library.dll").unwrap();
         let section = rocwheel_elf::Pe::read(host).unwrap().unwrap();
         let text = section.sections.iter().find(|section| section.name == ".text").unwrap().file.start as usize;
@@ -124,7 +124,7 @@ fn libraries_that_other_tools_have_edited_or_linked() {
         ("lib/now.so", linked("now.so", &["-Wl,-z,now,-z,relro", "-Wl,--hash-style=both"])),
     ];
     let split = check(&files);
-    assert_eq!(split.report(&Selection::ALL).code().0, 6 * 8);
+    assert_eq!(split.report(&TargetSelection::ALL).code().0, 6 * 8);
     for (path, bytes) in &files {
         let after = &split.after[*path];
         assert!(after.len() < bytes.len(), "{path}");
@@ -162,17 +162,21 @@ fn host_files_still_load_after_strip() {
 #[test]
 fn equal_names_in_different_directories_stay_apart() {
     let split = check(&[("lib/a/x.so", fixture::plain()), ("lib/b/x.so", fixture::twin())]);
-    let report = split.report(&Selection::ALL);
+    let report = split.report(&TargetSelection::ALL);
     assert_eq!(report.code().0, 4 + 4);
     let error = plan(&[("stage/x.so", fixture::plain()), ("stage/x.so", fixture::twin())]).unwrap_err();
     assert_eq!(error.to_string(), "`stage/x.so` is given twice");
 }
 
 fn plan(files: &[(&str, Vec<u8>)]) -> Result<rocwheel_split::Plan, Error> {
-    let units: Vec<Unit> =
-        files.iter().map(|(key, bytes)| Unit::new(*key, Arc::new(bytes.clone()), "x.so", ".kpack")).collect();
-    let options =
-        Options { group: "x".into(), selection: Selection::ALL, names: TargetNames::Base, checksum: Checksum::Compare };
+    let units: Vec<CandidateFile> =
+        files.iter().map(|(key, bytes)| CandidateFile::new(*key, Arc::new(bytes.clone()), "x.so", ".kpack")).collect();
+    let options = Options {
+        group: "x".into(),
+        selection: TargetSelection::ALL,
+        names: TargetNames::Base,
+        checksum: Checksum::Compare,
+    };
     rocwheel_split::plan(&units, &options, &Silent)
 }
 
@@ -184,10 +188,10 @@ fn code_that_nothing_registers_is_left_alone() {
     let bytes = fs_err::read(gpu.path("unregistered.so")).unwrap();
     let split = check(&[("lib/unregistered.so", bytes.clone()), ("lib/plain.so", fixture::plain())]);
     assert_eq!(split.plan.left_alone.len(), 1);
-    assert_eq!(split.plan.left_alone[0].reason, Reason::NoWrappers);
+    assert_eq!(split.plan.left_alone[0].reason, UnchangedReason::NoWrappers);
     assert_eq!(split.after["lib/unregistered.so"], bytes);
-    let report = split.report(&Selection::ALL);
-    assert_eq!(report.binaries[1].left_alone, Some(Reason::NoWrappers));
+    let report = split.report(&TargetSelection::ALL);
+    assert_eq!(report.binaries[1].left_alone, Some(UnchangedReason::NoWrappers));
 }
 
 #[test]
@@ -195,25 +199,25 @@ fn what_is_split_already_stays_as_it_is() {
     let once = check(&[("lib/plain.so", fixture::plain())]);
     let again = plan(&[("stage/lib/plain.so", once.after["lib/plain.so"].clone())]).unwrap();
     assert!(again.binaries.is_empty() && again.archives.is_empty());
-    assert_eq!(again.left_alone[0].reason, Reason::AlreadySplit);
+    assert_eq!(again.left_alone[0].reason, UnchangedReason::AlreadySplit);
 }
 
 #[test]
 fn a_selection_drops_the_rest_and_leaves_the_host_part_the_same() {
     let files = [("lib/uneven.so", fixture::uneven()), ("lib/plain.so", fixture::plain())];
     let all = split(&files, &Settings::default());
-    let selection = Selection::only(vec!["gfx942".into()]);
+    let selection = TargetSelection::only(vec!["gfx942".into()]);
     let some = split(&files, &Settings { selection: selection.clone(), ..Settings::default() });
     assert_eq!(some.archives(), ["test_lib_set2_gfx942.kpack", "test_lib_set3_gfx942.kpack"]);
     assert_eq!(some.after["lib/uneven.so"], all.after["lib/uneven.so"]);
     let report = some.report(&selection);
     assert!(report.is_clean(), "{:?}", report.differences);
     assert_eq!(report.code().0, 2);
-    assert!(!some.report(&Selection::ALL).is_clean(), "for all targets, something is missing");
+    assert!(!some.report(&TargetSelection::ALL).is_clean(), "for all targets, something is missing");
     assert!(!all.report(&selection).is_clean(), "for one target, there is too much");
 
-    let units = [Unit::new("x.so", Arc::new(fixture::plain()), "x.so", ".kpack")];
-    let selection = Selection::only(vec!["gfx1201".into()]);
+    let units = [CandidateFile::new("x.so", Arc::new(fixture::plain()), "x.so", ".kpack")];
+    let selection = TargetSelection::only(vec!["gfx1201".into()]);
     let options = Options { group: "x".into(), selection, names: TargetNames::Base, checksum: Checksum::Compare };
     let error = rocwheel_split::plan(&units, &options, &Silent).unwrap_err();
     let text = "there is no GPU code for gfx1201: the input has code for gfx90a:xnack+, gfx90a:xnack-, gfx942, gfx1100";
@@ -290,7 +294,7 @@ fn names_that_no_gpu_has_are_kept_and_said() {
     let place = bytes.windows(from.len()).position(|window| window == from).unwrap();
     bytes[place..place + to.len()].copy_from_slice(to);
     let mut split = check(&[("lib/plain.so", bytes)]);
-    let report = split.report(&Selection::ALL);
+    let report = split.report(&TargetSelection::ALL);
     assert_eq!(report.code().0, 4);
     let said = "`lib/plain.so`, wrapper 0, gfx90a:xnakk+: no GPU asks for code under this name";
     assert!(report.notes.iter().any(|note| note.to_string() == said), "{:?}", report.notes);
@@ -308,7 +312,7 @@ fn unknown_targets_are_kept_under_their_own_name() {
     }
     let split = check(&[("lib/plain.so", bytes)]);
     assert_eq!(split.archives(), ["test_lib_gfx803.kpack", "test_lib_gfx90a.kpack", "test_lib_gfx9999.kpack"]);
-    let notes: Vec<String> = split.report(&Selection::ALL).notes.iter().map(ToString::to_string).collect();
+    let notes: Vec<String> = split.report(&TargetSelection::ALL).notes.iter().map(ToString::to_string).collect();
     assert_eq!(notes.len(), 2, "the code objects themselves say otherwise: {notes:?}");
     assert!(notes[0].contains("wrapper 0, gfx803: the code object says of itself that it is for gfx942"), "{notes:?}");
 }

@@ -10,8 +10,8 @@ use rocwheel_content::Content;
 use rocwheel_elf::PatchedContent;
 use rocwheel_kpack::bundle::Checksum;
 use rocwheel_report::Silent;
-use rocwheel_split::verify::{Checks, Item, Report, View};
-use rocwheel_split::{Done, Options, Packing, Plan, Selection, TargetNames, Unit};
+use rocwheel_split::verify::{Checks, Item, VerificationReport, View};
+use rocwheel_split::{CandidateFile, Options, Packing, Plan, SplitParts, TargetNames, TargetSelection};
 use rocwheel_testing::gpu::{Gpu, Link};
 
 pub const ALL: &[&str] = &["gfx90a:xnack+", "gfx90a:xnack-", "gfx942", "gfx1100"];
@@ -23,12 +23,12 @@ pub fn gpu() -> &'static Gpu {
 }
 
 /// Creates a unit of the fixtures' sources.
-pub const fn unit<'a>(source: &'a str, targets: &'a [&'a str]) -> rocwheel_testing::gpu::Unit<'a> {
-    rocwheel_testing::gpu::Unit { source, targets }
+pub const fn unit<'a>(source: &'a str, targets: &'a [&'a str]) -> rocwheel_testing::gpu::TranslationUnit<'a> {
+    rocwheel_testing::gpu::TranslationUnit { source, targets }
 }
 
 /// Compiles a library of units.
-pub fn library(name: &str, units: &[rocwheel_testing::gpu::Unit<'_>], compile: &[&str]) -> Vec<u8> {
+pub fn library(name: &str, units: &[rocwheel_testing::gpu::TranslationUnit<'_>], compile: &[&str]) -> Vec<u8> {
     built(&Link { name, units, compile, link: &["-shared"] })
 }
 
@@ -65,29 +65,30 @@ pub struct Split {
 
 /// Settings for a split.
 pub struct Settings {
-    pub selection: Selection,
+    pub selection: TargetSelection,
     pub names: TargetNames,
     pub packing: Packing,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { selection: Selection::ALL, names: TargetNames::Base, packing: Packing::default() }
+        Self { selection: TargetSelection::ALL, names: TargetNames::Base, packing: Packing::default() }
     }
 }
 
 /// Splits files that are installed at these paths.
 pub fn split(files: &[(&str, Vec<u8>)], settings: &Settings) -> Split {
-    let units: Vec<Unit> = files
+    let units: Vec<CandidateFile> = files
         .iter()
-        .map(|(path, bytes)| Unit::new(format!("stage/{path}"), Arc::new(bytes.clone()), path, ".kpack"))
+        .map(|(path, bytes)| CandidateFile::new(format!("stage/{path}"), Arc::new(bytes.clone()), path, ".kpack"))
         .collect();
     let (selection, names) = (settings.selection.clone(), settings.names);
     let options = Options { group: "test_lib".into(), selection, names, checksum: Checksum::Compare };
     let plan = rocwheel_split::plan(&units, &options, &Silent).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let place = |archive: &rocwheel_split::PlannedKpack| folder.path().join(&archive.name);
-    let Done { hosts, archives } = rocwheel_split::execute(&plan, &units, settings.packing, &place, &Silent).unwrap();
+    let SplitParts { hosts, archives } =
+        rocwheel_split::execute(&plan, &units, settings.packing, &place, &Silent).unwrap();
     let mut after: BTreeMap<String, Vec<u8>> =
         files.iter().map(|(path, bytes)| ((*path).to_owned(), bytes.clone())).collect();
     for host in hosts {
@@ -117,14 +118,14 @@ pub fn bytes(content: &dyn Content) -> Vec<u8> {
 }
 
 impl Split {
-    pub fn report(&self, selection: &Selection) -> Report {
+    pub fn report(&self, selection: &TargetSelection) -> VerificationReport {
         let checks = Checks { selection, ..Checks::default() };
         rocwheel_split::verify(&self.before, &view(self.after.clone()), &checks, &Silent).unwrap()
     }
 
     /// Returns the differences that the check finds, sorted.
     pub fn differences(&self) -> Vec<String> {
-        self.report(&Selection::ALL).differences.iter().map(ToString::to_string).collect()
+        self.report(&TargetSelection::ALL).differences.iter().map(ToString::to_string).collect()
     }
 
     pub fn archives(&self) -> Vec<&str> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use positioned_io::ReadAt as _;
-use rocwheel_kpack::bundle::{Form, Method};
+use rocwheel_kpack::bundle::{BundleForm, Method};
 use rocwheel_kpack::fatbin::{FatBinary, Magic, NewWrapper, Points, Replacement};
 use rocwheel_kpack::marker::Marker;
 use rocwheel_kpack::{ArchiveWriter, Blob, Scheme};
@@ -42,7 +42,7 @@ fn build(name: &str, files: impl IntoIterator<Item = (String, Vec<u8>)>) -> Buil
     Build { name: name.to_owned(), view: view(files) }
 }
 
-fn fused(builds: &[Build], form: Form) -> Result<(Plan, BTreeMap<String, Vec<u8>>), Error> {
+fn fused(builds: &[Build], form: BundleForm) -> Result<(Plan, BTreeMap<String, Vec<u8>>), Error> {
     let plan = fuse::plan(builds, &Silent)?;
     let folder = tempfile::tempdir().unwrap();
     let Fused { view, .. } = fuse::fuse(&plan, builds, form, folder.path(), &Silent)?;
@@ -85,10 +85,10 @@ fn edit(bytes: &[u8], name: &str, tools: &[&[&str]]) -> Vec<u8> {
     fs_err::read(path).unwrap()
 }
 
-const COMPRESSED: [Form; 3] = [
-    Form::Compressed { version: 2, method: Method::Zstd, level: 3 },
-    Form::Compressed { version: 3, method: Method::Zstd, level: 1 },
-    Form::Compressed { version: 3, method: Method::Zlib, level: 6 },
+const COMPRESSED: [BundleForm; 3] = [
+    BundleForm::Compressed { version: 2, method: Method::Zstd, level: 3 },
+    BundleForm::Compressed { version: 3, method: Method::Zstd, level: 1 },
+    BundleForm::Compressed { version: 3, method: Method::Zlib, level: 6 },
 ];
 
 /// Splits a library, puts it together in every form, and compares code and behaviour.
@@ -96,7 +96,7 @@ fn round_trip(name: &str, library: Vec<u8>, is_library: bool) {
     let before = codes(&library);
     let mut said = load(&library, &format!("before-{name}"), is_library);
     let split = split(&[("lib/x.so", library)]);
-    for (number, form) in [Form::Plain].into_iter().chain(COMPRESSED).enumerate() {
+    for (number, form) in [BundleForm::Plain].into_iter().chain(COMPRESSED).enumerate() {
         let (plan, files) = fused(&[build("it", split.after.clone())], form).unwrap();
         assert_eq!(plan.notes, Vec::<String>::new(), "{name}");
         assert_eq!(files.keys().collect::<Vec<_>>(), ["lib/x.so"], "{name}: no archive is left");
@@ -150,7 +150,7 @@ fn compressed_code_comes_back_plain_or_compressed() {
     let library = two("fuse-ccob.so", &["--offload-compress"], &["-shared"]);
     let before = codes(&library);
     let split = split(&[("x.so", library)]);
-    for form in [Form::Plain].into_iter().chain(COMPRESSED) {
+    for form in [BundleForm::Plain].into_iter().chain(COMPRESSED) {
         let (_, files) = fused(&[build("it", split.after.clone())], form).unwrap();
         assert_eq!(codes(&files["x.so"]), before);
         load(&files["x.so"], "fuse-ccob-after.so", true);
@@ -169,7 +169,7 @@ fn symbols_of_a_section_that_gets_a_new_place() {
     let before = codes(&library);
     let split = split(&[("x.so", library.clone())]);
     assert_eq!(split.differences(), Vec::<String>::new());
-    let (_, files) = fused(&[build("it", split.after.clone())], Form::Plain).unwrap();
+    let (_, files) = fused(&[build("it", split.after.clone())], BundleForm::Plain).unwrap();
     let fat = |bytes: &Vec<u8>| FatBinary::read(bytes, bytes.len() as u64).unwrap().unwrap();
     let (was, is) = (fat(&library).address, fat(&files["x.so"]).address);
     assert_ne!(was, is, "the section should have got a new place");
@@ -204,8 +204,8 @@ fn after_other_tools_had_the_host_part() {
         let whole = edit(&library, "fuse-tools-whole.so", tools);
         let mut after = split.after.clone();
         after.insert("x.so".to_owned(), edit(&split.after["x.so"], "fuse-tools-host.so", tools));
-        let (_, files) =
-            fused(&[build("it", after)], Form::Plain).unwrap_or_else(|error| panic!("{tools:?}: {}", text(&error)));
+        let (_, files) = fused(&[build("it", after)], BundleForm::Plain)
+            .unwrap_or_else(|error| panic!("{tools:?}: {}", text(&error)));
         assert_eq!(codes(&files["x.so"]), before, "{tools:?}");
         if let Ok(said) = loads(&whole, "fuse-tools-whole.so") {
             loaded += 1;
@@ -231,7 +231,7 @@ fn a_program_header_table_without_room_is_moved() {
     let edited = edit(&library, "fuse-table-edited.so", &tools);
     let split = split(&[("lib/x.so", edited.clone())]);
     assert_eq!(split.differences(), Vec::<String>::new());
-    let (_, files) = fused(&[build("it", split.after)], Form::Plain).unwrap();
+    let (_, files) = fused(&[build("it", split.after)], BundleForm::Plain).unwrap();
     assert_ne!(files["lib/x.so"][32..40], edited[32..40], "the table lies where it lay");
     assert_eq!(codes(&files["lib/x.so"]), codes(&edited));
     assert_eq!(load(&files["lib/x.so"], "fuse-table-fused.so", true), load(&edited, "fuse-table-edited.so", true));
@@ -243,7 +243,7 @@ fn a_windows_library() {
     let library = fs_err::read(path).unwrap();
     let before = codes(&library);
     let split = split(&[("bin/x.dll", library)]);
-    let (_, files) = fused(&[build("it", split.after)], Form::Plain).unwrap();
+    let (_, files) = fused(&[build("it", split.after)], BundleForm::Plain).unwrap();
     assert_eq!(codes(&files["bin/x.dll"]), before);
 }
 
@@ -271,7 +271,7 @@ fn builds_for_one_gpu_each_become_one() {
         [whole(0), apart(1), whole(2)],
         [apart(2), whole(1), apart(0)],
     ] {
-        for form in [Form::Plain, COMPRESSED[1]] {
+        for form in [BundleForm::Plain, COMPRESSED[1]] {
             let (plan, files) = fused(&builds, form).unwrap();
             assert_eq!(plan.targets, ["gfx90a:xnack+", "gfx942", "gfx1100"]);
             assert_eq!(files.keys().collect::<Vec<_>>(), ["lib/x.so"]);
@@ -284,7 +284,7 @@ fn builds_for_one_gpu_each_become_one() {
         let (_, files) = fused(&[apart(number)], COMPRESSED[1]).unwrap();
         build(&format!("compressed {number}"), files)
     };
-    let (_, files) = fused(&[compressed(0), compressed(1), whole(2)], Form::Plain).unwrap();
+    let (_, files) = fused(&[compressed(0), compressed(1), whole(2)], BundleForm::Plain).unwrap();
     assert_eq!(codes(&files["lib/x.so"]), expected);
 }
 
@@ -292,7 +292,7 @@ fn builds_for_one_gpu_each_become_one() {
 fn builds_of_different_things_stay_apart() {
     let first = ("lib/x.so".to_owned(), fixture::plain());
     let other = ("lib/x.so".to_owned(), two("fuse-other.so", &[], &["-shared"]));
-    let error = fused(&[build("A", [first.clone()]), build("B", [other])], Form::Plain);
+    let error = fused(&[build("A", [first.clone()]), build("B", [other])], BundleForm::Plain);
     assert_eq!(
         said(error),
         "1 of the builds' files are not the same, first `lib/x.so`: 2 translation units register GPU code in B, 1 in A"
@@ -303,14 +303,14 @@ fn builds_of_different_things_stay_apart() {
         compile: &["-DMORE"],
         link: &["-shared", "-Wl,-soname,other.so"],
     });
-    let error = fused(&[build("A", [first.clone()]), build("B", [("lib/x.so".to_owned(), more)])], Form::Plain);
+    let error = fused(&[build("A", [first.clone()]), build("B", [("lib/x.so".to_owned(), more)])], BundleForm::Plain);
     assert!(said(error).contains("the SONAME differs in A and in B"));
     let files = |text: &str| [first.clone(), ("share/x.txt".to_owned(), text.as_bytes().to_vec())];
-    let error = fused(&[build("A", files("one")), build("B", files("two"))], Form::Plain).unwrap_err_or_panic();
+    let error = fused(&[build("A", files("one")), build("B", files("two"))], BundleForm::Plain).unwrap_err_or_panic();
     assert!(text(&error).contains("`share/x.txt`: differs at byte 0 between A and B"), "{}", text(&error));
     assert!(error.hint().unwrap().contains("builds of the same sources"));
     let plain = ("lib/x.so".to_owned(), b"no library".to_vec());
-    let error = fused(&[build("A", [first]), build("B", [plain])], Form::Plain);
+    let error = fused(&[build("A", [first]), build("B", [plain])], BundleForm::Plain);
     assert!(said(error).contains("has GPU code in one build and none in another"));
 }
 
@@ -339,7 +339,7 @@ fn two_builds_with_different_code_for_one_gpu() {
     let fat = FatBinary::read(&host, host.len() as u64).unwrap().unwrap();
     let marker = fat.markers[0].0.clone();
     let bytes = other[&archive].clone();
-    let known = rocwheel_kpack::archive::Archive::open(&bytes, bytes.len() as u64).unwrap();
+    let known = rocwheel_kpack::archive::KpackArchive::open(&bytes, bytes.len() as u64).unwrap();
     let located = known.find(&marker.kernel_name, 0, "gfx942").unwrap();
     let mut code = known.read(&bytes, &located).unwrap();
     *code.last_mut().unwrap() ^= 1;
@@ -350,7 +350,7 @@ fn two_builds_with_different_code_for_one_gpu() {
     let blob = rocwheel_kpack::archive::Blob::pack(&code, scheme, 0).unwrap();
     writer.add(&marker.kernel_name, 0, "gfx942", &blob).unwrap();
     other.insert(archive, writer.finish().unwrap().into_inner());
-    let error = said(fused(&[build("A", one), build("B", other)], Form::Plain));
+    let error = said(fused(&[build("A", one), build("B", other)], BundleForm::Plain));
     assert!(error.contains("A and B have different code for `hipv4-amdgcn-amd-amdhsa--gfx942`"), "{error}");
 }
 
@@ -360,11 +360,11 @@ fn missing_archives_are_named() {
     let whole = codes(&fixture::plain());
     after.remove(".kpack/test_lib_gfx942.kpack").unwrap();
     // The rest can still be put together; what is missing is missing.
-    let (plan, files) = fused(&[build("it", after.clone())], Form::Plain).unwrap();
+    let (plan, files) = fused(&[build("it", after.clone())], BundleForm::Plain).unwrap();
     assert!(!plan.targets.contains(&"gfx942".to_owned()));
     assert_eq!(codes(&files["lib/x.so"])[0].len(), whole[0].len() - 1);
     after.retain(|path, _| !rocwheel_split::group::is_archive(path));
-    let error = said(fused(&[build("it", after)], Form::Plain));
+    let error = said(fused(&[build("it", after)], BundleForm::Plain));
     assert_eq!(
         error,
         "cannot put the GPU code of `lib/x.so` together: no archive has it; its markers say \
@@ -377,7 +377,7 @@ fn archives_that_hold_more_stay() {
     let files = [("lib/a.so", fixture::plain()), ("lib/b.so", fixture::twin())];
     let mut after = split(&files).after;
     after.remove("lib/b.so").unwrap();
-    let (plan, fused) = fused(&[build("it", after)], Form::Plain).unwrap();
+    let (plan, fused) = fused(&[build("it", after)], BundleForm::Plain).unwrap();
     let left: BTreeSet<&String> = fused.keys().filter(|path| rocwheel_split::group::is_archive(path)).collect();
     assert!(!left.is_empty());
     assert_eq!(left.into_iter().collect::<Vec<_>>(), plan.kept.iter().collect::<Vec<_>>());
@@ -389,9 +389,9 @@ fn damaged_archives_are_not_put_back() {
     let path = after.keys().find(|path| path.ends_with("gfx942.kpack")).unwrap().clone();
     let archive = after.get_mut(&path).unwrap();
     archive[68..400].fill(0xff);
-    assert!(fused(&[build("it", after.clone())], Form::Plain).is_err());
+    assert!(fused(&[build("it", after.clone())], BundleForm::Plain).is_err());
     after.get_mut(&path).unwrap().truncate(100);
-    assert!(fused(&[build("it", after)], Form::Plain).is_err());
+    assert!(fused(&[build("it", after)], BundleForm::Plain).is_err());
 }
 
 /// The host part as existing tools leave it: one marker, and wrappers that are numbered by their
@@ -432,13 +432,13 @@ fn numbered_by_target(library: &Vec<u8>) -> BTreeMap<String, Vec<u8>> {
 fn code_that_existing_tools_numbered_wrongly_is_not_put_back() {
     let units = [unit("first", &["gfx1100"]), unit("second", &["gfx1100", "gfx942"]), unit("third", &["gfx90a"])];
     let three = numbered_by_target(&fixture::library("fuse-three.so", &units, &[]));
-    let error = fused(&[build("it", three)], Form::Plain).unwrap_err();
+    let error = fused(&[build("it", three)], BundleForm::Plain).unwrap_err();
     assert!(matches!(error, Error::WithoutCode { .. }), "{error}");
     assert!(error.to_string().contains("has code of index 2, which wrapper 2 needs"), "{error}");
     // No other index than 0, as relocatable device code has it, but of two units.
     let units = [unit("first", &["gfx1100"]), unit("second", &["gfx942"])];
     let two = numbered_by_target(&fixture::library("fuse-two.so", &units, &[]));
-    let error = fused(&[build("it", two)], Form::Plain).unwrap_err();
+    let error = fused(&[build("it", two)], BundleForm::Plain).unwrap_err();
     assert!(error.to_string().contains("have no kernel in common"), "{error}");
 }
 
@@ -453,7 +453,7 @@ fn wrappers_numbered_by_existing_tools() {
     let fat = FatBinary::read(&host, host.len() as u64).unwrap().unwrap();
     assert_eq!(fat.wrappers.len(), 2);
     after.insert("x.so".to_owned(), numbered(&host, &fat.markers[0].0));
-    let (plan, files) = fused(&[build("it", after)], Form::Plain).unwrap();
+    let (plan, files) = fused(&[build("it", after)], BundleForm::Plain).unwrap();
     assert_eq!(plan.notes.len(), 1);
     assert!(plan.notes[0].contains("no archive has code of index 1"), "{:?}", plan.notes);
     assert_eq!(codes(&files["x.so"]), before);
@@ -475,11 +475,11 @@ fn the_bytes_do_not_depend_on_the_threads() {
 #[test]
 fn a_view_is_left_as_it_is_without_code() {
     let builds = [build("it", [("x.txt".to_owned(), b"text".to_vec()), ("lib/x.so".to_owned(), fixture::plain())])];
-    let (plan, files) = fused(&builds, Form::Plain).unwrap();
+    let (plan, files) = fused(&builds, BundleForm::Plain).unwrap();
     assert!(plan.binaries.is_empty());
     assert_eq!(files["lib/x.so"], fixture::plain());
     let mut empty = View::default();
     empty.insert("link", Item::Link { target: "x".to_owned() });
-    let (_, files) = fused(&[Build { name: "links".to_owned(), view: empty }], Form::Plain).unwrap();
+    let (_, files) = fused(&[Build { name: "links".to_owned(), view: empty }], BundleForm::Plain).unwrap();
     assert!(files.is_empty());
 }

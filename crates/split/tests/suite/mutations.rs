@@ -1,10 +1,10 @@
 //! A correct split that is damaged in one place: the check must report the place.
 
-use rocwheel_kpack::archive::{Archive, ArchiveWriter, Blob, Scheme};
+use rocwheel_kpack::archive::{ArchiveWriter, Blob, KpackArchive, Scheme};
 use rocwheel_kpack::fatbin::FatBinary;
 use rocwheel_report::Silent;
 use rocwheel_split::verify::Checks;
-use rocwheel_split::{Packing, Selection};
+use rocwheel_split::{Packing, TargetSelection};
 
 use crate::fixture::{self, Settings, Split, split, view};
 
@@ -37,7 +37,7 @@ fn archive(target: &str, change: impl Fn(&str, u32, Vec<u8>) -> Option<(u32, Vec
     let mut split = twin(Scheme::None);
     let path = format!(".kpack/test_lib_{target}.kpack");
     let bytes = split.after[&path].clone();
-    let old = Archive::open(&bytes, bytes.len() as u64).unwrap();
+    let old = KpackArchive::open(&bytes, bytes.len() as u64).unwrap();
     let out = std::io::Cursor::new(Vec::new());
     let mut new = ArchiveWriter::new(out, &old.group, &old.family, &old.targets, Scheme::None).unwrap();
     for entry in old.entries() {
@@ -126,7 +126,7 @@ fn a_code_object_that_nobody_asks_for() {
     let mut split = twin(Scheme::None);
     let path = ".kpack/test_lib_gfx942.kpack";
     let bytes = split.after[path].clone();
-    let old = Archive::open(&bytes, bytes.len() as u64).unwrap();
+    let old = KpackArchive::open(&bytes, bytes.len() as u64).unwrap();
     let mut new =
         ArchiveWriter::new(std::io::Cursor::new(Vec::new()), "x", "gfx942", &old.targets, Scheme::None).unwrap();
     for entry in old.entries() {
@@ -291,7 +291,7 @@ fn unreadable_input_is_an_error_and_not_a_difference() {
     let place = fat(&bytes).section.start as usize;
     bytes[place] ^= 1;
     let before = view([("x.so".to_owned(), bytes)]);
-    let checks = Checks { selection: &Selection::ALL, ..Checks::default() };
+    let checks = Checks { selection: &TargetSelection::ALL, ..Checks::default() };
     let error = rocwheel_split::verify(&before, &before, &checks, &Silent).unwrap_err();
     assert_eq!(error.to_string(), "could not read the GPU code of `x.so`");
 }

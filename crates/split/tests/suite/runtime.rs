@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rocwheel_kpack::archive::Archive;
+use rocwheel_kpack::archive::KpackArchive;
 use rocwheel_kpack::fatbin::{FatBinary, Points};
 
 use crate::fixture::{self, ALL, Settings, library, split, unit};
@@ -97,7 +97,7 @@ fn load(files: &BTreeMap<String, Vec<u8>>, binary: &str, wrapper: usize, gpu: &(
     for architecture in architectures {
         for target in compatible(architecture) {
             for bytes in &archives {
-                let archive = Archive::open(bytes, bytes.len() as u64).unwrap();
+                let archive = KpackArchive::open(bytes, bytes.len() as u64).unwrap();
                 if archive.targets.contains(&target) {
                     return match archive.find(&marker.kernel_name, wrapper.index as u32, &target) {
                         Some(found) => Answer::Code(archive.read(bytes, &found).unwrap()),
@@ -117,7 +117,7 @@ fn fat(bytes: &[u8], wrapper: usize, gpu: &(String, Option<String>)) -> Option<V
     let fat = FatBinary::read(&bytes, bytes.len() as u64).unwrap().unwrap();
     let Points::Bundle(bundle) = fat.wrappers[wrapper].points else { panic!("no bundle") };
     let mut codes = BTreeMap::new();
-    let collect = |entry: &rocwheel_kpack::Entry, code: &[u8]| -> Result<(), rocwheel_kpack::Error> {
+    let collect = |entry: &rocwheel_kpack::BundleEntry, code: &[u8]| -> Result<(), rocwheel_kpack::Error> {
         if let Some(target) = entry.target() {
             codes.insert(target.to_owned(), code.to_vec());
         }

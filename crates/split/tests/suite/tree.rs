@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use rocwheel_artifact::{Catalog, Manifest};
 use rocwheel_report::{Hint as _, Reporter, Silent, Unit};
-use rocwheel_split::tree::{self, DatabaseChoice, OldRuntime, Outcome, Request, TreePlan};
+use rocwheel_split::tree::{self, DatabaseChoice, OldRuntime, Request, SplitArtifactsReport, TreePlan};
 use rocwheel_split::verify::Verification;
-use rocwheel_split::{Error, Packing, Selection, TargetNames};
+use rocwheel_split::{Error, Packing, TargetNames, TargetSelection};
 use rocwheel_system::symlink;
 use tempfile::TempDir;
 
@@ -91,7 +91,7 @@ impl Tree {
         Catalog::open(&self.inputs(), &self.folder.path().join("scratch"), &Silent).unwrap()
     }
 
-    fn split(&self, request: &Request) -> Result<(TreePlan, Outcome), Error> {
+    fn split(&self, request: &Request) -> Result<(TreePlan, SplitArtifactsReport), Error> {
         let catalog = self.catalog();
         let plan = tree::plan(&catalog, request, &Silent)?;
         let outcome = tree::execute(&plan, &catalog, request, &self.output(), &Silent)?;
@@ -125,7 +125,7 @@ fn list(directory: &Path, prefix: &str, found: &mut Vec<String>) {
 
 fn request() -> Request {
     Request {
-        selection: Selection::ALL,
+        selection: TargetSelection::ALL,
         databases: DatabaseChoice::All,
         names: TargetNames::Base,
         packing: Packing::default(),
@@ -213,7 +213,7 @@ fn the_same_bytes_again_and_inputs_as_they_were() {
 #[test]
 fn a_selection_drops_code_and_databases_of_other_targets() {
     let tree = Tree::full();
-    let selection = Selection::only(vec!["gfx942".into()]);
+    let selection = TargetSelection::only(vec!["gfx942".into()]);
     let (plan, outcome) = tree.split(&Request { selection, ..request() }).unwrap();
     assert!(outcome.is_good(), "{:?}", outcome.verification);
     let listing = tree.listing();
@@ -223,7 +223,7 @@ fn a_selection_drops_code_and_databases_of_other_targets() {
     );
     assert!(listing.iter().any(|path| path.ends_with("K_gfx942.co")));
     assert_eq!(plan.dropped.len(), 2);
-    let selection = Selection::only(vec!["gfx1201".into()]);
+    let selection = TargetSelection::only(vec!["gfx1201".into()]);
     let error = tree.split(&Request { selection, ..request() }).unwrap_err();
     assert!(
         error.to_string().starts_with("there is no GPU code for gfx1201: the input has code for gfx90a"),
@@ -379,8 +379,8 @@ fn directories_and_files_are_compared_as_well() {
         rocwheel_artifact::flatten::flatten(
             &paths,
             &to,
-            rocwheel_artifact::flatten::Existing::OnlyOurs,
-            rocwheel_artifact::flatten::Run::Execute,
+            rocwheel_artifact::flatten::Replaceable::OnlyOurs,
+            rocwheel_output::Mode::Execute,
             &Silent,
         )
         .unwrap();

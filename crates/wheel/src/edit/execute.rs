@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rocwheel_content::Content;
 use rocwheel_elf::PatchedContent;
-use rocwheel_output::{Staged, StagedFile, StagingFolder};
+use rocwheel_output::{Destination, Staged, StagedFile, StagingFolder};
 use rocwheel_report::{Reporter, Unit};
 
 use super::plan::{Plan, Steps, WheelSteps};
@@ -20,18 +20,9 @@ const WINDOW: u64 = 16 << 20;
 /// Number of bytes of two files that are compared at a time.
 const BUFFER: usize = 1 << 20;
 
-/// Folder of the results.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Destination {
-    /// This folder, which is created if it is missing.
-    Folder(PathBuf),
-    /// The folder of the input. The input is removed when the result is complete.
-    InPlace,
-}
-
 /// The destination of results, and the treatment of files that exist there.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct EditPlacement {
     /// The folder of the result.
     pub destination: Destination,
     /// The treatment of an existing file with the name of the result.
@@ -61,7 +52,12 @@ pub struct Edited {
 /// # Errors
 /// A file that cannot be read or written; [`Error::SameFile`]; [`Error::Exists`] if existing files
 /// are to be refused; an interruption.
-pub fn execute(plan: &Plan, place: &Place, options: &WriteOptions, reporter: &dyn Reporter) -> Result<Edited, Error> {
+pub fn execute(
+    plan: &Plan,
+    place: &EditPlacement,
+    options: &WriteOptions,
+    reporter: &dyn Reporter,
+) -> Result<Edited, Error> {
     Ok(prepare(plan, place, options, reporter)?.commit()?)
 }
 
@@ -71,7 +67,7 @@ pub fn execute(plan: &Plan, place: &Place, options: &WriteOptions, reporter: &dy
 /// The errors of [`execute`].
 pub fn prepare(
     plan: &Plan,
-    place: &Place,
+    place: &EditPlacement,
     options: &WriteOptions,
     reporter: &dyn Reporter,
 ) -> Result<Staged<Edited>, Error> {

@@ -5,7 +5,7 @@ use std::cell::Cell;
 
 use super::requirement::{Belongs, belongs, followed, is_on, renamed};
 use super::version::is_same;
-use super::{Edit, ExtraEdit, FieldChange, Identity, RequirementEdit, Siblings};
+use super::{ExtraEdit, FieldChange, Identity, RequirementEdit, Siblings, WheelEdit};
 use crate::names::canonical_name;
 use crate::{Error, Headers};
 
@@ -101,7 +101,7 @@ impl FieldEdit {
 /// Edits METADATA or PKG-INFO. Parts of the edit that have no effect are added to `notes`.
 pub(super) fn apply(
     headers: &mut Headers,
-    edit: &Edit,
+    edit: &WheelEdit,
     identity: &Identity,
     siblings: &Siblings,
     notes: &mut Vec<String>,
@@ -173,7 +173,7 @@ fn apply_extra(headers: &mut Headers, edit: &ExtraEdit, notes: &mut Vec<String>)
                 headers.set("Metadata-Version", "2.1")?;
             }
             if let Some(requirement) = requirement {
-                let whole = super::Requirement::parse(&requirement.with_extra(name))?;
+                let whole = super::WrittenRequirement::parse(&requirement.with_extra(name))?;
                 if !headers.all("Requires-Dist").iter().any(|text| whole.is(text)) {
                     headers.push("Requires-Dist", whole.text())?;
                 }

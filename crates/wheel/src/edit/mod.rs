@@ -29,12 +29,12 @@ use rocwheel_report::Reporter;
 use crate::names::canonical_name;
 use crate::read::Wheel;
 use crate::{Error, Headers, names};
-pub use execute::{Destination, Edited, Place, execute, prepare};
+pub use execute::{EditPlacement, Edited, execute, prepare};
 pub use metadata::FieldEdit;
 pub use pattern::MemberPattern;
 use plan::Identity;
-pub use plan::{FieldChange, Form, Leftover, Plan};
-pub use requirement::{Belongs, ExtraEdit, Requirement, RequirementEdit, belongs};
+pub use plan::{DistributionFormat, FieldChange, Leftover, Plan};
+pub use requirement::{Belongs, ExtraEdit, RequirementEdit, WrittenRequirement, belongs};
 use sdist_file::SdistFile;
 pub use sdist_file::{sdist_metadata, sdist_metadata_of};
 pub use tags::TagEdit;
@@ -42,7 +42,7 @@ pub use version::VersionEdit;
 
 /// The changes to make. The default changes nothing.
 #[derive(Debug, Clone, Default)]
-pub struct Edit {
+pub struct WheelEdit {
     /// New name of the distribution; the packages in it keep their names.
     pub name: Option<String>,
     /// Change of the version.
@@ -165,7 +165,7 @@ enum Siblings {
 
 /// The input of planning, apart from the file.
 struct Request<'a> {
-    edit: &'a Edit,
+    edit: &'a WheelEdit,
     siblings: Siblings,
     scratch: &'a Path,
     reporter: &'a dyn Reporter,
@@ -178,7 +178,7 @@ enum Opened {
 }
 
 impl Opened {
-    fn open(path: &Path, edit: &Edit, reporter: &dyn Reporter) -> Result<Opened, Error> {
+    fn open(path: &Path, edit: &WheelEdit, reporter: &dyn Reporter) -> Result<Opened, Error> {
         if !path.to_string_lossy().ends_with(".tar.gz") {
             let wheel = Wheel::open(path)?;
             let headers = Headers::parse(&wheel.metadata()?);
@@ -200,7 +200,7 @@ impl Opened {
 /// changes are temporarily unpacked into the folder `scratch`.
 ///
 /// Fails with the errors of [`Wheel::open`], and if one of the files cannot be edited that way.
-pub fn plan(paths: &[PathBuf], edit: &Edit, scratch: &Path, reporter: &dyn Reporter) -> Result<Vec<Plan>, Error> {
+pub fn plan(paths: &[PathBuf], edit: &WheelEdit, scratch: &Path, reporter: &dyn Reporter) -> Result<Vec<Plan>, Error> {
     if let Some(name) = &edit.name {
         names::check_name(name)?;
     }

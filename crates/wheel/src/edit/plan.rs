@@ -18,7 +18,7 @@ pub struct Plan {
     /// The file that is edited.
     pub input: PathBuf,
     /// Its format.
-    pub form: Form,
+    pub form: DistributionFormat,
     /// Its size in bytes.
     pub size: u64,
     /// Name of the distribution in the new metadata.
@@ -49,7 +49,7 @@ impl Plan {
 /// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Form {
+pub enum DistributionFormat {
     /// A `.whl` file.
     Wheel,
     /// A `.tar.gz` file.
@@ -112,7 +112,7 @@ pub(super) struct Identity {
 
 impl Identity {
     /// Reads name and version from METADATA or PKG-INFO.
-    pub(super) fn new(headers: &Headers, edit: &super::Edit) -> Result<Identity, crate::Error> {
+    pub(super) fn new(headers: &Headers, edit: &super::WheelEdit) -> Result<Identity, crate::Error> {
         let name = headers.get("Name").unwrap_or_default();
         let version = headers.get("Version").unwrap_or_default();
         let new_version = match &edit.version {

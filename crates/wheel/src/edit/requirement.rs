@@ -10,13 +10,13 @@ use crate::names::{canonical_name, check_requirement};
 
 /// A requirement that will be written (dependency specifiers, PEP 508).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Requirement {
+pub struct WrittenRequirement {
     text: String,
 }
 
-impl Requirement {
+impl WrittenRequirement {
     /// Parses a requirement. The error describes the problem.
-    pub fn parse(text: &str) -> Result<Requirement, Error> {
+    pub fn parse(text: &str) -> Result<WrittenRequirement, Error> {
         let text = text.trim();
         let fail = |reason| Error::Name { what: "requirement", value: text.to_owned(), reason };
         if text.chars().any(char::is_control) {
@@ -24,7 +24,7 @@ impl Requirement {
         }
         check_requirement(text).map_err(|error| fail(error.to_string()))?;
         parsed(text).map_err(|error| fail(error.message.to_string()))?;
-        Ok(Requirement { text: text.to_owned() })
+        Ok(WrittenRequirement { text: text.to_owned() })
     }
 
     /// The requirement as it was written.
@@ -77,12 +77,12 @@ fn parsed(text: &str) -> Result<Parsed<Url>, pep508_rs::Pep508Error<Url>> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequirementEdit {
     /// Adds this one, unless it exists already.
-    Add(Requirement),
+    Add(WrittenRequirement),
     /// Removes all requirements on this distribution; the name may have any spelling.
     Remove(String),
     /// Replaces all requirements on the same distribution. They keep their markers, unless this one
     /// has its own.
-    Replace(Requirement),
+    Replace(WrittenRequirement),
 }
 
 /// A change of the extras.
@@ -93,7 +93,7 @@ pub enum ExtraEdit {
         /// Its canonical name.
         name: String,
         /// The requirement; `None` adds only the extra.
-        requirement: Option<Requirement>,
+        requirement: Option<WrittenRequirement>,
     },
     /// Removes the extra with this canonical name, and the requirements that only it has.
     Remove(String),
@@ -103,7 +103,7 @@ impl ExtraEdit {
     /// Parses `NAME` or `NAME:REQUIREMENT`.
     pub fn add(text: &str) -> Result<ExtraEdit, Error> {
         let (name, requirement) = match text.split_once(':') {
-            Some((name, requirement)) => (name, Some(Requirement::parse(requirement)?)),
+            Some((name, requirement)) => (name, Some(WrittenRequirement::parse(requirement)?)),
             None => (text, None),
         };
         Ok(ExtraEdit::Add { name: canonical_extra(name)?, requirement })
@@ -216,13 +216,13 @@ mod tests {
     fn requirements_are_checked() {
         for good in ["a", "a[x]>=1,<2; python_version < '3'", "a @ https://example.org/a.whl ; extra == 'x'", "a (>=1)"]
         {
-            assert!(Requirement::parse(good).is_ok(), "{good}");
+            assert!(WrittenRequirement::parse(good).is_ok(), "{good}");
         }
         for bad in ["", "a >= ", "a; nonsense", "a\nb", "-a", "a b"] {
-            let error = Requirement::parse(bad).unwrap_err().to_string();
+            let error = WrittenRequirement::parse(bad).unwrap_err().to_string();
             assert!(error.contains("is not a valid requirement"), "{error}");
         }
-        let requirement = Requirement::parse("NumPy>=2 ; python_version<'4'").unwrap();
+        let requirement = WrittenRequirement::parse("NumPy>=2 ; python_version<'4'").unwrap();
         assert!(requirement.is("numpy >=2; python_version < \"4\"") && !requirement.is("numpy>=2"));
         assert_eq!(requirement.with_extra("x"), "NumPy>=2; (python_version<'4') and extra == \"x\"");
         assert_eq!(requirement.in_place_of("numpy ; os_name == 'a'"), "NumPy>=2 ; os_name == 'a'");

@@ -3,7 +3,7 @@
 //! `[extra:marker]`.
 
 use super::requirement::{followed, is_on, renamed};
-use super::{Edit, ExtraEdit, Identity, RequirementEdit, Siblings};
+use super::{ExtraEdit, Identity, RequirementEdit, Siblings, WheelEdit};
 use crate::names::canonical_name;
 
 /// The lines below one heading.
@@ -66,7 +66,7 @@ fn section<'a>(sections: &'a mut Vec<Section>, extra: &str, marker: &str) -> &'a
 }
 
 /// The edited text; the given one if nothing changes.
-pub(super) fn apply(before: &str, edit: &Edit, identity: &Identity, siblings: &Siblings) -> String {
+pub(super) fn apply(before: &str, edit: &WheelEdit, identity: &Identity, siblings: &Siblings) -> String {
     let mut sections = read(before);
     let normal = text(&sections);
     for line in sections.iter_mut().flat_map(|section| &mut section.lines) {
@@ -109,9 +109,9 @@ pub(super) fn apply(before: &str, edit: &Edit, identity: &Identity, siblings: &S
     if after == normal { before.to_owned() } else { after }
 }
 
-fn add(sections: &mut Vec<Section>, extra: &str, new: &super::Requirement) {
+fn add(sections: &mut Vec<Section>, extra: &str, new: &super::WrittenRequirement) {
     let section = section(sections, extra, new.marker().unwrap_or_default());
-    let head = super::Requirement::parse(new.head()).ok();
+    let head = super::WrittenRequirement::parse(new.head()).ok();
     let is_there = |line: &String| head.as_ref().is_some_and(|head| head.is(line));
     if !section.lines.iter().any(is_there) {
         section.lines.push(new.head().to_owned());
@@ -131,7 +131,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::edit::Requirement;
+    use crate::edit::WrittenRequirement;
 
     const TEXT: &str = "rocm-sdk-core==7.0\nnumpy\n\n[:os_name == \"posix\"]\nrocm-sdk-devel==7.0\n\n[libraries]\n\
         rocm-sdk-libraries==7.0\n";
@@ -141,7 +141,7 @@ mod tests {
     }
 
     fn edit(requirements: Vec<RequirementEdit>, extras: Vec<ExtraEdit>) -> String {
-        let edit = Edit { requirements, extras, ..Edit::default() };
+        let edit = WheelEdit { requirements, extras, ..WheelEdit::default() };
         apply(TEXT, &edit, &identity(), &Siblings::Keep)
     }
 
@@ -149,8 +149,8 @@ mod tests {
     fn sections_are_kept() {
         assert_eq!(edit(Vec::new(), Vec::new()), TEXT);
         let follow = Siblings::Follow(BTreeMap::new());
-        assert_eq!(apply(TEXT, &Edit::default(), &identity(), &follow), TEXT.replace("7.0", "7.1"));
-        let new = |text: &str| Requirement::parse(text).unwrap();
+        assert_eq!(apply(TEXT, &WheelEdit::default(), &identity(), &follow), TEXT.replace("7.0", "7.1"));
+        let new = |text: &str| WrittenRequirement::parse(text).unwrap();
         let added = edit(vec![RequirementEdit::Add(new("scipy>=1")), RequirementEdit::Add(new("numpy"))], Vec::new());
         assert_eq!(added, TEXT.replace("numpy\n", "numpy\nscipy>=1\n"));
         let marked = edit(vec![RequirementEdit::Add(new("x; os_name == 'nt'"))], Vec::new());

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rocwheel_report::{Reporter, Unit};
 
-use super::plan::{FieldChange, Form, Plan, Steps};
+use super::plan::{DistributionFormat, FieldChange, Plan, Steps};
 use super::sdist_file::{Kind, SdistFile, each};
 use super::version::{is_same, replaced};
 use super::wheel::changed_text;
@@ -135,7 +135,7 @@ pub(super) fn plan(
     };
     Ok(Plan {
         input: sdist.path.clone(),
-        form: Form::Sdist,
+        form: DistributionFormat::Sdist,
         size: sdist.size,
         distribution: identity.new_name.clone(),
         old_version: identity.version.clone(),

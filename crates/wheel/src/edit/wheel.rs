@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use rocwheel_elf::{Elf, Outcome, Patch, SearchPath, SearchPathTag};
+use rocwheel_elf::{EditOutcome, Elf, Patch, SearchPath, SearchPathTag};
 
-use super::plan::{FieldChange, Form, Leftover, Plan, Steps, WheelSteps};
+use super::plan::{DistributionFormat, FieldChange, Leftover, Plan, Steps, WheelSteps};
 use super::version::{is_same, replaced};
 use super::{
     BuildEdit, Entries, Identity, RecordEdit, Request, SearchPathEdit, VersionEdit, metadata, scan, unmatched,
 };
 use crate::names::{canonical_name, file_name_part};
-use crate::read::{Kind, Listed, Problem, Wheel};
+use crate::read::{Listed, MemberKind, Wheel, WheelProblem};
 use crate::rewrite::{new_info, signatures};
 use crate::{Error, Headers, WheelName};
 
@@ -63,7 +63,7 @@ pub(super) fn plan(
     let leftovers = leftovers(wheel, identity, &drop, &texts, request)?;
     Ok(Plan {
         input: wheel.path().to_owned(),
-        form: Form::Wheel,
+        form: DistributionFormat::Wheel,
         size: fs_err::metadata(wheel.path())
             .map_err(|source| Error::Open { path: wheel.path().to_owned(), source })?
             .len(),
@@ -81,10 +81,11 @@ pub(super) fn plan(
 /// Finds the problems in the rows of RECORD that rewriting it fixes.
 fn renewed(wheel: &Wheel) -> Result<Option<FieldChange>, Error> {
     let problems = wheel.verify_rows()?;
-    let count = |test: fn(&Problem) -> bool| problems.iter().filter(|problem| test(problem)).count();
-    let unhashed = count(|problem| matches!(problem, Problem::NoHash(_)));
-    let astray =
-        count(|problem| matches!(problem, Problem::Missing(_) | Problem::Unrecorded(_) | Problem::Repeated(_)));
+    let count = |test: fn(&WheelProblem) -> bool| problems.iter().filter(|problem| test(problem)).count();
+    let unhashed = count(|problem| matches!(problem, WheelProblem::NoHash(_)));
+    let astray = count(|problem| {
+        matches!(problem, WheelProblem::Missing(_) | WheelProblem::Unrecorded(_) | WheelProblem::Repeated(_))
+    });
     let before = match (unhashed, astray) {
         (0, 0) => return Ok(None),
         (unhashed, 0) => format!("no usable hash for {unhashed} of its files"),
@@ -185,7 +186,7 @@ pub(super) fn changed_text(
 }
 
 fn files(wheel: &Wheel) -> impl Iterator<Item = &Listed> {
-    wheel.members().iter().filter(|member| member.kind == Kind::File)
+    wheel.members().iter().filter(|member| member.kind == MemberKind::File)
 }
 
 /// `true` for files of `.dist-info` that this module rewrites.
@@ -200,7 +201,7 @@ fn dropped(wheel: &Wheel, request: &Request<'_>, notes: &mut Vec<String>) -> Res
     let members: Vec<&str> = wheel
         .members()
         .iter()
-        .filter(|member| member.kind != Kind::Directory)
+        .filter(|member| member.kind != MemberKind::Directory)
         .map(|member| member.name.as_str())
         .collect();
     unmatched(patterns.iter(), &members, "drop", notes);
@@ -360,6 +361,6 @@ fn search_path(
         }
         Err(error) => return Err(fail(error)),
     };
-    let is_changed = patch.outcome == Outcome::Changed;
+    let is_changed = patch.outcome == EditOutcome::Changed;
     Ok(is_changed.then(|| SearchPathChange { patch, before: elf.runpath.or(elf.rpath), after }))
 }

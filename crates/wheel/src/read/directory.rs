@@ -13,7 +13,7 @@ use zip::read::ZipFileEntry;
 use zip::result::ZipError;
 use zip::{CompressionMethod, ZipArchive};
 
-use super::{Compared, Kind, Listed};
+use super::{Compared, Listed, MemberKind};
 use crate::Error;
 use crate::names::check_member_name;
 
@@ -212,20 +212,20 @@ pub(super) fn entries(file: &SharedFile, start: u64, members: &[Listed]) -> io::
     Ok(Some(Entries { bytes, ranges }))
 }
 
-fn kind(name: &str, attributes: u32) -> Kind {
+fn kind(name: &str, attributes: u32) -> MemberKind {
     if name.ends_with('/') {
-        Kind::Directory
+        MemberKind::Directory
     } else if attributes >> 16 & 0o170_000 == 0o120_000 {
-        Kind::Symlink
+        MemberKind::Symlink
     } else {
-        Kind::File
+        MemberKind::File
     }
 }
 
 /// The permission bits. If the archive has none, as archives from Windows do, the usual ones.
-fn permissions(kind: Kind, attributes: u32) -> u32 {
+fn permissions(kind: MemberKind, attributes: u32) -> u32 {
     match (attributes >> 16 & 0o7777, kind) {
-        (0, Kind::Directory) => 0o755,
+        (0, MemberKind::Directory) => 0o755,
         (0, _) => 0o644,
         (mode, _) => mode,
     }

@@ -6,14 +6,14 @@ use std::fmt;
 use rayon::prelude::*;
 use rocwheel_content::{HashAlgorithm, Reader};
 
-use super::{Kind, Listed, Wheel};
+use super::{Listed, MemberKind, Wheel};
 use crate::Error;
 use crate::names::canonical_name;
-use crate::record::{Hash, Row};
+use crate::record::{Hash, RecordRow};
 
 /// A contradiction in a wheel.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Problem {
+pub enum WheelProblem {
     /// The file name and the `.dist-info` folder, which is given, name different distributions or
     /// versions.
     FileName(String),
@@ -33,17 +33,17 @@ pub enum Problem {
     Unreadable(String),
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for WheelProblem {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Problem::FileName(info) => write!(formatter, "`{info}` does not belong to the name of the file"),
-            Problem::Missing(name) => write!(formatter, "`{name}` is in RECORD but not in the wheel"),
-            Problem::Unrecorded(name) => write!(formatter, "`{name}` is in the wheel but not in RECORD"),
-            Problem::Repeated(name) => write!(formatter, "`{name}` is in RECORD more than once"),
-            Problem::NoHash(name) => write!(formatter, "`{name}` has no SHA-256 in RECORD"),
-            Problem::Hash(name) => write!(formatter, "`{name}` does not have the hash that RECORD says"),
-            Problem::Size(name) => write!(formatter, "`{name}` does not have the size that RECORD says"),
-            Problem::Unreadable(name) => write!(formatter, "`{name}` cannot be unpacked"),
+            WheelProblem::FileName(info) => write!(formatter, "`{info}` does not belong to the name of the file"),
+            WheelProblem::Missing(name) => write!(formatter, "`{name}` is in RECORD but not in the wheel"),
+            WheelProblem::Unrecorded(name) => write!(formatter, "`{name}` is in the wheel but not in RECORD"),
+            WheelProblem::Repeated(name) => write!(formatter, "`{name}` is in RECORD more than once"),
+            WheelProblem::NoHash(name) => write!(formatter, "`{name}` has no SHA-256 in RECORD"),
+            WheelProblem::Hash(name) => write!(formatter, "`{name}` does not have the hash that RECORD says"),
+            WheelProblem::Size(name) => write!(formatter, "`{name}` does not have the size that RECORD says"),
+            WheelProblem::Unreadable(name) => write!(formatter, "`{name}` cannot be unpacked"),
         }
     }
 }
@@ -76,36 +76,39 @@ const LARGE: u64 = 64 << 20;
 impl Wheel {
     /// Unpacks every member in windows and compares it with its row of RECORD. The problems are
     /// sorted; the list is empty if there are none.
-    pub fn verify(&self) -> Result<Vec<Problem>, Error> {
+    pub fn verify(&self) -> Result<Vec<WheelProblem>, Error> {
         self.verify_with(&|_, _| Known::Nothing)
     }
 
     /// Like [`Wheel::verify`] without unpacking: missing hashes are found, wrong ones are not.
-    pub fn verify_rows(&self) -> Result<Vec<Problem>, Error> {
+    pub fn verify_rows(&self) -> Result<Vec<WheelProblem>, Error> {
         self.verify_with(&|_, _| Known::Copy)
     }
 
     /// Like [`Wheel::verify`], but does not unpack members that `known` has an answer for.
-    pub fn verify_with(&self, known: &(dyn Fn(&Listed, &Row) -> Known + Sync)) -> Result<Vec<Problem>, Error> {
+    pub fn verify_with(
+        &self,
+        known: &(dyn Fn(&Listed, &RecordRow) -> Known + Sync),
+    ) -> Result<Vec<WheelProblem>, Error> {
         let mut problems = Vec::new();
         if !self.name_agrees() {
-            problems.push(Problem::FileName(self.info().to_owned()));
+            problems.push(WheelProblem::FileName(self.info().to_owned()));
         }
-        let mut rows: BTreeMap<String, Row> = BTreeMap::new();
+        let mut rows: BTreeMap<String, RecordRow> = BTreeMap::new();
         for row in self.record()? {
             if let Some(earlier) = rows.insert(row.path.clone(), row) {
-                problems.push(Problem::Repeated(earlier.path));
+                problems.push(WheelProblem::Repeated(earlier.path));
             }
         }
         let unhashed = unhashed(self.info());
         let mut pairs = Vec::new();
-        for member in self.members().iter().filter(|member| member.kind != Kind::Directory) {
+        for member in self.members().iter().filter(|member| member.kind != MemberKind::Directory) {
             match rows.remove(&member.name) {
                 Some(_) if unhashed.contains(&member.name) => {}
                 Some(row) => pairs.push((member, row)),
                 // RECORD does not list its signatures.
                 None if member.name == self.record_name() || !unhashed.contains(&member.name) => {
-                    problems.push(Problem::Unrecorded(member.name.clone()));
+                    problems.push(WheelProblem::Unrecorded(member.name.clone()));
                 }
                 None => {}
             }
@@ -127,20 +130,20 @@ impl Wheel {
         problems.par_extend(rest.into_iter().par_bridge().flat_map_iter(|(member, row, answer)| {
             self.compare(member, &row, Work::Known(answer.unwrap_or_else(|| known(member, &row))))
         }));
-        problems.extend(rows.into_keys().map(Problem::Missing));
+        problems.extend(rows.into_keys().map(WheelProblem::Missing));
         problems.sort();
         Ok(problems)
     }
 
-    fn compare(&self, member: &Listed, row: &Row, work: Work<'_>) -> Vec<Problem> {
+    fn compare(&self, member: &Listed, row: &RecordRow, work: Work<'_>) -> Vec<WheelProblem> {
         let mut problems = Vec::new();
         let name = || member.name.clone();
         let recorded = Hash::parse(&row.hash);
         if recorded.is_none() {
-            problems.push(Problem::NoHash(name()));
+            problems.push(WheelProblem::NoHash(name()));
         }
         if row.size.is_some_and(|size| size != member.size) {
-            problems.push(Problem::Size(name()));
+            problems.push(WheelProblem::Size(name()));
         }
         let algorithm = recorded.as_ref().map_or(HashAlgorithm::Sha256, Hash::algorithm);
         let whole = || self.hash(member, algorithm, || Ok(())).map_err(drop);
@@ -156,9 +159,11 @@ impl Wheel {
             },
         };
         match actual {
-            Ok(actual) if recorded.is_some_and(|recorded| recorded != actual) => problems.push(Problem::Hash(name())),
+            Ok(actual) if recorded.is_some_and(|recorded| recorded != actual) => {
+                problems.push(WheelProblem::Hash(name()))
+            }
             Ok(_) => {}
-            Err(()) => problems.push(Problem::Unreadable(name())),
+            Err(()) => problems.push(WheelProblem::Unreadable(name())),
         }
         problems
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use positioned_io::ReadAt;
 use rocwheel_content::{Content, Reader};
 
-use super::{Fault, Kind, Listed, Packed, directory, info_folder};
+use super::{Fault, Listed, MemberKind, Packed, directory, info_folder};
 use crate::{Error, WheelName};
 
 /// The directory of a wheel, at the end of the file. [`super::Wheel`] also reads the header before
@@ -62,7 +62,7 @@ impl WheelDirectory {
     pub fn bytes(&self, name: &str) -> Result<Vec<u8>, Error> {
         let listed = directory::locate(&self.path, &self.file, self.find(name)?)?;
         let packed = Packed { path: &self.path, file: &self.file, listed: &listed };
-        if listed.kind == Kind::Directory { Err(packed.error(Fault::Directory)) } else { packed.bytes() }
+        if listed.kind == MemberKind::Directory { Err(packed.error(Fault::Directory)) } else { packed.bytes() }
     }
 
     fn find(&self, name: &str) -> Result<&Listed, Error> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rocwheel_content::{Reader, SharedFile};
 
-use super::{Fault, Kind, Listed, Packed, directory};
+use super::{Fault, Listed, MemberKind, Packed, directory};
 use crate::Error;
 
 /// An open ZIP file. It must meet the same requirements as a [`super::Wheel`], except for name and
@@ -32,7 +32,7 @@ impl ZipFile {
 
     fn packed<'a>(&'a self, member: &'a Listed) -> Result<Packed<'a>, Error> {
         let packed = Packed { path: &self.path, file: &self.file, listed: member };
-        if member.kind == Kind::Directory { Err(packed.error(Fault::Directory)) } else { Ok(packed) }
+        if member.kind == MemberKind::Directory { Err(packed.error(Fault::Directory)) } else { Ok(packed) }
     }
 
     /// The first `length` bytes of one of [`ZipFile::members`], or all if it has fewer. At most one

@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 
 use forge::{NAME, forge, listing, python};
 use proptest::prelude::*;
+use rocwheel_output::Destination;
 use rocwheel_report::Silent;
 use rocwheel_wheel::edit::{
-    BuildEdit, Destination, Edit, Edited, ExtraEdit, FieldEdit, MemberPattern, Pins, Place, Plan, Requirement,
-    RequirementEdit, SearchPathEdit, TagEdit, VersionEdit, execute, plan,
+    BuildEdit, EditPlacement, Edited, ExtraEdit, FieldEdit, MemberPattern, Pins, Plan, RequirementEdit, SearchPathEdit,
+    TagEdit, VersionEdit, WheelEdit, WrittenRequirement, execute, plan,
 };
 use rocwheel_wheel::read::Wheel;
 use rocwheel_wheel::{Error, Existing, FileDigest, TagPart, WriteOptions};
@@ -60,15 +61,15 @@ fn folder() -> TempDir {
     tempfile::tempdir().expect("folder")
 }
 
-fn planned(input: &Path, edit: &Edit) -> Result<Plan, Error> {
+fn planned(input: &Path, edit: &WheelEdit) -> Result<Plan, Error> {
     let scratch = folder();
     let mut plans = plan(&[input.to_owned()], edit, scratch.path(), &Silent)?;
     Ok(plans.pop().expect("one plan"))
 }
 
-fn edited(input: &Path, edit: &Edit, output: &Path) -> Result<(Plan, Edited), Error> {
+fn edited(input: &Path, edit: &WheelEdit, output: &Path) -> Result<(Plan, Edited), Error> {
     let plan = planned(input, edit)?;
-    let place = Place {
+    let place = EditPlacement {
         destination: Destination::Folder(output.to_owned()),
         existing: Existing::Refuse,
         scratch: std::env::temp_dir(),
@@ -77,8 +78,8 @@ fn edited(input: &Path, edit: &Edit, output: &Path) -> Result<(Plan, Edited), Er
     execute(&plan, &place, &options, &Silent).map(|edited| (plan, edited))
 }
 
-fn set(version: &str) -> Edit {
-    Edit { version: Some(VersionEdit::set(version).expect("version")), ..Edit::default() }
+fn set(version: &str) -> WheelEdit {
+    WheelEdit { version: Some(VersionEdit::set(version).expect("version")), ..WheelEdit::default() }
 }
 
 fn name(edited: &Edited) -> String {
@@ -106,7 +107,7 @@ fn everything_follows_the_version() {
     let (folder, output) = (folder(), tempfile::tempdir().expect("folder"));
     let input = wheel(&folder);
     let before = fs_err::read(&input).expect("read");
-    let edit = Edit {
+    let edit = WheelEdit {
         pins: Pins::Follow,
         also_in: vec![MemberPattern::parse("version.py").expect("pattern")],
         ..set("2.0+rocm7.0")
@@ -138,13 +139,13 @@ fn everything_follows_the_version() {
 fn done_again_it_changes_nothing_and_back_it_is_as_before() {
     let folders = [(); 5].map(|()| folder());
     let input = wheel(&folders[0]);
-    let edit = Edit {
+    let edit = WheelEdit {
         python_tags: Some(TagEdit::parse(TagPart::Python, "+cp312").expect("tag")),
         platform_tags: Some(TagEdit::parse(TagPart::Platform, "linux_x86_64").expect("tag")),
         build: Some(BuildEdit::parse("7").expect("build")),
         pins: Pins::Follow,
         also_in: vec![MemberPattern::parse("version.py").expect("pattern")],
-        requirements: vec![RequirementEdit::Add(Requirement::parse("rocm>=7").expect("requirement"))],
+        requirements: vec![RequirementEdit::Add(WrittenRequirement::parse("rocm>=7").expect("requirement"))],
         ..set("2.0")
     };
     let (_, once) = edited(&input, &edit, folders[1].path()).expect("edit");
@@ -156,7 +157,7 @@ fn done_again_it_changes_nothing_and_back_it_is_as_before() {
 
     // An edit and its reverse turn the input into its normal form, which differs from it as little
     // as possible.
-    let back = Edit {
+    let back = WheelEdit {
         python_tags: Some(TagEdit::parse(TagPart::Python, "-cp312").expect("tag")),
         platform_tags: Some(TagEdit::parse(TagPart::Platform, "any").expect("tag")),
         build: Some(BuildEdit::parse("").expect("build")),
@@ -189,8 +190,8 @@ fn done_again_it_changes_nothing_and_back_it_is_as_before() {
 fn requirements_extras_and_fields_change_their_lines_only() {
     let (folder, output) = (folder(), tempfile::tempdir().expect("folder"));
     let input = wheel(&folder);
-    let requirement = |text: &str| Requirement::parse(text).expect("requirement");
-    let edit = Edit {
+    let requirement = |text: &str| WrittenRequirement::parse(text).expect("requirement");
+    let edit = WheelEdit {
         name: Some("Other.Pkg".to_owned()),
         requirements: vec![
             RequirementEdit::Remove("PKG.core".to_owned()),
@@ -204,7 +205,7 @@ fn requirements_extras_and_fields_change_their_lines_only() {
             FieldEdit::parse("summary=short").expect("field"),
             FieldEdit::parse("Classifier+=Private :: Do Not Upload").expect("field"),
         ],
-        ..Edit::default()
+        ..WheelEdit::default()
     };
     let (plan, edited) = edited(&input, &edit, output.path()).expect("edit");
     assert_eq!(name(&edited), "other_pkg-1.0-py2.py3-none-any.whl");
@@ -221,7 +222,7 @@ fn requirements_extras_and_fields_change_their_lines_only() {
     );
     assert!(plan.notes.contains(&"nothing to remove: it does not require `missing`".to_owned()), "{:?}", plan.notes);
     assert!(plan.leftovers.is_empty(), "the version is the same");
-    let less = Edit { extras: vec![ExtraEdit::remove("test.all").expect("extra")], ..Edit::default() };
+    let less = WheelEdit { extras: vec![ExtraEdit::remove("test.all").expect("extra")], ..WheelEdit::default() };
     let plan = planned(&edited.path, &less).expect("plan");
     let gone: Vec<&str> = plan.changes.iter().filter_map(|change| change.before.as_deref()).collect();
     assert_eq!(gone, ["pytest; extra == \"Test_All\"", "Test_All"]);
@@ -242,13 +243,13 @@ fn members_go_and_search_paths_change() {
         library.display().to_string()
     );
     let input = forge(folders[0].path(), &more);
-    let edit = Edit {
+    let edit = WheelEdit {
         search_paths: vec![SearchPathEdit::parse("lib*.so=$ORIGIN:$ORIGIN/../core").expect("path")],
         drop: vec![
             MemberPattern::parse("pkg/lib/liby*").expect("pattern"),
             MemberPattern::parse("none").expect("pattern"),
         ],
-        ..Edit::default()
+        ..WheelEdit::default()
     };
     let (plan, edited) = edited(&input, &edit, folders[1].path()).expect("edit");
     assert_eq!(plan.notes, ["nothing to drop: no member matches `none`"]);
@@ -258,7 +259,8 @@ fn members_go_and_search_paths_change() {
     let elf = rocwheel_elf::Elf::read(&result.bytes("pkg/lib/libx.so").expect("bytes")).expect("ELF").expect("ELF");
     assert_eq!((elf.rpath, elf.runpath.as_deref()), (None, Some("$ORIGIN:$ORIGIN/../core")));
     assert!(!planned(&edited.path, &edit).expect("plan").changes_anything());
-    let remove = Edit { search_paths: vec![SearchPathEdit::remove("*.so").expect("path")], ..Edit::default() };
+    let remove =
+        WheelEdit { search_paths: vec![SearchPathEdit::remove("*.so").expect("path")], ..WheelEdit::default() };
     let (_, removed) = self::edited(&edited.path, &remove, folders[2].path()).expect("edit");
     let bytes = Wheel::open(&removed.path).expect("open").bytes("pkg/lib/libx.so").expect("bytes");
     let elf = rocwheel_elf::Elf::read(&bytes).expect("ELF").expect("ELF");
@@ -269,9 +271,9 @@ fn members_go_and_search_paths_change() {
 fn the_result_takes_the_place_of_the_input() {
     let folder = folder();
     let input = wheel(&folder);
-    let run = |input: &Path, edit: &Edit, existing| {
+    let run = |input: &Path, edit: &WheelEdit, existing| {
         let plan = planned(input, edit).expect("plan");
-        let place = Place { destination: Destination::InPlace, existing, scratch: std::env::temp_dir() };
+        let place = EditPlacement { destination: Destination::InPlace, existing, scratch: std::env::temp_dir() };
         execute(&plan, &place, &WriteOptions::default(), &Silent)
     };
     let files = || -> Vec<String> {
@@ -281,7 +283,7 @@ fn the_result_takes_the_place_of_the_input() {
         names.sort();
         names
     };
-    let summary = Edit { fields: vec![FieldEdit::parse("Summary=new").expect("field")], ..Edit::default() };
+    let summary = WheelEdit { fields: vec![FieldEdit::parse("Summary=new").expect("field")], ..WheelEdit::default() };
     run(&input, &summary, Existing::Refuse).expect("edit");
     assert_eq!(files(), ["Pkg-1.0-py2.py3-none-any.whl"]);
     let before = fs_err::read(&input).expect("read");
@@ -301,8 +303,8 @@ fn the_result_takes_the_place_of_the_input() {
     assert!(matches!(error, Error::SameFile { .. }), "{error}");
 }
 
-fn summary_of(text: &str) -> Edit {
-    Edit { fields: vec![FieldEdit::parse(&format!("Summary={text}")).expect("field")], ..Edit::default() }
+fn summary_of(text: &str) -> WheelEdit {
+    WheelEdit { fields: vec![FieldEdit::parse(&format!("Summary={text}")).expect("field")], ..WheelEdit::default() }
 }
 
 #[test]
@@ -334,7 +336,7 @@ fn chain(error: &Error) -> String {
     text
 }
 
-fn assert_refused(input: &Path, edit: &Edit, words: &str) {
+fn assert_refused(input: &Path, edit: &WheelEdit, words: &str) {
     let before = fs_err::read(input).expect("read");
     let output = folder();
     let error = edited(input, edit, output.path()).err().unwrap_or_else(|| panic!("this should fail: {words}"));
@@ -400,13 +402,22 @@ fn bad_wheels_are_named_and_leave_nothing() {
 fn edits_that_cannot_be_are_named_and_leave_nothing() {
     let folder = folder();
     let input = wheel(&folder);
-    let drop = |pattern: &str| Edit { drop: vec![MemberPattern::parse(pattern).expect("pattern")], ..Edit::default() };
+    let drop = |pattern: &str| WheelEdit {
+        drop: vec![MemberPattern::parse(pattern).expect("pattern")],
+        ..WheelEdit::default()
+    };
     assert_refused(&input, &drop("METADATA"), "cannot be dropped: no wheel is without it");
     assert_refused(&input, &drop("RECORD"), "cannot be dropped: no wheel is without it");
-    let tags =
-        Edit { python_tags: Some(TagEdit::parse(TagPart::Python, "-py2.py3").expect("tags")), ..Edit::default() };
+    let tags = WheelEdit {
+        python_tags: Some(TagEdit::parse(TagPart::Python, "-py2.py3").expect("tags")),
+        ..WheelEdit::default()
+    };
     assert_refused(&input, &tags, "no tag would be left");
-    assert_refused(&input, &Edit { name: Some("-x".to_owned()), ..Edit::default() }, "not a valid distribution name");
+    assert_refused(
+        &input,
+        &WheelEdit { name: Some("-x".to_owned()), ..WheelEdit::default() },
+        "not a valid distribution name",
+    );
     for (field, words) in [
         ("Version=2", "`--version` changes the version"),
         ("requires-dist=x", "change the requirements"),

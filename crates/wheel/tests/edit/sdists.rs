@@ -64,7 +64,7 @@ fn read_member(path: &Path, member: &str) -> String {
 fn source_distributions_follow_too() {
     let folders = [(); 4].map(|()| folder());
     let input = sdist(folders[0].path(), "");
-    let edit = |version: &str| Edit {
+    let edit = |version: &str| WheelEdit {
         pins: Pins::Follow,
         also_in: vec![MemberPattern::parse("_dist_info.py").expect("pattern")],
         ..set(version)
@@ -108,11 +108,11 @@ fn source_distributions_follow_too() {
 fn a_renamed_source_distribution_keeps_its_packages() {
     let (folder, output) = (folder(), tempfile::tempdir().expect("folder"));
     let input = sdist(folder.path(), "");
-    let edit = Edit {
+    let edit = WheelEdit {
         name: Some("amd-rocm".to_owned()),
         drop: vec![MemberPattern::parse("long.bin").expect("pattern")],
-        requirements: vec![RequirementEdit::Add(Requirement::parse("x>=1").expect("requirement"))],
-        ..Edit::default()
+        requirements: vec![RequirementEdit::Add(WrittenRequirement::parse("x>=1").expect("requirement"))],
+        ..WheelEdit::default()
     };
     let (plan, edited) = edited(&input, &edit, output.path()).expect("edit");
     let listed = members(&edited.path);
@@ -139,16 +139,19 @@ fn bad_source_distributions_are_named_and_leave_nothing() {
     let input = sdist(folder.path(), "");
     assert_refused(
         &input,
-        &Edit {
+        &WheelEdit {
             drop: vec![
                 MemberPattern::parse("/PKG-INFO").expect("pattern"),
                 MemberPattern::parse("PKG-INFO").expect("pattern"),
             ],
-            ..Edit::default()
+            ..WheelEdit::default()
         },
         "`PKG-INFO` of",
     );
-    let tags = Edit { python_tags: Some(TagEdit::parse(TagPart::Python, "cp312").expect("tags")), ..Edit::default() };
+    let tags = WheelEdit {
+        python_tags: Some(TagEdit::parse(TagPart::Python, "cp312").expect("tags")),
+        ..WheelEdit::default()
+    };
     assert_refused(&input, &tags, "is a source distribution and does not have tags");
     let whole = fs_err::read(&input).expect("read");
     for (bytes, words) in
@@ -179,14 +182,14 @@ proptest! {
     ) {
         let folders = [(); 4].map(|()| folder());
         let input = wheel(&folders[0]);
-        let edit = Edit {
+        let edit = WheelEdit {
             platform_tags: Some(TagEdit::parse(TagPart::Platform, &platform).expect("tag")),
             build: build.map(|build| BuildEdit::parse(&build).expect("build")),
-            requirements: vec![RequirementEdit::Add(Requirement::parse(&requirement).expect("requirement"))],
+            requirements: vec![RequirementEdit::Add(WrittenRequirement::parse(&requirement).expect("requirement"))],
             pins: Pins::Follow,
             ..set(&version)
         };
-        let back = Edit {
+        let back = WheelEdit {
             platform_tags: Some(TagEdit::parse(TagPart::Platform, "any").expect("tag")),
             build: Some(BuildEdit::Remove),
             requirements: vec![RequirementEdit::Remove("scipy".to_owned()), RequirementEdit::Remove("torch".to_owned())],

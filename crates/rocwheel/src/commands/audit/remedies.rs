@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::Parser as _;
-use rocwheel_audit::report::Report;
+use rocwheel_audit::report::AuditReport;
 use rocwheel_audit::{Remedies, WheelRemedy};
 use rocwheel_output::StagingFolder;
 use rocwheel_repair as repairs;
@@ -23,7 +23,7 @@ const MOST_EXCLUDED: usize = 8;
 /// The remedies of a report. A repair needs libraries of this machine, so it is planned first. A
 /// finding about a library that is missing here loses its fix, and a note of the report gives the
 /// reason.
-pub(super) fn find(report: &mut Report, scratch: &Path, printer: &Printer) -> Result<Remedies> {
+pub(super) fn find(report: &mut AuditReport, scratch: &Path, printer: &Printer) -> Result<Remedies> {
     for wheel in Remedies::of(&report.findings).wheels.iter().filter(|wheel| wheel.repair().is_some()) {
         let Some(obstacle) = obstacle(wheel, scratch, printer)? else { continue };
         // Without these libraries the repair works; any other obstacle concerns every finding.

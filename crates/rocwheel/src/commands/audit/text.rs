@@ -5,7 +5,7 @@ use clap::builder::styling::{AnsiColor, Style};
 use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_audit::Remedies;
 use rocwheel_audit::finding::{Explanation, Finding, Severity};
-use rocwheel_audit::report::{Report, WheelSummary};
+use rocwheel_audit::report::{AuditReport, WheelSummary};
 use rocwheel_audit::why::{Puller, Why};
 
 use crate::failure::Result;
@@ -21,7 +21,7 @@ const WHEELS: [Column; 6] =
     [("Wheel", Left), ("Size", Right), ("Promises", Left), ("Needs", Left), ("CPU", Left), ("Errors", Right)];
 
 /// Prints wheels, findings and counts.
-pub(super) fn report(report: &Report, remedies: &Remedies, printer: &Printer) -> Result<()> {
+pub(super) fn report(report: &AuditReport, remedies: &Remedies, printer: &Printer) -> Result<()> {
     let audited = || report.wheels.iter().filter(|wheel| wheel.role == "audited");
     printer.table(&WHEELS, audited().map(|wheel| row(wheel, report)))?;
     let mut shown: Option<&Option<String>> = None;
@@ -62,7 +62,7 @@ pub(super) fn report(report: &Report, remedies: &Remedies, printer: &Printer) ->
     Ok(())
 }
 
-fn row(wheel: &WheelSummary, report: &Report) -> Vec<String> {
+fn row(wheel: &WheelSummary, report: &AuditReport) -> Vec<String> {
     let own = report.findings.iter().filter(|finding| finding.wheel.as_deref() == Some(&*wheel.file));
     let errors = own.filter(|finding| finding.severity == Severity::Error).count();
     let short = |tag: &str| tag.strip_suffix("_x86_64").unwrap_or(tag).to_owned();
@@ -106,7 +106,7 @@ pub(in crate::commands) fn print(finding: &Finding, printer: &Printer) -> Result
 }
 
 /// Prints the commands that fix the findings; they work when typed in this order.
-fn block(report: &Report, remedies: &Remedies, printer: &Printer) -> Result<()> {
+fn block(report: &AuditReport, remedies: &Remedies, printer: &Printer) -> Result<()> {
     let all = report.findings.len();
     let commands = remedies.commands();
     if !commands.is_empty() {

@@ -107,7 +107,7 @@ impl CellArguments {
             None => FrameworkTable::built_in()?,
         }
         .with_recipes(&book)?;
-        let here = if cfg!(windows) { Platform::Windows } else { Platform::Linux };
+        let here = Platform::native();
         let platform = platform.unwrap_or(here);
         let mut lists = self.gpu_targets;
         if lists.is_empty() {

@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 use rocwheel_artifact::ArtifactName;
-use rocwheel_artifact::archive::{self, Compression, WriteOptions};
+use rocwheel_artifact::archive::{self, ArchiveOptions, Compression};
 use rocwheel_artifact::descriptor::{self, Descriptor};
 use rocwheel_artifact::fileset::{Before, Fileset, Transfer};
-use rocwheel_artifact::flatten::{self, Existing, Run};
+use rocwheel_artifact::flatten::{self, Replaceable};
+use rocwheel_output::Mode;
 use rocwheel_report::Context;
 use rocwheel_report::Exit;
 use rocwheel_rocm::Predicate;
@@ -141,7 +142,7 @@ pub(crate) enum Settings {
     List { directories: Vec<PathBuf>, predicate: Predicate },
     Copy { directories: Vec<PathBuf>, predicate: Predicate, output: PathBuf, how: (Transfer, Before) },
     Artifact { root: PathBuf, descriptor: PathBuf, name: String, components: Vec<(String, PathBuf)> },
-    Archive { artifact: PathBuf, output: PathBuf, options: WriteOptions, hash_file: Option<PathBuf> },
+    Archive { artifact: PathBuf, output: PathBuf, options: ArchiveOptions, hash_file: Option<PathBuf> },
     Flatten { inputs: Vec<PathBuf>, output: PathBuf },
     FlattenSplit { prefixes: Vec<String>, parent: PathBuf, output: PathBuf },
 }
@@ -241,7 +242,7 @@ impl ArchiveArguments {
                 .hint("readers know the format by the name: remove `--compression-type`, or change the name")
                 .into());
         }
-        let options = WriteOptions {
+        let options = ArchiveOptions {
             compression: wanted,
             level: self.compression_level.unwrap_or(wanted.default_level()),
             epoch: environment::epoch()?,
@@ -323,7 +324,7 @@ fn write_components(
 fn write_archive(
     artifact: &Path,
     output: &Path,
-    options: WriteOptions,
+    options: ArchiveOptions,
     hash_file: Option<&Path>,
     printer: &Printer,
 ) -> Result<()> {
@@ -360,7 +361,7 @@ fn merge(inputs: &[PathBuf], output: &Path, printer: &Printer) -> Result<()> {
     fs_err::create_dir_all(parent)?;
     let work = environment::scratch_below(parent)?;
     let tree = work.path().join("tree");
-    flatten::flatten(inputs, &tree, Existing::OnlyOurs, Run::Execute, printer.reporter())?;
+    flatten::flatten(inputs, &tree, Replaceable::OnlyOurs, Mode::Execute, printer.reporter())?;
     fs_err::remove_file(tree.join(flatten::MARKER))?;
     let files = Fileset::scan(std::slice::from_ref(&tree), &Predicate::default(), printer.reporter())?;
     files.copy(&output, (Transfer::Link, Before::Keep), &[], printer.reporter())?;

@@ -1,7 +1,7 @@
 //! `rocwheel compat compute_rocm_package_version`: today's flags, done by `rocwheel rocm-version`.
 
 use clap::Args;
-use rocwheel_package::version::{Form, ReleaseType};
+use rocwheel_package::version::{ReleaseType, VersionForm};
 
 use super::given;
 use crate::commands::rocm_version::{self, Sources};
@@ -34,8 +34,8 @@ impl Arguments {
     /// The settings of `rocwheel rocm-version` for these flags.
     pub(super) fn settings(self) -> Result<rocm_version::Settings> {
         let form = match (given(self.release_type), given(self.custom_version_suffix)) {
-            (Some(name), None) => Form::Type(release_type(&name)?),
-            (None, Some(suffix)) => Form::Suffix(suffix),
+            (Some(name), None) => VersionForm::Type(release_type(&name)?),
+            (None, Some(suffix)) => VersionForm::Suffix(suffix),
             (Some(_), Some(_)) => {
                 return Err(Usage::new("`--release-type` and `--custom-version-suffix` exclude each other").into());
             }

@@ -7,9 +7,9 @@ use clap::Args;
 use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_artifact::{Artifact, ArtifactName, Catalog};
 use rocwheel_report::Exit;
-use rocwheel_split::tree::{self, DatabaseChoice, OldRuntime, Outcome, Request};
+use rocwheel_split::tree::{self, DatabaseChoice, OldRuntime, Request, SplitArtifactsReport};
 use rocwheel_split::verify::Verification;
-use rocwheel_split::{Packing, Selection, TargetNames};
+use rocwheel_split::{Packing, TargetNames, TargetSelection};
 use serde::Serialize;
 
 use super::note_unused;
@@ -87,7 +87,7 @@ impl TryFrom<Arguments> for Settings {
             inputs,
             output: arguments.output_dir,
             request: Request {
-                selection: arguments.gpu_targets.map_or(Selection::ALL, Selection::only),
+                selection: arguments.gpu_targets.map_or(TargetSelection::ALL, TargetSelection::only),
                 databases: DatabaseChoice::only(arguments.split_databases)?,
                 names: TargetNames::Base,
                 packing: Packing::default(),
@@ -104,7 +104,7 @@ impl TryFrom<Arguments> for Settings {
 #[derive(Serialize)]
 struct Document<'a> {
     #[serde(flatten)]
-    outcome: &'a Outcome,
+    outcome: &'a SplitArtifactsReport,
 }
 
 /// Splits into a temporary folder, and then moves the artifacts into the output, beside those from

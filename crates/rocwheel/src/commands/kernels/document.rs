@@ -1,8 +1,8 @@
 //! Input: a tally. Output: the JSON document. Its fields are stable; new ones may be added.
 
 use rocwheel_kpack::bundle::Method;
-use rocwheel_kpack::code_object::{Kernel, Metadata};
-use rocwheel_survey::{BundleSummary, Finding, Found, Surveyed, Weight};
+use rocwheel_kpack::code_object::{Kernel, MetadataFormat};
+use rocwheel_survey::{BundleSummary, FileMessage, FoundCode, Surveyed, Weight};
 use serde::Serialize;
 
 use super::tally::{Sum, Tally};
@@ -147,7 +147,7 @@ fn bundle(bundle: &BundleSummary) -> Bundle<'_> {
     Bundle { offset: bundle.offset, length: bundle.length, compression, wrappers: &bundle.wrappers }
 }
 
-fn code_object(found: &Found, with_kernels: bool) -> CodeObject<'_> {
+fn code_object(found: &FoundCode, with_kernels: bool) -> CodeObject<'_> {
     CodeObject {
         target: &found.target,
         own_target: found.own_target.as_ref().map(ToString::to_string),
@@ -158,10 +158,10 @@ fn code_object(found: &Found, with_kernels: bool) -> CodeObject<'_> {
         code: found.code.name(),
         version: found.version,
         metadata: match found.metadata {
-            Metadata::Absent => "absent",
-            Metadata::MessagePack => "messagepack",
-            Metadata::Yaml => "yaml",
-            Metadata::Malformed(_) => "malformed",
+            MetadataFormat::Absent => "absent",
+            MetadataFormat::MessagePack => "messagepack",
+            MetadataFormat::Yaml => "yaml",
+            MetadataFormat::Malformed(_) => "malformed",
         },
         kernel_count: found.kernel_count,
         kernels: with_kernels.then(|| found.kernels.iter().map(kernel).collect()),
@@ -184,6 +184,6 @@ fn kernel(kernel: &Kernel) -> KernelRow<'_> {
     }
 }
 
-fn said(finding: &Finding) -> Said<'_> {
+fn said(finding: &FileMessage) -> Said<'_> {
     Said { subject: finding.subject.name(), fault: finding.weight == Weight::Fault, message: &finding.message }
 }

@@ -33,7 +33,7 @@ const STYLE: &str = "text{font-family:ui-monospace,'DejaVu Sans Mono',Menlo,Cons
 
 /// The code of one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Row {
+pub struct PlotRow {
     /// The name that is shown.
     pub label: String,
     /// Bytes of code for each target.
@@ -42,8 +42,8 @@ pub struct Row {
 
 /// Draws a row for each file, the largest first, and a column for each target in numeric order.
 /// `title` is above them.
-pub fn svg(title: &str, mut rows: Vec<Row>) -> String {
-    let sum = |row: &Row| row.sizes.values().sum::<u64>();
+pub fn svg(title: &str, mut rows: Vec<PlotRow>) -> String {
+    let sum = |row: &PlotRow| row.sizes.values().sum::<u64>();
     rows.retain(|row| sum(row) > 0);
     rows.sort_by(|left, right| sum(right).cmp(&sum(left)).then_with(|| left.label.cmp(&right.label)));
     let files = rows.len();
@@ -66,12 +66,12 @@ pub fn svg(title: &str, mut rows: Vec<Row>) -> String {
 }
 
 /// Folds the rows beyond the limit into one.
-fn fold(rows: &mut Vec<Row>) {
+fn fold(rows: &mut Vec<PlotRow>) {
     if rows.len() <= MOST_ROWS {
         return;
     }
     let rest = rows.split_off(MOST_ROWS - 1);
-    let mut folded = Row { label: format!("{} other files", rest.len()), ..Row::default() };
+    let mut folded = PlotRow { label: format!("{} other files", rest.len()), ..PlotRow::default() };
     for (target, size) in rest.into_iter().flat_map(|row| row.sizes) {
         *folded.sizes.entry(target).or_default() += size;
     }
@@ -89,7 +89,7 @@ struct Sheet {
 }
 
 impl Sheet {
-    fn new(title: &str, heading: &str, rows: &[Row], targets: &[String]) -> Self {
+    fn new(title: &str, heading: &str, rows: &[PlotRow], targets: &[String]) -> Self {
         let longest = rows.iter().map(|row| shorten(&row.label).chars().count()).max().unwrap_or(0);
         let left = MARGIN + longest as f64 * CHARACTER + 12.0;
         let longest = targets.iter().map(|target| target.chars().count()).max().unwrap_or(0);
@@ -113,7 +113,7 @@ impl Sheet {
         sheet
     }
 
-    fn draw(mut self, rows: &[Row], targets: &[String], totals: &BTreeMap<String, u64>) -> String {
+    fn draw(mut self, rows: &[PlotRow], targets: &[String], totals: &BTreeMap<String, u64>) -> String {
         let highest = totals.values().copied().max().unwrap_or(0);
         for (column, target) in targets.iter().enumerate() {
             let size = totals.get(target).copied().unwrap_or(0);
@@ -282,8 +282,11 @@ mod tests {
         assert_eq!(size_text(u64::MAX), "18447 PB");
     }
 
-    fn row(label: &str, sizes: &[(&str, u64)]) -> Row {
-        Row { label: label.to_owned(), sizes: sizes.iter().map(|(name, size)| ((*name).to_owned(), *size)).collect() }
+    fn row(label: &str, sizes: &[(&str, u64)]) -> PlotRow {
+        PlotRow {
+            label: label.to_owned(),
+            sizes: sizes.iter().map(|(name, size)| ((*name).to_owned(), *size)).collect(),
+        }
     }
 
     #[test]

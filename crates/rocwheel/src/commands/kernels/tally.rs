@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::plot::Row;
+use super::plot::PlotRow;
 use rocwheel_kpack::code_object::Kernel;
-use rocwheel_survey::{Found, Surveyed, Weight};
+use rocwheel_survey::{FoundCode, Surveyed, Weight};
 use serde::Serialize;
 
 use super::By;
@@ -22,7 +22,7 @@ pub(super) struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, found: &Found) {
+    fn add(&mut self, found: &FoundCode) {
         self.code_objects += 1;
         self.kernels += found.kernel_count;
         self.size = self.size.saturating_add(found.size);
@@ -135,13 +135,13 @@ impl Tally {
     }
 
     /// The sizes by file and target.
-    pub(super) fn rows(&self) -> Vec<Row> {
+    pub(super) fn rows(&self) -> Vec<PlotRow> {
         let row = |(file, _): &(Surveyed, Sum)| {
             let label = match &file.location.member {
                 Some(member) => member.clone(),
                 None => file.location.path.display().to_string(),
             };
-            let mut row = Row { label, sizes: BTreeMap::new() };
+            let mut row = PlotRow { label, sizes: BTreeMap::new() };
             for found in &file.code_objects {
                 *row.sizes.entry(found.target.clone()).or_default() += found.size;
             }

@@ -7,7 +7,7 @@ use clap::Args;
 use comfy_table::CellAlignment::{Left, Right};
 use pep440_rs::Version;
 use rocwheel_audit::AuditScope;
-use rocwheel_audit::written::{Set, Verdict};
+use rocwheel_audit::written::{Verdict, WheelSet};
 use rocwheel_output::StagedFile;
 use rocwheel_release::promote::{
     OldFiles, PlannedPromotion, Promoted, PromotionPlan, PromotionRequest, STATEMENT, plan_promotion, promote,
@@ -185,7 +185,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
 
 /// Wheels that are installed together: those of one system and one Python, with those for all
 /// Pythons. Only names and RECORD can have changed.
-fn sets(plan: &PromotionPlan, staged: &[StagedFile], beside: &[PathBuf]) -> Vec<(String, Set)> {
+fn sets(plan: &PromotionPlan, staged: &[StagedFile], beside: &[PathBuf]) -> Vec<(String, WheelSet)> {
     let sources: BTreeMap<&str, &str> =
         plan.files.iter().filter_map(|file| Some((file.new_name.as_deref()?, file.name.as_str()))).collect();
     let named: Vec<(&StagedFile, WheelName)> =
@@ -218,12 +218,12 @@ fn sets(plan: &PromotionPlan, staged: &[StagedFile], beside: &[PathBuf]) -> Vec<
                 continue;
             }
             let before = wheels.iter().filter_map(|file| sources.get(file.place.file_name()?.to_str()?));
-            let set = Set {
+            let set = WheelSet {
                 before: before.map(|name| plan.folder.join(name)).collect(),
                 wheels,
                 beside: beside.to_vec(),
                 scope: AuditScope::Names,
-                ..Set::default()
+                ..WheelSet::default()
             };
             let system = if windows { " on Windows" } else { "" };
             sets.push((format!("the set for {tag}{system}"), set));

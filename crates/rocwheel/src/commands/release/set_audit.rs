@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rocwheel_audit::Options;
 use rocwheel_audit::finding::Severity;
 use rocwheel_content::archive_path::file_name;
-use rocwheel_loader::site::{Place, Role, Site};
+use rocwheel_loader::site::{PythonEnvironment, Role, Site};
 use rocwheel_release::{LocalSet, PlannedEnvironment, PublicationPlan, Store, StoredBytes, StoredFile};
 use rocwheel_report::{Context as _, Exit, Hint};
 use rocwheel_wheel::WheelName;
@@ -104,9 +104,10 @@ impl SetAudit<'_> {
         environment: &PlannedEnvironment,
         wheels: &[(PathBuf, Role)],
         printer: &Printer,
-    ) -> Result<rocwheel_audit::report::Report> {
+    ) -> Result<rocwheel_audit::report::AuditReport> {
         let python = environment.python.parse()?;
-        let site = Site::open(wheels, &Place::new(python, "/environment"), self.scratch, printer.reporter())?;
+        let site =
+            Site::open(wheels, &PythonEnvironment::new(python, "/environment"), self.scratch, printer.reporter())?;
         Ok(rocwheel_audit::audit(&site, self.options, printer.reporter())?)
     }
 

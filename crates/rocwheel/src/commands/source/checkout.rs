@@ -6,10 +6,10 @@ use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_hipify::{Defects, Launches};
 use rocwheel_report::{Exit, Reporter};
-use rocwheel_source::manifest::Manifest;
+use rocwheel_source::manifest::SourceManifest;
 use rocwheel_source::{
-    Archive, Checkout, CheckoutStatus, Hipify, Movement, Outcome, PerProject, Plan, Project, Related, Request,
-    Submodules, Table, TreeConversion, TritonPin, WantedCheckout, local_origin,
+    Checkout, CheckoutReport, CheckoutStatus, Hipify, Movement, PerProject, Plan, Project, Related, Request,
+    SourceArchive, Submodules, Table, TreeConversion, TritonPin, WantedCheckout, local_origin,
 };
 use serde::Serialize;
 
@@ -146,7 +146,7 @@ impl TryFrom<Arguments> for Settings {
 
     fn try_from(arguments: Arguments) -> Result<Self> {
         let table = projects::table(arguments.table.as_deref())?;
-        let manifest = arguments.manifest.as_deref().map(Manifest::read).transpose()?;
+        let manifest = arguments.manifest.as_deref().map(SourceManifest::read).transpose()?;
         let (chosen, unknown) = chosen(&arguments, manifest.as_ref(), &table)?;
         let mut downloads = Vec::new();
         let wanted = wanted(&arguments, manifest.as_ref(), &table, &chosen, &mut downloads)?;
@@ -190,7 +190,7 @@ impl TryFrom<Arguments> for Settings {
 /// The selected projects, and the keys of the manifest that the table does not have.
 fn chosen<'a>(
     arguments: &Arguments,
-    manifest: Option<&Manifest>,
+    manifest: Option<&SourceManifest>,
     table: &'a Table,
 ) -> Result<(Vec<&'a Project>, Vec<String>)> {
     let mut chosen = Vec::new();
@@ -227,7 +227,7 @@ fn chosen<'a>(
 /// The source of each project.
 fn wanted(
     arguments: &Arguments,
-    manifest: Option<&Manifest>,
+    manifest: Option<&SourceManifest>,
     table: &Table,
     chosen: &[&Project],
     downloads: &mut Vec<(usize, String)>,
@@ -268,7 +268,12 @@ fn wanted(
 }
 
 /// Reads the value of `--archive`: a file, an address to download, or a known release.
-fn archive(text: &str, digest: Option<&str>, project: &Project, table: &Table) -> Result<(Archive, Option<String>)> {
+fn archive(
+    text: &str,
+    digest: Option<&str>,
+    project: &Project,
+    table: &Table,
+) -> Result<(SourceArchive, Option<String>)> {
     let digest = digest.map(str::to_ascii_lowercase);
     if let Some(digest) = &digest
         && (digest.len() != 64 || !digest.bytes().all(|byte| byte.is_ascii_hexdigit()))
@@ -276,7 +281,8 @@ fn archive(text: &str, digest: Option<&str>, project: &Project, table: &Table) -
         return Err(Usage::new(format!("`{digest}` is not a SHA-256 of 64 hexadecimal digits")).into());
     }
     if let Some(known) = table.archive(&project.name, text) {
-        let archive = Archive { path: PathBuf::from(&known.url), sha256: Some(digest.unwrap_or(known.sha256.clone())) };
+        let archive =
+            SourceArchive { path: PathBuf::from(&known.url), sha256: Some(digest.unwrap_or(known.sha256.clone())) };
         return Ok((archive, Some(known.url.clone())));
     }
     if text.starts_with("https://") || text.starts_with("http://") {
@@ -284,7 +290,7 @@ fn archive(text: &str, digest: Option<&str>, project: &Project, table: &Table) -
             let usage = Usage::new(format!("`{text}` is to be fetched, and its SHA-256 is not given"));
             return Err(usage.hint("give it with `--sha256`; an index page has it behind `#sha256=`").into());
         };
-        return Ok((Archive { path: PathBuf::from(text), sha256: Some(digest) }, Some(text.to_owned())));
+        return Ok((SourceArchive { path: PathBuf::from(text), sha256: Some(digest) }, Some(text.to_owned())));
     }
     let path = projects::absolute(Path::new(text))?;
     if !path.is_file() {
@@ -298,7 +304,7 @@ fn archive(text: &str, digest: Option<&str>, project: &Project, table: &Table) -
         let hint = format!("of {} these releases are known: {}", project.name, known.join(", "));
         return Err(if known.is_empty() { usage } else { usage.hint(hint) }.into());
     }
-    Ok((Archive { path, sha256: digest }, None))
+    Ok((SourceArchive { path, sha256: digest }, None))
 }
 
 #[derive(Serialize)]
@@ -315,7 +321,7 @@ struct PlannedCheckout<'a> {
 
 #[derive(Serialize)]
 struct Done<'a> {
-    checkouts: &'a [Outcome],
+    checkouts: &'a [CheckoutReport],
 }
 
 /// Makes the checkouts, or prints their plan.
@@ -338,7 +344,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     }
     let plan = Plan::new(&request, &settings.table)?;
     let git = projects::git()?;
-    let mut finished = |outcome: &Outcome| {
+    let mut finished = |outcome: &CheckoutReport| {
         printer.detail(format!("{}: {} of {}", outcome.project, outcome.commit, outcome.origin));
     };
     let reporter: &dyn Reporter = printer.reporter();

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use rocwheel_hipify::tree::{self, Place, Plan, Recovered, Request, Selection, Status, Survey};
+use rocwheel_hipify::tree::{self, FileSelection, LeftoverSearch, Plan, Recovered, Request, Status};
 use rocwheel_hipify::{Defects, Launches, Tables, build_amd, tables};
+use rocwheel_output::Destination;
 use rocwheel_report::Exit;
 use serde::Serialize;
 
@@ -103,13 +104,13 @@ enum LaunchesArgument {
 #[derive(Debug)]
 pub(crate) struct Settings {
     tree: PathBuf,
-    place: Place,
+    place: Destination,
     follow: Option<Follow>,
     tables: Option<PathBuf>,
     launches: LaunchesArgument,
     /// The way of launching kernels that this machine's ROCm compiler suggests.
     compiler: Launches,
-    selection: Selection,
+    selection: FileSelection,
     /// Folders with headers that do not exist.
     absent_folders: Vec<PathBuf>,
     extra_include_dirs: Vec<String>,
@@ -132,7 +133,7 @@ impl TryFrom<Arguments> for Settings {
         let (folders, absent): (Vec<&PathBuf>, Vec<&PathBuf>) = arguments.include_dir.iter().partition(is_there);
         let absent_folders = absent.into_iter().cloned().collect();
         let header_folders = folders.into_iter().map(|path| within(path)).collect::<Result<_, _>>()?;
-        let selection = Selection {
+        let selection = FileSelection {
             includes: arguments.include,
             ignores: arguments.ignore,
             extra_files_only: !extra_files.is_empty(),
@@ -144,7 +145,7 @@ impl TryFrom<Arguments> for Settings {
         let defects = if arguments.fix_defects { Defects::Fix } else { Defects::Refuse };
         Ok(Self {
             tree: arguments.tree,
-            place: arguments.output.map_or(Place::InPlace, Place::Folder),
+            place: arguments.output.map_or(Destination::InPlace, Destination::Folder),
             follow: arguments.mode,
             tables: arguments.tables,
             launches: arguments.launches,
@@ -196,7 +197,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     }
     // Files that a killed run half converted cannot be converted again. A run that only reads the
     // tree leaves it unchanged.
-    if let (Mode::Execute, Place::InPlace) = (settings.mode, &settings.place)
+    if let (Mode::Execute, Destination::InPlace) = (settings.mode, &settings.place)
         && let Some(said) = said(&settings.tree, tree::recover(&settings.tree)?)
     {
         printer.warn(said);
@@ -279,7 +280,8 @@ fn request(settings: &Settings, format: Format) -> Result<Request> {
     let wrong = |option: &str, mode: &str| {
         Err(Usage::new(format!("`{option}` is not for {mode}")).hint("`--mode` chooses the other one").into())
     };
-    let survey = if settings.unmapped || format == Format::Json { Survey::Unmapped } else { Survey::Nothing };
+    let survey =
+        if settings.unmapped || format == Format::Json { LeftoverSearch::Unmapped } else { LeftoverSearch::Nothing };
     let request = if let Some(build_amd) = build_amd {
         for (option, given) in [
             ("--source", selection.extra_files_only),
@@ -359,7 +361,9 @@ fn print(plan: &Plan, settings: &Settings, printer: &Printer) -> Result<()> {
             let files = printer::count(counts.new + counts.changed, "file", "files");
             printer.line(format!("would write {files}, {}; nothing was written", printer::bytes(counts.written_bytes)))
         }
-        (Place::Folder(folder), Mode::Execute) => printer.line(format!("the converted tree is `{}`", folder.display())),
-        (Place::InPlace, Mode::Execute) => Ok(()),
+        (Destination::Folder(folder), Mode::Execute) => {
+            printer.line(format!("the converted tree is `{}`", folder.display()))
+        }
+        (Destination::InPlace, Mode::Execute) => Ok(()),
     }
 }

@@ -7,7 +7,7 @@ use clap::Args;
 use rocwheel_report::Context;
 use rocwheel_report::Exit;
 use rocwheel_source::Table;
-use rocwheel_source::manifest::{self, Entry, Manifest, ManifestSources};
+use rocwheel_source::manifest::{self, ManifestProject, ManifestSources, SourceManifest};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -102,7 +102,7 @@ impl TryFrom<Arguments> for Settings {
         let checkouts = chosen.iter().map(|project| Ok((project.name.clone(), place(project)?)));
         let checkouts = checkouts.collect::<Result<Vec<_>>>()?;
         let derived = arguments.rocm_version.as_deref().map(manifest::suffix).transpose()?;
-        let therock = arguments.therock_commit.map(|commit| Entry {
+        let therock = arguments.therock_commit.map(|commit| ManifestProject {
             key: "therock".to_owned(),
             repo: arguments.therock_repo,
             commit,
@@ -147,7 +147,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
 }
 
 /// The file name that TheRock's scripts expect.
-fn file_name(manifest: &Manifest, table: &Table) -> Result<String> {
+fn file_name(manifest: &SourceManifest, table: &Table) -> Result<String> {
     let torch = manifest.entry(table.project("torch")?);
     let Some(torch) = torch else {
         let usage = Usage::new("the name of the file is made of torch's branch, and torch is not among the projects");

@@ -1,10 +1,13 @@
-//! Input: Python source. Output: the values of its literals. No Python code runs: the tables and
-//! settings of a tree are data.
+//! Input: Python source. Output: its tokens, and the values of its literals. No Python code runs:
+//! tables, settings and lists of a tree are data.
+//!
+//! [`tokens`] reads any text and never fails. [`Module`] is for files that consist of literals,
+//! such as the tables of `torch.utils.hipify`; anything else in them is an error with its line.
 
 mod token;
 mod value;
 
-pub use token::{Token, TokenKind, tokens};
+pub use token::{StringLiteral, Token, TokenKind, checked_tokens, tokens};
 pub use value::{Module, Parser, Value};
 
 /// The reason why a text cannot be read as literals.
@@ -19,10 +22,5 @@ pub struct Unreadable {
 impl Unreadable {
     fn new(line: usize, message: impl Into<String>) -> Self {
         Self { line, message: message.into() }
-    }
-
-    /// Converts it to an error for the file at `path`.
-    pub(crate) fn at(self, path: &str) -> crate::Error {
-        crate::Error::NotLiteral { path: path.to_owned(), line: self.line, message: self.message }
     }
 }

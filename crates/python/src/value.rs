@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Unreadable;
-use super::token::{Token, TokenKind, tokens};
+use super::token::{Token, TokenKind, checked_tokens};
 
 /// Maximum nesting of brackets; deeper texts are refused.
 const DEEPEST: usize = 64;
@@ -55,7 +55,7 @@ impl Module {
     /// Reads a module. Anything but literals is an error with its line. Environment variables are
     /// treated as unset.
     pub fn read(text: &str) -> Result<Self, Unreadable> {
-        let tokens = tokens(text)?;
+        let tokens = checked_tokens(text)?;
         let mut parser = Parser::new(&tokens);
         while let Some(token) = parser.peek() {
             match &token.kind {
@@ -180,10 +180,11 @@ impl<'a> Parser<'a> {
     fn operand(&mut self) -> Result<Value, Unreadable> {
         let line = self.line();
         match self.take().map(|token| &token.kind) {
-            Some(TokenKind::Text(text)) => {
-                let mut text = text.clone();
+            Some(TokenKind::Text(literal)) => {
+                let not_a_text = || Unreadable::new(line, "not a literal");
+                let mut text = literal.value()?.ok_or_else(not_a_text)?;
                 while let Some(Token { kind: TokenKind::Text(more), .. }) = self.peek() {
-                    text.push_str(more);
+                    text.push_str(&more.value()?.ok_or_else(not_a_text)?);
                     self.at += 1;
                 }
                 Ok(Value::Text(text))
