@@ -46,7 +46,7 @@ pub fn gaps(folder: &Path, tables: &RocmTables, reporter: &dyn Reporter) -> Resu
     let _stage = reporter.stage("Reading packages", Some(packages.len() as u64), Unit::Items);
     for path in packages {
         reporter.check()?;
-        let control = deb::control(&path)?;
+        let control = deb::control(&path)?.control;
         let mut listed = Listed { rules: &rules, paths: BTreeSet::new(), is_amds: false };
         deb::data(&path, 1, &mut listed)?;
         if listed.is_amds || is_of_rocm(&control) {

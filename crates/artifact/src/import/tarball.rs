@@ -1,6 +1,7 @@
 //! Input: a `therock-dist-*` tarball, whose root is a flattened tree. Output: its files, sorted
 //! into their artifacts.
 
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::Path;
 use std::sync::LazyLock;
@@ -47,6 +48,7 @@ pub(super) fn plan(path: &Path, options: &ImportOptions, reporter: &dyn Reporter
         version,
         sources: vec![PlannedSource { source, path: path.to_owned(), files: Vec::new() }],
         left_out: Vec::new(),
+        dependencies: BTreeSet::new(),
         installed: 0,
         options: options.clone(),
     })
