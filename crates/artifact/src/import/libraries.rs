@@ -81,6 +81,16 @@ impl SystemLibraries {
         is_version && (version == "*" || rest == version || version.split('.').next() == Some(rest))
     }
 
+    /// `true` if a Debian package of this name may have a library that an import takes in. Names of
+    /// others have no version, or are those of glibc and GCC.
+    pub(super) fn may_hold_library(&self, package: &str) -> bool {
+        let is_listed = self.package.values().any(|known| known.split(' ').next() == Some(package));
+        let has_version = package.contains(|letter: char| letter.is_ascii_digit());
+        let is_library = package.starts_with("lib") && has_version && !package.ends_with("-dev");
+        let mut outside = self.policy.iter().chain(&self.host);
+        (is_listed || is_library) && !outside.any(|soname| self.is_package_of(soname, package))
+    }
+
     /// Returns the packages that Debian packages of libraries need in turn, as far as the table
     /// knows, without those in `present`. Sorted.
     pub(super) fn needs_of<'a>(
@@ -174,6 +184,23 @@ mod tests {
             ("libamdhip64.so.5", "libamdhip64-7", false),
         ] {
             assert_eq!(table.is_package_of(soname, package), is, "{soname} {package}");
+        }
+    }
+
+    #[test]
+    fn packages_without_libraries_to_take_in_are_known() {
+        let table = SystemLibraries::embedded();
+        for (package, may) in [
+            ("libllvm22", true),
+            ("zlib1g", true),
+            ("libc6", false),
+            ("libgcc-s1", false),
+            ("libstdc++6", false),
+            ("libclang-common-22-dev", false),
+            ("libdrm-common", false),
+            ("python3", false),
+        ] {
+            assert_eq!(table.may_hold_library(package), may, "{package}");
         }
     }
 
