@@ -23,7 +23,7 @@ use super::error::Error;
 use super::libraries::SystemLibraries;
 use super::members::Visitor;
 use super::report::{Missing, Wanted};
-use super::table::Table;
+use super::table::{Table, without_release};
 use super::unpack::owner;
 use super::{ImportOptions, PlannedSource};
 
@@ -57,6 +57,7 @@ fn two_runtimes(sources: &[PlannedSource], archives: &[ControlArchive]) -> Resul
     let is_runtime = |name: &str| {
         let version = name.strip_prefix("libamdhip64-");
         version.is_some_and(|version| version.chars().all(|letter| letter.is_ascii_digit()))
+            || without_release(name) == "hip-runtime-amd"
     };
     let mut runtimes: Vec<&ControlArchive> =
         archives.iter().filter(|archive| is_runtime(&archive.control.package)).collect();

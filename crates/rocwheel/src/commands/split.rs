@@ -112,7 +112,7 @@ impl Arguments {
             CompressionArgument::None => Scheme::None,
             CompressionArgument::Zstd => Scheme::ZstdPerKernel,
         };
-        Packing { scheme, level: self.level }
+        Packing { scheme, level: self.level, ..Packing::default() }
     }
 }
 
