@@ -3,9 +3,9 @@
 //! lower one.
 //!
 //! The policies are in `data/manylinux.toml`. PEP 600 needs no list: a newer glibc than the table's
-//! makes a tag of its own, whose other promises are those of the newest policy. A file's needs are plain data, so any source of ELF
-//! version needs will do. Only versions needed *from a library on the policy list* count: a bundled
-//! zlib under another name provides its own ZLIB versions.
+//! makes a tag of its own, whose other promises are those of the newest policy. A file's needs are
+//! plain data, so any source of ELF version needs will do. Only versions needed *from a library on
+//! the policy list* count: a bundled zlib under another name provides its own ZLIB versions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

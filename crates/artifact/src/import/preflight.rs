@@ -1,6 +1,6 @@
 //! Input: the control archives of Debian packages, and the dynamic sections of the files of those
-//! whose dependencies are not given. Output: the collisions and missing libraries of the set, before
-//! anything is unpacked.
+//! whose dependencies are not given. Output: the collisions and missing libraries of the set,
+//! before anything is unpacked.
 //!
 //! Control archives are read in seconds, and have what is needed: digests of all files, the SONAMEs
 //! of libraries, and the exact names of the packages with the libraries that others need. A
