@@ -154,4 +154,13 @@ def test_what_packages_have_is_rows_to_add(rocwheel: Rocwheel, tmp_path: Path) -
     missing = rocwheel.run("data", "check", "--debian", folder, "--json", expect=1)
     rows = [(gap["table"], gap["key"]) for gap in json.loads(missing.stdout)["missing"]]
     assert rows == [("artifact", "librocnew1"), ("library", "librocnew.so"), ("target", "gfx1300")]
+    # A SONAME that its file's name does not say, and a kernel database that no rule knows.
+    library = tmp_path / "built.so"
+    soname = "-Wl,-soname,librocrenamed.so.7"
+    subprocess.run(["cc", "-shared", "-x", "c", "/dev/null", soname, "-o", library], check=True)
+    files = {"lib/librccl.so.9": library, "share/rocnew/db/gfx942_304.kdb": content}
+    deb(folder, "rccl", {f"opt/rocm-9.0/{path}": file for path, file in files.items()}, "AMD <a@b>")
+    missing = rocwheel.run("data", "check", "--debian", folder, "--json", expect=1)
+    more = [(gap["table"], gap["key"]) for gap in json.loads(missing.stdout)["missing"]]
+    assert sorted(set(more) - set(rows)) == [("database", "rocnew"), ("library", "librocrenamed.so")]
     assert "has no .deb files" in rocwheel.run("data", "check", "--debian", tmp_path, expect=1).stderr

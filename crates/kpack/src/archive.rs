@@ -9,7 +9,7 @@ mod table;
 mod write;
 
 use std::cmp::Ordering;
-use std::io::{self, Read};
+use std::io::{self, BufReader, Read};
 
 use positioned_io::ReadAt;
 use rocwheel_rocm::target;
@@ -20,6 +20,8 @@ use table::Table;
 
 pub use write::{ArchiveWriter, Blob};
 
+/// Bytes that are compared at a time.
+const WINDOW: usize = 256 << 10;
 const MAGIC: &[u8; 4] = b"KPAK";
 const VERSION: u32 = 1;
 /// Size of the header in bytes; the code objects follow.
@@ -202,9 +204,43 @@ impl KpackArchive {
         }
     }
 
-    /// Like [`KpackArchive::read`], for code that is copied to another file, where damage can no
-    /// longer be detected: code without a checksum must have the header and metadata of the target
-    /// it is stored under.
+    /// Compares one code object with `code`, without holding a second copy of it. Returns the
+    /// offset of the first different byte, which is the shorter length if one begins with the
+    /// other; `None` for equal ones. If the frame has a checksum, it is compared as well.
+    ///
+    /// # Errors
+    /// A frame that does not decompress.
+    pub fn first_difference(
+        &self,
+        reader: &dyn ReadAt,
+        located: &Located<'_>,
+        code: &[u8],
+    ) -> Result<Option<u64>, Error> {
+        let failed = |source: io::Error| Error::ReadArchive { what: located.describe(), source };
+        let span =
+            BufReader::with_capacity(WINDOW, Span { reader, at: located.offset, end: located.offset + located.size });
+        let mut stored: Box<dyn Read + '_> = match self.scheme {
+            Scheme::None => Box::new(span),
+            Scheme::ZstdPerKernel => {
+                Box::new(zstd::stream::read::Decoder::with_buffer(span).map_err(failed)?.single_frame())
+            }
+        };
+        let mut buffer = vec![0; WINDOW];
+        let mut at = 0;
+        loop {
+            let read = stored.read(&mut buffer).map_err(failed)?;
+            let expected = &code[at.min(code.len())..(at + read).min(code.len())];
+            let equal = buffer[..read].iter().zip(expected).take_while(|(found, expected)| found == expected).count();
+            at += equal;
+            if equal < read || read == 0 {
+                return Ok((equal < read || at < code.len()).then_some(at as u64));
+            }
+        }
+    }
+
+    /// Like [`KpackArchive::read`], for code that is copied to another file, where damage can no longer
+    /// be detected: code without a checksum must have the header and metadata of the target it is
+    /// stored under.
     pub fn read_sound(&self, reader: &dyn ReadAt, located: &Located<'_>) -> Result<Vec<u8>, Error> {
         let stored = stored(reader, located)?;
         let (code, is_vouched) = match self.scheme {
@@ -311,6 +347,22 @@ fn frames(reader: &dyn ReadAt, offset: u64, size: u64, table_offset: u64) -> Res
         return Err(malformed(format!("{} bytes follow its last frame", end - position)));
     }
     Ok(frames)
+}
+
+/// A range of a file as a stream.
+struct Span<'a> {
+    reader: &'a dyn ReadAt,
+    at: u64,
+    end: u64,
+}
+
+impl Read for Span<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX).min(buffer.len());
+        let read = self.reader.read_at(self.at, &mut buffer[..left])?;
+        self.at += read as u64;
+        Ok(read)
+    }
 }
 
 /// Reads the stored bytes of a code object.

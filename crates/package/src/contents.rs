@@ -30,6 +30,10 @@ pub struct Probe {
     /// Other programs that the tool starts.
     #[serde(default)]
     pub needs: Vec<String>,
+    /// What the tool prints if it asks for the GPU driver first and does not find it; empty if it
+    /// works without one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub no_driver: String,
 }
 
 fn success() -> Vec<i32> {
@@ -44,6 +48,8 @@ struct ToolRow {
     path: String,
     #[serde(default)]
     devel: bool,
+    #[serde(default)]
+    compiler: bool,
     /// Other names that the function has in foreign templates.
     #[serde(default)]
     also_called: Vec<String>,
@@ -87,6 +93,9 @@ pub struct PackagedTool {
     pub function: String,
     /// `true` if the copy in the expanded development tree is preferred.
     pub devel: bool,
+    /// `true` if the tool starts a clang of its own version.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub compiler: bool,
     /// The command that proves that the tool works.
     pub probe: Probe,
     /// Other names that the function may have in foreign templates.
@@ -148,6 +157,7 @@ impl Tools {
                     path: file(row)?,
                     function: row.name.replace('-', "_").replace('+', "p"),
                     devel: row.devel,
+                    compiler: row.compiler,
                     probe: row.probe.clone(),
                     also_called: row.also_called.clone(),
                 })

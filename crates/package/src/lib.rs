@@ -18,6 +18,7 @@ mod rules;
 mod search_path;
 mod select;
 mod selector;
+mod size;
 mod state;
 pub mod stub;
 mod system;
@@ -32,9 +33,10 @@ pub use execute::{PackagingReport, Prepared, StagedSet, WrittenPackage, execute,
 pub use planner::{plan, plan_both};
 pub use populate::{FileSource, Note, PlannedFile};
 pub use request::{
-    Incomplete, Incompletes, LeftOut, Plan, PlannedDevel, PlannedSelector, PlannedWheel, Request, SelectorForm, Shape,
-    Unclaimed, Unsupported,
+    Incomplete, Incompletes, LeftOut, PYPI, Plan, PlannedDevel, PlannedSelector, PlannedWheel, Request, SelectorForm,
+    Shape, Unclaimed, Unsupported,
 };
 pub use rules::Logical;
 pub use search_path::{AbsentLibrary, Dropped};
+pub use size::{LargeWheel, ShapeReason};
 pub use state::OutputFolder;

@@ -26,6 +26,7 @@ use crate::request::{Incompletes, LeftOut, Plan, Request, Shape, Unclaimed, Unsu
 use crate::rules::Rules;
 use crate::search_path::{AbsentLibrary, Dropped, SearchPaths};
 use crate::select::ArtifactSelection;
+use crate::size::{self, ShapeReason};
 use crate::templates::Templates;
 use crate::tree::Tree;
 use crate::{Error, Logical, dll_imports, system};
@@ -39,8 +40,26 @@ use whole::Problem;
 /// not accept. With [`Incompletes::Drop`], incomplete packages are skipped instead, as long as core
 /// is complete.
 pub fn plan(request: &Request, catalog: &Catalog, reporter: &dyn Reporter) -> Result<Plan, Error> {
-    let place = Place { artifacts: &request.artifacts, catalog, system: request.system };
-    systems::make(vec![Planner::new(request, place, reporter)?])
+    let make = |request: &Request| {
+        let place = Place { artifacts: &request.artifacts, catalog, system: request.system };
+        systems::make(vec![Planner::new(request, place, reporter)?])
+    };
+    publishable(request, make)
+}
+
+/// Makes a plan and looks for wheels that are too large to publish. An imported set whose manifest
+/// means [`Shape::Fat`] is planned again as [`Shape::Split`] if that takes kernels out of them.
+fn publishable(request: &Request, make: impl Fn(&Request) -> Result<Plan, Error>) -> Result<Plan, Error> {
+    let mut plan = make(request)?;
+    plan.too_large = size::larger_than(request.largest_wheel, &plan.wheels)?;
+    let Some(largest) = plan.too_large.iter().max_by_key(|large| large.bytes).cloned() else { return Ok(plan) };
+    if request.shape.is_some() || plan.shape != Shape::Fat || plan.targets.is_empty() {
+        return Ok(plan);
+    }
+    let mut split = make(&Request { shape: Some(Shape::Split), ..request.clone() })?;
+    split.too_large = size::larger_than(request.largest_wheel, &split.wheels)?;
+    split.shape_reason = Some(ShapeReason { instead_of: largest, limit: request.largest_wheel });
+    Ok(split)
 }
 
 /// Like [`plan`], for artifacts for Linux and artifacts for Windows: packages for both, and one
@@ -52,7 +71,10 @@ pub fn plan_both(request: &Request, [linux, windows]: [&Catalog; 2], reporter: &
     let windows_artifacts = request.windows_artifacts.as_ref().unwrap_or(&request.artifacts);
     let linux = Place { artifacts: &request.artifacts, catalog: linux, system: Some(Platform::Linux) };
     let windows = Place { artifacts: windows_artifacts, catalog: windows, system: Some(Platform::Windows) };
-    systems::make(vec![Planner::new(request, linux, reporter)?, Planner::new(request, windows, reporter)?])
+    let mut plan =
+        systems::make(vec![Planner::new(request, linux, reporter)?, Planner::new(request, windows, reporter)?])?;
+    plan.too_large = size::larger_than(request.largest_wheel, &plan.wheels)?;
+    Ok(plan)
 }
 
 /// A folder of artifacts to be packaged.

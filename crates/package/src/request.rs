@@ -15,6 +15,7 @@ use crate::devel::DevelEntry;
 use crate::dist_info::Promise;
 use crate::populate::{Note, PlannedFile};
 use crate::search_path::{AbsentLibrary, Dropped};
+use crate::size::{LargeWheel, ShapeReason};
 use crate::templates::Templates;
 
 /// The distribution of GPU code over wheels.
@@ -102,8 +103,11 @@ pub struct Request {
     pub windows_artifacts: Option<PathBuf>,
     /// Output folder; the packages are written to `dist/` below it.
     pub output: PathBuf,
-    /// Shape; `None` uses the shape in the manifest.
+    /// Shape; `None` uses the shape in the manifest. Artifacts that were imported become
+    /// [`Shape::Split`] instead if a wheel would be larger than `largest_wheel`.
     pub shape: Option<Shape>,
+    /// Largest wheel that can be published, in bytes.
+    pub largest_wheel: u64,
     /// Version of the packages; `None` uses the manifest's.
     pub version: Option<String>,
     /// Suffix of the import packages (`--version-suffix` of TheRock's current scripts).
@@ -139,6 +143,9 @@ pub struct Request {
     pub templates: Option<PathBuf>,
 }
 
+/// Largest file that PyPI takes, after a request for more than the usual 100 MB, in bytes.
+pub const PYPI: u64 = 1_000_000_000;
+
 impl Request {
     /// Returns the requested targets for a system.
     pub(crate) fn targets_on(&self, system: Platform) -> &[String] {
@@ -163,6 +170,7 @@ impl Request {
             windows_artifacts: None,
             output,
             shape: None,
+            largest_wheel: PYPI,
             version: None,
             nonce: String::new(),
             targets: Vec::new(),
@@ -296,6 +304,12 @@ pub struct Plan {
     pub schema: u32,
     /// The distribution of GPU code over wheels.
     pub shape: Shape,
+    /// The reason for `shape`, if it is neither the requested one nor the manifest's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shape_reason: Option<ShapeReason>,
+    /// Wheels that will be larger than the request's limit, as far as an estimate tells.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub too_large: Vec<LargeWheel>,
     /// Version of all packages.
     pub version: String,
     /// Base targets or families of the set.

@@ -175,6 +175,44 @@ fn the_three_shapes_differ_as_they_should() {
     assert!(outcome.removed.iter().any(|path| path.contains("rocm_sdk_libraries-")), "{:?}", outcome.removed);
 }
 
+/// Marks the artifacts as imported, which makes their shape `fat`.
+fn imported(build: &Build) {
+    let path = build.place("base_lib_generic", "share/therock/therock_manifest.json");
+    let mut manifest: serde_json::Value = serde_json::from_slice(&fs_err::read(&path).unwrap()).unwrap();
+    manifest["flags"]["KPACK_SPLIT_ARTIFACTS"] = false.into();
+    manifest["rocwheel"] = serde_json::json!({ "import": { "kind": "deb", "shape": "fat" } });
+    fs_err::write(path, manifest.to_string()).unwrap();
+}
+
+#[test]
+fn an_import_too_large_for_one_wheel_is_split_and_says_why() {
+    let build = minimal();
+    build.library("rand_lib_generic", "lib/librocrand.so.1", Some("librocrand.so.1"), &[]);
+    // A megabyte that does not compress, and one that does.
+    let noise: Vec<u8> =
+        (0..250_000u32).flat_map(|number| (number.wrapping_mul(2_654_435_761)).to_le_bytes()).collect();
+    let text = noise.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    build.file("blas_lib_gfx942", "lib/rocblas/library/a.co", &text);
+    build.file("blas_lib_gfx1100", "lib/rocblas/library/b.co", &"b".repeat(5_000_000));
+    imported(&build);
+    let small = build.request();
+    let plan = build.plan(&small).unwrap();
+    assert_eq!((plan.shape, plan.shape_reason.is_none(), plan.too_large.len()), (Shape::Fat, true, 0));
+    let limited = Request { largest_wheel: 700_000, ..build.request() };
+    let plan = build.plan(&limited).unwrap();
+    assert_eq!(plan.shape, Shape::Split);
+    let reason = plan.shape_reason.clone().unwrap();
+    assert!(reason.instead_of.file_name.starts_with("rocm_sdk_libraries-"), "{reason}");
+    // About half of the text, as bytes of a hexadecimal number.
+    assert!((900_000..1_500_000).contains(&reason.instead_of.bytes), "{reason}");
+    assert!(reason.to_string().contains("`--shape split`; `--shape fat` does otherwise"), "{reason}");
+    let large: Vec<&str> = plan.too_large.iter().map(|large| large.file_name.split('-').next().unwrap()).collect();
+    assert_eq!(large, ["rocm_sdk_device_gfx942"], "what is still too large is said");
+    let asked = Request { shape: Some(Shape::Fat), ..limited };
+    let plan = build.plan(&asked).unwrap();
+    assert_eq!((plan.shape, plan.shape_reason.is_none(), plan.too_large.len()), (Shape::Fat, true, 1));
+}
+
 #[test]
 fn variants_of_a_target_are_one_package_in_every_shape() {
     let build = minimal();

@@ -11,8 +11,9 @@ use crate::RocmTables;
 use crate::error::Error;
 use crate::rows::{DatabaseRow, RuleRow, Within};
 
-/// `gfx`, digits, letters, then optionally `-strict`, and optionally `-xnack+` or `-xnack-`.
-const TARGET: &str = r"gfx[0-9]+[a-z]*(?:-strict)?(?:-xnack[-+])?";
+/// `gfx`, digits, letters, then optionally `-strict` or (of a generic target) a number and
+/// `-generic`, and optionally `-xnack+` or `-xnack-`.
+const TARGET: &str = r"gfx[0-9]+(?:(?:-[0-9]+)?-generic|[a-z]*(?:-strict)?)(?:-xnack[-+])?";
 
 /// The rules that recognise files of kernel databases.
 #[derive(Debug)]
@@ -168,7 +169,11 @@ mod tests {
         ("share/miopen/db/gfx1153.kdb", "miopen", Some("gfx1153")),
         ("share/miopen/db/gfx1251-strict.kdb", "miopen", Some("gfx1251-strict")),
         ("share/miopen/db/gfx90c_8.db.txt", "miopen", Some("gfx90c")),
-        ("share/miopen/db/gfx803_36.db.txt", "miopen", None),
+        ("share/miopen/db/gfx803_36.db.txt", "miopen", Some("gfx803")),
+        ("share/miopen/db/gfx1030_36.HIP.fdb.txt", "miopen", Some("gfx1030")),
+        ("share/miopen/db/gfx942e4.HIP.fdb.txt", "miopen", Some("gfx942")),
+        ("lib/rocblas/5/library/Kernels.so-000-gfx9-4-generic.hsaco", "rocblas", Some("gfx9-4-generic")),
+        ("lib/rocblas/5/library/TensileLibrary_Type_gfx11-generic.co", "rocblas", Some("gfx11-generic")),
         ("lib/libMIOpenCKGroupedConv_gfx950.so", "miopen", Some("gfx950")),
         ("lib/libdevice_conv_operations_gfx90a_xnackp_sramecc_.a", "composablekernel", Some("gfx90a:xnack+:sramecc-")),
         ("lib/libdevice_conv_operations_gfx1250_strict.a", "composablekernel", Some("gfx1250-strict")),

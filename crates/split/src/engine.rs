@@ -2,14 +2,16 @@
 //! a patch that removes its GPU code.
 //!
 //! Each thread holds one uncompressed code object in memory at a time; code objects that wait to be
-//! written are compressed.
+//! written are compressed, and beyond a limit they wait in a file: librccl is one compressed bundle
+//! of 1.2 GB, and all its code objects come before the first can be written.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fs_err::File;
+use positioned_io::ReadAt as _;
 use rocwheel_content::Content;
 use rocwheel_kpack::archive::{ArchiveWriter, Blob, Scheme};
 use rocwheel_kpack::fatbin::{FatBinary, Magic, NewWrapper, Replacement};
@@ -31,12 +33,18 @@ pub struct Packing {
     pub scheme: Scheme,
     /// The level of zstd; ignored for [`Scheme::None`].
     pub level: i32,
+    /// Bytes of compressed code objects that a thread holds in memory until they are written; more
+    /// of them wait in a file without a name beside the archives. It does not change the result.
+    pub held: u64,
 }
+
+/// Default of [`Packing::held`], in bytes.
+const HELD: u64 = 32 << 20;
 
 impl Default for Packing {
     /// Returns zstd at the level that existing tools use.
     fn default() -> Self {
-        Self { scheme: Scheme::ZstdPerKernel, level: 3 }
+        Self { scheme: Scheme::ZstdPerKernel, level: 3, held: HELD }
     }
 }
 
@@ -82,7 +90,62 @@ struct Packed<'a> {
     key: &'a str,
     bundle: u32,
     target: &'a str,
-    blob: Blob,
+    blob: Waiting,
+}
+
+/// A code object that waits for its turn.
+enum Waiting {
+    Held(Blob),
+    /// Offset and size in the file, and the size of the code object, in bytes.
+    Parked {
+        file: Arc<std::fs::File>,
+        offset: u64,
+        size: u64,
+        original_size: u64,
+    },
+}
+
+impl Waiting {
+    fn into_blob(self) -> io::Result<Blob> {
+        match self {
+            Self::Held(blob) => Ok(blob),
+            Self::Parked { file, offset, size, original_size } => {
+                let mut bytes = vec![0; usize::try_from(size).map_err(io::Error::other)?];
+                file.read_exact_at(offset, &mut bytes)?;
+                Ok(Blob { original_size, bytes })
+            }
+        }
+    }
+}
+
+/// Keeps the code objects of one piece of work: some in memory, the rest in a file.
+struct WaitingRoom<'a> {
+    /// Folder of the file.
+    folder: &'a Path,
+    /// Bytes that may still be held in memory.
+    left: u64,
+    file: Option<Arc<std::fs::File>>,
+    /// Bytes in the file.
+    parked: u64,
+}
+
+impl WaitingRoom<'_> {
+    fn take(&mut self, blob: Blob) -> io::Result<Waiting> {
+        let (size, original_size) = (blob.bytes.len() as u64, blob.original_size);
+        if let Some(left) = self.left.checked_sub(size) {
+            self.left = left;
+            return Ok(Waiting::Held(blob));
+        }
+        let file = match &self.file {
+            Some(file) => Arc::clone(file),
+            None => Arc::new(tempfile::tempfile_in(self.folder)?),
+        };
+        let offset = self.parked;
+        file.as_ref().write_all(&blob.bytes)?;
+        self.parked += size;
+        self.file = Some(Arc::clone(&file));
+        Ok(Waiting::Parked { file, offset, size, original_size })
+    }
 }
 
 /// Writes the archives to the paths that `place` returns (directories are created) and computes the
@@ -129,20 +192,24 @@ fn write_archives(
             let writer = writer.map_err(|source| Error::WriteArchive { path: path.clone(), source })?;
             open.insert(index, (path, writer));
         }
+        let Some((first, _)) = open.values().next() else { continue };
+        let folder = first.parent().unwrap_or(first).to_owned();
         let work = plan.binaries.iter().flat_map(|binary| work_of(plan, binary, set));
         rocwheel_pipeline::ordered(
             work,
             |work| {
                 reporter.check()?;
-                pack(plan, &units[work.binary.unit], &work, packing)
+                let room = WaitingRoom { folder: &folder, left: packing.held, file: None, parked: 0 };
+                pack(plan, &units[work.binary.unit], &work, (packing, room))
             },
             |packed| {
                 for code in packed {
                     let Some((path, writer)) = open.get_mut(&code.archive) else { continue };
+                    let blob = code.blob.into_blob()?;
                     writer
-                        .add(code.key, code.bundle, code.target, &code.blob)
+                        .add(code.key, code.bundle, code.target, &blob)
                         .map_err(|source| Error::WriteArchive { path: path.clone(), source })?;
-                    reporter.advance(code.blob.original_size);
+                    reporter.advance(blob.original_size);
                 }
                 Ok(())
             },
@@ -175,7 +242,12 @@ fn work_of<'a>(plan: &'a Plan, binary: &'a PlannedBinary, set: usize) -> impl It
     })
 }
 
-fn pack<'a>(plan: &'a Plan, unit: &CandidateFile, work: &Work<'a>, packing: Packing) -> Result<Vec<Packed<'a>>, Error> {
+fn pack<'a>(
+    plan: &'a Plan,
+    unit: &CandidateFile,
+    work: &Work<'a>,
+    (packing, mut room): (Packing, WaitingRoom<'_>),
+) -> Result<Vec<Packed<'a>>, Error> {
     let key = &work.binary.key;
     let reader = unit.content.open().map_err(|source| Error::Read { key: key.clone(), source })?;
     let fat: &'a FatBinary = &work.binary.fat;
@@ -194,6 +266,7 @@ fn pack<'a>(plan: &'a Plan, unit: &CandidateFile, work: &Work<'a>, packing: Pack
             let (target, archive) = place.expect("every kept entry was planned");
             let blob = Blob::pack(code, packing.scheme, packing.level);
             let blob = blob.map_err(|source| Error::GpuCode { key: key.clone(), source })?;
+            let blob = room.take(blob)?;
             packed.push(Packed { archive, key, bundle: work.bundle as u32, target, blob });
             Ok(())
         },

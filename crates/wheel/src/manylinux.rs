@@ -2,9 +2,10 @@
 //! manylinux policy that guarantees them all (PEP 600), and the files and versions that prevent a
 //! lower one.
 //!
-//! The policies are in `data/manylinux.toml`. A file's needs are plain data, so any source of ELF
-//! version needs will do. Only versions needed *from a library on the policy list* count: a bundled
-//! zlib under another name provides its own ZLIB versions.
+//! The policies are in `data/manylinux.toml`. PEP 600 needs no list: a newer glibc than the table's
+//! makes a tag of its own, whose other promises are those of the newest policy. A file's needs are
+//! plain data, so any source of ELF version needs will do. Only versions needed *from a library on
+//! the policy list* count: a bundled zlib under another name provides its own ZLIB versions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,6 +14,9 @@ use std::sync::OnceLock;
 use serde::Deserialize;
 
 use crate::Error;
+
+/// The set of glibc's symbol versions.
+const GLIBC: &str = "GLIBC";
 
 /// The requirements of one file on the dynamic loader.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -207,12 +211,26 @@ impl Policies {
                 }
             }
         }
-        let (lowest, reasons) = needs.pop_last().unwrap_or_default();
-        let policy = self.policies.get(lowest).cloned();
+        let (lowest, mut reasons) = needs.pop_last().unwrap_or_default();
+        let policy = self.policies.get(lowest).cloned().or_else(|| self.beyond(&mut reasons));
         let tag = policy.as_ref().map_or_else(|| format!("linux_{}", self.machine), |policy| self.tag(policy));
         // There is no policy below the oldest one, so its needs are not reasons.
         let reasons = if lowest == 0 { Vec::new() } else { reasons.into_iter().collect() };
         Floor { policy, tag, reasons, outside }
+    }
+
+    /// Returns the policy of the newest glibc that is needed, and keeps the reasons for it; `None`
+    /// if anything else is needed that no policy guarantees.
+    fn beyond(&self, reasons: &mut BTreeSet<PolicyBlocker>) -> Option<Policy> {
+        let last = self.policies.last()?;
+        let release =
+            |reason: &PolicyBlocker| DottedVersion::parse(reason.version.strip_prefix(GLIBC)?.strip_prefix('_')?);
+        let needed: Option<Vec<DottedVersion>> = reasons.iter().map(release).collect();
+        let glibc = needed?.into_iter().max().filter(|glibc| *glibc > last.glibc && glibc.0.len() == 2)?;
+        reasons.retain(|reason| release(reason).as_ref() == Some(&glibc));
+        let mut policy = Policy { glibc: glibc.clone(), alias: None, ..last.clone() };
+        policy.newest.insert(GLIBC.to_owned(), glibc);
+        Some(policy)
     }
 }
 
@@ -254,7 +272,7 @@ mod tests {
         let policies = Policies::built_in();
         let tags: Vec<String> = policies.policies().iter().map(|policy| policies.tag(policy)).collect();
         assert_eq!(tags.first().map(String::as_str), Some("manylinux_2_5_x86_64"));
-        assert_eq!(tags.last().map(String::as_str), Some("manylinux_2_41_x86_64"));
+        assert_eq!(tags.last().map(String::as_str), Some("manylinux_2_43_x86_64"));
         assert_eq!(policies.tags(&policies.policies()[2]), ["manylinux_2_17_x86_64", "manylinux2014_x86_64"]);
         for pair in policies.policies().windows(2) {
             for (set, newest) in &pair[0].newest {
@@ -295,13 +313,32 @@ mod tests {
             ("libc.so.6", "GLIBC_2.5", "manylinux_2_5_x86_64"),
             ("libmvec.so.1", "GLIBC_2.22", "manylinux_2_24_x86_64"),
             ("libc.so.6", "GLIBC_PRIVATE", "linux_x86_64"),
-            ("libc.so.6", "GLIBC_2.99", "linux_x86_64"),
+            ("libc.so.6", "GLIBC_2.42", "manylinux_2_42_x86_64"),
+            ("libc.so.6", "GLIBC_ABI_GNU2_TLS", "manylinux_2_42_x86_64"),
+            ("libm.so.6", "GLIBC_2.43", "manylinux_2_43_x86_64"),
+            ("libc.so.6", "GLIBC_2.99", "manylinux_2_99_x86_64"),
+            ("libc.so.6", "GLIBC_2.99.1", "linux_x86_64"),
+            ("libstdc++.so.6", "GLIBCXX_3.4.99", "linux_x86_64"),
         ] {
             let floor = floor(&[needs("x.so", &[(library, &[version])])]);
             assert_eq!(floor.tag, tag, "{library} {version}");
             assert_eq!(floor.reasons.is_empty(), tag == "manylinux_2_5_x86_64");
             assert_eq!(floor.policy.is_none(), tag == "linux_x86_64");
         }
+    }
+
+    #[test]
+    fn a_newer_glibc_than_the_table_makes_its_own_tag() {
+        let solver = needs("librocsolver.so.0", &[("libc.so.6", &["GLIBC_2.50", "GLIBC_2.44", "GLIBC_2.2.5"])]);
+        let floor = floor(&[solver.clone(), needs("librccl.so.1", &[("libstdc++.so.6", &["GLIBCXX_3.4.33"])])]);
+        assert_eq!(floor.tag, "manylinux_2_50_x86_64");
+        let reasons: Vec<String> = floor.reasons.iter().map(PolicyBlocker::to_string).collect();
+        assert_eq!(reasons, ["librocsolver.so.0 needs GLIBC_2.50 from libc.so.6"]);
+        let policy = floor.policy.unwrap();
+        assert!(policy.promises("GLIBC_2.50") && policy.promises("GLIBCXX_3.4.33") && !policy.promises("GLIBC_2.51"));
+        // No glibc says which libstdc++ a system has.
+        let newer = needs("librccl.so.1", &[("libstdc++.so.6", &["GLIBCXX_3.4.99"])]);
+        assert_eq!(super::floor(&[solver, newer]).tag, "linux_x86_64");
     }
 
     #[test]

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub(super) use rocwheel_content::archive_path::file_name;
 use rocwheel_elf::{Elf, ElfKind};
-use rocwheel_rocm::DlopenTable;
+use rocwheel_rocm::providers::{LibraryProduct, family};
+use rocwheel_rocm::{DlopenTable, Providers};
 
 use super::error::Error;
 use super::libraries::SystemLibraries;
@@ -54,7 +55,13 @@ fn directory(path: &str) -> &str {
 ///
 /// # Errors
 /// A ROCm file for another processor, and two libraries with one SONAME in standard directories.
-pub(super) fn resolve(unpacked: &Unpacked, names: &[String]) -> Result<Resolution, Error> {
+///
+/// `dependencies` are the Debian packages that the packages of the input say they need.
+pub(super) fn resolve(
+    unpacked: &Unpacked,
+    names: &[String],
+    dependencies: &BTreeSet<String>,
+) -> Result<Resolution, Error> {
     let files = &unpacked.files;
     for file in files.iter().filter(|file| !file.system) {
         let linked = |elf: &&Elf| matches!(elf.kind, ElfKind::Executable | ElfKind::SharedLibrary);
@@ -64,7 +71,8 @@ pub(super) fn resolve(unpacked: &Unpacked, names: &[String]) -> Result<Resolutio
         }
     }
     let providers = providers(unpacked, names)?;
-    let mut walk = Walk { files, providers: &providers, reached: BTreeMap::new(), resolution: Resolution::default() };
+    let (reached, resolution) = (BTreeMap::new(), Resolution::default());
+    let mut walk = Walk { files, names, dependencies, providers: &providers, reached, resolution };
     walk.run();
     let mut resolution = walk.resolution;
     resolution.unlisted = unlisted(files, &resolution);
@@ -116,6 +124,8 @@ fn providers(unpacked: &Unpacked, names: &[String]) -> Result<BTreeMap<String, u
 
 struct Walk<'a> {
     files: &'a [Placed],
+    names: &'a [String],
+    dependencies: &'a BTreeSet<String>,
     providers: &'a BTreeMap<String, usize>,
     /// File that was reached → the file that led to it.
     reached: BTreeMap<usize, Option<usize>>,
@@ -229,9 +239,16 @@ impl Walk<'_> {
             (None, Demand::Needed | Demand::Required) => {
                 let chain = self.chain(index);
                 let wanted = if demand == Demand::Needed { Wanted::Needed } else { Wanted::Loaded };
-                let package = system.package(name.trim_end_matches(".*"));
-                let missing = Missing { library: name.to_owned(), wanted, chain, package };
-                self.resolution.missing.push(missing);
+                let known = self.dependencies.iter().find(|package| system.is_package_of(name, package));
+                self.resolution.missing.push(Missing {
+                    library: name.to_owned(),
+                    wanted,
+                    chain,
+                    source: self.names[self.files[index].source].clone(),
+                    certain: known.is_some(),
+                    package: known.cloned().or_else(|| system.package(name.trim_end_matches(".*"))),
+                    other_version: other_version(name, self.providers.keys().map(String::as_str)),
+                });
                 None
             }
         }
@@ -246,6 +263,14 @@ impl Walk<'_> {
         }
         chain
     }
+}
+
+/// Returns the name of another version of a library of ROCm among the names of a set.
+pub(super) fn other_version<'a>(soname: &str, mut present: impl Iterator<Item = &'a str>) -> Option<String> {
+    let stem = family(soname);
+    let is_of_rocm = Providers::embedded().of(soname).is_some_and(|provider| provider.kind == LibraryProduct::Rocm);
+    let other = |name: &&str| family(name) == stem && *name != stem && !soname.ends_with('*');
+    present.find(other).filter(|_| is_of_rocm && stem != soname).map(str::to_owned)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

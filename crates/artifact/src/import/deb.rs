@@ -12,6 +12,8 @@ use super::members::{self, Decoding, Visitor};
 
 /// Largest control file that is read, in bytes; real ones have some kilobytes.
 const MAX_CONTROL: u64 = 1 << 20;
+/// Largest list of files that is read, in bytes: enough for half a million files.
+const MAX_LIST: u64 = 64 << 20;
 
 /// The control fields that an import uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +22,10 @@ pub(super) struct Control {
     pub(super) version: String,
     pub(super) source: String,
     pub(super) source_version: String,
-    pub(super) depends: Vec<String>,
+    /// Pre-Depends and Depends: each needs one of several packages.
+    pub(super) depends: Vec<Vec<String>>,
+    /// Other names of the package.
+    pub(super) provides: Vec<String>,
     /// Maintainer and homepage, separated by a space.
     pub(super) origin: String,
     /// Bytes on disk after installation, as the package announces them; 0 if it does not.
@@ -53,16 +58,18 @@ impl Control {
             Some((name, version)) => (name.trim().to_owned(), version.trim_end_matches(')').trim().to_owned()),
             None => (source, version.clone()),
         };
-        let lists = ["pre-depends", "depends"].iter().filter_map(|field| fields.get(*field));
-        let depends = lists.flat_map(|list| list.split([',', '|'])).filter_map(|item| {
-            let name = item.trim().split([' ', '(', ':', '[']).next()?;
-            (!name.is_empty()).then(|| name.to_owned())
-        });
+        let list = |field: &str| fields.get(field).map_or("", String::as_str).split(',');
+        let name = |item: &str| item.trim().split([' ', '(', ':', '[']).next().unwrap_or_default().to_owned();
+        let names =
+            |group: &str| -> Vec<String> { group.split('|').map(name).filter(|name| !name.is_empty()).collect() };
+        let groups = list("pre-depends").chain(list("depends")).map(names);
+        let depends = groups.filter(|group| !group.is_empty()).collect();
+        let provides = list("provides").map(name).filter(|name| !name.is_empty()).collect();
         let origin = ["maintainer", "homepage"].iter().filter_map(|field| fields.get(*field).cloned());
         let origin = origin.collect::<Vec<String>>().join(" ");
         let kibibytes = fields.get("installed-size").and_then(|size| size.parse::<u64>().ok()).unwrap_or(0);
         let installed = kibibytes.saturating_mul(1024);
-        Some(Self { depends: depends.collect(), origin, installed, package, version, source, source_version })
+        Some(Self { depends, provides, origin, installed, package, version, source, source_version })
     }
 }
 
@@ -74,26 +81,53 @@ pub(super) fn upstream(version: &str) -> String {
     numbers.trim_matches('.').to_owned()
 }
 
-/// Reads the control file of the package at `path`.
-pub(super) fn control(path: &Path) -> Result<Control, Error> {
-    let mut text = None;
+/// The control archive of a package.
+pub(super) struct ControlArchive {
+    pub(super) control: Control,
+    /// Path in the package → MD5 digest in hexadecimal, of all files as the package lists them.
+    /// Empty if it has no list.
+    pub(super) digests: BTreeMap<String, String>,
+    /// SONAMEs of its libraries, as other packages may rely on them.
+    pub(super) sonames: Vec<String>,
+}
+
+/// Reads the control archive of the package at `path`.
+pub(super) fn control(path: &Path) -> Result<ControlArchive, Error> {
+    let mut texts = BTreeMap::new();
     each_member(path, "control.tar", |name, stream| {
-        struct Find<'a>(&'a mut Option<String>);
+        struct Find<'a>(&'a mut BTreeMap<String, String>);
         impl Visitor for Find<'_> {
             fn file(&mut self, path: &str, _: u64, _: bool, content: &mut dyn Read) -> Result<(), Error> {
-                if path == "control" {
-                    let mut text = String::new();
-                    content.take(MAX_CONTROL).read_to_string(&mut text)?;
-                    *self.0 = Some(text);
-                }
+                let limit = match path {
+                    "control" => MAX_CONTROL,
+                    "md5sums" | "shlibs" => MAX_LIST,
+                    _ => return Ok(()),
+                };
+                let mut bytes = Vec::new();
+                content.take(limit).read_to_end(&mut bytes)?;
+                self.0.insert(path.to_owned(), String::from_utf8_lossy(&bytes).into_owned());
                 Ok(())
             }
         }
         let decoding = Decoding { archive: path, member: name, threads: 1 };
-        members::walk(&decoding, stream, &mut Find(&mut text))
+        members::walk(&decoding, stream, &mut Find(&mut texts))
     })?;
-    let text = text.ok_or_else(|| bad(path, "its control archive has no file `control`"))?;
-    Control::parse(&text).ok_or_else(|| bad(path, "its control file has no Package and Version"))
+    let text = texts.get("control").ok_or_else(|| bad(path, "its control archive has no file `control`"))?;
+    let control = Control::parse(text).ok_or_else(|| bad(path, "its control file has no Package and Version"))?;
+    let list = |name: &str| texts.get(name).map_or("", String::as_str).lines();
+    let digest = |line: &str| {
+        let (digest, path) = line.split_once("  ")?;
+        Some((path.trim_start_matches("./").to_owned(), digest.to_owned()))
+    };
+    // `libamdhip64 7 libamdhip64-7 (>= 7.2.4)`, with the kind of package before it where it is not
+    // `deb`; a SONAME such as `libLLVM-15.so.1` may be split in another place.
+    let soname = |line: &str| {
+        let mut words = line.split_whitespace().skip_while(|word| word.ends_with(':'));
+        Some(format!("{}.so.{}", words.next()?, words.next()?))
+    };
+    let (digests, sonames) =
+        (list("md5sums").filter_map(digest).collect(), list("shlibs").filter_map(soname).collect());
+    Ok(ControlArchive { control, digests, sonames })
 }
 
 /// Passes every file and link of the package at `path` to `visitor`. Uses up to `threads` threads
@@ -170,7 +204,7 @@ mod tests {
                     Depends: libc6 (>= 2.34), b:any | c,\n d [amd64]\nDescription: x\n y: z\n";
         let control = Control::parse(text).unwrap();
         assert_eq!((control.source.as_str(), control.source_version.as_str()), ("z3", "4.8.12-3"));
-        assert_eq!(control.depends, ["a", "libc6", "b", "c", "d"]);
+        assert_eq!(control.depends, [vec!["a"], vec!["libc6"], vec!["b", "c"], vec!["d"]]);
         let control = Control::parse("Package: x\nVersion: 1\n").unwrap();
         assert_eq!((control.source.as_str(), control.source_version.as_str()), ("x", "1"));
         assert_eq!(Control::parse("Package: x\n"), None);

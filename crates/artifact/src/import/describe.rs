@@ -180,6 +180,6 @@ fn manifest(plan: &ImportPlan, libraries: &[SystemLibrary]) -> Manifest {
 }
 
 /// Returns the first `X.Y.Z` of a version.
-fn first_numbers(version: &str) -> String {
+pub(super) fn first_numbers(version: &str) -> String {
     upstream(version).split('.').take(3).collect::<Vec<_>>().join(".")
 }

@@ -83,6 +83,26 @@ pub enum Error {
         /// The same of the second file.
         second: String,
     },
+    /// A link could not be made.
+    #[error("could not make the link `{path}` to `{target}`, which is {from}")]
+    Link {
+        /// Path of the link in the flattened tree.
+        path: String,
+        /// Text of the link.
+        target: String,
+        /// The package or input and the path in it.
+        from: String,
+        /// The operating system's error.
+        source: io::Error,
+    },
+    /// Packages of two HIP runtimes.
+    #[error("{}", two_runtimes(.packages, .users))]
+    TwoRuntimes {
+        /// The packages of the runtimes, the older one first.
+        packages: [String; 2],
+        /// The packages that depend on the older one.
+        users: Vec<String>,
+    },
     /// Two libraries have one SONAME.
     #[error("two libraries are called `{soname}`: {first} and {second}")]
     TwoVersions {
@@ -94,8 +114,13 @@ pub enum Error {
         second: String,
     },
     /// Libraries that are needed and missing.
-    #[error("{}", MissingList(.0))]
-    Unresolved(Vec<Missing>),
+    #[error("{}", MissingList(.missing))]
+    Unresolved {
+        /// The libraries, sorted by SONAME.
+        missing: Vec<Missing>,
+        /// Debian packages that the packages of missing libraries need in turn, as far as known.
+        in_turn: Vec<String>,
+    },
     /// A prefix could not be walked.
     #[error("could not read `{path}`")]
     Walk {
@@ -185,12 +210,35 @@ impl fmt::Display for MissingList<'_> {
     }
 }
 
+fn two_runtimes([older, newer]: &[String; 2], users: &[String]) -> String {
+    let needed = match users {
+        [] => String::new(),
+        [user] => format!("; `{user}` needs the older one"),
+        users => format!("; {} need the older one", quoted(users)),
+    };
+    format!("the set has two HIP runtimes, `{older}` and `{newer}`, and a process can use only one{needed}")
+}
+
+fn quoted(names: &[String]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
 impl Error {
+    /// Names the package or input of the link in [`Error::Link`].
+    pub(super) fn of_link(self, owner: String) -> Self {
+        match self {
+            Self::Link { path, target, source, .. } => Self::Link { path, target, from: owner, source },
+            other => other,
+        }
+    }
+
     /// Turns an I/O error that means a full disk into [`Error::DiskFull`]; other errors stay
     /// unchanged.
     pub(super) fn or_full_disk(self, output: &Path) -> Self {
         match self {
-            Self::Io(source) if crate::error::is_full(&source) => Self::DiskFull { output: output.to_owned() },
+            Self::Io(source) | Self::Link { source, .. } if crate::error::is_full(&source) => {
+                Self::DiskFull { output: output.to_owned() }
+            }
             other => other,
         }
     }
@@ -217,7 +265,12 @@ impl Hint for Error {
             Self::DuplicatePackage { .. } => "give one version of each package",
             Self::Collision { .. } => "leave one of the two packages out",
             Self::TwoVersions { .. } => "leave one of the two versions out",
-            Self::Unresolved(missing) => return Some(unresolved_hint(missing)),
+            Self::TwoRuntimes { packages: [older, _], users } => {
+                let names = quoted(&[std::slice::from_ref(older), users.as_slice()].concat());
+                return Some(format!("leave out {names}, or give packages of one release of ROCm"));
+            }
+            Self::Link { source, .. } => return crate::error::storage_hint(source),
+            Self::Unresolved { missing, in_turn } => return Some(unresolved_hint(missing, in_turn)),
             Self::NoVersion => "add the HIP runtime (`libamdhip64-5`, `hip-runtime-amd`), or say `--version X.Y.Z`",
             Self::Machine { .. } => "leave its package out",
             _ => return None,
@@ -235,19 +288,34 @@ impl Hint for Error {
     }
 }
 
-fn unresolved_hint(missing: &[Missing]) -> String {
-    let mut packages: Vec<&str> = missing.iter().filter_map(|missing| missing.package.as_deref()).collect();
+fn unresolved_hint(missing: &[Missing], in_turn: &[String]) -> String {
+    let (foreign, absent): (Vec<&Missing>, Vec<&Missing>) = missing.iter().partition(|one| one.other_version.is_some());
+    let mut hints = Vec::new();
+    if !foreign.is_empty() {
+        let mut users: Vec<String> = foreign.iter().map(|missing| missing.source.clone()).collect();
+        users.sort_unstable();
+        users.dedup();
+        let built = if users.len() == 1 { "which is" } else { "which are" };
+        hints.push(format!("leave out {}, {built} built for another ROCm", quoted(&users)));
+    }
+    let mut packages: Vec<&str> = absent.iter().filter_map(|missing| missing.package.as_deref()).collect();
     packages.sort_unstable();
     packages.dedup();
-    let allow: Vec<String> = missing.iter().map(|missing| format!("--allow-unresolved {}", missing.library)).collect();
-    let allow = allow.join(" ");
-    if packages.is_empty() {
-        return format!("add the packages that hold them, or accept it with `{allow}`");
+    if packages.is_empty() && !absent.is_empty() {
+        hints.push("add the packages that hold them".to_owned());
+    } else if !packages.is_empty() {
+        // The table adds the name that a package has in other releases in brackets.
+        let name = |package: &&str| package.split(' ').next().unwrap_or_default().to_owned();
+        let renamed: Vec<String> =
+            packages.iter().filter(|package| package.contains(' ')).map(|one| format!("; {one}")).collect();
+        let mut names: Vec<String> = packages.iter().map(name).collect();
+        names.extend(in_turn.iter().cloned());
+        names.sort_unstable();
+        names.dedup();
+        let turn = if in_turn.is_empty() { "" } else { " and what they need" };
+        hints.push(format!("fetch them{turn} with `apt-get download {}`{}", names.join(" "), renamed.concat()));
     }
-    // The table adds the name that a package has in later releases in brackets.
-    let name = |package: &&str| package.split(' ').next().unwrap_or_default().to_owned();
-    let renamed: Vec<String> =
-        packages.iter().filter(|package| package.contains(' ')).map(|one| format!("; {one}")).collect();
-    let names: Vec<String> = packages.iter().map(name).collect();
-    format!("fetch them with `apt-get download {}`{}; or accept it with `{allow}`", names.join(" "), renamed.concat())
+    let allow: Vec<String> = missing.iter().map(|missing| format!("--allow-unresolved {}", missing.library)).collect();
+    hints.push(format!("or accept it with `{}`", allow.join(" ")));
+    hints.join("; ")
 }

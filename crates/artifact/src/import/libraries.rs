@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
+use rocwheel_rocm::Pattern;
 use serde::Deserialize;
 
 const LIBRARIES: &str = include_str!("../../../../data/system-libraries.toml");
@@ -17,6 +18,9 @@ pub(super) struct SystemLibraries {
     host: BTreeSet<String>,
     rename: BTreeMap<String, String>,
     package: BTreeMap<String, String>,
+    #[serde(rename = "whole-version")]
+    whole_version: Vec<String>,
+    needs: BTreeMap<String, Vec<String>>,
 }
 
 impl SystemLibraries {
@@ -52,10 +56,51 @@ impl SystemLibraries {
             return Some(package.clone());
         }
         // Debian policy 8.1: the SONAME's stem and version, with a `-` between two digits.
-        let (stem, version) = soname.split_once(".so.")?;
-        let version = version.split('.').next().filter(|version| !version.is_empty())?;
+        let (stem, whole) = soname.split_once(".so.")?;
+        let has_whole = self.whole_version.iter().any(|pattern| Pattern::new(pattern).matches(stem));
+        let version = if has_whole { whole } else { whole.split('.').next().unwrap_or_default() };
+        if version.is_empty() {
+            return None;
+        }
         let dash = if stem.ends_with(|last: char| last.is_ascii_digit()) { "-" } else { "" };
         Some(format!("{stem}{dash}{version}").to_lowercase().replace('_', "-"))
+    }
+
+    /// `true` if Debian gives the package of the library this name. `soname` may be a pattern such
+    /// as `libamd_comgr.so.*`, which takes any version. Packages renamed for 64-bit times end in
+    /// `t64`.
+    pub(super) fn is_package_of(&self, soname: &str, package: &str) -> bool {
+        if self.package.get(soname).is_some_and(|known| known.split(' ').next() == Some(package)) {
+            return true;
+        }
+        let Some((stem, version)) = soname.split_once(".so") else { return false };
+        let stem = stem.to_lowercase().replace('_', "-");
+        let Some(rest) = package.strip_suffix("t64").unwrap_or(package).strip_prefix(&stem) else { return false };
+        let (rest, version) = (rest.trim_start_matches('-'), version.trim_start_matches('.'));
+        let is_version = !rest.is_empty() && rest.chars().all(|letter| letter.is_ascii_digit() || letter == '.');
+        is_version && (version == "*" || rest == version || version.split('.').next() == Some(rest))
+    }
+
+    /// `true` if a Debian package of this name may have a library that an import takes in. Names of
+    /// others have no version, or are those of glibc and GCC.
+    pub(super) fn may_hold_library(&self, package: &str) -> bool {
+        let is_listed = self.package.values().any(|known| known.split(' ').next() == Some(package));
+        let has_version = package.contains(|letter: char| letter.is_ascii_digit());
+        let is_library = package.starts_with("lib") && has_version && !package.ends_with("-dev");
+        let mut outside = self.policy.iter().chain(&self.host);
+        (is_listed || is_library) && !outside.any(|soname| self.is_package_of(soname, package))
+    }
+
+    /// Returns the packages that Debian packages of libraries need in turn, as far as the table
+    /// knows, without those in `present`. Sorted.
+    pub(super) fn needs_of<'a>(
+        &self,
+        packages: impl IntoIterator<Item = &'a str>,
+        present: &BTreeSet<String>,
+    ) -> Vec<String> {
+        let rows = packages.into_iter().filter_map(|package| self.needs.get(package.split(' ').next()?));
+        let needs: BTreeSet<String> = rows.flatten().filter(|package| !present.contains(*package)).cloned().collect();
+        needs.into_iter().collect()
     }
 }
 
@@ -109,9 +154,62 @@ mod tests {
             ("libx3.so.4", Some("libx3-4")),
             ("libFoo_bar.so.1", Some("libfoo-bar1")),
             ("libplugin.so", None),
+            ("libboost_atomic.so.1.90.0", Some("libboost-atomic1.90.0")),
+            ("libgflags.so.2.2", Some("libgflags2.2")),
+            ("libbz2.so.1.0", Some("libbz2-1.0")),
+            ("libLLVM.so.22.1", Some("libllvm22")),
+            ("libe_smi64.so.1", Some("libe-smi64-1")),
+            ("libnl-genl-3.so.200", Some("libnl-genl-3-200")),
         ] {
             assert_eq!(table.package(soname).as_deref(), package, "{soname}");
         }
+    }
+
+    #[test]
+    fn a_package_is_known_by_the_name_of_its_library() {
+        let table = SystemLibraries::embedded();
+        for (soname, package, is) in [
+            ("libelf.so.1", "libelf1t64", true),
+            ("libelf.so.1", "libelf1", true),
+            ("libelf.so.1", "libelf-dev", false),
+            ("libLLVM.so.22.1", "libllvm22", true),
+            ("libLLVM.so.22.1", "libllvm21", false),
+            ("libboost_atomic.so.1.90.0", "libboost-atomic1.90.0", true),
+            ("libglog.so.1", "libgoogle-glog0v6t64", true),
+            ("libamd_comgr.so.*", "libamd-comgr3", true),
+            ("libamd_comgr.so.*", "libamd-comgr-dev", false),
+            ("libnl-3.so.200", "libnl-3-200", true),
+            ("libnl-3.so.200", "libnl-genl-3-200", false),
+            ("libz.so.1", "zlib1g", true),
+            ("libamdhip64.so.5", "libamdhip64-7", false),
+        ] {
+            assert_eq!(table.is_package_of(soname, package), is, "{soname} {package}");
+        }
+    }
+
+    #[test]
+    fn packages_without_libraries_to_take_in_are_known() {
+        let table = SystemLibraries::embedded();
+        for (package, may) in [
+            ("libllvm22", true),
+            ("zlib1g", true),
+            ("libc6", false),
+            ("libgcc-s1", false),
+            ("libstdc++6", false),
+            ("libclang-common-22-dev", false),
+            ("libdrm-common", false),
+            ("python3", false),
+        ] {
+            assert_eq!(table.may_hold_library(package), may, "{package}");
+        }
+    }
+
+    #[test]
+    fn packages_of_libraries_need_others_in_turn() {
+        let table = SystemLibraries::embedded();
+        let needs = table.needs_of(["libllvm22", "libfmt11"], &BTreeSet::from(["libz3-4".to_owned()]));
+        assert_eq!(needs.first().map(String::as_str), Some("libbsd0"));
+        assert!(needs.contains(&"libxml2-16".to_owned()) && !needs.contains(&"libz3-4".to_owned()), "{needs:?}");
     }
 
     #[test]

@@ -18,12 +18,14 @@ mod inspect;
 mod libraries;
 mod members;
 mod prefix;
+mod preflight;
 mod relink;
 mod report;
 mod table;
 mod tarball;
 mod unpack;
 
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -37,7 +39,8 @@ pub use error::Error;
 pub use gaps::gaps;
 pub use report::{ArtifactSummary, ImportReport, Mention, Missing, Skipped, Source, SourceKind, SystemLibrary, Wanted};
 
-use self::deb::Control;
+use self::deb::{Control, ControlArchive};
+use self::libraries::SystemLibraries;
 use self::members::Visitor;
 use self::relink::Context;
 use self::table::Table;
@@ -74,6 +77,28 @@ pub struct ImportOptions {
     pub version: Option<String>,
 }
 
+impl ImportOptions {
+    /// Returns the missing libraries that are allowed to be.
+    ///
+    /// # Errors
+    /// [`Error::Unresolved`] if others are missing. `present` are the packages of the input.
+    fn judge(&self, missing: Vec<Missing>, present: &[String]) -> Result<Vec<Missing>, Error> {
+        let allowed: Vec<Pattern> = self.allow_unresolved.iter().map(|name| Pattern::new(name)).collect();
+        let is_allowed = |missing: &Missing| {
+            allowed.iter().any(|pattern| pattern.matches(&missing.library) || pattern.glob() == missing.library)
+        };
+        let (unresolved, missing): (Vec<_>, Vec<_>) = missing.into_iter().partition(is_allowed);
+        if missing.is_empty() {
+            return Ok(unresolved);
+        }
+        let present: BTreeSet<String> = present.iter().cloned().collect();
+        let packages =
+            missing.iter().filter(|one| one.other_version.is_none()).filter_map(|one| one.package.as_deref());
+        let in_turn = SystemLibraries::embedded().needs_of(packages, &present);
+        Err(Error::Unresolved { missing, in_turn })
+    }
+}
+
 /// Treatment of the SONAMEs of libraries from outside ROCm.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -99,6 +124,9 @@ pub struct ImportPlan {
     pub sources: Vec<PlannedSource>,
     /// Packages of a shared prefix that are not imported, with the reason.
     pub left_out: Vec<Skipped>,
+    /// Debian packages that the sources say they need: the exact names of what may be missing.
+    #[serde(skip)]
+    pub dependencies: BTreeSet<String>,
     /// Bytes on disk as the packages announce them; 0 if unknown.
     pub installed: u64,
     /// Options of the import.
@@ -174,15 +202,9 @@ fn fill(plan: &ImportPlan, root: &Path, reporter: &dyn Reporter) -> Result<Impor
     }
     drop(stage);
     let mut unpacked = unpacker.take();
-    let resolution = closure::resolve(&unpacked, &names)?;
-    let allowed: Vec<Pattern> = plan.options.allow_unresolved.iter().map(|name| Pattern::new(name)).collect();
-    let is_allowed = |missing: &Missing| {
-        allowed.iter().any(|pattern| pattern.matches(&missing.library) || pattern.glob() == missing.library)
-    };
-    let (unresolved, missing): (Vec<_>, Vec<_>) = resolution.missing.iter().cloned().partition(is_allowed);
-    if !missing.is_empty() {
-        return Err(Error::Unresolved(missing));
-    }
+    unpacker.settle(&mut unpacked)?;
+    let resolution = closure::resolve(&unpacked, &names, &plan.dependencies)?;
+    let unresolved = plan.options.judge(resolution.missing.clone(), &names)?;
     let context = Context { unpacker: &unpacker, options: &plan.options, reporter };
     let stage = reporter.stage("Linking", None, Unit::Items);
     let relinked = relink::relink(&context, &mut unpacked, &resolution)?;
@@ -218,23 +240,22 @@ fn fill(plan: &ImportPlan, root: &Path, reporter: &dyn Reporter) -> Result<Impor
 fn plan_debs(paths: &[PathBuf], options: &ImportOptions, reporter: &dyn Reporter) -> Result<ImportPlan, Error> {
     let total = paths.iter().filter_map(|path| fs_err::metadata(path).ok()).map(|metadata| metadata.len()).sum();
     let stage = reporter.stage("Reading packages", Some(total), Unit::Bytes);
-    let read = paths.par_iter().map(|path| -> Result<(PlannedSource, u64), Error> {
-        let control = deb::control(path)?;
+    let read = paths.par_iter().map(|path| -> Result<(PlannedSource, ControlArchive), Error> {
+        let archive = deb::control(path)?;
         let sha256 = crate::archive::digest(path, reporter).map_err(|error| match error {
             crate::Error::Io(source) => Error::Io(source),
             _ => Error::Interrupted(Interrupted),
         })?;
-        let installed = control.installed;
-        let mut source = planned(control);
+        let mut source = planned(archive.control.clone());
         source.sha256 = Some(sha256);
         source.size = fs_err::metadata(path)?.len();
-        Ok((PlannedSource { source, path: path.clone(), files: Vec::new() }, installed))
+        Ok((PlannedSource { source, path: path.clone(), files: Vec::new() }, archive))
     });
-    let read: Vec<(PlannedSource, u64)> = read.collect::<Result<_, Error>>()?;
+    let mut read: Vec<(PlannedSource, ControlArchive)> = read.collect::<Result<_, Error>>()?;
     drop(stage);
-    let installed = read.iter().map(|(_, installed)| installed).sum();
-    let mut sources: Vec<PlannedSource> = read.into_iter().map(|(source, _)| source).collect();
-    sources.sort_by(|left, right| (&left.source.name, &left.path).cmp(&(&right.source.name, &right.path)));
+    read.sort_by(|(left, _), (right, _)| (&left.source.name, &left.path).cmp(&(&right.source.name, &right.path)));
+    let installed = read.iter().map(|(_, archive)| archive.control.installed).sum();
+    let (sources, archives): (Vec<PlannedSource>, Vec<ControlArchive>) = read.into_iter().unzip();
     for pair in sources.windows(2) {
         if pair[0].source.name == pair[1].source.name {
             let name = pair[0].source.name.clone();
@@ -245,12 +266,15 @@ fn plan_debs(paths: &[PathBuf], options: &ImportOptions, reporter: &dyn Reporter
         let path = paths.first().cloned().unwrap_or_default();
         return Err(Error::Empty { path, reason: "none of the packages is one of ROCm's".into() });
     }
+    preflight::check(&sources, &archives, options, reporter)?;
+    let dependencies = archives.iter().flat_map(|archive| archive.control.depends.iter().flatten().cloned()).collect();
     Ok(ImportPlan {
         schema: SCHEMA,
         kind: SourceKind::Deb,
         version: version_of(&sources),
         sources,
         left_out: Vec::new(),
+        dependencies,
         installed,
         options: options.clone(),
     })

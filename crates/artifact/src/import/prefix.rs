@@ -74,6 +74,9 @@ pub(super) fn plan(prefix: &Path, options: &ImportOptions) -> Result<ImportPlan,
     {
         sources.push(installed(package, &root, package.files()?));
     }
+    let known = |planned: &PlannedSource| dpkg.packages.get(&planned.source.name);
+    let dependencies = sources.iter().filter_map(known).flat_map(|package| package.control.depends.iter().flatten());
+    let dependencies: BTreeSet<String> = dependencies.cloned().collect();
     let left_out = if shared { left_out(&dpkg, &sources) } else { Vec::new() };
     if shared {
         sources.sort_by(|left, right| left.source.name.cmp(&right.source.name));
@@ -86,6 +89,7 @@ pub(super) fn plan(prefix: &Path, options: &ImportOptions) -> Result<ImportPlan,
         version,
         sources,
         left_out,
+        dependencies,
         installed: 0,
         options: options.clone(),
     })
@@ -220,7 +224,7 @@ fn left_out(dpkg: &Dpkg, sources: &[PlannedSource]) -> Vec<Skipped> {
     let mut left_out = Vec::new();
     while let Some(name) = queue.pop_front() {
         let Some(package) = dpkg.packages.get(name) else { continue };
-        for dependency in &package.control.depends {
+        for dependency in package.control.depends.iter().flatten() {
             let Some((name, _)) = dpkg.packages.get_key_value(dependency) else { continue };
             if seen.insert(name) {
                 queue.push_back(name);

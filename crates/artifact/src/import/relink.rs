@@ -16,7 +16,7 @@ use super::error::Error;
 use super::libraries::SystemLibraries;
 use super::report::{Mention, Skipped};
 use super::table::{Place, Table};
-use super::unpack::{Link, Placed, SYSDEPS_DIRECTORY, Unpacked, Unpacker, owner, staged};
+use super::unpack::{Link, Placed, SYSDEPS_DIRECTORY, Unpacked, Unpacker, owner, same_as, staged};
 use super::{ImportOptions, Sonames};
 
 /// The changes made while relinking.
@@ -260,14 +260,16 @@ fn search_path(file: &Placed, uses: &[usize], files: &[Placed]) -> Vec<String> {
     path
 }
 
-/// Returns the relative path from one directory of the tree to another.
+/// Returns the relative path from one directory of the tree to another; `.` for the same one, since
+/// no link may be empty.
 fn relative(from: &str, to: &str) -> String {
     let parts =
         |path: &str| -> Vec<String> { path.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect() };
     let (from, to) = (parts(from), parts(to));
     let common = from.iter().zip(&to).take_while(|(left, right)| left == right).count();
     let ups = std::iter::repeat_n("..".to_owned(), from.len() - common);
-    ups.chain(to[common..].iter().cloned()).collect::<Vec<_>>().join("/")
+    let parts: Vec<String> = ups.chain(to[common..].iter().cloned()).collect();
+    if parts.is_empty() { ".".to_owned() } else { parts.join("/") }
 }
 
 /// Creates the links whose target is in the tree and lists the others.
@@ -311,8 +313,13 @@ fn link(
             continue;
         };
         match good.get(&place.path) {
-            Some((winner, _)) if *winner != index => {
+            Some((winner, target)) if *winner != index => {
                 let names = context.unpacker.names;
+                if flat_target(table, link).as_ref() == Some(target) {
+                    let other = &unpacked.links[*winner];
+                    relinked.skipped.push(listed(same_as(&owner(&names[other.source], &other.input))));
+                    continue;
+                }
                 let other = &unpacked.links[*winner];
                 let (first, second) =
                     (owner(&names[other.source], &other.input), owner(&names[link.source], &link.input));
@@ -328,7 +335,8 @@ fn link(
                     return Err(Error::Collision { path: place.path.clone(), first, second });
                 }
                 let directory = place.path.rsplit_once('/').map_or("", |(directory, _)| directory);
-                make_link(context, place, &relative(directory, target))?;
+                make_link(context, place, &relative(directory, target))
+                    .map_err(|error| error.of_link(owner(&context.unpacker.names[link.source], &link.input)))?;
                 relinked.links.push(place.clone());
             }
             None => {
@@ -351,8 +359,9 @@ pub(super) fn make_link(context: &Context<'_>, place: &Place, target: &str) -> R
     if let Some(parent) = path.parent() {
         fs_err::create_dir_all(parent)?;
     }
-    symlink(target, &path).map_err(|error| {
-        std::io::Error::new(error.kind(), format!("could not make the link `{}`: {error}", path.display())).into()
+    symlink(target, &path).map_err(|source| {
+        let from = "the import itself".to_owned();
+        Error::Link { path: place.path.clone(), target: target.to_owned(), from, source }
     })
 }
 
@@ -388,5 +397,7 @@ mod tests {
         assert_eq!(relative("bin", "lib"), "../lib");
         assert_eq!(relative("", "libexec/rocm_smi/rocm_smi.py"), "libexec/rocm_smi/rocm_smi.py");
         assert_eq!(relative("lib/rocm_sysdeps/lib", "lib/llvm/lib"), "../../llvm/lib");
+        assert_eq!(relative("include/hsa", "include/hsa"), ".");
+        assert_eq!(relative("include/hsa/inner", "include/hsa"), "..");
     }
 }

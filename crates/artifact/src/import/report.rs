@@ -122,8 +122,14 @@ pub struct Missing {
     /// The file that needs it, then the file that needs that one, up to a ROCm file; paths in the
     /// flattened tree.
     pub chain: Vec<String>,
-    /// Name of the Debian package that probably holds it.
+    /// Name of the package, or input, that has the file that needs it.
+    pub source: String,
+    /// Name of the Debian package that holds it.
     pub package: Option<String>,
+    /// `true` if a package that needs the library names `package`, which otherwise is a guess.
+    pub certain: bool,
+    /// SONAME of another version of this library of ROCm, which is in the set.
+    pub other_version: Option<String>,
 }
 
 /// The way a library is needed.
@@ -146,9 +152,14 @@ impl Missing {
         let mut chain = self.chain.iter();
         let first = chain.next().map_or_else(String::new, |path| format!("{verb} by `{path}`"));
         let rest: Vec<String> = chain.map(|path| format!(", which `{path}` needs")).collect();
-        let package =
-            self.package.as_ref().map_or_else(String::new, |package| format!(" (probably in package `{package}`)"));
-        format!("{first}{}{package}", rest.concat())
+        let rest = rest.concat();
+        if let Some(other) = &self.other_version {
+            return format!("{first}{rest} of `{}`: it is built for another ROCm, this set has `{other}`", self.source);
+        }
+        let package = self.package.as_ref().map(|package| package.split(' ').next().unwrap_or(package));
+        let probably = if self.certain { "" } else { "probably " };
+        let package = package.map_or_else(String::new, |package| format!(" ({probably}in package `{package}`)"));
+        format!("{first}{rest}{package}")
     }
 }
 

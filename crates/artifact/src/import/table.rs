@@ -84,6 +84,13 @@ struct CmakeText {
     to: String,
 }
 
+/// Returns the name of a package without a release at its end: `rocblas-dev7.2.4` → `rocblas-dev`.
+pub(super) fn without_release(package: &str) -> &str {
+    let stem = package.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
+    let is_release = package[stem.len()..].split('.').filter(|number| !number.is_empty()).count() == 3;
+    if is_release { stem } else { package }
+}
+
 fn compile(globs: &[String]) -> Vec<Pattern> {
     globs.iter().map(|glob| Pattern::new(glob)).collect()
 }
@@ -155,9 +162,11 @@ impl Table {
         self.skips.iter().find(|(patterns, _)| any(patterns, path)).map(|(_, reason)| reason.as_str())
     }
 
-    /// Returns the artifact of a distribution package; `None` if the package is not ROCm's.
+    /// Returns the artifact of a distribution package; `None` if the package is not ROCm's. AMD's
+    /// packages for several releases side by side have the release at the end of their names.
     pub(super) fn of_package(&self, package: &str) -> Option<&ArtifactRule> {
-        self.artifacts.iter().find(|artifact| any(&artifact.packages, package))
+        let of = |name: &str| self.artifacts.iter().find(|artifact| any(&artifact.packages, name));
+        of(package).or_else(|| of(without_release(package)))
     }
 
     /// Returns the artifact of a file by its flattened path.
@@ -230,6 +239,8 @@ mod tests {
             ("usr/include/hip/hip_runtime.h", "include/hip/hip_runtime.h"),
             ("opt/rocm-6.2.0/lib/llvm/bin/clang", "lib/llvm/bin/clang"),
             ("opt/rocm/bin/hipcc", "bin/hipcc"),
+            ("rocm-7.2.4/lib/llvm/bin/clang", "lib/llvm/bin/clang"),
+            ("rocm-7.2.4/.info/version", ".info/version"),
             ("bin/rocminfo", "bin/rocminfo"),
             ("etc/x", "etc/x"),
         ] {
@@ -253,7 +264,11 @@ mod tests {
             ("librocsolver0", Some("blas")),
             ("libhipfft0", Some("fft")),
             ("libmiopen1", Some("miopen")),
+            ("hip-utils", Some("core-hip")),
+            ("liboam7", Some("base")),
+            ("libmagma2-rocm", Some("magma")),
             ("libnuma1", None),
+            ("libboost-atomic1.90.0", None),
             ("libllvm15", None),
             ("libstdc++6", None),
         ] {
@@ -270,6 +285,75 @@ mod tests {
             ("lib/libnobody.so.1", None),
         ] {
             assert_eq!(table.of_file(path).map(|rule| rule.name.as_str()), artifact, "{path}");
+        }
+    }
+
+    /// Names of AMD's packages (repo of ROCm 6 and 7), without the release.
+    #[test]
+    fn packages_of_amd_find_their_artifact_with_and_without_release() {
+        let table = Table::embedded();
+        for (package, artifact) in [
+            ("rocm-core", "base"),
+            ("hip-runtime-amd", "core-hip"),
+            ("hip-dev", "core-hip"),
+            ("hip-doc", "core-hip"),
+            ("hip-samples", "core-hip"),
+            ("comgr", "amd-llvm"),
+            ("rocm-llvm", "amd-llvm"),
+            ("rocm-llvm-dev", "amd-llvm"),
+            ("rocm-device-libs", "amd-llvm"),
+            ("openmp-extras-runtime", "amd-llvm"),
+            ("hipcc", "amd-llvm"),
+            ("hsa-rocr", "core-runtime"),
+            ("hsa-rocr-dev", "core-runtime"),
+            ("rocminfo", "core-runtime"),
+            ("hsa-amd-aqlprofile", "core-runtime"),
+            ("rocm-smi-lib", "base"),
+            ("rocm-cmake", "base"),
+            ("rocprofiler-register", "base"),
+            ("half", "base"),
+            ("amd-smi-lib", "core-amdsmi"),
+            ("rocblas", "blas"),
+            ("rocblas-dev", "blas"),
+            ("hipblas-common-dev", "blas"),
+            ("hipblaslt", "blas"),
+            ("hipsparselt", "blas"),
+            ("rocsolver", "blas"),
+            ("rocrand", "rand"),
+            ("hiprand-dev", "rand"),
+            ("rocfft", "fft"),
+            ("rccl", "rccl"),
+            ("rccl-dev", "rccl"),
+            ("miopen-hip", "miopen"),
+            ("miopen-hip-gfx942kdb", "miopen"),
+            ("rocprim-dev", "prim"),
+            ("rocthrust-dev", "prim"),
+            ("hipcub-dev", "prim"),
+            ("rocwmma-dev", "rocwmma"),
+            ("composablekernel-dev", "composable-kernel"),
+            ("rpp", "rpp"),
+            ("migraphx", "migraphx"),
+            ("hiptensor", "hiptensor"),
+            ("rocalution", "rocalution"),
+            ("hipify-clang", "hipify"),
+            ("rocprofiler", "rocprofiler-sdk"),
+            ("rocprofiler-dev", "rocprofiler-sdk"),
+            ("rocprofiler-plugins", "rocprofiler-sdk"),
+            ("rocprofiler-sdk", "rocprofiler-sdk"),
+            ("roctracer", "rocprofiler-sdk"),
+            ("rocm-dbgapi", "amd-dbgapi"),
+            ("rocm-gdb", "rocgdb"),
+            ("rocm-debug-agent", "rocr-debug-agent"),
+            ("rocm-opencl", "core-ocl"),
+            ("rocdecode", "rocdecode"),
+            ("rocjpeg", "rocjpeg"),
+        ] {
+            for name in [package.to_owned(), format!("{package}7.2.4"), format!("{package}6.4.3")] {
+                assert_eq!(table.of_package(&name).map(|rule| rule.name.as_str()), Some(artifact), "{name}");
+            }
+        }
+        for foreign in ["rocm", "rocm-hip-sdk7.2.4", "libdrm-amdgpu1", "amdgpu-core"] {
+            assert!(table.of_package(foreign).is_none(), "{foreign}");
         }
     }
 

@@ -1,6 +1,7 @@
 //! Input: a `therock-dist-*` tarball, whose root is a flattened tree. Output: its files, sorted
 //! into their artifacts.
 
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::Path;
 use std::sync::LazyLock;
@@ -8,14 +9,17 @@ use std::sync::LazyLock;
 use regex::Regex;
 use rocwheel_report::{Interrupted, Reporter};
 
+use super::describe::first_numbers;
 use super::error::Error;
 use super::members::{self, Decoding, Visitor};
 use super::report::{Source, SourceKind};
+use super::table::Table;
 use super::unpack::{Belongs, Unpacker};
 use super::{Feed, ImportOptions, ImportPlan, PlannedSource, SCHEMA};
 use crate::Manifest;
 
 const MANIFEST: &str = "share/therock/therock_manifest.json";
+const INFO: &str = ".info/version";
 
 /// Plans the import of the tarball at `path`.
 pub(super) fn plan(path: &Path, options: &ImportOptions, reporter: &dyn Reporter) -> Result<ImportPlan, Error> {
@@ -47,6 +51,7 @@ pub(super) fn plan(path: &Path, options: &ImportOptions, reporter: &dyn Reporter
         version,
         sources: vec![PlannedSource { source, path: path.to_owned(), files: Vec::new() }],
         left_out: Vec::new(),
+        dependencies: BTreeSet::new(),
         installed: 0,
         options: options.clone(),
     })
@@ -75,23 +80,33 @@ fn version_in(name: &str) -> Option<String> {
     VERSION.captures(name).map(|found| found[1].to_owned())
 }
 
-/// Returns the version in the tarball's manifest; empty without one.
+/// Returns the version in the tarball's manifest, or in `.info/version` (`7.2.4-93`); empty without
+/// both.
 fn version_inside(path: &Path, name: &str) -> Result<String, Error> {
-    struct Find(String);
+    #[derive(Default)]
+    struct Find {
+        manifest: Option<String>,
+        info: String,
+    }
     impl Visitor for Find {
         fn file(&mut self, path: &str, _: u64, _: bool, content: &mut dyn Read) -> Result<(), Error> {
-            if path == MANIFEST {
+            let flat = Table::embedded().flatten(path);
+            if flat == MANIFEST || flat == INFO {
                 let mut text = String::new();
                 content.take(16 << 20).read_to_string(&mut text)?;
-                let manifest: Option<Manifest> = serde_json::from_str(&text).ok();
-                self.0 = manifest.map(|manifest| manifest.rocm_package_version).unwrap_or_default();
+                if flat == MANIFEST {
+                    let manifest: Option<Manifest> = serde_json::from_str(&text).ok();
+                    self.manifest = manifest.map(|manifest| manifest.rocm_package_version);
+                } else {
+                    self.info = first_numbers(text.trim());
+                }
             }
             Ok(())
         }
     }
-    let mut find = Find(String::new());
+    let mut find = Find::default();
     walk(path, name, &mut find)?;
-    Ok(find.0)
+    Ok(find.manifest.filter(|version| !version.is_empty()).unwrap_or(find.info))
 }
 
 #[cfg(test)]

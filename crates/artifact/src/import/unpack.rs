@@ -28,6 +28,9 @@ const WINDOW: usize = 1 << 20;
 /// CMake and pkg-config files are rewritten in memory; larger files, in bytes, are copied
 /// unchanged.
 const MAX_TEXT: u64 = 4 << 20;
+/// Directory in the staging tree of files whose place another file has taken; `.` is in no name of
+/// an artifact.
+const DUPLICATES: &str = ".duplicates";
 /// Directory of the libraries from outside ROCm, in the flattened tree.
 pub(super) const SYSDEPS_DIRECTORY: &str = "lib/rocm_sysdeps/lib";
 
@@ -80,6 +83,11 @@ pub(super) struct Unpacked {
     pub(super) entries: u64,
     /// Flattened path → index of the source and input path, of files.
     pub(super) owners: BTreeMap<String, (usize, String)>,
+    /// Files whose place another file had taken when they came, and where they are until
+    /// [`Unpacker::settle`].
+    duplicates: Vec<(Placed, PathBuf)>,
+    /// Number of duplicates that were claimed, which names their files.
+    claimed: usize,
 }
 
 /// Writes files into the staging tree.
@@ -139,8 +147,8 @@ impl<'a> Unpacker<'a> {
                 (place, system)
             }
         };
-        self.claim(&place.path, incoming.source, incoming.path)?;
-        let path = self.path(&place);
+        let duplicate = self.claim(&place.path, incoming.source, incoming.path);
+        let path = duplicate.clone().unwrap_or_else(|| self.path(&place));
         let text = self.rewritten(incoming, &place, content)?;
         let size = match text {
             Some(text) => write(&path, incoming.executable, &mut text.as_bytes(), self.reporter)?,
@@ -149,16 +157,62 @@ impl<'a> Unpacker<'a> {
         let inspected = inspect::inspect(&path, &place.path)?;
         let (elf, inspected) =
             inspected.map_or((None, Inspected::default()), |(elf, data)| (Some(Box::new(elf)), data));
-        self.state().files.push(Placed {
-            source: incoming.source,
-            input: incoming.path.to_owned(),
-            place,
-            size,
-            system,
-            elf,
-            inspected,
-        });
+        let (source, input) = (incoming.source, incoming.path.to_owned());
+        let placed = Placed { source, input, place, size, system, elf, inspected };
+        let mut state = self.state();
+        match duplicate {
+            Some(path) => state.duplicates.push((placed, path)),
+            None => state.files.push(placed),
+        }
         Ok(())
+    }
+
+    /// Removes files whose place another file with the same bytes has. Of several sources the first
+    /// keeps the file, whichever thread was faster.
+    ///
+    /// # Errors
+    /// [`Error::Collision`] for files with different bytes.
+    pub(super) fn settle(&self, unpacked: &mut Unpacked) -> Result<(), Error> {
+        let mut duplicates = std::mem::take(&mut unpacked.duplicates);
+        if duplicates.is_empty() {
+            return Ok(());
+        }
+        duplicates.sort_by(|(left, _), (right, _)| (left.source, &left.input).cmp(&(right.source, &right.input)));
+        for (duplicate, path) in duplicates {
+            let same_place = |file: &Placed| file.place.path.as_str().cmp(duplicate.place.path.as_str());
+            let Ok(index) = unpacked.files.binary_search_by(same_place) else { continue };
+            let kept = &mut unpacked.files[index];
+            let present = self.path(&kept.place);
+            let of = |file: &Placed| owner(&self.names[file.source], &file.input);
+            let (mut first, mut second) = (kept.clone(), duplicate);
+            let is_later = (second.source, &second.input) < (first.source, &first.input);
+            if is_later {
+                std::mem::swap(&mut first, &mut second);
+            }
+            if first.size != second.size || !same_bytes(&present, &path, self.reporter)? {
+                return Err(Error::Collision {
+                    path: first.place.path.clone(),
+                    first: of(&first),
+                    second: of(&second),
+                });
+            }
+            if is_later {
+                fs_err::remove_file(&present)?;
+                let place = self.path(&first.place);
+                fs_err::create_dir_all(place.parent().unwrap_or(self.root))?;
+                fs_err::rename(&path, place)?;
+                unpacked.owners.insert(first.place.path.clone(), (first.source, first.input.clone()));
+            } else {
+                fs_err::remove_file(&path)?;
+            }
+            let reason = same_as(&of(&first));
+            let name = self.names[second.source].clone();
+            let skipped = Skipped { source: name, path: second.input, target: None, reason };
+            unpacked.skipped.push((second.source, skipped));
+            *kept = first;
+        }
+        unpacked.skipped.sort();
+        Ok(fs_err::remove_dir(self.root.join(DUPLICATES))?)
     }
 
     /// Records one symbolic link.
@@ -178,8 +232,10 @@ impl<'a> Unpacker<'a> {
     pub(super) fn hard_link(&self, incoming: &Incoming<'_>, target: &str) -> Result<(), Error> {
         let found = {
             let state = self.state();
-            let same = |file: &&Placed| file.source == incoming.source && file.input == target;
-            state.files.iter().find(same).map(|file| (self.path(&file.place), file.size))
+            let same = |file: &Placed| file.source == incoming.source && file.input == target;
+            let placed = state.files.iter().find(|file| same(file)).map(|file| (self.path(&file.place), file.size));
+            let duplicate = || state.duplicates.iter().find(|(file, _)| same(file));
+            placed.or_else(|| duplicate().map(|(file, path)| (path.clone(), file.size)))
         };
         let Some((original, size)) = found else {
             let reason = format!("another name of `{target}`, which is not imported");
@@ -216,17 +272,15 @@ impl<'a> Unpacker<'a> {
         self.state().skipped.push((source, skipped));
     }
 
-    fn claim(&self, path: &str, source: usize, input: &str) -> Result<(), Error> {
+    /// Claims the place of a file. Returns another path to write it to if the place is taken.
+    fn claim(&self, path: &str, source: usize, input: &str) -> Option<PathBuf> {
         let mut state = self.state();
-        if let Some((other, other_input)) = state.owners.get(path) {
-            return Err(Error::Collision {
-                path: path.to_owned(),
-                first: owner(&self.names[*other], other_input),
-                second: owner(&self.names[source], input),
-            });
+        if state.owners.contains_key(path) {
+            state.claimed += 1;
+            return Some(self.root.join(DUPLICATES).join(state.claimed.to_string()));
         }
         state.owners.insert(path.to_owned(), (source, input.to_owned()));
-        Ok(())
+        None
     }
 
     fn decide(&self, belongs: Belongs, input: &str) -> Decision {
@@ -284,6 +338,28 @@ pub(super) fn staged(root: &Path, table: &Table, place: &Place) -> PathBuf {
 /// Formats the owner of a file for messages.
 pub(super) fn owner(source: &str, input: &str) -> String {
     format!("`{input}` of `{source}`")
+}
+
+/// Words for a file or link that another package has too.
+pub(super) fn same_as(owner: &str) -> String {
+    format!("the same as {owner}")
+}
+
+/// `true` if two files of one size have the same bytes.
+fn same_bytes(left: &Path, right: &Path, reporter: &dyn Reporter) -> Result<bool, Error> {
+    let mut files = [fs_err::File::open(left)?, fs_err::File::open(right)?];
+    let mut buffers = [vec![0; WINDOW], vec![0; WINDOW]];
+    loop {
+        reporter.check()?;
+        let read = files[0].read(&mut buffers[0])?;
+        if read == 0 {
+            return Ok(true);
+        }
+        files[1].read_exact(&mut buffers[1][..read])?;
+        if buffers[0][..read] != buffers[1][..read] {
+            return Ok(false);
+        }
+    }
 }
 
 /// Returns the artifact in the name of a kernel archive: `.kpack/blas_lib_gfx1100.kpack` or

@@ -91,8 +91,37 @@ impl Tar {
 
 /// Writes the package `NAME_VERSION.deb` with these files.
 pub fn deb(directory: &Path, name: &str, version: &str, data: Tar, packing: Packing) -> PathBuf {
-    let control = format!("Package: {name}\nVersion: {version}\nSource: {name}-source\nArchitecture: amd64\n");
-    let control = Tar::default().file("./control", control.as_bytes()).finish();
+    Deb { name, version, depends: "", lists: Vec::new() }.write(directory, data, packing)
+}
+
+/// What a package says of itself.
+pub struct Deb<'a> {
+    pub name: &'a str,
+    pub version: &'a str,
+    /// The field `Depends`; empty for none.
+    pub depends: &'a str,
+    /// Further files of the control archive (`md5sums`, `shlibs`): name and text.
+    pub lists: Vec<(&'a str, String)>,
+}
+
+impl Deb<'_> {
+    /// Writes `NAME_VERSION.deb` with these files.
+    pub fn write(&self, directory: &Path, data: Tar, packing: Packing) -> PathBuf {
+        let (name, version) = (self.name, self.version);
+        let mut control = format!("Package: {name}\nVersion: {version}\nSource: {name}-source\nArchitecture: amd64\n");
+        if !self.depends.is_empty() {
+            control.push_str(&format!("Depends: {}\n", self.depends));
+        }
+        let mut tar = Tar::default().file("./control", control.as_bytes());
+        for (name, text) in &self.lists {
+            tar = tar.file(&format!("./{name}"), text.as_bytes());
+        }
+        archive(directory, (name, version), (tar, data), packing)
+    }
+}
+
+fn archive(directory: &Path, (name, version): (&str, &str), (control, data): (Tar, Tar), packing: Packing) -> PathBuf {
+    let control = control.finish();
     let path = directory.join(format!("{name}_{version}.deb"));
     let members = [
         ("debian-binary".to_owned(), b"2.0\n".to_vec()),

@@ -6,6 +6,7 @@
 mod fixture;
 mod hostile;
 mod other_sources;
+mod preflight;
 #[cfg(feature = "real")]
 mod real;
 

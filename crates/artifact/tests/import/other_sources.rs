@@ -7,7 +7,7 @@ use rocwheel_artifact::Catalog;
 use rocwheel_artifact::import::{Error, ImportSource};
 use rocwheel_report::{Hint as _, Silent};
 
-use super::fixture::{Packing, Tar, import, library, listing, options};
+use super::fixture::{Packing, Tar, deb, import, library, listing, options};
 
 fn put(root: &Path, path: &str, content: &[u8]) {
     let target = root.join(path);
@@ -189,4 +189,158 @@ fn a_cut_tarball_is_an_error() {
     let error = import(&ImportSource::Tarball(path), &options(&directory.path().join("out"))).unwrap_err();
     assert!(matches!(error, Error::Damaged { .. }), "{error:?}");
     assert_eq!(fs_err::read_dir(directory.path()).unwrap().count(), 1);
+}
+
+/// The tree of AMD's packages: its own compiler, `.info/version`, no directory of an architecture,
+/// and the links of a real /opt/rocm.
+fn release(build: &Path) -> Vec<(&'static str, Result<Vec<u8>, &'static str>)> {
+    let comgr = library(build, "libamd_comgr.so.3", "int comgr;", &[]);
+    let hip = library(build, "libamdhip64.so.7", "int hip;", &[]);
+    let blas = library(build, "librocblas.so.5", "int blas;", &[&hip]);
+    let read = |path: &Path| Ok(fs_err::read(path).unwrap());
+    vec![
+        (".info/version", Ok(b"7.2.4-93\n".to_vec())),
+        ("lib/libamdhip64.so.7.2.70204", read(&hip)),
+        ("lib/libamdhip64.so.7", Err("libamdhip64.so.7.2.70204")),
+        ("lib/libamdhip64.so", Err("libamdhip64.so.7")),
+        ("lib/libamd_comgr.so.3", read(&comgr)),
+        ("lib/librocblas.so.5", read(&blas)),
+        ("lib/rocblas/library/Kernels.so-000-gfx942.hsaco", Ok(b"kernels".to_vec())),
+        ("lib/llvm/bin/clang", Ok(b"#!sh".to_vec())),
+        ("lib/llvm/amdgcn/bitcode/ocml.bc", Ok(b"BC".to_vec())),
+        ("bin/amdclang", Err("../lib/llvm/bin/clang")),
+        ("bin/hipcc", Ok(b"#!sh".to_vec())),
+        ("llvm", Err("lib/llvm")),
+        ("amdgcn", Err("lib/llvm/amdgcn")),
+        ("include/hip/hip_runtime.h", Ok(b"// hip".to_vec())),
+        ("include/rocblas/rocblas.h", Ok(b"// blas".to_vec())),
+        ("share/miopen/db/gfx803_36.HIP.fdb.txt", Ok(b"db".to_vec())),
+    ]
+}
+
+const RELEASED: [&str; 10] = [
+    "amd-llvm_lib_generic",
+    "amd-llvm_run_generic",
+    "base_lib_generic",
+    "base_run_generic",
+    "blas_dev_generic",
+    "blas_lib_generic",
+    "blas_lib_gfx942",
+    "core-hip_dev_generic",
+    "core-hip_lib_generic",
+    "miopen_lib_gfx803",
+];
+
+#[test]
+fn a_release_of_amd_is_the_same_as_tree_tarball_and_packages() {
+    let directory = tempfile::tempdir().unwrap();
+    let build = directory.path().join("build");
+    fs_err::create_dir(&build).unwrap();
+    let files = release(&build);
+    let tree = directory.path().join("opt/rocm-7.2.4");
+    let mut tar = Tar::default();
+    for (path, content) in &files {
+        match content {
+            Ok(bytes) => put(&tree, path, bytes),
+            Err(target) => {
+                fs_err::create_dir_all(tree.join(path).parent().unwrap()).unwrap();
+                rocwheel_system::symlink(target, tree.join(path)).unwrap();
+            }
+        }
+    }
+    let mut outputs = Vec::new();
+    let mut check = |source: ImportSource, name: &str| {
+        let output = directory.path().join(name);
+        let report = import(&source, &options(&output)).unwrap();
+        let names: Vec<&str> = report.artifacts.iter().map(|artifact| artifact.name.as_str()).collect();
+        assert_eq!((report.version.as_str(), names.as_slice()), ("7.2.4", RELEASED.as_slice()), "{name}");
+        assert_eq!((report.targets.join(" "), report.unknown.len()), ("gfx803 gfx942".into(), 0), "{name}");
+        let mut listed = listing(&output);
+        listed.retain(|(path, _)| !path.ends_with("therock_manifest.json"));
+        outputs.push((name.to_owned(), listed));
+    };
+    check(ImportSource::Prefix(tree), "tree");
+    for (name, top) in [("rocm.tar.gz", "./opt/rocm-7.2.4/"), ("in-opt.tgz", "rocm-7.2.4/"), ("flat.tar.gz", "./")] {
+        tar = Tar::default();
+        for (path, content) in &files {
+            tar = match content {
+                Ok(bytes) => tar.file(&format!("{top}{path}"), bytes),
+                Err(target) => tar.link(&format!("{top}{path}"), target),
+            };
+        }
+        fs_err::write(directory.path().join(name), Packing::Gz.pack(&tar.finish())).unwrap();
+        check(ImportSource::Tarball(directory.path().join(name)), &format!("out-{name}"));
+    }
+    let of = |path: &str| match path {
+        ".info/version" => "rocm-core7.2.4",
+        path if ["llvm", "clang", "comgr"].iter().any(|part| path.contains(part)) || path == "amdgcn" => {
+            "rocm-llvm7.2.4"
+        }
+        "bin/hipcc" => "hipcc7.2.4",
+        "include/rocblas/rocblas.h" => "rocblas-dev7.2.4",
+        path if path.contains("rocblas") => "rocblas7.2.4",
+        path if path.contains("miopen") => "miopen-hip7.2.4",
+        path if path.starts_with("include") || path.ends_with("64.so") => "hip-dev7.2.4",
+        _ => "hip-runtime-amd7.2.4",
+    };
+    let mut packages: std::collections::BTreeMap<&str, Tar> = std::collections::BTreeMap::new();
+    for (path, content) in &files {
+        let at = format!("./opt/rocm-7.2.4/{path}");
+        let tar = packages.remove(of(path)).unwrap_or_default();
+        let tar = match content {
+            Ok(bytes) => tar.file(&at, bytes),
+            Err(target) => tar.link(&at, target),
+        };
+        packages.insert(of(path), tar);
+    }
+    assert_eq!(packages.len(), 8);
+    let folder = directory.path().join("debs");
+    fs_err::create_dir(&folder).unwrap();
+    let debs =
+        packages.into_iter().map(|(name, tar)| deb(&folder, name, "7.2.4.70204-93~24.04", tar, Packing::Xz)).collect();
+    check(ImportSource::Debs(debs), "out-debs");
+    for (name, listed) in &outputs[1..] {
+        assert_eq!(listed, &outputs[0].1, "{name}");
+    }
+}
+
+#[test]
+fn two_releases_of_amd_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let package = |release: &str| {
+        let tar = Tar::default().file(&format!("./opt/rocm-{release}/lib/libamdhip64.txt"), release.as_bytes());
+        deb(directory.path(), &format!("hip-runtime-amd{release}"), release, tar, Packing::None)
+    };
+    let debs = vec![package("7.2.4"), package("6.4.3")];
+    let error = import(&ImportSource::Debs(debs), &options(&directory.path().join("out"))).unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.starts_with("the set has two HIP runtimes, `hip-runtime-amd6.4.3` and `hip-runtime-amd7.2.4`"),
+        "{text}"
+    );
+}
+
+/// The folder of unpacked RPM packages has no database of dpkg: libraries of the system lie where
+/// docs/package.md says.
+#[test]
+fn unpacked_rpm_packages_take_libraries_of_the_system_from_their_own_folder() {
+    let directory = tempfile::tempdir().unwrap();
+    let build = directory.path().join("build");
+    fs_err::create_dir(&build).unwrap();
+    // No package of the machine that tests has a library of this name.
+    let other = library(&build, "librpmonly.so.1", "int other;", &[]);
+    let comgr = library(&build, "libamd_comgr.so.3", "int comgr;", &[]);
+    let hip = library(&build, "libamdhip64.so.7", "int hip;", &[&other]);
+    let tree = directory.path().join("root/opt/rocm-7.2.4");
+    put(&tree, "lib64/libamdhip64.so.7", &fs_err::read(&hip).unwrap());
+    put(&tree, "lib/libamd_comgr.so.3", &fs_err::read(&comgr).unwrap());
+    put(&tree, ".info/version", b"7.2.4-93\n");
+    let output = directory.path().join("out");
+    let error = import(&ImportSource::Prefix(tree.clone()), &options(&output)).unwrap_err();
+    assert!(error.to_string().contains("`librpmonly.so.1` is missing"), "{error}");
+    put(&tree, "lib/rocm_sysdeps/lib/librpmonly.so.1", &fs_err::read(&other).unwrap());
+    let report = import(&ImportSource::Prefix(tree), &options(&output)).unwrap();
+    assert_eq!((report.version.as_str(), report.unresolved.len()), ("7.2.4", 0));
+    let sysdeps = listing(&output.join("sysdeps_lib_generic"));
+    assert!(sysdeps.iter().any(|(path, _)| path.ends_with("lib/rocm_sysdeps/lib/librpmonly.so.1")), "{sysdeps:?}");
 }

@@ -49,6 +49,9 @@ fn compressor(level: i32) -> io::Result<Compressor<'static>> {
 }
 
 fn compress(bytes: &[u8], level: i32) -> io::Result<Vec<u8>> {
+    if bytes.len() >= LARGE {
+        return compress_large(bytes, level);
+    }
     COMPRESSOR.with_borrow_mut(|kept| {
         let of_level = kept.take().filter(|(of, ..)| *of == level);
         let mut state = match of_level {
@@ -63,6 +66,19 @@ fn compress(bytes: &[u8], level: i32) -> io::Result<Vec<u8>> {
         *kept = Some(state);
         Ok(frame)
     })
+}
+
+/// Code objects of at least this many bytes are compressed into a result that grows, because the
+/// reused buffer would stay as large as the largest of them.
+const LARGE: usize = 32 << 20;
+
+fn compress_large(bytes: &[u8], level: i32) -> io::Result<Vec<u8>> {
+    let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), level)?;
+    encoder.include_checksum(true)?;
+    encoder.include_contentsize(true)?;
+    encoder.set_pledged_src_size(Some(bytes.len() as u64))?;
+    encoder.write_all(bytes)?;
+    encoder.finish()
 }
 
 /// Number and original size of the code object of each target.

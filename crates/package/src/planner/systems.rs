@@ -99,6 +99,8 @@ fn empty(halves: &[Half<'_>]) -> Plan {
     Plan {
         schema: 1,
         shape: first.shape,
+        shape_reason: None,
+        too_large: Vec::new(),
         version: first.version.clone(),
         targets,
         systems,

@@ -3,7 +3,6 @@
 
 use std::path::{Path, PathBuf};
 
-use rocwheel_kpack::archive::Scheme;
 use rocwheel_repair::{self as repair, Resolve, RocmFrom};
 use rocwheel_split::verify::Verification;
 use rocwheel_split::{Packing, TargetNames, wheels};
@@ -129,7 +128,7 @@ impl Context<'_> {
             databases: None,
             variant: None,
             names: TargetNames::Base,
-            packing: Packing { scheme: Scheme::ZstdPerKernel, level: ZSTD_LEVEL },
+            packing: Packing { level: ZSTD_LEVEL, ..Packing::default() },
             level: Level::Default,
             epoch: self.job.epoch,
             verification: Verification::Full,

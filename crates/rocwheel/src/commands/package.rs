@@ -194,6 +194,7 @@ impl TryFrom<Arguments> for Settings {
             windows_artifacts,
             output: arguments.output,
             shape,
+            largest_wheel: rocwheel_package::PYPI,
             incompletes: if arguments.drop_incomplete { Incompletes::Drop } else { Incompletes::Refuse },
             allow_unresolved: arguments.allow_unresolved,
             selectors,
@@ -301,6 +302,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let mut folder = OutputFolder::open(&request.output)?;
     let artifacts = Artifacts::open(request, &folder.scratch(), printer)?;
     let plan = artifacts.plan(request, printer)?;
+    tell_sizes(&plan, printer);
     if settings.earlier == Earlier::Keep
         && let Some(there) = folder.versions().into_iter().find(|there| *there != plan.version)
     {
@@ -426,7 +428,23 @@ fn row(package: &str, [files, raw, compressed]: [u64; 3], time: String) -> Vec<S
     vec![package.to_owned(), files.to_string(), printer::bytes(raw), printer::bytes(compressed), time]
 }
 
+/// Prints what is known of sizes before the minutes of packing.
+fn tell_sizes(plan: &Plan, printer: &Printer) {
+    if let Some(reason) = &plan.shape_reason {
+        printer.note(reason.to_string());
+    }
+    for large in &plan.too_large {
+        printer.warn(format!(
+            "`{}` will have about {}: PyPI takes no more than 1 GB and GitHub less than 2 GiB. `rocwheel prune` keeps the \
+             code of fewer targets; `rocwheel split` takes it out of libraries, for a HIP that reads archives",
+            large.file_name,
+            printer::bytes(large.bytes)
+        ));
+    }
+}
+
 fn show_plan(plan: &Plan, request: &Request, printer: &Printer) -> Result<Exit> {
+    tell_sizes(plan, printer);
     if printer.format() == Format::Json {
         printer.json(plan)?;
         return Ok(exit_of(plan));

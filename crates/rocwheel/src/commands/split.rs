@@ -10,7 +10,7 @@ use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_artifact::Catalog;
 use rocwheel_kpack::archive::Scheme;
 use rocwheel_report::Exit;
-use rocwheel_rocm::{TargetId, TargetTable};
+use rocwheel_rocm::{RocmTables, TargetTable};
 use rocwheel_split::tree::{self, DatabaseChoice, OldRuntime, Request, SplitArtifactsReport, TreePlan};
 use rocwheel_split::verify::{Checks, Holdings, Verification, VerificationReport};
 use rocwheel_split::{Packing, TargetNames, TargetSelection};
@@ -112,7 +112,7 @@ impl Arguments {
             CompressionArgument::None => Scheme::None,
             CompressionArgument::Zstd => Scheme::ZstdPerKernel,
         };
-        Packing { scheme, level: self.level }
+        Packing { scheme, level: self.level, ..Packing::default() }
     }
 }
 
@@ -305,13 +305,9 @@ fn show_remarks(plan: &TreePlan, printer: &Printer) {
     }
 }
 
-/// Notes the targets that no table has, neither by themselves nor as the generic target of others.
+/// Notes the targets that no table has.
 pub(super) fn note_unknown<'a>(targets: impl Iterator<Item = &'a String>, printer: &Printer) {
-    let table = TargetTable::embedded();
-    let generic = table.targets().iter().filter_map(|known| known.name.parse::<TargetId>().ok()?.generic());
-    let generic: BTreeSet<String> = generic.map(|generic| generic.processor).collect();
-    let is_known =
-        |target: &str| table.is_known(target) || generic.contains(rocwheel_rocm::target::base_target(target));
+    let is_known = |target: &str| RocmTables::in_use().has_target(rocwheel_rocm::target::base_target(target));
     for target in targets.filter(|target| !is_known(target)).collect::<BTreeSet<_>>() {
         printer.note(format!("`{target}` is in no table of GPU targets; its code is kept under its own name"));
     }

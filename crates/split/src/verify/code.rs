@@ -227,21 +227,19 @@ fn compare_piece(
         };
         compared.used.push((archive.path.clone(), marker.kernel_name.clone(), Some(*index), stored.clone()));
         let Some(located) = archive.archive.find(&marker.kernel_name, *index, &stored) else { return Ok(()) };
-        let read = archive.content.open().map_err(|error| error.to_string());
-        let read = read.and_then(|reader| archive.archive.read(&reader, &located).map_err(|error| with_causes(&error)));
-        match read {
-            Ok(found) if found == code => compared.equal.push((stored, entry.size)),
-            Ok(found) => {
-                let at = found.iter().zip(code).position(|(found, code)| found != code);
-                let what = match at {
-                    Some(at) => format!("the code object in `{}` differs at byte {at}", archive.path),
-                    None => format!(
-                        "the code object in `{}` has {} bytes, it had {}",
-                        archive.path,
-                        found.len(),
-                        code.len()
-                    ),
-                };
+        let opened = archive.content.open().map_err(|error| error.to_string());
+        let compare = |reader: rocwheel_content::Reader| {
+            archive.archive.first_difference(&reader, &located, code).map_err(|error| with_causes(&error))
+        };
+        match opened.and_then(compare) {
+            Ok(None) => compared.equal.push((stored, entry.size)),
+            Ok(Some(_)) if located.original_size != code.len() as u64 => {
+                let (found, had) = (located.original_size, code.len());
+                let what = format!("the code object in `{}` has {found} bytes, it had {had}", archive.path);
+                compared.differences.push(about(what));
+            }
+            Ok(Some(at)) => {
+                let what = format!("the code object in `{}` differs at byte {at}", archive.path);
                 compared.differences.push(about(what));
             }
             Err(error) => compared.differences.push(about(format!("`{}`: {error}", archive.path))),

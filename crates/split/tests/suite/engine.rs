@@ -244,13 +244,17 @@ fn verbatim_names_are_those_of_existing_tools() {
 fn the_same_bytes_for_any_number_of_threads_and_without_compression() {
     let compressed = library("threads.so", &[unit("first", ALL), unit("second", ALL)], &["--offload-compress"]);
     let files = [("lib/plain.so", fixture::plain()), ("lib/z.so", compressed), ("lib/uneven.so", fixture::uneven())];
-    for packing in [Packing::default(), Packing { scheme: Scheme::None, level: 3 }] {
-        let with = |threads: usize| {
+    for packing in [Packing::default(), Packing { scheme: Scheme::None, ..Packing::default() }] {
+        let with = |threads: usize, packing: Packing| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| split(&files, &Settings { packing, ..Settings::default() }))
         };
-        let (one, many) = (with(1), with(8));
+        let (one, many) = (with(1, packing), with(8, packing));
         assert!(one.after == many.after, "{packing:?}");
+        // Code objects that wait in a file instead of memory: all of them, and some.
+        for held in [0, 3000] {
+            assert!(with(4, Packing { held, ..packing }).after == many.after, "{packing:?}, {held} bytes held");
+        }
         assert_eq!(many.differences(), Vec::<String>::new());
     }
 }

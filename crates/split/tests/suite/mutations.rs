@@ -11,7 +11,7 @@ use crate::fixture::{self, Settings, Split, split, view};
 const TWIN: &str = "lib/twin.so";
 
 fn twin(scheme: Scheme) -> Split {
-    let packing = Packing { scheme, level: 3 };
+    let packing = Packing { scheme, ..Packing::default() };
     let split = split(&[(TWIN, fixture::twin())], &Settings { packing, ..Settings::default() });
     assert_eq!(split.differences(), Vec::<String>::new());
     split

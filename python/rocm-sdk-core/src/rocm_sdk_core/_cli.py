@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -49,6 +51,61 @@ def tool_function(
     raise missing
 
 
+def program_of(function: str) -> Path:
+    """The program's file of the tool with that function in this package."""
+    pure = Path(__file__).parent
+    contents = json.loads((pure / "_contents.json").read_text(encoding="utf-8"))
+    tool = next(tool for tool in contents["tools"] if tool["function"] == function)
+    return _program(tool, pure, contents, _dist_info)
+
+
+def wanted_clang(program: Path) -> str:
+    """The version of clang that a hipcc starts; empty if it takes any.
+
+    Debian builds its name into the program: `lib/llvm-22/bin`, or `clang++-15` in a script.
+    """
+    for path in (program.with_name("hipcc"), program.with_name("hipcc.pl")):
+        try:
+            found = re.search(rb"(?:\blib/llvm|/clang\+\+)-([0-9]+)\b", path.read_bytes())
+        except OSError:
+            continue
+        if found is not None:
+            return found.group(1).decode()
+    return ""
+
+
+def clang_directory(program: Path, variables: Environment) -> Path | None:
+    """The folder with the clang that a hipcc should start: that of these packages, else the
+    system's of its version. None if there is none."""
+    if variables.get("HIP_CLANG_PATH"):
+        return Path(variables["HIP_CLANG_PATH"])
+    version = wanted_clang(program)
+    suffix = f"-{version}" if version else ""
+    name = f"clang++{suffix}" if program.with_name("hipcc.pl").exists() else "clang++"
+    if os.name == "nt":
+        name += ".exe"
+    folders = [program.parents[1] / "lib" / "llvm" / "bin", Path(f"/usr/lib/llvm{suffix}/bin")]
+    # A script starts `clang++-15`, which is on PATH; a program starts `clang++` of the folder that
+    # the link on PATH leads to.
+    found = shutil.which(f"clang++{suffix}", path=variables.get("PATH"))
+    if found is not None:
+        folders += [Path(found).parent, Path(found).resolve().parent]
+    return next((folder for folder in folders if (folder / name).exists()), None)
+
+
+def _for_compiler(program: Path, variables: Environment) -> Environment:
+    """The variables of a tool that starts clang. One outside the packages does not find their
+    device libraries by itself."""
+    folder = clang_directory(program, variables)
+    if folder is None or variables.get("HIP_CLANG_PATH"):
+        return variables
+    added = {"HIP_CLANG_PATH": str(folder)}
+    bitcode = program.parents[1] / "lib" / "llvm" / "amdgcn" / "bitcode"
+    if bitcode.is_dir() and program.parents[1] not in folder.parents:
+        added["HIP_DEVICE_LIB_PATH"] = str(bitcode)
+    return {**added, **variables}
+
+
 def _program(tool: dict[str, Any], pure: Path, contents: dict[str, Any], information: ModuleType) -> Path:
     """The program's file: in the devel tree if that exists, because compilers search for headers
     beside themselves."""
@@ -79,6 +136,8 @@ def _devel_directory(site: Path, information: ModuleType, *, expand: bool) -> Pa
 def _run(tool: dict[str, Any], program: Path, change: Callable[[Environment], Environment] | None) -> NoReturn:
     path = f"{program}.exe" if os.name == "nt" and not program.suffix else str(program)
     variables = dict(os.environ)
+    if tool.get("compiler", False):
+        variables = _for_compiler(program, variables)
     if change is not None:
         variables = change(variables)
     sys.stdout.flush()

@@ -36,6 +36,7 @@ class Probe:
     exit_codes: list[int] = field(default_factory=lambda: [0])
     needs_gpu: bool = False
     needs: list[str] = field(default_factory=list)
+    no_driver: str = ""
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class Tool:
     function: str
     devel: bool
     probe: Probe | None
+    compiler: bool = False
 
 
 @dataclass(frozen=True)
@@ -173,5 +175,6 @@ def _tool(item: dict[str, Any]) -> Tool:
         path=item["path"],
         function=item.get("function", item["name"].replace("-", "_")),
         devel=item.get("devel", False),
+        compiler=item.get("compiler", False),
         probe=None if probe is None else Probe(**known),
     )

@@ -476,6 +476,9 @@ ALL_LIBRARIES: dict[str, LibraryEntry] = {
         LibraryEntry("rocrand", "libraries", "librocrand.so*", "rocrand*.dll", optional=True),
         LibraryEntry("rocsolver", "libraries", "librocsolver.so*", "rocsolver*.dll", optional=True),
         LibraryEntry("rocsparse", "libraries", "librocsparse.so*", "rocsparse*.dll", optional=True),
+        LibraryEntry("oam", "core", "liboam.so*", optional=True),
+        LibraryEntry("rocm-core", "core", "librocm-core.so*", optional=True),
+        LibraryEntry("hipfftw", "libraries", "libhipfftw.so*", optional=True),
     )
 }
 

@@ -100,7 +100,7 @@ impl Arguments {
             databases: Some(databases),
             variant: self.generate_variant_wheel.then_some(self.variant_label),
             names: TargetNames::Base,
-            packing: Packing { scheme, level: self.compression_level },
+            packing: Packing { scheme, level: self.compression_level, ..Packing::default() },
             level: rocwheel_wheel::Level::Default,
             epoch: environment::epoch()?,
             verification: Verification::Full,

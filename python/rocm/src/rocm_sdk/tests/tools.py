@@ -3,6 +3,7 @@ text."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from ._policy import Policy
 from ._report import Report
 
 TIMEOUT_SECONDS = 120
+INTERPRETERS = ("perl", "python3")
 
 
 def check_tools(report: Report, site: Path) -> None:
@@ -34,15 +36,44 @@ def check_tools(report: Report, site: Path) -> None:
             if probe.needs_gpu and not has_gpu:
                 report.skip(tool.name, f"needs a GPU, and none is in {_dist_info.KFD_TOPOLOGY}")
                 continue
-            missing = [name for name in probe.needs if not _is_there(name, ours, packages)]
+            missing = [name for name in _needs(package, tool, probe) if not _is_there(name, ours, packages)]
             if missing:
                 report.skip(tool.name, f"needs {', '.join(missing)}, neither installed here nor on PATH")
                 continue
+            clang = _missing_clang(package, tool)
+            if clang is not None:
+                report.skip(tool.name, f"needs {clang}, neither in these packages nor on this machine")
+                continue
             problem = _run(package, tool, probe) or _outsiders(package.platform_directory / tool.path, policy)
-            if problem is None:
+            if problem is not None and probe.no_driver and probe.no_driver in problem:
+                report.skip(tool.name, "says that the GPU driver is not loaded")
+            elif problem is None:
                 report.ok(tool.name, " ".join([tool.path, *probe.arguments]))
             else:
                 report.fail(tool.name, problem)
+
+
+def _needs(package: _contents.Package, tool: _contents.Tool, probe: _contents.Probe) -> list[str]:
+    """The programs that the tool starts; a compiled tool needs no interpreter."""
+    try:
+        with open(package.platform_directory / tool.path, "rb") as file:
+            is_script = file.read(2) == b"#!"
+    except OSError:
+        is_script = True
+    return [name for name in probe.needs if is_script or name not in INTERPRETERS]
+
+
+def _missing_clang(package: _contents.Package, tool: _contents.Tool) -> str | None:
+    """The clang that the tool would start and that does not exist; None if it does, or if the tool
+    starts none."""
+    if not tool.compiler:
+        return None
+    launcher = importlib.import_module(f"{package.pure_name}._cli")
+    program = launcher.program_of(tool.function)
+    wanted = launcher.wanted_clang(program)
+    if launcher.clang_directory(program, {**os.environ, "PATH": _search_path()}) is not None:
+        return None
+    return f"clang {wanted}" if wanted else "clang"
 
 
 def _is_there(name: str, ours: set[str], packages: list[_contents.Package]) -> bool:
