@@ -9,4 +9,4 @@ mod statement;
 pub use envelope::{EnvelopeSignature, SignedEnvelope};
 pub use error::AttestError;
 pub use keys::{PublicKey, SigningKey};
-pub use statement::{STATEMENT_PAYLOAD, STATEMENT_TYPE, Statement, StatementSubject};
+pub use statement::{InTotoStatement, STATEMENT_PAYLOAD, STATEMENT_TYPE, StatementSubject};

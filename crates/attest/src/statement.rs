@@ -29,7 +29,7 @@ impl StatementSubject {
 
 /// Something that is said about files.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Statement {
+pub struct InTotoStatement {
     /// [`STATEMENT_TYPE`].
     #[serde(rename = "_type")]
     pub kind: String,
@@ -42,10 +42,15 @@ pub struct Statement {
     pub predicate: Value,
 }
 
-impl Statement {
+impl InTotoStatement {
     /// A statement of version 1.
-    pub fn new(subject: Vec<StatementSubject>, predicate_type: &str, predicate: Value) -> Statement {
-        Statement { kind: STATEMENT_TYPE.to_owned(), subject, predicate_type: predicate_type.to_owned(), predicate }
+    pub fn new(subject: Vec<StatementSubject>, predicate_type: &str, predicate: Value) -> InTotoStatement {
+        InTotoStatement {
+            kind: STATEMENT_TYPE.to_owned(),
+            subject,
+            predicate_type: predicate_type.to_owned(),
+            predicate,
+        }
     }
 
     /// The statement in an envelope, signed with every key.
@@ -65,7 +70,7 @@ mod tests {
     #[test]
     fn a_statement_has_the_keys_of_the_specification() {
         let subject = StatementSubject::new("a-1-py3-none-any.whl", "00ff");
-        let statement = Statement::new(vec![subject], "https://example.com/x/v1", serde_json::json!({ "y": 1 }));
+        let statement = InTotoStatement::new(vec![subject], "https://example.com/x/v1", serde_json::json!({ "y": 1 }));
         let text = serde_json::to_string(&statement).unwrap();
         assert_eq!(
             text,
@@ -73,6 +78,6 @@ mod tests {
              \"digest\":{\"sha256\":\"00ff\"}}],\"predicateType\":\"https://example.com/x/v1\",\"predicate\":{\"y\":1}}"
         );
         let (_, payload) = SignedEnvelope::parse(&statement.seal(&[]).bytes(), "x", STATEMENT_PAYLOAD).unwrap();
-        assert_eq!(serde_json::from_slice::<Statement>(&payload).unwrap(), statement);
+        assert_eq!(serde_json::from_slice::<InTotoStatement>(&payload).unwrap(), statement);
     }
 }
