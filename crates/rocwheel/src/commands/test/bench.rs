@@ -32,9 +32,9 @@ const COLUMNS: [Column; 6] = [
 /// Measure benchmarks, and find those that became slower
 ///
 /// Runs PyTorch's operator benchmarks, or a command of yours behind `--` that prints JSON or CSV,
-/// each sample in a fresh process. A benchmark is slower if its median moved by more than 5 % and by
-/// more than the noise, if a rank test agrees, and if a second series says the same; then the exit
-/// code is 1. Measurements of another GPU, partition, driver or power limit are never compared.
+/// each sample in a fresh process. A benchmark is slower if its median moved by more than 5 % and
+/// by more than the noise, if a rank test agrees, and if a second series says the same; then the
+/// exit code is 1. Measurements of another GPU, partition, driver or power limit are never compared.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The command and its arguments
@@ -73,7 +73,8 @@ pub(crate) struct Arguments {
     /// Longest time of one run in seconds
     #[arg(long, value_name = "SECONDS", default_value = "600")]
     timeout: u64,
-    /// Number of the GPU that is measured, as HIP counts [default: 0, or the processor without a GPU]
+    /// Number of the GPU that is measured, as HIP counts [default: 0, or the processor if there is
+    /// none]
     #[arg(long, value_name = "N", conflicts_with = "cpu")]
     gpu: Option<usize>,
     /// The processor is measured, and no GPU
