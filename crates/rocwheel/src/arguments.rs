@@ -15,7 +15,7 @@ use crate::commands::{
 };
 use crate::commands::{
     audit, build, compat, config, data, diff, doctor, edit, fuse, index, kernels, matrix, package, prune, recipe,
-    release, repair,
+    release, repair, test,
 };
 use crate::configuration::Choice;
 
@@ -137,6 +137,9 @@ pub(crate) enum Command {
     Release(release::ReleaseCommand),
     Diff(diff::Arguments),
     Doctor(doctor::Arguments),
+    /// Test what was built, merge the results of tests, and compare benchmarks
+    #[command(subcommand)]
+    Test(test::TestCommand),
     RocmVersion(rocm_version::Arguments),
     Compat(Box<compat::Arguments>),
     Data(data::Arguments),

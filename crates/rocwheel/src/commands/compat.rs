@@ -16,6 +16,7 @@ mod promote_packages;
 mod repositories;
 mod split_artifacts;
 mod split_wheels;
+mod test_reports;
 mod translation;
 mod upload_packages;
 
@@ -26,7 +27,7 @@ use rocwheel_report::Exit;
 pub(crate) use flags::explain;
 use translation::Translation;
 
-use crate::commands::{rocm_version, split_wheel};
+use crate::commands::{rocm_version, split_wheel, test};
 use crate::failure::{Failure, Result};
 use crate::printer::{Format, Printer};
 
@@ -100,6 +101,10 @@ enum Script {
     /// manage_structured: the pages of an index in a bucket, a folder for each project
     #[command(name = "manage_structured", alias = "manage_structured.py")]
     ManageStructured(upload_packages::ManageArguments),
+    #[command(name = "summarize_test_results", alias = "summarize_test_results.py")]
+    SummarizeTestResults(Box<test_reports::SummaryArguments>),
+    #[command(name = "generate_test_sharding_matrix", alias = "generate_test_sharding_matrix.py")]
+    GenerateTestShardingMatrix(test_reports::MatrixArguments),
     #[command(name = "upload_python_packages", alias = "upload_python_packages.py")]
     UploadPythonPackages(upload_packages::Arguments),
 }
@@ -119,6 +124,8 @@ pub(crate) enum Settings {
     Translated(Translation),
     FolderPages(folder_pages::Settings),
     UploadPackages(Box<upload_packages::Arguments>),
+    TestReport(Box<test::report::Settings>),
+    TestMatrix(Vec<test_reports::ShardJob>),
     /// Lines that are the whole answer.
     Lines(Vec<String>),
 }
@@ -163,13 +170,15 @@ impl TryFrom<Arguments> for Settings {
             Script::TarballIndex(arguments) => Self::FolderPages(folder_pages::Settings::Tarballs(arguments)),
             Script::Manage(arguments) => translated(arguments.translated("flat")?),
             Script::ManageStructured(arguments) => translated(arguments.translated("structured")?),
+            Script::SummarizeTestResults(arguments) => Self::TestReport(Box::new(arguments.settings())),
+            Script::GenerateTestShardingMatrix(arguments) => Self::TestMatrix(arguments.jobs()?),
             Script::UploadPythonPackages(arguments) => Self::UploadPackages(Box::new(arguments.check()?)),
         })
     }
 }
 
 /// The covered scripts: name, purpose, and the rocwheel command that does more.
-const SCRIPTS: [[&str; 3]; 24] = [
+const SCRIPTS: [[&str; 3]; 26] = [
     [
         "artifact_manager",
         "the artifacts of a run, by stages of the build",
@@ -183,6 +192,7 @@ const SCRIPTS: [[&str; 3]; 24] = [
     ["fetch_artifacts", "the artifacts of a run", "rocwheel artifact fetch --run-id ID --output DIR"],
     ["fileset_tool", "a build tree → artifacts, archives, one tree", "rocwheel artifact"],
     ["generate_s3_index", "a page for each folder of a run", "rocwheel artifact push"],
+    ["generate_test_sharding_matrix", "the jobs of PyTorch's tests", "rocwheel test shards --shards N DURATIONS"],
     ["index_generation_s3_tar", "a page for the tarballs of a bucket", "none"],
     ["indexer", "a page for a folder", "rocwheel index build DIR"],
     ["install_rocm_from_artifacts", "an installed ROCm of a run", "rocwheel artifact fetch --flatten"],
@@ -196,6 +206,7 @@ const SCRIPTS: [[&str; 3]; 24] = [
     ["pytorch_vision_repo", "the sources of torchvision", "rocwheel source checkout torchvision"],
     ["split_artifacts", "an artifact → a part without GPU code and one for each target", "rocwheel split ARTIFACT"],
     ["split_python_wheels", "a wheel → a host wheel and device wheels", "rocwheel split WHEEL"],
+    ["summarize_test_results", "what the reports of PyTorch's tests say", "rocwheel test report DIR"],
     ["upload_python_packages", "the packages of a run into its folder", "rocwheel release upload"],
     ["windows_patch_fat_wheel", "a wheel with ROCm in it", "rocwheel repair --mode fat --rocm DIR WHEEL"],
 ];
@@ -221,6 +232,8 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         Settings::Translated(translation) => translation::command(translation, printer),
         Settings::FolderPages(settings) => folder_pages::command(settings, printer),
         Settings::UploadPackages(arguments) => upload_packages::command(arguments, printer),
+        Settings::TestReport(settings) => test::report::command(settings, printer),
+        Settings::TestMatrix(jobs) => test_reports::print_matrix(jobs, printer),
         Settings::Lines(lines) => {
             lines.iter().try_for_each(|line| printer.line(line))?;
             Ok(Exit::Done)

@@ -33,6 +33,7 @@ pub(crate) mod source;
 pub(crate) mod split;
 mod split_files;
 mod split_wheel;
+pub(crate) mod test;
 
 pub(crate) use rocwheel_output::Mode;
 use rocwheel_report::Exit;
@@ -103,6 +104,7 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> Result<Exit> 
             run!(index_server, arguments)
         }
         Command::Release(command) => release::run(command, printer),
+        Command::Test(command) => test::run(command, printer),
         Command::RocmVersion(arguments) => run!(rocm_version, arguments),
         Command::Data(arguments) => run!(data, arguments),
         Command::Config(arguments) => {

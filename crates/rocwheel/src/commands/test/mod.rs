@@ -1,0 +1,36 @@
+//! `rocwheel test`: does what was built work?
+
+pub(crate) mod bench;
+pub(crate) mod report;
+pub(crate) mod shards;
+
+use clap::Subcommand;
+use rocwheel_report::Exit;
+
+use crate::failure::Result;
+use crate::printer::Printer;
+
+/// The documentation of the commands is at their arguments.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TestCommand {
+    Report(Box<report::Arguments>),
+    Shards(shards::Arguments),
+    Bench(Box<bench::Arguments>),
+}
+
+/// Runs the command that the user typed.
+pub(crate) fn run(command: TestCommand, printer: &Printer) -> Result<Exit> {
+    /// Makes the settings, prints them with `-vv`, and hands them to the command.
+    macro_rules! run {
+        ($command:ident, $arguments:expr) => {{
+            let settings = $command::Settings::try_from($arguments)?;
+            printer.settings(&settings);
+            $command::command(&settings, printer)
+        }};
+    }
+    match command {
+        TestCommand::Report(arguments) => run!(report, *arguments),
+        TestCommand::Shards(arguments) => run!(shards, arguments),
+        TestCommand::Bench(arguments) => run!(bench, *arguments),
+    }
+}
