@@ -15,7 +15,7 @@ use crate::commands::{
 };
 use crate::commands::{
     audit, build, compat, config, data, diff, doctor, edit, fuse, index, kernels, matrix, package, prune, recipe,
-    release, repair,
+    release, repair, test,
 };
 use crate::configuration::Choice;
 
@@ -136,6 +136,9 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Release(release::ReleaseCommand),
     Diff(diff::Arguments),
+    /// Test installed frameworks and ROCm packages, and run test suites
+    #[command(subcommand)]
+    Test(test::TestCommand),
     Doctor(doctor::Arguments),
     RocmVersion(rocm_version::Arguments),
     Compat(Box<compat::Arguments>),

@@ -4,4 +4,8 @@
 //! ([`outcome`]), which reports and the gate read.
 
 pub mod doctor;
+pub mod lists;
 pub mod outcome;
+pub mod smoke;
+pub mod suite;
+pub mod supervisor;

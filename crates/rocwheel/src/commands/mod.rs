@@ -33,6 +33,7 @@ pub(crate) mod source;
 pub(crate) mod split;
 mod split_files;
 mod split_wheel;
+pub(crate) mod test;
 
 use rocwheel_report::Exit;
 
@@ -90,6 +91,7 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> Result<Exit> 
         Command::Edit(arguments) => run!(edit, *arguments),
         Command::Diff(arguments) => run!(diff, arguments),
         Command::Doctor(arguments) => run!(doctor, arguments),
+        Command::Test(command) => test::run(command, printer),
         Command::Package(arguments) => run!(package, *arguments),
         Command::Kernels(arguments) => run!(kernels, arguments),
         Command::Prune(arguments) => run!(prune, arguments),

@@ -1,0 +1,35 @@
+//! `rocwheel test`: does what was built work?
+
+mod container;
+mod result;
+pub(crate) mod smoke;
+pub(crate) mod suite;
+
+use clap::Subcommand;
+use rocwheel_report::Exit;
+
+use crate::failure::Result;
+use crate::printer::Printer;
+
+/// The documentation of the commands is at their arguments.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TestCommand {
+    Smoke(smoke::Arguments),
+    Suite(Box<suite::Arguments>),
+}
+
+/// Runs the command that the user typed.
+pub(crate) fn run(command: TestCommand, printer: &Printer) -> Result<Exit> {
+    /// Makes the settings, prints them with `-vv`, and hands them to the command.
+    macro_rules! run {
+        ($command:ident, $arguments:expr) => {{
+            let settings = $command::Settings::try_from($arguments)?;
+            printer.settings(&settings);
+            $command::command(&settings, printer)
+        }};
+    }
+    match command {
+        TestCommand::Smoke(arguments) => run!(smoke, arguments),
+        TestCommand::Suite(arguments) => run!(suite, *arguments),
+    }
+}
