@@ -80,7 +80,7 @@ class Teller:
             self.tell(event="collect_skipped", id=clean(report.nodeid), message=skip_reason(report.longrepr))
 
     @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         ids = [clean(item.nodeid) for item in items]
         wanted = self.plan.get("run")
         if wanted is not None:

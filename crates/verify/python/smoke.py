@@ -1,8 +1,9 @@
 """Sample computations of what is installed: `rocwheel test smoke` starts each in its own process.
 
-`smoke.py list NAME…` prints, as JSON, the checks of the named packages (all that are installed
-without names) and the GPUs. `smoke.py run CHECK [ARGUMENT]` runs one: exit code 0 is a pass, 77 with
-a line `SKIP …` means that it cannot say anything here, anything else is a failure.
+`smoke.py list NAME…` prints, as JSON, the checks of the named packages (without names, of all that
+are installed), and `smoke.py gpus` the GPUs. `smoke.py run CHECK [ARGUMENT]` runs one: exit code 0
+is a pass, 77 with a line `SKIP …` means that it cannot say anything here, anything else is a
+failure.
 
 Needs Python 3.10 and no package but the one that is tested. Results are compared with exact numbers
 or with the same computation on the CPU in double precision.
@@ -123,7 +124,12 @@ def torch_matmul() -> None:
     one = torch.arange(6.0, device="cuda").reshape(2, 3)
     assert (one @ one.T).tolist() == [[5.0, 14.0], [14.0, 50.0]]
     a, b = sample(300, 500), sample(500, 200, seed=1)
-    for kind, tolerance in ((torch.float64, 1e-12), (torch.float32, 2e-3), (torch.float16, 1e-2), (torch.bfloat16, 3e-2)):
+    for kind, tolerance in (
+        (torch.float64, 1e-12),
+        (torch.float32, 2e-3),
+        (torch.float16, 1e-2),
+        (torch.bfloat16, 3e-2),
+    ):
         near(a.to("cuda", kind) @ b.to("cuda", kind), a @ b, tolerance)
     near(torch.bmm(a.cuda()[None], b.cuda()[None])[0], a @ b, 1e-12)
 
@@ -145,7 +151,9 @@ def torch_convolution() -> None:
     expected = functional.conv2d(x, w, padding=1)
     near(functional.conv2d(x.float().cuda(), w.float().cuda(), padding=1), expected, 2e-3)
     layout = torch.channels_last
-    fast = functional.conv2d(x.float().cuda().to(memory_format=layout), w.float().cuda().to(memory_format=layout), padding=1)
+    fast = functional.conv2d(
+        x.float().cuda().to(memory_format=layout), w.float().cuda().to(memory_format=layout), padding=1
+    )
     near(fast, expected, 2e-3)
     back = sample(4, 8, 3, 3, seed=2)
     near(functional.conv_transpose2d(x.float().cuda(), back.float().cuda()), functional.conv_transpose2d(x, back), 2e-3)
@@ -160,7 +168,9 @@ def torch_autograd() -> None:
     gradients = []
     for device in ("cpu", "cuda"):
         torch.manual_seed(0)
-        model = torch.nn.Sequential(torch.nn.Linear(20, 30), torch.nn.GELU(), torch.nn.LayerNorm(30), torch.nn.Linear(30, 5))
+        model = torch.nn.Sequential(
+            torch.nn.Linear(20, 30), torch.nn.GELU(), torch.nn.LayerNorm(30), torch.nn.Linear(30, 5)
+        )
         model = model.double().to(device)
         loss = torch.nn.functional.cross_entropy(model(sample(16, 20).to(device)), torch.arange(16).to(device) % 5)
         loss.backward()
@@ -171,9 +181,8 @@ def torch_autograd() -> None:
 
 @check("torch", gpu=True)
 def torch_attention() -> None:
-    import torch.nn.functional as functional
-
     import torch
+    import torch.nn.functional as functional
 
     q, k, v = (sample(2, 4, 128, 64, seed=seed) for seed in range(3))
     expected = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
@@ -402,9 +411,9 @@ def apex_adam() -> None:
     if importlib.util.find_spec("amp_C") is None:
         skip("apex was built without its extensions")
     results = []
-    for optimizer in (lambda parameters: FusedAdam(parameters, lr=0.1), lambda parameters: torch.optim.AdamW(parameters, lr=0.1, weight_decay=0)):
+    for optimizer in (FusedAdam, torch.optim.AdamW):
         value = torch.nn.Parameter(sample(100).float().cuda())
-        stepper = optimizer([value])
+        stepper = optimizer([value], lr=0.1, weight_decay=0)
         for _ in range(3):
             stepper.zero_grad()
             (value**2).sum().backward()
@@ -445,8 +454,8 @@ def flash_attn_import() -> None:
 def flash_attn_module() -> None:
     if not has_ck():
         skip("this wheel is a build for Triton, without flash_attn_2_cuda")
-    import torch  # noqa: F401
     import flash_attn_2_cuda
+    import torch  # noqa: F401
 
     print(flash_attn_2_cuda.__file__)
 
@@ -491,7 +500,7 @@ def is_rocm(name: str) -> bool:
 NOT_LOADED = re.compile(
     r"clang_rt|libLLVMOffload|libroctracer|librocprofiler-sdk-|librocprofv3|libOpenCL|libcltrace|/llvm/|/hip_plugin|/python"
 )
-"""Libraries that only a compiler, a profiler or another program loads (TheRock's test has them too)."""
+"""Libraries that only a compiler, a profiler or another program loads."""
 
 
 def libraries(distribution: importlib.metadata.Distribution) -> Iterator[Path]:
@@ -565,7 +574,7 @@ def rocm_files() -> None:
 
 def rocm_load(path: str) -> None:
     """One library, in this process alone."""
-    assert os.path.exists(path), f"{path} is missing"
+    assert Path(path).exists(), f"{path} is missing"
     ctypes.CDLL(path, mode=ctypes.RTLD_LOCAL | os.RTLD_NOW)
 
 

@@ -2,8 +2,8 @@
 //!
 //! TheRock's lists are Python with one dictionary, which is read and not run: section (`common`, a
 //! target, a system) → label of a module → names of methods. JAX's have words instead. PyTorch's
-//! JSON of disabled tests is `{"test_x (__main__.TestClass)": [link, [platforms]]}`, in a newer form
-//! with the number of the issue first; that of slow tests is `{name: seconds}`.
+//! JSON of disabled tests is `{"test_x (__main__.TestClass)": [link, [platforms]]}`, in a newer
+//! form with the number of the issue first; that of slow tests is `{name: seconds}`.
 
 use std::path::Path;
 

@@ -70,8 +70,8 @@ impl RunSummary {
         self.counts.get(&outcome).copied().unwrap_or_default()
     }
 
-    /// `true` if something was tested, everything has an outcome, and nothing went wrong. Tests that
-    /// were not run count as wrong.
+    /// `true` if something was tested, everything has an outcome, and nothing went wrong. Tests
+    /// that were not run count as wrong.
     pub fn is_good(&self) -> bool {
         let is_bad = self.counts.keys().any(|outcome| outcome.is_bad() || *outcome == TestOutcome::NotRun);
         self.complete && !is_bad && self.problems.is_empty() && self.collected > 0 && self.has_tested()

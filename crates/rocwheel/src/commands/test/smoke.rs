@@ -29,7 +29,7 @@ use crate::printer::Printer;
 /// 1, or 3 with `--allow-no-gpu`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Packages to test, by import name; rocm stands for ROCm's own [default: all that are installed]
+    /// Packages to test, by import name; rocm means ROCm's own [default: all installed]
     #[arg(value_name = "PACKAGE")]
     packages: Vec<String>,
     /// Python that has the packages [default: that of the active environment, else python3]

@@ -1,4 +1,5 @@
-//! Input: the settings of a suite. Output: the driver, the lists, the GPUs and the facts of the run.
+//! Input: the settings of a suite. Output: the driver, the lists, the GPUs and the facts of the
+//! run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
