@@ -354,7 +354,8 @@ def test_workers_and_shards_run_everything_once(suite: Suite):
     run = suite.run("--workers", 3)
     assert len(run.outcomes()) == 42
     assert len(run.of("attempt")) == 42
-    (suite.folder / "times.json").write_text(json.dumps({"test_a.py::test_a0": 1000.0}))
+    times = {name: 1.0 for name in run.events[1]["ids"]} | {"test_a.py::test_a0": 1000.0}
+    (suite.folder / "times.json").write_text(json.dumps(times))
     parts = [suite.run("--shard", f"{index}/3", "--durations", "times.json") for index in (1, 2, 3)]
     ids = [set(part.outcomes()) for part in parts]
     assert set().union(*ids) == set(run.outcomes())
@@ -410,6 +411,16 @@ def test_lists_decide_and_are_checked(suite: Suite):
         "needs a list"
         in suite.rocwheel.run("test", "suite", "--only-skipped", "test_a.py", expect=2, cwd=suite.folder).stderr
     )
+
+
+def test_a_dry_run_lists_and_tests_nothing(suite: Suite):
+    suite.write("test_a.py", "def test_a(): pass\ndef test_b(): pass\n")
+    suite.write("test_b.py", "import no_such_module\n")
+    words = ("test", "suite", "--json", "--dry-run", "--python", sys.executable, "test_a.py", "test_b.py")
+    preview = json.loads(suite.rocwheel.run(*words, cwd=suite.folder).stdout)
+    assert preview["run"] == ["test_a.py::test_a", "test_a.py::test_b"]
+    assert list(preview["unusable"]) == ["test_b.py"]
+    assert not (suite.folder / "test-results").exists()
 
 
 def test_lists_of_therock_skip_methods_of_their_module_alone(suite: Suite):

@@ -4,10 +4,10 @@ import contextlib
 import importlib.metadata
 import importlib.util
 import json
-import os
 import platform
 import re
 import sys
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 
@@ -25,8 +25,7 @@ def torch() -> "dict | None":
         spec = importlib.util.find_spec("torch")
         if spec is None or not spec.origin:
             return None
-        with open(os.path.join(os.path.dirname(spec.origin), "version.py"), encoding="utf-8") as file:
-            text = file.read()
+        text = Path(spec.origin).with_name("version.py").read_text(encoding="utf-8")
         facts = {}
         for name in ("__version__", "git_version", "hip", "cuda"):
             found = re.search(rf"^{name}[^=\n]*=\s*['\"]([^'\"]*)['\"]", text, re.MULTILINE)

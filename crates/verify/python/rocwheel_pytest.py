@@ -17,6 +17,7 @@ import re
 import signal
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -51,7 +52,7 @@ class Teller:
         self.owner = os.getpid()
         self.plan = plan
         self.sticky = [re.compile(pattern) for pattern in plan.get("sticky", ())]
-        name = os.path.join(folder, f"{self.owner}-{time.time_ns()}.jsonl")
+        name = Path(folder) / f"{self.owner}-{time.time_ns()}.jsonl"
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
         self.file = os.open(name, flags, 0o600)
         self.reports: dict[str, list] = {}

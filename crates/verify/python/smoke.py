@@ -505,9 +505,9 @@ NOT_LOADED = re.compile(
 
 def libraries(distribution: importlib.metadata.Distribution) -> Iterator[Path]:
     """What has to load: `_contents.json` says it for our packages, RECORD for others."""
-    files = [Path(distribution.locate_file(file)) for file in distribution.files or ()]
-    contents = [path for path in files if path.name == "_contents.json"]
-    base = Path(distribution.locate_file(""))
+    files = [Path(str(file)) for file in distribution.files or ()]
+    base = Path(str(distribution.locate_file("")))
+    contents = [base / path for path in files if path.name == "_contents.json"]
     if contents and contents[0].is_file():
         table = json.loads(contents[0].read_text())
         for row in table.get("libraries", ()):
@@ -517,7 +517,7 @@ def libraries(distribution: importlib.metadata.Distribution) -> Iterator[Path]:
     for path in files:
         is_library = re.search(r"\.so(\.\d+)*$", path.name) and path.parent.name in ("lib", "lib64")
         if is_library and not path.name.endswith(".so") and not NOT_LOADED.search(str(path)):
-            yield path
+            yield base / path
 
 
 def requirement_parser() -> Callable | None:

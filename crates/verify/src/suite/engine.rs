@@ -326,12 +326,10 @@ impl Watch<'_, '_> {
     }
 
     fn take(&mut self, bytes: &[u8]) -> Result<(), SuiteError> {
-        self.text.push(bytes);
         for event in self.stream.read(bytes)? {
             self.since = Instant::now();
             match event {
                 StreamEvent::Started(id) => {
-                    self.text.take();
                     self.engine.recorder.started(&id, self.attempt);
                     self.report.ran.push(id.clone());
                     self.current = Some((id, Instant::now()));
@@ -353,6 +351,9 @@ impl Watch<'_, '_> {
                 StreamEvent::Finished => self.report.is_finished = true,
             }
         }
+        // After the events: what came at the same time as the end of a test and the begin of the
+        // next one is more likely of the next one, which may have died.
+        self.text.push(bytes);
         Ok(())
     }
 

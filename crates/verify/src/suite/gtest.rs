@@ -135,7 +135,10 @@ impl TestDriver for GtestDriver {
         line.words.pop();
         line.words.push(option);
         let (left, prefix) = (own.len(), format!("{name}::"));
-        Ok((line, Box::new(GtestStream { prefix, rest: Vec::new(), current: None, left })))
+        Ok((
+            line,
+            Box::new(GtestStream { prefix, rest: Vec::new(), current: None, text: BoundedText::default(), left }),
+        ))
     }
 }
 
@@ -145,6 +148,8 @@ struct GtestStream {
     prefix: String,
     rest: Vec<u8>,
     current: Option<String>,
+    /// What the running test printed.
+    text: BoundedText,
     /// Tests that have not ended.
     left: usize,
 }
@@ -174,10 +179,13 @@ impl GtestStream {
     fn line(&mut self, line: &str, events: &mut Vec<StreamEvent>) {
         if let Some(name) = line.split("[ RUN      ] ").nth(1) {
             self.current = Some(name.to_owned());
+            self.text.take();
             events.push(StreamEvent::Started(format!("{}{name}", self.prefix)));
             return;
         }
         let Some(current) = self.current.clone() else { return };
+        self.text.push(line.as_bytes());
+        self.text.push(b"\n");
         let marks = [
             ("[       OK ] ", TestOutcome::Passed),
             ("[  FAILED  ] ", TestOutcome::Failed),
@@ -196,7 +204,9 @@ impl GtestStream {
             let message = (outcome == TestOutcome::Failed).then(|| "an expectation failed".to_owned());
             let id = format!("{}{current}", self.prefix);
             let seconds = milliseconds.map(|time| time / 1000.0);
-            events.push(StreamEvent::Ended(TestAttempt { outcome, seconds, message, ..not_run(&id, "") }));
+            let printed = self.text.take();
+            let output = (outcome == TestOutcome::Failed).then_some(printed);
+            events.push(StreamEvent::Ended(TestAttempt { outcome, seconds, message, output, ..not_run(&id, "") }));
             self.current = None;
             self.left = self.left.saturating_sub(1);
             if self.left == 0 {
@@ -220,7 +230,13 @@ mod tests {
 
     #[test]
     fn output_beside_a_mark_does_not_hide_it() {
-        let mut stream = GtestStream { prefix: "t::".into(), rest: Vec::new(), current: None, left: 2 };
+        let mut stream = GtestStream {
+            prefix: "t::".into(),
+            rest: Vec::new(),
+            current: None,
+            text: BoundedText::default(),
+            left: 2,
+        };
         let text =
             b"[ RUN      ] A.B\nno line end[       OK ] A.B (12 ms)\n[ RUN      ] A.Bc\n[  FAILED  ] A.B (1 ms)\n\
                      [  FAILED  ] A.Bc, where GetParam() = (1) (3 ms)\n";

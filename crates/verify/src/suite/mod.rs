@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rocwheel_report::{Exit, Hint, Interrupted, Reporter, Unit};
+use serde::Serialize;
 
 pub use ctest::CtestDriver;
 pub use driver::{Collection, FailedCollection, StreamEvent, TestDriver, TestStream};
@@ -33,7 +34,7 @@ pub use recorder::{EVENTS, RunRecorder, RunSummary, not_run};
 pub use run_test::{RunTest, run_with_run_test};
 pub use script::ScriptDriver;
 
-use crate::lists::{ListKind, ListRow, ListSetting, ListVerdict, ListedTest, judge};
+use crate::lists::{ListKind, ListRemark, ListRow, ListSetting, ListVerdict, ListedTest, judge};
 use crate::outcome::{TestAttempt, TestOutcome, TestRunFacts};
 use crate::supervisor::MOST_PROCESSES;
 
@@ -111,16 +112,15 @@ pub fn run_suite(request: SuiteRequest<'_>, reporter: &dyn Reporter) -> Result<R
             }
         }
     };
-    let mut seen = BTreeSet::new();
-    let failed_ids = collection.failed.iter().map(|failed| &failed.id);
-    let other_ids = failed_ids.chain(collection.not_run.iter().map(|(id, _)| id));
-    let all: Vec<String> =
-        collection.ids.iter().chain(other_ids).filter(|id| seen.insert((*id).clone())).cloned().collect();
+    let all = all_ids(&collection);
     if all.is_empty() {
         recorder.problem("no test was collected");
     }
     let mut verdict = judge(request.rows, &all, request.setting);
-    let all = if request.only_skipped { only_skipped(all, &mut verdict, &recorder) } else { all };
+    let all = if request.only_skipped { only_skipped(all, &mut verdict) } else { all };
+    if request.only_skipped && all.is_empty() {
+        recorder.problem("the lists skip none of the collected tests, so `--only-skipped` has nothing to run");
+    }
     let own = shards::part(&all, request.durations, facts.shard, facts.shards);
     let remarks = std::mem::take(&mut verdict.remarks);
     recorder.collected(&own);
@@ -135,14 +135,51 @@ pub fn run_suite(request: SuiteRequest<'_>, reporter: &dyn Reporter) -> Result<R
     Ok(recorder.finish(&(request.now)(), remarks))
 }
 
+/// What a run would do.
+#[derive(Debug, Serialize)]
+pub struct SuitePreview {
+    /// The tests of the shard that would run, in order.
+    pub run: Vec<String>,
+    /// The tests of the shard that a list skips, with the reason.
+    pub deselected: BTreeMap<String, String>,
+    /// Files that cannot be imported, and tests that cannot run here, with the reason.
+    pub unusable: BTreeMap<String, String>,
+    /// Rows of lists that should change.
+    pub remarks: Vec<ListRemark>,
+}
+
+/// Collects the tests and runs none.
+///
+/// # Errors
+/// Tests that cannot be listed at all, and an interruption.
+pub fn preview_suite(request: &SuiteRequest<'_>, reporter: &dyn Reporter) -> Result<SuitePreview, SuiteError> {
+    let collection = request.driver.collect(request.scratch, reporter)?;
+    let all = all_ids(&collection);
+    let mut verdict = judge(request.rows, &all, request.setting);
+    let all = if request.only_skipped { only_skipped(all, &mut verdict) } else { all };
+    let own = shards::part(&all, request.durations, request.facts.shard, request.facts.shards);
+    let failed = collection.failed.into_iter().map(|failed| (failed.id, failed.message));
+    let unusable: BTreeMap<String, String> =
+        failed.chain(collection.not_run).filter(|(id, _)| own.contains(id)).collect();
+    let skipped = |id: &String| verdict.tests.get(id).filter(|listed| listed.kind == ListKind::Skip);
+    let deselected = own.iter().filter_map(|id| Some((id.clone(), skipped(id)?.reason.clone()))).collect();
+    let run = own.iter().filter(|id| skipped(id).is_none() && !unusable.contains_key(*id)).cloned().collect();
+    Ok(SuitePreview { run, deselected, unusable, remarks: verdict.remarks })
+}
+
+/// Every id once, also of what cannot run.
+fn all_ids(collection: &Collection) -> Vec<String> {
+    let failed = collection.failed.iter().map(|failed| &failed.id);
+    let other = failed.chain(collection.not_run.iter().map(|(id, _)| id));
+    let mut seen = BTreeSet::new();
+    collection.ids.iter().chain(other).filter(|id| seen.insert((*id).clone())).cloned().collect()
+}
+
 /// The tests that the lists skip, without the lists' verdict.
-fn only_skipped(all: Vec<String>, verdict: &mut ListVerdict, recorder: &RunRecorder) -> Vec<String> {
+fn only_skipped(all: Vec<String>, verdict: &mut ListVerdict) -> Vec<String> {
     let is_skipped = |id: &String| verdict.tests.get(id).is_some_and(|listed| listed.kind == ListKind::Skip);
     let chosen: Vec<String> = all.into_iter().filter(is_skipped).collect();
     verdict.tests.clear();
-    if chosen.is_empty() {
-        recorder.problem("the lists skip none of the collected tests, so `--only-skipped` has nothing to run");
-    }
     chosen
 }
 

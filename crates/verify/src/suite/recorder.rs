@@ -142,6 +142,8 @@ impl RunRecorder {
     pub fn attempt(&self, attempt: TestAttempt) {
         let mut state = self.lock();
         state.write(&TestEvent::Attempt(attempt.clone()));
+        // Ten thousand failures would keep 640 MB of output, which is in the file.
+        let attempt = TestAttempt { output: None, ..attempt };
         if attempt.outcome.is_bad() {
             state.was_bad.insert(attempt.id.clone());
         }

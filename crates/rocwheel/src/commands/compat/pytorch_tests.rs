@@ -244,7 +244,8 @@ impl FullArguments {
         let shard = (number(self.shard, "SHARD_NUMBER"), number(self.num_shards, "NUM_TEST_SHARDS"));
         let mut translation = Translation::new("test suite --as run-test");
         let includes = match self.include.is_empty() {
-            true => environment::first_of(&["TESTS_TO_INCLUDE"]).map(|text| text.split_whitespace().map(str::to_owned).collect()),
+            true => environment::first_of(&["TESTS_TO_INCLUDE"])
+                .map(|text| text.split_whitespace().map(str::to_owned).collect()),
             false => Some(self.include.clone()),
         };
         for name in includes.unwrap_or_default() {
@@ -264,7 +265,8 @@ impl FullArguments {
         flag("--exclude-distributed-tests", !self.no_exclude_distributed && !is_distributed);
         flag("--distributed-tests", is_distributed);
         flag("--exclude-quantization-tests", !self.no_exclude_quantization);
-        let excluded = HANGING.iter().filter(|name| has_file(&self.common.pytorch_dir, name)).map(|name| (*name).to_owned());
+        let excluded =
+            HANGING.iter().filter(|name| has_file(&self.common.pytorch_dir, name)).map(|name| (*name).to_owned());
         let excluded: Vec<String> = excluded.chain(self.exclude.iter().cloned()).collect();
         if !excluded.is_empty() {
             rest.push("--exclude".to_owned());

@@ -3,7 +3,7 @@
 use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_report::Exit;
 use rocwheel_verify::outcome::TestOutcome;
-use rocwheel_verify::suite::{EVENTS, RunSummary};
+use rocwheel_verify::suite::{EVENTS, RunSummary, SuitePreview};
 
 use crate::failure::{Failure, Result};
 use crate::printer::{Format, Printer, count, one_line};
@@ -52,6 +52,26 @@ pub(super) fn print(summary: &RunSummary, may_not_run: bool, printer: &Printer) 
     list(printer, "Rows of lists to change:", &remarks)?;
     printer.line("")?;
     printer.line(format!("events: {}", summary.folder.join(EVENTS).display()))?;
+    Ok(exit)
+}
+
+/// Prints what a run would do.
+pub(super) fn print_preview(preview: &SuitePreview, printer: &Printer) -> Result<Exit> {
+    let exit = if preview.run.is_empty() { Exit::Failed } else { Exit::Done };
+    if printer.format() == Format::Json {
+        printer.json(preview)?;
+        return Ok(exit);
+    }
+    preview.run.iter().try_for_each(|id| printer.line(one_line(id)))?;
+    let pairs = |table: &std::collections::BTreeMap<String, String>| -> Vec<String> {
+        table.iter().map(|(id, reason)| format!("{id}: {reason}")).collect()
+    };
+    list(printer, "Skipped by a list:", &pairs(&preview.deselected))?;
+    list(printer, "Cannot run:", &pairs(&preview.unusable))?;
+    let remarks: Vec<String> = preview.remarks.iter().map(|remark| remark.message.clone()).collect();
+    list(printer, "Rows of lists to change:", &remarks)?;
+    printer.line("")?;
+    printer.line(format!("{} would run; nothing was tested", count(preview.run.len() as u64, "test", "tests")))?;
     Ok(exit)
 }
 

@@ -90,6 +90,9 @@ pub(crate) struct Arguments {
     /// Working directory of the tests
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     directory: Option<PathBuf>,
+    /// List the tests, and run none
+    #[arg(long)]
+    dry_run: bool,
     /// Options of pytest, run_test.py, ctest or the programs, after `--`
     #[arg(last = true, value_name = "OPTION", allow_hyphen_values = true)]
     options: Vec<String>,
@@ -204,6 +207,9 @@ fn kind_of(arguments: &Arguments) -> Result<TestKind, Usage> {
 /// Runs the tests.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let plan = SuitePlan::make(settings, printer)?;
+    if settings.arguments.dry_run {
+        return result::print_preview(&plan.preview(printer)?, printer);
+    }
     let summary = plan.run(printer)?;
     result::print(&summary, false, printer)
 }

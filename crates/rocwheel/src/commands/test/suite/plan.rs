@@ -12,8 +12,8 @@ use rocwheel_verify::lists::{ListRow, ListSetting, read_list};
 use rocwheel_verify::outcome::TestRunFacts;
 use rocwheel_verify::suite::{
     CtestDriver, GpuTable, GtestDriver, PytestDriver, PytestSetup, PythonFacts, RunSummary, RunTest, ScriptDriver,
-    SuiteError, SuiteLimits, SuiteRequest, TestDriver, TestWorker, check_source, find_gpus, probe_python, run_suite,
-    run_with_run_test, workers_for,
+    SuiteError, SuiteLimits, SuitePreview, SuiteRequest, TestDriver, TestWorker, check_source, find_gpus,
+    preview_suite, probe_python, run_suite, run_with_run_test, workers_for,
 };
 use rocwheel_verify::supervisor::ProgramLine;
 
@@ -127,21 +127,28 @@ impl<'a> SuitePlan<'a> {
             return self.run_test(printer);
         }
         let driver = self.driver()?;
-        let arguments = &self.settings.arguments;
-        let request = SuiteRequest {
-            driver: driver.as_ref(),
-            facts: self.facts,
-            output: &arguments.output,
+        Ok(run_suite(self.request(driver.as_ref()), reporter)?)
+    }
+
+    pub(super) fn preview(&self, printer: &Printer) -> Result<SuitePreview> {
+        let driver = self.driver()?;
+        Ok(preview_suite(&self.request(driver.as_ref()), printer.reporter())?)
+    }
+
+    fn request<'r>(&'r self, driver: &'r dyn TestDriver) -> SuiteRequest<'r> {
+        SuiteRequest {
+            driver,
+            facts: self.facts.clone(),
+            output: &self.settings.arguments.output,
             rows: &self.rows,
             setting: &self.setting,
-            only_skipped: arguments.only_skipped,
+            only_skipped: self.settings.arguments.only_skipped,
             durations: &self.settings.durations,
-            limits: self.limits,
+            limits: self.limits.clone(),
             workers: &self.workers,
             scratch: self.scratch.path(),
             now: &now,
-        };
-        Ok(run_suite(request, reporter)?)
+        }
     }
 
     fn driver(&self) -> Result<Box<dyn TestDriver>> {
@@ -271,7 +278,8 @@ fn set_pytorch_variables(base: &mut ProgramLine, checkout: &Path, scratch: &Path
         fs_err::create_dir_all(&cache)?;
         base.set("MIOPEN_CUSTOM_CACHE_DIR", cache);
     }
-    // With CI set, PyTorch's tests download lists of the day, and a failed download is an empty list.
+    // With CI set, PyTorch's tests download lists of the day, and a failed download is an empty
+    // list.
     base.variables.remove(&OsString::from("CI"));
     Ok(())
 }
