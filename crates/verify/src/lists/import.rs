@@ -190,11 +190,9 @@ pub(super) fn rows_of_json(text: &str, name: &str) -> Result<Vec<ListRow>, Strin
 
 /// `[link, [platforms]]`, or `[number, link, [platforms]]`.
 fn disabled(mut row: ListRow, fields: &[Json]) -> Result<ListRow, String> {
-    let (link, platforms) = match fields {
-        [Json::String(link), Json::Array(platforms)] | [_, Json::String(link), Json::Array(platforms)] => {
-            (link, platforms)
-        }
-        _ => return Err(format!("{}: not `[link, [platforms]]`", row.place)),
+    let ([Json::String(link), Json::Array(platforms)] | [_, Json::String(link), Json::Array(platforms)]) = fields
+    else {
+        return Err(format!("{}: not `[link, [platforms]]`", row.place));
     };
     row.link = Some(link.clone());
     row.platforms = platforms.iter().filter_map(Json::as_str).map(str::to_owned).collect();

@@ -127,8 +127,7 @@ impl TestStream for CtestStream {
         let own = text.lines().rev().find(|line| {
             line.contains(" Test ") && line.contains(&format!(": {} ", self.name)) && line.contains("sec")
         });
-        let words =
-            own.map(|line| line.rsplit("..").next().unwrap_or(line).trim_matches(['.', '*', ' '])).unwrap_or("");
+        let words = own.map_or("", |line| line.rsplit("..").next().unwrap_or(line).trim_matches(['.', '*', ' ']));
         let said = |text: &str| Some(format!("ctest says `{text}`"));
         Some(match end {
             ProgramEnd::Signal(_) => (TestOutcome::Crashed, Some(format!("ctest {}", end.words()))),

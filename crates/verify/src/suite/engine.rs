@@ -107,7 +107,7 @@ impl<'a> Engine<'a> {
         for file in ids.chunk_by(|one, other| self.driver.group_of(one) == self.driver.group_of(other)) {
             match batches.back_mut() {
                 Some(batch) if self.driver.mixes_groups() && batch.ids.len().saturating_add(file.len()) <= most => {
-                    batch.ids.extend_from_slice(file)
+                    batch.ids.extend_from_slice(file);
                 }
                 _ => batches.push_back(Batch { ids: file.to_vec(), attempt: 1 }),
             }
@@ -312,11 +312,10 @@ impl Watch<'_, '_> {
     fn reason_to_stop(&self, running: &mut SupervisedProgram) -> Option<Stopped> {
         let limits = self.engine.limits;
         let limit = match (&self.current, self.report.is_finished, self.report.ran.is_empty()) {
-            (Some(_), ..) => limits.timeout,
             (None, true, _) => LEAVING,
             (None, false, true) => limits.collect_timeout,
             // Between tests, fixtures of modules are torn down.
-            (None, false, false) => limits.timeout,
+            (Some(_), ..) | (None, false, false) => limits.timeout,
         };
         let since = self.current.as_ref().map_or(self.since, |(_, begun)| *begun);
         if since.elapsed() >= limit {

@@ -53,7 +53,7 @@ pub struct SuiteLimits {
 
 impl Default for SuiteLimits {
     fn default() -> Self {
-        let (timeout, collect_timeout) = (Duration::from_secs(600), Duration::from_secs(600));
+        let (timeout, collect_timeout) = (Duration::from_mins(10), Duration::from_mins(10));
         Self { timeout, collect_timeout, retries: 0, processes: MOST_PROCESSES }
     }
 }

@@ -1,6 +1,7 @@
 //! Input: paths of Python tests. Output: pytest processes that tell what they do through our plugin
 //! (`python/rocwheel_pytest.py`).
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io::{self, Read as _};
@@ -332,9 +333,8 @@ impl EventFiles {
     pub(super) fn lines_by_file(&mut self) -> io::Result<Vec<(OsString, PluginEvent)>> {
         // A test may have removed the folder.
         for entry in fs_err::read_dir(&self.folder).ok().into_iter().flatten().flatten() {
-            if !self.files.contains_key(&entry.file_name()) {
-                let file = fs_err::File::open(entry.path())?;
-                self.files.insert(entry.file_name(), EventFile { file, rest: Vec::new() });
+            if let Entry::Vacant(place) = self.files.entry(entry.file_name()) {
+                place.insert(EventFile { file: fs_err::File::open(entry.path())?, rest: Vec::new() });
             }
         }
         let mut events = Vec::new();

@@ -17,7 +17,7 @@ const PROBE: &str = include_str!("../../python/probe.py");
 const ANSWER: &str = "ROCWHEEL ";
 
 /// Longest time for the answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What a Python has.
 #[derive(Debug, Clone, Deserialize)]

@@ -142,11 +142,9 @@ impl Listener<'_> {
                     TestAttempt { outcome: TestOutcome::Error, output: Some(output), ..not_run(&id, &message) };
                 self.attempt(attempt);
             }
-            PluginEvent::Deselected { id, message } => {
-                // Every process of a file says it again.
-                if !self.recorder.has_outcome(&id) {
-                    self.attempt(TestAttempt { outcome: TestOutcome::Deselected, ..not_run(&id, &message) });
-                }
+            // Every process of a file says it again.
+            PluginEvent::Deselected { id, message } if !self.recorder.has_outcome(&id) => {
+                self.attempt(TestAttempt { outcome: TestOutcome::Deselected, ..not_run(&id, &message) });
             }
             PluginEvent::Started { id } => {
                 let number = self.attempts.get(&id).copied().unwrap_or_default() + 1;
@@ -204,7 +202,9 @@ impl Listener<'_> {
             .filter(|(_, child)| child.current.is_some() && !is_alive(child.number))
             .map(|(file, _)| file.clone())
             .collect();
-        dead.iter().for_each(|file| self.died(file));
+        for file in &dead {
+            self.died(file);
+        }
     }
 
     /// Blames the test that was running when a process ended.
@@ -223,7 +223,9 @@ impl Listener<'_> {
 
     fn close(&mut self) {
         let files: Vec<OsString> = self.children.keys().cloned().collect();
-        files.iter().for_each(|file| self.died(file));
+        for file in &files {
+            self.died(file);
+        }
     }
 
     fn has_failed(&self) -> bool {
