@@ -3,6 +3,8 @@
 
 mod jobs;
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use crate::cell::Platform;
@@ -24,6 +26,7 @@ const BUILD: &str = include_str!("../../../data/github/build.yml");
 const BUILD_STEPS: (&str, &str) = ("build", include_str!("../../../data/github/build-steps.yml"));
 const REST: &str = include_str!("../../../data/github/rest.yml");
 const REST_STEPS: (&str, &str) = ("rest", include_str!("../../../data/github/rest-steps.yml"));
+const TEST: &str = include_str!("../../../data/github/test.yml");
 const RELEASE: &str = include_str!("../../../data/github/release.yml");
 const CALL: &str = include_str!("../../../data/github/call.yml");
 
@@ -31,6 +34,16 @@ const CALL: &str = include_str!("../../../data/github/call.yml");
 pub fn matrices(jobs: &[Value]) -> Vec<String> {
     let text = |jobs: &[Value]| json!({ "include": jobs }).to_string();
     if jobs.is_empty() { vec![text(&[])] } else { jobs.chunks(MOST_JOBS).map(text).collect() }
+}
+
+/// The matrix of the jobs that test what was built: a GPU target and a machine for each. Empty
+/// without machines, since GitHub accepts no empty matrix.
+pub fn test_matrix(machines: &BTreeMap<String, Value>) -> String {
+    if machines.is_empty() {
+        return String::new();
+    }
+    let row = |(target, runner): (&String, &Value)| json!({ "target": target, "runner": runner });
+    json!({ "include": machines.iter().map(row).collect::<Vec<_>>() }).to_string()
 }
 
 /// The text of the workflow, a file of `.github/workflows`.
@@ -50,6 +63,8 @@ pub fn workflow() -> String {
         before.extend(of_stage.iter().cloned());
         jobs.extend(of_stage);
     }
+    text += &TEST.replace("@NEEDS@", &jobs.join(", "));
+    jobs.extend(["test".to_owned(), "report".to_owned()]);
     text += &RELEASE.replace("@NEEDS@", &jobs.join(", "));
     text.truncate(text.trim_end().len());
     text + "\n"

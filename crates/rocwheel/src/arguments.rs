@@ -136,10 +136,10 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Release(release::ReleaseCommand),
     Diff(diff::Arguments),
-    /// Test installed frameworks and ROCm packages, and run test suites
+    Doctor(doctor::Arguments),
+    /// Test what was built, merge the results of tests, and compare benchmarks
     #[command(subcommand)]
     Test(test::TestCommand),
-    Doctor(doctor::Arguments),
     RocmVersion(rocm_version::Arguments),
     Compat(Box<compat::Arguments>),
     Data(data::Arguments),

@@ -3,7 +3,7 @@
 //! command line, which is often the user's wheel.
 
 use std::ffi::OsString;
-use std::io::{Read as _, Write as _};
+use std::io::{Read as _, Write};
 use std::path::{Path, PathBuf};
 
 use rocwheel_report::Context as _;
@@ -41,6 +41,16 @@ pub(crate) enum FileKind {
     Page,
     /// `compat fileset_tool artifact-archive -o`: `.tar.zst` or `.tar.xz`.
     Archive,
+    /// `test report --html`.
+    WebPage,
+    /// `test report --junit`: XML.
+    JunitXml,
+    /// `test report --verdict` and `--test-result`: JSON.
+    Statement,
+    /// `test shards --write-durations`: JSON.
+    Durations,
+    /// `test bench --export`: JSON.
+    Measurements,
     /// `compat fileset_tool artifact-archive --hash-file`: a SHA-256 in hexadecimal.
     Digest,
 }
@@ -56,6 +66,11 @@ impl FileKind {
             Self::Manifest => ("a manifest", "manifest.json"),
             Self::Page => ("a page of text", "README.md"),
             Self::Archive => ("an archive of an artifact", "artifact.tar.zst"),
+            Self::WebPage => ("a web page", "report.html"),
+            Self::JunitXml => ("junit XML", "junit.xml"),
+            Self::Statement => ("a statement about wheels", "verdict.json"),
+            Self::Durations => ("durations of tests", ".test_durations"),
+            Self::Measurements => ("measurements", "benchmarks.json"),
             Self::Digest => ("a SHA-256 digest", "artifact.sha256sum"),
         }
     }
@@ -66,7 +81,10 @@ impl FileKind {
         let text = text.trim_start_matches('\u{feff}').trim_start();
         match self {
             _ if text.is_empty() => true,
-            Self::SarifLog | Self::Manifest => text.starts_with('{'),
+            Self::SarifLog | Self::Manifest | Self::Statement | Self::Durations => text.starts_with('{'),
+            Self::WebPage => text.get(..9).is_some_and(|start| start.eq_ignore_ascii_case("<!doctype")),
+            Self::JunitXml => text.starts_with("<?xml") || text.starts_with("<testsuite"),
+            Self::Measurements => text.starts_with('['),
             Self::Picture => text.starts_with("<svg") || (text.starts_with("<?xml") && text.contains("<svg")),
             Self::Job => text.starts_with('{') || text.lines().any(|line| line.starts_with("schema =")),
             Self::Deviations => false,
@@ -140,9 +158,15 @@ impl OutputFile {
     /// Writes a temporary file and renames it, so that the file appears as a whole or not at all. A
     /// pipe or a device is written directly.
     pub(crate) fn write(&self, text: &str) -> Result<()> {
+        self.write_with(|output| output.write_all(text.as_bytes()))
+    }
+
+    /// As [`OutputFile::write`] for a file that is too large to be in memory.
+    pub(crate) fn write_with(&self, fill: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<()> {
         let failed = || format!("cannot write {} to `{}`", self.kind.words().0, self.path.display());
         if self.path.metadata().is_ok_and(|there| !there.is_file()) {
-            return fs_err::write(&self.path, text).with_context(failed);
+            let file = fs_err::OpenOptions::new().write(true).open(&self.path);
+            return file.and_then(|mut file| fill(&mut file)).with_context(failed);
         }
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         // Manifests have their own folders. For any other file, a missing folder is probably a
@@ -158,7 +182,9 @@ impl OutputFile {
         let mode = rocwheel_system::permissions(0o666);
         let file = tempfile::Builder::new().prefix(".rocwheel-").permissions(mode).tempfile_in(folder);
         let mut file = file.with_context(failed)?;
-        file.write_all(text.as_bytes()).with_context(failed)?;
+        let mut buffer = std::io::BufWriter::new(file.as_file_mut());
+        fill(&mut buffer).and_then(|()| buffer.flush()).with_context(failed)?;
+        drop(buffer);
         match self.kind {
             FileKind::Deviations => file.persist_noclobber(&self.path),
             _ => file.persist(&self.path),
@@ -256,12 +282,18 @@ mod tests {
             "artifact-archive --hash-file",
             "artifact-archive -o",
             "audit --sarif",
+            "bench --export",
             "build --write-job",
             "diff --write-deviations",
             "kernels --plot",
             "manifest --output",
             "pages --history",
             "pages --readme",
+            "report --html",
+            "report --junit",
+            "report --test-result",
+            "report --verdict",
+            "shards --write-durations",
         ];
         assert_eq!(guarded, expected);
     }

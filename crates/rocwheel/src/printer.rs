@@ -216,6 +216,14 @@ impl Printer {
         self.progress.say(&warning(text.as_ref()));
     }
 
+    /// Prints an annotation of the workflow on GitHub, and nothing elsewhere: the result has the
+    /// same text in another form.
+    pub(crate) fn point_out(&self, text: &str) {
+        if let Some(line) = github::step().annotation(Level::Error, &one_line(text)) {
+            self.progress.say(&line);
+        }
+    }
+
     /// Prints the settings of a command for `-vv`.
     pub(crate) fn settings(&self, settings: &impl std::fmt::Debug) {
         if self.talk >= Talk::Debug {

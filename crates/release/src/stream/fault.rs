@@ -6,17 +6,9 @@ use rocwheel_report::{Exit, Hint};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StreamFault {
-    /// A key cannot be used. Messages have nothing of its contents.
-    #[error("`{name}` cannot be used as a key: {reason}")]
-    Key {
-        /// The file or variable.
-        name: String,
-        /// Why.
-        reason: String,
-    },
-    /// The system gives no random numbers.
-    #[error("the system has no random numbers for a key")]
-    NoRandom,
+    /// A key or an envelope cannot be used.
+    #[error(transparent)]
+    Attest(#[from] rocwheel_attest::AttestError),
     /// A document of the stream cannot be read.
     #[error("`{name}` is no document of a stream: {reason}")]
     Snapshot {
@@ -119,7 +111,7 @@ fn lines(problems: &[String]) -> String {
 impl Hint for StreamFault {
     fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::Key { .. } => "`rocwheel release key new FILE` makes a key".to_owned(),
+            Self::Attest(fault) => return fault.hint(),
             Self::Altered { .. } | Self::Snapshot { .. } => {
                 "do not install from it; restore the file from a copy of the stream".to_owned()
             }
@@ -149,7 +141,8 @@ impl Hint for StreamFault {
     fn exit(&self) -> Exit {
         match self {
             Self::Raced { .. } => Exit::TryAgain,
-            Self::Key { .. } | Self::Name { .. } => Exit::Usage,
+            Self::Attest(fault) => fault.exit(),
+            Self::Name { .. } => Exit::Usage,
             _ => Exit::Failed,
         }
     }

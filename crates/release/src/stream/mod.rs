@@ -16,10 +16,8 @@
 //! is on no page.
 
 mod dated;
-mod envelope;
 mod fault;
 pub(crate) mod history;
-mod keys;
 pub(crate) mod manifest;
 pub(crate) mod pages;
 pub(crate) mod prune;
@@ -40,16 +38,17 @@ use crate::Error;
 use crate::build::pages::HTML;
 use crate::store::{Store, StoreLock};
 pub use dated::write_dated_index;
-pub use envelope::{EnvelopeSignature, SNAPSHOT_TYPE, SignedEnvelope};
 pub use fault::StreamFault;
-pub use keys::{PublicKey, SigningKey};
 use manifest::{SnapshotManifest, StreamHead};
+pub use rocwheel_attest::{EnvelopeSignature, PublicKey, SignedEnvelope, SigningKey};
 use sets::ReleaseSet;
 use settings::StreamSettings;
 pub(crate) use transition::Transition;
 
 /// The folder of everything that is neither a page nor a distribution.
 const FOLDER: &str = ".release";
+/// The payload type of a snapshot in its envelope.
+pub const SNAPSHOT_TYPE: &str = "application/vnd.rocwheel.snapshot+json";
 const HEAD: &str = ".release/head.json";
 const SETTINGS: &str = ".release/stream.toml";
 const PENDING: &str = ".release/pending.json";
@@ -233,7 +232,7 @@ fn read_snapshot(
     if expected.is_some_and(|expected| hexadecimal(&sha256(&bytes)) != expected) {
         return Err(StreamFault::Altered { name }.into());
     }
-    let (envelope, payload) = SignedEnvelope::parse(&bytes, &name)?;
+    let (envelope, payload) = SignedEnvelope::parse(&bytes, &name, SNAPSHOT_TYPE).map_err(StreamFault::from)?;
     let manifest = SnapshotManifest::parse(&payload, &name)?;
     if manifest.number != number {
         return Err(StreamFault::Altered { name }.into());

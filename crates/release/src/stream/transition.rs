@@ -17,11 +17,13 @@ use rocwheel_index::pages::{IndexedProject, page_generation};
 use rocwheel_report::{Reporter, Unit};
 use serde::{Deserialize, Serialize};
 
-use super::envelope::SignedEnvelope;
 use super::manifest::{SCHEMA, SnapshotFile, SnapshotManifest, StreamHead};
 use super::pages::{self, Pages};
 use super::sets::ReleaseSet;
-use super::{HEAD, PENDING, SigningKey, Stream, StreamFault, document_key, read_snapshot, set_key, snapshot_key};
+use super::{
+    HEAD, PENDING, SNAPSHOT_TYPE, SignedEnvelope, SigningKey, Stream, StreamFault, document_key, read_snapshot,
+    set_key, snapshot_key,
+};
 use crate::Error;
 use crate::build::pages::HTML;
 
@@ -64,7 +66,7 @@ impl Stream<'_> {
             manifest.sets.insert(name, digest);
         }
         let number = manifest.number;
-        let envelope = SignedEnvelope::seal(&manifest.payload(), keys).bytes();
+        let envelope = SignedEnvelope::seal(SNAPSHOT_TYPE, &manifest.payload(), keys).bytes();
         self.store.write(&snapshot_key(number), &envelope)?;
         let head = StreamHead::new(number, &envelope);
         let pending = Pending { schema: SCHEMA, generation: number, sha256: head.sha256.clone() };

@@ -12,10 +12,10 @@ use rocwheel_report::{Reporter, Unit, Watched};
 use serde::Serialize;
 use url::Url;
 
+use super::PublicKey;
 use super::history::numbers;
-use super::keys::PublicKey;
 use super::manifest::{SnapshotFile, SnapshotManifest};
-use super::{SignedEnvelope, Stream, pages, set_key, snapshot_key};
+use super::{SNAPSHOT_TYPE, SignedEnvelope, Stream, StreamFault, pages, set_key, snapshot_key};
 use crate::Error;
 use crate::build::pages::HTML;
 use crate::store::{Store, StoredBytes, StoredFile, with_threads};
@@ -111,7 +111,7 @@ pub fn verify_stream(
 fn signers(stream: &Stream<'_>, options: &VerifyOptions, problems: &mut Vec<String>) -> Result<Vec<String>, Error> {
     let key = snapshot_key(stream.manifest.number);
     let bytes = stream.store.read(&key)?.unwrap_or_default();
-    let (envelope, payload) = SignedEnvelope::parse(&bytes, &key)?;
+    let (envelope, payload) = SignedEnvelope::parse(&bytes, &key, SNAPSHOT_TYPE).map_err(StreamFault::from)?;
     let signers = envelope.signers(&payload, &options.keys);
     if !options.keys.is_empty() && signers.is_empty() {
         let by = match envelope.signatures().len() {
@@ -137,7 +137,7 @@ fn chain(stream: &Stream<'_>, reporter: &dyn Reporter) -> Result<Vec<String>, Er
             problems.push(format!("`{key}` is not the snapshot before {}", number + 1));
             break;
         }
-        let (_, payload) = SignedEnvelope::parse(&bytes, &key)?;
+        let (_, payload) = SignedEnvelope::parse(&bytes, &key, SNAPSHOT_TYPE).map_err(StreamFault::from)?;
         expected = SnapshotManifest::parse(&payload, &key)?.previous;
     }
     Ok(problems)

@@ -17,6 +17,7 @@ mod pytorch_tests;
 mod repositories;
 mod split_artifacts;
 mod split_wheels;
+mod test_reports;
 mod translation;
 mod upload_packages;
 
@@ -27,7 +28,7 @@ use rocwheel_report::Exit;
 pub(crate) use flags::explain;
 use translation::Translation;
 
-use crate::commands::{rocm_version, split_wheel};
+use crate::commands::{rocm_version, split_wheel, test};
 use crate::failure::{Failure, Result};
 use crate::printer::{Format, Printer};
 
@@ -109,6 +110,10 @@ enum Script {
     RunPytorchSmokeTests(pytorch_tests::SmokeArguments),
     #[command(name = "create_skip_tests", alias = "create_skip_tests.py")]
     CreateSkipTests(pytorch_tests::SkipArguments),
+    #[command(name = "summarize_test_results", alias = "summarize_test_results.py")]
+    SummarizeTestResults(Box<test_reports::SummaryArguments>),
+    #[command(name = "generate_test_sharding_matrix", alias = "generate_test_sharding_matrix.py")]
+    GenerateTestShardingMatrix(test_reports::MatrixArguments),
     #[command(name = "upload_python_packages", alias = "upload_python_packages.py")]
     UploadPythonPackages(upload_packages::Arguments),
 }
@@ -128,6 +133,8 @@ pub(crate) enum Settings {
     Translated(Translation),
     FolderPages(folder_pages::Settings),
     UploadPackages(Box<upload_packages::Arguments>),
+    TestReport(Box<test::report::Settings>),
+    TestMatrix(Vec<test_reports::ShardJob>),
     /// Lines that are the whole answer.
     Lines(Vec<String>),
 }
@@ -176,13 +183,15 @@ impl TryFrom<Arguments> for Settings {
             Script::RunPytorchTestsFull(arguments) => translated(arguments.translated()?),
             Script::RunPytorchSmokeTests(arguments) => translated(arguments.translated()),
             Script::CreateSkipTests(arguments) => Self::Lines(arguments.lines()?),
+            Script::SummarizeTestResults(arguments) => Self::TestReport(Box::new(arguments.settings())),
+            Script::GenerateTestShardingMatrix(arguments) => Self::TestMatrix(arguments.jobs()?),
             Script::UploadPythonPackages(arguments) => Self::UploadPackages(Box::new(arguments.check()?)),
         })
     }
 }
 
 /// The covered scripts: name, purpose, and the rocwheel command that does more.
-const SCRIPTS: [[&str; 3]; 28] = [
+const SCRIPTS: [[&str; 3]; 30] = [
     [
         "artifact_manager",
         "the artifacts of a run, by stages of the build",
@@ -197,6 +206,7 @@ const SCRIPTS: [[&str; 3]; 28] = [
     ["fetch_artifacts", "the artifacts of a run", "rocwheel artifact fetch --run-id ID --output DIR"],
     ["fileset_tool", "a build tree → artifacts, archives, one tree", "rocwheel artifact"],
     ["generate_s3_index", "a page for each folder of a run", "rocwheel artifact push"],
+    ["generate_test_sharding_matrix", "the jobs of PyTorch's tests", "rocwheel test shards --shards N DURATIONS"],
     ["index_generation_s3_tar", "a page for the tarballs of a bucket", "none"],
     ["indexer", "a page for a folder", "rocwheel index build DIR"],
     ["install_rocm_from_artifacts", "an installed ROCm of a run", "rocwheel artifact fetch --flatten"],
@@ -213,6 +223,7 @@ const SCRIPTS: [[&str; 3]; 28] = [
     ["run_pytorch_tests_full", "PyTorch's own runner", "rocwheel test suite --as run-test --pytorch-dir DIR"],
     ["split_artifacts", "an artifact → a part without GPU code and one for each target", "rocwheel split ARTIFACT"],
     ["split_python_wheels", "a wheel → a host wheel and device wheels", "rocwheel split WHEEL"],
+    ["summarize_test_results", "what the reports of PyTorch's tests say", "rocwheel test report DIR"],
     ["upload_python_packages", "the packages of a run into its folder", "rocwheel release upload"],
     ["windows_patch_fat_wheel", "a wheel with ROCm in it", "rocwheel repair --mode fat --rocm DIR WHEEL"],
 ];
@@ -238,6 +249,8 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         Settings::Translated(translation) => translation::command(translation, printer),
         Settings::FolderPages(settings) => folder_pages::command(settings, printer),
         Settings::UploadPackages(arguments) => upload_packages::command(arguments, printer),
+        Settings::TestReport(settings) => test::report::command(settings, printer),
+        Settings::TestMatrix(jobs) => test_reports::print_matrix(jobs, printer),
         Settings::Lines(lines) => {
             lines.iter().try_for_each(|line| printer.line(line))?;
             Ok(Exit::Done)

@@ -46,6 +46,27 @@ pub struct GpuFacts {
 }
 
 impl GpuFacts {
+    /// What has to be equal for measurements to be compared: target, product, division and limit of
+    /// power in watts.
+    pub(crate) fn benchmark_facts(&self, tree: &MachineTree) -> BTreeMap<String, String> {
+        let facts = [
+            ("target", self.target.clone().unwrap_or_default()),
+            ("device", format!("{:04x}", self.device)),
+            ("compute units", self.compute_units.to_string()),
+            ("partition", self.partition.clone().unwrap_or_default()),
+            ("power limit", self.power_limit(tree).map_or_else(String::new, |watts| watts.to_string())),
+        ];
+        facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+
+    /// The limit of power in watts; the driver has it in microwatts.
+    fn power_limit(&self, tree: &MachineTree) -> Option<u64> {
+        let folder = format!("{}/hwmon", self.folder);
+        let monitors = tree.names(&folder).ok()?;
+        let mut limits = monitors.iter().filter_map(|name| tree.text_if_any(&format!("{folder}/{name}/power1_cap")));
+        Some(limits.next()?.parse::<u64>().ok()? / 1_000_000)
+    }
+
     /// Domain, bus and device without the function, which partitions differ in.
     pub(super) fn card(&self) -> &str {
         self.address.split('.').next().unwrap_or_default()

@@ -30,6 +30,7 @@ pub use finding::{DoctorRow, Evidence, Gravity, Need, Symptom, rows};
 pub use gpus::GpuFacts;
 pub use packages::PackageFacts;
 pub use system::SystemFacts;
+pub(crate) use system::processor;
 pub use tree::MachineTree;
 pub use user::SessionUser;
 pub use variables::SessionVariables;

@@ -39,6 +39,10 @@ pub(super) struct JobArguments {
     /// Windows need the key `windows`
     #[arg(long, value_name = "JSON")]
     runners: Option<String>,
+    /// Machines with GPUs that test what was built, by GPU target, as JSON: `{"gfx942":
+    /// ["self-hosted", "mi300"]}`; becomes the output tests
+    #[arg(long, value_name = "JSON")]
+    test_runners: Option<String>,
 }
 
 /// The options of jobs.
@@ -48,6 +52,7 @@ pub(super) struct JobChoices {
     parts: usize,
     targets: Vec<GpuTargetSet>,
     runners: RunnerLabels,
+    test_runners: BTreeMap<String, Value>,
 }
 
 impl JobChoices {
@@ -61,19 +66,28 @@ impl JobChoices {
             }
             targets.push(set);
         }
-        let labels = arguments.runners.as_deref().map(labels).transpose()?.unwrap_or_default();
+        let labels = arguments.runners.as_deref().map(|text| labels("--runners", text)).transpose()?.unwrap_or_default();
         let runners = RunnerLabels { default: arguments.runner.map(Value::String), labels };
         if let Some(word) = runners.unknown(book, &targets).first() {
             let usage = Usage::new(format!("`--runners` has a label for `{word}`, which no cell is"));
             let hint = "words are backends, `linux`, `windows`, and GPU targets as `--gpu-targets` has them";
             return Err(usage.hint(hint).into());
         }
-        Ok(JobChoices { stages: arguments.stages.into(), parts: arguments.parts.into(), targets, runners })
+        let machines = arguments.test_runners.as_deref().map(|text| labels("--test-runners", text)).transpose()?;
+        let test_runners = machines.unwrap_or_default();
+        for target in test_runners.keys() {
+            if parse_targets(target)? != [target.as_str()] {
+                let usage = Usage::new(format!("`--test-runners` has a machine for `{target}`, which is not one GPU target"));
+                return Err(usage.hint("name the target of the machine's GPU, such as `gfx942`").into());
+            }
+        }
+        let (stages, parts) = (arguments.stages.into(), arguments.parts.into());
+        Ok(JobChoices { stages, parts, targets, runners, test_runners })
     }
 
     /// `true` if an option is given that only applies to jobs.
     pub(super) fn are_given(&self) -> bool {
-        !self.targets.is_empty() || self.runners.default.is_some() || !self.runners.labels.is_empty()
+        !self.targets.is_empty() || self.runners.default.is_some() || !self.runners.labels.is_empty() || !self.test_runners.is_empty()
     }
 
     /// The inputs of the workflow with the same meaning.
@@ -84,19 +98,20 @@ impl JobChoices {
         }
         let targets: Vec<&str> = self.targets.iter().map(|set| set.text.as_str()).collect();
         let runner = self.runners.default.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned();
-        let runners = match &self.runners.labels {
-            labels if labels.is_empty() => String::new(),
-            labels => serde_json::json!(labels).to_string(),
+        let table = |labels: &BTreeMap<String, Value>| {
+            if labels.is_empty() { String::new() } else { serde_json::json!(labels).to_string() }
         };
-        Ok(vec![("gpu-targets", targets.join(" ")), ("runner", runner), ("runners", runners)])
+        let (runners, machines) = (table(&self.runners.labels), table(&self.test_runners));
+        let targets = targets.join(" ");
+        Ok(vec![("gpu-targets", targets), ("runner", runner), ("runners", runners), ("test-runners", machines)])
     }
 }
 
-/// Parses `--runners`.
-fn labels(text: &str) -> Result<BTreeMap<String, Value>, Usage> {
+/// Parses `--runners` and `--test-runners`.
+fn labels(option: &str, text: &str) -> Result<BTreeMap<String, Value>, Usage> {
     let wrong = |reason: String| {
-        let usage = Usage::new(format!("`--runners` is no table of labels: {reason}"));
-        usage.hint(r#"write `--runners '{"gfx942": "LABEL", "windows": ["LABEL", "LABEL"]}'`"#)
+        let usage = Usage::new(format!("`{option}` is no table of labels: {reason}"));
+        usage.hint(format!(r#"write `{option} '{{"gfx942": "LABEL", "gfx1100": ["LABEL", "LABEL"]}}'`"#))
     };
     let labels: BTreeMap<String, Value> = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
     let is_label = |value: &Value| value.as_str().is_some_and(|label| !label.is_empty());
@@ -119,7 +134,7 @@ pub(super) fn print(
     settings: &Settings,
     printer: &Printer,
 ) -> Result<()> {
-    let JobChoices { stages, parts, targets, runners } = &settings.jobs;
+    let JobChoices { stages, parts, targets, runners, test_runners } = &settings.jobs;
     let sources = JobSources { table: &settings.table, book: &settings.book, matrix, targets, runners };
     let mut jobs = StagedJobs::new(rows, &sources)?;
     for reason in &jobs.left_out {
@@ -135,6 +150,7 @@ pub(super) fn print(
     let empty = Vec::new();
     let mut outputs = vec![("count".to_owned(), jobs.count().to_string())];
     outputs.push(("windows".to_owned(), jobs.has(Platform::Windows).to_string()));
+    outputs.push(("tests".to_owned(), github::test_matrix(test_runners)));
     let mut lines = Vec::new();
     for stage in 0..*stages {
         let jobs = jobs.stages.get(stage).unwrap_or(&empty);

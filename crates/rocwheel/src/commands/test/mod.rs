@@ -1,7 +1,10 @@
 //! `rocwheel test`: does what was built work?
 
+pub(crate) mod bench;
 mod container;
+pub(crate) mod report;
 mod result;
+pub(crate) mod shards;
 pub(crate) mod smoke;
 pub(crate) mod suite;
 
@@ -16,6 +19,9 @@ use crate::printer::Printer;
 pub(crate) enum TestCommand {
     Smoke(smoke::Arguments),
     Suite(Box<suite::Arguments>),
+    Report(Box<report::Arguments>),
+    Shards(shards::Arguments),
+    Bench(Box<bench::Arguments>),
 }
 
 /// Runs the command that the user typed.
@@ -31,5 +37,8 @@ pub(crate) fn run(command: TestCommand, printer: &Printer) -> Result<Exit> {
     match command {
         TestCommand::Smoke(arguments) => run!(smoke, arguments),
         TestCommand::Suite(arguments) => run!(suite, *arguments),
+        TestCommand::Report(arguments) => run!(report, *arguments),
+        TestCommand::Shards(arguments) => run!(shards, arguments),
+        TestCommand::Bench(arguments) => run!(bench, *arguments),
     }
 }

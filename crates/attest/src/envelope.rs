@@ -1,4 +1,4 @@
-//! Input: the bytes of a manifest. Output: a DSSE envelope with signatures of them, and back.
+//! Input: the bytes of a document. Output: a DSSE envelope with signatures of them, and back.
 //!
 //! The signed bytes are those of the DSSE protocol, version 1 (secure-systems-lab/dsse,
 //! `protocol.md`): `DSSEv1 SP length SP type SP length SP body`.
@@ -7,11 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
-use super::StreamFault;
-use super::keys::{PublicKey, SigningKey};
-
-/// The payload type of a snapshot.
-pub const SNAPSHOT_TYPE: &str = "application/vnd.rocwheel.snapshot+json";
+use crate::{AttestError, PublicKey, SigningKey};
 
 /// Bytes with signatures. One without signatures is also valid: nothing vouches for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,13 +36,13 @@ fn signed_bytes(payload_type: &str, payload: &[u8]) -> Vec<u8> {
 }
 
 impl SignedEnvelope {
-    /// Signs a snapshot with every key.
-    pub fn seal(payload: &[u8], keys: &[SigningKey]) -> SignedEnvelope {
-        let bytes = signed_bytes(SNAPSHOT_TYPE, payload);
+    /// Signs a document with every key. `payload_type` is its media type.
+    pub fn seal(payload_type: &str, payload: &[u8], keys: &[SigningKey]) -> SignedEnvelope {
+        let bytes = signed_bytes(payload_type, payload);
         let sign =
             |key: &SigningKey| EnvelopeSignature { keyid: key.public().id(), sig: STANDARD.encode(key.sign(&bytes)) };
         SignedEnvelope {
-            payload_type: SNAPSHOT_TYPE.to_owned(),
+            payload_type: payload_type.to_owned(),
             payload: STANDARD.encode(payload),
             signatures: keys.iter().map(sign).collect(),
         }
@@ -55,12 +51,13 @@ impl SignedEnvelope {
     /// Reads an envelope, with its payload. Signatures are not verified yet.
     ///
     /// # Errors
-    /// [`StreamFault::Snapshot`]; `name` is what it calls the file.
-    pub fn parse(bytes: &[u8], name: &str) -> Result<(SignedEnvelope, Vec<u8>), StreamFault> {
-        let wrong = |reason: String| StreamFault::Snapshot { name: name.to_owned(), reason };
+    /// [`AttestError::Envelope`], also if the payload has another type; `name` is what it calls the
+    /// file.
+    pub fn parse(bytes: &[u8], name: &str, payload_type: &str) -> Result<(SignedEnvelope, Vec<u8>), AttestError> {
+        let wrong = |reason: String| AttestError::Envelope { name: name.to_owned(), reason };
         let envelope: SignedEnvelope = serde_json::from_slice(bytes).map_err(|error| wrong(error.to_string()))?;
-        if envelope.payload_type != SNAPSHOT_TYPE {
-            return Err(wrong(format!("its payload is `{}` and no snapshot", envelope.payload_type)));
+        if envelope.payload_type != payload_type {
+            return Err(wrong(format!("its payload is `{}` and not `{payload_type}`", envelope.payload_type)));
         }
         let payload = STANDARD.decode(&envelope.payload).map_err(|error| wrong(error.to_string()))?;
         Ok((envelope, payload))
@@ -98,12 +95,13 @@ mod tests {
         let (two, _) = SigningKey::generate().unwrap();
         let (other, _) = SigningKey::generate().unwrap();
         let keys = [one.public(), two.public(), other.public()];
-        let sealed = SignedEnvelope::seal(b"{}", &[one, two]);
-        let (read, payload) = SignedEnvelope::parse(&sealed.bytes(), "x").unwrap();
+        let sealed = SignedEnvelope::seal("a/b", b"{}", &[one, two]);
+        let (read, payload) = SignedEnvelope::parse(&sealed.bytes(), "x", "a/b").unwrap();
         assert_eq!((&read, payload.as_slice()), (&sealed, &b"{}"[..]));
         assert_eq!(read.signers(&payload, &keys), [keys[0].id(), keys[1].id()]);
         assert!(read.signers(b"{ }", &keys).is_empty());
-        assert!(SignedEnvelope::parse(b"{}", "x").is_err());
+        assert!(SignedEnvelope::parse(&sealed.bytes(), "x", "a/c").is_err());
+        assert!(SignedEnvelope::parse(b"{}", "x", "a/b").is_err());
     }
 
     /// The example of the protocol.

@@ -9,7 +9,7 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 use rocwheel_content::{hexadecimal, sha256};
 
-use super::StreamFault;
+use crate::AttestError;
 
 /// What is before the 32 bytes of a private key in PKCS#8, version 1.
 const PRIVATE: [u8; 16] = *b"\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65\x70\x04\x22\x04\x20";
@@ -35,21 +35,21 @@ impl SigningKey {
     /// Makes a key, and returns it with the text of its file.
     ///
     /// # Errors
-    /// [`StreamFault::NoRandom`].
-    pub fn generate() -> Result<(SigningKey, String), StreamFault> {
+    /// [`AttestError::NoRandom`].
+    pub fn generate() -> Result<(SigningKey, String), AttestError> {
         let mut seed = [0; SIZE];
-        SystemRandom::new().fill(&mut seed).map_err(|_| StreamFault::NoRandom)?;
+        SystemRandom::new().fill(&mut seed).map_err(|_| AttestError::NoRandom)?;
         let der = [&PRIVATE[..], &seed].concat();
-        let key = Ed25519KeyPair::from_pkcs8_maybe_unchecked(&der).map_err(|_| StreamFault::NoRandom)?;
+        let key = Ed25519KeyPair::from_pkcs8_maybe_unchecked(&der).map_err(|_| AttestError::NoRandom)?;
         Ok((SigningKey(key), pem("PRIVATE KEY", &der)))
     }
 
     /// Reads a private key; `name` is what errors call it.
     ///
     /// # Errors
-    /// [`StreamFault::Key`].
-    pub fn parse(text: &str, name: &str) -> Result<SigningKey, StreamFault> {
-        let wrong = |reason: &str| StreamFault::Key { name: name.to_owned(), reason: reason.to_owned() };
+    /// [`AttestError::Key`].
+    pub fn parse(text: &str, name: &str) -> Result<SigningKey, AttestError> {
+        let wrong = |reason: &str| AttestError::Key { name: name.to_owned(), reason: reason.to_owned() };
         if text.contains("ENCRYPTED PRIVATE KEY") {
             return Err(wrong("the key is encrypted; decrypt it with `openssl pkey -in FILE`"));
         }
@@ -66,7 +66,7 @@ impl SigningKey {
         PublicKey(bytes)
     }
 
-    pub(super) fn sign(&self, bytes: &[u8]) -> Vec<u8> {
+    pub(crate) fn sign(&self, bytes: &[u8]) -> Vec<u8> {
         self.0.sign(bytes).as_ref().to_vec()
     }
 }
@@ -75,11 +75,11 @@ impl PublicKey {
     /// Reads a public key, or the public half of a private one; `name` is what errors call it.
     ///
     /// # Errors
-    /// [`StreamFault::Key`].
-    pub fn parse(text: &str, name: &str) -> Result<PublicKey, StreamFault> {
+    /// [`AttestError::Key`].
+    pub fn parse(text: &str, name: &str) -> Result<PublicKey, AttestError> {
         let Some(der) = unpem(text, "PUBLIC KEY") else { return Ok(SigningKey::parse(text, name)?.public()) };
         let bytes = der.strip_prefix(&PUBLIC).and_then(|bytes| bytes.try_into().ok());
-        bytes.map(PublicKey).ok_or_else(|| StreamFault::Key {
+        bytes.map(PublicKey).ok_or_else(|| AttestError::Key {
             name: name.to_owned(),
             reason: "it is no public key of ed25519".to_owned(),
         })
@@ -95,7 +95,7 @@ impl PublicKey {
         hexadecimal(&sha256(&self.der()))
     }
 
-    pub(super) fn has_signed(&self, bytes: &[u8], signature: &[u8]) -> bool {
+    pub(crate) fn has_signed(&self, bytes: &[u8], signature: &[u8]) -> bool {
         UnparsedPublicKey::new(&ED25519, &self.0).verify(bytes, signature).is_ok()
     }
 

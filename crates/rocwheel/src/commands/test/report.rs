@@ -1,0 +1,307 @@
+//! `rocwheel test report`: what the tests of a suite said, from all runs, shards and tools.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use comfy_table::CellAlignment::{Left, Right};
+use rocwheel_content::{hexadecimal, sha256_of};
+use rocwheel_release::SigningKey;
+use rocwheel_report::{Context as _, Exit};
+use rocwheel_verify::outcome::TestOutcome;
+use rocwheel_verify::report::{self, ReportOptions, SuiteResult, TestReport};
+use rocwheel_verify::verdict::{self, VerdictRequest};
+
+use crate::environment;
+use crate::failure::{Failure, Result, Usage};
+use crate::output_file::{FileKind, OutputFile, OutputOption};
+use crate::printer::{self, Column, Format, Printer};
+
+const COLUMNS: [Column; 9] = [
+    ("Suite", Left),
+    ("Tests", Right),
+    ("Passed", Right),
+    ("Failed", Right),
+    ("Crashed", Right),
+    ("Timed out", Right),
+    ("Skipped", Right),
+    ("Not run", Right),
+    ("Flaky", Right),
+];
+const FAILURES: [Column; 3] = [("Outcome", Left), ("Test", Left), ("Reason", Left)];
+/// Failures that are printed; the page, the XML and `--json` have all of them.
+const SHOWN: usize = 50;
+/// Annotations that GitHub shows of one step.
+const ANNOTATIONS: usize = 10;
+/// Characters of a reason in the table.
+const REASON: usize = 160;
+
+/// Merge the results of tests into one report, and say whether they passed
+///
+/// Reads run folders of `rocwheel test`, junit XML of any tool, and the JSON of GoogleTest. A
+/// folder is searched. Tries at one test in several files are tries at one test; a folder named
+/// `test-reports-CONFIG-SHARD-SHARDS` is that shard. The report is incomplete, and has not passed,
+/// if a report cannot be read or is missing, if a test was not run, and if no test ran at all.
+///
+/// The exit code is 0 if all tests passed, 1 if one failed or the report is incomplete, and 3 if
+/// tests were not run and `--allow-not-run` is given.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Run folders, folders with reports, and reports
+    #[arg(value_name = "RUN", required = true, value_hint = ValueHint::AnyPath)]
+    paths: Vec<PathBuf>,
+    /// Write a page that shows all tests and can be searched
+    #[arg(long, value_name = "FILE")]
+    html: Option<OutputOption>,
+    /// Write junit XML
+    #[arg(long, value_name = "FILE")]
+    junit: Option<OutputOption>,
+    /// Write the verdict about the wheels that were tested: an in-toto statement in a DSSE envelope
+    #[arg(long, value_name = "FILE")]
+    verdict: Option<OutputOption>,
+    /// Write the same as in-toto's test-result v0.1, for other tools
+    #[arg(long, value_name = "FILE")]
+    test_result: Option<OutputOption>,
+    /// Private key that signs verdicts, in PEM; may be repeated [default: ROCWHEEL_SIGNING_KEY]
+    #[arg(long, value_name = "FILE")]
+    signing_key: Vec<PathBuf>,
+    /// A wheel that was tested, for reports that do not name their wheels; may be repeated
+    #[arg(long, value_name = "WHEEL", value_hint = ValueHint::FilePath)]
+    wheel: Vec<PathBuf>,
+    /// GPU targets the tests ran on, for reports that do not name their GPUs
+    #[arg(long, value_name = "TARGETS", value_delimiter = ',')]
+    targets: Vec<String>,
+    /// Name of the suite, for reports that do not say it
+    #[arg(long, value_name = "NAME")]
+    suite: Option<String>,
+    /// Number of shards that there have to be
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    shards: Option<u32>,
+    /// Title of the page [default: the name of the suite]
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+    /// Accept tests that were not run
+    #[arg(long)]
+    allow_not_run: bool,
+    /// A test that failed and then passed counts as failed
+    #[arg(long)]
+    fail_on_flaky: bool,
+}
+
+/// What is read and written.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    paths: Vec<PathBuf>,
+    options: ReportOptions,
+    html: Option<OutputFile>,
+    junit: Option<OutputFile>,
+    verdict: Option<OutputFile>,
+    test_result: Option<OutputFile>,
+    keys: Vec<SigningKey>,
+    wheels: Vec<PathBuf>,
+    targets: BTreeSet<String>,
+    title: Option<String>,
+}
+
+impl TryFrom<Arguments> for Settings {
+    type Error = Failure;
+
+    fn try_from(arguments: Arguments) -> Result<Self> {
+        let paths = arguments.paths;
+        let check = |option: &str, file: Option<OutputOption>, kind: FileKind| {
+            file.map(|file| file.check(option, kind, &paths)).transpose()
+        };
+        let html = check("--html", arguments.html, FileKind::WebPage)?;
+        let junit = check("--junit", arguments.junit, FileKind::JunitXml)?;
+        let verdict = check("--verdict", arguments.verdict, FileKind::Statement)?;
+        let test_result = check("--test-result", arguments.test_result, FileKind::Statement)?;
+        let mut keys = Vec::new();
+        if verdict.is_some() || test_result.is_some() {
+            for path in &arguments.signing_key {
+                keys.push(SigningKey::parse(&fs_err::read_to_string(path)?, &path.to_string_lossy())?);
+            }
+            if let Some(text) = environment::signing_key().filter(|_| keys.is_empty()) {
+                keys.push(SigningKey::parse(&text, "ROCWHEEL_SIGNING_KEY")?);
+            }
+        } else if !arguments.signing_key.is_empty() {
+            return Err(Usage::new("`--signing-key` signs verdicts, and none is written")
+                .hint("add `--verdict verdict.json`")
+                .into());
+        }
+        let options = ReportOptions {
+            suite: arguments.suite,
+            shards: arguments.shards,
+            allow_not_run: arguments.allow_not_run,
+            fail_on_flaky: arguments.fail_on_flaky,
+        };
+        let targets = arguments.targets.into_iter().filter(|target| !target.is_empty()).collect();
+        Ok(Self {
+            paths,
+            options,
+            html,
+            junit,
+            verdict,
+            test_result,
+            keys,
+            wheels: arguments.wheel,
+            targets,
+            title: arguments.title,
+        })
+    }
+}
+
+impl Settings {
+    /// A report of these folders, for scripts that have other options.
+    pub(crate) fn of_folder(folder: PathBuf, title: String) -> Settings {
+        Settings {
+            paths: vec![folder],
+            options: ReportOptions::default(),
+            html: None,
+            junit: None,
+            verdict: None,
+            test_result: None,
+            keys: Vec::new(),
+            wheels: Vec::new(),
+            targets: BTreeSet::new(),
+            title: Some(title),
+        }
+    }
+}
+
+/// Reads the reports, writes what was asked for, and judges.
+pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
+    let options = &settings.options;
+    let report = report::read_reports(&settings.paths, options, printer.reporter())?;
+    let title = settings.title.clone().unwrap_or_else(|| {
+        let suites: Vec<String> = report.counts_by_suite().keys().map(ToString::to_string).collect();
+        if suites.is_empty() { "Tests".to_owned() } else { suites.join(", ") }
+    });
+    if let Some(file) = &settings.html {
+        file.write_with(|output| report::write_html(&report, options, &title, output))?;
+    }
+    if let Some(file) = &settings.junit {
+        file.write_with(|output| report::write_junit(&report, output))?;
+    }
+    match printer.format() {
+        Format::Json => printer.json_stream(&serde_json::json!({
+            "result": report.result(options).word(),
+            "gaps": report.gaps(options),
+            "counts": report.counts(),
+            "groups": report.failure_groups(),
+            "report": &report,
+        }))?,
+        Format::Text => print(&report, &title, options, printer)?,
+    }
+    annotate(&report, options, printer);
+    write_statements(settings, &report)?;
+    let has_not_run = report.counts().of(TestOutcome::NotRun) > 0;
+    Ok(match report.result(options) {
+        SuiteResult::Passed if has_not_run => Exit::Partial,
+        SuiteResult::Passed => Exit::Done,
+        SuiteResult::Failed | SuiteResult::Incomplete => Exit::Failed,
+    })
+}
+
+fn write_statements(settings: &Settings, report: &TestReport) -> Result<()> {
+    if settings.verdict.is_none() && settings.test_result.is_none() {
+        return Ok(());
+    }
+    let mut wheels = BTreeMap::new();
+    for path in &settings.wheels {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let digest = fs_err::File::open(path).and_then(sha256_of).context("cannot read a wheel")?;
+        wheels.insert(name, hexadecimal(&digest));
+    }
+    let request = VerdictRequest {
+        suite: settings.options.suite.clone(),
+        wheels,
+        targets: settings.targets.clone(),
+        now: environment::present()?.to_string(),
+        rocwheel: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    if let Some(file) = &settings.verdict {
+        let statement = verdict::verdict(report, &settings.options, &request)?;
+        file.write(&String::from_utf8_lossy(&statement.seal(&settings.keys).bytes()))?;
+    }
+    if let Some(file) = &settings.test_result {
+        let statement = verdict::test_result(report, &settings.options, &request)?;
+        file.write(&String::from_utf8_lossy(&statement.seal(&settings.keys).bytes()))?;
+    }
+    Ok(())
+}
+
+fn print(report: &TestReport, title: &str, options: &ReportOptions, printer: &Printer) -> Result<()> {
+    let rows = report.counts_by_suite().into_iter().map(|(suite, counts)| {
+        let of = |outcome: TestOutcome| counts.of(outcome);
+        let skipped = of(TestOutcome::Skipped) + of(TestOutcome::Deselected) + of(TestOutcome::ExpectedFailure);
+        let numbers = [
+            counts.total,
+            of(TestOutcome::Passed) + of(TestOutcome::UnexpectedPass),
+            of(TestOutcome::Failed) + of(TestOutcome::Error),
+            of(TestOutcome::Crashed),
+            of(TestOutcome::TimedOut),
+            skipped,
+            of(TestOutcome::NotRun),
+            counts.flaky,
+        ];
+        std::iter::once(suite.to_string()).chain(numbers.iter().map(u64::to_string)).collect()
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    if !rows.is_empty() {
+        printer.table(&COLUMNS, rows)?;
+    }
+    let is_shown =
+        |outcome: TestOutcome| outcome.is_bad() || matches!(outcome, TestOutcome::UnexpectedPass | TestOutcome::NotRun);
+    let shown: Vec<_> = report.tests.iter().filter(|test| is_shown(test.outcome) || test.flaky).collect();
+    if !shown.is_empty() {
+        printer.line("")?;
+        let row = |test: &&report::ReportedTest| {
+            let word = if test.flaky { "flaky".to_owned() } else { test.outcome.word().replace('_', " ") };
+            vec![word, test.id.clone(), reason(test)]
+        };
+        printer.table(&FAILURES, shown.iter().take(SHOWN).map(row))?;
+        if shown.len() > SHOWN {
+            printer.line(format!("and {} more: `--html`, `--junit` and `--json` have all", shown.len() - SHOWN))?;
+        }
+    }
+    let known: Vec<&str> = report
+        .tests
+        .iter()
+        .filter(|test| test.outcome == TestOutcome::ExpectedFailure)
+        .map(|test| test.id.as_str())
+        .collect();
+    if !known.is_empty() {
+        printer.line("")?;
+        let more = if known.len() > 3 { " and others" } else { "" };
+        let names = known.iter().take(3).copied().collect::<Vec<_>>().join(", ");
+        let count = printer::count(known.len() as u64, "known failure", "known failures");
+        printer.line(format!("{count}: {names}{more}"))?;
+    }
+    for problem in report.problems.iter().filter(|problem| !problem.loses_results) {
+        printer.note(&problem.message);
+    }
+    for gap in report.gaps(options) {
+        printer.warn(gap);
+    }
+    printer.line("")?;
+    let total = printer::count(report.counts().total, "test", "tests");
+    printer.line(format!("{title}: {}, {total}", report.result(options).word()))
+}
+
+/// The first line of a reason, cut.
+fn reason(test: &report::ReportedTest) -> String {
+    let bad = || test.attempts.iter().find(|attempt| attempt.outcome.is_bad())?.message.as_deref();
+    let text = if test.flaky { bad() } else { test.last_message() }.unwrap_or_default();
+    let line = text.lines().next().unwrap_or_default();
+    match line.char_indices().nth(REASON) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
+}
+
+/// The first failures as annotations of the workflow.
+fn annotate(report: &TestReport, options: &ReportOptions, printer: &Printer) {
+    for test in report.failures(options).take(ANNOTATIONS) {
+        printer.point_out(&format!("{}: {}: {}", test.outcome.word().replace('_', " "), test.id, reason(test)));
+    }
+}

@@ -1,0 +1,233 @@
+//! Input: measurements with what they were made on. Output: a history in JSON lines, one file for
+//! each kind of hardware, which is only appended to.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use rocwheel_content::{hexadecimal, sha256};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::BenchError;
+use super::formats::{Better, Measurement};
+use super::statistics::Summary;
+use crate::doctor::{Diagnosis, MachineTree};
+
+/// What has to be equal for measurements to be compared.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BenchKey(BTreeMap<String, String>);
+
+impl BenchKey {
+    /// A key of these facts; empty ones do not count.
+    pub fn new(facts: BTreeMap<String, String>) -> BenchKey {
+        BenchKey(facts.into_iter().filter(|(_, value)| !value.is_empty()).collect())
+    }
+
+    /// The processor of a machine, for benchmarks that use no GPU.
+    pub fn of_processor(tree: &MachineTree) -> BenchKey {
+        BenchKey::new(BTreeMap::from([("processor".to_owned(), crate::doctor::processor(tree))]))
+    }
+
+    /// The GPU with this number for HIP; `None` if there is none.
+    pub fn of_gpu(tree: &MachineTree, diagnosis: &Diagnosis, number: usize) -> Option<BenchKey> {
+        let gpu = diagnosis.gpus.iter().find(|gpu| gpu.hip_index == Some(number))?;
+        let driver = diagnosis.system.driver.clone().or_else(|| diagnosis.system.kernel.clone());
+        let mut facts = gpu.benchmark_facts(tree);
+        facts.insert("driver".to_owned(), driver.unwrap_or_default());
+        facts.insert("processor".to_owned(), crate::doctor::processor(tree));
+        Some(BenchKey::new(facts))
+    }
+
+    /// The facts by name.
+    pub fn facts(&self) -> &BTreeMap<String, String> {
+        &self.0
+    }
+
+    /// The name of the file of this key.
+    fn file_name(&self) -> String {
+        let text: String = self.0.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
+        let digest = hexadecimal(&sha256(text.as_bytes()));
+        let word = self.0.get("target").map_or("processor", String::as_str);
+        let plain: String = word.chars().filter(|letter| letter.is_ascii_alphanumeric()).collect();
+        format!("{plain}-{}.jsonl", &digest[..12])
+    }
+}
+
+/// One series of measurements.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BenchRecord {
+    /// Version of the form: 1.
+    pub schema: u32,
+    /// What it was made on.
+    pub key: BenchKey,
+    /// End in RFC 3339.
+    pub time: String,
+    /// What was measured: a commit, a version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// Facts that are not compared: other programs on the GPU, temperatures.
+    #[serde(default)]
+    pub conditions: BTreeMap<String, String>,
+    /// Benchmarks by name.
+    pub benchmarks: BTreeMap<String, Measurement>,
+    /// Benchmarks that were slower than their baseline, which later runs are still compared with.
+    #[serde(default)]
+    pub slower: Vec<String>,
+}
+
+/// A folder with a file for each key.
+#[derive(Debug, Clone)]
+pub struct History {
+    path: PathBuf,
+    records: Vec<BenchRecord>,
+    others: usize,
+}
+
+impl History {
+    /// Reads the history of a key. A folder that does not exist is an empty one.
+    ///
+    /// # Errors
+    /// [`BenchError::File`], [`BenchError::Record`].
+    pub fn open(folder: &Path, key: &BenchKey) -> Result<History, BenchError> {
+        let path = folder.join(key.file_name());
+        let wrong = |source| BenchError::File { path: path.clone(), source };
+        let text = match fs_err::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(wrong(error)),
+        };
+        let others =
+            fs_err::read_dir(folder).into_iter().flatten().flatten().filter(|entry| entry.path() != path).count();
+        let mut records = Vec::new();
+        for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+            let record: BenchRecord = serde_json::from_str(line).map_err(|error| BenchError::Record {
+                path: path.clone(),
+                line: number + 1,
+                reason: error.to_string(),
+            })?;
+            if record.key == *key {
+                records.push(record);
+            }
+        }
+        Ok(History { path, records, others })
+    }
+
+    /// The newest measurement of a benchmark that was not slower than its own baseline; with a
+    /// label, the newest one with that label.
+    pub fn baseline(&self, benchmark: &str, label: Option<&str>) -> Option<&Measurement> {
+        let is_right = |record: &&BenchRecord| match label {
+            Some(label) => record.label.as_deref() == Some(label),
+            None => !record.slower.iter().any(|name| name == benchmark),
+        };
+        self.records.iter().rev().filter(is_right).find_map(|record| record.benchmarks.get(benchmark))
+    }
+
+    /// The number of records.
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// `true` if there is no record.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// Histories of other hardware beside this one.
+    pub fn others(&self) -> usize {
+        self.others
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Appends a record as one line, in one write.
+    ///
+    /// # Errors
+    /// [`BenchError::File`].
+    pub fn append(&self, record: &BenchRecord) -> Result<(), BenchError> {
+        let wrong = |source| BenchError::File { path: self.path.clone(), source };
+        let mut line = serde_json::to_vec(record).map_err(|error| wrong(error.into()))?;
+        line.push(b'\n');
+        if let Some(folder) = self.path.parent() {
+            fs_err::create_dir_all(folder).map_err(wrong)?;
+        }
+        // A killed writer leaves a line without an end, which must not swallow this one.
+        let has_end = fs_err::read(&self.path).map_or(true, |bytes| bytes.is_empty() || bytes.ends_with(b"\n"));
+        if !has_end {
+            line.insert(0, b'\n');
+        }
+        let file = fs_err::OpenOptions::new().create(true).append(true).open(&self.path);
+        file.and_then(|mut file| file.write_all(&line)).map_err(wrong)
+    }
+}
+
+/// Measurements in the form that github-action-benchmark takes (`customSmallerIsBetter` and
+/// `customBiggerIsBetter`): only those of one direction fit into one file.
+pub fn github_benchmarks(benchmarks: &BTreeMap<String, Measurement>, better: Better) -> Value {
+    let row = |(name, one): (&String, &Measurement)| {
+        let summary = Summary::of(&one.samples)?;
+        Some(json!({
+            "name": name,
+            "unit": if one.unit.is_empty() { "value" } else { &one.unit },
+            "value": summary.median,
+            "range": format!("± {:.4}", summary.deviation),
+            "extra": format!("{} samples, smallest {}", summary.samples, summary.smallest),
+        }))
+    };
+    benchmarks.iter().filter(|(_, one)| one.better == better).filter_map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(target: &str) -> BenchKey {
+        BenchKey::new(BTreeMap::from([("target".to_owned(), target.to_owned()), ("empty".to_owned(), String::new())]))
+    }
+
+    fn record(target: &str, label: &str, sample: f64, slower: &[&str]) -> BenchRecord {
+        let measurement = Measurement { unit: "us".into(), better: Better::Smaller, samples: vec![sample] };
+        BenchRecord {
+            schema: 1,
+            key: key(target),
+            time: "2026-11-23T12:00:00Z".into(),
+            label: Some(label.into()),
+            conditions: BTreeMap::new(),
+            benchmarks: BTreeMap::from([("add".to_owned(), measurement)]),
+            slower: slower.iter().map(|name| (*name).to_owned()).collect(),
+        }
+    }
+
+    #[test]
+    fn another_gpu_has_no_baseline_and_a_slower_record_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let history = History::open(folder.path(), &key("gfx942")).unwrap();
+        assert!(history.is_empty());
+        history.append(&record("gfx942", "one", 1.0, &[])).unwrap();
+        history.append(&record("gfx942", "two", 2.0, &["add"])).unwrap();
+        let history = History::open(folder.path(), &key("gfx942")).unwrap();
+        assert_eq!(history.baseline("add", None).unwrap().samples, [1.0]);
+        assert_eq!(history.baseline("add", Some("two")).unwrap().samples, [2.0]);
+        assert!(history.baseline("mul", None).is_none());
+        let other = History::open(folder.path(), &key("gfx1100")).unwrap();
+        assert_eq!((other.is_empty(), other.others()), (true, 1));
+        assert!(!key("gfx942").facts().contains_key("empty"));
+    }
+
+    #[test]
+    fn a_cut_line_is_named_and_swallows_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let history = History::open(folder.path(), &key("gfx942")).unwrap();
+        history.append(&record("gfx942", "one", 1.0, &[])).unwrap();
+        let mut text = fs_err::read_to_string(history.path()).unwrap();
+        text.push_str("{\"schema\":");
+        fs_err::write(history.path(), text).unwrap();
+        history.append(&record("gfx942", "two", 2.0, &[])).unwrap();
+        let error = History::open(folder.path(), &key("gfx942")).unwrap_err();
+        assert!(error.to_string().contains("line 2"), "{error}");
+        assert_eq!(fs_err::read_to_string(history.path()).unwrap().lines().count(), 3);
+    }
+}

@@ -1,0 +1,18 @@
+//! Input: what a benchmark printed, several times, and what it printed on the same hardware before.
+//! Output: what became slower.
+//!
+//! A difference counts if the median moved by more than 5 % and by more than the noise, if a rank
+//! test (Mann-Whitney U) agrees, and if a second series of runs says the same. Measurements of
+//! another GPU, partition, driver or power limit are never compared.
+
+mod error;
+mod formats;
+mod history;
+mod runner;
+mod statistics;
+
+pub use error::BenchError;
+pub use formats::{Better, Measurement, parse_measurements};
+pub use history::{BenchKey, BenchRecord, History, github_benchmarks};
+pub use runner::{BenchCommand, measure};
+pub use statistics::{Comparison, Movement, Summary, compare};

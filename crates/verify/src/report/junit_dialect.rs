@@ -1,0 +1,148 @@
+//! Input: the attributes of a test case, and of what is around it. Output: who wrote the file, and
+//! the identity of the test there.
+
+use std::path::Path;
+
+/// The programs whose files differ in what names a test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum JunitDialect {
+    Pytest,
+    Gtest,
+    Ctest,
+    Nextest,
+    Other,
+}
+
+/// The attributes of a test case that name it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct CaseNames {
+    pub(super) name: String,
+    pub(super) class: String,
+    pub(super) file: Option<String>,
+    pub(super) status: Option<String>,
+    pub(super) result: Option<String>,
+}
+
+/// What is known of a file before its first case.
+#[derive(Debug, Clone, Default)]
+pub(super) struct FileNames {
+    /// Name of `testsuites`.
+    pub(super) root: String,
+    /// Name of the innermost suite.
+    pub(super) suite: String,
+    /// The suites have attributes of gtest or nextest.
+    pub(super) has_uuid: bool,
+}
+
+impl JunitDialect {
+    pub(super) fn of(case: &CaseNames, file: &FileNames) -> JunitDialect {
+        let status = case.status.as_deref().unwrap_or_default();
+        if case.result.is_some() && matches!(status, "run" | "notrun") {
+            JunitDialect::Gtest
+        } else if case.class == case.name && matches!(status, "run" | "fail" | "notrun" | "disabled") {
+            JunitDialect::Ctest
+        } else if file.suite == "pytest" || file.root.starts_with("pytest") {
+            JunitDialect::Pytest
+        } else if file.has_uuid || file.root.starts_with("nextest") {
+            JunitDialect::Nextest
+        } else {
+            JunitDialect::Other
+        }
+    }
+
+    /// The suite of a test. Programs of gtest have no names in their files, so the file's is taken.
+    pub(super) fn suite(self, file: &FileNames, path: &Path) -> String {
+        let stem = || path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+        let or = |name: &str, other: &str| if name.is_empty() { other.to_owned() } else { name.to_owned() };
+        match self {
+            JunitDialect::Gtest | JunitDialect::Ctest => or(&stem(), "gtest"),
+            JunitDialect::Pytest => "pytest".to_owned(),
+            JunitDialect::Nextest => or(&file.root, "nextest"),
+            JunitDialect::Other => or(&file.root, "junit"),
+        }
+    }
+
+    /// The identity of a test, as its own runner writes it.
+    pub(super) fn id(self, case: &CaseNames, path: &Path) -> String {
+        let CaseNames { name, class, .. } = case;
+        match self {
+            JunitDialect::Gtest if !class.is_empty() => format!("{class}.{name}"),
+            JunitDialect::Gtest | JunitDialect::Ctest => name.clone(),
+            JunitDialect::Pytest => node_id(case, path),
+            _ if case.file.is_some() && case.file.as_deref().is_some_and(|file| file.ends_with(".py")) => {
+                node_id(case, path)
+            }
+            _ if class.is_empty() || class == name => name.clone(),
+            _ => format!("{class}::{name}"),
+        }
+    }
+}
+
+/// pytest's node id. A file of xunit2 has the module and the classes with dots between them; the
+/// module ends with the last component that does not begin with a capital letter.
+fn node_id(case: &CaseNames, path: &Path) -> String {
+    let parts: Vec<&str> = case.class.split('.').filter(|part| !part.is_empty()).collect();
+    let is_class = |part: &&str| part.starts_with(|letter: char| letter.is_uppercase());
+    let classes = parts.iter().rev().take_while(|part| is_class(part)).count();
+    let (module, classes) = parts.split_at(parts.len() - classes);
+    let file = match (&case.file, dotted_folder(path)) {
+        (Some(file), _) => Some(file.replace('\\', "/")),
+        (None, Some(dotted)) => Some(format!("{}.py", dotted.replace('.', "/"))),
+        (None, None) if module.is_empty() => None,
+        (None, None) => Some(format!("{}.py", module.join("/"))),
+    };
+    let words = file.as_deref().into_iter().chain(classes.iter().copied()).chain([case.name.as_str()]);
+    words.collect::<Vec<_>>().join("::")
+}
+
+/// PyTorch's runner writes the reports of `a/test_b.py` into `python-pytest/a.test_b/`.
+fn dotted_folder(path: &Path) -> Option<String> {
+    let words: Vec<_> = path.iter().map(|word| word.to_string_lossy()).collect();
+    let at = words.iter().position(|word| word == "python-pytest" || word == "python-unittest")?;
+    (at + 2 < words.len()).then(|| words[at + 1].to_string())
+}
+
+/// Seconds as reports write them: with commas, a unit, or nonsense.
+pub(super) fn seconds(text: &str) -> Option<f64> {
+    let plain: String = text.trim().trim_end_matches('s').chars().filter(|letter| *letter != ',').collect();
+    plain.parse::<f64>().ok().filter(|seconds| seconds.is_finite() && *seconds >= 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn case(class: &str, name: &str, file: Option<&str>) -> CaseNames {
+        CaseNames {
+            name: name.to_owned(),
+            class: class.to_owned(),
+            file: file.map(str::to_owned),
+            ..CaseNames::default()
+        }
+    }
+
+    #[test]
+    fn identities_are_those_of_the_runners() {
+        let id = |dialect: JunitDialect, case: &CaseNames, path: &str| dialect.id(case, Path::new(path));
+        let pytest = JunitDialect::Pytest;
+        assert_eq!(
+            id(pytest, &case("tests.test_a.TestX", "test_y[1]", None), "r.xml"),
+            "tests/test_a.py::TestX::test_y[1]"
+        );
+        assert_eq!(id(pytest, &case("test_a", "test_y", Some("t/test_a.py")), "r.xml"), "t/test_a.py::test_y");
+        let torch = "test-reports/python-pytest/distributed.test_c10d/distributed.test_c10d-0a.xml";
+        assert_eq!(id(pytest, &case("TestC10d", "test_y", None), torch), "distributed/test_c10d.py::TestC10d::test_y");
+        assert_eq!(id(JunitDialect::Gtest, &case("Suite/0", "Case", None), "x.xml"), "Suite/0.Case");
+        assert_eq!(id(JunitDialect::Other, &case("com.example.A", "works", None), "x.xml"), "com.example.A::works");
+        assert_eq!(id(JunitDialect::Ctest, &case("all", "all", None), "x.xml"), "all");
+    }
+
+    #[test]
+    fn times_are_numbers_or_nothing() {
+        assert_eq!(seconds("1,234.5"), Some(1234.5));
+        assert_eq!(seconds("0.25s"), Some(0.25));
+        for wrong in ["", "NaN", "-1", "inf", "1e400", "x"] {
+            assert_eq!(seconds(wrong), None, "{wrong}");
+        }
+    }
+}

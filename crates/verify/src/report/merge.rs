@@ -1,0 +1,554 @@
+//! Input: reports, one after the other. Output: every test once, with all tries at it.
+//!
+//! Identity and try are kept apart: a test is named by suite and id, and a try by its run and
+//! number. The same file given twice counts once, and so does the same try of one run in two files.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use rocwheel_content::{hexadecimal, sha256_of};
+
+use super::discover::{NamedShard, ReportSource};
+use super::junit::{self, CaseAttempt, JunitCase};
+use super::model::{ReportForm, ReportProblem, ReportedAttempt, ReportedRun, ReportedTest, ShardCoverage, TestReport};
+use super::{ReportError, ReportOptions, events, gtest};
+use crate::outcome::{TestAttempt, TestEvent, TestOutcome, TestRunFacts};
+
+/// Tests of one report; more are not read.
+const MOST_TESTS: usize = 3_000_000;
+/// Problems of one kind that are kept of one file.
+const MOST_PROBLEMS: usize = 20;
+/// Bytes of outputs that are kept: of tests that failed, and of others.
+const OUTPUT_OF_FAILURES: usize = 64 << 20;
+const OUTPUT_OF_OTHERS: usize = 8 << 20;
+/// Characters of a message, and bytes of an output.
+const LONGEST_MESSAGE: usize = 2000;
+const LONGEST_OUTPUT: usize = 64 << 10;
+
+/// Collects reports.
+pub(super) struct Merger {
+    options: ReportOptions,
+    suites: Vec<Arc<str>>,
+    places: HashMap<(u32, String), usize>,
+    tests: Vec<ReportedTest>,
+    runs: Vec<ReportedRun>,
+    /// When each run started, as far as that is known.
+    times: Vec<Option<Timestamp>>,
+    problems: Vec<ReportProblem>,
+    digests: HashSet<String>,
+    shards: BTreeMap<String, ShardCoverage>,
+    /// The suite of the current file, where its folder says it.
+    shard_suite: Option<String>,
+    /// How often the current file has had an identity, if more than once.
+    repeats: HashMap<usize, u32>,
+    /// Bytes of outputs that may still be kept.
+    room: (usize, usize),
+    is_full: bool,
+}
+
+/// What a run of ours says of itself, while its file is read.
+#[derive(Default)]
+struct RunState {
+    facts: Option<TestRunFacts>,
+    finished: Option<String>,
+    says_complete: bool,
+    /// Tests that were collected, and whether they were begun.
+    collected: HashMap<String, CollectedTest>,
+    has_collected: bool,
+    attempts: u64,
+    extra: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum CollectedTest {
+    Waiting,
+    /// The try that has begun.
+    Begun(u32),
+    Ended,
+}
+
+impl Merger {
+    pub(super) fn new(options: ReportOptions) -> Self {
+        Self {
+            options,
+            suites: Vec::new(),
+            places: HashMap::new(),
+            tests: Vec::new(),
+            runs: Vec::new(),
+            times: Vec::new(),
+            problems: Vec::new(),
+            digests: HashSet::new(),
+            shards: BTreeMap::new(),
+            shard_suite: None,
+            repeats: HashMap::new(),
+            room: (OUTPUT_OF_FAILURES, OUTPUT_OF_OTHERS),
+            is_full: false,
+        }
+    }
+
+    /// Something because of which results are missing.
+    pub(super) fn lost(&mut self, path: Option<&Path>, message: String) {
+        self.problem(path, message, true);
+    }
+
+    fn problem(&mut self, path: Option<&Path>, message: String, loses_results: bool) {
+        let path = path.map(Path::to_owned);
+        self.problems.push(ReportProblem { path, message, loses_results });
+    }
+
+    /// Reads a file.
+    pub(super) fn read(&mut self, source: &ReportSource) -> Result<(), ReportError> {
+        let path = source.path.as_path();
+        let wrong = |error| ReportError::Read { path: path.to_owned(), source: error };
+        let digest = match fs_err::File::open(path).and_then(sha256_of) {
+            Ok(digest) => hexadecimal(&digest),
+            Err(error) if source.is_named => return Err(wrong(error)),
+            Err(error) => {
+                self.lost(Some(path), format!("`{}` cannot be read: {error}", path.display()));
+                return Ok(());
+            }
+        };
+        if !self.digests.insert(digest.clone()) {
+            self.problem(Some(path), format!("`{}` is the same report again, and counts once", path.display()), false);
+            return Ok(());
+        }
+        let file = fs_err::File::open(path).map_err(wrong)?;
+        self.runs.push(ReportedRun {
+            path: path.to_owned(),
+            sha256: digest,
+            form: source.form,
+            facts: None,
+            started: None,
+            finished: None,
+            complete: false,
+            attempts: 0,
+            cut: 0,
+        });
+        self.times.push(None);
+        self.repeats.clear();
+        self.shard_suite = source.shard.as_ref().map(|shard| shard.suite.clone());
+        let is_report = match source.form {
+            ReportForm::Events => self.read_events(file, path).map_err(wrong)?,
+            ReportForm::Junit => self.read_junit(file, source).map_err(wrong)?,
+            ReportForm::Gtest => self.read_gtest(file, source),
+        };
+        if is_report {
+            self.cover(source);
+        } else {
+            self.runs.pop();
+            self.times.pop();
+        }
+        Ok(())
+    }
+
+    /// Notes the shard that the folder of a report is named after.
+    fn cover(&mut self, source: &ReportSource) {
+        let Some(NamedShard { suite, shard, shards }) = &source.shard else { return };
+        let is_complete = self.run().complete;
+        let coverage = self.shards.entry(suite.clone()).or_insert_with(|| ShardCoverage {
+            suite: suite.clone(),
+            expected: *shards,
+            seen: BTreeSet::new(),
+        });
+        coverage.expected = coverage.expected.max(*shards);
+        if is_complete {
+            coverage.seen.insert(*shard);
+        }
+    }
+
+    fn run(&mut self) -> &mut ReportedRun {
+        self.runs.last_mut().expect("a run was begun")
+    }
+
+    fn run_number(&self) -> u32 {
+        u32::try_from(self.runs.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    fn read_junit(&mut self, file: fs_err::File, source: &ReportSource) -> std::io::Result<bool> {
+        let path = source.path.as_path();
+        let mut previous: Option<usize> = None;
+        let end = {
+            let mut take = |case: JunitCase| previous = self.junit_case(case, previous);
+            junit::read(file, path, &mut take)
+        };
+        let mut end = match end {
+            Ok(end) => end,
+            Err(error) => {
+                self.lost(Some(path), format!("`{}` cannot be read: {error}", path.display()));
+                return Ok(true);
+            }
+        };
+        if !end.is_junit && !source.is_named && end.problems.iter().any(|problem| problem.starts_with("its root")) {
+            self.problem(Some(path), format!("`{}` is no report of tests, and is skipped", path.display()), false);
+            return Ok(false);
+        }
+        let last = if end.complete { None } else { end.problems.pop() };
+        end.problems.truncate(MOST_PROBLEMS);
+        for problem in &end.problems {
+            self.problem(Some(path), format!("`{}`: {problem}", path.display()), false);
+        }
+        if let Some(last) = last {
+            self.lost(Some(path), format!("`{}`: {last}", path.display()));
+        }
+        self.started(end.started);
+        let run = self.run();
+        run.complete = end.complete;
+        run.cut = end.cut;
+        Ok(true)
+    }
+
+    /// Adds a case; the result is the index of its test.
+    fn junit_case(&mut self, case: JunitCase, previous: Option<usize>) -> Option<usize> {
+        let run = self.run_number();
+        let suite = self.options.suite.clone().or_else(|| self.shard_suite.clone()).unwrap_or(case.suite);
+        // pytest writes a clean-up that failed as a second case behind that of the test.
+        if case.may_be_clean_up
+            && let Some(index) = previous
+            && let Some(test) = self.tests.get_mut(index)
+            && test.id == case.id
+            && let Some(attempt) = test.attempts.last_mut()
+            && attempt.run == run
+            && attempt.outcome != TestOutcome::Error
+        {
+            let error = case.attempts.into_iter().next_back()?;
+            attempt.outcome = TestOutcome::Error;
+            attempt.message = error.message;
+            attempt.output = error.output.or(attempt.output.take());
+            return Some(index);
+        }
+        let index = self.place(&suite, &case.id)?;
+        self.add_all(index, run, case.attempts);
+        Some(index)
+    }
+
+    fn add_all(&mut self, index: usize, run: u32, attempts: Vec<CaseAttempt>) {
+        for (number, attempt) in (1..).zip(attempts) {
+            let CaseAttempt { outcome, seconds, message, output } = attempt;
+            self.add(index, ReportedAttempt { run, attempt: number, outcome, seconds, message, output, gpu: None });
+        }
+    }
+
+    /// The test of an identity. An identity that a file has twice names two tests: absl repeats a
+    /// name for each parameter.
+    fn place(&mut self, suite: &str, id: &str) -> Option<usize> {
+        let run = self.run_number();
+        let first = self.index(suite, id)?;
+        if self.tests[first].attempts.last().is_none_or(|attempt| attempt.run != run) {
+            return Some(first);
+        }
+        let number = self.repeats.entry(first).or_insert(1);
+        *number += 1;
+        let name = format!("{id}#{number}");
+        self.index(suite, &name)
+    }
+
+    fn index(&mut self, suite: &str, id: &str) -> Option<usize> {
+        let number = match self.suites.iter().position(|known| **known == *suite) {
+            Some(number) => number,
+            None => {
+                self.suites.push(Arc::from(suite));
+                self.suites.len() - 1
+            }
+        };
+        match self.places.entry((number as u32, id.to_owned())) {
+            Entry::Occupied(entry) => Some(*entry.get()),
+            Entry::Vacant(_) if self.tests.len() >= MOST_TESTS => {
+                if !std::mem::replace(&mut self.is_full, true) {
+                    self.lost(None, format!("the reports have more than {MOST_TESTS} tests"));
+                }
+                None
+            }
+            Entry::Vacant(entry) => {
+                entry.insert(self.tests.len());
+                self.tests.push(ReportedTest {
+                    suite: Arc::clone(&self.suites[number]),
+                    id: id.to_owned(),
+                    outcome: TestOutcome::NotRun,
+                    flaky: false,
+                    attempts: Vec::with_capacity(1),
+                });
+                Some(self.tests.len() - 1)
+            }
+        }
+    }
+
+    fn add(&mut self, index: usize, mut attempt: ReportedAttempt) {
+        if let Some(message) = &mut attempt.message {
+            shorten(message, LONGEST_MESSAGE);
+        }
+        if let Some(output) = &mut attempt.output {
+            shorten(output, LONGEST_OUTPUT);
+            let room = if attempt.outcome.is_bad() { &mut self.room.0 } else { &mut self.room.1 };
+            if let Some(rest) = room.checked_sub(output.len()) {
+                *room = rest;
+            } else {
+                let size = output.len() as u64;
+                attempt.output = None;
+                self.run().cut += size;
+            }
+        }
+        self.run().attempts += 1;
+        self.tests[index].attempts.push(attempt);
+    }
+
+    fn started(&mut self, text: Option<String>) {
+        let time = text.as_deref().and_then(|text| {
+            text.parse::<Timestamp>().ok().or_else(|| {
+                // Most tools write the time without its zone; one folder has them from one machine.
+                text.parse::<DateTime>().ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok().map(|zoned| zoned.timestamp())
+            })
+        });
+        if let Some(last) = self.times.last_mut() {
+            *last = time;
+        }
+        self.run().started = text;
+    }
+
+    fn read_gtest(&mut self, file: fs_err::File, source: &ReportSource) -> bool {
+        let path = source.path.as_path();
+        let report = match gtest::read(file) {
+            Ok(report) => report,
+            // Folders have other files of JSON; a report that ends in the middle is none of them.
+            Err(error) if error.is_eof() || source.is_named => {
+                self.lost(Some(path), format!("`{}` is no complete report of gtest: {error}", path.display()));
+                return true;
+            }
+            Err(_) => {
+                self.problem(Some(path), format!("`{}` is no report of tests, and is skipped", path.display()), false);
+                return false;
+            }
+        };
+        let count = report.tests.len() as u64;
+        if report.announced != count {
+            let message = format!("`{}` announces {} tests and has {count}", path.display(), report.announced);
+            self.problem(Some(path), message, report.announced > count);
+        }
+        let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+        let suite = self.options.suite.clone().unwrap_or(stem);
+        let run = self.run_number();
+        self.started(report.started);
+        for (id, attempt) in report.tests {
+            if let Some(index) = self.place(&suite, &id) {
+                self.add_all(index, run, vec![attempt]);
+            }
+        }
+        self.run().complete = true;
+        true
+    }
+
+    fn read_events(&mut self, file: fs_err::File, path: &Path) -> std::io::Result<bool> {
+        let mut state = RunState::default();
+        let end = {
+            let mut take = |event: TestEvent| self.event(event, &mut state, path);
+            events::read(file, &mut take)?
+        };
+        for problem in end.damaged {
+            self.lost(Some(path), format!("`{}`: {problem}", path.display()));
+        }
+        if state.facts.is_none() {
+            self.lost(Some(path), format!("`{}` has no run in its first line", path.display()));
+        }
+        self.close_run(state, end.is_cut, path);
+        Ok(true)
+    }
+
+    fn event(&mut self, event: TestEvent, state: &mut RunState, path: &Path) {
+        match event {
+            TestEvent::Run(facts) => {
+                if state.facts.is_some() {
+                    return self.lost(Some(path), format!("`{}` has two runs", path.display()));
+                }
+                self.started(Some(facts.started.clone()));
+                state.facts = Some(facts);
+            }
+            TestEvent::Collected { ids } => {
+                state.has_collected = true;
+                state.collected.extend(ids.into_iter().map(|id| (id, CollectedTest::Waiting)));
+            }
+            TestEvent::Started { id, attempt } => {
+                state.collected.insert(id, CollectedTest::Begun(attempt));
+            }
+            TestEvent::Attempt(attempt) => self.attempt(attempt, state),
+            TestEvent::Problem { message } => self.lost(Some(path), message),
+            TestEvent::End { finished, complete } => {
+                state.finished = Some(finished);
+                state.says_complete = complete;
+            }
+        }
+    }
+
+    fn suite_of(&self, state: &RunState) -> String {
+        let own = state.facts.as_ref().map(|facts| facts.suite.clone()).filter(|suite| !suite.is_empty());
+        own.or_else(|| self.options.suite.clone()).unwrap_or_else(|| "tests".to_owned())
+    }
+
+    fn attempt(&mut self, attempt: TestAttempt, state: &mut RunState) {
+        let TestAttempt { id, attempt, outcome, seconds, message, output, gpu } = attempt;
+        let was = state.collected.insert(id.clone(), CollectedTest::Ended);
+        state.extra += u64::from(state.has_collected && was.is_none());
+        state.attempts += 1;
+        let suite = self.suite_of(state);
+        let Some(index) = self.index(&suite, &id) else { return };
+        let run = self.run_number();
+        let name = state.facts.as_ref().map(|facts| facts.run.as_str()).filter(|name| !name.is_empty());
+        let is_same = |known: &ReportedAttempt| {
+            let other = self.runs.get(known.run as usize).and_then(|run| run.facts.as_ref());
+            known.attempt == attempt
+                && (known.run == run || other.is_some_and(|facts| Some(facts.run.as_str()) == name))
+        };
+        // A worse outcome of the same try is never lost.
+        if let Some(known) = self.tests[index].attempts.iter().position(is_same) {
+            let known = &mut self.tests[index].attempts[known];
+            if rank(outcome) > rank(known.outcome) {
+                known.outcome = outcome;
+                known.message = message;
+            }
+            return;
+        }
+        self.add(index, ReportedAttempt { run, attempt, outcome, seconds, message, output, gpu });
+    }
+
+    /// Gives outcomes to tests without one, and notes which part of the suite this was.
+    fn close_run(&mut self, state: RunState, is_cut: bool, path: &Path) {
+        let suite = self.suite_of(&state);
+        let run = self.run_number();
+        let mut waiting: Vec<(&String, &CollectedTest)> =
+            state.collected.iter().filter(|(_, test)| **test != CollectedTest::Ended).collect();
+        waiting.sort_by_key(|(id, _)| id.as_str());
+        let mut open = 0;
+        for (id, test) in waiting {
+            open += 1;
+            let Some(index) = self.index(&suite, id) else { break };
+            let (attempt, outcome, message) = match test {
+                CollectedTest::Begun(attempt) => {
+                    (*attempt, TestOutcome::Crashed, "it began, and its process ended without a result")
+                }
+                _ => (1, TestOutcome::NotRun, "it was collected and never began"),
+            };
+            let message = Some(message.to_owned());
+            let (seconds, output, gpu) = (None, None, None);
+            self.add(index, ReportedAttempt { run, attempt, outcome, seconds, message, output, gpu });
+        }
+        if state.extra > 0 {
+            let message = format!("`{}` has {} tests that were not collected", path.display(), state.extra);
+            self.problem(Some(path), message, false);
+        }
+        if state.attempts == 0 && state.collected.is_empty() {
+            self.lost(Some(path), format!("`{}` collected no test", path.display()));
+        }
+        let has_end = state.finished.is_some() && !is_cut;
+        let is_complete = has_end && state.says_complete && open == 0;
+        if let Some(facts) = &state.facts {
+            let expected = facts.shards.max(1);
+            let coverage = self.shards.entry(suite.clone()).or_insert_with(|| ShardCoverage {
+                suite: suite.clone(),
+                expected,
+                seen: BTreeSet::new(),
+            });
+            if coverage.expected != expected {
+                let message =
+                    format!("`{}` is one of {expected} shards, others of {}", path.display(), coverage.expected);
+                coverage.expected = coverage.expected.max(expected);
+                self.lost(Some(path), message);
+            } else if is_complete {
+                coverage.seen.insert(facts.shard.max(1));
+            }
+        }
+        let run = self.run();
+        run.complete = is_complete;
+        run.facts = state.facts;
+        run.finished = state.finished;
+    }
+
+    /// The whole.
+    pub(super) fn finish(mut self) -> TestReport {
+        self.check_shards();
+        let times = std::mem::take(&mut self.times);
+        let mut mixed = 0;
+        for test in &mut self.tests {
+            mixed += u64::from(judge(test, &times));
+        }
+        if mixed > 0 {
+            let message = format!(
+                "{mixed} tests ended in different ways in reports without times; the worst outcome of each counts"
+            );
+            self.problem(None, message, false);
+        }
+        self.tests.sort_by(|one, other| (&one.suite, &one.id).cmp(&(&other.suite, &other.id)));
+        let shards = self.shards.into_values().collect();
+        TestReport { runs: self.runs, tests: self.tests, problems: self.problems, shards }
+    }
+
+    fn check_shards(&mut self) {
+        if let Some(expected) = self.options.shards
+            && self.shards.is_empty()
+        {
+            let seen = self.runs.iter().filter(|run| run.complete).count();
+            if (seen as u64) < u64::from(expected) {
+                self.lost(None, format!("{expected} shards are expected, and there are {seen} complete reports"));
+            }
+        }
+        let mut lost = Vec::new();
+        for coverage in self.shards.values_mut() {
+            coverage.expected = coverage.expected.max(self.options.shards.unwrap_or_default());
+            for shard in coverage.missing() {
+                lost.push((coverage.suite.clone(), shard, coverage.expected));
+            }
+        }
+        for (suite, shard, expected) in lost {
+            self.lost(None, format!("shard {shard} of {expected} of `{suite}` has no complete report"));
+        }
+    }
+}
+
+/// How bad an outcome is. Outcomes that say that a test did not run come first.
+fn rank(outcome: TestOutcome) -> u8 {
+    match outcome {
+        TestOutcome::NotRun => 0,
+        TestOutcome::Deselected => 1,
+        TestOutcome::Skipped => 2,
+        TestOutcome::Passed => 3,
+        TestOutcome::ExpectedFailure => 4,
+        TestOutcome::UnexpectedPass => 5,
+        TestOutcome::Failed => 6,
+        TestOutcome::Error => 7,
+        TestOutcome::TimedOut => 8,
+        TestOutcome::Crashed => 9,
+    }
+}
+
+/// Decides the outcome of a test; `true` if its tries contradict each other and have no order.
+fn judge(test: &mut ReportedTest, times: &[Option<Timestamp>]) -> bool {
+    let did_run = |attempt: &ReportedAttempt| rank(attempt.outcome) > 1;
+    if test.attempts.iter().any(did_run) {
+        test.attempts.retain(did_run);
+    }
+    let time = |attempt: &ReportedAttempt| times.get(attempt.run as usize).copied().flatten();
+    test.attempts.sort_by_key(|attempt| (time(attempt), attempt.run, attempt.attempt));
+    let Some(last) = test.attempts.last() else { return false };
+    let has_order = {
+        let mut runs: Vec<(u32, Option<Timestamp>)> = test.attempts.iter().map(|one| (one.run, time(one))).collect();
+        runs.dedup_by_key(|(run, _)| *run);
+        runs.len() < 2 || runs.windows(2).all(|pair| pair[0].1.is_some() && pair[0].1 < pair[1].1)
+    };
+    let worst = test.attempts.iter().map(|attempt| attempt.outcome).max_by_key(|outcome| rank(*outcome));
+    let is_mixed = !has_order && test.attempts.iter().any(|attempt| attempt.outcome != last.outcome);
+    test.outcome = if is_mixed { worst.unwrap_or(last.outcome) } else { last.outcome };
+    test.flaky = test.outcome == TestOutcome::Passed && test.attempts.iter().any(|attempt| attempt.outcome.is_bad());
+    is_mixed
+}
+
+/// Keeps the beginning and the end of a text that is too long.
+fn shorten(text: &mut String, limit: usize) {
+    if text.len() <= limit {
+        return;
+    }
+    let begin = text.floor_char_boundary(limit / 2);
+    let end = text.ceil_char_boundary(text.len() - limit / 2);
+    let dropped = end - begin;
+    *text = format!("{}\n[{dropped} bytes]\n{}", &text[..begin], &text[end..]);
+}

@@ -1,0 +1,70 @@
+//! Input: the reports of test runs: run folders of ours, junit XML of any dialect, gtest's JSON.
+//! Output: one [`TestReport`], and its forms for people and machines.
+//!
+//! A report that cannot be read, a run that was cut off and a shard without a report make the
+//! whole incomplete, and what is incomplete has not passed. Files are read as streams, and what is
+//! kept of each test is bounded.
+
+mod discover;
+mod error;
+mod events;
+mod gtest;
+mod html;
+mod junit;
+mod junit_dialect;
+mod junit_file;
+mod merge;
+mod model;
+mod xml_input;
+
+use std::path::PathBuf;
+
+use rocwheel_report::{Reporter, Unit};
+
+pub use error::ReportError;
+pub use html::write_html;
+pub use junit_file::write_junit;
+pub use model::{
+    FailureGroup, OutcomeCounts, ReportForm, ReportProblem, ReportedAttempt, ReportedRun, ReportedTest, ShardCoverage,
+    SuiteResult, TestReport,
+};
+
+use merge::Merger;
+
+/// What is expected of the reports.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReportOptions {
+    /// Name of the suite of reports that do not say it.
+    pub suite: Option<String>,
+    /// Number of shards that there have to be, for reports that do not say it.
+    pub shards: Option<u32>,
+    /// Tests that were not run do not make the report incomplete.
+    pub allow_not_run: bool,
+    /// A test that failed first and passed at last counts as failed.
+    pub fail_on_flaky: bool,
+}
+
+/// Reads all reports in `paths`, which are files and folders.
+///
+/// # Errors
+/// [`ReportError::Missing`] for a path that does not exist. A file that cannot be understood is a
+/// problem of the report.
+pub fn read_reports(
+    paths: &[PathBuf],
+    options: &ReportOptions,
+    reporter: &dyn Reporter,
+) -> Result<TestReport, ReportError> {
+    let mut merger = Merger::new(options.clone());
+    let mut sources = Vec::new();
+    for path in paths {
+        sources.extend(discover::find(path, &mut merger)?);
+    }
+    let stage = reporter.stage("reading reports", Some(sources.len() as u64), Unit::Items);
+    for source in &sources {
+        reporter.check()?;
+        merger.read(source)?;
+        reporter.advance(1);
+    }
+    drop(stage);
+    Ok(merger.finish())
+}

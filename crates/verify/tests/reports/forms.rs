@@ -1,0 +1,194 @@
+//! The dialects of spec 3.4.
+
+use rocwheel_verify::outcome::TestOutcome::{
+    Crashed, Error, ExpectedFailure, Failed, NotRun, Passed, Skipped, TimedOut,
+};
+use rocwheel_verify::report::{SuiteResult, write_junit};
+
+use crate::{Reports, junit, result, rows};
+
+/// As pytest 9 writes it with `-o junit_family=xunit2`, shortened.
+const PYTEST: &str = r#"<?xml version="1.0" encoding="utf-8"?><testsuites name="pytest tests"><testsuite name="pytest"
+ errors="1" failures="1" skipped="2" tests="5" time="0.1" timestamp="2026-11-23T12:00:00.1+00:00" hostname="h">
+<testcase classname="tests.test_a.TestX" name="test_pass[1-x::y]" time="0.001" />
+<testcase classname="tests.test_a" name="test_fail" time="0.002"><failure message="assert 1 == 2">def test_fail():
+&gt; assert 1 == 2</failure></testcase>
+<testcase classname="tests.test_a" name="test_skip" time="0"><skipped type="pytest.skip" message="no GPU">a.py:3</skipped></testcase>
+<testcase classname="tests.test_a" name="test_known" time="0"><skipped type="pytest.xfail" message="bug 1" /></testcase>
+<testcase classname="tests.test_a" name="test_clean_up" time="0.003" />
+<testcase classname="tests.test_a" name="test_clean_up" time="0.003"><error message="failed on teardown with &quot;E&quot;">t</error></testcase>
+</testsuite></testsuites>"#;
+
+#[test]
+fn pytest_has_node_ids_and_one_test_for_a_failed_clean_up() {
+    let report = junit(PYTEST);
+    assert_eq!(
+        rows(&report),
+        [
+            ("tests/test_a.py::TestX::test_pass[1-x::y]", Passed, 1),
+            ("tests/test_a.py::test_clean_up", Error, 1),
+            ("tests/test_a.py::test_fail", Failed, 1),
+            ("tests/test_a.py::test_known", ExpectedFailure, 1),
+            ("tests/test_a.py::test_skip", Skipped, 1),
+        ]
+    );
+    let failed = report.tests.iter().find(|test| test.outcome == Failed).unwrap();
+    assert_eq!(failed.last_message(), Some("assert 1 == 2"));
+    assert!(failed.attempts[0].output.as_deref().unwrap().contains("> assert 1 == 2"));
+    assert_eq!(result(&report), SuiteResult::Failed);
+}
+
+#[test]
+fn retries_of_pytorch_surefire_and_nextest_are_tries() {
+    let pytorch = r#"<testsuites><testsuite name="pytest" tests="1" timestamp="2026-01-01T00:00:00">
+        <testcase classname="TestA" name="test_x" file="test_a.py" time="1"><rerun message="boom">trace</rerun></testcase>
+        </testsuite></testsuites>"#;
+    let report = junit(pytorch);
+    assert_eq!(rows(&report), [("test_a.py::TestA::test_x", Passed, 2)]);
+    assert!(report.tests[0].flaky && result(&report) == SuiteResult::Passed);
+    let surefire = r#"<testsuite name="com.example.A" tests="3"><properties><property name="os" value="x"/></properties>
+        <testcase name="flaky" classname="com.example.A" time="1,234.5"><flakyFailure message="m" type="T">
+          <stackTrace>s</stackTrace><system-out>o</system-out></flakyFailure></testcase>
+        <testcase name="bad" classname="com.example.A"><failure message="1" type="T">s</failure>
+          <rerunFailure message="2" type="T"/><rerunError message="3" type="T"/></testcase>
+        <testcase name="good" classname="com.example.A" time="NaN"/></testsuite>"#;
+    let report = junit(surefire);
+    assert_eq!(
+        rows(&report),
+        [("com.example.A::bad", Failed, 3), ("com.example.A::flaky", Passed, 2), ("com.example.A::good", Passed, 1)]
+    );
+    assert_eq!(report.tests[1].attempts[1].seconds, Some(1234.5));
+    let nextest = r#"<testsuites name="nextest-run" tests="2" failures="1" uuid="a"><testsuite name="crate::bin" tests="2">
+        <testcase name="tests::works" classname="crate::bin" timestamp="2026-01-01T00:00:00Z" time="0.1"/>
+        <testcase name="tests::dies" classname="crate::bin"><failure type="test abort" message="aborted with signal 6"/></testcase>
+        </testsuite></testsuites>"#;
+    assert_eq!(
+        rows(&junit(nextest)),
+        [("crate::bin::tests::dies", Crashed, 1), ("crate::bin::tests::works", Passed, 1)]
+    );
+}
+
+#[test]
+fn gtest_ctest_and_absl_are_read() {
+    let reports = Reports::new();
+    reports.write(
+        "rocblas-test.xml",
+        r#"<testsuites tests="4" failures="1" disabled="1" name="AllTests"><testsuite name="A/0" tests="4">
+        <testcase name="one" value_param="3" status="run" result="completed" time="0.1" classname="A/0"/>
+        <testcase name="two" status="run" result="completed" time="0.1" classname="A/0"><failure message="x" type=""/></testcase>
+        <testcase name="off" status="notrun" result="suppressed" time="0" classname="A/0"/>
+        <testcase name="skip" status="run" result="skipped" time="0" classname="A/0"><skipped message="s"/></testcase>
+        </testsuite></testsuites>"#,
+    );
+    reports.write(
+        "ctest.xml",
+        r#"<testsuite name="Linux-c++" tests="4" failures="2" disabled="1" skipped="0" hostname="" time="0" timestamp="2026-01-01T00:00:00">
+        <testcase name="a" classname="a" time="0.01" status="run"><system-out>hi</system-out></testcase>
+        <testcase name="b" classname="b" time="0.01" status="fail"><failure message="SEGFAULT"/><system-out/></testcase>
+        <testcase name="c" classname="c" time="0.01" status="fail"><failure message="Timeout"/></testcase>
+        <testcase name="d" classname="d" time="0" status="notrun"><skipped message="Unable to find executable"/></testcase>
+        </testsuite>"#,
+    );
+    reports.write(
+        "hipblaslt.json",
+        r#"{"tests": 2, "failures": 1, "disabled": 0, "errors": 0, "timestamp": "2026-01-01T00:00:00Z", "time": "1s",
+        "name": "AllTests", "testsuites": [{"name": "B", "tests": 2, "testsuite": [
+        {"name": "x", "status": "RUN", "result": "COMPLETED", "time": "0.5s", "classname": "B"},
+        {"name": "y", "status": "RUN", "result": "COMPLETED", "time": "0.5s", "classname": "B",
+         "failures": [{"failure": "f.cpp:3\nExpected 1", "type": ""}]}]}]}"#,
+    );
+    reports.write(
+        "absl.xml",
+        r#"<testsuites><testsuite name="outer"><testsuite name="T"><testcase name="p" classname="T"/>
+        <testcase name="p" classname="T"><failure message="second parameter"/></testcase></testsuite></testsuite></testsuites>"#,
+    );
+    let report = reports.read();
+    let rows: Vec<_> = report.tests.iter().map(|test| (test.suite.as_ref(), test.id.as_str(), test.outcome)).collect();
+    assert_eq!(
+        rows,
+        [
+            ("ctest", "a", Passed),
+            ("ctest", "b", Crashed),
+            ("ctest", "c", TimedOut),
+            ("ctest", "d", NotRun),
+            ("hipblaslt", "B.x", Passed),
+            ("hipblaslt", "B.y", Failed),
+            ("junit", "T::p", Passed),
+            ("junit", "T::p#2", Failed),
+            ("rocblas-test", "A/0.off", Skipped),
+            ("rocblas-test", "A/0.one", Passed),
+            ("rocblas-test", "A/0.skip", Skipped),
+            ("rocblas-test", "A/0.two", Failed),
+        ]
+    );
+}
+
+#[test]
+fn several_files_are_tries_in_the_order_of_their_times() {
+    let reports = Reports::new();
+    let file = |time: &str, child: &str| {
+        format!(
+            r#"<testsuites name="pytest tests"><testsuite name="pytest" timestamp="{time}"><testcase classname="test_a"
+            name="test_x">{child}</testcase></testsuite></testsuites>"#
+        )
+    };
+    // The later process passed, whatever the names of the files are.
+    reports.write("b.xml", file("2026-11-23T12:00:00", "<failure message='m'/>"));
+    reports.write("a.xml", file("2026-11-23T12:05:00", ""));
+    let report = reports.read();
+    assert_eq!(rows(&report), [("test_a.py::test_x", Passed, 2)]);
+    assert!(report.tests[0].flaky);
+    // Without times nobody knows which was the last, and a failure is not hidden.
+    let reports = Reports::new();
+    reports.write("b.xml", file("", "<failure message='m'/>"));
+    reports.write("c.xml", file("", ""));
+    let report = reports.read();
+    assert_eq!((rows(&report), result(&report)), (vec![("test_a.py::test_x", Failed, 2)], SuiteResult::Failed));
+}
+
+#[test]
+fn the_same_report_counts_once() {
+    let reports = Reports::new();
+    reports.write("one/r.xml", PYTEST);
+    reports.write("two/r.xml", PYTEST);
+    let report = reports.read();
+    assert_eq!((report.tests.len(), report.runs.len()), (5, 1));
+    assert!(report.problems.iter().any(|problem| problem.message.contains("counts once")));
+    assert!(report.tests.iter().all(|test| test.attempts.len() == 1));
+}
+
+#[test]
+fn folders_named_after_shards_have_to_be_all_there() {
+    let reports = Reports::new();
+    let case =
+        |name: &str| format!("<testsuite name=\"pytest\"><testcase classname=\"test_a\" name=\"{name}\"/></testsuite>");
+    reports.write("test-reports-my-config-1-2/python-pytest/test_a/r.xml", case("test_x"));
+    assert_eq!(reports.result(), SuiteResult::Incomplete);
+    assert!(reports.read().gaps(&reports.options)[0].contains("shard 2 of 2 of `my-config`"));
+    reports.write("test-reports-my-config-2-2/python-pytest/test_a/r.xml", case("test_y"));
+    let report = reports.read();
+    assert_eq!(result(&report), SuiteResult::Passed);
+    assert_eq!((report.tests[0].suite.as_ref(), report.tests[0].id.as_str()), ("my-config", "test_a.py::test_x"));
+}
+
+#[test]
+fn our_junit_is_read_back_as_it_was() {
+    let reports = Reports::new();
+    reports.write("r.xml", PYTEST);
+    reports.write(
+        "s.xml",
+        r#"<testsuite name="s"><testcase name="a" classname="c"><flakyFailure message="&#27;[31m ]]&gt; &lt;b&gt;"/></testcase></testsuite>"#,
+    );
+    let first = reports.read();
+    let mut bytes = Vec::new();
+    write_junit(&first, &mut bytes).unwrap();
+    let text = String::from_utf8(bytes).unwrap();
+    assert!(text.contains("<flakyFailure") && !text.contains('\u{1b}'), "{text}");
+    let second = junit(&text);
+    let count = |report: &rocwheel_verify::report::TestReport| {
+        let counts = report.counts();
+        (counts.total, counts.of(Passed), counts.of(Failed), counts.of(Error), counts.flaky)
+    };
+    assert_eq!(count(&first), count(&second));
+    assert_eq!(count(&second), (6, 2, 1, 1, 1));
+}

@@ -1,0 +1,338 @@
+"""`rocwheel test report`, `shards` and `bench`: real reports of pytest and ctest are read, other
+programs read what is written, and nothing that did not run passes."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import junitparser
+import pytest
+from browser import Browser
+
+from command import Rocwheel, run
+
+THEROCK = Path("/tmp/therock/external-builds/pytorch")
+
+SUITE = """
+import os, sys
+import pytest
+
+class TestMath:
+    @pytest.mark.parametrize("value", [1, "x::y", "<b>"])
+    def test_pass(self, value):
+        print("some output")
+
+def test_fail():
+    print("\\x1b[31mred\\x1b[0m </script>")
+    assert 1 == 2, "one is not two"
+
+@pytest.mark.skip(reason="no GPU")
+def test_skip(): ...
+
+@pytest.mark.xfail(reason="bug 1")
+def test_known(): assert False
+
+@pytest.fixture
+def leaves():
+    yield
+    raise OSError("left over")
+
+def test_clean_up(leaves): ...
+"""
+
+
+def pytest_report(folder: Path, family: str, text: str = SUITE) -> Path:
+    """The report of a real run of pytest."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "test_sample.py").write_text(text)
+    report = folder / f"{family}.xml"
+    subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", f"junit_family={family}"]
+        + ["--rootdir", folder, f"--junit-xml={report}", folder / "test_sample.py"],
+        cwd=folder,
+        capture_output=True,
+        check=False,
+    )
+    assert report.is_file()
+    return report
+
+
+def report(rocwheel: Rocwheel, *arguments: object, expect: int = 0) -> dict:
+    return json.loads(rocwheel.run("--json", "test", "report", *arguments, expect=expect).stdout)
+
+
+def outcomes(document: dict) -> dict[str, str]:
+    return {test["id"]: test["outcome"] for test in document["report"]["tests"]}
+
+
+@pytest.mark.parametrize("family", ["xunit1", "xunit2"])
+def test_pytests_own_reports_have_its_node_ids(rocwheel: Rocwheel, tmp_path: Path, family: str) -> None:
+    document = report(rocwheel, pytest_report(tmp_path / "r", family), expect=1)
+    assert document["result"] == "failed"
+    assert outcomes(document) == {
+        "test_sample.py::TestMath::test_pass[1]": "passed",
+        "test_sample.py::TestMath::test_pass[x::y]": "passed",
+        "test_sample.py::TestMath::test_pass[<b>]": "passed",
+        "test_sample.py::test_fail": "failed",
+        "test_sample.py::test_skip": "skipped",
+        "test_sample.py::test_known": "expected_failure",
+        "test_sample.py::test_clean_up": "error",
+    }
+    assert document["counts"]["total"] == 7
+
+
+def test_ctests_own_report_is_read(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    source, build = tmp_path / "source", tmp_path / "build"
+    source.mkdir()
+    (source / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.21)\nproject(x NONE)\nenable_testing()\n"
+        "add_test(NAME good COMMAND true)\nadd_test(NAME bad COMMAND false)\n"
+        "add_test(NAME slow COMMAND sleep 60)\nset_tests_properties(slow PROPERTIES TIMEOUT 1)\n"
+        'add_test(NAME dies COMMAND sh -c "kill -SEGV $$")\n'
+        'add_test(NAME skips COMMAND sh -c "exit 77")\nset_tests_properties(skips PROPERTIES SKIP_RETURN_CODE 77)\n'
+        "add_test(NAME off COMMAND true)\nset_tests_properties(off PROPERTIES DISABLED TRUE)\n"
+        "add_test(NAME absent COMMAND /no/such/program)\n"
+    )
+    run("cmake", "-S", source, "-B", build)
+    subprocess.run(["ctest", "--output-junit", tmp_path / "ctest.xml"], cwd=build, capture_output=True, check=False)
+    document = report(rocwheel, tmp_path / "ctest.xml", expect=1)
+    found = outcomes(document)
+    # ctest 3.25 writes no reason of a failure.
+    assert found.pop("slow") in ("timed_out", "failed") and found.pop("dies") in ("crashed", "failed")
+    assert found == {"good": "passed", "bad": "failed", "skips": "skipped", "off": "skipped", "absent": "not_run"}
+
+
+def test_what_did_not_run_has_not_passed(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """T1, T2 and T3: today's scripts end with 0 on each of these."""
+    nothing = pytest_report(tmp_path / "collected", "xunit2", "")
+    assert report(rocwheel, nothing, expect=1)["result"] == "incomplete"
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert report(rocwheel, empty, expect=1)["result"] == "incomplete"
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "r.xml").write_text("<testsuites><testsuite")
+    assert report(rocwheel, broken, expect=1)["result"] == "incomplete"
+    assert rocwheel.run("test", "report", tmp_path / "nowhere", expect=1).stderr.startswith("error: `")
+    for folder in (empty, broken, tmp_path / "collected"):
+        rocwheel.run("compat", "summarize_test_results", "--reports-dir", folder, expect=1)
+
+
+def test_a_summary_and_annotations_on_github(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    text = "def test_evil():\n    assert False, '::error::x | </details> ' + chr(10) + '::set-output name=a::b'\n"
+    pytest_report(tmp_path / "r", "xunit2", text)
+    summary = tmp_path / "summary"
+    github = {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(summary)}
+    ran = rocwheel.run("test", "report", tmp_path / "r", expect=1, environment=github)
+    lines = [line for line in (ran.stdout + ran.stderr).splitlines() if line.startswith("::")]
+    assert lines and all(line.startswith(("::error title=", "::warning title=")) for line in lines), lines
+    page = summary.read_text()
+    assert "</details>" not in page and "test&#95;evil" in page
+
+
+def test_other_programs_read_our_junit(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    pytest_report(tmp_path / "r", "xunit2")
+    rocwheel.run("test", "report", tmp_path / "r", "--junit", tmp_path / "out.xml", expect=1)
+    xml = junitparser.JUnitXml.fromfile(str(tmp_path / "out.xml"))
+    cases = [case for suite in xml for case in suite]
+    assert (xml.tests, xml.failures, xml.errors, xml.skipped, len(cases)) == (7, 1, 1, 2, 7)
+    (failed,) = (case for case in cases if case.name == "test_fail")
+    assert failed.result[0].message.startswith("AssertionError: one is not two")
+
+
+def statement(path: Path) -> tuple[dict, dict]:
+    envelope = json.loads(path.read_text())
+    assert envelope["payloadType"] == "application/vnd.in-toto+json"
+    return envelope, json.loads(base64.b64decode(envelope["payload"]))
+
+
+def test_a_verdict_is_signed_and_about_the_wheel(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    text = "def test_a(): ...\ndef test_b(): ...\n"
+    reports = pytest_report(tmp_path / "r", "xunit2", text)
+    wheel = tmp_path / "torch-2.9-py3-none-any.whl"
+    wheel.write_bytes(b"the bytes that were tested")
+    key = tmp_path / "key"
+    rocwheel.run("release", "key", "new", key)
+    verdict, result = tmp_path / "verdict.json", tmp_path / "result.json"
+    arguments = ("test", "report", reports, "--suite", "pytorch", "--targets", "gfx942,gfx1100")
+    refused = rocwheel.run(*arguments, "--verdict", verdict, expect=1)
+    assert "no wheel is named" in refused.stderr and not verdict.exists()
+    rocwheel.run(*arguments, "--wheel", wheel, "--verdict", verdict, "--test-result", result, "--signing-key", key)
+    envelope, document = statement(verdict)
+    assert document["predicateType"] == "https://rocwheel.dev/test-verdict/v1"
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    assert document["subject"] == [{"name": wheel.name, "digest": {"sha256": digest}}]
+    predicate = document["predicate"]
+    assert (predicate["suite"], predicate["result"], predicate["targets"]) == (
+        "pytorch",
+        "passed",
+        ["gfx1100", "gfx942"],
+    )
+    assert (predicate["counts"]["passed"], predicate["counts"]["not_run"]) == (2, 0)
+    assert predicate["reports"][0]["digest"]["sha256"] == hashlib.sha256(reports.read_bytes()).hexdigest()
+    assert statement(result)[1]["predicate"]["result"] == "PASSED"
+    # OpenSSL is the judge of the signature over DSSE's bytes.
+    kind, payload = envelope["payloadType"].encode(), base64.b64decode(envelope["payload"])
+    signed = tmp_path / "signed"
+    signed.write_bytes(b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload))
+    signature = tmp_path / "signature"
+    signature.write_bytes(base64.b64decode(envelope["signatures"][0]["sig"]))
+    run(
+        "openssl",
+        "pkeyutl",
+        "-verify",
+        "-pubin",
+        "-inkey",
+        f"{key}.pub",
+        "-rawin",
+        "-in",
+        signed,
+        "-sigfile",
+        signature,
+    )
+    signed.write_bytes(signed.read_bytes().replace(b"passed", b"failed"))
+    run(
+        "openssl", "pkeyutl", "-verify", "-pubin", "-inkey", f"{key}.pub", "-rawin", "-in", signed,
+        "-sigfile", signature, expect=1,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    opened = Browser(tmp_path_factory.mktemp("browser"))
+    yield opened
+    opened.close()
+
+
+def test_the_page_works_from_a_file(rocwheel: Rocwheel, tmp_path: Path, browser: Browser) -> None:
+    many = SUITE + "\n@pytest.mark.parametrize('n', range(500))\ndef test_many(n): ...\n"
+    many += (
+        "def test_evil():\n    print('<img src=x onerror=document.title=1>')\n    assert 0, '</script><script>boom()'\n"
+    )
+    pytest_report(tmp_path / "r", "xunit2", many)
+    page = tmp_path / "report.html"
+    rocwheel.run("test", "report", tmp_path / "r", "--html", page, "--title", "torch <2.9>", expect=1)
+    browser.resize(1280)
+    browser.open(page.as_uri())
+    assert browser.run("return document.title") == "torch <2.9>"
+    shown = "return [...document.querySelectorAll('#tests summary .id')].map(e => e.textContent)"
+    assert browser.run(shown) == [
+        "test_sample.py::test_clean_up",
+        "test_sample.py::test_evil",
+        "test_sample.py::test_fail",
+    ]
+    browser.run("document.querySelectorAll('#tests details')[1].open = true")
+    wait = "return new Promise(done => setTimeout(() => done(document.querySelector('#tests pre').textContent), 200))"
+    assert "</script><script>boom()" in browser.run(wait)
+    assert browser.run("return document.querySelectorAll('img').length") == 0
+    # All outcomes, then a search.
+    browser.run("document.querySelectorAll('#outcomes input:checked').forEach(box => box.click())")
+    assert browser.run(f"return ({shown[7:]}).length") == 200
+    browser.run("document.getElementById('more').click()")
+    assert browser.run(f"return ({shown[7:]}).length") == 400
+    browser.run("document.getElementById('search').focus()")
+    browser.type(*"MANY[421")
+    settled = "return new Promise(done => setTimeout(() => done(document.getElementById('count').textContent), 400))"
+    assert browser.run(settled) == "1 of 508 tests"
+    folder = os.environ.get("ROCWHEEL_SCREENSHOTS")
+    for width in (360, 1280):
+        for scheme in ("light", "dark"):
+            browser.resize(width)
+            browser.prefer(scheme)
+            browser.open(page.as_uri())
+            browser.run("document.querySelectorAll('#tests details')[1].open = true")
+            browser.run("return new Promise(done => setTimeout(done, 200))")
+            assert browser.run("return document.documentElement.scrollWidth <= innerWidth"), width
+            if folder:
+                browser.screenshot(Path(folder) / f"report-{width}-{scheme}.png")
+    assert browser.console() == []
+
+
+def test_shards_have_all_tests(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    durations = {f"test_{number}.py": float(number % 37 + 1) for number in range(200)}
+    (tmp_path / ".test_durations").write_text(json.dumps(durations))
+    arguments = ("test", "shards", tmp_path / ".test_durations", "--shards", 4)
+    document = json.loads(rocwheel.run("--json", *arguments).stdout)
+    assert sorted(test for shard in document["shards"] for test in shard["tests"]) == sorted(durations)
+    assert max(shard["seconds"] for shard in document["shards"]) <= 1.1 * document["mean_seconds"]
+    second = rocwheel.run(*arguments, "--shard", 2).stdout.split()
+    assert second == document["shards"][1]["tests"]
+    assert "Of the mean" in rocwheel.run(*arguments).stdout
+    rocwheel.run(*arguments, "--shard", 5, expect=2)
+
+
+def test_the_matrix_is_that_of_todays_script(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    flags = ("--test-configs", "default distributed inductor other", "--default-runner", "a", "--multi-gpu-runner", "b")
+    github = {"GITHUB_ACTIONS": "true", "GITHUB_OUTPUT": str(output)}
+    rocwheel.run("compat", "generate_test_sharding_matrix.py", *flags, environment=github)
+    ours = next(line for line in output.read_text().splitlines() if line.startswith("matrix="))
+    assert len(json.loads(ours.removeprefix("matrix="))["include"]) == 15
+    script = THEROCK / "generate_test_sharding_matrix.py"
+    if script.is_file():
+        theirs = tmp_path / "theirs"
+        run(sys.executable, script, *flags, environment={"GITHUB_OUTPUT": str(theirs)})
+        assert theirs.read_text() == ours + "\n"
+
+
+BENCHMARK = """
+import json, sys, time
+def measure(count):
+    begin = time.perf_counter()
+    total = 0
+    for number in range(count):
+        total += number * number
+    return (time.perf_counter() - begin) * 1e6
+count = int(sys.argv[1])
+best = [min(measure(count) for _ in range(5)), min(measure(60000) for _ in range(5))]
+rows = [{"name": name, "unit": "us", "value": value} for name, value in zip(("loop", "steady"), best)]
+print(json.dumps(rows))
+"""
+
+
+def test_a_benchmark_that_became_slower_is_found(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    script = tmp_path / "bench.py"
+    script.write_text(BENCHMARK)
+    history = tmp_path / "history"
+
+    def measure(count: int, *more: object, expect: int = 0) -> dict:
+        command = ("--", sys.executable, script, count)
+        options = ("--cpu", "--history", history, "--samples", 20, *more)
+        ran = rocwheel.run("--json", "test", "bench", *options, *command, expect=expect)
+        return json.loads(ran.stdout)["benchmarks"]
+
+    first = measure(20000, "--label", "one", "--export", tmp_path / "export.json")
+    assert first["loop"]["comparison"]["movement"] == "no_baseline"
+    assert first["loop"]["summary"]["samples"] == 20
+    assert {row["name"] for row in json.loads((tmp_path / "export.json").read_text())} == {"loop", "steady"}
+    # Twice the work takes longer on any machine, however busy it is.
+    slow = measure(60000, "--label", "two", expect=1)
+    assert slow["loop"]["comparison"]["movement"] == "slower"
+    assert slow["loop"]["comparison"]["ratio"] > 1.5
+    (file,) = history.iterdir()
+    assert [json.loads(line)["label"] for line in file.read_text().splitlines()] == ["one", "two"]
+    # Results of other hardware are no baseline.
+    record = json.loads(file.read_text().splitlines()[0])
+    record["key"] = {"target": "gfx942"}
+    (history / "gfx942-000000000000.jsonl").write_text(json.dumps(record) + "\n")
+    file.unlink()
+    again = rocwheel.run("test", "bench", "--cpu", "--history", history, "--import", tmp_path / "export.json")
+    assert "no baseline" in again.stdout
+
+
+def test_commands_that_measure_nothing_are_errors(rocwheel: Rocwheel) -> None:
+    for code, words in {
+        "print('hello')": "no measurements",
+        "import sys; sys.exit('broken: out of memory')": "broken: out of memory",
+        "import time; time.sleep(60)": "ran longer than 1 s",
+    }.items():
+        ran = rocwheel.run("test", "bench", "--cpu", "--timeout", 1, "--", sys.executable, "-c", code, expect=1)
+        assert words in ran.stderr, ran.stderr
+    assert "there is nothing to measure" in rocwheel.run("test", "bench", expect=2).stderr
