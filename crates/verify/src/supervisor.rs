@@ -315,20 +315,23 @@ impl Drop for SupervisedProgram {
     }
 }
 
+/// Most bytes of the answer of a helper program: the files of a whole ROCm are 1 MB of names.
+const LONGEST_ANSWER: usize = 16 << 20;
+
 /// Runs a helper program and returns its output; `None` if it cannot start. It is killed after
 /// `limit`.
 pub fn run_briefly(program: &ProgramLine, mark: &str, limit: Duration) -> Option<String> {
     let mut running = SupervisedProgram::start(program, mark).ok()?;
-    let mut text = BoundedText::default();
+    let mut text = Vec::new();
     let until = Instant::now() + limit;
     while running.end().ok()?.is_none() {
-        text.push(&running.read(Duration::from_millis(20)));
-        if Instant::now() > until {
+        text.extend(running.read(Duration::from_millis(20)));
+        if Instant::now() > until || text.len() > LONGEST_ANSWER {
             running.stop(Duration::ZERO);
         }
     }
-    text.push(&running.finish().ok()?.1);
-    Some(text.take())
+    text.extend(running.finish().ok()?.1);
+    Some(String::from_utf8_lossy(&text).into_owned())
 }
 
 fn process_folders() -> impl Iterator<Item = (i32, PathBuf)> {
