@@ -46,9 +46,15 @@ pub(super) fn run(container: &ContainerRun<'_>, words: &[String], printer: &Prin
     if devices.is_empty() {
         printer.note("there is no GPU device on this machine; the container gets none");
     }
-    // The numbers are those of the device files: names of groups differ between systems.
-    for group in &groups {
-        command.args(["--group-add", &group.to_string()]);
+    let is_rootless = engine == ContainerProgram::Podman && rocwheel_system::current_user().user != 0;
+    if is_rootless && !groups.is_empty() {
+        // A user without root cannot name groups of the machine; those of the user come along.
+        command.args(["--group-add", "keep-groups"]);
+    } else {
+        // The numbers are those of the device files: names of groups differ between systems.
+        for group in &groups {
+            command.args(["--group-add", &group.to_string()]);
+        }
     }
     let mut mount = |from: &Path, to: &str, mode: &str| {
         command.arg("--volume").arg(format!("{}:{to}:{mode}", from.display()));
