@@ -19,7 +19,7 @@ pub enum Value {
     Flag(bool),
     /// A dotted name that is defined elsewhere.
     Name(String),
-    /// A tuple or list; a dictionary is a sequence of key-value pairs.
+    /// A tuple, list or set; a dictionary is a sequence of key-value pairs.
     Sequence(Vec<Value>),
 }
 
@@ -222,6 +222,13 @@ impl<'a> Parser<'a> {
         let mut pairs = Vec::new();
         while !self.accept('}') {
             let key = self.value()?;
+            if pairs.is_empty() && !self.is(':') {
+                // A set has its elements and no pairs.
+                if !self.is('}') {
+                    self.expect(',')?;
+                }
+                return self.elements('}', vec![key]);
+            }
             self.expect(':')?;
             pairs.push(Value::Sequence(vec![key, self.value()?]));
             if !self.is('}') {
@@ -287,6 +294,9 @@ mod tests {
         assert_eq!(value("(\"a\",)").unwrap(), Value::Sequence(vec![Value::Text("a".to_owned())]));
         assert_eq!(value("()").unwrap(), Value::Sequence(Vec::new()));
         assert_eq!(value("{'a': 1}").unwrap().sequence().unwrap().len(), 1);
+        assert_eq!(value("{'a', 'b',}").unwrap(), value("['a', 'b']").unwrap());
+        assert_eq!(value("{'a'}").unwrap(), value("['a']").unwrap());
+        assert!(value("{'a', 'b': 1}").is_err());
     }
 
     #[test]

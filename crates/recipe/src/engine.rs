@@ -27,7 +27,7 @@ use crate::surroundings::Surroundings;
 
 pub use container::{Container, ContainerJob};
 pub use images::{ImageQuery, Images};
-pub use mounts::Needs;
+pub use mounts::{Needs, gpu_devices};
 
 /// Time limit for an engine's answer. A daemon that has just been started takes seconds.
 const PATIENCE: Duration = Duration::from_mins(1);

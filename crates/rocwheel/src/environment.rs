@@ -230,6 +230,12 @@ pub(crate) fn host() -> Option<String> {
     name.or_else(|| first_of(&["COMPUTERNAME"])).filter(|name| !name.is_empty())
 }
 
+/// The present time of the clock: when a test ran is no property of what was built.
+pub(crate) fn clock() -> jiff::Timestamp {
+    let now = jiff::Timestamp::now();
+    jiff::Timestamp::from_second(now.as_second()).unwrap_or(now)
+}
+
 /// Today's date on this machine's clock, in its time zone.
 pub(crate) fn today() -> jiff::civil::Date {
     jiff::Zoned::now().date()

@@ -173,7 +173,7 @@ impl Engine {
             Root::Caller => option("--user", "0:0"),
             Root::Real => option("--user", &format!("{user}:{group}")),
         }
-        let (devices, groups) = devices(Path::new("/"));
+        let (devices, groups) = gpu_devices(Path::new("/"));
         for device in &devices {
             option("--device", device);
         }
@@ -314,8 +314,9 @@ pub(super) fn variables(job: &Job) -> BTreeSet<String> {
     names
 }
 
-/// The existing device nodes of GPUs, and the groups that may use them.
-fn devices(root: &Path) -> (Vec<String>, BTreeSet<u32>) {
+/// The existing device nodes of GPUs below `root`, and the numbers of the groups that may use
+/// them.
+pub fn gpu_devices(root: &Path) -> (Vec<String>, BTreeSet<u32>) {
     let mut groups = BTreeSet::new();
     let devices = ["/dev/kfd", "/dev/dri"].into_iter().filter(|device| {
         let path = root.join(device.trim_start_matches('/'));
@@ -363,15 +364,15 @@ mod tests {
     #[test]
     fn devices_are_given_only_where_they_are() {
         let root = tempfile::tempdir().unwrap();
-        assert_eq!(devices(root.path()), (Vec::new(), BTreeSet::new()));
+        assert_eq!(gpu_devices(root.path()), (Vec::new(), BTreeSet::new()));
         fs_err::create_dir_all(root.path().join("dev/dri")).unwrap();
         fs_err::write(root.path().join("dev/dri/renderD128"), "").unwrap();
-        let (found, groups) = devices(root.path());
+        let (found, groups) = gpu_devices(root.path());
         assert_eq!(found, ["/dev/dri"]);
         let own = group_of(&root.path().join("dev/dri/renderD128")).filter(|group| *group != 0);
         assert_eq!(groups, own.into_iter().collect());
         fs_err::write(root.path().join("dev/kfd"), "").unwrap();
-        assert_eq!(devices(root.path()).0, ["/dev/kfd", "/dev/dri"]);
+        assert_eq!(gpu_devices(root.path()).0, ["/dev/kfd", "/dev/dri"]);
     }
 
     #[test]

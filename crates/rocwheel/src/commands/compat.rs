@@ -13,6 +13,7 @@ mod install_rocm;
 mod package_version;
 mod prod_wheels;
 mod promote_packages;
+mod pytorch_tests;
 mod repositories;
 mod split_artifacts;
 mod split_wheels;
@@ -101,6 +102,14 @@ enum Script {
     /// manage_structured: the pages of an index in a bucket, a folder for each project
     #[command(name = "manage_structured", alias = "manage_structured.py")]
     ManageStructured(upload_packages::ManageArguments),
+    #[command(name = "run_pytorch_tests", alias = "run_pytorch_tests.py")]
+    RunPytorchTests(Box<pytorch_tests::Arguments>),
+    #[command(name = "run_pytorch_tests_full", alias = "run_pytorch_tests_full.py")]
+    RunPytorchTestsFull(Box<pytorch_tests::FullArguments>),
+    #[command(name = "run_pytorch_smoke_tests", alias = "run_pytorch_smoke_tests.py")]
+    RunPytorchSmokeTests(pytorch_tests::SmokeArguments),
+    #[command(name = "create_skip_tests", alias = "create_skip_tests.py")]
+    CreateSkipTests(pytorch_tests::SkipArguments),
     #[command(name = "summarize_test_results", alias = "summarize_test_results.py")]
     SummarizeTestResults(Box<test_reports::SummaryArguments>),
     #[command(name = "generate_test_sharding_matrix", alias = "generate_test_sharding_matrix.py")]
@@ -170,6 +179,10 @@ impl TryFrom<Arguments> for Settings {
             Script::TarballIndex(arguments) => Self::FolderPages(folder_pages::Settings::Tarballs(arguments)),
             Script::Manage(arguments) => translated(arguments.translated("flat")?),
             Script::ManageStructured(arguments) => translated(arguments.translated("structured")?),
+            Script::RunPytorchTests(arguments) => translated(arguments.translated()),
+            Script::RunPytorchTestsFull(arguments) => translated(arguments.translated()?),
+            Script::RunPytorchSmokeTests(arguments) => translated(arguments.translated()),
+            Script::CreateSkipTests(arguments) => Self::Lines(arguments.lines()?),
             Script::SummarizeTestResults(arguments) => Self::TestReport(Box::new(arguments.settings())),
             Script::GenerateTestShardingMatrix(arguments) => Self::TestMatrix(arguments.jobs()?),
             Script::UploadPythonPackages(arguments) => Self::UploadPackages(Box::new(arguments.check()?)),
@@ -178,7 +191,7 @@ impl TryFrom<Arguments> for Settings {
 }
 
 /// The covered scripts: name, purpose, and the rocwheel command that does more.
-const SCRIPTS: [[&str; 3]; 26] = [
+const SCRIPTS: [[&str; 3]; 30] = [
     [
         "artifact_manager",
         "the artifacts of a run, by stages of the build",
@@ -188,6 +201,7 @@ const SCRIPTS: [[&str; 3]; 26] = [
     ["build_python_packages", "artifacts → wheels and the selector", "rocwheel package --artifacts DIR --output DIR"],
     ["build_rocm", "a wheel of flash-attn (not PyTorch's script)", "rocwheel build flash-attn"],
     ["compute_rocm_package_version", "the version of a build's packages", "rocwheel rocm-version"],
+    ["create_skip_tests", "lists of known failures → an expression of pytest", "rocwheel test suite --list skip_tests"],
     ["expand_amdgpu_families", "GPU families → their targets", "none"],
     ["fetch_artifacts", "the artifacts of a run", "rocwheel artifact fetch --run-id ID --output DIR"],
     ["fileset_tool", "a build tree → artifacts, archives, one tree", "rocwheel artifact"],
@@ -204,6 +218,9 @@ const SCRIPTS: [[&str; 3]; 26] = [
     ["pytorch_torch_repo", "the sources of torch", "rocwheel source checkout torch"],
     ["pytorch_triton_repo", "the sources of triton", "rocwheel source checkout triton"],
     ["pytorch_vision_repo", "the sources of torchvision", "rocwheel source checkout torchvision"],
+    ["run_pytorch_smoke_tests", "sample computations of torch", "rocwheel test smoke torch"],
+    ["run_pytorch_tests", "PyTorch's tests, without known failures", "rocwheel test suite --pytorch-dir DIR"],
+    ["run_pytorch_tests_full", "PyTorch's own runner", "rocwheel test suite --as run-test --pytorch-dir DIR"],
     ["split_artifacts", "an artifact → a part without GPU code and one for each target", "rocwheel split ARTIFACT"],
     ["split_python_wheels", "a wheel → a host wheel and device wheels", "rocwheel split WHEEL"],
     ["summarize_test_results", "what the reports of PyTorch's tests say", "rocwheel test report DIR"],
@@ -252,6 +269,10 @@ fn note_unused(unused: &[&str], printer: &Printer) {
 /// A value, unless it is empty: workflows pass empty values for options that they do not set.
 fn given(value: Option<String>) -> Option<String> {
     value.filter(|value| !value.trim().is_empty())
+}
+
+fn none_if_empty(value: String) -> Option<String> {
+    given(Some(value))
 }
 
 fn list(printer: &Printer) -> Result<Exit> {

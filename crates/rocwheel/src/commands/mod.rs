@@ -77,6 +77,7 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> Result<Exit> 
         Command::Edit(arguments) => run!(edit, *arguments),
         Command::Diff(arguments) => run!(diff, arguments),
         Command::Doctor(arguments) => run!(doctor, arguments),
+        Command::Test(command) => test::run(command, printer),
         Command::Package(arguments) => run!(package, *arguments),
         Command::Kernels(arguments) => run!(kernels, arguments),
         Command::Prune(arguments) => run!(prune, arguments),
@@ -104,7 +105,6 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> Result<Exit> 
             run!(index_server, arguments)
         }
         Command::Release(command) => release::run(command, printer),
-        Command::Test(command) => test::run(command, printer),
         Command::RocmVersion(arguments) => run!(rocm_version, arguments),
         Command::Data(arguments) => run!(data, arguments),
         Command::Config(arguments) => {

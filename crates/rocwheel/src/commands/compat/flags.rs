@@ -7,7 +7,7 @@ use crate::failure::Usage;
 
 /// Flags of today's scripts, with the script and the meaning there (rocm-python-packages spec 1.8,
 /// 2.1, 4, 5.3, 6.5 to 6.9, 7.7 to 7.11).
-const FLAGS: [(&str, &str, &str); 64] = [
+const FLAGS: [(&str, &str, &str); 69] = [
     ("--artifact-dir", "build_python_packages", "the folder of artifacts"),
     ("--dest-dir", "build_python_packages", "the folder that packages are written to"),
     ("--build-packages", "build_python_packages", "writes packages rather than what they are made of"),
@@ -70,6 +70,11 @@ const FLAGS: [(&str, &str, &str); 64] = [
     ("--latest-release", "install_rocm_from_artifacts", "installs the newest release"),
     ("--base-only", "install_rocm_from_artifacts", "only compiler and runtime"),
     ("--amdgpu-family", "install_rocm_from_artifacts", "the family that is installed"),
+    ("--device-query", "run_pytorch_tests", "which GPUs are candidates for the tests"),
+    ("--gpu-policy", "run_pytorch_tests", "whether tests see one GPU or all"),
+    ("--test-config", "run_pytorch_tests_full", "default, distributed or inductor"),
+    ("--num-shards", "run_pytorch_tests_full", "the number of parts that the tests are divided into"),
+    ("--include-tests", "create_skip_tests", "prints what runs only the skipped tests"),
     ("--rocm-sdk-version", "build_prod_wheels", "the ROCm packages that a framework is built with"),
     ("--index-url", "build_prod_wheels", "the index that packages are installed from"),
 ];

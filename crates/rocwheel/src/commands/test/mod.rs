@@ -1,8 +1,12 @@
 //! `rocwheel test`: does what was built work?
 
 pub(crate) mod bench;
+mod container;
 pub(crate) mod report;
+mod result;
 pub(crate) mod shards;
+pub(crate) mod smoke;
+pub(crate) mod suite;
 
 use clap::Subcommand;
 use rocwheel_report::Exit;
@@ -13,6 +17,8 @@ use crate::printer::Printer;
 /// The documentation of the commands is at their arguments.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TestCommand {
+    Smoke(smoke::Arguments),
+    Suite(Box<suite::Arguments>),
     Report(Box<report::Arguments>),
     Shards(shards::Arguments),
     Bench(Box<bench::Arguments>),
@@ -29,6 +35,8 @@ pub(crate) fn run(command: TestCommand, printer: &Printer) -> Result<Exit> {
         }};
     }
     match command {
+        TestCommand::Smoke(arguments) => run!(smoke, arguments),
+        TestCommand::Suite(arguments) => run!(suite, *arguments),
         TestCommand::Report(arguments) => run!(report, *arguments),
         TestCommand::Shards(arguments) => run!(shards, arguments),
         TestCommand::Bench(arguments) => run!(bench, *arguments),

@@ -1,0 +1,142 @@
+//! Input: a folder with `CTestTestfile.cmake`. Output: one `ctest` for each test of it.
+//!
+//! ctest itself knows a test's environment, fixtures and what counts as a pass, so it runs each.
+//! `--show-only=json-v1` lists them (CMake 3.14).
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rocwheel_report::Reporter;
+use serde::Deserialize;
+
+use super::SuiteError;
+use super::driver::{Collection, StreamEvent, TestDriver, TestStream};
+use crate::outcome::TestOutcome;
+use crate::supervisor::{ProgramEnd, ProgramLine, SupervisedProgram};
+
+/// A folder of ctest.
+#[derive(Debug)]
+pub struct CtestDriver {
+    /// The folder with `CTestTestfile.cmake`.
+    pub folder: PathBuf,
+    /// Options of ctest: `-L quick`.
+    pub options: Vec<String>,
+    /// Environment; words and folder are not used.
+    pub base: ProgramLine,
+    /// Longest time to list the tests.
+    pub collect_timeout: Duration,
+    /// Longest time of a test; ctest's own limit of 1500 s would end it first.
+    pub timeout: Duration,
+}
+
+#[derive(Debug, Deserialize)]
+struct Listing {
+    tests: Vec<ListedCtest>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ListedCtest {
+    name: String,
+}
+
+impl CtestDriver {
+    fn line(&self, more: &[&str]) -> ProgramLine {
+        let mut words: Vec<OsString> = vec!["ctest".into(), "--test-dir".into(), self.folder.clone().into()];
+        words.extend(self.options.iter().map(OsString::from));
+        words.extend(more.iter().map(OsString::from));
+        ProgramLine { words, directory: self.folder.clone(), ..self.base.clone() }
+    }
+}
+
+impl TestDriver for CtestDriver {
+    fn collect(&self, _scratch: &Path, reporter: &dyn Reporter) -> Result<Collection, SuiteError> {
+        let line = self.line(&["--show-only=json-v1"]);
+        let mut running = SupervisedProgram::start(&line, &format!("ctest-{}", std::process::id()))?;
+        let (mut text, begun) = (Vec::new(), std::time::Instant::now());
+        while running.end()?.is_none() {
+            text.extend(running.read(Duration::from_millis(20)));
+            reporter.check()?;
+            if begun.elapsed() > self.collect_timeout {
+                running.stop(Duration::from_secs(2));
+            }
+        }
+        let (end, rest, _) = running.finish()?;
+        text.extend(rest);
+        let text = String::from_utf8_lossy(&text);
+        let from = text.find('{').unwrap_or_default();
+        let listing: Result<Listing, _> = serde_json::Deserializer::from_str(&text[from..])
+            .into_iter()
+            .next()
+            .unwrap_or_else(|| Err(serde::de::Error::custom("no JSON")));
+        match (end, listing) {
+            (ProgramEnd::Code(0), Ok(listing)) => {
+                let ids = listing.tests.into_iter().map(|test| test.name).collect();
+                Ok(Collection { ids, ..Collection::default() })
+            }
+            (end, _) => {
+                let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+                Err(SuiteError::Collect { reason: format!("ctest {}: {last}", end.words()) })
+            }
+        }
+    }
+
+    fn start(&self, ids: &[String], _scratch: &Path) -> io::Result<(ProgramLine, Box<dyn TestStream>)> {
+        let id = ids.first().cloned().unwrap_or_default();
+        // ctest's option is a regular expression.
+        let escaped: String = id
+            .chars()
+            .flat_map(|letter| if r"\.^$|()[]*+?".contains(letter) { vec!['\\', letter] } else { vec![letter] })
+            .collect();
+        // A second more than ours, so that the supervisor ends it and says so.
+        let seconds = (self.timeout.as_secs() + 60).to_string();
+        let expression = format!("^{escaped}$");
+        let line = self.line(&["-R", &expression, "--output-on-failure", "--timeout", &seconds, "--parallel", "1"]);
+        Ok((line, Box::new(CtestStream { id: Some(id.clone()), name: id, text: Vec::new() })))
+    }
+
+    fn is_single(&self) -> bool {
+        true
+    }
+
+    fn group_of<'a>(&self, id: &'a str) -> &'a str {
+        id
+    }
+}
+
+#[derive(Debug)]
+struct CtestStream {
+    id: Option<String>,
+    name: String,
+    /// The end of what ctest printed, with its words for the outcome.
+    text: Vec<u8>,
+}
+
+impl TestStream for CtestStream {
+    fn read(&mut self, output: &[u8]) -> io::Result<Vec<StreamEvent>> {
+        self.text.extend_from_slice(output);
+        let excess = self.text.len().saturating_sub(1 << 16);
+        self.text.drain(..excess);
+        Ok(self.id.take().map(StreamEvent::Started).into_iter().collect())
+    }
+
+    fn judge(&self, end: ProgramEnd) -> Option<(TestOutcome, Option<String>)> {
+        let text = String::from_utf8_lossy(&self.text);
+        // `1/1 Test #3: name .......***Skipped   0.00 sec`; fixtures have lines of their own.
+        let own = text.lines().rev().find(|line| {
+            line.contains(" Test ") && line.contains(&format!(": {} ", self.name)) && line.contains("sec")
+        });
+        let words = own.map_or("", |line| line.rsplit("..").next().unwrap_or(line).trim_matches(['.', '*', ' ']));
+        let said = |text: &str| Some(format!("ctest says `{text}`"));
+        Some(match end {
+            ProgramEnd::Signal(_) => (TestOutcome::Crashed, Some(format!("ctest {}", end.words()))),
+            ProgramEnd::Code(_) if words.contains("Skipped") => (TestOutcome::Skipped, said(words)),
+            ProgramEnd::Code(_) if words.contains("Not Run") => (TestOutcome::NotRun, said(words)),
+            ProgramEnd::Code(_) if words.contains("Exception") => (TestOutcome::Crashed, said(words)),
+            ProgramEnd::Code(0) if words.contains("Passed") => (TestOutcome::Passed, None),
+            ProgramEnd::Code(0) => (TestOutcome::NotRun, Some("ctest named no outcome of it".to_owned())),
+            ProgramEnd::Code(_) => (TestOutcome::Failed, said(if words.is_empty() { "no outcome" } else { words })),
+        })
+    }
+}

@@ -1,0 +1,101 @@
+//! What the engine needs to know of a kind of tests: how to list them, how to start some of them,
+//! and how to read what their process tells.
+
+use std::io;
+use std::path::Path;
+
+use rocwheel_report::Reporter;
+
+use super::SuiteError;
+use crate::outcome::{TestAttempt, TestOutcome};
+use crate::supervisor::{ProgramEnd, ProgramLine};
+
+/// The tests that exist.
+#[derive(Debug, Default)]
+pub struct Collection {
+    /// Their ids, in the order in which they run.
+    pub ids: Vec<String>,
+    /// Files that cannot be imported, with the reason and what was printed.
+    pub failed: Vec<FailedCollection>,
+    /// Tests that cannot run here, with the reason.
+    pub not_run: Vec<(String, String)>,
+}
+
+/// A file whose tests are not known.
+#[derive(Debug, Clone)]
+pub struct FailedCollection {
+    /// The file.
+    pub id: String,
+    /// The reason in a line.
+    pub message: String,
+    /// The traceback.
+    pub output: Option<String>,
+}
+
+/// What a test process tells while it runs.
+#[derive(Debug)]
+pub enum StreamEvent {
+    /// A test begins.
+    Started(String),
+    /// A test ended; the number of the attempt is filled in by the engine.
+    Ended(TestAttempt),
+    /// Tests that were asked for and do not exist in this process.
+    Missing(Vec<String>),
+    /// The test that lost the GPU: everything that follows in this process fails.
+    Poisoned(String),
+    /// Something that is about no test.
+    Problem(String),
+    /// Nothing more will be told; the process should end now.
+    Finished,
+}
+
+/// Reads what a process tells.
+pub trait TestStream {
+    /// The events since the last call. `output` are the bytes that it printed since then.
+    ///
+    /// # Errors
+    /// What it writes cannot be read.
+    fn read(&mut self, output: &[u8]) -> io::Result<Vec<StreamEvent>>;
+
+    /// The outcome of the test that was running when the process ended, if the end of the process
+    /// is the outcome.
+    fn judge(&self, _end: ProgramEnd) -> Option<(TestOutcome, Option<String>)> {
+        None
+    }
+}
+
+/// A kind of tests.
+pub trait TestDriver: Sync {
+    /// Lists the tests.
+    ///
+    /// # Errors
+    /// They cannot be listed at all.
+    fn collect(&self, scratch: &Path, reporter: &dyn Reporter) -> Result<Collection, SuiteError>;
+
+    /// A program that runs these tests in this order, and the reader of what it tells. `scratch` is
+    /// a folder of this process alone.
+    ///
+    /// # Errors
+    /// Files for it cannot be written.
+    fn start(&self, ids: &[String], scratch: &Path) -> io::Result<(ProgramLine, Box<dyn TestStream>)>;
+
+    /// `true` if every test needs its own process.
+    fn is_single(&self) -> bool {
+        false
+    }
+
+    /// The GPU of a test that names one itself.
+    fn gpu_of(&self, _id: &str) -> Option<String> {
+        None
+    }
+
+    /// `true` if one process can run tests of several files.
+    fn mixes_groups(&self) -> bool {
+        true
+    }
+
+    /// The file or program of a test. Tests of one share a process.
+    fn group_of<'a>(&self, id: &'a str) -> &'a str {
+        id.split_once("::").map_or(id, |(file, _)| file)
+    }
+}

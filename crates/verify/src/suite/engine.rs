@@ -1,0 +1,394 @@
+//! Input: the tests of a shard and a driver. Output: an outcome for each of them.
+//!
+//! Each worker runs processes of many tests. When a process dies or hangs, the test that was
+//! running gets the blame, and a fresh process continues with the next one. A test that loses the
+//! GPU ends its process as well, since every later test of it would fail.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rocwheel_report::{Interrupted, Reporter};
+
+use super::driver::{StreamEvent, TestDriver};
+use super::recorder::{RunRecorder, not_run};
+use super::{SuiteError, SuiteLimits, TestWorker};
+use crate::lists::{ListKind, ListedTest};
+use crate::outcome::{TestAttempt, TestOutcome};
+use crate::supervisor::{BoundedText, GRACE, ProgramEnd, ProgramLine, SupervisedProgram};
+
+/// How long a process is asked for news.
+const TICK: Duration = Duration::from_millis(20);
+
+/// Time to end after the last test. Threads of PyTorch's may never end.
+const LEAVING: Duration = Duration::from_secs(10);
+
+/// Parts of a suite for each worker, so that one does not idle while another has much left.
+const PARTS: usize = 4;
+
+/// What the workers share.
+pub(super) struct Engine<'a> {
+    pub(super) driver: &'a dyn TestDriver,
+    pub(super) recorder: &'a RunRecorder,
+    pub(super) listed: &'a BTreeMap<String, ListedTest>,
+    pub(super) limits: &'a SuiteLimits,
+    pub(super) scratch: &'a Path,
+    pub(super) reporter: &'a dyn Reporter,
+    queue: Mutex<Queue>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    batches: VecDeque<Batch>,
+    /// Batches that a worker runs now; they may add retries.
+    running: usize,
+    failed: Option<SuiteError>,
+    processes: usize,
+}
+
+#[derive(Debug)]
+struct Batch {
+    ids: Vec<String>,
+    attempt: u32,
+}
+
+/// How one process ended.
+#[derive(Debug, Default)]
+struct ProcessReport {
+    done: BTreeSet<String>,
+    /// The tests that ran, in order.
+    ran: Vec<String>,
+    poisoned: Option<String>,
+    /// Why nothing more came, for tests that it did not reach.
+    reason: String,
+    /// It ended by itself after it had told everything.
+    is_finished: bool,
+}
+
+impl<'a> Engine<'a> {
+    pub(super) fn new(
+        driver: &'a dyn TestDriver,
+        recorder: &'a RunRecorder,
+        listed: &'a BTreeMap<String, ListedTest>,
+        limits: &'a SuiteLimits,
+        (scratch, reporter): (&'a Path, &'a dyn Reporter),
+    ) -> Self {
+        Self { driver, recorder, listed, limits, scratch, reporter, queue: Mutex::default() }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs the tests.
+    pub(super) fn run(&self, ids: &[String], workers: &[TestWorker]) -> Result<(), SuiteError> {
+        self.queue().batches = self.batches(ids, workers.len());
+        thread::scope(|scope| {
+            for worker in workers {
+                scope.spawn(move || self.work(worker));
+            }
+        });
+        match self.queue().failed.take() {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    /// One batch for one worker, since a process that imports torch costs seconds; several for
+    /// several, in whole files.
+    fn batches(&self, ids: &[String], workers: usize) -> VecDeque<Batch> {
+        if self.driver.is_single() {
+            return ids.iter().map(|id| Batch { ids: vec![id.clone()], attempt: 1 }).collect();
+        }
+        let most = if workers == 1 { usize::MAX } else { ids.len().div_ceil(workers * PARTS).max(1) };
+        let mut batches: VecDeque<Batch> = VecDeque::new();
+        for file in ids.chunk_by(|one, other| self.driver.group_of(one) == self.driver.group_of(other)) {
+            match batches.back_mut() {
+                Some(batch) if self.driver.mixes_groups() && batch.ids.len().saturating_add(file.len()) <= most => {
+                    batch.ids.extend_from_slice(file);
+                }
+                _ => batches.push_back(Batch { ids: file.to_vec(), attempt: 1 }),
+            }
+        }
+        batches
+    }
+
+    fn work(&self, worker: &TestWorker) {
+        loop {
+            let batch = {
+                let mut queue = self.queue();
+                if queue.failed.is_some() {
+                    return;
+                }
+                match queue.batches.pop_front() {
+                    Some(batch) => {
+                        queue.running += 1;
+                        Some(batch)
+                    }
+                    None if queue.running == 0 => return,
+                    None => None,
+                }
+            };
+            let Some(batch) = batch else {
+                thread::sleep(TICK);
+                continue;
+            };
+            let answer = self.run_batch(worker, &batch);
+            let mut queue = self.queue();
+            queue.running -= 1;
+            if let Err(error) = answer {
+                queue.failed.get_or_insert(error);
+            }
+        }
+    }
+
+    fn run_batch(&self, worker: &TestWorker, batch: &Batch) -> Result<(), SuiteError> {
+        let mut left = batch.ids.clone();
+        while !left.is_empty() {
+            let report = self.run_process(worker, &left, batch.attempt)?;
+            if let Some(id) = &report.poisoned
+                && report.ran.first() != Some(id)
+                && batch.attempt == 1
+                && self.retries_of(id) == 0
+            {
+                // An earlier test may have lost the GPU, so this one gets a fresh process.
+                self.retry(id, batch.attempt);
+            }
+            left.retain(|id| !report.done.contains(id));
+            if !report.ran.is_empty() || left.is_empty() {
+                // A process that ends well and leaves tests out was told to (`-x`, `--maxfail`).
+                if report.is_finished && report.poisoned.is_none() {
+                    self.give_up(&left, "pytest stopped before it");
+                    return Ok(());
+                }
+                continue;
+            }
+            let files: BTreeSet<&str> = left.iter().map(|id| self.driver.group_of(id)).collect();
+            if files.len() > 1 {
+                // One of the files keeps the others from running: each gets its own process.
+                let parts = left.chunk_by(|one, other| self.driver.group_of(one) == self.driver.group_of(other));
+                let parts: Vec<Batch> = parts.map(|ids| Batch { ids: ids.to_vec(), attempt: batch.attempt }).collect();
+                self.queue().batches.extend(parts);
+                return Ok(());
+            }
+            let file = files.first().copied().unwrap_or_default();
+            self.recorder.problem(format!("no test of `{file}` began: {}", report.reason));
+            self.give_up(&left, &report.reason);
+            return Ok(());
+        }
+        Ok(())
+    }
+
+    fn give_up(&self, ids: &[String], message: &str) {
+        for id in ids {
+            self.recorder.attempt(not_run(id, message));
+        }
+    }
+
+    fn retry(&self, id: &str, attempt: u32) {
+        self.queue().batches.push_back(Batch { ids: vec![id.to_owned()], attempt: attempt + 1 });
+    }
+
+    fn retries_of(&self, id: &str) -> u32 {
+        let is_flaky = self.listed.get(id).is_some_and(|listed| listed.kind == ListKind::Flaky);
+        self.limits.retries.max(u32::from(is_flaky))
+    }
+
+    /// Records an attempt as the lists see it, and asks for another one if it may have it.
+    fn conclude(&self, mut attempt: TestAttempt, worker: &TestWorker, number: u32) {
+        attempt.attempt = number;
+        attempt.gpu = self.driver.gpu_of(&attempt.id).or_else(|| worker.gpu.clone());
+        let kind = self.listed.get(&attempt.id).map(|listed| listed.kind);
+        let is_bad = attempt.outcome.is_bad();
+        match kind {
+            Some(ListKind::Xfail | ListKind::Quarantine) if is_bad => attempt.outcome = TestOutcome::ExpectedFailure,
+            Some(ListKind::Xfail) if attempt.outcome == TestOutcome::Passed => {
+                attempt.outcome = TestOutcome::UnexpectedPass;
+            }
+            _ => {}
+        }
+        if attempt.outcome.is_bad() && number <= self.retries_of(&attempt.id) {
+            self.retry(&attempt.id, number);
+        }
+        self.reporter.advance(u64::from(number == 1));
+        self.recorder.attempt(attempt);
+    }
+
+    fn run_process(&self, worker: &TestWorker, ids: &[String], attempt: u32) -> Result<ProcessReport, SuiteError> {
+        let number = {
+            let mut queue = self.queue();
+            queue.processes += 1;
+            queue.processes
+        };
+        let scratch = self.scratch.join(format!("process-{number}"));
+        fs_err::create_dir_all(&scratch)?;
+        let (mut program, stream) = self.driver.start(ids, &scratch)?;
+        for (name, value) in &worker.variables {
+            program.set(name, value);
+        }
+        let mark = format!("{}-{number}", scratch.display());
+        let running = SupervisedProgram::start(&program, &mark)?;
+        let mut watch = Watch {
+            engine: self,
+            worker,
+            attempt,
+            program: &program,
+            stream,
+            text: BoundedText::default(),
+            current: None,
+            since: Instant::now(),
+            stopped: None,
+            report: ProcessReport::default(),
+        };
+        watch.listen(running)?;
+        let report = watch.report;
+        // It may be large: files of tests that were killed.
+        let _ = fs_err::remove_dir_all(&scratch);
+        Ok(report)
+    }
+}
+
+/// Why the supervisor ended a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stopped {
+    Time,
+    Processes,
+    /// It had told everything and did not end.
+    Leaving,
+}
+
+/// One process.
+struct Watch<'a, 'e> {
+    engine: &'a Engine<'e>,
+    worker: &'a TestWorker,
+    attempt: u32,
+    program: &'a ProgramLine,
+    stream: Box<dyn super::driver::TestStream>,
+    text: BoundedText,
+    /// The running test and its begin.
+    current: Option<(String, Instant)>,
+    /// The last news.
+    since: Instant,
+    stopped: Option<Stopped>,
+    report: ProcessReport,
+}
+
+impl Watch<'_, '_> {
+    fn listen(&mut self, mut running: SupervisedProgram) -> Result<(), SuiteError> {
+        loop {
+            let bytes = running.read(TICK);
+            self.take(&bytes)?;
+            if running.end()?.is_some() {
+                break;
+            }
+            if self.engine.reporter.interrupted() {
+                running.stop(Duration::from_secs(2));
+                return Err(Interrupted.into());
+            }
+            self.stopped = self.reason_to_stop(&mut running);
+            if let Some(reason) = self.stopped {
+                if reason == Stopped::Time
+                    && let Some(stacks) = running.stacks(self.program)
+                {
+                    self.text.push(stacks.as_bytes());
+                }
+                // Its output is read meanwhile: stacks come with SIGTERM.
+                running.stop(if reason == Stopped::Processes { Duration::ZERO } else { GRACE / 2 });
+                break;
+            }
+        }
+        let (end, rest, left) = running.finish()?;
+        self.take(&rest)?;
+        if left > 0 {
+            let what = self.report.ran.last().map_or_else(|| "it".to_owned(), |id| format!("`{id}`"));
+            self.engine.reporter.warn(&format!("{left} processes were left after {what} and were ended"));
+        }
+        self.close(end);
+        Ok(())
+    }
+
+    fn reason_to_stop(&self, running: &mut SupervisedProgram) -> Option<Stopped> {
+        let limits = self.engine.limits;
+        let limit = match (&self.current, self.report.is_finished, self.report.ran.is_empty()) {
+            (None, true, _) => LEAVING,
+            (None, false, true) => limits.collect_timeout,
+            // Between tests, fixtures of modules are torn down.
+            (Some(_), ..) | (None, false, false) => limits.timeout,
+        };
+        let since = self.current.as_ref().map_or(self.since, |(_, begun)| *begun);
+        if since.elapsed() >= limit {
+            return Some(if self.report.is_finished { Stopped::Leaving } else { Stopped::Time });
+        }
+        running.has_too_many_processes(limits.processes).then_some(Stopped::Processes)
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> Result<(), SuiteError> {
+        for event in self.stream.read(bytes)? {
+            self.since = Instant::now();
+            match event {
+                StreamEvent::Started(id) => {
+                    self.engine.recorder.started(&id, self.attempt);
+                    self.report.ran.push(id.clone());
+                    self.current = Some((id, Instant::now()));
+                }
+                StreamEvent::Ended(attempt) => {
+                    self.current = None;
+                    self.finish_test(attempt);
+                }
+                StreamEvent::Missing(ids) => {
+                    for id in ids {
+                        let message = "it was collected before, and this process does not have it";
+                        let attempt = TestAttempt { outcome: TestOutcome::Error, ..not_run(&id, message) };
+                        self.report.ran.push(id);
+                        self.finish_test(attempt);
+                    }
+                }
+                StreamEvent::Poisoned(id) => self.report.poisoned = Some(id),
+                StreamEvent::Problem(message) => self.engine.recorder.problem(message),
+                StreamEvent::Finished => self.report.is_finished = true,
+            }
+        }
+        // After the events: what came at the same time as the end of a test and the begin of the
+        // next one is more likely of the next one, which may have died.
+        self.text.push(bytes);
+        Ok(())
+    }
+
+    fn finish_test(&mut self, mut attempt: TestAttempt) {
+        let printed = self.text.take();
+        if attempt.outcome.is_bad() && attempt.output.is_none() && !printed.trim().is_empty() {
+            attempt.output = Some(printed);
+        }
+        self.report.done.insert(attempt.id.clone());
+        self.engine.conclude(attempt, self.worker, self.attempt);
+    }
+
+    /// Blames the running test for the end of its process.
+    fn close(&mut self, end: ProgramEnd) {
+        let seconds = self.engine.limits.timeout.as_secs_f64();
+        self.report.reason = match self.stopped {
+            Some(Stopped::Time) => format!("the process did not continue within {seconds} s"),
+            Some(Stopped::Processes) => format!("it had more than {} processes", self.engine.limits.processes),
+            Some(Stopped::Leaving) | None => format!("the process {}", end.words()),
+        };
+        let Some((id, begun)) = self.current.take() else {
+            if self.report.ran.is_empty() && !self.report.is_finished {
+                let printed = self.text.take();
+                let tail: Vec<&str> = printed.lines().rev().filter(|line| !line.trim().is_empty()).take(3).collect();
+                let tail: Vec<&str> = tail.into_iter().rev().collect();
+                self.report.reason.push_str(&format!("; it printed `{}`", tail.join(" | ")));
+            }
+            return;
+        };
+        let judged = if self.stopped.is_none() { self.stream.judge(end) } else { None };
+        let (outcome, message) = judged.unwrap_or_else(|| match self.stopped {
+            Some(Stopped::Time) => (TestOutcome::TimedOut, Some(format!("it did not end within {seconds} s"))),
+            _ => (TestOutcome::Crashed, Some(self.report.reason.clone())),
+        });
+        let took = begun.elapsed().as_secs_f64();
+        let attempt = TestAttempt { outcome, message, seconds: Some(took), ..not_run(&id, "") };
+        self.finish_test(attempt);
+    }
+}

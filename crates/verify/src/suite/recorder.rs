@@ -1,0 +1,296 @@
+//! Input: what happens in a run. Output: its folder with `events.jsonl`, and the sum of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rocwheel_system::Lock;
+use serde::Serialize;
+
+use crate::lists::ListRemark;
+use crate::outcome::{TestAttempt, TestEvent, TestOutcome, TestRunFacts};
+
+/// Name of the file with the events.
+pub const EVENTS: &str = "events.jsonl";
+
+/// Ids in one line of collected tests.
+const CHUNK: usize = 1000;
+
+/// Writes the events of a run. Every line is written with one call, so a killed run is readable.
+#[derive(Debug)]
+pub struct RunRecorder {
+    /// The folder of this run alone.
+    pub folder: PathBuf,
+    run: String,
+    state: Mutex<State>,
+    /// Held while the run is under way; a reader can see that it still runs.
+    _lock: Lock,
+}
+
+#[derive(Debug)]
+struct State {
+    file: fs_err::File,
+    collected: Vec<String>,
+    last: BTreeMap<String, TestAttempt>,
+    was_bad: BTreeSet<String>,
+    problems: Vec<String>,
+    /// The first write that failed: a full disk must not look like a good run.
+    failed: Option<String>,
+}
+
+/// The sum of a run.
+#[derive(Debug, Serialize)]
+pub struct RunSummary {
+    /// Name of the run.
+    pub run: String,
+    /// Folder with `events.jsonl`.
+    pub folder: PathBuf,
+    /// Number of tests that were collected.
+    pub collected: usize,
+    /// Number of tests by their last outcome.
+    pub counts: BTreeMap<TestOutcome, usize>,
+    /// Tests that failed in an attempt and passed in a later one.
+    pub flaky: Vec<String>,
+    /// The last attempts of tests that did not do what they should.
+    pub failures: Vec<TestAttempt>,
+    /// Tests that passed although a list says that they fail.
+    pub unexpected_passes: Vec<String>,
+    /// Things that are about no test.
+    pub problems: Vec<String>,
+    /// Rows of lists that should change.
+    pub remarks: Vec<ListRemark>,
+    /// Every collected test has an outcome.
+    pub complete: bool,
+}
+
+impl RunSummary {
+    /// Number of tests with this outcome.
+    pub fn count(&self, outcome: TestOutcome) -> usize {
+        self.counts.get(&outcome).copied().unwrap_or_default()
+    }
+
+    /// `true` if something was tested, everything has an outcome, and nothing went wrong. Tests
+    /// that were not run count as wrong.
+    pub fn is_good(&self) -> bool {
+        let is_bad = self.counts.keys().any(|outcome| outcome.is_bad() || *outcome == TestOutcome::NotRun);
+        self.complete && !is_bad && self.problems.is_empty() && self.collected > 0 && self.has_tested()
+    }
+
+    /// `true` if a test ran. A suite whose tests are all skipped has tested nothing.
+    pub fn has_tested(&self) -> bool {
+        let ran = [TestOutcome::Skipped, TestOutcome::Deselected, TestOutcome::NotRun];
+        self.counts.keys().any(|outcome| !ran.contains(outcome))
+    }
+}
+
+impl RunRecorder {
+    /// Makes the folder of a run in `output` and writes its first line. `facts.run` is changed if
+    /// another run has the name.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub fn create(output: &Path, facts: &mut TestRunFacts) -> io::Result<Self> {
+        fs_err::create_dir_all(output)?;
+        let name = facts.run.clone();
+        let mut number = 1;
+        let folder = loop {
+            let folder = output.join(&facts.run);
+            match fs_err::create_dir(&folder) {
+                Ok(()) => break folder,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    number += 1;
+                    facts.run = format!("{name}-{number}");
+                }
+                Err(error) => return Err(error),
+            }
+        };
+        let lock = Lock::at(&folder.join("lock"))?.ok_or_else(|| io::Error::other("the new folder is locked"))?;
+        let file = fs_err::OpenOptions::new().append(true).create_new(true).open(folder.join(EVENTS))?;
+        let state = State {
+            file,
+            collected: Vec::new(),
+            last: BTreeMap::new(),
+            was_bad: BTreeSet::new(),
+            problems: Vec::new(),
+            failed: None,
+        };
+        let recorder = Self { folder, run: facts.run.clone(), state: Mutex::new(state), _lock: lock };
+        recorder.lock().write(&TestEvent::Run(facts.clone()));
+        Ok(recorder)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes the tests of this shard.
+    pub fn collected(&self, ids: &[String]) {
+        let mut state = self.lock();
+        for chunk in ids.chunks(CHUNK) {
+            state.write(&TestEvent::Collected { ids: chunk.to_vec() });
+        }
+        state.collected.extend_from_slice(ids);
+    }
+
+    /// Notes that a test begins.
+    pub fn started(&self, id: &str, attempt: u32) {
+        self.lock().write(&TestEvent::Started { id: id.to_owned(), attempt });
+    }
+
+    /// Notes how an attempt ended.
+    pub fn attempt(&self, attempt: TestAttempt) {
+        let mut state = self.lock();
+        state.write(&TestEvent::Attempt(attempt.clone()));
+        // Ten thousand failures would keep 640 MB of output, which is in the file.
+        let attempt = TestAttempt { output: None, ..attempt };
+        if attempt.outcome.is_bad() {
+            state.was_bad.insert(attempt.id.clone());
+        }
+        state.last.insert(attempt.id.clone(), attempt);
+    }
+
+    /// Notes something that is about no test. It makes the run fail.
+    pub fn problem(&self, message: impl Into<String>) {
+        let message = message.into();
+        let mut state = self.lock();
+        state.write(&TestEvent::Problem { message: message.clone() });
+        state.problems.push(message);
+    }
+
+    /// `true` if the last attempt of a test went wrong, as expected or not.
+    pub fn is_bad(&self, id: &str) -> bool {
+        let is_bad = |outcome: TestOutcome| outcome.is_bad() || outcome == TestOutcome::ExpectedFailure;
+        self.lock().last.get(id).is_some_and(|attempt| is_bad(attempt.outcome))
+    }
+
+    /// `true` if a test has an outcome.
+    pub fn has_outcome(&self, id: &str) -> bool {
+        self.lock().last.contains_key(id)
+    }
+
+    /// Writes the last line and sums up. Collected tests without an outcome become `not_run`.
+    pub fn finish(self, finished: &str, remarks: Vec<ListRemark>) -> RunSummary {
+        let open: Vec<String> = {
+            let state = self.lock();
+            state.collected.iter().filter(|id| !state.last.contains_key(*id)).cloned().collect()
+        };
+        for id in open {
+            self.attempt(not_run(&id, "it was never reached"));
+        }
+        let mut state = self.lock();
+        let names: BTreeSet<&String> = state.collected.iter().collect();
+        let complete = names.iter().all(|id| state.last.contains_key(*id))
+            && names.iter().all(|id| state.last[*id].outcome != TestOutcome::NotRun)
+            && !names.is_empty();
+        let collected = names.len();
+        state.write(&TestEvent::End { finished: finished.to_owned(), complete });
+        let mut counts: BTreeMap<TestOutcome, usize> = BTreeMap::new();
+        for attempt in state.last.values() {
+            *counts.entry(attempt.outcome).or_default() += 1;
+        }
+        let last = state.last.values();
+        let passed = |attempt: &&TestAttempt| attempt.outcome == TestOutcome::Passed;
+        let flaky = last.clone().filter(passed).filter(|attempt| state.was_bad.contains(&attempt.id));
+        let unexpected = last.clone().filter(|attempt| attempt.outcome == TestOutcome::UnexpectedPass);
+        let mut problems = state.problems.clone();
+        problems.extend(state.failed.clone());
+        RunSummary {
+            run: self.run.clone(),
+            folder: self.folder.clone(),
+            collected,
+            flaky: flaky.map(|attempt| attempt.id.clone()).collect(),
+            unexpected_passes: unexpected.map(|attempt| attempt.id.clone()).collect(),
+            failures: last
+                .filter(|attempt| attempt.outcome.is_bad() || attempt.outcome == TestOutcome::NotRun)
+                .cloned()
+                .collect(),
+            counts,
+            problems,
+            remarks,
+            complete,
+        }
+    }
+}
+
+impl State {
+    fn write(&mut self, event: &TestEvent) {
+        let Ok(mut line) = serde_json::to_vec(event) else { return };
+        line.push(b'\n');
+        if let Err(error) = self.file.write_all(&line) {
+            self.failed.get_or_insert_with(|| format!("the events cannot be written: {error}"));
+        }
+    }
+}
+
+/// An attempt that did not happen.
+pub fn not_run(id: &str, message: &str) -> TestAttempt {
+    TestAttempt {
+        id: id.to_owned(),
+        attempt: 1,
+        outcome: TestOutcome::NotRun,
+        seconds: None,
+        message: Some(message.to_owned()),
+        output: None,
+        gpu: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts() -> TestRunFacts {
+        TestRunFacts { run: "a".into(), suite: "s".into(), shard: 1, shards: 1, ..TestRunFacts::default() }
+    }
+
+    fn passed(id: &str) -> TestAttempt {
+        TestAttempt { outcome: TestOutcome::Passed, message: None, ..not_run(id, "") }
+    }
+
+    #[test]
+    fn two_runs_in_one_folder_do_not_mix() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut one, mut other) = (facts(), facts());
+        let first = RunRecorder::create(folder.path(), &mut one).unwrap();
+        let second = RunRecorder::create(folder.path(), &mut other).unwrap();
+        assert_eq!((one.run.as_str(), other.run.as_str()), ("a", "a-2"));
+        assert_ne!(first.folder, second.folder);
+        assert!(Lock::at(&first.folder.join("lock")).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_test_without_an_outcome_is_not_run_and_no_pass() {
+        let folder = tempfile::tempdir().unwrap();
+        let recorder = RunRecorder::create(folder.path(), &mut facts()).unwrap();
+        recorder.collected(&["a".to_owned(), "b".to_owned()]);
+        recorder.attempt(passed("a"));
+        let events = recorder.folder.join(EVENTS);
+        let summary = recorder.finish("now", Vec::new());
+        assert!(!summary.complete && !summary.is_good());
+        assert_eq!(summary.count(TestOutcome::NotRun), 1);
+        let text = fs_err::read_to_string(events).unwrap();
+        let events: Vec<TestEvent> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert!(matches!(events.last(), Some(TestEvent::End { complete: false, .. })));
+    }
+
+    #[test]
+    fn nothing_collected_is_no_pass() {
+        let folder = tempfile::tempdir().unwrap();
+        let recorder = RunRecorder::create(folder.path(), &mut facts()).unwrap();
+        recorder.collected(&[]);
+        assert!(!recorder.finish("now", Vec::new()).is_good());
+    }
+
+    #[test]
+    fn the_last_attempt_decides_and_the_others_make_it_flaky() {
+        let folder = tempfile::tempdir().unwrap();
+        let recorder = RunRecorder::create(folder.path(), &mut facts()).unwrap();
+        recorder.collected(&["a".to_owned()]);
+        recorder.attempt(TestAttempt { outcome: TestOutcome::Crashed, ..passed("a") });
+        recorder.attempt(TestAttempt { attempt: 2, ..passed("a") });
+        let summary = recorder.finish("now", Vec::new());
+        assert!(summary.is_good());
+        assert_eq!(summary.flaky, ["a"]);
+    }
+}

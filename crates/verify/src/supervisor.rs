@@ -1,0 +1,443 @@
+//! Input: a program that may crash, hang, fork without end or print without end. Output: what it
+//! printed, bounded, and how it ended; afterwards none of its processes is left.
+//!
+//! The program runs in its own process group. Processes that leave the group (`setsid`) inherit
+//! [`MARK`] in their environment and are found by it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rocwheel_system::{RunningGroup, ending_signal, kill_process, start_in_group};
+
+/// Bytes of output that are kept of a test. The first quarter and the last three are kept.
+pub const KEPT_OUTPUT: usize = 64 << 10;
+
+/// Time between SIGTERM and SIGKILL. A hung test costs its own time and this.
+pub const GRACE: Duration = Duration::from_secs(10);
+
+/// Most processes that one program may have at once. PyTorch's own tests start up to about two for
+/// each core. `RLIMIT_NPROC` would count the threads of all the user's programs, so an unrelated
+/// program could fail a test.
+pub const MOST_PROCESSES: usize = 4096;
+
+/// Variable whose value is in the environment of every process of one program.
+const MARK: &str = "ROCWHEEL_TEST_PROCESS";
+
+/// How often the processes are counted. Reading `/proc` costs about 2 ms for 300 processes.
+const CENSUS: Duration = Duration::from_secs(1);
+
+/// How long output is awaited after the program has ended.
+const STRAGGLERS: Duration = Duration::from_millis(200);
+
+/// Time that a debugger may take to show where a process hangs.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// A program to supervise.
+#[derive(Debug, Clone, Default)]
+pub struct ProgramLine {
+    /// The program and its arguments. A name without a folder is searched in `PATH` of `variables`.
+    pub words: Vec<OsString>,
+    /// Its working directory.
+    pub directory: PathBuf,
+    /// Its whole environment.
+    pub variables: BTreeMap<OsString, OsString>,
+}
+
+impl ProgramLine {
+    /// The words as one line for messages.
+    pub fn line(&self) -> String {
+        let words: Vec<String> =
+            self.words.iter().map(|word| rocwheel_report::shell_word(&word.to_string_lossy())).collect();
+        words.join(" ")
+    }
+
+    /// Sets a variable.
+    pub fn set(&mut self, name: &str, value: impl Into<OsString>) {
+        self.variables.insert(name.into(), value.into());
+    }
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProgramEnd {
+    /// It exited with this code.
+    Code(i32),
+    /// This signal ended it.
+    Signal(i32),
+}
+
+impl ProgramEnd {
+    fn of(status: ExitStatus) -> Self {
+        match (status.code(), ending_signal(status)) {
+            (Some(code), _) => Self::Code(code),
+            (None, signal) => Self::Signal(signal.unwrap_or_default()),
+        }
+    }
+
+    /// What happened, in words that follow "the process": `was ended by signal 11 (SIGSEGV)`.
+    pub fn words(self) -> String {
+        match self {
+            Self::Code(code) => format!("exited with code {code}"),
+            Self::Signal(number) => match signal_name(number) {
+                Some(name) => format!("was ended by signal {number} ({name})"),
+                None => format!("was ended by signal {number}"),
+            },
+        }
+    }
+}
+
+/// Names of the signals that end tests; their numbers are the same on x86-64 and arm64 Linux.
+fn signal_name(number: i32) -> Option<&'static str> {
+    Some(match number {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        3 => "SIGQUIT",
+        4 => "SIGILL",
+        5 => "SIGTRAP",
+        6 => "SIGABRT",
+        7 => "SIGBUS",
+        8 => "SIGFPE",
+        9 => "SIGKILL, perhaps because memory ran out",
+        11 => "SIGSEGV",
+        13 => "SIGPIPE",
+        14 => "SIGALRM",
+        15 => "SIGTERM",
+        24 => "SIGXCPU",
+        25 => "SIGXFSZ",
+        31 => "SIGSYS",
+        _ => return None,
+    })
+}
+
+/// The kept part of an output. Bytes in the middle are counted and dropped.
+#[derive(Debug, Default)]
+pub struct BoundedText {
+    head: Vec<u8>,
+    tail: Vec<u8>,
+    dropped: u64,
+}
+
+impl BoundedText {
+    /// Adds bytes of any kind.
+    pub fn push(&mut self, bytes: &[u8]) {
+        let room = (KEPT_OUTPUT / 4).saturating_sub(self.head.len()).min(bytes.len());
+        self.head.extend_from_slice(&bytes[..room]);
+        self.tail.extend_from_slice(&bytes[room..]);
+        let most = KEPT_OUTPUT - KEPT_OUTPUT / 4;
+        if self.tail.len() > 2 * most {
+            self.cut(most);
+        }
+    }
+
+    fn cut(&mut self, most: usize) {
+        let excess = self.tail.len().saturating_sub(most);
+        self.tail.drain(..excess);
+        self.dropped += excess as u64;
+    }
+
+    /// The text, at most [`KEPT_OUTPUT`] bytes, and empties it. Bytes that are not UTF-8 become
+    /// U+FFFD, and characters that JSON readers refuse are kept, since they are escaped there.
+    pub fn take(&mut self) -> String {
+        self.cut(KEPT_OUTPUT - KEPT_OUTPUT / 4 - 80);
+        let Self { head, tail, dropped } = std::mem::take(self);
+        let mut text = String::from_utf8_lossy(&head).into_owned();
+        if dropped > 0 {
+            text.push_str(&format!("\n[{dropped} bytes are not shown]\n"));
+        }
+        text.push_str(&String::from_utf8_lossy(&tail));
+        // U+FFFD is longer than the byte that it replaces.
+        while text.len() > KEPT_OUTPUT {
+            text.truncate(text.floor_char_boundary(KEPT_OUTPUT));
+        }
+        text
+    }
+}
+
+/// A running program.
+#[derive(Debug)]
+pub struct SupervisedProgram {
+    child: Child,
+    pages: mpsc::Receiver<Vec<u8>>,
+    mark: String,
+    counted: Instant,
+    is_over: bool,
+}
+
+impl SupervisedProgram {
+    /// Starts a program. stdout and stderr are read in the order in which they come; stdin is
+    /// empty. `mark` must be different for every program that runs at the same time.
+    ///
+    /// # Errors
+    /// The program cannot be started.
+    pub fn start(program: &ProgramLine, mark: &str) -> io::Result<Self> {
+        let (mut reader, writer) = io::pipe()?;
+        let word = program.words.first().ok_or(io::ErrorKind::InvalidInput)?;
+        let path = program.variables.get(&OsString::from("PATH")).map(|path| path.to_string_lossy());
+        let found = path.and_then(|path| rocwheel_system::find_program(&word.to_string_lossy(), &path));
+        let mut command = Command::new(found.as_deref().unwrap_or(Path::new(word)));
+        command.args(&program.words[1..]).current_dir(&program.directory);
+        command.env_clear().envs(&program.variables).env(MARK, mark);
+        command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
+        let child = start_in_group(&mut command).spawn();
+        // The command holds the write ends of the pipe.
+        drop(command);
+        let child = child.map_err(|error| {
+            io::Error::new(error.kind(), format!("cannot start `{}`: {error}", word.to_string_lossy()))
+        })?;
+        // A program that prints faster than it is read waits: 64 pages are 1 MiB.
+        let (sender, pages) = mpsc::sync_channel::<Vec<u8>>(64);
+        thread::spawn(move || {
+            let mut page = vec![0; 1 << 14];
+            while let Ok(read @ 1..) = reader.read(&mut page) {
+                if sender.send(page[..read].to_vec()).is_err() {
+                    break;
+                }
+            }
+        });
+        Ok(Self { child, pages, mark: mark.to_owned(), counted: Instant::now(), is_over: false })
+    }
+
+    /// Its process number.
+    pub fn number(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits at most `tick` for output, and returns it.
+    pub fn read(&mut self, tick: Duration) -> Vec<u8> {
+        let mut bytes = match self.pages.recv_timeout(tick) {
+            Ok(page) => page,
+            Err(RecvTimeoutError::Timeout) => return Vec::new(),
+            Err(RecvTimeoutError::Disconnected) => {
+                // It closed its output but may still run.
+                thread::sleep(tick.min(Duration::from_millis(5)));
+                return Vec::new();
+            }
+        };
+        while bytes.len() < 1 << 20
+            && let Ok(page) = self.pages.try_recv()
+        {
+            bytes.extend(page);
+        }
+        bytes
+    }
+
+    /// How it ended; `None` while it runs.
+    ///
+    /// # Errors
+    /// The system refuses to say.
+    pub fn end(&mut self) -> io::Result<Option<ProgramEnd>> {
+        Ok(self.child.try_wait()?.map(ProgramEnd::of))
+    }
+
+    /// `true` if it has more processes than [`MOST_PROCESSES`]; counted once a second.
+    pub fn has_too_many_processes(&mut self, most: usize) -> bool {
+        if self.counted.elapsed() < CENSUS {
+            return false;
+        }
+        self.counted = Instant::now();
+        group_size(self.child.id()) > most
+    }
+
+    /// Where its processes hang, as py-spy or gdb show it; `None` without either.
+    pub fn stacks(&self, program: &ProgramLine) -> Option<String> {
+        let path = program.variables.get(&OsString::from("PATH"))?.to_string_lossy().into_owned();
+        let number = self.child.id().to_string();
+        let tools: [(&str, Vec<&str>); 2] = [
+            ("py-spy", vec!["dump", "--nonblocking", "--pid", &number]),
+            ("gdb", vec!["-nx", "-batch", "-ex", "thread apply all backtrace 40", "-p", &number]),
+        ];
+        let texts: Vec<String> = tools
+            .into_iter()
+            .filter_map(|(name, arguments)| {
+                let tool = rocwheel_system::find_program(name, &path)?;
+                let words = [tool.into_os_string()].into_iter().chain(arguments.into_iter().map(OsString::from));
+                let line = ProgramLine { words: words.collect(), ..program.clone() };
+                let text = run_briefly(&line, &format!("{}-{name}", self.mark), LOOK / 2)?;
+                Some(format!("{name}:\n{text}"))
+            })
+            .collect();
+        (!texts.is_empty()).then(|| texts.join("\n"))
+    }
+
+    /// Ends the whole group: SIGTERM, and SIGKILL after `grace`.
+    pub fn stop(&mut self, grace: Duration) {
+        RunningGroup(&mut self.child).end(grace);
+    }
+
+    /// Waits for the end of a program that has been stopped or has ended, and kills what it left
+    /// behind. Returns how it ended, its last output, and the number of processes that were left.
+    ///
+    /// # Errors
+    /// The system refuses to say how it ended.
+    pub fn finish(mut self) -> io::Result<(ProgramEnd, Vec<u8>, usize)> {
+        let end = ProgramEnd::of(self.child.wait()?);
+        let left = self.kill_rest();
+        let mut bytes = Vec::new();
+        let until = Instant::now() + STRAGGLERS;
+        while let Ok(page) = self.pages.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            // What was on its way is at most 1 MiB; other processes may still write.
+            if bytes.len() < 4 << 20 {
+                bytes.extend(page);
+            }
+        }
+        Ok((end, bytes, left))
+    }
+
+    fn kill_rest(&mut self) -> usize {
+        self.is_over = true;
+        let mut count = 0;
+        // A process may fork while it is being killed, so the search is repeated.
+        for _ in 0..20 {
+            let left = marked_processes(&self.mark);
+            if left.is_empty() {
+                break;
+            }
+            count = count.max(left.len());
+            left.into_iter().for_each(kill_process);
+            thread::sleep(Duration::from_millis(10));
+        }
+        count
+    }
+}
+
+impl Drop for SupervisedProgram {
+    fn drop(&mut self) {
+        if !self.is_over {
+            RunningGroup(&mut self.child).end(Duration::ZERO);
+            let _ = self.child.wait();
+            self.kill_rest();
+        }
+    }
+}
+
+/// Most bytes of the answer of a helper program: the files of a whole ROCm are 1 MB of names.
+const LONGEST_ANSWER: usize = 16 << 20;
+
+/// Runs a helper program and returns its output; `None` if it cannot start. It is killed after
+/// `limit`.
+pub fn run_briefly(program: &ProgramLine, mark: &str, limit: Duration) -> Option<String> {
+    let mut running = SupervisedProgram::start(program, mark).ok()?;
+    let mut text = Vec::new();
+    let until = Instant::now() + limit;
+    while running.end().ok()?.is_none() {
+        text.extend(running.read(Duration::from_millis(20)));
+        if Instant::now() > until || text.len() > LONGEST_ANSWER {
+            running.stop(Duration::ZERO);
+        }
+    }
+    text.extend(running.finish().ok()?.1);
+    Some(String::from_utf8_lossy(&text).into_owned())
+}
+
+fn process_folders() -> impl Iterator<Item = (i32, PathBuf)> {
+    let entries = fs_err::read_dir("/proc").ok().into_iter().flatten().flatten();
+    entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())))
+}
+
+/// Number of the processes of a group (field 5 of proc_pid_stat(5)).
+fn group_size(group: u32) -> usize {
+    let group = group.to_string();
+    let is_member = |(_, folder): &(i32, PathBuf)| {
+        let stat = fs_err::read_to_string(folder.join("stat")).unwrap_or_default();
+        // The name of the program, in brackets, may contain spaces and brackets.
+        let mut fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
+        // One that has ended and was not waited for costs a number, and nothing else.
+        fields.next().is_some_and(|state| state != "Z") && fields.nth(1) == Some(&*group)
+    };
+    process_folders().filter(is_member).count()
+}
+
+fn marked_processes(mark: &str) -> Vec<i32> {
+    let wanted = format!("{MARK}={mark}");
+    let is_marked = |folder: &Path| {
+        let variables = fs_err::read(folder.join("environ")).unwrap_or_default();
+        variables.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+    };
+    process_folders().filter(|(_, folder)| is_marked(folder)).map(|(number, _)| number).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> ProgramLine {
+        let path = std::env::var_os("PATH").unwrap();
+        ProgramLine {
+            words: ["sh", "-c", script].map(OsString::from).to_vec(),
+            directory: "/".into(),
+            variables: BTreeMap::from([("PATH".into(), path)]),
+        }
+    }
+
+    fn run_to_end(script: &str, mark: &str) -> (ProgramEnd, String, usize) {
+        let mut running = SupervisedProgram::start(&shell(script), mark).unwrap();
+        let mut text = BoundedText::default();
+        while running.end().unwrap().is_none() {
+            text.push(&running.read(Duration::from_millis(10)));
+        }
+        let (end, rest, left) = running.finish().unwrap();
+        text.push(&rest);
+        (end, text.take(), left)
+    }
+
+    #[test]
+    fn ends_are_told_apart() {
+        assert_eq!(run_to_end("echo a; echo b >&2; exit 3", "ends-1").0, ProgramEnd::Code(3));
+        let (end, text, left) = run_to_end("echo a; kill -SEGV $$", "ends-2");
+        assert_eq!((end, text.as_str(), left), (ProgramEnd::Signal(11), "a\n", 0));
+        assert_eq!(end.words(), "was ended by signal 11 (SIGSEGV)");
+    }
+
+    #[test]
+    fn what_leaves_the_group_is_killed() {
+        let folder = tempfile::tempdir().unwrap();
+        let mark = folder.path().join("mark");
+        let script =
+            format!("setsid sh -c 'sleep 1.5; touch {}' >/dev/null 2>&1 & setsid sleep 60 & exit 0", mark.display());
+        let (end, _, left) = run_to_end(&script, "leaves-group");
+        assert_eq!(end, ProgramEnd::Code(0));
+        assert!(left >= 2, "{left}");
+        thread::sleep(Duration::from_secs(2));
+        assert!(!mark.exists());
+        assert!(marked_processes("leaves-group").is_empty());
+    }
+
+    #[test]
+    fn endless_output_is_counted_and_not_kept() {
+        let (_, text, _) = run_to_end("echo begin; head -c 5000000 /dev/zero; echo; echo end", "endless");
+        assert!(text.len() <= KEPT_OUTPUT, "{}", text.len());
+        assert!(text.starts_with("begin\n") && text.ends_with("\nend\n"));
+        assert!(text.contains("bytes are not shown"));
+    }
+
+    #[test]
+    fn a_stopped_program_and_a_deaf_one_are_killed() {
+        for (index, script) in ["kill -STOP $$", "trap '' TERM; while :; do sleep 1; done"].iter().enumerate() {
+            let mut running = SupervisedProgram::start(&shell(script), &format!("deaf-{index}")).unwrap();
+            thread::sleep(Duration::from_millis(200));
+            assert_eq!(running.end().unwrap(), None);
+            running.stop(Duration::from_millis(300));
+            assert_eq!(running.finish().unwrap().0, ProgramEnd::Signal(9));
+        }
+    }
+
+    #[test]
+    fn a_fork_bomb_is_noticed_and_ended() {
+        let script = "for i in 1 2 3 4 5 6 7 8 9 10; do (sleep 60) & done; wait";
+        let mut running = SupervisedProgram::start(&shell(script), "bomb").unwrap();
+        while !running.has_too_many_processes(8) {
+            running.read(Duration::from_millis(50));
+        }
+        running.stop(Duration::ZERO);
+        let number = running.number();
+        running.finish().unwrap();
+        thread::sleep(Duration::from_millis(100));
+        assert_eq!(group_size(number), 0);
+    }
+}

@@ -1,0 +1,221 @@
+"""`rocwheel test smoke` on installed packages that are made here. Real frameworks are in the long
+run."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from command import Result, Rocwheel
+
+REQUIRES = ("rocm-sdk-core==7.1.0", "rocm-sdk-libraries==7.1.0; extra == 'libraries'")
+
+# A torch that computes nothing: it says what it is, and has as many GPUs as a variable says.
+TORCH = """
+import os
+__version__ = "2.12.0+rocm7.1"
+class version:
+    hip = "7.1"
+    cuda = None
+class __config__:
+    @staticmethod
+    def show():
+        return "BLAS_INFO=open"
+class Properties:
+    gcnArchName = "gfx942:sramecc+:xnack-"
+class cuda:
+    @staticmethod
+    def device_count():
+        return int(os.environ.get("FAKE_GPUS", "0"))
+    @staticmethod
+    def is_available():
+        return cuda.device_count() > 0
+    @staticmethod
+    def get_device_properties(index):
+        return Properties
+    @staticmethod
+    def get_device_name(index):
+        return "A GPU"
+    @staticmethod
+    def get_arch_list():
+        return ["gfx942"]
+class Ones:
+    def sum(self):
+        return self
+    def item(self):
+        return 3.0
+def ones(*shape, device=None):
+    return Ones()
+"""
+
+
+@dataclass
+class Site:
+    """An environment whose packages are written by hand."""
+
+    folder: Path
+    rocwheel: Rocwheel
+
+    @property
+    def python(self) -> Path:
+        return self.folder / "venv/bin/python"
+
+    @property
+    def packages(self) -> Path:
+        (path,) = (self.folder / "venv/lib").glob("python*/site-packages")
+        return path
+
+    def install(self, name: str, version: str, files: dict[str, bytes], requires: tuple[str, ...] = ()) -> None:
+        info = f"{name.replace('-', '_')}-{version}.dist-info"
+        metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        metadata += "".join(f"Requires-Dist: {text}\n" for text in requires)
+        if name == "rocm":
+            metadata += "Provides-Extra: libraries\n"
+        everything = {**files, f"{info}/METADATA": metadata.encode()}
+        rows = []
+        for path, data in everything.items():
+            target = self.packages / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(data)
+            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+            rows.append(f"{path},sha256={digest},{len(data)}")
+        (self.packages / info / "RECORD").write_text("\n".join([*rows, f"{info}/RECORD,,"]) + "\n")
+
+    def smoke(self, *arguments: object, expect: int = 0, **environment: str) -> tuple[dict[str, str], dict, Result]:
+        output = self.folder / "results"
+        before = set(output.iterdir()) if output.exists() else set()
+        words = ("test", "smoke", "--json", "--python", self.python, "--output", output, *arguments)
+        result = self.rocwheel.run(*words, expect=expect, cwd=self.folder, environment=environment)
+        (folder,) = set(output.iterdir()) - before
+        events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+        outcomes = {event["id"]: event["outcome"] for event in events if event["event"] == "attempt"}
+        return outcomes, json.loads(result.stdout), result
+
+
+@pytest.fixture
+def site(rocwheel: Rocwheel, tmp_path: Path) -> Site:
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    return Site(tmp_path, rocwheel)
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    folder = tmp_path_factory.mktemp("library")
+    (folder / "a.c").write_text("int small(void) { return 1; }\n")
+    subprocess.run(["gcc", "-shared", "-fPIC", "a.c", "-o", "a.so"], cwd=folder, check=True)
+    return (folder / "a.so").read_bytes()
+
+
+def test_nothing_installed_is_no_pass(site: Site):
+    outcomes, summary, _ = site.smoke(expect=1)
+    assert outcomes == {}
+    assert summary["verdict"] == "failed: nothing was tested"
+    outcomes, _, _ = site.smoke("torch", "rocm", expect=1)
+    assert outcomes["torch.installed"] == "error"
+    assert outcomes["rocm.installed"] == "error"
+    wrong = site.rocwheel.run("test", "smoke", "--python", site.python, "tensorflow", expect=1, cwd=site.folder)
+    assert "`torchvision`" in wrong.stderr
+
+
+def test_without_a_gpu_what_needs_one_is_not_run(site: Site):
+    """False green T6: a report without a GPU succeeds."""
+    site.install("torch", "2.12.0+rocm7.1", {"torch/__init__.py": TORCH.encode()})
+    outcomes, summary, _ = site.smoke(expect=1)
+    assert outcomes["torch.import"] == "passed"
+    assert outcomes["torch.matmul"] == "not_run"
+    assert summary["complete"] is False
+    why = [row["message"] for row in summary["failures"] if row["id"] == "torch.matmul"]
+    assert why == ["torch 2.12.0+rocm7.1 is for HIP 7.1 and sees no GPU"]
+    # The stand-in computes nothing, so the computations on the CPU fail also where a GPU may miss.
+    site.smoke("--allow-no-gpu", expect=1)
+
+
+def test_each_gpu_is_tested_alone(site: Site):
+    torch = TORCH + "\nprint('VISIBLE', os.environ.get('HIP_VISIBLE_DEVICES'))\n"
+    site.install("torch", "2.12.0+rocm7.1", {"torch/__init__.py": torch.encode()})
+    outcomes, summary, _ = site.smoke(expect=1, FAKE_GPUS="2", HIP_VISIBLE_DEVICES="5,3")
+    assert outcomes["torch.device[gpu0]"] == outcomes["torch.device[gpu1]"] == "passed"
+    events = [json.loads(line) for line in Path(summary["events"]).read_text().splitlines()]
+    assert events[0]["gpus"]["gpu1"] == {"product": "A GPU", "target": "gfx942"}
+    failed = {event["id"]: event for event in events if event["event"] == "attempt" and event["outcome"] == "failed"}
+    assert "VISIBLE 3" in failed["torch.matmul[gpu1]"]["output"]
+    assert failed["torch.matmul[gpu1]"]["gpu"] == "gpu1"
+    outcomes, _, _ = site.smoke("--amdgpu-family", "gfx1100", expect=1, FAKE_GPUS="1")
+    assert outcomes["torch.device"] == "not_run"
+
+
+def test_a_missing_library_fails(site: Site, library: bytes):
+    """False green T4: absent libraries are a note of `rocm-sdk test`."""
+    core = {"_rocm_sdk_core/lib/libsmall.so.1": library, "_rocm_sdk_core/lib/libbroken.so.1": b"no library"}
+    site.install("rocm-sdk-core", "7.1.0", core)
+    site.install("rocm-sdk-libraries", "7.1.0", {"_rocm_sdk_libraries/lib/libother.so.2": library})
+    site.install("rocm", "7.1.0", {"rocm_sdk.py": b""}, REQUIRES)
+    outcomes, _, _ = site.smoke(expect=1)
+    assert outcomes["rocm.load[libsmall.so.1]"] == "passed"
+    assert outcomes["rocm.load[libbroken.so.1]"] == "failed"
+    assert (outcomes["rocm.requirements"], outcomes["rocm.files"]) == ("passed", "passed")
+    assert outcomes["rocm.memory"] == "not_run"
+    (site.packages / "_rocm_sdk_libraries/lib/libother.so.2").unlink()
+    outcomes, summary, _ = site.smoke(expect=1)
+    assert outcomes["rocm.load[libother.so.2]"] == "failed"
+    assert outcomes["rocm.files"] == "failed"
+    assert any("libother.so.2 is missing" in row["message"] for row in summary["failures"])
+
+
+def test_a_package_that_is_required_and_absent_fails(site: Site, library: bytes):
+    site.install("rocm-sdk-core", "7.1.0", {"_rocm_sdk_core/lib/libsmall.so.1": library})
+    site.install("rocm", "7.1.0", {"rocm_sdk.py": b""}, REQUIRES)
+    outcomes, _, _ = site.smoke("--allow-no-gpu", expect=3)
+    assert outcomes["rocm.requirements"] == "passed", "nobody asked for the extra"
+    site.install("frame", "1", {"frame.py": b""}, ("rocm[libraries]==7.1.0",))
+    outcomes, summary, _ = site.smoke(expect=1)
+    assert outcomes["rocm.requirements"] == "failed"
+    assert any("rocm-sdk-libraries==7.1.0" in row["message"] for row in summary["failures"])
+
+
+def test_a_crash_and_a_hang_cost_one_computation(site: Site):
+    crash = TORCH + "\nimport sys, time\n"
+    crash += "if 'torch.cpu_lapack' in sys.argv:\n    os.abort()\n"
+    crash += "if 'torch.cpu_matmul' in sys.argv:\n    time.sleep(600)\n"
+    site.install("torch", "2.12.0", {"torch/__init__.py": crash.encode()})
+    outcomes, _, _ = site.smoke("--timeout", 3, expect=1)
+    assert outcomes["torch.cpu_lapack"] == "crashed"
+    assert outcomes["torch.cpu_matmul"] == "timed_out"
+    assert outcomes["torch.import"] == "passed"
+
+
+def test_only_what_is_installed_is_verified(site: Site, tmp_path: Path):
+    site.install("torch", "2.12.0", {"torch/__init__.py": TORCH.encode()})
+    wheel = tmp_path / "torch-2.11.0-py3-none-any.whl"
+    wheel.write_bytes(b"another")
+    words = ("test", "smoke", "--python", site.python, "--wheel", wheel)
+    assert "version 2.12.0" in site.rocwheel.run(*words, expect=2, cwd=site.folder).stderr
+
+
+def test_a_container_gets_this_program_and_the_devices(rocwheel: Rocwheel, tmp_path: Path):
+    """The engine is a stand-in that prints its words; real ones are in the tests of builds."""
+    (tmp_path / "bin").mkdir()
+    docker = tmp_path / "bin/docker"
+    docker.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\" > {tmp_path}/words\nexit ${{CODE:-0}}\n")
+    docker.chmod(0o755)
+    path = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"}
+    inside = ("--python", "/opt/venv/bin/python")
+    words = ("test", "smoke", "torch", "--in", "example/image:1", *inside, "--engine-option=--shm-size=1g")
+    rocwheel.run(*words, cwd=tmp_path, environment=path)
+    given = (tmp_path / "words").read_text().splitlines()
+    assert given[:2] == ["run", "--rm"]
+    image = given.index("example/image:1")
+    assert given[image - 2 : image] == ["--entrypoint", "/rocwheel"]
+    assert "--shm-size=1g" in given[:image]
+    assert f"{tmp_path / 'test-results'}:/rocwheel-results:rw" in given
+    options = ["--output", "/rocwheel-results", "--timeout", "300", "--retries", "0", *inside]
+    assert given[-len(options) :] == options
+    for code, expect in ((1, 1), (3, 3), (125, 1)):
+        rocwheel.run(*words, cwd=tmp_path, environment={**path, "CODE": str(code)}, expect=expect)

@@ -1,0 +1,139 @@
+"""`rocwheel test suite` on GoogleTest programs and ctest folders that crash and hang."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from test_suite import Suite
+
+from command import Rocwheel
+
+SOURCE = r"""
+#include <cstdlib>
+#include <iostream>
+#include <unistd.h>
+#include <gtest/gtest.h>
+
+TEST(Math, Adds) { EXPECT_EQ(1 + 1, 2); }
+TEST(Math, AddsWrong) { std::cout << "no line end"; EXPECT_EQ(1 + 1, 3); }
+TEST(Math, Add) { std::cout << "a prefix of other names\n"; }
+TEST(Ends, Aborts) { std::cerr << "why it died\n"; std::abort(); }
+TEST(Ends, ExitsWell) { std::_Exit(0); }
+TEST(Ends, Hangs) { sleep(600); }
+TEST(Ends, Skips) { GTEST_SKIP() << "no GPU"; }
+TEST(Ends, DISABLED_Never) { FAIL(); }
+class Numbers : public testing::TestWithParam<int> {};
+TEST_P(Numbers, IsSmall) { EXPECT_LT(GetParam(), 2); }
+INSTANTIATE_TEST_SUITE_P(All, Numbers, testing::Values(0, 1, 2));
+int main(int argc, char **argv) {
+    std::cout << "Query device success: there are 1 devices\n";
+    testing::InitGoogleTest(&argc, argv);
+    return RUN_ALL_TESTS();
+}
+"""
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("gtest")
+    (folder / "main.cpp").write_text(SOURCE)
+    subprocess.run(
+        ["g++", "-std=c++17", "-O0", "main.cpp", "-o", "small-test", "-lgtest", "-lpthread"], cwd=folder, check=True
+    )
+    return folder / "small-test"
+
+
+@pytest.fixture
+def suite(rocwheel: Rocwheel, tmp_path: Path) -> Suite:
+    return Suite(rocwheel, tmp_path)
+
+
+EXPECTED = {
+    "Math.Adds": "passed",
+    "Math.AddsWrong": "failed",
+    "Math.Add": "passed",
+    "Ends.Aborts": "crashed",
+    "Ends.ExitsWell": "crashed",
+    "Ends.Hangs": "timed_out",
+    "Ends.Skips": "skipped",
+    "All/Numbers.IsSmall/0": "passed",
+    "All/Numbers.IsSmall/1": "passed",
+    "All/Numbers.IsSmall/2": "failed",
+}
+
+
+def test_a_program_of_googletest_is_read_while_it_runs(suite: Suite, program: Path):
+    other = suite.folder / "other-test"
+    shutil.copy(program, other)
+    run = suite.run(program, other, "--timeout", 2, expect=1)
+    outcomes = {event["id"]: event["outcome"] for event in run.of("attempt")}
+    assert outcomes == {
+        f"{name}::{test}": outcome for name in ("small-test", "other-test") for test, outcome in EXPECTED.items()
+    }
+    assert "why it died" in run.attempts("small-test::Ends.Aborts")[0]["output"]
+    assert "SIGABRT" in run.attempts("small-test::Ends.Aborts")[0]["message"]
+    assert "Expected equality" in run.attempts("small-test::Math.AddsWrong")[0]["output"]
+
+
+def test_shards_of_a_program_are_the_whole(suite: Suite, program: Path):
+    parts = [suite.run(program, "--timeout", 2, "--shard", f"{index}/3", expect=1) for index in (1, 2, 3)]
+    ids = [set(part.outcomes()) for part in parts]
+    assert set().union(*ids) == {f"{test}" for test in EXPECTED}
+    assert sum(map(len, ids)) == len(EXPECTED)
+
+
+def test_lists_and_retries_are_for_programs_too(suite: Suite, program: Path):
+    suite.write(
+        "list.toml",
+        """
+        [[test]]
+        glob = "small-test::Ends.*"
+        expect = 4
+        kind = "skip"
+        reason = "ends badly"
+        """,
+    )
+    run = suite.run(program, "--list", "list.toml", "--retries", 1, expect=1)
+    assert [attempt["attempt"] for attempt in run.attempts("AddsWrong")] == [1, 2]
+    assert sum(outcome == "deselected" for outcome in run.outcomes().values()) == 4
+
+
+def test_a_program_without_tests_or_that_does_not_start_is_an_error(suite: Suite):
+    suite.write("nothing", "#!/bin/sh\nexit 0\n").chmod(0o755)
+    suite.write("broken", "#!/bin/sh\necho cannot open libamdhip64.so.7 >&2\nexit 127\n").chmod(0o755)
+    run = suite.run("nothing", "broken", expect=1)
+    assert run.outcomes() == {"nothing": "error", "broken": "error"}
+    assert "libamdhip64" in run.attempts("broken")[0]["output"]
+
+
+def test_a_folder_of_ctest(suite: Suite, program: Path):
+    lines = [
+        f'add_test([=[good]=] "{program}" "--gtest_filter=Math.Adds")',
+        f'add_test([=[bad (1)]=] "{program}" "--gtest_filter=Math.AddsWrong")',
+        f'add_test([=[dead]=] "{program}" "--gtest_filter=Ends.Aborts")',
+        f'add_test([=[slow]=] "{program}" "--gtest_filter=Ends.Hangs")',
+        'add_test([=[skipped]=] "/bin/sh" "-c" "exit 77")',
+        'set_tests_properties([=[skipped]=] PROPERTIES SKIP_RETURN_CODE "77")',
+        'add_test([=[absent]=] "/no/such/program")',
+        'add_test([=[off]=] "/bin/true")',
+        'set_tests_properties([=[off]=] PROPERTIES DISABLED "TRUE")',
+        'add_test([=[fails as it should]=] "/bin/false")',
+        'set_tests_properties([=[fails as it should]=] PROPERTIES WILL_FAIL "TRUE")',
+    ]
+    (suite.folder / "build").mkdir()
+    (suite.folder / "build/CTestTestfile.cmake").write_text("\n".join(lines) + "\n")
+    run = suite.run("build", "--timeout", 3, expect=1)
+    assert run.outcomes() == {
+        "good": "passed",
+        "bad (1)": "failed",
+        "dead": "crashed",
+        "slow": "timed_out",
+        "skipped": "skipped",
+        "absent": "not_run",
+        "off": "not_run",
+        "fails as it should": "passed",
+    }
+    assert run.events[-1]["complete"] is False
