@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use rocwheel_hipify::python::{Module, Value};
+use rocwheel_python::{Module, Value};
 use serde_json::Value as Json;
 
 use super::table::{read_pinned, specifiers};
