@@ -341,6 +341,25 @@ def two_masks_that_work(machine: Machine) -> None:
     machine.variables |= {"ROCR_VISIBLE_DEVICES": "1", "HIP_VISIBLE_DEVICES": "0"}
 
 
+@case("-", "other-index", "unset PIP_INDEX_URL")
+def index_of_another_family(machine: Machine) -> None:
+    machine.variables["PIP_INDEX_URL"] = "https://me:secret@example.com/v2/gfx94X-dcgpu/"
+
+
+@case("-", "other-index", "pip config unset global.extra-index-url")
+def configured_index_of_another_family(machine: Machine) -> None:
+    machine.variables["HOME"] = "/home/me"
+    machine.write("home/me/.config/pip/pip.conf", "[global]\nextra-index-url = https://example.com/gfx942/simple\n")
+
+
+@case("-", "old-cxx-library", "conda install")
+def old_library_of_conda(machine: Machine) -> None:
+    prefix = str(machine.venv).lstrip("/")
+    machine.write(f"{prefix}/conda-meta/history")
+    machine.write(f"{prefix}/lib/libstdc++.so.6.0.29")
+    machine.write("usr/lib/x86_64-linux-gnu/libstdc++.so.6.0.33")
+
+
 @case("-", "not-read", "")
 def old_kernel_without_targets(machine: Machine) -> None:
     path = machine.root / "sys/class/kfd/kfd/topology/nodes/1/properties"

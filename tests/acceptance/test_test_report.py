@@ -336,3 +336,28 @@ def test_commands_that_measure_nothing_are_errors(rocwheel: Rocwheel) -> None:
         ran = rocwheel.run("test", "bench", "--cpu", "--timeout", 1, "--", sys.executable, "-c", code, expect=1)
         assert words in ran.stderr, ran.stderr
     assert "there is nothing to measure" in rocwheel.run("test", "bench", expect=2).stderr
+
+
+def test_operator_benchmarks_of_pytorch_are_run(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """A stand-in with the options and the CSV of PyTorch's benchmark_core.py."""
+    folder = tmp_path / "pytorch/benchmarks/operator_benchmark"
+    (folder / "pt").mkdir(parents=True)
+    (folder / "pt/add_test.py").write_text(
+        "import csv, random, sys\n"
+        "path = sys.argv[sys.argv.index('--output-csv') + 1]\n"
+        "assert sys.argv[sys.argv.index('--device') + 1] == 'cpu', sys.argv\n"
+        "head = ['Benchmarking Framework', 'Benchmarking Module Name', 'Case Name', 'tag', 'run_backward',\n"
+        "        'Execution Time', 'Peak Memory (KB)']\n"
+        "with open(path, 'a', newline='') as file:\n"
+        "    writer = csv.writer(file)\n"
+        "    writer.writerow(head)\n"
+        "    writer.writerow(['PyTorch', 'add', 'add_M1_N1_K1_cpu', 'short', False, 2 + random.random() / 50, 0])\n"
+        "print('# PyTorch Operator Micro-benchmarks')\n"
+    )
+    options = ("--cpu", "--pytorch-dir", tmp_path / "pytorch", "--operators", "add", "--python", sys.executable)
+    ran = rocwheel.run("--json", "test", "bench", *options, "--history", tmp_path / "history", "--samples", 10)
+    found = json.loads(ran.stdout)["benchmarks"]["add_M1_N1_K1_cpu"]
+    assert (found["unit"], found["summary"]["samples"]) == ("us", 10)
+    assert 2 <= found["summary"]["median"] <= 2.02
+    wrong = rocwheel.run("test", "bench", "--pytorch-dir", tmp_path, "--operators", "add", expect=2)
+    assert "benchmarks/operator_benchmark" in wrong.stderr

@@ -197,3 +197,46 @@ def test_the_cells_of_a_matrix_are_built_for_two_versions_of_torch(
     stamps = {path: path.stat().st_mtime_ns for path in wheels.values()}
     assert rocwheel.run(*command, environment=with_uv()).stderr.count("4 cells: 4 built") == 1
     assert {path: path.stat().st_mtime_ns for path in wheels.values()} == stamps
+
+
+def test_what_was_built_is_tested_on_machines_with_gpus(rocwheel: Rocwheel, workflow: str, tmp_path: Path) -> None:
+    """The plan names a machine for each target, and the last job fails for a target without
+    results."""
+    inputs = {"RECIPES": "flash-attn", "ROCM": "7.2", "TORCH": "2.9", "PYTHON": PYTHON}
+    machines = {"gfx942": ["self-hosted", "mi300"], "gfx1100": "navi"}
+    _, outputs = plan(workflow, rocwheel, tmp_path, **inputs, TEST_RUNNERS=json.dumps(machines))
+    tests = json.loads(outputs["tests"])["include"]
+    assert sorted(tests, key=lambda row: row["target"]) == [
+        {"target": "gfx1100", "runner": "navi"},
+        {"target": "gfx942", "runner": ["self-hosted", "mi300"]},
+    ]
+    _, outputs = plan(workflow, rocwheel, tmp_path, **inputs, TEST_RUNNERS="{}")
+    assert outputs["tests"] == ""
+    refused, _ = plan(workflow, rocwheel, tmp_path, expect=2, **inputs, TEST_RUNNERS='{"gfx94X-dcgpu": "x"}')
+    assert "not one GPU target" in refused.stderr
+    # The report, with a Python that installs nothing.
+    folder = tmp_path / "temp"
+    (folder / "tool").mkdir(parents=True)
+    (folder / "tool/rocwheel-1.whl").write_bytes(b"")
+    stub = folder / "bin/python"
+    stub.parent.mkdir()
+    stub.write_text(f'#!/bin/sh\n[ "$2" = pip ] || exec {sys.executable} "$@"\n')
+    stub.chmod(0o755)
+    facts = {"run": "a", "suite": "smoke", "shard": 1, "shards": 1, "started": "2026-11-23T12:00:00Z", "rocwheel": "0"}
+    events = [
+        {"event": "run", **facts, "wheels": {"torch-2.9-py3-none-any.whl": "0" * 64}},
+        {"event": "collected", "ids": ["t"]},
+        {"event": "attempt", "id": "t", "attempt": 1, "outcome": "passed"},
+        {"event": "end", "finished": "2026-11-23T12:01:00Z", "complete": True},
+    ]
+    given = {"RUNNER_TEMP": str(folder), "TESTS": json.dumps({"include": [{"target": "gfx942", "runner": "x"}]})}
+    given["PATH"] = f"{stub.parent}:{rocwheel.binary.parent}:{with_uv()['PATH']}"
+    run_step(workflow, ("report", "Report"), given, tmp_path, expect=1)
+    results = folder / "results/test-gfx942/a"
+    results.mkdir(parents=True)
+    (results / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    run_step(workflow, ("report", "Report"), given, tmp_path)
+    made = {path.name for path in (folder / "report").iterdir()}
+    assert made == {"gfx942.html", "gfx942.xml", "gfx942.intoto.json"}
+    # Nothing is released that did not pass.
+    assert "needs.report.result == 'success'" in workflow

@@ -11,7 +11,7 @@ pub enum AttestError {
     Key {
         /// The file or variable.
         name: String,
-        /// What is wrong with it.
+        /// The fault; never a part of a key.
         reason: String,
     },
     /// The system gives no random numbers.
@@ -22,7 +22,7 @@ pub enum AttestError {
     Envelope {
         /// The file.
         name: String,
-        /// What is wrong with it.
+        /// The fault; never a part of a key.
         reason: String,
     },
 }

@@ -38,7 +38,7 @@ pub struct InTotoStatement {
     /// The address that names the form of the predicate.
     #[serde(rename = "predicateType")]
     pub predicate_type: String,
-    /// What is said.
+    /// The statement itself, in the form that `predicate_type` names.
     pub predicate: Value,
 }
 

@@ -158,6 +158,7 @@ mod tests {
     /// As many files and hours as PyTorch's job linux-noble-rocm-py3.12-mi300 had on 22 August 2026
     /// (811 files, 29.7 hours), log-normal as measured durations are. The numbers come from a
     /// generator, so that they are the same every time.
+    #[allow(clippy::cast_precision_loss, reason = "53 bits are left")]
     fn measured() -> (Vec<String>, TestDurations) {
         let ids = names(811);
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
@@ -173,6 +174,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::cast_precision_loss, reason = "there are few shards")]
     fn the_longest_shard_is_near_the_mean() {
         let (ids, durations) = measured();
         for shards in 1..=12 {

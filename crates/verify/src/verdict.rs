@@ -10,7 +10,7 @@ use rocwheel_attest::{InTotoStatement, StatementSubject};
 use serde_json::{Value, json};
 
 use crate::outcome::{TestOutcome, TestRunFacts};
-use crate::report::{ReportError, ReportOptions, ReportedTest, SuiteResult, TestReport};
+use crate::report::{ReportError, ReportOptions, ReportResult, ReportedTest, TestReport};
 
 /// The form of the predicate.
 pub const VERDICT_TYPE: &str = "https://rocwheel.dev/test-verdict/v1";
@@ -159,8 +159,8 @@ pub fn verdict(
     Ok(InTotoStatement::new(facts.subjects(), VERDICT_TYPE, predicate))
 }
 
-/// The same for tools that read in-toto's test-result: it has three lists and no counts. What is
-/// incomplete is a failure there.
+/// The same for tools that read in-toto's test-result, which has three lists and no counts. There,
+/// an incomplete suite is a failure.
 ///
 /// # Errors
 /// Those of [`verdict`].
@@ -175,9 +175,9 @@ pub fn test_result(
     let warned = ids(report.tests.iter().filter(|test| is_warned(test)));
     let passed = ids(report.tests.iter().filter(|test| test.outcome == TestOutcome::Passed && !is_warned(test)));
     let result = match report.result(options) {
-        SuiteResult::Passed if warned.is_empty() => "PASSED",
-        SuiteResult::Passed => "WARNED",
-        SuiteResult::Failed | SuiteResult::Incomplete => "FAILED",
+        ReportResult::Passed if warned.is_empty() => "PASSED",
+        ReportResult::Passed => "WARNED",
+        ReportResult::Failed | ReportResult::Incomplete => "FAILED",
     };
     let mut configuration: Vec<Value> =
         facts.lists.iter().map(|(name, digest)| json!({ "name": name, "digest": { "sha256": digest } })).collect();

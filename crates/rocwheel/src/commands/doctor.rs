@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
     need_gpu: bool,
 }
 
-/// What is examined.
+/// The machine and the environment that are examined.
 #[derive(Debug)]
 pub(crate) struct Settings {
     patient: Patient,

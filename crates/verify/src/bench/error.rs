@@ -39,7 +39,7 @@ pub enum BenchError {
     Output {
         /// The program or file.
         name: String,
-        /// What is wrong.
+        /// The fault, with the benchmark or field that has it.
         reason: String,
     },
     /// A file cannot be read or written.
@@ -57,7 +57,7 @@ pub enum BenchError {
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong.
+        /// The fault, with the benchmark or field that has it.
         reason: String,
     },
     /// The user stopped the work.

@@ -31,7 +31,7 @@ pub struct Measurement {
     /// Which direction is better.
     #[serde(default)]
     pub better: Better,
-    /// What was measured, one number for each run.
+    /// One number for each run, in `unit`.
     pub samples: Vec<f64>,
 }
 
@@ -79,7 +79,7 @@ fn of_json(value: &Value) -> Result<BTreeMap<String, Measurement>, String> {
         Value::Object(table) if table.get("entries").is_some_and(Value::is_object) => {
             github_data(table, &mut found)?;
         }
-        Value::Object(table) if table.get("results").is_some_and(Value::is_object) => asv(table, &mut found)?,
+        Value::Object(table) if table.get("results").is_some_and(Value::is_object) => asv(table, &mut found),
         Value::Object(table) => {
             for (name, value) in table {
                 let samples =
@@ -133,7 +133,7 @@ fn github_data(table: &Map<String, Value>, found: &mut BTreeMap<String, Measurem
 }
 
 /// A result file of asv: `result_columns` names what each list has; older files have tables.
-fn asv(table: &Map<String, Value>, found: &mut BTreeMap<String, Measurement>) -> Result<(), String> {
+fn asv(table: &Map<String, Value>, found: &mut BTreeMap<String, Measurement>) {
     let columns: Vec<&str> = table
         .get("result_columns")
         .and_then(Value::as_array)
@@ -148,9 +148,8 @@ fn asv(table: &Map<String, Value>, found: &mut BTreeMap<String, Measurement>) ->
         // asv keeps a median for each combination of parameters, and the samples of it, if asked.
         let values = match (field("result"), entry) {
             (Some(Value::Array(values)), _) => values.clone(),
-            (Some(value), _) => vec![value.clone()],
             (None, Value::Array(values)) if columns.is_empty() => values.clone(),
-            (None, value) => vec![value.clone()],
+            (Some(value), _) | (None, value) => vec![value.clone()],
         };
         let samples = field("samples").and_then(Value::as_array);
         for (number, value) in values.iter().enumerate() {
@@ -161,7 +160,6 @@ fn asv(table: &Map<String, Value>, found: &mut BTreeMap<String, Measurement>) ->
             add(found, &name, "seconds", Better::Smaller, list.unwrap_or(middle));
         }
     }
-    Ok(())
 }
 
 fn of_csv(text: &str) -> Result<BTreeMap<String, Measurement>, String> {

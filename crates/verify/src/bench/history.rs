@@ -49,7 +49,7 @@ impl BenchKey {
         let text: String = self.0.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
         let digest = hexadecimal(&sha256(text.as_bytes()));
         let word = self.0.get("target").map_or("processor", String::as_str);
-        let plain: String = word.chars().filter(|letter| letter.is_ascii_alphanumeric()).collect();
+        let plain: String = word.chars().filter(char::is_ascii_alphanumeric).collect();
         format!("{plain}-{}.jsonl", &digest[..12])
     }
 }
@@ -63,7 +63,7 @@ pub struct BenchRecord {
     pub key: BenchKey,
     /// End in RFC 3339.
     pub time: String,
-    /// What was measured: a commit, a version.
+    /// Name of the measured state: a commit, a version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// Facts that are not compared: other programs on the GPU, temperatures.

@@ -15,4 +15,4 @@ pub use error::BenchError;
 pub use formats::{Better, Measurement, parse_measurements};
 pub use history::{BenchKey, BenchRecord, History, github_benchmarks};
 pub use runner::{BenchCommand, measure};
-pub use statistics::{Comparison, Movement, Summary, compare};
+pub use statistics::{BenchComparison, BenchMovement, Summary, compare};

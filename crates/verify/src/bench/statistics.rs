@@ -39,6 +39,7 @@ impl Summary {
     }
 
     /// Three standard errors of the median.
+    #[allow(clippy::cast_precision_loss, reason = "nobody takes 2^52 samples")]
     fn noise(&self) -> f64 {
         3.0 * DEVIATION * self.deviation / (self.samples as f64).sqrt()
     }
@@ -47,7 +48,7 @@ impl Summary {
 /// What became of a benchmark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Movement {
+pub enum BenchMovement {
     /// There is nothing to compare with.
     NoBaseline,
     /// No difference that counts.
@@ -60,7 +61,7 @@ pub enum Movement {
     TooFew,
 }
 
-impl Movement {
+impl BenchMovement {
     /// The words for tables.
     pub fn words(self) -> &'static str {
         match self {
@@ -75,9 +76,9 @@ impl Movement {
 
 /// Two states of a benchmark.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Comparison {
+pub struct BenchComparison {
     /// What became of it.
-    pub movement: Movement,
+    pub movement: BenchMovement,
     /// The new median divided by the old one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio: Option<f64>,
@@ -87,11 +88,13 @@ pub struct Comparison {
 }
 
 /// Compares new samples with those of the baseline.
-pub fn compare(before: &[f64], after: &[f64], better: Better) -> Comparison {
-    let none = |movement| Comparison { movement, ratio: None, probability: None };
-    let (Some(old), Some(new)) = (Summary::of(before), Summary::of(after)) else { return none(Movement::NoBaseline) };
+pub fn compare(before: &[f64], after: &[f64], better: Better) -> BenchComparison {
+    let none = |movement| BenchComparison { movement, ratio: None, probability: None };
+    let (Some(old), Some(new)) = (Summary::of(before), Summary::of(after)) else {
+        return none(BenchMovement::NoBaseline);
+    };
     if old.samples < FEWEST || new.samples < FEWEST {
-        return none(Movement::TooFew);
+        return none(BenchMovement::TooFew);
     }
     let method = MannWhitneyUMethod::AsymptoticInclContinuityCorrection;
     let probability =
@@ -102,12 +105,12 @@ pub fn compare(before: &[f64], after: &[f64], better: Better) -> Comparison {
     let counts = moved.abs() > limit && probability.is_none_or(|probability| probability < PROBABILITY);
     let is_worse = (moved > 0.0) == (better == Better::Smaller);
     let movement = match (counts, is_worse) {
-        (false, _) => Movement::Same,
-        (true, true) => Movement::Slower,
-        (true, false) => Movement::Faster,
+        (false, _) => BenchMovement::Same,
+        (true, true) => BenchMovement::Slower,
+        (true, false) => BenchMovement::Faster,
     };
     let ratio = (old.median != 0.0).then(|| new.median / old.median);
-    Comparison { movement, ratio, probability }
+    BenchComparison { movement, ratio, probability }
 }
 
 #[cfg(test)]
@@ -123,15 +126,15 @@ mod tests {
     fn the_median_has_to_move_and_the_ranks_have_to_agree() {
         let movement = |before: &[f64], after: &[f64]| compare(before, after, Better::Smaller).movement;
         let base = series(100.0, 2.0);
-        assert_eq!(movement(&base, &series(104.0, 2.0)), Movement::Same, "below 5 %");
-        assert_eq!(movement(&base, &series(112.0, 2.0)), Movement::Slower);
-        assert_eq!(movement(&base, &series(80.0, 2.0)), Movement::Faster);
-        assert_eq!(movement(&series(100.0, 60.0), &series(112.0, 60.0)), Movement::Same, "noise");
-        assert_eq!(movement(&base, &base[..4]), Movement::TooFew);
-        assert_eq!(movement(&[], &base), Movement::NoBaseline);
-        assert_eq!(movement(&[5.0; 20], &[5.0; 20]), Movement::Same);
-        assert_eq!(movement(&[5.0; 20], &[6.0; 20]), Movement::Slower);
-        assert_eq!(compare(&base, &series(112.0, 2.0), Better::Bigger).movement, Movement::Faster);
+        assert_eq!(movement(&base, &series(104.0, 2.0)), BenchMovement::Same, "below 5 %");
+        assert_eq!(movement(&base, &series(112.0, 2.0)), BenchMovement::Slower);
+        assert_eq!(movement(&base, &series(80.0, 2.0)), BenchMovement::Faster);
+        assert_eq!(movement(&series(100.0, 60.0), &series(112.0, 60.0)), BenchMovement::Same, "noise");
+        assert_eq!(movement(&base, &base[..4]), BenchMovement::TooFew);
+        assert_eq!(movement(&[], &base), BenchMovement::NoBaseline);
+        assert_eq!(movement(&[5.0; 20], &[5.0; 20]), BenchMovement::Same);
+        assert_eq!(movement(&[5.0; 20], &[6.0; 20]), BenchMovement::Slower);
+        assert_eq!(compare(&base, &series(112.0, 2.0), Better::Bigger).movement, BenchMovement::Faster);
     }
 
     #[test]

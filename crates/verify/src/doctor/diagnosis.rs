@@ -20,9 +20,9 @@ use super::system::SystemFacts;
 use super::tree::{MachineTree, ReadFault};
 use super::user::SessionUser;
 use super::variables::SessionVariables;
-use super::{Error, driver, masks, overrides, pci, torch, wsl};
+use super::{Error, driver, installer, masks, overrides, pci, torch, wsl};
 
-/// What is examined.
+/// The machine and the packages that are examined.
 #[derive(Debug)]
 pub struct Patient {
     /// The machine.
@@ -39,7 +39,7 @@ pub struct Patient {
     pub scratch: PathBuf,
 }
 
-/// What was found.
+/// The machine, its packages and all findings.
 #[derive(Debug, Serialize)]
 pub struct Diagnosis {
     /// The folder of a copy of a machine; `None` for this machine.
@@ -104,6 +104,9 @@ pub fn diagnose(patient: &Patient, reporter: &dyn Reporter) -> Result<Diagnosis,
         examine_packages(patient, installed, &gpus, reporter, &mut symptoms)?;
     }
     let kernels = installed.as_ref().map(|installed| installed.kernels(&["rocm-sdk", "torch", "amd-torch"]));
+    if let Some(installed) = &installed {
+        examine_installer(patient, installed, &gpus, &mut symptoms);
+    }
     overrides::check(&gpus, variables, &kernels.unwrap_or_default(), &mut symptoms);
     examine_variables(patient, installed.as_ref(), &mut symptoms);
     let python = installed.as_ref().map(|installed| PythonFolder {
@@ -329,6 +332,21 @@ fn is_about_loading(code: Code) -> bool {
     [LibraryNotFound, LibraryOutside, UndefinedSymbol, SymbolVersion, DlopenMissing].contains(&code)
 }
 
+/// The settings that the next installation follows, and the room for it.
+fn examine_installer(patient: &Patient, installed: &Installed, gpus: &[GpuFacts], symptoms: &mut Vec<Symptom>) {
+    let Patient { tree, variables, .. } = patient;
+    let prefix = prefix_of(installed);
+    let targets: Vec<String> = targets_of_interest(gpus, variables).into_iter().map(|(_, target)| target).collect();
+    installer::check_indexes(tree, variables, &prefix, &targets, symptoms);
+    installer::check_conda(tree, &prefix, symptoms);
+    installer::check_space(tree, installed, symptoms);
+}
+
+/// The environment around a folder of packages.
+fn prefix_of(installed: &Installed) -> String {
+    installed.folder.path().ancestors().nth(3).unwrap_or(Path::new("/")).to_string_lossy().into_owned()
+}
+
 /// Variables and files that bring another ROCm or another Python package in.
 fn examine_variables(patient: &Patient, installed: Option<&Installed>, symptoms: &mut Vec<Symptom>) {
     const RUNTIME: [&str; 3] = ["libamdhip64.so", "libhsa-runtime64.so", "librocblas.so"];
@@ -338,7 +356,7 @@ fn examine_variables(patient: &Patient, installed: Option<&Installed>, symptoms:
     else {
         return;
     };
-    let prefix = installed.folder.path().ancestors().nth(3).unwrap_or(Path::new("/")).to_string_lossy().into_owned();
+    let prefix = prefix_of(installed);
     let is_own = |folder: &str| folder.starts_with(&prefix) && prefix.len() > 1;
     let is_said = symptoms.iter().any(|symptom| symptom.name == "library-path");
     for folder in variables.folders("LD_LIBRARY_PATH").iter().filter(|folder| !is_said && !is_own(folder)) {

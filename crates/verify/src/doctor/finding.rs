@@ -78,7 +78,7 @@ pub struct DoctorRow {
     pub meaning: String,
     /// The command that fixes it.
     pub command: Option<String>,
-    /// What the command needs.
+    /// Conditions of the command: root, a new login, a reboot, another container.
     #[serde(default)]
     pub needs: Vec<Need>,
     /// What to look at where files cannot show the cause.
@@ -148,7 +148,7 @@ pub struct Symptom {
     pub meaning: String,
     /// The one command that fixes it.
     pub command: Option<String>,
-    /// What the command needs.
+    /// Conditions of the command: root, a new login, a reboot, another container.
     pub needs: Vec<Need>,
     /// What to look at where files cannot show the cause.
     pub check: Option<String>,

@@ -39,14 +39,14 @@ impl KfdNode {
     }
 }
 
-/// What the driver says.
+/// The nodes as the driver describes them.
 #[derive(Debug, Default)]
 pub(super) struct Topology {
     /// `true` if the driver offers computing at all.
     pub(super) exists: bool,
     /// The GPUs of AMD, by number.
     pub(super) gpus: Vec<KfdNode>,
-    /// Numbers of the nodes that must not be read (EPERM), with the path that said so.
+    /// Numbers of the nodes that must not be read (EPERM), each with the path whose error it was.
     pub(super) hidden: Vec<(u64, String)>,
     /// Checks that could not be made.
     pub(super) faults: Vec<Symptom>,

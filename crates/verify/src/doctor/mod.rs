@@ -12,6 +12,7 @@ mod driver;
 mod error;
 mod finding;
 mod gpus;
+mod installer;
 mod kfd;
 mod masks;
 mod overrides;

@@ -27,7 +27,7 @@ pub enum ReportError {
     Durations {
         /// The path.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault, with the place in the file.
         reason: String,
     },
     /// The shards would not be the tests that were collected.

@@ -35,9 +35,8 @@ pub(super) fn read(file: impl Read, take: &mut dyn FnMut(TestEvent)) -> std::io:
         match serde_json::from_slice(text) {
             Ok(event) if has_end => take(event),
             _ if !has_end => end.is_cut = true,
-            Ok(_) => {}
             Err(error) if end.damaged.len() < 10 => end.damaged.push(format!("line {number} is no event: {error}")),
-            Err(_) => {}
+            Ok(_) | Err(_) => {}
         }
     }
     Ok(end)

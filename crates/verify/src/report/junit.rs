@@ -468,9 +468,10 @@ impl OpenCase {
     fn plain_outcome(&self, dialect: JunitDialect) -> TestOutcome {
         let (status, result) = (self.names.status.as_deref(), self.names.result.as_deref());
         match (dialect, status, result) {
-            (JunitDialect::Gtest, _, Some("skipped" | "suppressed")) => TestOutcome::Skipped,
+            (JunitDialect::Gtest, _, Some("skipped" | "suppressed")) | (JunitDialect::Ctest, Some("disabled"), _) => {
+                TestOutcome::Skipped
+            }
             (JunitDialect::Gtest | JunitDialect::Ctest, Some("notrun"), _) => TestOutcome::NotRun,
-            (JunitDialect::Ctest, Some("disabled"), _) => TestOutcome::Skipped,
             (JunitDialect::Ctest, Some("fail"), _) => TestOutcome::Failed,
             _ => TestOutcome::Passed,
         }

@@ -23,7 +23,7 @@ pub(super) struct CaseNames {
     pub(super) result: Option<String>,
 }
 
-/// What is known of a file before its first case.
+/// Names of the elements around a test case.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FileNames {
     /// Name of `testsuites`.
@@ -69,7 +69,7 @@ impl JunitDialect {
             JunitDialect::Gtest if !class.is_empty() => format!("{class}.{name}"),
             JunitDialect::Gtest | JunitDialect::Ctest => name.clone(),
             JunitDialect::Pytest => node_id(case, path),
-            _ if case.file.is_some() && case.file.as_deref().is_some_and(|file| file.ends_with(".py")) => {
+            _ if case.file.as_deref().is_some_and(|file| Path::new(file).extension() == Some("py".as_ref())) => {
                 node_id(case, path)
             }
             _ if class.is_empty() || class == name => name.clone(),

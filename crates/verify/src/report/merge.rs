@@ -133,7 +133,7 @@ impl Merger {
         self.shard_suite = source.shard.as_ref().map(|shard| shard.suite.clone());
         let is_report = match source.form {
             ReportForm::Events => self.read_events(file, path).map_err(wrong)?,
-            ReportForm::Junit => self.read_junit(file, source).map_err(wrong)?,
+            ReportForm::Junit => self.read_junit(file, source),
             ReportForm::Gtest => self.read_gtest(file, source),
         };
         if is_report {
@@ -168,7 +168,7 @@ impl Merger {
         u32::try_from(self.runs.len() - 1).unwrap_or(u32::MAX)
     }
 
-    fn read_junit(&mut self, file: fs_err::File, source: &ReportSource) -> std::io::Result<bool> {
+    fn read_junit(&mut self, file: fs_err::File, source: &ReportSource) -> bool {
         let path = source.path.as_path();
         let mut previous: Option<usize> = None;
         let end = {
@@ -179,12 +179,12 @@ impl Merger {
             Ok(end) => end,
             Err(error) => {
                 self.lost(Some(path), format!("`{}` cannot be read: {error}", path.display()));
-                return Ok(true);
+                return true;
             }
         };
         if !end.is_junit && !source.is_named && end.problems.iter().any(|problem| problem.starts_with("its root")) {
             self.problem(Some(path), format!("`{}` is no report of tests, and is skipped", path.display()), false);
-            return Ok(false);
+            return false;
         }
         let last = if end.complete { None } else { end.problems.pop() };
         end.problems.truncate(MOST_PROBLEMS);
@@ -198,7 +198,7 @@ impl Merger {
         let run = self.run();
         run.complete = end.complete;
         run.cut = end.cut;
-        Ok(true)
+        true
     }
 
     /// Adds a case; the result is the index of its test.
@@ -247,13 +247,11 @@ impl Merger {
     }
 
     fn index(&mut self, suite: &str, id: &str) -> Option<usize> {
-        let number = match self.suites.iter().position(|known| **known == *suite) {
-            Some(number) => number,
-            None => {
-                self.suites.push(Arc::from(suite));
-                self.suites.len() - 1
-            }
-        };
+        let known = self.suites.iter().position(|known| **known == *suite);
+        let number = known.unwrap_or_else(|| {
+            self.suites.push(Arc::from(suite));
+            self.suites.len() - 1
+        });
         match self.places.entry((number as u32, id.to_owned())) {
             Entry::Occupied(entry) => Some(*entry.get()),
             Entry::Vacant(_) if self.tests.len() >= MOST_TESTS => {

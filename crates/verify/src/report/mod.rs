@@ -25,13 +25,13 @@ pub use error::ReportError;
 pub use html::write_html;
 pub use junit_file::write_junit;
 pub use model::{
-    FailureGroup, OutcomeCounts, ReportForm, ReportProblem, ReportedAttempt, ReportedRun, ReportedTest, ShardCoverage,
-    SuiteResult, TestReport,
+    FailureGroup, OutcomeCounts, ReportForm, ReportProblem, ReportResult, ReportedAttempt, ReportedRun, ReportedTest,
+    ShardCoverage, TestReport,
 };
 
 use merge::Merger;
 
-/// What is expected of the reports.
+/// Expectations that decide whether reports are complete and have passed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReportOptions {
     /// Name of the suite of reports that do not say it.

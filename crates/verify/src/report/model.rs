@@ -143,10 +143,10 @@ impl OutcomeCounts {
     }
 }
 
-/// What the reports say as a whole.
+/// The result of all reports together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum SuiteResult {
+pub enum ReportResult {
     /// Every test that was collected did what it should.
     Passed,
     /// At least one test did not.
@@ -155,7 +155,7 @@ pub enum SuiteResult {
     Incomplete,
 }
 
-impl SuiteResult {
+impl ReportResult {
     /// The word for reports and verdicts.
     pub fn word(self) -> &'static str {
         match self {
@@ -184,7 +184,7 @@ pub struct TestReport {
     pub runs: Vec<ReportedRun>,
     /// Every test once, sorted by suite and identity.
     pub tests: Vec<ReportedTest>,
-    /// What is wrong with the reports.
+    /// Faults of the reports themselves, such as files that end in the middle.
     pub problems: Vec<ReportProblem>,
     /// Suites that were divided.
     pub shards: Vec<ShardCoverage>,
@@ -236,13 +236,13 @@ impl TestReport {
     }
 
     /// The result as a whole.
-    pub fn result(&self, options: &ReportOptions) -> SuiteResult {
+    pub fn result(&self, options: &ReportOptions) -> ReportResult {
         if self.failures(options).next().is_some() {
-            SuiteResult::Failed
+            ReportResult::Failed
         } else if self.gaps(options).is_empty() {
-            SuiteResult::Passed
+            ReportResult::Passed
         } else {
-            SuiteResult::Incomplete
+            ReportResult::Incomplete
         }
     }
 

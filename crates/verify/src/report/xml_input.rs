@@ -154,8 +154,7 @@ impl<R: Read> XmlInput<R> {
                 self.tag = 0;
                 self.enter(XmlPart::Begin);
             }
-            XmlPart::Text => self.keep(byte),
-            XmlPart::Begin => self.begin(byte)?,
+            XmlPart::Begin => self.begin(byte),
             XmlPart::Tag { quote: 0 } => {
                 self.ready.push(byte);
                 self.count_tag()?;
@@ -169,7 +168,7 @@ impl<R: Read> XmlInput<R> {
                 self.ready.push(byte);
                 self.enter(XmlPart::Tag { quote: 0 });
             }
-            XmlPart::Tag { .. } => self.keep(byte),
+            XmlPart::Text | XmlPart::Tag { .. } => self.keep(byte),
             XmlPart::Instruction => {
                 self.ready.push(byte);
                 self.count_tag()?;
@@ -202,7 +201,7 @@ impl<R: Read> XmlInput<R> {
         Ok(())
     }
 
-    fn begin(&mut self, byte: u8) -> io::Result<()> {
+    fn begin(&mut self, byte: u8) {
         self.head.push(byte);
         self.ready.push(byte);
         if self.head == b"<![CDATA[" {
@@ -210,7 +209,7 @@ impl<R: Read> XmlInput<R> {
         } else if self.head == b"<!--" {
             self.enter(XmlPart::Comment(0));
         } else if b"<![CDATA[".starts_with(&self.head) || b"<!--".starts_with(&self.head) {
-            return Ok(());
+            // It is not known yet what begins.
         } else if byte == b'>' {
             self.enter(XmlPart::Text);
         } else if self.head.starts_with(b"<?") || self.head.starts_with(b"<!") {
@@ -219,7 +218,6 @@ impl<R: Read> XmlInput<R> {
             let quote = if matches!(byte, b'"' | b'\'') { byte } else { 0 };
             self.enter(XmlPart::Tag { quote });
         }
-        Ok(())
     }
 
     fn count_tag(&mut self) -> io::Result<()> {

@@ -3,7 +3,7 @@
 use rocwheel_verify::outcome::TestOutcome::{
     Crashed, Error, ExpectedFailure, Failed, NotRun, Passed, Skipped, TimedOut,
 };
-use rocwheel_verify::report::{SuiteResult, write_junit};
+use rocwheel_verify::report::{ReportResult, write_junit};
 
 use crate::{Reports, junit, result, rows};
 
@@ -35,7 +35,7 @@ fn pytest_has_node_ids_and_one_test_for_a_failed_clean_up() {
     let failed = report.tests.iter().find(|test| test.outcome == Failed).unwrap();
     assert_eq!(failed.last_message(), Some("assert 1 == 2"));
     assert!(failed.attempts[0].output.as_deref().unwrap().contains("> assert 1 == 2"));
-    assert_eq!(result(&report), SuiteResult::Failed);
+    assert_eq!(result(&report), ReportResult::Failed);
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn retries_of_pytorch_surefire_and_nextest_are_tries() {
         </testsuite></testsuites>"#;
     let report = junit(pytorch);
     assert_eq!(rows(&report), [("test_a.py::TestA::test_x", Passed, 2)]);
-    assert!(report.tests[0].flaky && result(&report) == SuiteResult::Passed);
+    assert!(report.tests[0].flaky && result(&report) == ReportResult::Passed);
     let surefire = r#"<testsuite name="com.example.A" tests="3"><properties><property name="os" value="x"/></properties>
         <testcase name="flaky" classname="com.example.A" time="1,234.5"><flakyFailure message="m" type="T">
           <stackTrace>s</stackTrace><system-out>o</system-out></flakyFailure></testcase>
@@ -143,7 +143,7 @@ fn several_files_are_tries_in_the_order_of_their_times() {
     reports.write("b.xml", file("", "<failure message='m'/>"));
     reports.write("c.xml", file("", ""));
     let report = reports.read();
-    assert_eq!((rows(&report), result(&report)), (vec![("test_a.py::test_x", Failed, 2)], SuiteResult::Failed));
+    assert_eq!((rows(&report), result(&report)), (vec![("test_a.py::test_x", Failed, 2)], ReportResult::Failed));
 }
 
 #[test]
@@ -163,11 +163,11 @@ fn folders_named_after_shards_have_to_be_all_there() {
     let case =
         |name: &str| format!("<testsuite name=\"pytest\"><testcase classname=\"test_a\" name=\"{name}\"/></testsuite>");
     reports.write("test-reports-my-config-1-2/python-pytest/test_a/r.xml", case("test_x"));
-    assert_eq!(reports.result(), SuiteResult::Incomplete);
+    assert_eq!(reports.result(), ReportResult::Incomplete);
     assert!(reports.read().gaps(&reports.options)[0].contains("shard 2 of 2 of `my-config`"));
     reports.write("test-reports-my-config-2-2/python-pytest/test_a/r.xml", case("test_y"));
     let report = reports.read();
-    assert_eq!(result(&report), SuiteResult::Passed);
+    assert_eq!(result(&report), ReportResult::Passed);
     assert_eq!((report.tests[0].suite.as_ref(), report.tests[0].id.as_str()), ("my-config", "test_a.py::test_x"));
 }
 

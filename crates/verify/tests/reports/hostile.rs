@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use rocwheel_verify::outcome::TestOutcome::{Failed, Passed};
-use rocwheel_verify::report::{ReportOptions, SuiteResult, TestReport, write_html};
+use rocwheel_verify::report::{ReportOptions, ReportResult, TestReport, write_html};
 
 use crate::{Reports, junit, read_paths, result, rows};
 
@@ -14,7 +14,7 @@ fn cases(inner: &str) -> String {
 fn is_incomplete(report: &TestReport, words: &str) {
     let found = report.problems.iter().find(|problem| problem.message.contains(words));
     assert!(found.is_some_and(|problem| problem.loses_results), "{words}: {:?}", report.problems);
-    assert_ne!(result(report), SuiteResult::Passed);
+    assert_ne!(result(report), ReportResult::Passed);
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn a_file_that_ends_in_the_middle_keeps_its_complete_cases() {
         let report = junit(&whole[..end]);
         assert!(rows(&report).contains(&("a", Passed, 1)), "{end}");
         assert!(!report.runs[0].complete);
-        assert_ne!(result(&report), SuiteResult::Passed, "{end}");
+        assert_ne!(result(&report), ReportResult::Passed, "{end}");
     }
     is_incomplete(&junit(&whole[..whole.find("<testcase name=\"c").unwrap()]), "ends in the middle");
 }
@@ -49,7 +49,7 @@ fn a_huge_output_is_bounded() {
     assert_eq!(rows(&report), [("a", Passed, 1)]);
     assert!(report.tests[0].attempts[0].output.as_deref().unwrap().len() <= 70_000);
     assert!(report.runs[0].cut >= 99 << 20);
-    assert_eq!(result(&report), SuiteResult::Passed);
+    assert_eq!(result(&report), ReportResult::Passed);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn counts_that_disagree_are_reported_and_children_are_trusted() {
     let report = junit(
         "<testsuite name=\"s\" tests=\"7\" failures=\"0\"><testcase name=\"a\"><failure/></testcase></testsuite>",
     );
-    assert_eq!((rows(&report), result(&report)), (vec![("a", Failed, 1)], SuiteResult::Failed));
+    assert_eq!((rows(&report), result(&report)), (vec![("a", Failed, 1)], ReportResult::Failed));
     assert!(report.problems[0].message.contains("announces 7 tests and has 1"));
 }
 
@@ -103,18 +103,18 @@ fn counts_that_disagree_are_reported_and_children_are_trusted() {
 fn nothing_is_never_a_pass() {
     // T1: nothing was collected. T2: there are no reports. T3: a report cannot be read.
     let empty = junit("<testsuites><testsuite name=\"pytest\" tests=\"0\"/></testsuites>");
-    assert_eq!(result(&empty), SuiteResult::Incomplete);
+    assert_eq!(result(&empty), ReportResult::Incomplete);
     let reports = Reports::new();
-    assert_eq!(reports.result(), SuiteResult::Incomplete);
+    assert_eq!(reports.result(), ReportResult::Incomplete);
     is_incomplete(&reports.read(), "has no reports");
     for broken in ["", "hello", "<testsuites><a </testsuites>", "\0\0\0"] {
         let reports = Reports::new();
         reports.write("good.xml", cases("<testcase name=\"a\"/>"));
         reports.write("broken.xml", broken);
-        assert_eq!(reports.result(), SuiteResult::Incomplete, "{broken:?}");
+        assert_eq!(reports.result(), ReportResult::Incomplete, "{broken:?}");
     }
     let skipped = junit(cases("<testcase name=\"a\"><skipped/></testcase>"));
-    assert_eq!(result(&skipped), SuiteResult::Incomplete);
+    assert_eq!(result(&skipped), ReportResult::Incomplete);
     let missing = rocwheel_verify::report::read_reports(
         &["/nowhere/at/all".into()],
         &ReportOptions::default(),
@@ -129,22 +129,21 @@ fn other_files_in_a_folder_are_skipped_and_named_ones_are_not() {
     reports.write("r.xml", cases("<testcase name=\"a\"/>"));
     let other = reports.write("coverage.xml", "<coverage/>");
     reports.write("settings.json", "{\"a\": 1}");
-    assert_eq!(reports.result(), SuiteResult::Passed);
+    assert_eq!(reports.result(), ReportResult::Passed);
     let named = read_paths(&[&reports.path("r.xml"), &other]);
-    assert_eq!(result(&named), SuiteResult::Incomplete);
+    assert_eq!(result(&named), ReportResult::Incomplete);
     let cut = Reports::new();
     cut.write("r.xml", cases("<testcase name=\"a\"/>"));
     cut.write("gtest.json", "{\"tests\": 3, \"testsuites\": [{\"name\"");
-    assert_eq!(cut.result(), SuiteResult::Incomplete);
+    assert_eq!(cut.result(), ReportResult::Incomplete);
 }
 
 #[test]
 fn a_link_in_a_circle_ends() {
     let reports = Reports::new();
     reports.write("a/r.xml", cases("<testcase name=\"a\"/>"));
-    #[cfg(unix)]
-    std::os::unix::fs::symlink(reports.path("a"), reports.path("a/again")).unwrap();
-    assert_eq!(reports.result(), SuiteResult::Passed);
+    rocwheel_system::symlink(reports.path("a"), reports.path("a/again")).unwrap();
+    assert_eq!(reports.result(), ReportResult::Passed);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Reports of tests: every dialect, hostile files, runs of ours, and what is made of them.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod forms;
 mod hostile;
 mod runs;
@@ -8,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rocwheel_report::Silent;
 use rocwheel_verify::outcome::TestOutcome;
-use rocwheel_verify::report::{ReportOptions, SuiteResult, TestReport, read_reports};
+use rocwheel_verify::report::{ReportOptions, ReportResult, TestReport, read_reports};
 
 /// A folder with reports.
 struct Reports {
@@ -36,7 +38,7 @@ impl Reports {
         read_reports(&[self.folder.path().to_owned()], &self.options, &Silent).unwrap()
     }
 
-    fn result(&self) -> SuiteResult {
+    fn result(&self) -> ReportResult {
         self.read().result(&self.options)
     }
 }
@@ -54,7 +56,7 @@ fn rows(report: &TestReport) -> Vec<(&str, TestOutcome, usize)> {
 }
 
 /// The result without options.
-fn result(report: &TestReport) -> SuiteResult {
+fn result(report: &TestReport) -> ReportResult {
     report.result(&ReportOptions::default())
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rocwheel_attest::{SignedEnvelope, SigningKey};
 use rocwheel_verify::outcome::TestOutcome::{self, Crashed, Failed, NotRun, Passed};
 use rocwheel_verify::outcome::{TestAttempt, TestEvent, TestRunFacts};
-use rocwheel_verify::report::SuiteResult;
+use rocwheel_verify::report::ReportResult;
 use rocwheel_verify::verdict::{VERDICT_TYPE, VerdictRequest, test_result, verdict};
 
 use crate::{Reports, result, rows};
@@ -85,10 +85,10 @@ fn shards_are_one_suite_and_tries_are_kept() {
     write(&reports, &Run::new("b", 2, 2).collected(&["t::3"]).attempt("t::3", 1, Passed).end());
     let report = reports.read();
     assert_eq!(rows(&report), [("t::1", Passed, 1), ("t::2", Passed, 2), ("t::3", Passed, 1)]);
-    assert_eq!((report.counts().flaky, result(&report)), (1, SuiteResult::Passed));
+    assert_eq!((report.counts().flaky, result(&report)), (1, ReportResult::Passed));
     let mut strict = Reports::new();
     strict.options.fail_on_flaky = true;
-    assert_eq!(report.result(&strict.options), SuiteResult::Failed);
+    assert_eq!(report.result(&strict.options), ReportResult::Failed);
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_missing_shard_is_incomplete() {
     let reports = Reports::new();
     write(&reports, &Run::new("a", 1, 3).collected(&["t::1"]).attempt("t::1", 1, Passed).end());
     let report = reports.read();
-    assert_eq!((result(&report), report.shards[0].missing()), (SuiteResult::Incomplete, vec![2, 3]));
+    assert_eq!((result(&report), report.shards[0].missing()), (ReportResult::Incomplete, vec![2, 3]));
     let gaps = report.gaps(&reports.options).join("\n");
     assert!(gaps.contains("shard 2 of 3") && gaps.contains("shard 3 of 3"), "{gaps}");
 }
@@ -110,7 +110,7 @@ fn a_killed_run_names_the_test_that_was_running_and_those_that_never_ran() {
     reports.write("a/events.jsonl", text);
     let report = reports.read();
     assert_eq!(rows(&report), [("t::1", Passed, 1), ("t::2", Crashed, 1), ("t::3", NotRun, 1)]);
-    assert_eq!(result(&report), SuiteResult::Failed);
+    assert_eq!(result(&report), ReportResult::Failed);
     // A second run of the same shard covers what the first one did not.
     write(
         &reports,
@@ -126,7 +126,7 @@ fn a_killed_run_names_the_test_that_was_running_and_those_that_never_ran() {
     );
     let report = reports.read();
     assert_eq!(rows(&report), [("t::1", Passed, 2), ("t::2", Passed, 2), ("t::3", Passed, 1)]);
-    assert_eq!((report.tests[1].flaky, result(&report)), (true, SuiteResult::Passed));
+    assert_eq!((report.tests[1].flaky, result(&report)), (true, ReportResult::Passed));
 }
 
 #[test]
@@ -136,12 +136,12 @@ fn what_was_not_run_is_no_pass_unless_that_was_allowed() {
         &reports,
         &Run::new("a", 1, 1).collected(&["t::1", "t::2"]).attempt("t::1", 1, Passed).attempt("t::2", 1, NotRun).end(),
     );
-    assert_eq!(reports.result(), SuiteResult::Incomplete);
+    assert_eq!(reports.result(), ReportResult::Incomplete);
     reports.options.allow_not_run = true;
-    assert_eq!(reports.result(), SuiteResult::Passed);
+    assert_eq!(reports.result(), ReportResult::Passed);
     let nothing = Reports::new();
     write(&nothing, &Run::new("a", 1, 1).collected(&[]).end());
-    assert_eq!(nothing.result(), SuiteResult::Incomplete);
+    assert_eq!(nothing.result(), ReportResult::Incomplete);
 }
 
 #[test]
@@ -161,11 +161,11 @@ fn damaged_lines_lose_results() {
     let reports = Reports::new();
     let run = Run::new("a", 1, 1).collected(&["t::1"]).attempt("t::1", 1, Passed).end();
     reports.write("a/events.jsonl", run.text().replace("{\"event\":\"end\"", "garbage\n{\"event\":\"end\""));
-    assert_eq!(reports.result(), SuiteResult::Incomplete);
+    assert_eq!(reports.result(), ReportResult::Incomplete);
     let reports = Reports::new();
     let text = run.text();
     reports.write("a/events.jsonl", text.split_once('\n').unwrap().1);
-    assert_eq!(reports.result(), SuiteResult::Incomplete);
+    assert_eq!(reports.result(), ReportResult::Incomplete);
 }
 
 fn request() -> VerdictRequest {

@@ -164,7 +164,7 @@ pub(super) struct InfoArguments {
     amdgpu_families: Option<String>,
 }
 
-/// What the script is asked for.
+/// The work that the script is asked for.
 pub(super) enum Answer {
     Run(Translation),
     Lines(Vec<String>),

@@ -10,8 +10,8 @@ use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_output::StagingFolder;
 use rocwheel_report::{Context as _, Exit};
 use rocwheel_verify::bench::{
-    BenchCommand, BenchKey, BenchRecord, Better, Comparison, History, Measurement, Movement, Summary, compare,
-    github_benchmarks, measure, parse_measurements,
+    BenchCommand, BenchComparison, BenchKey, BenchMovement, BenchRecord, Better, History, Measurement, Summary,
+    compare, github_benchmarks, measure, parse_measurements,
 };
 use rocwheel_verify::doctor::{self, MachineTree, Patient, SessionVariables};
 
@@ -34,7 +34,8 @@ const COLUMNS: [Column; 6] = [
 /// Runs PyTorch's operator benchmarks, or a command of yours behind `--` that prints JSON or CSV,
 /// each sample in a fresh process. A benchmark is slower if its median moved by more than 5 % and
 /// by more than the noise, if a rank test agrees, and if a second series says the same; then the
-/// exit code is 1. Measurements of another GPU, partition, driver or power limit are never compared.
+/// exit code is 1. Measurements of another GPU, partition, driver or power limit are never
+/// compared.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The command and its arguments
@@ -58,7 +59,7 @@ pub(crate) struct Arguments {
     /// Folder with the history: a file in JSON lines for each kind of hardware
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     history: Option<PathBuf>,
-    /// What is measured, such as a version or a commit
+    /// Name of the state that is measured, such as a version or a commit
     #[arg(long, value_name = "TEXT")]
     label: Option<String>,
     /// Compare with this label [default: the newest measurement that was not slower]
@@ -92,7 +93,7 @@ enum BenchSource {
     Files(Vec<PathBuf>),
 }
 
-/// What is measured and what it is compared with.
+/// The measurements, and their history.
 #[derive(Debug)]
 pub(crate) struct Settings {
     source: BenchSource,
@@ -238,26 +239,30 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         let before = baseline(name).map_or(&[][..], |before| &before.samples);
         compare(before, &one.samples, one.better)
     };
-    let mut comparisons: BTreeMap<String, Comparison> =
+    let mut comparisons: BTreeMap<String, BenchComparison> =
         benchmarks.iter().map(|(name, one)| (name.clone(), against(name, one))).collect();
-    let has_moved = comparisons.values().any(|one| matches!(one.movement, Movement::Slower | Movement::Faster));
+    let has_moved =
+        comparisons.values().any(|one| matches!(one.movement, BenchMovement::Slower | BenchMovement::Faster));
     if has_moved && matches!(settings.source, BenchSource::Commands(_)) {
         printer.note("benchmarks moved: a second series decides");
         for (name, again) in settings.measure(printer)? {
             let second = against(&name, &again);
             if let Some(first) = comparisons.get_mut(&name)
                 && first.movement != second.movement
-                && matches!(first.movement, Movement::Slower | Movement::Faster)
+                && matches!(first.movement, BenchMovement::Slower | BenchMovement::Faster)
             {
-                *first = Comparison { movement: Movement::Same, ..second };
+                *first = BenchComparison { movement: BenchMovement::Same, ..second };
             }
             if let Some(known) = benchmarks.get_mut(&name) {
                 known.samples.extend(again.samples);
             }
         }
     }
-    let slower: Vec<String> =
-        comparisons.iter().filter(|(_, one)| one.movement == Movement::Slower).map(|(name, _)| name.clone()).collect();
+    let slower: Vec<String> = comparisons
+        .iter()
+        .filter(|(_, one)| one.movement == BenchMovement::Slower)
+        .map(|(name, _)| name.clone())
+        .collect();
     if let Some(history) = &history {
         let record = BenchRecord {
             schema: 1,
@@ -286,7 +291,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
 
 fn print(
     benchmarks: &BTreeMap<String, Measurement>,
-    comparisons: &BTreeMap<String, Comparison>,
+    comparisons: &BTreeMap<String, BenchComparison>,
     key: &BenchKey,
     printer: &Printer,
 ) -> Result<()> {

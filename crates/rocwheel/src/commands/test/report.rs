@@ -9,7 +9,7 @@ use rocwheel_content::{hexadecimal, sha256_of};
 use rocwheel_release::SigningKey;
 use rocwheel_report::{Context as _, Exit};
 use rocwheel_verify::outcome::TestOutcome;
-use rocwheel_verify::report::{self, ReportOptions, SuiteResult, TestReport};
+use rocwheel_verify::report::{self, ReportOptions, ReportResult, TestReport};
 use rocwheel_verify::verdict::{self, VerdictRequest};
 
 use crate::environment;
@@ -88,7 +88,7 @@ pub(crate) struct Arguments {
     fail_on_flaky: bool,
 }
 
-/// What is read and written.
+/// The reports that are read, and the files that are written.
 #[derive(Debug)]
 pub(crate) struct Settings {
     paths: Vec<PathBuf>,
@@ -196,9 +196,9 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     write_statements(settings, &report)?;
     let has_not_run = report.counts().of(TestOutcome::NotRun) > 0;
     Ok(match report.result(options) {
-        SuiteResult::Passed if has_not_run => Exit::Partial,
-        SuiteResult::Passed => Exit::Done,
-        SuiteResult::Failed | SuiteResult::Incomplete => Exit::Failed,
+        ReportResult::Passed if has_not_run => Exit::Partial,
+        ReportResult::Passed => Exit::Done,
+        ReportResult::Failed | ReportResult::Incomplete => Exit::Failed,
     })
 }
 

@@ -1,0 +1,156 @@
+//! Input: the settings of pip and uv, the libraries of conda and the disk. Output: findings about
+//! what the next installation would do, or the last one did.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use rocwheel_rocm::TargetTable;
+
+use super::finding::Symptom;
+use super::packages::{Installed, is_covered};
+use super::tree::MachineTree;
+use super::variables::SessionVariables;
+
+/// Variables that name an index: `UV_INDEX` may have several, as `NAME=ADDRESS`.
+const VARIABLES: [&str; 6] =
+    ["PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL"];
+/// Bytes below which an installation of ROCm for one GPU does not fit any more.
+const LITTLE: u64 = 2_000_000_000;
+/// The folders in which Debian's, Fedora's and SUSE's C++ library is.
+const SYSTEM: [&str; 3] = ["/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"];
+const CXX: &str = "libstdc++.so.6.0.";
+
+/// Addresses of indexes whose path names a GPU target or family that is not that of a GPU.
+pub(super) fn check_indexes(
+    tree: &MachineTree,
+    variables: &SessionVariables,
+    prefix: &str,
+    targets: &[String],
+    symptoms: &mut Vec<Symptom>,
+) {
+    if targets.is_empty() {
+        return;
+    }
+    let mut places: Vec<(String, String, &str)> = Vec::new();
+    for name in VARIABLES {
+        let value = variables.filled(name).unwrap_or_default();
+        places.extend(value.split_whitespace().map(|address| (name.to_owned(), address.to_owned(), name)));
+    }
+    let home = variables.filled("HOME").unwrap_or_default();
+    let files = [
+        "/etc/pip.conf".to_owned(),
+        format!("{home}/.pip/pip.conf"),
+        format!("{home}/.config/pip/pip.conf"),
+        format!("{prefix}/pip.conf"),
+    ];
+    for file in files {
+        let text = tree.text_if_any(&file).unwrap_or_default();
+        for line in text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';'])) {
+            let Some((key, value)) = line.split_once('=') else { continue };
+            let key = match key.trim() {
+                "index-url" | "index_url" => "global.index-url",
+                "extra-index-url" | "extra_index_url" => "global.extra-index-url",
+                _ => continue,
+            };
+            places.extend(value.split_whitespace().map(|address| (file.clone(), address.to_owned(), key)));
+        }
+    }
+    for (place, address, key) in places {
+        let Some(family) = family_of(&address) else { continue };
+        let Some(target) = targets.iter().find(|target| !is_covered(target, &BTreeSet::from([family.clone()]))) else {
+            continue;
+        };
+        let command = if place.starts_with('/') { format!("pip config unset {key}") } else { format!("unset {place}") };
+        symptoms.push(
+            Symptom::new("other-index")
+                .fill("family", &family)
+                .fill("target", target)
+                .fill("command", &command)
+                .seen(place, without_user(&address)),
+        );
+    }
+}
+
+/// The GPU target or family in the path of an address: the part for `gfx94X-dcgpu` of
+/// `https://HOST/v2/gfx94X-dcgpu/`.
+fn family_of(address: &str) -> Option<String> {
+    let (_, rest) = address.split_once("://")?;
+    let table = TargetTable::embedded();
+    let known = rest.split('/').skip(1).find(|part| !table.members(part).is_empty())?;
+    Some(known.to_owned())
+}
+
+/// An address without the user and password in it.
+fn without_user(address: &str) -> String {
+    let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
+    let host = rest.split('/').next().unwrap_or_default();
+    match host.rsplit_once('@') {
+        Some((user, _)) => format!("{scheme}://{}", &rest[user.len() + 1..]),
+        None => address.to_owned(),
+    }
+}
+
+/// A C++ library of conda that is older than that of the system: it comes first for the programs of
+/// the environment.
+pub(super) fn check_conda(tree: &MachineTree, prefix: &str, symptoms: &mut Vec<Symptom>) {
+    if !tree.exists(&format!("{prefix}/conda-meta")) {
+        return;
+    }
+    let newest = |folder: &str| {
+        let names = tree.names(folder).unwrap_or_default();
+        let number = |name: &String| name.strip_prefix(CXX)?.parse::<u32>().ok();
+        names.iter().filter_map(number).max().map(|number| (number, format!("{folder}/{CXX}{number}")))
+    };
+    let own = newest(&format!("{prefix}/lib"));
+    let system = SYSTEM.iter().find_map(|folder| newest(folder));
+    if let (Some((own, path)), Some((theirs, other))) = (own, system)
+        && own < theirs
+    {
+        let symptom = Symptom::new("old-cxx-library").fill("file", &path).fill("other", &other);
+        symptoms.push(symptom.seen(path, format!("6.0.{own}")).seen(other, format!("6.0.{theirs}")));
+    }
+}
+
+/// Free space for the packages of this machine. A copy of a machine says nothing of its disk.
+pub(super) fn check_space(tree: &MachineTree, installed: &Installed, symptoms: &mut Vec<Symptom>) {
+    if tree.root().is_some() {
+        return;
+    }
+    let folder = installed.folder.path();
+    if let Ok(free) = rocwheel_system::free_space(folder)
+        && free < LITTLE
+    {
+        symptoms.push(little_space(folder, free));
+    }
+}
+
+fn little_space(folder: &Path, free: u64) -> Symptom {
+    let megabytes = format!("{} MB", free / 1_000_000);
+    Symptom::new("little-space").fill("free", &megabytes).seen(folder.to_string_lossy(), megabytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_are_found_in_addresses() {
+        let family = |address: &str| family_of(address);
+        assert_eq!(family("https://example.com/v2/gfx94X-dcgpu/").as_deref(), Some("gfx94X-dcgpu"));
+        assert_eq!(family("https://me:secret@example.com/gfx1151/simple").as_deref(), Some("gfx1151"));
+        assert_eq!(family("https://gfx942/simple"), None, "a host");
+        assert_eq!(family("https://example.com/whl/rocm7.2"), None);
+    }
+
+    #[test]
+    fn passwords_are_in_no_finding() {
+        assert_eq!(without_user("https://me:secret@example.com/a@b"), "https://example.com/a@b");
+        assert_eq!(without_user("https://example.com/a@b"), "https://example.com/a@b");
+    }
+
+    #[test]
+    fn little_space_is_told_with_its_number() {
+        let symptom = little_space(Path::new("/venv"), 1_500_000_000);
+        assert!(symptom.meaning.contains("1500 MB"), "{}", symptom.meaning);
+    }
+}
