@@ -66,18 +66,21 @@ impl JobChoices {
             }
             targets.push(set);
         }
-        let labels = arguments.runners.as_deref().map(|text| labels("--runners", text)).transpose()?.unwrap_or_default();
+        let labels =
+            arguments.runners.as_deref().map(|text| parse_labels("--runners", text)).transpose()?.unwrap_or_default();
         let runners = RunnerLabels { default: arguments.runner.map(Value::String), labels };
         if let Some(word) = runners.unknown(book, &targets).first() {
             let usage = Usage::new(format!("`--runners` has a label for `{word}`, which no cell is"));
             let hint = "words are backends, `linux`, `windows`, and GPU targets as `--gpu-targets` has them";
             return Err(usage.hint(hint).into());
         }
-        let machines = arguments.test_runners.as_deref().map(|text| labels("--test-runners", text)).transpose()?;
+        let machines =
+            arguments.test_runners.as_deref().map(|text| parse_labels("--test-runners", text)).transpose()?;
         let test_runners = machines.unwrap_or_default();
         for target in test_runners.keys() {
-            if parse_targets(target)? != [target.as_str()] {
-                let usage = Usage::new(format!("`--test-runners` has a machine for `{target}`, which is not one GPU target"));
+            if parse_targets(target)? != std::slice::from_ref(target) {
+                let usage =
+                    Usage::new(format!("`--test-runners` has a machine for `{target}`, which is not one GPU target"));
                 return Err(usage.hint("name the target of the machine's GPU, such as `gfx942`").into());
             }
         }
@@ -87,7 +90,10 @@ impl JobChoices {
 
     /// `true` if an option is given that only applies to jobs.
     pub(super) fn are_given(&self) -> bool {
-        !self.targets.is_empty() || self.runners.default.is_some() || !self.runners.labels.is_empty() || !self.test_runners.is_empty()
+        !self.targets.is_empty()
+            || self.runners.default.is_some()
+            || !self.runners.labels.is_empty()
+            || !self.test_runners.is_empty()
     }
 
     /// The inputs of the workflow with the same meaning.
@@ -108,7 +114,7 @@ impl JobChoices {
 }
 
 /// Parses `--runners` and `--test-runners`.
-fn labels(option: &str, text: &str) -> Result<BTreeMap<String, Value>, Usage> {
+fn parse_labels(option: &str, text: &str) -> Result<BTreeMap<String, Value>, Usage> {
     let wrong = |reason: String| {
         let usage = Usage::new(format!("`{option}` is no table of labels: {reason}"));
         usage.hint(format!(r#"write `{option} '{{"gfx942": "LABEL", "gfx1100": ["LABEL", "LABEL"]}}'`"#))
