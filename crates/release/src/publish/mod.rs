@@ -8,12 +8,15 @@
 
 mod local;
 mod previous;
+pub(crate) mod promoted;
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use rayon::prelude::*;
 use rocwheel_content::archive_path::parent;
+use rocwheel_content::{hexadecimal, sha256};
 use rocwheel_index::requirement::Requirement;
 use rocwheel_report::Reporter;
 use serde::Serialize;
@@ -21,10 +24,12 @@ use serde::Serialize;
 use crate::Error;
 use crate::store::{NewFile, Store, with_threads};
 use crate::stream::manifest::SnapshotManifest;
+use crate::stream::pages::dependencies_first;
 use crate::stream::sets::{self, ReleaseSet};
 use crate::stream::settings::patterns_of;
-use crate::stream::{Stream, StreamChange, StreamFault, Transition};
+use crate::stream::{Stream, StreamChange, StreamFault, Transition, statement_key};
 use crate::views::target;
+use local::LocalFile;
 pub(crate) use local::distributions;
 pub use local::{LocalSet, read_set};
 use previous::Objection;
@@ -74,6 +79,8 @@ pub struct PublishOptions {
     pub outside: Vec<String>,
     /// What the user accepts.
     pub allowed: BTreeSet<AllowedGap>,
+    /// Signed statements about the set, which are stored with it: DSSE envelopes.
+    pub statements: Vec<Vec<u8>>,
 }
 
 /// A Python on a system, and the files that are installed there.
@@ -224,9 +231,15 @@ fn describe(
             set.files.entry(key).or_insert(file);
         }
         complete(&mut set);
+        set.statements = before.statements;
     } else if let Some(before) = same_set(stream, &set)? {
         set.created = before.created;
+        set.statements = before.statements;
     }
+    let new: Vec<String> = options.statements.iter().map(|bytes| hexadecimal(&sha256(bytes))).collect();
+    set.statements.extend(new);
+    set.statements.sort();
+    set.statements.dedup();
     Ok(set)
 }
 
@@ -240,6 +253,25 @@ fn same_set(stream: &Stream<'_>, set: &ReleaseSet) -> Result<Option<ReleaseSet>,
     let is_same =
         |(key, file): (&String, &sets::SetFile)| set.files.get(key).is_some_and(|new| new.sha256 == file.sha256);
     Ok((before.files.len() == set.files.len() && before.files.iter().all(is_same)).then_some(before))
+}
+
+impl LocalSet {
+    /// The files of each project. Projects that others require come first, so a host that shows
+    /// every file at once never has one that pins a missing one.
+    pub fn in_order(&self) -> Vec<(&str, Vec<&Path>)> {
+        let projects: BTreeSet<&str> = self.files.keys().map(|key| parent(key)).collect();
+        let mut requires: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (key, file) in &self.files {
+            requires.entry(parent(key).to_owned()).or_default().extend(required_names(&file.set_file));
+        }
+        let order: Vec<String> = dependencies_first(&projects, &requires).into_iter().map(str::to_owned).collect();
+        let files = |project: &str| -> Vec<&Path> {
+            let own = self.files.iter().filter(|(key, _)| parent(key) == project);
+            own.map(|(_, file)| file.path.as_path()).collect()
+        };
+        let named = |name: String| projects.get(name.as_str()).map(|project| (*project, files(&name)));
+        order.into_iter().filter_map(named).collect()
+    }
 }
 
 /// Fills in what follows from the files.
@@ -330,7 +362,7 @@ pub fn publish(
     let stream = Stream::read(store, change.stream)?;
     let plan = plan_publication(&stream, local, options, change)?;
     drop(stream);
-    let files: Vec<NewFile> = local.files.iter().map(|(key, file)| file.new_file(key)).collect();
+    let files: Vec<NewFile> = local.files.iter().map(|(key, file)| file.new_file(key, local.transfer)).collect();
     let uploaded = store.put_files(&files, reporter)?;
     let mut tries = 0;
     loop {
@@ -366,6 +398,9 @@ fn publish_pages(
         }
     };
     with_threads(store, || plan.new.par_iter().try_for_each(put))?;
+    for bytes in &options.statements {
+        store.write(&statement_key(&hexadecimal(&sha256(bytes))), bytes)?;
+    }
     let manifest = next_manifest(&stream, &plan, local, change);
     let sets = BTreeMap::from([(plan.set.clone(), plan.document.clone())]);
     let pages = stream.commit(Transition { manifest, sets }, change.keys, reporter)?;

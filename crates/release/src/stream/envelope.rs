@@ -12,6 +12,8 @@ use super::keys::{PublicKey, SigningKey};
 
 /// The payload type of a snapshot.
 pub const SNAPSHOT_TYPE: &str = "application/vnd.rocwheel.snapshot+json";
+/// The payload type of an in-toto statement.
+pub const STATEMENT_TYPE: &str = "application/vnd.in-toto+json";
 
 /// Bytes with signatures. One without signatures is also valid: nothing vouches for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,13 +42,13 @@ fn signed_bytes(payload_type: &str, payload: &[u8]) -> Vec<u8> {
 }
 
 impl SignedEnvelope {
-    /// Signs a snapshot with every key.
-    pub fn seal(payload: &[u8], keys: &[SigningKey]) -> SignedEnvelope {
-        let bytes = signed_bytes(SNAPSHOT_TYPE, payload);
+    /// Signs a payload of a type with every key.
+    pub fn seal(payload_type: &str, payload: &[u8], keys: &[SigningKey]) -> SignedEnvelope {
+        let bytes = signed_bytes(payload_type, payload);
         let sign =
             |key: &SigningKey| EnvelopeSignature { keyid: key.public().id(), sig: STANDARD.encode(key.sign(&bytes)) };
         SignedEnvelope {
-            payload_type: SNAPSHOT_TYPE.to_owned(),
+            payload_type: payload_type.to_owned(),
             payload: STANDARD.encode(payload),
             signatures: keys.iter().map(sign).collect(),
         }
@@ -56,11 +58,11 @@ impl SignedEnvelope {
     ///
     /// # Errors
     /// [`StreamFault::Snapshot`]; `name` is what it calls the file.
-    pub fn parse(bytes: &[u8], name: &str) -> Result<(SignedEnvelope, Vec<u8>), StreamFault> {
+    pub fn parse(payload_type: &str, bytes: &[u8], name: &str) -> Result<(SignedEnvelope, Vec<u8>), StreamFault> {
         let wrong = |reason: String| StreamFault::Snapshot { name: name.to_owned(), reason };
         let envelope: SignedEnvelope = serde_json::from_slice(bytes).map_err(|error| wrong(error.to_string()))?;
-        if envelope.payload_type != SNAPSHOT_TYPE {
-            return Err(wrong(format!("its payload is `{}` and no snapshot", envelope.payload_type)));
+        if envelope.payload_type != payload_type {
+            return Err(wrong(format!("its payload is `{}` instead of `{payload_type}`", envelope.payload_type)));
         }
         let payload = STANDARD.decode(&envelope.payload).map_err(|error| wrong(error.to_string()))?;
         Ok((envelope, payload))
@@ -98,12 +100,13 @@ mod tests {
         let (two, _) = SigningKey::generate().unwrap();
         let (other, _) = SigningKey::generate().unwrap();
         let keys = [one.public(), two.public(), other.public()];
-        let sealed = SignedEnvelope::seal(b"{}", &[one, two]);
-        let (read, payload) = SignedEnvelope::parse(&sealed.bytes(), "x").unwrap();
+        let sealed = SignedEnvelope::seal(SNAPSHOT_TYPE, b"{}", &[one, two]);
+        let (read, payload) = SignedEnvelope::parse(SNAPSHOT_TYPE, &sealed.bytes(), "x").unwrap();
         assert_eq!((&read, payload.as_slice()), (&sealed, &b"{}"[..]));
         assert_eq!(read.signers(&payload, &keys), [keys[0].id(), keys[1].id()]);
         assert!(read.signers(b"{ }", &keys).is_empty());
-        assert!(SignedEnvelope::parse(b"{}", "x").is_err());
+        assert!(SignedEnvelope::parse(SNAPSHOT_TYPE, b"{}", "x").is_err());
+        assert!(SignedEnvelope::parse(STATEMENT_TYPE, &sealed.bytes(), "x").is_err());
     }
 
     /// The example of the protocol.

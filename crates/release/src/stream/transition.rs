@@ -17,7 +17,7 @@ use rocwheel_index::pages::{IndexedProject, page_generation};
 use rocwheel_report::{Reporter, Unit};
 use serde::{Deserialize, Serialize};
 
-use super::envelope::SignedEnvelope;
+use super::envelope::{SNAPSHOT_TYPE, SignedEnvelope};
 use super::manifest::{SCHEMA, SnapshotFile, SnapshotManifest, StreamHead};
 use super::pages::{self, Pages};
 use super::sets::ReleaseSet;
@@ -64,7 +64,7 @@ impl Stream<'_> {
             manifest.sets.insert(name, digest);
         }
         let number = manifest.number;
-        let envelope = SignedEnvelope::seal(&manifest.payload(), keys).bytes();
+        let envelope = SignedEnvelope::seal(SNAPSHOT_TYPE, &manifest.payload(), keys).bytes();
         self.store.write(&snapshot_key(number), &envelope)?;
         let head = StreamHead::new(number, &envelope);
         let pending = Pending { schema: SCHEMA, generation: number, sha256: head.sha256.clone() };

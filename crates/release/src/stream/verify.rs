@@ -15,7 +15,7 @@ use url::Url;
 use super::history::numbers;
 use super::keys::PublicKey;
 use super::manifest::{SnapshotFile, SnapshotManifest};
-use super::{SignedEnvelope, Stream, pages, set_key, snapshot_key};
+use super::{SNAPSHOT_TYPE, SignedEnvelope, Stream, pages, set_key, snapshot_key, statement_key};
 use crate::Error;
 use crate::build::pages::HTML;
 use crate::store::{Store, StoredBytes, StoredFile, with_threads};
@@ -95,6 +95,16 @@ pub fn verify_stream(
         if store.read(&set_key(name))?.is_none_or(|bytes| bytes != set.bytes()) {
             problems.push(format!("`{}` is not the description of the set", set_key(name)));
         }
+        for expected in &set.statements {
+            let key = statement_key(expected);
+            match store.read(&key)? {
+                None => problems.push(format!("`{key}` is missing")),
+                Some(bytes) if hexadecimal(&sha256(&bytes)) != *expected => {
+                    problems.push(format!("`{key}` has other bytes"));
+                }
+                Some(_) => {}
+            }
+        }
     }
     problems.sort();
     Ok(VerifiedStream {
@@ -111,7 +121,7 @@ pub fn verify_stream(
 fn signers(stream: &Stream<'_>, options: &VerifyOptions, problems: &mut Vec<String>) -> Result<Vec<String>, Error> {
     let key = snapshot_key(stream.manifest.number);
     let bytes = stream.store.read(&key)?.unwrap_or_default();
-    let (envelope, payload) = SignedEnvelope::parse(&bytes, &key)?;
+    let (envelope, payload) = SignedEnvelope::parse(SNAPSHOT_TYPE, &bytes, &key)?;
     let signers = envelope.signers(&payload, &options.keys);
     if !options.keys.is_empty() && signers.is_empty() {
         let by = match envelope.signatures().len() {
@@ -137,7 +147,7 @@ fn chain(stream: &Stream<'_>, reporter: &dyn Reporter) -> Result<Vec<String>, Er
             problems.push(format!("`{key}` is not the snapshot before {}", number + 1));
             break;
         }
-        let (_, payload) = SignedEnvelope::parse(&bytes, &key)?;
+        let (_, payload) = SignedEnvelope::parse(SNAPSHOT_TYPE, &bytes, &key)?;
         expected = SnapshotManifest::parse(&payload, &key)?.previous;
     }
     Ok(problems)

@@ -1,6 +1,6 @@
 //! `rocwheel release publish`: adds built files to a stream.
 
-mod outside;
+pub(super) mod outside;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -17,7 +17,8 @@ use rocwheel_release::{
 use rocwheel_report::Exit;
 use url::Url;
 
-use super::set_audit::SetAudit;
+use super::gate::{GateArguments, GateSettings};
+use super::set_audit::{SetAudit, StreamWheels};
 use super::stream::{ChangeArguments, ChangeSettings, StreamPlace};
 use crate::commands::Mode;
 use crate::commands::audit::ignored;
@@ -74,13 +75,15 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
     #[command(flatten)]
+    gate: GateArguments,
+    #[command(flatten)]
     change: ChangeArguments,
     #[command(flatten)]
     bucket: BucketOptions,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum GapArgument {
+pub(super) enum GapArgument {
     /// Fewer extras, Pythons or systems than the version before
     Fewer,
     /// Pythons that some compiled packages have, and others have not
@@ -93,8 +96,23 @@ enum GapArgument {
     Mixed,
 }
 
+impl GapArgument {
+    /// What the user accepts.
+    pub(super) fn allowed(arguments: &[GapArgument]) -> BTreeSet<AllowedGap> {
+        let allowed = arguments.iter().map(|argument| match argument {
+            GapArgument::Fewer => AllowedGap::Fewer,
+            GapArgument::Holes => AllowedGap::Holes,
+            GapArgument::Older => AllowedGap::Older,
+            GapArgument::Misordered => AllowedGap::Misordered,
+            GapArgument::Mixed => AllowedGap::Mixed,
+        });
+        allowed.collect()
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Settings {
+    gate: GateSettings,
     dist: PathBuf,
     place: StreamPlace,
     options: PublishOptions,
@@ -110,22 +128,18 @@ impl TryFrom<Arguments> for Settings {
 
     fn try_from(arguments: Arguments) -> Result<Self> {
         let (ignore, ignore_in) = ignored(&arguments.ignore)?;
-        let allowed: BTreeSet<AllowedGap> = arguments
-            .allow
-            .iter()
-            .map(|argument| match argument {
-                GapArgument::Fewer => AllowedGap::Fewer,
-                GapArgument::Holes => AllowedGap::Holes,
-                GapArgument::Older => AllowedGap::Older,
-                GapArgument::Misordered => AllowedGap::Misordered,
-                GapArgument::Mixed => AllowedGap::Mixed,
-            })
-            .collect();
         let outside = arguments.outside;
         Ok(Self {
             dist: arguments.dist,
             place: StreamPlace::new(arguments.to, arguments.stream, &arguments.bucket)?,
-            options: PublishOptions { set: arguments.set, join: arguments.join, outside, allowed },
+            options: PublishOptions {
+                set: arguments.set,
+                join: arguments.join,
+                outside,
+                allowed: GapArgument::allowed(&arguments.allow),
+                statements: Vec::new(),
+            },
+            gate: arguments.gate.try_into()?,
             audit: Options { ignore, ignore_in, ..Options::default() },
             with: arguments.with,
             verify_url: arguments.verify_url,
@@ -159,14 +173,16 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         printer.warn(format!("accepted: {text}"));
     }
     let audit = SetAudit {
-        store: &*store,
+        beside: StreamWheels { store: &*store, with: &settings.with, scratch: scratch.path() },
         local: &local,
         plan: &plan,
-        with: &settings.with,
         options: &settings.audit,
-        scratch: scratch.path(),
     };
     audit.run(printer)?;
+    let gate = settings.gate.decide(&stream, &plan.document, &settings.change)?;
+    if let Some(gate) = &gate {
+        gate.refuse(printer)?;
+    }
     if is_dry {
         show(&plan, None, printer)?;
         return Ok(Exit::Done);
@@ -182,7 +198,9 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         }
         None => store,
     };
-    let published = publish(&*store, &local, &settings.options, &change, printer.reporter())?;
+    let statements = gate.map(|gate| gate.statements).unwrap_or_default();
+    let options = PublishOptions { statements, ..settings.options.clone() };
+    let published = publish(&*store, &local, &options, &change, printer.reporter())?;
     printer.outputs(&[("set", &published.plan.set), ("snapshot", &published.plan.number.to_string())])?;
     if let Some(url) = &settings.verify_url {
         outside::resolve(url, &published.plan.document, settings.change.patience, scratch.path(), printer)?;
