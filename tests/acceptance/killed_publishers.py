@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -36,7 +37,9 @@ def write_set(folder: Path, version: str) -> Path:
         pinned = f"rocm-sdk-device-{target}=={version}; extra == 'device-{target}'"
         lines += [f"Provides-Extra: device-{target}", requires(pinned)]
     write_wheel(folder, "rocm", version, *lines)
-    write_wheel(folder, "torch", f"2.14.0+rocm{version}", requires(f"rocm=={version}"))
+    # `+rocm7.0.10rc1` sorts before `+rocm7.0.1rc1`, so torch gets a number of its own.
+    number = re.findall(r"\d+", version)[2]
+    write_wheel(folder, "torch", f"2.14.{number}+rocm{version}", requires(f"rocm=={version}"))
     return folder
 
 

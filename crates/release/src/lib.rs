@@ -49,8 +49,8 @@ pub use mirror::{
 pub use native::{NativeCopy, copy_native};
 pub use publish::promoted::{StoredSet, find_set, plan_promoted, planned_manifest, stored_set};
 pub use publish::{
-    AllowedGap, LocalSet, PlannedEnvironment, PublicationPlan, PublishOptions, Published, plan_publication, publish,
-    read_set,
+    AllowedGap, LocalSet, PlannedEnvironment, PublicationPlan, PublishOptions, Published, SetTargets, find_targets,
+    plan_publication, publish, read_set,
 };
 pub use s3::{
     BucketFault, BucketUpload, S3Address, S3Options, S3Store, Signing, StoreLocking, UploadOptions, UploadState,

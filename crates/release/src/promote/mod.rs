@@ -32,6 +32,7 @@ pub use collect::SetFileKind;
 pub use error::Error;
 pub use plan::{find_set_version, plan_promotion};
 pub use rules::TextChange;
+pub(crate) use targets::target_of;
 pub use version::VersionChange;
 pub use write::{OldFiles, Promoted, PromotedFrom, promote, promote_into};
 

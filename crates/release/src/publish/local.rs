@@ -48,6 +48,11 @@ impl LocalSet {
 }
 
 impl LocalSet {
+    /// SHA-256 of the files in hexadecimal, by path.
+    pub fn hashes(&self) -> BTreeMap<&Path, String> {
+        self.files.values().map(|file| (file.path.as_path(), file.set_file.sha256.clone())).collect()
+    }
+
     /// Writes METADATA beside each wheel, as installers read it from an index.
     ///
     /// # Errors

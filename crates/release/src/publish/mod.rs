@@ -14,6 +14,7 @@ mod world;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use globset::GlobSet;
 use rayon::prelude::*;
 use rocwheel_content::archive_path::parent;
 use rocwheel_content::{hexadecimal, sha256};
@@ -79,6 +80,8 @@ pub struct PublishOptions {
     pub outside: Vec<String>,
     /// What the user accepts.
     pub allowed: BTreeSet<AllowedGap>,
+    /// GPU targets that were asked for and that the set does not have.
+    pub dropped: BTreeSet<String>,
     /// Signed statements about the set, which are stored with it: DSSE envelopes.
     pub statements: Vec<Vec<u8>>,
 }
@@ -160,10 +163,7 @@ pub fn plan_publication(
     objections.extend(previous::kinds(stream, &set));
     objections.extend(previous::order(stream, &set));
     objections.extend(previous::fewer(stream, &set)?);
-    let outside: Vec<String> = stream.settings.outside.iter().chain(&options.outside).cloned().collect();
-    let outside =
-        patterns_of(&outside).map_err(|source| Error::Pattern { pattern: options.outside.join(" "), source })?;
-    let mut world = ClosedWorld::new(stream, &set, outside);
+    let mut world = ClosedWorld::new(stream, &set, outside(stream, options)?);
     objections.extend(world.holes().into_iter().map(|text| (Some(AllowedGap::Holes), text)));
     objections.extend(world.gaps()?.lines().into_iter().map(|text| (None, text)));
     let environments = environments(&mut world, &set)?;
@@ -182,6 +182,37 @@ pub fn plan_publication(
         accepted,
         environments,
     })
+}
+
+/// Projects that installers get elsewhere.
+fn outside(stream: &Stream<'_>, options: &PublishOptions) -> Result<GlobSet, Error> {
+    let all: Vec<String> = stream.settings.outside.iter().chain(&options.outside).cloned().collect();
+    patterns_of(&all).map_err(|source| Error::Pattern { pattern: options.outside.join(" "), source })
+}
+
+/// The GPU targets of a set.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SetTargets {
+    /// Those of which everything can be installed.
+    pub complete: BTreeSet<String>,
+    /// The others.
+    pub incomplete: BTreeSet<String>,
+}
+
+/// Finds the targets of which something cannot be installed, on any Python or system of the set.
+///
+/// # Errors
+/// As [`plan_publication`], without what it refuses.
+pub fn find_targets(
+    stream: &Stream<'_>,
+    local: &LocalSet,
+    options: &PublishOptions,
+    change: &StreamChange<'_>,
+) -> Result<SetTargets, Error> {
+    let set = describe(stream, local, options, change)?;
+    let (mut complete, incomplete) = ClosedWorld::new(stream, &set, outside(stream, options)?).targets()?;
+    complete.retain(|target| !incomplete.contains(target));
+    Ok(SetTargets { complete, incomplete })
 }
 
 /// Errors unless everything that is wrong is accepted.
@@ -232,10 +263,15 @@ fn describe(
         }
         complete(&mut set);
         set.statements = before.statements;
+        set.targets_dropped = before.targets_dropped;
     } else if let Some(before) = same_set(stream, &set)? {
         set.created = before.created;
         set.statements = before.statements;
     }
+    set.targets_dropped.extend(options.dropped.iter().cloned());
+    set.targets_dropped.sort();
+    set.targets_dropped.dedup();
+    set.targets_promised.retain(|target| !set.targets_dropped.contains(target));
     let new: Vec<String> = options.statements.iter().map(|bytes| hexadecimal(&sha256(bytes))).collect();
     set.statements.extend(new);
     set.statements.sort();

@@ -11,6 +11,7 @@ use super::AllowedGap;
 use super::local::{LocalSet, distributions, shown};
 use crate::Error;
 use crate::listing::{Distribution, clashes};
+use crate::promote::target_of;
 use crate::stream::Stream;
 use crate::stream::manifest::SnapshotManifest;
 use crate::stream::sets::ReleaseSet;
@@ -107,7 +108,11 @@ pub(super) fn fewer(stream: &Stream<'_>, set: &ReleaseSet) -> Result<Vec<Objecti
         }
         let empty = BTreeSet::new();
         let now = set.extras.get(project).unwrap_or(&empty);
-        let lost: Vec<&str> = extras.difference(now).map(String::as_str).collect();
+        // What was dropped on purpose is no surprise.
+        let is_dropped = |extra: &&String| {
+            target_of(extra).is_some_and(|target| set.targets_dropped.iter().any(|dropped| dropped == target))
+        };
+        let lost: Vec<&str> = extras.difference(now).filter(|extra| !is_dropped(extra)).map(String::as_str).collect();
         if !lost.is_empty() {
             found.push(format!("{project} {old_version} has the extras {}, and {version} has not", lost.join(", ")));
         }

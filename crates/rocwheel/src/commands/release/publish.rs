@@ -1,5 +1,6 @@
 //! `rocwheel release publish`: adds built files to a stream.
 
+mod complete;
 pub(super) mod outside;
 
 use std::collections::BTreeSet;
@@ -17,6 +18,7 @@ use rocwheel_release::{
 use rocwheel_report::Exit;
 use url::Url;
 
+use self::complete::Incomplete;
 use super::gate::{GateArguments, GateSettings};
 use super::set_audit::{SetAudit, StreamWheels};
 use super::stream::{ChangeArguments, ChangeSettings, StreamPlace};
@@ -59,6 +61,10 @@ pub(crate) struct Arguments {
     /// Accept what is refused otherwise
     #[arg(long, value_name = "KIND", num_args = 1..)]
     allow: Vec<GapArgument>,
+    /// Leave out GPU targets of which something is missing: their packages, extras and requirements;
+    /// exit code 3 if there are any
+    #[arg(long)]
+    drop_incomplete: bool,
     /// Findings of the audit to ignore, separated by commas, as in `rocwheel audit`
     #[arg(long, value_name = "CODES", value_delimiter = ',')]
     ignore: Vec<String>,
@@ -113,6 +119,7 @@ impl GapArgument {
 #[derive(Debug)]
 pub(crate) struct Settings {
     gate: GateSettings,
+    drop_incomplete: bool,
     dist: PathBuf,
     place: StreamPlace,
     options: PublishOptions,
@@ -137,9 +144,11 @@ impl TryFrom<Arguments> for Settings {
                 join: arguments.join,
                 outside,
                 allowed: GapArgument::allowed(&arguments.allow),
+                dropped: BTreeSet::new(),
                 statements: Vec::new(),
             },
             gate: arguments.gate.try_into()?,
+            drop_incomplete: arguments.drop_incomplete,
             audit: Options { ignore, ignore_in, ..Options::default() },
             with: arguments.with,
             verify_url: arguments.verify_url,
@@ -168,7 +177,18 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     };
     let change = settings.change.change(&settings.place.name);
     let stream = Stream::read(&*store, &settings.place.name)?;
-    let plan = plan_publication(&stream, &local, &settings.options, &change)?;
+    let mut options = settings.options.clone();
+    let local = match settings.drop_incomplete {
+        true => complete::complete(
+            local,
+            &mut options,
+            &Incomplete { stream: &stream, change: &change, settings, scratch: scratch.path() },
+            printer,
+        )?,
+        false => local,
+    };
+    let exit = if options.dropped.is_empty() { Exit::Done } else { Exit::Partial };
+    let plan = plan_publication(&stream, &local, &options, &change)?;
     for text in &plan.accepted {
         printer.warn(format!("accepted: {text}"));
     }
@@ -185,7 +205,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     }
     if is_dry {
         show(&plan, None, printer)?;
-        return Ok(Exit::Done);
+        return Ok(exit);
     }
     if !settings.change.is_signed() {
         printer
@@ -198,15 +218,14 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         }
         None => store,
     };
-    let statements = gate.map(|gate| gate.statements).unwrap_or_default();
-    let options = PublishOptions { statements, ..settings.options.clone() };
+    options.statements = gate.map(|gate| gate.statements).unwrap_or_default();
     let published = publish(&*store, &local, &options, &change, printer.reporter())?;
     printer.outputs(&[("set", &published.plan.set), ("snapshot", &published.plan.number.to_string())])?;
     if let Some(url) = &settings.verify_url {
         outside::resolve(url, &published.plan.document, settings.change.patience, scratch.path(), printer)?;
     }
     show(&published.plan, Some(&published), printer)?;
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
 fn show(plan: &PublicationPlan, published: Option<&Published>, printer: &Printer) -> Result<()> {

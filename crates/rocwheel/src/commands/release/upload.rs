@@ -41,12 +41,10 @@ pub(crate) struct Arguments {
     /// The program that uploads to it [default: uv, or twine where there is no uv]
     #[arg(long, value_name = "PROGRAM", requires = "repository_url")]
     with: Option<Uploader>,
-    /// Address of the host's package index: files that it has already are skipped (uv)
+    /// Address of the host's package index: files that it has already are skipped, and other files
+    /// of their names are an error
     #[arg(long, value_name = "URL", requires = "repository_url")]
     check_url: Option<String>,
-    /// Go on after files that the host has already (twine)
-    #[arg(long, requires = "repository_url")]
-    skip_existing: bool,
     /// Upload only files whose names match one of these patterns, such as `*.tar.bz2`
     #[arg(long, value_name = "PATTERN", num_args = 1..)]
     include: Vec<String>,

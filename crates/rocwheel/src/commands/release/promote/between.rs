@@ -225,6 +225,7 @@ impl Work<'_> {
             join: self.settings.join.clone(),
             outside: self.settings.outside.clone(),
             allowed: GapArgument::allowed(&self.settings.allow),
+            dropped: BTreeSet::new(),
             statements: Vec::new(),
         };
         let planned = plan_promoted(&plan, &stored.set, &target.manifest);

@@ -1,9 +1,14 @@
 //! Packages to a host that takes uploads, by `uv publish` or `twine upload`.
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use comfy_table::CellAlignment::{Left, Right};
+use rocwheel_index::{Fetch, Http, page};
 use rocwheel_release::{LocalSet, read_set};
 use rocwheel_report::{Context as _, Exit, Hint};
 use url::Url;
@@ -13,6 +18,8 @@ use crate::environment;
 use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Column, Format, Printer};
 
+/// Bytes of a page that are read: real ones have a few megabytes.
+const LARGEST_PAGE: u64 = 256 << 20;
 const COLUMNS: [Column; 2] = [("Project", Left), ("Files", Right)];
 
 /// An address and the credentials that were in it, which are in no message.
@@ -42,6 +49,12 @@ impl HostAddress {
         address.set_username("").and_then(|()| address.set_password(None)).map_err(|()| wrong())?;
         Ok(HostAddress { address, user, password })
     }
+
+    /// The value of the header Authorization (RFC 7617).
+    fn authorization(&self) -> Option<String> {
+        let (user, password) = (self.user.as_deref()?, self.password.as_deref().unwrap_or_default());
+        Some(format!("Basic {}", STANDARD.encode(format!("{user}:{password}"))))
+    }
 }
 
 /// What an upload to a host works with.
@@ -52,7 +65,6 @@ pub(crate) struct HostSettings {
     check: Option<HostAddress>,
     uploader: Uploader,
     program: PathBuf,
-    skip_existing: bool,
     dry_run: bool,
 }
 
@@ -73,20 +85,12 @@ impl TryFrom<Arguments> for HostSettings {
             let usage = Usage::new(format!("there is no {} to upload with", names.join(" and no ")));
             return Err(usage.hint(format!("`pip install {}`", names[0])).into());
         };
-        if arguments.check_url.is_some() && uploader == Uploader::Twine {
-            return Err(Usage::new("`--check-url` needs uv").hint("twine knows `--skip-existing`").into());
-        }
-        if arguments.skip_existing && uploader == Uploader::Uv {
-            return Err(Usage::new("`--skip-existing` needs twine").hint("uv knows `--check-url`").into());
-        }
-        let parse = |text: Option<&String>, option| text.map(|text| HostAddress::parse(text, option)).transpose();
         Ok(Self {
             dist: dist.clone(),
             to: HostAddress::parse(&arguments.repository_url.unwrap_or_default(), "--repository-url")?,
-            check: parse(arguments.check_url.as_ref(), "--check-url")?,
+            check: arguments.check_url.map(|text| HostAddress::parse(&text, "--check-url")).transpose()?,
             uploader,
             program,
-            skip_existing: arguments.skip_existing,
             dry_run: arguments.dry_run,
         })
     }
@@ -114,7 +118,7 @@ struct NotTaken {
 impl Hint for NotTaken {
     fn hint(&self) -> Option<String> {
         Some(
-            "packages that were uploaded before stay; the same command with `--skip-existing` (twine) or `--check-url` (uv) goes on"
+            "packages that were uploaded before stay; with `--check-url` and the host's index, the same command goes on"
                 .to_owned(),
         )
     }
@@ -130,7 +134,16 @@ pub(super) fn command(settings: &HostSettings, printer: &Printer) -> Result<Exit
     for archive in &local.ignored {
         printer.note(format!("`{archive}` is no Python package and is not uploaded"));
     }
-    let order = local.in_order();
+    let mut order = local.in_order();
+    if let Some(check) = &settings.check {
+        let existing = existing(check, &local, &order)?;
+        order.iter_mut().for_each(|(_, files)| files.retain(|path| !existing.contains(*path)));
+        order.retain(|(_, files)| !files.is_empty());
+        if !existing.is_empty() {
+            let files = printer::count(existing.len() as u64, "file", "files");
+            printer.note(format!("{files} are at {} already", check.address));
+        }
+    }
     if !settings.dry_run {
         for (done, (project, files)) in order.iter().enumerate() {
             printer.reporter().check()?;
@@ -153,12 +166,52 @@ pub(super) fn command(settings: &HostSettings, printer: &Printer) -> Result<Exit
         printer.json(&serde_json::json!({ "host": to, "uploaded": uploaded, "projects": projects }))?;
         return Ok(Exit::Done);
     }
-    let row = |(project, files): &(&str, Vec<&std::path::Path>)| vec![(*project).to_owned(), files.len().to_string()];
+    let row = |(project, files): &(&str, Vec<&Path>)| vec![(*project).to_owned(), files.len().to_string()];
     printer.table(&COLUMNS, order.iter().map(row))?;
     let verb = if settings.dry_run { "would be uploaded" } else { "uploaded" };
     let files = printer::count(files as u64, "file", "files");
     printer.note(format!("{files} {verb} to {} by {}", settings.to.address, settings.uploader.name()));
     Ok(Exit::Done)
+}
+
+/// The files that an index lists with the same SHA-256.
+fn existing(check: &HostAddress, local: &LocalSet, order: &[(&str, Vec<&Path>)]) -> Result<BTreeSet<PathBuf>> {
+    let proxy = environment::proxy().filter(|_| check.address.scheme() == "https");
+    let http = Http::new(proxy.as_deref()).map_err(Failure::other)?;
+    let hashes = local.hashes();
+    let base = format!("{}/", check.address.as_str().trim_end_matches('/'));
+    let credentials = check.authorization();
+    let mut headers = vec![("Accept", "text/html")];
+    headers.extend(credentials.as_ref().map(|text| ("Authorization", text.as_str())));
+    let (mut found, mut problems) = (BTreeSet::new(), Vec::new());
+    for (project, files) in order {
+        let address = Url::parse(&format!("{base}{project}/")).map_err(Failure::other)?;
+        let failed = |reason: String| Failure::message(format!("cannot ask {address}: {reason}"));
+        let answer = Fetch::get_with(&http, &address, &headers).map_err(|error| failed(error.to_string()))?;
+        if answer.status == 404 {
+            continue;
+        }
+        if answer.status != 200 {
+            return Err(failed(format!("the answer has status {}", answer.status)));
+        }
+        let mut body = Vec::new();
+        answer.body.take(LARGEST_PAGE).read_to_end(&mut body)?;
+        let links = page::parse(&answer.content_type, &body, &answer.address).map_err(failed)?;
+        for path in files {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let Some(link) = links.iter().find(|link| link.file_name == name) else { continue };
+            let listed = link.hash.as_ref().map(|hash| hash.hexadecimal.clone());
+            if listed.is_some() && listed.as_ref() == hashes.get(*path) {
+                found.insert((*path).to_owned());
+            } else {
+                problems.push((*name).to_owned());
+            }
+        }
+    }
+    if problems.is_empty() {
+        return Ok(found);
+    }
+    Err(rocwheel_release::Error::OtherBytes { problems }.into())
 }
 
 impl HostSettings {
@@ -169,17 +222,11 @@ impl HostSettings {
         let (user, password) = match self.uploader {
             Uploader::Uv => {
                 command.args(["publish", "--no-progress", "--publish-url", self.to.address.as_str()]);
-                if let Some(check) = &self.check {
-                    command.args(["--check-url", check.address.as_str()]);
-                }
                 ("UV_PUBLISH_USERNAME", "UV_PUBLISH_PASSWORD")
             }
             Uploader::Twine => {
                 command.args(["upload", "--non-interactive", "--disable-progress-bar"]);
                 command.args(["--repository-url", self.to.address.as_str()]);
-                if self.skip_existing {
-                    command.arg("--skip-existing");
-                }
                 ("TWINE_USERNAME", "TWINE_PASSWORD")
             }
         };
