@@ -1,6 +1,6 @@
 # Everything here works on a fresh Debian machine that has Rust and Python; scripts/setup installs
 # the rest.
-.PHONY: demo setup lint test test-real dist bench bench-split bench-audit bench-build bench-hipify bench-index bench-doctor clean
+.PHONY: demo setup lint test test-real dist bench bench-split bench-audit bench-build bench-hipify bench-index bench-doctor bench-promote clean
 
 demo:
 	scripts/demo
@@ -42,6 +42,9 @@ bench-index: setup
 
 bench-doctor: setup
 	scripts/run-benchmark-doctor
+
+bench-promote: setup
+	scripts/run-benchmark-promote
 
 dist:
 	scripts/dist

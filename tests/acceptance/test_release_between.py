@@ -1,5 +1,5 @@
-"""`rocwheel release promote --from … --to …`: a set moves from one stream to another, and the gate of
-the second one decides."""
+"""`rocwheel release promote --from … --to …`: a set moves from one stream to another, and the gate
+of the second one decides."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_set_moves_as_one(rocwheel: Rocwheel, tmp_path: Path) -> None:
     assert "+Version: 7.12.0" in dry.stdout and "added torch/torch-2.14.0+rocm7.12.0-py3-none-any.whl" in dry.stdout
     signer = Signer(tmp_path / "signer")
     said = promote(rocwheel, store, "--signing-key", signer.key, "--now", NOW)
-    assert f"`rocm-7.12.0` published in `release` as number 1: 5 files" in said.stderr
+    assert "`rocm-7.12.0` published in `release` as number 1: 5 files" in said.stderr
     assert assert_every_link_is_true(release) == 5
     found = installed(f"{release.as_uri()}/", "torch", tmp_path)
     assert found == {

@@ -1,5 +1,5 @@
-"""Fifty killed publications, fifty killed promotions, readers for as long as thirty publications take,
-and publishers to a bucket that lose power."""
+"""Fifty killed publications, fifty killed promotions, readers for as long as thirty publications
+take, and publishers to a bucket that lose power."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_readers_never_fail(rocwheel: Rocwheel, tmp_path: Path) -> None:
 
 
 def downloaded(bucket: Bucket, prefix: str, folder: Path) -> Path:  # noqa: F811
-    """What a reader sees of the bucket at this moment. Pages come first, as a resolver reads them."""
+    """What a reader sees of the bucket at this moment: pages first, as a resolver reads them."""
     listing, _ = bucket.ask("GET", f"?list-type=2&max-keys=1000&prefix={prefix}/")
     keys = [unquote(key) for key in re.findall(r"<Key>([^<]*)</Key>", listing.decode())]
     assert "<IsTruncated>true" not in listing.decode()

@@ -156,6 +156,35 @@ def test_what_is_not_whole_is_refused(rocwheel: Rocwheel, tmp_path: Path) -> Non
     assert "sorts before 1.0+rocm7.2.0" in said.stderr and "--allow misordered" in said.stderr
 
 
+def test_incomplete_targets_can_be_dropped(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """Extras, requirements, pages and the description of the set shrink together."""
+    store, stream = tmp_path / "store", tmp_path / "store/nightly"
+    publish(rocwheel, rocm(tmp_path / "before", "7.1.0"), store)
+    dist = rocm(tmp_path / "dist", "7.2.0")
+    (dist / "rocm_sdk_device_gfx942-7.2.0-py3-none-any.whl").unlink()
+    write_wheel(dist, "helper", "1.5")
+    publish(rocwheel, dist, store, expect=1)
+    words = ("--drop-incomplete", "--set", "rocm-7.2.0")
+    before = snapshot(store)
+    dry = publish(rocwheel, dist, store, *words, "--dry-run", expect=3)
+    assert "something is missing for them: gfx942" in dry.stderr and differences(before, snapshot(store)) == []
+    publish(rocwheel, dist, store, *words, expect=3)
+    document = json.loads((stream / ".release/sets/rocm-7.2.0.json").read_text())
+    assert document["targets-promised"] == ["gfx1100"] and document["targets-dropped"] == ["gfx942"]
+    assert document["extras"] == {"rocm": ["device-gfx1100"]}
+    metadata = (stream / "rocm/rocm-7.2.0-py3-none-any.whl.metadata").read_text()
+    assert "gfx942" not in metadata and "device-gfx1100" in metadata
+    assert "helper" in document["versions"], "packages of others stay as they are"
+    found = installed(f"{stream.as_uri()}/", "rocm[device-gfx1100]", tmp_path)
+    assert found["rocm"] == found["rocm-sdk-device-gfx1100"] == "7.2.0"
+    assert installed(f"{stream.as_uri()}/", "rocm[device-gfx942]==7.1.0", tmp_path)["rocm"] == "7.1.0"
+    assert_every_link_is_true(stream)
+    rocwheel.run("release", "verify", stream)
+    for path in dist.glob("rocm_sdk_device_*"):
+        path.unlink()
+    assert "no GPU target of the set is complete" in publish(rocwheel, dist, store, *words, expect=1).stderr
+
+
 def test_the_owner_of_a_stream_sets_its_rules(rocwheel: Rocwheel, tmp_path: Path) -> None:
     stream = tmp_path / "nightly"
     (stream / ".release").mkdir(parents=True)
@@ -258,6 +287,10 @@ def test_history_goes_back_and_versions_are_withdrawn(rocwheel: Rocwheel, tmp_pa
     publish(rocwheel, torch(tmp_path / "torch", "2.13.0", "7.2.0"), store, "--now", NOW)
     listed = change(rocwheel, "list", store).stdout
     assert [line.split()[0] for line in listed.splitlines()[-3:]] == ["1", "2", "3"], listed
+    shown = json.loads(change(rocwheel, "list", store, "--snapshot", 2, "--json").stdout)
+    sealed = json.loads((stream / ".release/snapshots/2.json").read_text())
+    assert shown["files"] == json.loads(base64.b64decode(sealed["payload"]))["files"]
+    assert "rocm-7.1.0-py3-none-any.whl" in change(rocwheel, "list", store, "--snapshot", 2).stdout
     assert "added torch/torch-2.13.0-py3-none-any.whl" in change(rocwheel, "diff", store, 2, 3).stdout
 
     words = ("rocm-sdk-core==7.2.0", "--reason", "<b>loses data</b>")

@@ -1,5 +1,5 @@
-"""`rocwheel release upload --repository-url`: twine and uv put packages on pypiserver and devpi, and
-pip installs them from there."""
+"""`rocwheel release upload --repository-url`: twine and uv put packages on pypiserver and devpi,
+and pip installs them from there."""
 
 from __future__ import annotations
 

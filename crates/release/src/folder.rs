@@ -9,7 +9,7 @@ use rocwheel_report::{Reporter, Unit, Watched};
 use rocwheel_system::Lock;
 use walkdir::WalkDir;
 
-use crate::store::{NewFile, Store, StoreLock, StoredBytes, StoredFile, Transfer};
+use crate::store::{FileTransfer, NewFile, Store, StoreLock, StoredBytes, StoredFile};
 use crate::{Error, known};
 
 /// Pages are for everybody who can read the folder.
@@ -72,7 +72,7 @@ impl FolderStore {
         let failed = |source| Error::Write { path: target.clone(), source };
         let folder = target.parent().unwrap_or(&self.root);
         fs_err::create_dir_all(folder).map_err(failed)?;
-        if new.transfer == Transfer::Link {
+        if new.transfer == FileTransfer::Link {
             fs_err::set_permissions(&new.path, rocwheel_system::permissions(PAGE_MODE)).map_err(failed)?;
             match fs_err::hard_link(&new.path, &target) {
                 Ok(()) => {

@@ -57,7 +57,7 @@ pub use s3::{
     collect_uploads, plan_uploads, upload,
 };
 pub use status::StatusTable;
-pub use store::{NewFile, Store, StoreLock, StoredBytes, StoredFile, Transfer};
+pub use store::{FileTransfer, NewFile, Store, StoreLock, StoredBytes, StoredFile};
 pub use stream::history::{HistoryRow, history, roll_back};
 pub use stream::manifest::{SnapshotChanges, SnapshotFile, SnapshotManifest, StreamHead, UnlistedFile};
 pub use stream::prune::{PrunePlan, prune_stream};

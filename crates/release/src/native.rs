@@ -14,13 +14,13 @@ use serde::Serialize;
 
 use crate::Error;
 use crate::s3::collect_uploads;
-use crate::store::{NewFile, Store, Transfer};
+use crate::store::{FileTransfer, NewFile, Store};
 use crate::stream::wait_for_lock;
 
 /// Files that say which lists there are.
 const FIRST_READ: [&str; 4] = ["Release", "Release.gpg", "InRelease", "repomd.xml"];
 
-/// What was copied.
+/// The copied files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NativeCopy {
     /// All files, by their paths in the folder.
@@ -52,7 +52,7 @@ pub fn copy_native(
         let sha256 = fs_err::File::open(&path).and_then(|file| sha256_of(Watched::new(file, &rocwheel_report::Silent)));
         let sha256 = sha256.map_err(failed)?;
         reporter.advance(1);
-        files.push(NewFile { path, key, size, sha256, transfer: Transfer::Copy });
+        files.push(NewFile { path, key, size, sha256, transfer: FileTransfer::Copy });
     }
     reporter.end();
     files.sort_by_key(|file| (rank(&file.key), file.key.clone()));

@@ -58,12 +58,12 @@ pub struct NewFile {
     /// SHA-256 of the file when it was examined. One that has changed is not stored.
     pub sha256: Digest,
     /// How it gets there.
-    pub transfer: Transfer,
+    pub transfer: FileTransfer,
 }
 
 /// How the bytes of a file get into a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Transfer {
+pub enum FileTransfer {
     /// They are copied.
     #[default]
     Copy,

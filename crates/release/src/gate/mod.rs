@@ -1,10 +1,10 @@
-//! Input: the rules of a stream, a set of distributions, and signed verdicts of test suites. Output:
-//! a decision for each suite and GPU target, whether the set may go into the stream.
+//! Input: the rules of a stream, a set of distributions, and signed verdicts of test suites.
+//! Output: a decision for each suite and GPU target, if the set may go into the stream.
 //!
 //! A verdict is about bytes: one that names a file of the set with another SHA-256 does not count.
-//! Of the verdicts of a suite on a target, one that is complete replaces an older one about the same
-//! files; every one that is left has to have passed. So a later run for Python 3.13 does not hide a
-//! failure of Python 3.12.
+//! Of the verdicts of a suite on a target, one that is complete replaces an older one about the
+//! same files; every one that is left has to have passed. So a later run for Python 3.13 does not
+//! hide a failure of Python 3.12.
 
 mod policy;
 mod summary;
@@ -23,7 +23,7 @@ pub use verdict::{SetVerdicts, SuiteResult, SuiteVerdict, VERDICT_TYPE};
 use crate::stream::sets::ReleaseSet;
 use crate::views::target;
 
-/// What is known of a suite on a target.
+/// The result of a suite on a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GateState {
@@ -59,7 +59,7 @@ pub struct GateRow {
     pub suite: String,
     /// The GPU target; `None` for a set that has none.
     pub target: Option<String>,
-    /// What is known.
+    /// The result.
     pub state: GateState,
     /// The names of the verdicts that decided it.
     pub verdicts: Vec<String>,
@@ -76,11 +76,11 @@ pub struct GateRow {
 pub struct IgnoredVerdict {
     /// The name of its file.
     pub verdict: String,
-    /// Why.
+    /// The cause.
     pub reason: String,
 }
 
-/// Whether a set may go into a stream.
+/// The decision if a set may go into a stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GateDecision {
     /// The name of the set.

@@ -60,7 +60,7 @@ impl Default for GatePolicy {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct GateBypass {
-    /// What the decision calls it.
+    /// Its name in the decision.
     pub name: String,
     /// Why, in a sentence.
     pub reason: String,

@@ -88,7 +88,7 @@ pub(super) fn find_open(
 }
 
 fn open(text: &str, provided: &Provided, own: &BTreeSet<String>, new: &Version) -> Option<String> {
-    // What is no requirement is for the audit to say.
+    // The audit reports texts that are no requirements.
     check_requirement(text).ok()?;
     let requirement: Requirement<Url> = text.parse().ok()?;
     let name = canonical_name(requirement.name.as_ref());

@@ -13,7 +13,7 @@ use rocwheel_wheel::canonical_name;
 use crate::facts::{Facts, Fault, headers};
 use crate::listing::{Distribution, Listing, NameFilter};
 use crate::s3::from_hexadecimal;
-use crate::store::{NewFile, Store, Transfer};
+use crate::store::{FileTransfer, NewFile, Store};
 use crate::stream::manifest::SnapshotFile;
 use crate::stream::sets::SetFile;
 use crate::{Error, FolderStore};
@@ -25,8 +25,8 @@ pub struct LocalSet {
     pub(crate) files: BTreeMap<String, LocalFile>,
     /// Archives in the folder that are no Python packages, such as tarballs of ROCm.
     pub ignored: Vec<String>,
-    /// [`Transfer::Link`] for files that nobody else uses.
-    pub transfer: Transfer,
+    /// [`FileTransfer::Link`] for files that nobody else uses.
+    pub transfer: FileTransfer,
 }
 
 /// A built file.
@@ -69,7 +69,7 @@ impl LocalSet {
 }
 
 impl LocalFile {
-    pub(crate) fn new_file(&self, key: &str, transfer: Transfer) -> NewFile {
+    pub(crate) fn new_file(&self, key: &str, transfer: FileTransfer) -> NewFile {
         let (path, key) = (self.path.clone(), key.to_owned());
         NewFile { path, key, size: self.set_file.size, sha256: self.sha256, transfer }
     }
@@ -127,7 +127,7 @@ pub fn read_set(folder: &Path, reporter: &dyn Reporter) -> Result<LocalSet, Erro
     let (files, mut problems) = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     problems.sort();
     if problems.is_empty() {
-        Ok(LocalSet { files, ignored: listing.ignored, transfer: Transfer::Copy })
+        Ok(LocalSet { files, ignored: listing.ignored, transfer: FileTransfer::Copy })
     } else {
         Err(Error::Files { problems })
     }

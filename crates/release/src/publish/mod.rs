@@ -78,7 +78,7 @@ pub struct PublishOptions {
     /// Patterns of the names of projects that installers get elsewhere, besides those of the
     /// stream.
     pub outside: Vec<String>,
-    /// What the user accepts.
+    /// Gaps that the user accepts.
     pub allowed: BTreeSet<AllowedGap>,
     /// GPU targets that were asked for and that the set does not have.
     pub dropped: BTreeSet<String>,
@@ -120,7 +120,7 @@ pub struct PublicationPlan {
     pub environments: Vec<PlannedEnvironment>,
 }
 
-/// What was published.
+/// A publication that was carried out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Published {
     /// The plan, as it was carried out.

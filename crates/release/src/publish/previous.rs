@@ -77,7 +77,7 @@ fn uses(one: &Distribution) -> BTreeSet<String> {
     wheel.tags().into_iter().map(of).collect()
 }
 
-/// What the newest older version has, and the new one has not.
+/// Uses and extras that the newest older version has, and the new one has not.
 pub(super) fn fewer(stream: &Stream<'_>, set: &ReleaseSet) -> Result<Vec<Objection>, Error> {
     let mut found = Vec::new();
     let mut known: BTreeMap<String, ReleaseSet> = BTreeMap::new();
@@ -108,7 +108,7 @@ pub(super) fn fewer(stream: &Stream<'_>, set: &ReleaseSet) -> Result<Vec<Objecti
         }
         let empty = BTreeSet::new();
         let now = set.extras.get(project).unwrap_or(&empty);
-        // What was dropped on purpose is no surprise.
+        // Targets that were dropped on purpose are no surprise.
         let is_dropped = |extra: &&String| {
             target_of(extra).is_some_and(|target| set.targets_dropped.iter().any(|dropped| dropped == target))
         };

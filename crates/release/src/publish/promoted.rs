@@ -1,5 +1,5 @@
-//! Input: a set of one stream, and the plan that gives it another version. Output: its files on this
-//! machine, and what another stream would get.
+//! Input: a set of one stream, and the plan that gives it another version. Output: its files on
+//! this machine, and what another stream would get.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use super::{LocalFile, LocalSet, PublicationPlan};
 use crate::Error;
 use crate::promote::{PlannedPromotion, PromotionPlan};
 use crate::s3::from_hexadecimal;
-use crate::store::{Store, StoredBytes, StoredFile, Transfer, with_threads};
+use crate::store::{FileTransfer, Store, StoredBytes, StoredFile, with_threads};
 use crate::stream::manifest::SnapshotManifest;
 use crate::stream::sets::{ReleaseSet, SetFile};
 use crate::stream::{Stream, StreamChange, StreamFault};
@@ -154,10 +154,10 @@ pub fn plan_promoted(plan: &PromotionPlan, source: &ReleaseSet, target: &Snapsho
         local.set_file.sha256 = expected;
         files.insert(key, local);
     }
-    LocalSet { files, ignored: Vec::new(), transfer: Transfer::Copy }
+    LocalSet { files, ignored: Vec::new(), transfer: FileTransfer::Copy }
 }
 
-/// What the stream will list after a publication, for a look at it before.
+/// The manifest after a publication, for a look at it before.
 pub fn planned_manifest(
     stream: &Stream<'_>,
     plan: &PublicationPlan,

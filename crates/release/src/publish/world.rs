@@ -68,7 +68,7 @@ struct Demand {
 }
 
 type Demands = BTreeMap<String, Vec<Demand>>;
-/// What is installed, by project.
+/// The installed files, by project.
 pub(super) type Installation = BTreeMap<String, Rc<Choice>>;
 
 /// Everything that is or will be listed.

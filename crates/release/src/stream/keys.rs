@@ -11,9 +11,9 @@ use rocwheel_content::{hexadecimal, sha256};
 
 use super::StreamFault;
 
-/// What is before the 32 bytes of a private key in PKCS#8, version 1.
+/// The beginning of a private key in PKCS#8, version 1; its 32 bytes follow.
 const PRIVATE: [u8; 16] = *b"\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65\x70\x04\x22\x04\x20";
-/// What is before the 32 bytes of a public key in SubjectPublicKeyInfo.
+/// The beginning of a public key in SubjectPublicKeyInfo; its 32 bytes follow.
 const PUBLIC: [u8; 12] = *b"\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00";
 /// Bytes of a key.
 const SIZE: usize = 32;

@@ -111,7 +111,7 @@ pub(crate) fn levels<'a>(
     let mut levels: BTreeMap<usize, Vec<&'a str>> = BTreeMap::new();
     let mut of: BTreeMap<&str, usize> = BTreeMap::new();
     for name in dependencies_first(&all, requires) {
-        // What is not in `of` comes later: a circle.
+        // A project that is not in `of` comes later: a circle.
         let required = requires.get(name).into_iter().flatten().filter_map(|other| of.get(other.as_str()));
         let level = required.map(|level| level + 1).max().unwrap_or(0);
         of.insert(name, level);

@@ -29,7 +29,7 @@ use crate::store::with_threads;
 
 /// The next publication.
 pub(crate) struct Transition {
-    /// What the stream will list, made by [`Stream::next`].
+    /// The next manifest, made by [`Stream::next`].
     pub(crate) manifest: SnapshotManifest,
     /// Sets that are new or changed, by name.
     pub(crate) sets: BTreeMap<String, ReleaseSet>,

@@ -46,7 +46,7 @@ pub struct VerifiedStream {
     pub files: usize,
     /// Their bytes.
     pub bytes: u64,
-    /// What is wrong, sorted.
+    /// The problems, sorted.
     pub problems: Vec<String>,
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rocwheel_content::sha256;
 use rocwheel_release::{
-    Error, NewFile, PublishOptions, SigningKey, Store, Stream, StreamChange, StreamFault, Transfer, VerifyOptions,
+    Error, FileTransfer, NewFile, PublishOptions, SigningKey, Store, Stream, StreamChange, StreamFault, VerifyOptions,
     build, publish, read_set, verify_stream,
 };
 use rocwheel_report::Silent;
@@ -69,7 +69,7 @@ fn a_name_has_one_content() {
                 key: format!("p/{name}"),
                 size: bytes.len() as u64,
                 sha256: sha256(bytes),
-                transfer: Transfer::Copy,
+                transfer: FileTransfer::Copy,
             }
         };
         let all = [file("one.whl", b"one"), file("two.whl", b"two")];

@@ -10,6 +10,7 @@ use rocwheel_report::{Exit, Hint};
 
 use super::stream::{ChangeSettings, public_key};
 use crate::failure::{Failure, Result, Usage};
+use crate::output_file::{FileKind, OutputFile, OutputOption};
 use crate::printer::{self, Column, Format, Printer};
 
 const COLUMNS: [Column; 5] = [("Suite", Left), ("Target", Left), ("State", Left), ("", Left), ("Reason", Left)];
@@ -30,7 +31,7 @@ pub(super) struct GateArguments {
     bypass: Vec<PathBuf>,
     /// File for the decision, as a signed statement, whatever it is
     #[arg(long, value_name = "FILE")]
-    decision: Option<PathBuf>,
+    decision: Option<OutputOption>,
 }
 
 /// The same, read.
@@ -39,7 +40,7 @@ pub(super) struct GateSettings {
     verdicts: Vec<PathBuf>,
     keys: Vec<PublicKey>,
     bypasses: Vec<(String, String)>,
-    decision: Option<PathBuf>,
+    decision: Option<OutputFile>,
 }
 
 impl TryFrom<GateArguments> for GateSettings {
@@ -51,12 +52,15 @@ impl TryFrom<GateArguments> for GateSettings {
             verdicts: arguments.verdicts,
             keys: arguments.verdict_key.iter().map(|path| public_key(path)).collect::<Result<_>>()?,
             bypasses: arguments.bypass.iter().map(read).collect::<Result<_>>()?,
-            decision: arguments.decision,
+            decision: arguments
+                .decision
+                .map(|option| option.check("--decision", FileKind::Decision, &[]))
+                .transpose()?,
         })
     }
 }
 
-/// What the gate of a stream says.
+/// The decision of a stream's gate.
 #[derive(Debug)]
 pub(super) struct Gate {
     pub(super) decision: GateDecision,
@@ -115,8 +119,8 @@ impl GateSettings {
         let decision = decide(&policy, set, &verdicts, change.now());
         let text = decision_statement(&decision, &policy, set, &verdicts, &stream.manifest.stream);
         let sealed = SignedEnvelope::seal(STATEMENT_TYPE, text.as_bytes(), change.keys()).bytes();
-        if let Some(path) = &self.decision {
-            fs_err::write(path, &sealed)?;
+        if let Some(file) = &self.decision {
+            file.write(&String::from_utf8_lossy(&sealed))?;
         }
         let deciding = |name: &String| decision.rows.iter().any(|row| row.verdicts.contains(name));
         let mut statements: Vec<Vec<u8>> = verdicts

@@ -18,7 +18,7 @@ use rocwheel_release::{
 use rocwheel_report::Exit;
 use url::Url;
 
-use self::complete::Incomplete;
+use self::complete::IncompleteSet;
 use super::gate::{GateArguments, GateSettings};
 use super::set_audit::{SetAudit, StreamWheels};
 use super::stream::{ChangeArguments, ChangeSettings, StreamPlace};
@@ -61,8 +61,8 @@ pub(crate) struct Arguments {
     /// Accept what is refused otherwise
     #[arg(long, value_name = "KIND", num_args = 1..)]
     allow: Vec<GapArgument>,
-    /// Leave out GPU targets of which something is missing: their packages, extras and requirements;
-    /// exit code 3 if there are any
+    /// Leave out GPU targets of which something is missing: their packages, extras and
+    /// requirements; exit code 3 if there are any
     #[arg(long)]
     drop_incomplete: bool,
     /// Findings of the audit to ignore, separated by commas, as in `rocwheel audit`
@@ -103,7 +103,7 @@ pub(super) enum GapArgument {
 }
 
 impl GapArgument {
-    /// What the user accepts.
+    /// Gaps that the user accepts.
     pub(super) fn allowed(arguments: &[GapArgument]) -> BTreeSet<AllowedGap> {
         let allowed = arguments.iter().map(|argument| match argument {
             GapArgument::Fewer => AllowedGap::Fewer,
@@ -182,7 +182,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         true => complete::complete(
             local,
             &mut options,
-            &Incomplete { stream: &stream, change: &change, settings, scratch: scratch.path() },
+            &IncompleteSet { stream: &stream, change: &change, settings, scratch: scratch.path() },
             printer,
         )?,
         false => local,

@@ -42,7 +42,7 @@ impl Hint for AuditRefused {
     }
 }
 
-/// What is audited.
+/// The audited wheels.
 pub(super) struct SetAudit<'a> {
     pub(super) beside: StreamWheels<'a>,
     pub(super) local: &'a LocalSet,

@@ -13,8 +13,8 @@ use rocwheel_release::promote::{
     Promoted, PromotionPlan, PromotionRequest, VersionChange, plan_promotion, promote_into,
 };
 use rocwheel_release::{
-    FolderStore, LocalSet, NativeCopy, PublicationPlan, PublishOptions, Published, STATEMENT_TYPE, SignedEnvelope,
-    Store, StoredSet, Stream, Transfer, copy_native, find_set, plan_promoted, plan_publication, planned_manifest,
+    FileTransfer, FolderStore, LocalSet, NativeCopy, PublicationPlan, PublishOptions, Published, STATEMENT_TYPE,
+    SignedEnvelope, Store, StoredSet, Stream, copy_native, find_set, plan_promoted, plan_publication, planned_manifest,
     publish, read_set, stored_set, write_dated_index,
 };
 use rocwheel_report::{Context as _, Exit};
@@ -292,7 +292,7 @@ impl Work<'_> {
         let (promoted, statement) = promote_into(plan, staging.path(), &self.general.write, reporter)?;
         check_sources(stored, &promoted)?;
         let mut local = read_set(staging.path(), reporter)?;
-        local.transfer = Transfer::Link;
+        local.transfer = FileTransfer::Link;
         let change = settings.change.change(&settings.to.name);
         let target = Stream::read(self.target, &settings.to.name)?;
         let publication = plan_publication(&target, &local, &options, &change)?;

@@ -14,7 +14,7 @@ use crate::failure::Result;
 use crate::printer::Printer;
 
 /// What a set lacks parts for.
-pub(super) struct Incomplete<'a> {
+pub(super) struct IncompleteSet<'a> {
     pub(super) stream: &'a Stream<'a>,
     pub(super) change: &'a StreamChange<'a>,
     pub(super) settings: &'a Settings,
@@ -25,7 +25,7 @@ pub(super) struct Incomplete<'a> {
 pub(super) fn complete(
     local: LocalSet,
     options: &mut PublishOptions,
-    work: &Incomplete<'_>,
+    work: &IncompleteSet<'_>,
     printer: &Printer,
 ) -> Result<LocalSet> {
     let targets = find_targets(work.stream, &local, options, work.change)?;

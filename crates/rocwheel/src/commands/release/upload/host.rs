@@ -238,7 +238,7 @@ impl HostSettings {
         command
     }
 
-    /// What the program said, without passwords.
+    /// The output of the program, without passwords.
     fn masked(&self, said: &[u8]) -> String {
         let mut text = String::from_utf8_lossy(said).into_owned();
         for secret in environment::upload_secrets().iter().chain(&self.to.password).filter(|text| !text.is_empty()) {
