@@ -177,7 +177,7 @@ def test_odd_keys_hide_nothing(rocwheel: Rocwheel, bucket: Bucket, tmp_path: Pat
     assert [(file["key"], file["state"]) for file in again["files"]] == [(name, "unchanged") for name in sorted(names)]
     built = run(rocwheel.binary, "index", "build", "s3://wheels/whl", environment=bucket.environment)
     assert "is no path" in built.stderr, built.stderr
-    page = bucket.ask("GET", "/whl/ours/index.html")[0].decode()
+    page = bucket.ask("GET", "/whl/simple/ours/index.html")[0].decode()
     assert "ours-1.0%2Brocm7.2-py3-none-any.whl" in page
 
 
