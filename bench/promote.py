@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import shutil
+import subprocess
 import sys
 import threading
 import time
@@ -104,7 +105,7 @@ class Benchmark:
         )
         print(f"{'':44}{'wall s':>10}{'user s':>10}{'sys s':>10}{'peak MB':>10}", flush=True)
         words = ["release", "publish", dist, "--to", store, "--stream", "staging", "--set", f"rocm-{OLD}"]
-        measure(self.settings.rocwheel, "--quiet", *words, "--now", NOW)
+        measure(self.settings.rocwheel, "--quiet", *words, "--now", NOW, stdout=subprocess.DEVNULL)
         copies = [self.copy(store / "staging", number) for number in range(self.settings.runs)]
         self.show("cp of the set", copies)
         promotions, most = [], 0
@@ -128,7 +129,7 @@ class Benchmark:
 
     def promote(self, store: Path) -> Measured:
         streams = ["--store", store, "--from", "staging", "--to", "release", "--version", NEW, "--now", NOW]
-        return measure(self.settings.rocwheel, "--quiet", "release", "promote", *streams, stdout=2)
+        return measure(self.settings.rocwheel, "--quiet", "release", "promote", *streams, stdout=subprocess.DEVNULL)
 
     def show(self, name: str, runs: list[Measured]) -> None:
         middle = median(runs)
