@@ -1,6 +1,6 @@
 # Everything here works on a fresh Debian machine that has Rust and Python; scripts/setup installs
 # the rest.
-.PHONY: demo setup lint test test-real dist bench bench-split bench-audit bench-build bench-hipify bench-index bench-doctor bench-test-report docs clean
+.PHONY: demo setup lint test test-real dist bench bench-split bench-audit bench-build bench-hipify bench-index bench-doctor bench-test-report bench-promote docs clean
 
 demo:
 	scripts/demo
@@ -45,6 +45,9 @@ bench-doctor: setup
 
 bench-test-report: setup
 	scripts/run-benchmark-test-report
+
+bench-promote: setup
+	scripts/run-benchmark-promote
 
 dist:
 	scripts/dist

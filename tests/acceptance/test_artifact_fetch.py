@@ -272,6 +272,38 @@ def test_a_killed_run_is_continued(
     assert visible(tmp_path / "out") == visible(source)
 
 
+@pytest.mark.parametrize("ends", ["well", "with another hash"])
+def test_an_archive_is_unpacked_while_it_arrives(
+    rocwheel: Rocwheel, web: Web, home: dict[str, str], tmp_path: Path, ends: str
+) -> None:
+    source, name = tmp_path / "one", "blas_lib_gfx942.tar.zst"
+    files = {f"lib/noise-{number}.bin": os.urandom(2 << 20) for number in range(4)}
+    synthetic.write_artifact(source, "blas_lib_gfx942", "stage", files)
+    rocwheel.run("artifact", "push", source, "--to", web.root, "--run-id", RUN)
+    if ends != "well":
+        (web.root / FOLDER / f"{name}.sha256sum").write_text("0" * 64 + "\n")
+    web.stall = (name, 6 << 20)
+    output = tmp_path / "out"
+    words = ["artifact", "fetch", "--run-id", RUN, "--from", web.address, "--output", output]
+    process = subprocess.Popen([rocwheel.binary, *map(str, words)], env={**os.environ, **home}, stderr=subprocess.PIPE)
+    assert web.stalled.wait(60)
+    deadline = time.monotonic() + 60
+    # The first files are there while the last ones are still on their way, and not in their place.
+    while not list(output.glob(".rocwheel-fetch-*/*/stage/lib/noise-1.bin")):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+    assert names(output) == []
+    web.resume.set()
+    said = process.communicate()[1].decode()
+    if ends == "well":
+        assert process.returncode == 0, said
+        assert visible(output) == visible(source)
+    else:
+        assert process.returncode == 1 and "its SHA-256 is" in said
+        assert not output.exists()
+    assert not list(output.glob(".rocwheel-fetch-*")), "what was unpacked is gone"
+
+
 def test_all_failures_are_named_and_the_rest_is_there(
     rocwheel: Rocwheel, store: Path, web: Web, home: dict[str, str], tmp_path: Path
 ) -> None:

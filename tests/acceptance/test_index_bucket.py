@@ -161,6 +161,26 @@ def test_a_bucket_has_a_stream_and_two_publishers_at_once(rocwheel: Rocwheel, bu
     assert "is published already" in again.stderr
 
 
+def test_odd_keys_hide_nothing(rocwheel: Rocwheel, bucket: Bucket, tmp_path: Path) -> None:
+    """Keys that are no paths are passed over; spaces, `+` and other letters are names."""
+    wheel = some_wheel(tmp_path, "ours", "1.0+rocm7.2")
+    upload(rocwheel, bucket, wheel, "--to", "s3://wheels/whl")
+    for key in ("/whl//odd.whl", "/whl/.%2F./dots.whl", "/whl/folder/"):
+        bucket.ask("PUT", key, b"")
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    names = ["a b.txt", "c+d.txt", "ü&<e>.txt", "50%.txt"]
+    for name in names:
+        (notes / name).write_text(name)
+    upload(rocwheel, bucket, notes, "--to", "s3://wheels/whl")
+    again = json.loads(upload(rocwheel, bucket, notes, "--to", "s3://wheels/whl", "--json").stdout)
+    assert [(file["key"], file["state"]) for file in again["files"]] == [(name, "unchanged") for name in sorted(names)]
+    built = run(rocwheel.binary, "index", "build", "s3://wheels/whl", environment=bucket.environment)
+    assert "is no path" in built.stderr, built.stderr
+    page = bucket.ask("GET", "/whl/simple/ours/index.html")[0].decode()
+    assert "ours-1.0%2Brocm7.2-py3-none-any.whl" in page
+
+
 def test_what_is_wrong_is_reported_without_the_secret(rocwheel: Rocwheel, bucket: Bucket) -> None:
     nowhere = run(rocwheel.binary, "-vv", "index", "build", "s3://nowhere", expect=1, environment=bucket.environment)
     assert "there is no such bucket" in nowhere.stderr

@@ -9,7 +9,7 @@ mod unpack;
 mod write;
 
 pub use sidecar::{digest, parse_sidecar, sidecar_line, sidecar_path, verify_digest};
-pub use unpack::unpack;
+pub use unpack::{unpack, unpack_stream};
 pub use write::{ArchiveOptions, ArchivePlan, PackedArtifact, PlannedArchive, plan, write};
 
 pub(crate) use read::for_each_member;

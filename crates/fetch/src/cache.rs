@@ -14,6 +14,7 @@ use rocwheel_report::{Reporter, Watched};
 use rocwheel_system::Lock;
 
 use crate::DownloadFault;
+use crate::growth::DownloadGrowth;
 use crate::source::{ArtifactSource, FileFacts, FileStream, SourceFile};
 
 /// How often a file is asked for without getting any of it.
@@ -44,10 +45,12 @@ pub(crate) struct CachedFile {
 pub(crate) struct Wanted<'a> {
     pub(crate) source: &'a dyn ArtifactSource,
     pub(crate) file: &'a SourceFile,
-    /// The SHA-256 in hexadecimal, and who says so.
+    /// The SHA-256 in hexadecimal, and its origin.
     pub(crate) expected: Option<(String, &'static str)>,
-    /// What the store says.
+    /// Size, stamp and hash, as the store has them.
     pub(crate) facts: FileFacts,
+    /// Where the progress of the download goes, for a reader that follows it.
+    pub(crate) growth: Option<&'a DownloadGrowth>,
 }
 
 impl Wanted<'_> {
@@ -61,7 +64,7 @@ impl Wanted<'_> {
         hexadecimal(&sha256(text.as_bytes()))
     }
 
-    /// Whether size and stamp are enough to recognise the file again.
+    /// `true` if size and stamp are enough to recognise the file again.
     fn is_recognisable(&self) -> bool {
         self.expected.is_some() || (self.facts.size.is_some() && !self.facts.stamp.is_empty())
     }
@@ -84,7 +87,7 @@ impl DownloadCache {
         if self.is_kept || !file.path.starts_with(&self.folder) {
             return;
         }
-        // What stays is found again by the next run.
+        // The next run finds a file that could not be removed.
         let _ = fs_err::remove_file(&file.path);
         let _ = file.path.parent().map(fs_err::remove_dir);
     }
@@ -175,7 +178,7 @@ impl DownloadCache {
     }
 }
 
-/// What there is of a file, and the hash of that.
+/// The downloaded beginning of a file, and its hash so far.
 struct Partial<'a> {
     file: &'a mut fs_err::File,
     hash: Sha256,
@@ -198,7 +201,10 @@ impl<'a> Partial<'a> {
         Ok(Partial { file, hash, length, is_older: length > 0 })
     }
 
-    fn restart(&mut self) -> io::Result<()> {
+    fn restart(&mut self, wanted: &Wanted<'_>) -> io::Result<()> {
+        if let Some(growth) = wanted.growth {
+            growth.restarted();
+        }
         self.file.set_len(0)?;
         self.file.seek(SeekFrom::Start(0))?;
         self.hash = Sha256::new();
@@ -211,7 +217,10 @@ impl<'a> Partial<'a> {
     fn fill(mut self, wanted: &Wanted<'_>, path: &Path, reporter: &dyn Reporter) -> Result<String, DownloadFault> {
         let disk = |source: io::Error| DownloadFault::Disk { path: path.to_owned(), source };
         if wanted.facts.size.is_some_and(|size| self.length > size) {
-            self.restart().map_err(disk)?;
+            self.restart(wanted).map_err(disk)?;
+        }
+        if let Some(growth) = wanted.growth {
+            growth.reached(path, self.length);
         }
         loop {
             self.rest(wanted, path, reporter)?;
@@ -228,7 +237,7 @@ impl<'a> Partial<'a> {
             match fault {
                 None => return Ok(digest),
                 // The beginning may be that of another file.
-                Some(_) if self.is_older => self.restart().map_err(disk)?,
+                Some(_) if self.is_older => self.restart(wanted).map_err(disk)?,
                 Some(fault) => return Err(fault),
             }
         }
@@ -267,7 +276,7 @@ impl<'a> Partial<'a> {
         let mut reader: Box<dyn Read + Send> = match opened {
             FileStream::Continued(reader) => reader,
             FileStream::FromStart(reader) => {
-                self.restart().map_err(disk)?;
+                self.restart(wanted).map_err(disk)?;
                 reader
             }
             FileStream::Local(path) => {
@@ -288,6 +297,9 @@ impl<'a> Partial<'a> {
             self.file.write_all(&window[..read]).map_err(disk)?;
             self.hash.update(&window[..read]);
             self.length += read as u64;
+            if let Some(growth) = wanted.growth {
+                growth.reached(path, self.length);
+            }
             reporter.advance(read as u64);
             if wanted.facts.size.is_some_and(|size| self.length > size) {
                 return Ok(());

@@ -28,7 +28,7 @@ pub enum Error {
         attempted: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The folder of the run has no artifacts.
@@ -44,7 +44,7 @@ pub enum Error {
         folder: String,
         /// The words as they were given.
         wanted: Vec<String>,
-        /// What there is instead, for the hint.
+        /// Existing names, for the hint.
         existing: Vec<String>,
     },
     /// The filters together leave nothing.
@@ -60,7 +60,7 @@ pub enum Error {
     Downloads {
         /// `FILE: why`.
         problems: Vec<String>,
-        /// Whether another try may help.
+        /// [`Exit::TryAgain`] if another try may help.
         exit: Exit,
         /// Advice about the first problem.
         hint: Option<String>,
@@ -70,7 +70,7 @@ pub enum Error {
     Unreachable {
         /// Without a password.
         address: String,
-        /// Why.
+        /// The cause.
         reason: String,
     },
     /// A web server answers with an error.
@@ -81,7 +81,7 @@ pub enum Error {
         /// The HTTP status.
         status: u16,
     },
-    /// What was waited for did not come.
+    /// The awaited artifacts did not come in time.
     #[error("{} did not appear in `{folder}` within {seconds} seconds", quoted(wanted))]
     NotInTime {
         /// The address of the folder.
@@ -96,7 +96,7 @@ pub enum Error {
     Pattern {
         /// As it was given.
         pattern: String,
-        /// Why.
+        /// The cause.
         reason: String,
     },
     /// The table of stages cannot be used.
@@ -104,7 +104,7 @@ pub enum Error {
     Topology {
         /// The table.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
     /// A release type, repository or run that cannot be.
@@ -170,7 +170,7 @@ pub enum DownloadFault {
     /// Too few or too many bytes.
     #[error("it has {actual} bytes instead of {expected}")]
     Size {
-        /// What the store says.
+        /// The facts of the store.
         expected: u64,
         /// What came.
         actual: u64,
@@ -183,7 +183,7 @@ pub enum DownloadFault {
     Disk {
         /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// It was fetched and is no artifact.

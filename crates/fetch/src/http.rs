@@ -99,7 +99,7 @@ pub(crate) fn shown(address: &Url) -> String {
     address.to_string()
 }
 
-/// What the status of an answer about one file means.
+/// The fault that the status of an answer about one file means.
 fn refuse(address: &Url, status: u16) -> DownloadFault {
     let text = format!("the server answers {status} to `{}`", shown(address));
     match status {

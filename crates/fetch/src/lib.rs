@@ -6,9 +6,11 @@
 //! server ([`HttpSource`]). An [`ArtifactFilter`] chooses ([`plan()`]), and [`fetch()`] downloads
 //! through a [`DownloadCache`].
 
+mod arriving;
 mod cache;
 mod error;
 mod github;
+mod growth;
 mod http;
 mod page;
 mod place;

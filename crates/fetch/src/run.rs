@@ -1,7 +1,7 @@
 //! Input: the folder of a run, a filter, and an output. Output: the artifacts in the output.
 //!
-//! Each artifact is unpacked as soon as its own archive is complete and verified, while others are
-//! still downloaded. It appears in the output as a whole; a record in the output says which
+//! Each artifact is unpacked while its archive arrives, into a folder that goes if the archive's
+//! hash is another one. It appears in the output as a whole; a record in the output says which
 //! checksums its artifacts have, so that a second run skips them.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +21,7 @@ use rocwheel_output::StagingFolder;
 use rocwheel_report::{Exit, Reporter, Unit, Watched};
 use serde::{Deserialize, Serialize};
 
+use crate::arriving::{Muted, unpack_as_it_arrives};
 use crate::cache::{CachedFile, DownloadCache, Wanted, wait};
 use crate::select::{self, ArtifactFilter, NamePattern};
 use crate::source::{ArtifactSource, FileFacts, FileStream, SourceFile};
@@ -178,7 +179,7 @@ fn list_when_ready(
     }
 }
 
-/// What was fetched into an output before.
+/// The artifacts that earlier runs fetched into an output.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct OutputRecord {
     /// SHA-256 and source of the archive of each directory or archive, by its name.
@@ -203,21 +204,6 @@ impl OutputRecord {
         let mut text = serde_json::to_vec_pretty(self).map_err(io::Error::other)?;
         text.push(b'\n');
         rocwheel_system::replace(&output.join(RECORD), &text, 0o644)
-    }
-}
-
-/// Progress that another stage already counts.
-struct Muted<'a>(&'a dyn Reporter);
-
-impl Reporter for Muted<'_> {
-    fn begin(&self, _stage: &str, _total: Option<u64>, _unit: Unit) {}
-    fn advance(&self, _amount: u64) {}
-    fn end(&self) {}
-    fn warn(&self, message: &str) {
-        self.0.warn(message);
-    }
-    fn interrupted(&self) -> bool {
-        self.0.interrupted()
     }
 }
 
@@ -396,8 +382,14 @@ impl Fetching<'_> {
             fetched.checksum = ChecksumSource::Store;
         }
         fetched.size = fetched.size.or(facts.size);
-        let wanted = Wanted { source: self.source, file: &file, expected, facts };
-        let archive = self.archive(&wanted, reporter)?;
+        let wanted = Wanted { source: self.source, file: &file, expected, facts, growth: None };
+        let archive = match (self.existing(&wanted, reporter)?, self.options.form) {
+            (Some(archive), _) => archive,
+            (None, FetchForm::Directories) => {
+                unpack_as_it_arrives(self.cache, wanted, &self.staging.join(&name), reporter)?
+            }
+            (None, _) => self.cache.download(&wanted, reporter)?,
+        };
         fetched.state = if archive.is_new { FetchState::Fetched } else { FetchState::Cached };
         fetched.sha256.clone_from(&archive.sha256);
         if self.options.form == FetchForm::Tree {
@@ -418,7 +410,7 @@ impl Fetching<'_> {
         parse_sidecar(&String::from_utf8_lossy(&bytes)).map(Some).ok_or(DownloadFault::Sidecar)
     }
 
-    /// Whether the output has this artifact. Another one in its place may have to stay.
+    /// `true` if the output has this artifact. Another one in its place may have to stay.
     fn has_already(&self, name: &str, path: &Path, digest: Option<&str>) -> Result<bool, DownloadFault> {
         if self.options.form == FetchForm::Tree || fs_err::symlink_metadata(path).is_err() {
             return Ok(false);
@@ -431,8 +423,8 @@ impl Fetching<'_> {
         }
     }
 
-    /// The verified archive: where the store has it if that is here, otherwise in the cache.
-    fn archive(&self, wanted: &Wanted<'_>, reporter: &dyn Reporter) -> Result<CachedFile, DownloadFault> {
+    /// The verified archive if it is on this machine: where the store has it, or in the cache.
+    fn existing(&self, wanted: &Wanted<'_>, reporter: &dyn Reporter) -> Result<Option<CachedFile>, DownloadFault> {
         let facts = FileFacts { sha256: None, ..wanted.facts.clone() };
         if let Some(path) = self.local(wanted, &facts)? {
             let read = |source| DownloadFault::Disk { path: path.clone(), source };
@@ -444,13 +436,10 @@ impl Fetching<'_> {
                 Some((expected, said_by)) if *expected != actual => {
                     Err(DownloadFault::Digest { expected: expected.clone(), actual, said_by })
                 }
-                _ => Ok(CachedFile { path, sha256: actual, is_new: true }),
+                _ => Ok(Some(CachedFile { path, sha256: actual, is_new: true })),
             };
         }
-        match self.cache.find(wanted, reporter) {
-            Some(found) => Ok(found),
-            None => self.cache.download(wanted, reporter),
-        }
+        Ok(self.cache.find(wanted, reporter))
     }
 
     fn local(&self, wanted: &Wanted<'_>, facts: &FileFacts) -> Result<Option<PathBuf>, DownloadFault> {
@@ -475,6 +464,8 @@ impl Fetching<'_> {
                 let line = sidecar_line(&archive.sha256, name);
                 rocwheel_system::replace(&sidecar_path(path), line.as_bytes(), 0o644).map_err(disk)?;
             }
+            // It was unpacked while it arrived.
+            _ if staged.is_dir() => {}
             _ => unpack(&archive.path, &staged, &Muted(reporter)).map_err(|error| match error {
                 rocwheel_artifact::Error::Interrupted(interrupted) => DownloadFault::Interrupted(interrupted),
                 error => DownloadFault::Artifact(error),
@@ -521,7 +512,7 @@ pub fn fetch_file(
             return Ok(path);
         }
         let expected = facts.sha256.map(|digest| (hexadecimal(&digest), "the store"));
-        let wanted = Wanted { source, file, expected, facts };
+        let wanted = Wanted { source, file, expected, facts, growth: None };
         match cache.find(&wanted, reporter) {
             Some(found) => Ok(found.path),
             None => Ok(cache.download(&wanted, reporter)?.path),

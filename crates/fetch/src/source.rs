@@ -23,7 +23,7 @@ pub struct SourceFile {
     pub stamp: String,
 }
 
-/// What is known of a file before its bytes are read.
+/// A file's size, stamp and hash, before its bytes are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileFacts {
     /// Bytes; `None` if the server does not tell.
@@ -66,7 +66,7 @@ pub trait ArtifactSource: Send + Sync {
     /// What cannot be read.
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>, DownloadFault>;
 
-    /// What the store says of a file.
+    /// Asks the store for the facts about a file.
     ///
     /// # Errors
     /// What cannot be asked.

@@ -22,7 +22,7 @@ pub enum Error {
     Folder {
         /// The folder.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// A file cannot be read.
@@ -30,7 +30,7 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// A page cannot be written or removed.
@@ -38,7 +38,7 @@ pub enum Error {
     Write {
         /// The page.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// A path that cannot be an address.
@@ -82,7 +82,7 @@ pub enum Error {
     Status {
         /// The table.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
     /// A pattern of `--filter` that cannot be read.
@@ -90,7 +90,7 @@ pub enum Error {
     Pattern {
         /// As it was given.
         pattern: String,
-        /// Why.
+        /// The cause.
         source: globset::Error,
     },
     /// The first page of an index cannot be read.
@@ -98,7 +98,7 @@ pub enum Error {
     Check {
         /// Its address.
         address: String,
-        /// Why.
+        /// The cause.
         reason: String,
     },
     /// Another publisher is at work.
@@ -122,13 +122,13 @@ pub enum Error {
     Bucket {
         /// `list `s3://…``.
         attempted: String,
-        /// Why.
+        /// The cause.
         source: BucketFault,
     },
     /// The indexes of an aggregate contradict each other, or are not complete.
     #[error("no index of all products can be made:{}", list(problems))]
     Aggregate {
-        /// What is wrong.
+        /// The problem.
         problems: Vec<String>,
     },
     /// GitHub did not answer as it should.
@@ -136,7 +136,7 @@ pub enum Error {
     Github {
         /// `list the releases of `OWNER/NAME``.
         attempted: String,
-        /// Why.
+        /// The cause.
         reason: String,
         /// What to do.
         hint: Option<String>,
@@ -146,11 +146,11 @@ pub enum Error {
     Mirror {
         /// What was attempted.
         attempted: String,
-        /// Why.
+        /// The cause.
         reason: String,
         /// What to do.
         hint: String,
-        /// Whether another try may help.
+        /// [`Exit::TryAgain`] if another try may help.
         exit: Exit,
     },
     /// A stream cannot be read or changed.
@@ -159,7 +159,7 @@ pub enum Error {
     /// The files of an upload contradict, or there are none.
     #[error("cannot upload:{}", list(problems))]
     Uploads {
-        /// What is wrong.
+        /// The problem.
         problems: Vec<String>,
     },
     /// Files of the same names with other contents are in the store.
@@ -173,11 +173,13 @@ pub enum Error {
 /// Files that a message lists; `--json` has all of them.
 const SHOWN: usize = 20;
 
+/// `1 file`, `2 files`.
 pub(crate) fn count(files: usize) -> String {
     if files == 1 { "1 file".to_owned() } else { format!("{files} files") }
 }
 
-fn list(problems: &[String]) -> String {
+/// The first problems, a line each.
+pub(crate) fn list(problems: &[String]) -> String {
     let mut text: String = problems.iter().take(SHOWN).map(|problem| format!("\n  {problem}")).collect();
     if problems.len() > SHOWN {
         text.push_str(&format!("\n  and {} more", problems.len() - SHOWN));

@@ -9,7 +9,7 @@ use rocwheel_report::{Reporter, Unit, Watched};
 use rocwheel_system::Lock;
 use walkdir::WalkDir;
 
-use crate::store::{NewFile, Store, StoreLock, StoredBytes, StoredFile};
+use crate::store::{FileTransfer, NewFile, Store, StoreLock, StoredBytes, StoredFile};
 use crate::{Error, known};
 
 /// Pages are for everybody who can read the folder.
@@ -72,6 +72,18 @@ impl FolderStore {
         let failed = |source| Error::Write { path: target.clone(), source };
         let folder = target.parent().unwrap_or(&self.root);
         fs_err::create_dir_all(folder).map_err(failed)?;
+        if new.transfer == FileTransfer::Link {
+            fs_err::set_permissions(&new.path, rocwheel_system::permissions(PAGE_MODE)).map_err(failed)?;
+            match fs_err::hard_link(&new.path, &target) {
+                Ok(()) => {
+                    reporter.advance(new.size);
+                    return Ok(Some(true));
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return self.put_file(new, reporter),
+                // Another file system, or one without links.
+                Err(_) => {}
+            }
+        }
         let Some(mut file) = rocwheel_system::nameless_file(folder, PAGE_MODE) else {
             let staging = self.path(known::TOP);
             fs_err::create_dir_all(&staging).map_err(failed)?;

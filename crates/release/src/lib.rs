@@ -17,11 +17,13 @@ mod chooser;
 mod error;
 mod facts;
 mod folder;
+pub mod gate;
 mod github;
 mod known;
 mod layout;
 mod listing;
 mod mirror;
+mod native;
 pub mod promote;
 mod publish;
 mod ranges;
@@ -44,16 +46,18 @@ pub use mirror::{
     LockedFile, MIRROR_MANIFEST, MirrorPlan, MirrorReport, MirrorRequest, MirrorVerdict, ResolvedSet, make_mirror,
     plan_mirror, verify_mirror,
 };
+pub use native::{NativeCopy, copy_native};
+pub use publish::promoted::{StoredSet, find_set, plan_promoted, planned_manifest, stored_set};
 pub use publish::{
-    AllowedGap, LocalSet, PlannedEnvironment, PublicationPlan, PublishOptions, Published, plan_publication, publish,
-    read_set,
+    AllowedGap, LocalSet, PlannedEnvironment, PublicationPlan, PublishOptions, Published, SetTargets, find_targets,
+    plan_publication, publish, read_set,
 };
 pub use s3::{
     BucketFault, BucketUpload, S3Address, S3Options, S3Store, Signing, StoreLocking, UploadOptions, UploadState,
     collect_uploads, plan_uploads, upload,
 };
 pub use status::StatusTable;
-pub use store::{NewFile, Store, StoreLock, StoredBytes, StoredFile};
+pub use store::{FileTransfer, NewFile, Store, StoreLock, StoredBytes, StoredFile};
 pub use stream::history::{HistoryRow, history, roll_back};
 pub use stream::manifest::{SnapshotChanges, SnapshotFile, SnapshotManifest, StreamHead, UnlistedFile};
 pub use stream::prune::{PrunePlan, prune_stream};
@@ -62,7 +66,7 @@ pub use stream::settings::{Retention, StreamNotice, StreamSettings, VersionKind}
 pub use stream::verify::{VerifiedStream, VerifyOptions, verify_stream};
 pub use stream::yank::{YankRequest, YankedFiles, yank};
 pub use stream::{
-    EnvelopeSignature, PublicKey, SNAPSHOT_TYPE, SignedEnvelope, SigningKey, Stream, StreamChange, StreamFault,
-    check_stream_name, write_dated_index,
+    EnvelopeSignature, PublicKey, SNAPSHOT_TYPE, STATEMENT_PAYLOAD, SignedEnvelope, SigningKey, Stream, StreamChange,
+    StreamFault, check_stream_name, write_dated_index,
 };
 pub use views::IndexView;

@@ -32,7 +32,7 @@ const SCHEMA: u32 = 1;
 /// What a mirror has, or will have.
 #[derive(Debug, Clone, Serialize)]
 pub struct MirrorPlan {
-    /// What was resolved for each Python and system.
+    /// The files that were resolved for each Python and system.
     pub sets: Vec<ResolvedSet>,
     /// The distributions by file name.
     pub files: BTreeMap<String, LockedFile>,

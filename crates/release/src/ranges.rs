@@ -43,7 +43,7 @@ impl Window {
         self.start + self.bytes.len() as u64
     }
 
-    /// What the window has from `position` on.
+    /// The part of the window from `position` on.
     fn after(&self, position: u64) -> Option<&[u8]> {
         let offset = usize::try_from(position.checked_sub(self.start)?).ok()?;
         self.bytes.get(offset..).filter(|rest| !rest.is_empty())

@@ -57,6 +57,19 @@ pub struct NewFile {
     pub size: u64,
     /// SHA-256 of the file when it was examined. One that has changed is not stored.
     pub sha256: Digest,
+    /// How it gets there.
+    pub transfer: FileTransfer,
+}
+
+/// How the bytes of a file get into a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FileTransfer {
+    /// They are copied.
+    #[default]
+    Copy,
+    /// The same, or a folder on the same file system links the file, which was made for it and
+    /// never changes: no second copy is written.
+    Link,
 }
 
 /// Keeps other publishers away from a store until it is dropped.

@@ -142,6 +142,12 @@ pub(crate) fn signing_key() -> Option<String> {
     std::env::var("ROCWHEEL_SIGNING_KEY").ok().filter(|text| !text.is_empty())
 }
 
+/// Passwords and tokens that uv and twine upload with, so that no output has them.
+pub(crate) fn upload_secrets() -> Vec<String> {
+    const NAMES: [&str; 3] = ["TWINE_PASSWORD", "UV_PUBLISH_PASSWORD", "UV_PUBLISH_TOKEN"];
+    NAMES.iter().filter_map(|name| std::env::var(name).ok()).collect()
+}
+
 /// The places in which pip and uv search for packages here, by their variables and files.
 pub(crate) fn indexes() -> Result<Places> {
     let variable = |name: &str| std::env::var(name).ok();

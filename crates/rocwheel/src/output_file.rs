@@ -37,6 +37,8 @@ pub(crate) enum FileKind {
     Deviations,
     /// `source manifest --output`: JSON.
     Manifest,
+    /// `release promote --decision`: JSON.
+    Decision,
     /// `release pages --readme` and `--history`: a user's page, into which a part is written.
     Page,
     /// `compat fileset_tool artifact-archive -o`: `.tar.zst` or `.tar.xz`.
@@ -64,6 +66,7 @@ impl FileKind {
             Self::Job => ("a job file", "job.toml"),
             Self::Deviations => ("a file of deviations", "deviations.toml"),
             Self::Manifest => ("a manifest", "manifest.json"),
+            Self::Decision => ("a signed decision", "decision.json"),
             Self::Page => ("a page of text", "README.md"),
             Self::Archive => ("an archive of an artifact", "artifact.tar.zst"),
             Self::WebPage => ("a web page", "report.html"),
@@ -81,7 +84,9 @@ impl FileKind {
         let text = text.trim_start_matches('\u{feff}').trim_start();
         match self {
             _ if text.is_empty() => true,
-            Self::SarifLog | Self::Manifest | Self::Statement | Self::Durations => text.starts_with('{'),
+            Self::SarifLog | Self::Manifest | Self::Decision | Self::Statement | Self::Durations => {
+                text.starts_with('{')
+            }
             Self::WebPage => text.get(..9).is_some_and(|start| start.eq_ignore_ascii_case("<!doctype")),
             Self::JunitXml => text.starts_with("<?xml") || text.starts_with("<testsuite"),
             Self::Measurements => text.starts_with('['),
@@ -233,8 +238,9 @@ mod tests {
     use crate::arguments::Arguments;
 
     /// Options that name a file to read.
-    const READ: [&str; 21] = [
+    const READ: [&str; 23] = [
         "--accept",
+        "--bypass",
         "--config",
         "--data-file",
         "--deb",
@@ -254,6 +260,7 @@ mod tests {
         "--tables",
         "--tarball",
         "--topology",
+        "--verdict-key",
         "--version-json",
     ];
 
@@ -289,6 +296,8 @@ mod tests {
             "manifest --output",
             "pages --history",
             "pages --readme",
+            "promote --decision",
+            "publish --decision",
             "report --html",
             "report --junit",
             "report --test-result",
@@ -303,11 +312,12 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("file");
         let digest = "0".repeat(64);
-        let cases: [(FileKind, &[u8], &[u8]); 8] = [
+        let cases: [(FileKind, &[u8], &[u8]); 9] = [
             (FileKind::SarifLog, b"{\"runs\": []}", b"PK\x03\x04"),
             (FileKind::Picture, b"<?xml version=\"1.0\"?>\n<svg", b"<html>"),
             (FileKind::Job, b"# mine\nschema = 1\n", b"[project]\nname = \"a\"\n"),
             (FileKind::Manifest, b"\n{}", b"[1]"),
+            (FileKind::Decision, b"{}", b"# text"),
             (FileKind::Page, b"# Page", b"\x7fELF\0"),
             (FileKind::Archive, b"\x28\xb5\x2f\xfd\0", b"PK\x03\x04"),
             (FileKind::Digest, digest.as_bytes(), b"not a digest"),

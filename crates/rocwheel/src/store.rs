@@ -62,7 +62,7 @@ impl BucketOptions {
 }
 
 /// A store that is not open yet.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum StorePlace {
     Folder(PathBuf),
     Bucket(S3Options),

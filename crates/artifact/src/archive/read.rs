@@ -58,8 +58,21 @@ pub(crate) fn for_each_member(
     reporter: &dyn Reporter,
     take: &mut dyn FnMut(&Member, Content) -> Result<(), Error>,
 ) -> Result<Vec<ArtifactEntry>, Error> {
-    let compression = Compression::of(archive)?;
+    // An ending that is none is reported before the file is missed.
+    Compression::of(archive)?;
     let file = Watched::new(fs_err::File::open(archive)?, reporter);
+    for_each_member_of(Box::new(file), archive, reporter, take)
+}
+
+/// [`for_each_member`] of bytes that come from elsewhere. `archive` is what errors call them, and
+/// its ending is their compression.
+pub(crate) fn for_each_member_of(
+    file: Box<dyn Read + '_>,
+    archive: &Path,
+    reporter: &dyn Reporter,
+    take: &mut dyn FnMut(&Member, Content) -> Result<(), Error>,
+) -> Result<Vec<ArtifactEntry>, Error> {
+    let compression = Compression::of(archive)?;
     let failed = |source: io::Error| {
         if reporter.interrupted() {
             Error::Interrupted(Interrupted)
@@ -67,7 +80,7 @@ pub(crate) fn for_each_member(
             Error::DamagedArchive { path: archive.to_owned(), source }
         }
     };
-    let decoder: Box<dyn Read> = match compression {
+    let decoder: Box<dyn Read + '_> = match compression {
         Compression::Zstd => Box::new(zstd::stream::read::Decoder::new(file).map_err(failed)?),
         Compression::Xz => {
             let stream = liblzma::stream::Stream::new_stream_decoder(XZ_MEMORY, liblzma::stream::CONCATENATED)

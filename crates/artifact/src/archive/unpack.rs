@@ -1,11 +1,11 @@
 //! Input: an archive. Output: the artifact directory it was made from.
 
 use std::collections::HashSet;
-use std::io::{self, Write as _};
+use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use rocwheel_report::{Interrupted, Reporter, Unit};
+use rocwheel_report::{Interrupted, Reporter, Unit, Watched};
 
 use super::read::{self, Content, Member, MemberKind};
 use super::sidecar::verify_digest;
@@ -26,18 +26,38 @@ const TREE: &str = "tree";
 /// # Errors
 /// A damaged archive, and every member that must not be unpacked: see [`Error::UnsafeMember`].
 pub fn unpack(archive: &Path, destination: &Path, reporter: &dyn Reporter) -> Result<(), Error> {
+    let file = Watched::new(fs_err::File::open(archive)?, reporter);
+    unpack_stream(Box::new(file), archive, destination, reporter)
+}
+
+/// [`unpack`] of bytes that come from elsewhere, such as a download. `archive` is what errors call
+/// them, and its ending is their compression.
+///
+/// # Errors
+/// As [`unpack`].
+pub fn unpack_stream(
+    file: Box<dyn Read + '_>,
+    archive: &Path,
+    destination: &Path,
+    reporter: &dyn Reporter,
+) -> Result<(), Error> {
     fs_err::create_dir(destination)?;
-    let unpacked = unpack_into(archive, destination, reporter);
+    let unpacked = unpack_into(file, archive, destination, reporter);
     if unpacked.is_err() {
         fs_err::remove_dir_all(destination)?;
     }
     unpacked
 }
 
-fn unpack_into(archive: &Path, destination: &Path, reporter: &dyn Reporter) -> Result<(), Error> {
+fn unpack_into(
+    file: Box<dyn Read + '_>,
+    archive: &Path,
+    destination: &Path,
+    reporter: &dyn Reporter,
+) -> Result<(), Error> {
     let mut made: HashSet<PathBuf> = HashSet::new();
     let mut buffer = vec![0; 1 << 18];
-    read::for_each_member(archive, reporter, &mut |member: &Member, content: Content| {
+    read::for_each_member_of(file, archive, reporter, &mut |member: &Member, content: Content| {
         let path = destination.join(&member.path);
         if let Some(parent) = path.parent() {
             make_directories(parent, destination, &mut made)?;

@@ -49,7 +49,7 @@ struct LockHashes {
 /// no wheels.
 ///
 /// # Errors
-/// What is wrong with the lock, in words.
+/// The problem of the lock, in words.
 pub(super) fn files(text: &str) -> Result<Vec<(String, LockedFile)>, String> {
     let document: LockDocument = toml::from_str(text).map_err(|error| error.message().to_owned())?;
     let mut files = Vec::new();

@@ -37,19 +37,28 @@ impl Provided {
     pub(super) fn add_folders(&mut self, folders: &[PathBuf]) -> Result<(), Error> {
         for folder in folders {
             let read = |source| Error::Read { path: folder.clone(), source };
+            let mut names = Vec::new();
             for entry in fs_err::read_dir(folder).map_err(read)? {
-                let name = entry.map_err(read)?.file_name().to_string_lossy().into_owned();
-                if WheelName::is_wheel(&name) {
-                    let wheel: WheelName = name.parse()?;
-                    if let Ok(version) = wheel.version.replace('_', "-").parse() {
-                        self.add(&canonical_name(&wheel.distribution), version);
-                    }
-                } else if let Some((distribution, version)) =
-                    name.strip_suffix(".tar.gz").and_then(|stem| stem.rsplit_once('-'))
-                    && let Ok(version) = version.parse()
-                {
-                    self.add(&canonical_name(distribution), version);
+                names.push(entry.map_err(read)?.file_name().to_string_lossy().into_owned());
+            }
+            self.add_names(names.iter().map(String::as_str))?;
+        }
+        Ok(())
+    }
+
+    /// Adds packages by the names of their files; other files are passed over.
+    pub(super) fn add_names<'n>(&mut self, names: impl Iterator<Item = &'n str>) -> Result<(), Error> {
+        for name in names {
+            if WheelName::is_wheel(name) {
+                let wheel: WheelName = name.parse()?;
+                if let Ok(version) = wheel.version.replace('_', "-").parse() {
+                    self.add(&canonical_name(&wheel.distribution), version);
                 }
+            } else if let Some((distribution, version)) =
+                name.strip_suffix(".tar.gz").and_then(|stem| stem.rsplit_once('-'))
+                && let Ok(version) = version.parse()
+            {
+                self.add(&canonical_name(distribution), version);
             }
         }
         Ok(())
@@ -79,7 +88,7 @@ pub(super) fn find_open(
 }
 
 fn open(text: &str, provided: &Provided, own: &BTreeSet<String>, new: &Version) -> Option<String> {
-    // What is no requirement is for the audit to say.
+    // The audit reports texts that are no requirements.
     check_requirement(text).ok()?;
     let requirement: Requirement<Url> = text.parse().ok()?;
     let name = canonical_name(requirement.name.as_ref());

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use rocwheel_report::{Exit, Hint, Interrupted};
 
+use crate::error::{count, list};
+
 /// Every failure of a promotion. Nothing was written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -23,7 +25,7 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// A file cannot be written.
@@ -31,7 +33,7 @@ pub enum Error {
     Write {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The new version does not follow the old one.
@@ -41,7 +43,7 @@ pub enum Error {
         old: String,
         /// The version that was asked for.
         new: String,
-        /// Why not.
+        /// The cause.
         reason: String,
     },
     /// The files have no common version.
@@ -53,7 +55,7 @@ pub enum Error {
         reason: String,
     },
     /// Files that cannot be promoted.
-    #[error("nothing was promoted: {} cannot be{}", files(problems), list(problems))]
+    #[error("nothing was promoted: {} cannot be{}", count(problems.len()), list(problems))]
     Files {
         /// `FILE: why`.
         problems: Vec<String>,
@@ -88,27 +90,12 @@ pub enum Error {
     },
 }
 
-/// Rows that a message lists; `--json` has all of them.
-const SHOWN: usize = 20;
-
-fn files(problems: &[String]) -> String {
-    if problems.len() == 1 { "1 file".to_owned() } else { format!("{} files", problems.len()) }
-}
-
 fn places(problems: &[String]) -> String {
     if problems.len() == 1 { "1 place".to_owned() } else { format!("{} places", problems.len()) }
 }
 
 fn verb(problems: &[String]) -> &'static str {
     if problems.len() == 1 { "says" } else { "say" }
-}
-
-fn list(problems: &[String]) -> String {
-    let mut text: String = problems.iter().take(SHOWN).map(|problem| format!("\n  {problem}")).collect();
-    if problems.len() > SHOWN {
-        text.push_str(&format!("\n  and {} more", problems.len() - SHOWN));
-    }
-    text
 }
 
 impl Hint for Error {

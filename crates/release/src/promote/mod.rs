@@ -32,8 +32,9 @@ pub use collect::SetFileKind;
 pub use error::Error;
 pub use plan::{find_set_version, plan_promotion};
 pub use rules::TextChange;
+pub(crate) use targets::target_of;
 pub use version::VersionChange;
-pub use write::{OldFiles, Promoted, PromotedFrom, promote};
+pub use write::{OldFiles, Promoted, PromotedFrom, promote, promote_into};
 
 /// Name of the statement beside the promoted files.
 pub const STATEMENT: &str = "promotion.intoto.json";
@@ -41,8 +42,10 @@ pub const STATEMENT: &str = "promotion.intoto.json";
 /// What to promote. Patterns without a slash are for file names in any folder.
 #[derive(Debug, Clone)]
 pub struct PromotionRequest<'a> {
-    /// The folder of the set. Files in its folders are not promoted.
+    /// The folder of the set, as messages name it. Files in its folders are not promoted.
     pub folder: &'a Path,
+    /// The files of the set, wherever they are; `None` for those of the folder.
+    pub files: Option<&'a [PathBuf]>,
     /// The version of the set; `None` to find it in the names of the files.
     pub old: Option<Version>,
     /// The version that it gets; `None` to keep it.
@@ -61,6 +64,8 @@ pub struct PromotionRequest<'a> {
     pub accept: &'a [String],
     /// Folders with packages that fulfil requirements of the set.
     pub beside: &'a [PathBuf],
+    /// Names of more files that do, such as those of the stream that the set goes into.
+    pub published: &'a [String],
 }
 
 /// What a promotion does to each file.
@@ -111,10 +116,12 @@ pub struct PlannedPromotion {
     /// Remarks for the user.
     pub notes: Vec<String>,
     #[serde(skip)]
+    path: PathBuf,
+    #[serde(skip)]
     steps: Steps,
     /// The new metadata of a package.
     #[serde(skip)]
-    metadata: Option<String>,
+    pub(crate) metadata: Option<String>,
 }
 
 /// How a file is made.
@@ -132,6 +139,11 @@ enum Steps {
 }
 
 impl PlannedPromotion {
+    /// The file that it is made from.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     fn new(file: &SetFile, size: u64) -> PlannedPromotion {
         PlannedPromotion {
             name: file.name.clone(),
@@ -143,6 +155,7 @@ impl PlannedPromotion {
             texts: Vec::new(),
             renamed: Vec::new(),
             notes: Vec::new(),
+            path: file.path.clone(),
             steps: Steps::Copy,
             metadata: None,
         }

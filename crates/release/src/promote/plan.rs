@@ -253,6 +253,7 @@ fn check_closed(
 ) -> Result<(), Error> {
     let mut provided = Provided::default();
     provided.add_folders(request.beside)?;
+    provided.add_names(request.published.iter().map(String::as_str))?;
     let own: BTreeSet<String> =
         all.iter().filter(|file| file.version.is_some()).map(|file| file.distribution.clone()).collect();
     let mut metadata = Vec::new();

@@ -56,7 +56,7 @@ pub struct TextChange {
     pub diff: String,
 }
 
-/// What was found in the members of a file.
+/// Findings in the members of a file.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     pub(super) texts: Vec<TextChange>,

@@ -200,7 +200,7 @@ fn is_exact(target: &str) -> bool {
 }
 
 /// The target in the name of a distribution or extra: `gfx942` of `rocm-sdk-device-gfx942`.
-pub(super) fn target_of(name: &str) -> Option<&str> {
+pub(crate) fn target_of(name: &str) -> Option<&str> {
     let at = OF_TARGETS.iter().filter_map(|kind| {
         ["-", "_", "."]
             .iter()

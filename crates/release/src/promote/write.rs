@@ -60,7 +60,7 @@ pub fn promote(
     options: &WriteOptions,
     reporter: &dyn Reporter,
 ) -> Result<Staged<Vec<Promoted>>, Error> {
-    let made = plan.files.iter().filter(|file| !is_at_its_place(plan, file, output));
+    let made = plan.files.iter().filter(|file| !is_at_its_place(file, output));
     let made = made.filter_map(|file| file.new_name.as_deref());
     // Beside the old files, the statement is that of the last promotion.
     let statement_name = (!is_same(&plan.folder, output)).then_some(STATEMENT);
@@ -74,12 +74,12 @@ pub fn promote(
         .map_err(|source| Error::Write { path: output.to_owned(), source })?;
     let folder = staging.path().to_owned();
     let options = WriteOptions { digest: FileDigest::Sha256, ..*options };
-    let writer = Writer { plan, folder: &folder, options: &options, reporter };
+    let writer = Writer { folder: &folder, options: &options, reporter };
     let mut files = Vec::new();
     let mut staged = Vec::new();
     for file in &plan.files {
         reporter.check()?;
-        if is_at_its_place(plan, file, output) {
+        if is_at_its_place(file, output) {
             files.push(writer.existing(file)?);
         } else if let Some(promoted) = writer.write(file)? {
             staged.push((
@@ -99,16 +99,38 @@ pub fn promote(
     if old.remove {
         let goes = |file: &&PlannedPromotion| file.new_name.as_ref() != Some(&file.name);
         for file in plan.files.iter().filter(goes) {
-            result = result.with_removed(plan.folder.join(&file.name), None);
+            result = result.with_removed(file.path.clone(), None);
         }
     }
     Ok(result)
 }
 
+/// Writes all files of a plan into an empty folder, which belongs to the caller, also after an
+/// error. The answer has the statement about them as well: the payload of a DSSE envelope.
+///
+/// # Errors
+/// A file that cannot be read or written; an interruption.
+pub fn promote_into(
+    plan: &PromotionPlan,
+    folder: &Path,
+    options: &WriteOptions,
+    reporter: &dyn Reporter,
+) -> Result<(Vec<Promoted>, String), Error> {
+    let options = WriteOptions { digest: FileDigest::Sha256, ..*options };
+    let writer = Writer { folder, options: &options, reporter };
+    let mut files = Vec::new();
+    for file in &plan.files {
+        reporter.check()?;
+        files.extend(writer.write(file)?);
+    }
+    let statement = statement(plan, &files);
+    Ok((files, statement))
+}
+
 /// `true` for a file that stays unchanged, where the output folder is its own.
-fn is_at_its_place(plan: &PromotionPlan, file: &PlannedPromotion, output: &Path) -> bool {
+fn is_at_its_place(file: &PlannedPromotion, output: &Path) -> bool {
     matches!(file.steps, Steps::Copy)
-        && file.new_name.as_ref().is_some_and(|name| is_same(&plan.folder.join(&file.name), &output.join(name)))
+        && file.new_name.as_ref().is_some_and(|name| is_same(&file.path, &output.join(name)))
 }
 
 /// `true` if two paths lead to the same existing file or folder.
@@ -120,7 +142,6 @@ fn is_same(one: &Path, other: &Path) -> bool {
 }
 
 struct Writer<'a> {
-    plan: &'a PromotionPlan,
     folder: &'a Path,
     options: &'a WriteOptions,
     reporter: &'a dyn Reporter,
@@ -128,14 +149,14 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn existing(&self, file: &PlannedPromotion) -> Result<Promoted, Error> {
-        let sha256 = digest(&self.plan.folder.join(&file.name))?;
+        let sha256 = digest(&file.path)?;
         let source = Some(PromotedFrom { name: file.name.clone(), sha256: sha256.clone() });
         Ok(Promoted { name: file.name.clone(), kind: file.kind, size: file.size, sha256, source })
     }
 
     fn write(&self, file: &PlannedPromotion) -> Result<Option<Promoted>, Error> {
         let Some(name) = &file.new_name else { return Ok(None) };
-        let input = self.plan.folder.join(&file.name);
+        let input = &file.path;
         let path = self.folder.join(name);
         let write = |source| Error::Write { path: path.clone(), source };
         let mut sha256_of_result = None;
@@ -143,20 +164,20 @@ impl Writer<'_> {
         match &file.steps {
             Steps::LeaveOut => return Ok(None),
             Steps::Copy => {
-                fs_err::copy(&input, &path).map_err(write)?;
+                fs_err::copy(input, &path).map_err(write)?;
             }
             Steps::Wheel(steps) => {
-                let written = write_wheel(&input, steps, (self.folder, self.folder), self.options, self.reporter)?;
+                let written = write_wheel(input, steps, (self.folder, self.folder), self.options, self.reporter)?;
                 sha256_of_result = written.sha256;
             }
-            Steps::Archive(patch) => write_packed(&input, patch, &path, self.reporter)?,
+            Steps::Archive(patch) => write_packed(input, patch, &path, self.reporter)?,
             Steps::Text(text) => {
                 fs_err::write(&path, text).map_err(write)?;
                 sha256_of_result = Some(hexadecimal(&sha256(text.as_bytes())));
             }
         }
         if !matches!(file.steps, Steps::Text(_)) {
-            source = Some(PromotedFrom { name: file.name.clone(), sha256: digest(&input)? });
+            source = Some(PromotedFrom { name: file.name.clone(), sha256: digest(input)? });
         }
         let sha256 = match sha256_of_result {
             Some(sha256) => sha256,

@@ -13,7 +13,7 @@ use rocwheel_wheel::canonical_name;
 use crate::facts::{Facts, Fault, headers};
 use crate::listing::{Distribution, Listing, NameFilter};
 use crate::s3::from_hexadecimal;
-use crate::store::{NewFile, Store};
+use crate::store::{FileTransfer, NewFile, Store};
 use crate::stream::manifest::SnapshotFile;
 use crate::stream::sets::SetFile;
 use crate::{Error, FolderStore};
@@ -25,6 +25,8 @@ pub struct LocalSet {
     pub(crate) files: BTreeMap<String, LocalFile>,
     /// Archives in the folder that are no Python packages, such as tarballs of ROCm.
     pub ignored: Vec<String>,
+    /// [`FileTransfer::Link`] for files that nobody else uses.
+    pub transfer: FileTransfer,
 }
 
 /// A built file.
@@ -45,9 +47,31 @@ impl LocalSet {
     }
 }
 
+impl LocalSet {
+    /// SHA-256 of the files in hexadecimal, by path.
+    pub fn hashes(&self) -> BTreeMap<&Path, String> {
+        self.files.values().map(|file| (file.path.as_path(), file.set_file.sha256.clone())).collect()
+    }
+
+    /// Writes METADATA beside each wheel, as installers read it from an index.
+    ///
+    /// # Errors
+    /// What cannot be written.
+    pub fn write_metadata(&self) -> Result<(), Error> {
+        for file in self.files.values() {
+            let Some(metadata) = &file.metadata else { continue };
+            let mut path = file.path.clone().into_os_string();
+            path.push(".metadata");
+            fs_err::write(&path, metadata).map_err(|source| Error::Write { path: path.into(), source })?;
+        }
+        Ok(())
+    }
+}
+
 impl LocalFile {
-    pub(crate) fn new_file(&self, key: &str) -> NewFile {
-        NewFile { path: self.path.clone(), key: key.to_owned(), size: self.set_file.size, sha256: self.sha256 }
+    pub(crate) fn new_file(&self, key: &str, transfer: FileTransfer) -> NewFile {
+        let (path, key) = (self.path.clone(), key.to_owned());
+        NewFile { path, key, size: self.set_file.size, sha256: self.sha256, transfer }
     }
 
     /// The row of the manifest; the caller sets the time.
@@ -102,7 +126,11 @@ pub fn read_set(folder: &Path, reporter: &dyn Reporter) -> Result<LocalSet, Erro
     read?;
     let (files, mut problems) = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     problems.sort();
-    if problems.is_empty() { Ok(LocalSet { files, ignored: listing.ignored }) } else { Err(Error::Files { problems }) }
+    if problems.is_empty() {
+        Ok(LocalSet { files, ignored: listing.ignored, transfer: FileTransfer::Copy })
+    } else {
+        Err(Error::Files { problems })
+    }
 }
 
 fn read_file(

@@ -8,12 +8,16 @@
 
 mod local;
 mod previous;
+pub(crate) mod promoted;
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
+use globset::GlobSet;
 use rayon::prelude::*;
 use rocwheel_content::archive_path::parent;
+use rocwheel_content::{hexadecimal, sha256};
 use rocwheel_index::requirement::Requirement;
 use rocwheel_report::Reporter;
 use serde::Serialize;
@@ -21,10 +25,12 @@ use serde::Serialize;
 use crate::Error;
 use crate::store::{NewFile, Store, with_threads};
 use crate::stream::manifest::SnapshotManifest;
+use crate::stream::pages::dependencies_first;
 use crate::stream::sets::{self, ReleaseSet};
 use crate::stream::settings::patterns_of;
-use crate::stream::{Stream, StreamChange, StreamFault, Transition};
+use crate::stream::{Stream, StreamChange, StreamFault, Transition, statement_key};
 use crate::views::target;
+use local::LocalFile;
 pub(crate) use local::distributions;
 pub use local::{LocalSet, read_set};
 use previous::Objection;
@@ -72,8 +78,12 @@ pub struct PublishOptions {
     /// Patterns of the names of projects that installers get elsewhere, besides those of the
     /// stream.
     pub outside: Vec<String>,
-    /// What the user accepts.
+    /// Gaps that the user accepts.
     pub allowed: BTreeSet<AllowedGap>,
+    /// GPU targets that were asked for and that the set does not have.
+    pub dropped: BTreeSet<String>,
+    /// Signed statements about the set, which are stored with it: DSSE envelopes.
+    pub statements: Vec<Vec<u8>>,
 }
 
 /// A Python on a system, and the files that are installed there.
@@ -110,7 +120,7 @@ pub struct PublicationPlan {
     pub environments: Vec<PlannedEnvironment>,
 }
 
-/// What was published.
+/// A publication that was carried out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Published {
     /// The plan, as it was carried out.
@@ -153,10 +163,7 @@ pub fn plan_publication(
     objections.extend(previous::kinds(stream, &set));
     objections.extend(previous::order(stream, &set));
     objections.extend(previous::fewer(stream, &set)?);
-    let outside: Vec<String> = stream.settings.outside.iter().chain(&options.outside).cloned().collect();
-    let outside =
-        patterns_of(&outside).map_err(|source| Error::Pattern { pattern: options.outside.join(" "), source })?;
-    let mut world = ClosedWorld::new(stream, &set, outside);
+    let mut world = ClosedWorld::new(stream, &set, outside(stream, options)?);
     objections.extend(world.holes().into_iter().map(|text| (Some(AllowedGap::Holes), text)));
     objections.extend(world.gaps()?.lines().into_iter().map(|text| (None, text)));
     let environments = environments(&mut world, &set)?;
@@ -175,6 +182,37 @@ pub fn plan_publication(
         accepted,
         environments,
     })
+}
+
+/// Projects that installers get elsewhere.
+fn outside(stream: &Stream<'_>, options: &PublishOptions) -> Result<GlobSet, Error> {
+    let all: Vec<String> = stream.settings.outside.iter().chain(&options.outside).cloned().collect();
+    patterns_of(&all).map_err(|source| Error::Pattern { pattern: options.outside.join(" "), source })
+}
+
+/// The GPU targets of a set.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SetTargets {
+    /// Those of which everything can be installed.
+    pub complete: BTreeSet<String>,
+    /// The others.
+    pub incomplete: BTreeSet<String>,
+}
+
+/// Finds the targets of which something cannot be installed, on any Python or system of the set.
+///
+/// # Errors
+/// As [`plan_publication`], without what it refuses.
+pub fn find_targets(
+    stream: &Stream<'_>,
+    local: &LocalSet,
+    options: &PublishOptions,
+    change: &StreamChange<'_>,
+) -> Result<SetTargets, Error> {
+    let set = describe(stream, local, options, change)?;
+    let (mut complete, incomplete) = ClosedWorld::new(stream, &set, outside(stream, options)?).targets()?;
+    complete.retain(|target| !incomplete.contains(target));
+    Ok(SetTargets { complete, incomplete })
 }
 
 /// Errors unless everything that is wrong is accepted.
@@ -224,9 +262,20 @@ fn describe(
             set.files.entry(key).or_insert(file);
         }
         complete(&mut set);
+        set.statements = before.statements;
+        set.targets_dropped = before.targets_dropped;
     } else if let Some(before) = same_set(stream, &set)? {
         set.created = before.created;
+        set.statements = before.statements;
     }
+    set.targets_dropped.extend(options.dropped.iter().cloned());
+    set.targets_dropped.sort();
+    set.targets_dropped.dedup();
+    set.targets_promised.retain(|target| !set.targets_dropped.contains(target));
+    let new: Vec<String> = options.statements.iter().map(|bytes| hexadecimal(&sha256(bytes))).collect();
+    set.statements.extend(new);
+    set.statements.sort();
+    set.statements.dedup();
     Ok(set)
 }
 
@@ -240,6 +289,25 @@ fn same_set(stream: &Stream<'_>, set: &ReleaseSet) -> Result<Option<ReleaseSet>,
     let is_same =
         |(key, file): (&String, &sets::SetFile)| set.files.get(key).is_some_and(|new| new.sha256 == file.sha256);
     Ok((before.files.len() == set.files.len() && before.files.iter().all(is_same)).then_some(before))
+}
+
+impl LocalSet {
+    /// The files of each project. Projects that others require come first, so a host that shows
+    /// every file at once never has one that pins a missing one.
+    pub fn in_order(&self) -> Vec<(&str, Vec<&Path>)> {
+        let projects: BTreeSet<&str> = self.files.keys().map(|key| parent(key)).collect();
+        let mut requires: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (key, file) in &self.files {
+            requires.entry(parent(key).to_owned()).or_default().extend(required_names(&file.set_file));
+        }
+        let order: Vec<String> = dependencies_first(&projects, &requires).into_iter().map(str::to_owned).collect();
+        let files = |project: &str| -> Vec<&Path> {
+            let own = self.files.iter().filter(|(key, _)| parent(key) == project);
+            own.map(|(_, file)| file.path.as_path()).collect()
+        };
+        let named = |name: String| projects.get(name.as_str()).map(|project| (*project, files(&name)));
+        order.into_iter().filter_map(named).collect()
+    }
 }
 
 /// Fills in what follows from the files.
@@ -330,7 +398,7 @@ pub fn publish(
     let stream = Stream::read(store, change.stream)?;
     let plan = plan_publication(&stream, local, options, change)?;
     drop(stream);
-    let files: Vec<NewFile> = local.files.iter().map(|(key, file)| file.new_file(key)).collect();
+    let files: Vec<NewFile> = local.files.iter().map(|(key, file)| file.new_file(key, local.transfer)).collect();
     let uploaded = store.put_files(&files, reporter)?;
     let mut tries = 0;
     loop {
@@ -366,6 +434,9 @@ fn publish_pages(
         }
     };
     with_threads(store, || plan.new.par_iter().try_for_each(put))?;
+    for bytes in &options.statements {
+        store.write(&statement_key(&hexadecimal(&sha256(bytes))), bytes)?;
+    }
     let manifest = next_manifest(&stream, &plan, local, change);
     let sets = BTreeMap::from([(plan.set.clone(), plan.document.clone())]);
     let pages = stream.commit(Transition { manifest, sets }, change.keys, reporter)?;

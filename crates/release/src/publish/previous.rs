@@ -11,6 +11,7 @@ use super::AllowedGap;
 use super::local::{LocalSet, distributions, shown};
 use crate::Error;
 use crate::listing::{Distribution, clashes};
+use crate::promote::target_of;
 use crate::stream::Stream;
 use crate::stream::manifest::SnapshotManifest;
 use crate::stream::sets::ReleaseSet;
@@ -76,7 +77,7 @@ fn uses(one: &Distribution) -> BTreeSet<String> {
     wheel.tags().into_iter().map(of).collect()
 }
 
-/// What the newest older version has, and the new one has not.
+/// Uses and extras that the newest older version has, and the new one has not.
 pub(super) fn fewer(stream: &Stream<'_>, set: &ReleaseSet) -> Result<Vec<Objection>, Error> {
     let mut found = Vec::new();
     let mut known: BTreeMap<String, ReleaseSet> = BTreeMap::new();
@@ -107,7 +108,11 @@ pub(super) fn fewer(stream: &Stream<'_>, set: &ReleaseSet) -> Result<Vec<Objecti
         }
         let empty = BTreeSet::new();
         let now = set.extras.get(project).unwrap_or(&empty);
-        let lost: Vec<&str> = extras.difference(now).map(String::as_str).collect();
+        // Targets that were dropped on purpose are no surprise.
+        let is_dropped = |extra: &&String| {
+            target_of(extra).is_some_and(|target| set.targets_dropped.iter().any(|dropped| dropped == target))
+        };
+        let lost: Vec<&str> = extras.difference(now).filter(|extra| !is_dropped(extra)).map(String::as_str).collect();
         if !lost.is_empty() {
             found.push(format!("{project} {old_version} has the extras {}, and {version} has not", lost.join(", ")));
         }

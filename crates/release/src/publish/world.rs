@@ -19,8 +19,10 @@ use rocwheel_wheel::{Platform, PythonVersion, WheelName};
 
 use super::local::{distributions, shown};
 use crate::Error;
+use crate::promote::target_of;
 use crate::stream::Stream;
 use crate::stream::sets::{ReleaseSet, SetFile};
+use crate::views::target;
 
 /// Rounds before a choice is given up; real sets take two or three.
 const ROUNDS: usize = 32;
@@ -66,7 +68,7 @@ struct Demand {
 }
 
 type Demands = BTreeMap<String, Vec<Demand>>;
-/// What is installed, by project.
+/// The installed files, by project.
 pub(super) type Installation = BTreeMap<String, Rc<Choice>>;
 
 /// Everything that is or will be listed.
@@ -350,6 +352,29 @@ impl ClosedWorld<'_> {
             }
         }
         Ok(Gaps(gaps))
+    }
+
+    /// The GPU targets that packages and extras of the set are for, and those of them of which
+    /// something cannot be installed.
+    pub(super) fn targets(&mut self) -> Result<(BTreeSet<String>, BTreeSet<String>), Error> {
+        let (mut all, mut incomplete) = (BTreeSet::new(), BTreeSet::new());
+        let projects: Vec<String> = self.set.versions.keys().cloned().collect();
+        for world in self.worlds() {
+            for project in &projects {
+                let Some(own) = self.own(project, &world) else { continue };
+                let extras: Vec<String> = self.file(&own)?.extras.into_iter().collect();
+                let of_project = target(project).map(|target| (None, target.to_owned()));
+                let of_extras =
+                    extras.iter().filter_map(|extra| Some((Some(extra.as_str()), target_of(extra)?.to_owned())));
+                for (extra, target) in of_project.into_iter().chain(of_extras) {
+                    if self.install(&world, &own, extra)?.is_err() {
+                        incomplete.insert(target.clone());
+                    }
+                    all.insert(target);
+                }
+            }
+        }
+        Ok((all, incomplete))
     }
 
     /// Compiled packages of the set that lack a Python that others have on the same system.

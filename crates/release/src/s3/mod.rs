@@ -8,6 +8,7 @@ mod client;
 mod content;
 mod fault;
 mod lease;
+mod list;
 mod media;
 mod multipart;
 mod times;
@@ -16,7 +17,6 @@ mod upload;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_util::StreamExt as _;
 use http::{Method, StatusCode};
 use object_store::path::Path;
 use object_store::{GetOptions, ObjectStore as _, ObjectStoreExt as _, PutMode, PutOptions, PutPayload, UpdateVersion};
@@ -183,24 +183,15 @@ impl Store for S3Store {
     }
 
     fn list(&self, folder: &str, reporter: &dyn Reporter) -> Result<Vec<StoredFile>, Error> {
-        let top = self.path(folder)?;
-        let failed = |stop: client::Stop| stop.error(format!("list `{}`", self.shown(folder)));
-        let mut pages = self.client.store.list(Some(&top));
-        let mut files = Vec::new();
-        loop {
-            reporter.check()?;
-            let next = async { pages.next().await.transpose().map_err(Into::into) };
-            let Some(object) = self.client.wait(next).map_err(failed)? else { break };
-            let Some(parts) = object.location.prefix_match(&top) else { continue };
-            let parts: Vec<_> = parts.map(|part| part.as_ref().to_owned()).collect();
-            // An object of the prefix's own name is no file below it.
-            if parts.is_empty() || parts.iter().any(|part| part.starts_with('.')) {
-                continue;
-            }
-            // A server without ETags: a time of change is enough for files that are not young.
-            let stamp = object.e_tag.unwrap_or_else(|| known::stamp(object.last_modified.into()));
-            files.push(StoredFile { key: join(folder, &parts.join("/")), size: object.size, stamp });
-        }
+        let is_shown = |key: &str| !key.split('/').any(|part| part.starts_with('.'));
+        let objects = self.objects(folder, reporter)?.into_iter().filter(|object| is_shown(&object.key));
+        let mut files: Vec<StoredFile> = objects
+            .map(|object| {
+                // A server without ETags: a time of change is enough for files that are not young.
+                let stamp = object.e_tag.unwrap_or_else(|| known::stamp(object.modified));
+                StoredFile { key: join(folder, &object.key), size: object.size, stamp }
+            })
+            .collect();
         files.sort_unstable_by(|one, other| one.key.cmp(&other.key));
         Ok(files)
     }

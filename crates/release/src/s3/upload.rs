@@ -125,7 +125,7 @@ fn compare(
 pub(super) fn put_files(store: &S3Store, files: &[NewFile], reporter: &dyn Reporter) -> Result<usize, Error> {
     let plan = |file: &NewFile| -> Result<Result<Option<BucketUpload>, String>, Error> {
         reporter.check()?;
-        let NewFile { path, key, size, sha256 } = file.clone();
+        let NewFile { path, key, size, sha256, .. } = file.clone();
         Ok(match compare(store, &key, (size, &sha256), reporter)? {
             None => Ok(Some(BucketUpload { path, key, size, sha256, state: UploadState::New })),
             Some(true) => Ok(None),

@@ -1,9 +1,10 @@
 //! Input: a snapshot. Output: a package index in a folder of this machine, as the stream was then.
 //! Files stay where they are.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use rocwheel_content::archive_path::parent;
+use rocwheel_content::archive_path::{join, parent};
 use rocwheel_index::pages::encoded_segment;
 
 use super::manifest::SnapshotManifest;
@@ -11,11 +12,16 @@ use super::pages;
 use crate::Error;
 
 /// Writes the pages of a snapshot. `files` is the address of the stream, ending in `/`, which
-/// links begin with.
+/// links begin with, except those of the keys in `elsewhere`.
 ///
 /// # Errors
 /// What cannot be written.
-pub fn write_dated_index(manifest: &SnapshotManifest, files: &str, folder: &Path) -> Result<(), Error> {
+pub fn write_dated_index(
+    manifest: &SnapshotManifest,
+    files: &str,
+    elsewhere: &BTreeMap<String, String>,
+    folder: &Path,
+) -> Result<(), Error> {
     let write = |key: &str, bytes: &[u8]| -> Result<(), Error> {
         let path = folder.join(key);
         let written =
@@ -26,7 +32,10 @@ pub fn write_dated_index(manifest: &SnapshotManifest, files: &str, folder: &Path
     for name in &names {
         let mut project = pages::project(manifest, name);
         for file in &mut project.files {
-            file.url = format!("{files}{}/{}", encoded_segment(name), file.url);
+            file.url = match elsewhere.get(&join(name, &file.name)) {
+                Some(address) => address.clone(),
+                None => format!("{files}{}/{}", encoded_segment(name), file.url),
+            };
         }
         for (key, bytes) in pages::project_pages(project, manifest.number) {
             debug_assert_eq!(parent(&key), *name);

@@ -2,6 +2,8 @@
 
 use rocwheel_report::{Exit, Hint};
 
+use crate::error::list;
+
 /// Why a stream cannot be read or changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -14,7 +16,7 @@ pub enum StreamFault {
     Snapshot {
         /// The file.
         name: String,
-        /// Why.
+        /// The cause.
         reason: String,
     },
     /// `stream.toml` is wrong.
@@ -22,7 +24,7 @@ pub enum StreamFault {
     Settings {
         /// The file.
         name: String,
-        /// Why.
+        /// The cause.
         reason: String,
     },
     /// A document of the stream has other bytes than the signed manifest says.
@@ -80,11 +82,11 @@ pub enum StreamFault {
         first: String,
     },
     /// A publication does not keep what the stream promises; each line is one reason.
-    #[error("{what}:{}", lines(problems))]
+    #[error("{what}:{}", list(problems))]
     Refused {
         /// `` `rocm-7.2.0` cannot be published ``.
         what: String,
-        /// Why, sorted.
+        /// The reasons, sorted.
         problems: Vec<String>,
         /// What to do.
         hint: String,
@@ -95,17 +97,6 @@ pub enum StreamFault {
         /// The store.
         store: String,
     },
-}
-
-/// Problems that a message lists; `--json` has all of them.
-const SHOWN: usize = 20;
-
-fn lines(problems: &[String]) -> String {
-    let mut text: String = problems.iter().take(SHOWN).map(|problem| format!("\n  {problem}")).collect();
-    if problems.len() > SHOWN {
-        text.push_str(&format!("\n  and {} more", problems.len() - SHOWN));
-    }
-    text
 }
 
 impl Hint for StreamFault {

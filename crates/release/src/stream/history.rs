@@ -22,7 +22,7 @@ pub struct HistoryRow {
     pub created: Timestamp,
     /// When it should no longer be trusted.
     pub expires: Option<Timestamp>,
-    /// What was done.
+    /// The change.
     pub action: String,
     /// How many files are listed since.
     pub files: usize,

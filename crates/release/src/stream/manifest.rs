@@ -65,7 +65,7 @@ pub struct SnapshotManifest {
     pub created: Timestamp,
     /// When it should no longer be trusted.
     pub expires: Option<Timestamp>,
-    /// What was done, for people: `publish rocm-7.2.0`.
+    /// The change, for people: `publish rocm-7.2.0`.
     pub action: String,
     /// Files by key.
     pub files: BTreeMap<String, SnapshotFile>,

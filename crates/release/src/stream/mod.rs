@@ -9,6 +9,7 @@
 //! | `.release/snapshots/NUMBER.json` | everything that was listed after it, signed |
 //! | `.release/sets/NAME.json` | what was published together, once all of it can be installed |
 //! | `.release/documents/SHA256.json` | descriptions of sets that snapshots refer to |
+//! | `.release/statements/SHA256.json` | signed statements that descriptions of sets refer to |
 //! | `.release/stream.toml` | the rules of the stream, by its owner |
 //! | `.release/pending.json` | a publication that is under way, for whoever has to finish it |
 //!
@@ -40,7 +41,7 @@ use crate::store::{Store, StoreLock};
 pub use dated::write_dated_index;
 pub use fault::StreamFault;
 use manifest::{SnapshotManifest, StreamHead};
-pub use rocwheel_attest::{EnvelopeSignature, PublicKey, SignedEnvelope, SigningKey};
+pub use rocwheel_attest::{EnvelopeSignature, PublicKey, STATEMENT_PAYLOAD, SignedEnvelope, SigningKey};
 use sets::ReleaseSet;
 use settings::StreamSettings;
 pub(crate) use transition::Transition;
@@ -62,6 +63,11 @@ fn snapshot_key(number: u64) -> String {
 /// The key of a description of a set that never changes; `sets/NAME.json` is a copy of the last.
 fn document_key(sha256: &str) -> String {
     format!("{FOLDER}/documents/{sha256}.json")
+}
+
+/// The key of a signed statement about the files of a set.
+pub(crate) fn statement_key(sha256: &str) -> String {
+    format!("{FOLDER}/statements/{sha256}.json")
 }
 
 pub(crate) fn set_key(name: &str) -> String {
@@ -241,7 +247,11 @@ fn read_snapshot(
 }
 
 /// Waits until no other publisher holds the lock.
-fn wait_for_lock(store: &dyn Store, patience: Duration, reporter: &dyn Reporter) -> Result<StoreLock, Error> {
+pub(crate) fn wait_for_lock(
+    store: &dyn Store,
+    patience: Duration,
+    reporter: &dyn Reporter,
+) -> Result<StoreLock, Error> {
     let end = Instant::now() + patience;
     loop {
         match store.lock() {

@@ -99,6 +99,29 @@ pub(crate) fn dependencies_first<'a>(
     order
 }
 
+/// The projects in groups: what a project requires is in an earlier group, unless they require each
+/// other.
+pub(crate) fn levels<'a>(
+    projects: &BTreeSet<&'a str>,
+    requires: &'a BTreeMap<String, BTreeSet<String>>,
+) -> Vec<Vec<&'a str>> {
+    // Also those between two of them, which do not change themselves.
+    let mut all: BTreeSet<&'a str> = projects.clone();
+    all.extend(requires.iter().flat_map(|(name, others)| others.iter().chain([name])).map(String::as_str));
+    let mut levels: BTreeMap<usize, Vec<&'a str>> = BTreeMap::new();
+    let mut of: BTreeMap<&str, usize> = BTreeMap::new();
+    for name in dependencies_first(&all, requires) {
+        // A project that is not in `of` comes later: a circle.
+        let required = requires.get(name).into_iter().flatten().filter_map(|other| of.get(other.as_str()));
+        let level = required.map(|level| level + 1).max().unwrap_or(0);
+        of.insert(name, level);
+        if projects.contains(name) {
+            levels.entry(level).or_default().push(name);
+        }
+    }
+    levels.into_values().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,5 +142,12 @@ mod tests {
         assert!(at("rocm-sdk-core") < at("rocm") && at("rocm") < at("torch"), "{order:?}");
         assert!(at("amd-torch-device-gfx942") < at("torch"), "{order:?}");
         assert_eq!(dependencies_first(&BTreeSet::from(["torch", "rocm"]), &requires), ["rocm", "torch"]);
+        let levels = levels(&BTreeSet::from(all), &requires);
+        assert_eq!(levels[0], ["amd-torch-device-gfx942", "rocm-sdk-core", "rocm-sdk-device-gfx942"]);
+        let level = |name: &str| levels.iter().position(|level| level.contains(&name)).unwrap();
+        assert!(level("rocm-sdk-core") < level("rocm") && level("rocm") < level("torch"), "{levels:?}");
+        assert_eq!(levels.concat().len(), all.len());
+        let apart = super::levels(&BTreeSet::from(["rocm-sdk-core", "torch"]), &requires);
+        assert_eq!(apart, [["rocm-sdk-core"], ["torch"]], "rocm is between them");
     }
 }

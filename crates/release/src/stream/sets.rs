@@ -30,6 +30,10 @@ pub struct ReleaseSet {
     pub targets_promised: Vec<String>,
     /// GPU targets that were asked for and have not all their files.
     pub targets_dropped: Vec<String>,
+    /// SHA-256 of signed statements about the set: what it was made from, who tested it, and the
+    /// decision to publish it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub statements: Vec<String>,
 }
 
 /// A file of a set, with what an installer reads in it.
@@ -64,6 +68,7 @@ impl ReleaseSet {
             extras: BTreeMap::new(),
             targets_promised: Vec::new(),
             targets_dropped: Vec::new(),
+            statements: Vec::new(),
         }
     }
 

@@ -7,6 +7,7 @@ use pep440_rs::Version;
 use serde::{Deserialize, Serialize};
 
 use super::StreamFault;
+use crate::gate::GatePolicy;
 
 /// The rules of a stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +21,8 @@ pub struct StreamSettings {
     pub expires_days: Option<u32>,
     /// How long files stay.
     pub retention: Retention,
+    /// The tests that a set has to pass.
+    pub gate: GatePolicy,
     /// The announced end.
     pub deprecated: Option<StreamNotice>,
 }
@@ -151,6 +154,7 @@ impl StreamSettings {
         for patterns in [&settings.outside, &settings.retention.keep_sets] {
             patterns_of(patterns).map_err(|error| wrong(error.to_string()))?;
         }
+        settings.gate.check().map_err(wrong)?;
         Ok(settings)
     }
 }

@@ -11,6 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rayon::prelude::*;
 use rocwheel_content::archive_path::{join, parent};
 use rocwheel_content::{hexadecimal, sha256};
 use rocwheel_index::pages::{IndexedProject, page_generation};
@@ -26,10 +27,11 @@ use super::{
 };
 use crate::Error;
 use crate::build::pages::HTML;
+use crate::store::with_threads;
 
 /// The next publication.
 pub(crate) struct Transition {
-    /// What the stream will list, made by [`Stream::next`].
+    /// The next manifest, made by [`Stream::next`].
     pub(crate) manifest: SnapshotManifest,
     /// Sets that are new or changed, by name.
     pub(crate) sets: BTreeMap<String, ReleaseSet>,
@@ -135,50 +137,72 @@ impl Stream<'_> {
         let mut written = Vec::new();
         let generation = change.after.number;
         let requires: BTreeMap<String, BTreeSet<String>> = merged(&change.before.requires, &change.after.requires);
-        let order = pages::dependencies_first(&change.projects, &requires);
-        for name in &order {
+        let levels = pages::levels(&change.projects, &requires);
+        let add = |name: &&str| -> Result<Vec<String>, Error> {
             reporter.check()?;
             let page = pages::project(&change.both, name);
-            let before = pages::project(change.before, name);
-            if page != before {
-                self.put(pages::project_pages(page, generation), generation, &mut written)?;
+            if page == pages::project(change.before, name) {
+                return Ok(Vec::new());
             }
+            self.put(pages::project_pages(page, generation), generation)
+        };
+        // The pages of a level do not require each other, so they change at the same time.
+        for level in &levels {
+            written.extend(self.at_once(level, add)?);
         }
         let (before, after) = (change.before.projects(), change.after.projects());
         if before != after || change.before.number == 0 {
-            self.put(pages::root_pages(&after, generation), generation, &mut written)?;
+            written.extend(self.put(pages::root_pages(&after, generation), generation)?);
         }
-        for name in order.iter().rev() {
+        let take = |name: &&str| -> Result<Vec<String>, Error> {
             reporter.check()?;
             reporter.advance(1);
             let page: IndexedProject = pages::project(change.after, name);
             if page.files.is_empty() {
-                for key in pages::page_keys(name) {
-                    self.store.remove(&key)?;
-                    written.push(key);
-                }
-            } else if page != pages::project(&change.both, name) {
-                self.put(pages::project_pages(page, generation), generation, &mut written)?;
+                let keys = pages::page_keys(name);
+                keys.iter().try_for_each(|key| self.store.remove(key))?;
+                return Ok(keys.to_vec());
             }
+            if page == pages::project(&change.both, name) {
+                return Ok(Vec::new());
+            }
+            self.put(pages::project_pages(page, generation), generation)
+        };
+        for level in levels.iter().rev() {
+            written.extend(self.at_once(level, take)?);
         }
         Ok(written)
     }
 
+    /// Does some work for each project of a level, with as many threads as the store deserves.
+    fn at_once(
+        &self,
+        level: &[&str],
+        work: impl Fn(&&str) -> Result<Vec<String>, Error> + Sync + Send,
+    ) -> Result<Vec<String>, Error> {
+        let done = with_threads(self.store, || level.par_iter().map(work).collect::<Result<Vec<_>, _>>());
+        Ok(done?.into_iter().flatten().collect())
+    }
+
     /// Writes the pages of a folder, unless a later publication did.
-    fn put(&self, pages: Pages, generation: u64, written: &mut Vec<String>) -> Result<(), Error> {
+    fn put(&self, pages: Pages, generation: u64) -> Result<Vec<String>, Error> {
+        let Some((first, _)) = pages.first() else { return Ok(Vec::new()) };
+        let main = join(parent(first), HTML);
+        if self.store.read(&main)?.map_or(0, |page| page_generation(&page)) > generation {
+            return Err(self.raced());
+        }
+        let mut written = Vec::new();
         for (key, bytes) in pages {
             let before = self.store.read(&key)?;
             if before.as_deref() == Some(&bytes) {
                 continue;
             }
-            let main = join(parent(&key), HTML);
-            let newest = self.store.read(&main)?.map_or(0, |page| page_generation(&page));
-            if newest > generation || !self.store.compare_and_swap(&key, before.as_deref(), &bytes)? {
+            if !self.store.compare_and_swap(&key, before.as_deref(), &bytes)? {
                 return Err(self.raced());
             }
             written.push(key);
         }
-        Ok(())
+        Ok(written)
     }
 }
 

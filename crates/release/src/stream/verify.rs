@@ -15,7 +15,7 @@ use url::Url;
 use super::PublicKey;
 use super::history::numbers;
 use super::manifest::{SnapshotFile, SnapshotManifest};
-use super::{SNAPSHOT_TYPE, SignedEnvelope, Stream, StreamFault, pages, set_key, snapshot_key};
+use super::{SNAPSHOT_TYPE, SignedEnvelope, Stream, StreamFault, pages, set_key, snapshot_key, statement_key};
 use crate::Error;
 use crate::build::pages::HTML;
 use crate::store::{Store, StoredBytes, StoredFile, with_threads};
@@ -46,7 +46,7 @@ pub struct VerifiedStream {
     pub files: usize,
     /// Their bytes.
     pub bytes: u64,
-    /// What is wrong, sorted.
+    /// The problems, sorted.
     pub problems: Vec<String>,
 }
 
@@ -94,6 +94,16 @@ pub fn verify_stream(
         };
         if store.read(&set_key(name))?.is_none_or(|bytes| bytes != set.bytes()) {
             problems.push(format!("`{}` is not the description of the set", set_key(name)));
+        }
+        for expected in &set.statements {
+            let key = statement_key(expected);
+            match store.read(&key)? {
+                None => problems.push(format!("`{key}` is missing")),
+                Some(bytes) if hexadecimal(&sha256(&bytes)) != *expected => {
+                    problems.push(format!("`{key}` has other bytes"));
+                }
+                Some(_) => {}
+            }
         }
     }
     problems.sort();

@@ -20,7 +20,7 @@ use crate::Error;
 use crate::publish::distributions;
 use crate::store::Store;
 
-/// What is withdrawn.
+/// The withdrawn files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct YankRequest {
     /// The canonical name of the project.
@@ -64,7 +64,7 @@ pub fn yank(
             let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
             format!("it requires {shown}, which was withdrawn{because}")
         };
-        // What is restored is what the withdrawal of the version changed.
+        // A withdrawal is taken back where it was made.
         let old = direct.iter().find_map(|key| stream.manifest.files.get(key)?.yanked.clone()).unwrap_or_default();
         let mark = through(if request.undo { &old } else { &request.reason });
         let mut changed = YankedFiles::default();

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use rocwheel_content::sha256;
 use rocwheel_release::{
-    Error, NewFile, PublishOptions, SigningKey, Store, Stream, StreamChange, StreamFault, VerifyOptions, build,
-    publish, read_set, verify_stream,
+    Error, FileTransfer, NewFile, PublishOptions, SigningKey, Store, Stream, StreamChange, StreamFault, VerifyOptions,
+    build, publish, read_set, verify_stream,
 };
 use rocwheel_report::Silent;
 
@@ -64,7 +64,13 @@ fn a_name_has_one_content() {
         let file = |name: &str, bytes: &[u8]| {
             let path = folder.path().join(name);
             fs_err::write(&path, bytes).unwrap();
-            NewFile { path, key: format!("p/{name}"), size: bytes.len() as u64, sha256: sha256(bytes) }
+            NewFile {
+                path,
+                key: format!("p/{name}"),
+                size: bytes.len() as u64,
+                sha256: sha256(bytes),
+                transfer: FileTransfer::Copy,
+            }
         };
         let all = [file("one.whl", b"one"), file("two.whl", b"two")];
         assert_eq!(store.put_files(&all[..1], &Silent).unwrap(), 1);

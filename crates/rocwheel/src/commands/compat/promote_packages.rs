@@ -90,6 +90,8 @@ impl Arguments {
                 also_in: &[],
                 accept: &[],
                 beside: &[],
+                files: None,
+                published: &[],
             };
             let old = find_set_version(&request)?;
             check_type(&old, self.src_version_type.unwrap_or(VersionType::Rc))?;

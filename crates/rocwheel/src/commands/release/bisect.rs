@@ -137,24 +137,35 @@ fn try_snapshot(
 ) -> Result<Verdict> {
     let manifest: SnapshotManifest = Stream::existing(store, &settings.place.name)?.snapshot(number)?;
     let folder = scratch.join(number.to_string());
-    write_dated_index(&manifest, &settings.address, &folder)?;
+    write_dated_index(&manifest, &settings.address, &BTreeMap::new(), &folder)?;
     let index = Url::from_directory_path(&folder).map_err(|()| Failure::message("the folder has no address"))?;
-    let (program, words) = settings.command.split_first().ok_or_else(|| Usage::new("there is no command"))?;
+    let mut command = install_command(&settings.command, &index)?;
+    command.env("ROCWHEEL_SNAPSHOT", number.to_string()).env("UV_EXCLUDE_NEWER", after(&manifest));
+    let (verdict, word) = match run_command(command)? {
+        0 => (Verdict::Good, "good"),
+        SKIP => (Verdict::Unknown, "cannot tell"),
+        _ => (Verdict::Bad, "bad"),
+    };
+    printer.note(format!("snapshot {number} of {}: {word}", manifest.created));
+    Ok(verdict)
+}
+
+/// A command of the user that installs from an index.
+pub(super) fn install_command(words: &[OsString], index: &Url) -> Result<Command> {
+    let (program, words) = words.split_first().ok_or_else(|| Usage::new("there is no command"))?;
     let mut command = Command::new(program);
     command.args(words).stdin(Stdio::null());
     // The output of this command is data.
     command.stdout(Stdio::from(std::io::stderr()));
     command.env("PIP_INDEX_URL", index.as_str()).env("UV_DEFAULT_INDEX", index.as_str());
-    command.env("ROCWHEEL_SNAPSHOT", number.to_string()).env("UV_EXCLUDE_NEWER", after(&manifest));
-    let status = command.status().with_context(|| format!("cannot start `{}`", program.to_string_lossy()))?;
-    let (verdict, word) = match status.code() {
-        Some(0) => (Verdict::Good, "good"),
-        Some(SKIP) => (Verdict::Unknown, "cannot tell"),
-        Some(_) => (Verdict::Bad, "bad"),
-        None => return Err(Failure::message(format!("a signal ended `{}`", program.to_string_lossy()))),
-    };
-    printer.note(format!("snapshot {number} of {}: {word}", manifest.created));
-    Ok(verdict)
+    Ok(command)
+}
+
+/// Runs it. The answer is its exit code.
+pub(super) fn run_command(mut command: Command) -> Result<i32> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let status = command.status().with_context(|| format!("cannot start `{program}`"))?;
+    status.code().ok_or_else(|| Failure::message(format!("a signal ended `{program}`")))
 }
 
 /// The first second after a publication: uv leaves out what is not older than this.

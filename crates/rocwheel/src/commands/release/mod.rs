@@ -2,6 +2,7 @@
 
 pub(crate) mod bisect;
 pub(crate) mod diff;
+mod gate;
 pub(crate) mod github;
 pub(crate) mod key;
 pub(crate) mod list;

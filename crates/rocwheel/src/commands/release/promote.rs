@@ -1,5 +1,7 @@
 //! `rocwheel release promote`: a set of packages gets another version without a build.
 
+mod between;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -31,17 +33,21 @@ const COLUMNS: [Column; 3] = [("File", Left), ("Becomes", Left), ("Texts", Right
 /// tarballs get the new version; what would still say the old one is an error. Debian and RPM
 /// packages are copied. Either all files are written, or none. promotion.intoto.json says which
 /// file was made from which.
+///
+/// With `--from` and `--to`, a set moves from one stream of a store to another: its tests are
+/// required as the rules of the second stream say, and it is published as `release publish` does
+/// it. A command after `--` tries the set before that.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Folder with the packages of one set
-    #[arg(value_name = "DIST")]
-    folder: PathBuf,
+    #[arg(value_name = "DIST", required_unless_present = "from")]
+    folder: Option<PathBuf>,
     /// Folder for the promoted packages
-    #[arg(short, long, value_name = "DIR", required_unless_present = "dry_run")]
+    #[arg(short, long, value_name = "DIR", required_unless_present_any = ["dry_run", "from"])]
     output: Option<PathBuf>,
     /// The version that ROCm's packages get; frameworks name it as they did the old one [default:
     /// the old one, with `--keep-targets`]
-    #[arg(long, value_name = "VERSION", required_unless_present = "keep_targets")]
+    #[arg(long, value_name = "VERSION", required_unless_present_any = ["keep_targets", "explain"])]
     version: Option<Version>,
     /// The version of the set [default: that of its ROCm packages]
     #[arg(long, value_name = "VERSION")]
@@ -78,11 +84,16 @@ pub(crate) struct Arguments {
     dry_run: bool,
     #[command(flatten)]
     last_look: LastLookArguments,
+    #[command(flatten)]
+    between: between::BetweenArguments,
 }
 
 #[derive(Debug)]
 pub(crate) struct Settings {
     arguments: Arguments,
+    folder: PathBuf,
+    /// Present if a set moves from one stream to another.
+    between: Option<Box<between::Settings>>,
     output: PathBuf,
     mode: Mode,
     last_look: LastLook,
@@ -94,17 +105,21 @@ impl TryFrom<Arguments> for Settings {
     type Error = Failure;
 
     fn try_from(arguments: Arguments) -> Result<Self> {
-        if !arguments.folder.is_dir() {
-            let message = format!("`{}` is not a folder", arguments.folder.display());
+        let between = arguments.between.settings(Mode::new(arguments.dry_run))?.map(Box::new);
+        let folder = arguments.folder.clone().unwrap_or_default();
+        if between.is_none() && !folder.is_dir() {
+            let message = format!("`{}` is not a folder", folder.display());
             return Err(Usage::new(message).hint("name the folder that has the packages of one set").into());
         }
-        let output = arguments.output.clone().unwrap_or_else(|| arguments.folder.clone());
+        let output = arguments.output.clone().unwrap_or_else(|| folder.clone());
         Ok(Self {
+            between,
             mode: Mode::new(arguments.dry_run),
             last_look: arguments.last_look.choice(),
             scratch: environment::scratch_near(None, Some(&output)),
             write: WriteOptions { epoch: environment::epoch()?, ..WriteOptions::default() },
             output,
+            folder,
             arguments,
         })
     }
@@ -114,7 +129,8 @@ impl Settings {
     fn request(&self) -> PromotionRequest<'_> {
         let arguments = &self.arguments;
         PromotionRequest {
-            folder: &arguments.folder,
+            folder: &self.folder,
+            files: None,
             old: arguments.set_version.clone(),
             new: arguments.version.clone(),
             keep: &arguments.keep_targets,
@@ -124,6 +140,7 @@ impl Settings {
             also_in: &arguments.also_in,
             accept: &arguments.accept,
             beside: &arguments.beside,
+            published: &[],
         }
     }
 }
@@ -140,6 +157,9 @@ struct Document<'a> {
 
 /// Promotes the set, or prints what would change.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
+    if let Some(between) = &settings.between {
+        return between::command(settings, between, printer);
+    }
     let plan = plan_promotion(&settings.request(), printer.reporter())?;
     if settings.mode == Mode::DryRun {
         if printer.format() == Format::Json {

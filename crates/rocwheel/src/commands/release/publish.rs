@@ -1,6 +1,7 @@
 //! `rocwheel release publish`: adds built files to a stream.
 
-mod outside;
+mod complete;
+pub(super) mod outside;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -17,7 +18,9 @@ use rocwheel_release::{
 use rocwheel_report::Exit;
 use url::Url;
 
-use super::set_audit::SetAudit;
+use self::complete::IncompleteSet;
+use super::gate::{GateArguments, GateSettings};
+use super::set_audit::{SetAudit, StreamWheels};
 use super::stream::{ChangeArguments, ChangeSettings, StreamPlace};
 use crate::commands::Mode;
 use crate::commands::audit::ignored;
@@ -58,6 +61,10 @@ pub(crate) struct Arguments {
     /// Accept what is refused otherwise
     #[arg(long, value_name = "KIND", num_args = 1..)]
     allow: Vec<GapArgument>,
+    /// Leave out GPU targets of which something is missing: their packages, extras and
+    /// requirements; exit code 3 if there are any
+    #[arg(long)]
+    drop_incomplete: bool,
     /// Findings of the audit to ignore, separated by commas, as in `rocwheel audit`
     #[arg(long, value_name = "CODES", value_delimiter = ',')]
     ignore: Vec<String>,
@@ -74,13 +81,15 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
     #[command(flatten)]
+    gate: GateArguments,
+    #[command(flatten)]
     change: ChangeArguments,
     #[command(flatten)]
     bucket: BucketOptions,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum GapArgument {
+pub(super) enum GapArgument {
     /// Fewer extras, Pythons or systems than the version before
     Fewer,
     /// Pythons that some compiled packages have, and others have not
@@ -93,8 +102,24 @@ enum GapArgument {
     Mixed,
 }
 
+impl GapArgument {
+    /// Gaps that the user accepts.
+    pub(super) fn allowed(arguments: &[GapArgument]) -> BTreeSet<AllowedGap> {
+        let allowed = arguments.iter().map(|argument| match argument {
+            GapArgument::Fewer => AllowedGap::Fewer,
+            GapArgument::Holes => AllowedGap::Holes,
+            GapArgument::Older => AllowedGap::Older,
+            GapArgument::Misordered => AllowedGap::Misordered,
+            GapArgument::Mixed => AllowedGap::Mixed,
+        });
+        allowed.collect()
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Settings {
+    gate: GateSettings,
+    drop_incomplete: bool,
     dist: PathBuf,
     place: StreamPlace,
     options: PublishOptions,
@@ -110,22 +135,20 @@ impl TryFrom<Arguments> for Settings {
 
     fn try_from(arguments: Arguments) -> Result<Self> {
         let (ignore, ignore_in) = ignored(&arguments.ignore)?;
-        let allowed: BTreeSet<AllowedGap> = arguments
-            .allow
-            .iter()
-            .map(|argument| match argument {
-                GapArgument::Fewer => AllowedGap::Fewer,
-                GapArgument::Holes => AllowedGap::Holes,
-                GapArgument::Older => AllowedGap::Older,
-                GapArgument::Misordered => AllowedGap::Misordered,
-                GapArgument::Mixed => AllowedGap::Mixed,
-            })
-            .collect();
         let outside = arguments.outside;
         Ok(Self {
             dist: arguments.dist,
             place: StreamPlace::new(arguments.to, arguments.stream, &arguments.bucket)?,
-            options: PublishOptions { set: arguments.set, join: arguments.join, outside, allowed },
+            options: PublishOptions {
+                set: arguments.set,
+                join: arguments.join,
+                outside,
+                allowed: GapArgument::allowed(&arguments.allow),
+                dropped: BTreeSet::new(),
+                statements: Vec::new(),
+            },
+            gate: arguments.gate.try_into()?,
+            drop_incomplete: arguments.drop_incomplete,
             audit: Options { ignore, ignore_in, ..Options::default() },
             with: arguments.with,
             verify_url: arguments.verify_url,
@@ -154,22 +177,35 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     };
     let change = settings.change.change(&settings.place.name);
     let stream = Stream::read(&*store, &settings.place.name)?;
-    let plan = plan_publication(&stream, &local, &settings.options, &change)?;
+    let mut options = settings.options.clone();
+    let local = match settings.drop_incomplete {
+        true => complete::complete(
+            local,
+            &mut options,
+            &IncompleteSet { stream: &stream, change: &change, settings, scratch: scratch.path() },
+            printer,
+        )?,
+        false => local,
+    };
+    let exit = if options.dropped.is_empty() { Exit::Done } else { Exit::Partial };
+    let plan = plan_publication(&stream, &local, &options, &change)?;
     for text in &plan.accepted {
         printer.warn(format!("accepted: {text}"));
     }
     let audit = SetAudit {
-        store: &*store,
+        beside: StreamWheels { store: &*store, with: &settings.with, scratch: scratch.path() },
         local: &local,
         plan: &plan,
-        with: &settings.with,
         options: &settings.audit,
-        scratch: scratch.path(),
     };
     audit.run(printer)?;
+    let gate = settings.gate.decide(&stream, &plan.document, &settings.change)?;
+    if let Some(gate) = &gate {
+        gate.refuse(printer)?;
+    }
     if is_dry {
         show(&plan, None, printer)?;
-        return Ok(Exit::Done);
+        return Ok(exit);
     }
     if !settings.change.is_signed() {
         printer
@@ -182,13 +218,14 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         }
         None => store,
     };
-    let published = publish(&*store, &local, &settings.options, &change, printer.reporter())?;
+    options.statements = gate.map(|gate| gate.statements).unwrap_or_default();
+    let published = publish(&*store, &local, &options, &change, printer.reporter())?;
     printer.outputs(&[("set", &published.plan.set), ("snapshot", &published.plan.number.to_string())])?;
     if let Some(url) = &settings.verify_url {
         outside::resolve(url, &published.plan.document, settings.change.patience, scratch.path(), printer)?;
     }
     show(&published.plan, Some(&published), printer)?;
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
 fn show(plan: &PublicationPlan, published: Option<&Published>, printer: &Printer) -> Result<()> {

@@ -42,14 +42,20 @@ impl Hint for AuditRefused {
     }
 }
 
-/// What is audited.
+/// The audited wheels.
 pub(super) struct SetAudit<'a> {
-    pub(super) store: &'a dyn Store,
+    pub(super) beside: StreamWheels<'a>,
     pub(super) local: &'a LocalSet,
     pub(super) plan: &'a PublicationPlan,
-    /// Folders with wheels that are installed beside the set.
-    pub(super) with: &'a [PathBuf],
     pub(super) options: &'a Options,
+}
+
+/// The wheels of a stream, for those who need them on this machine.
+#[derive(Clone, Copy)]
+pub(super) struct StreamWheels<'a> {
+    pub(super) store: &'a dyn Store,
+    /// Folders that may have them.
+    pub(super) with: &'a [PathBuf],
     /// For files that have to be unpacked or downloaded.
     pub(super) scratch: &'a Path,
 }
@@ -66,14 +72,14 @@ impl SetAudit<'_> {
                 match local.get(key.as_str()) {
                     Some(path) => wheels.push(((*path).to_owned(), Role::Audited)),
                     // A set that is joined: what was published was audited.
-                    None => wheels.push((self.stored(key, printer)?, Role::Beside)),
+                    None => wheels.push((self.beside.wheel(key, printer)?, Role::Beside)),
                 }
             }
             if !wheels.iter().any(|(_, role)| *role == Role::Audited) {
                 continue;
             }
             for key in environment.beside.iter().filter(is_wheel) {
-                wheels.push((self.stored(key, printer)?, Role::Beside));
+                wheels.push((self.beside.wheel(key, printer)?, Role::Beside));
             }
             let report = self.audit(environment, &wheels, printer)?;
             for finding in report.findings {
@@ -106,13 +112,15 @@ impl SetAudit<'_> {
         printer: &Printer,
     ) -> Result<rocwheel_audit::report::AuditReport> {
         let python = environment.python.parse()?;
-        let site =
-            Site::open(wheels, &PythonEnvironment::new(python, "/environment"), self.scratch, printer.reporter())?;
+        let place = PythonEnvironment::new(python, "/environment");
+        let site = Site::open(wheels, &place, self.beside.scratch, printer.reporter())?;
         Ok(rocwheel_audit::audit(&site, self.options, printer.reporter())?)
     }
+}
 
-    /// A wheel of the stream on this machine: in a folder of the user, in the store, or downloaded.
-    fn stored(&self, key: &str, printer: &Printer) -> Result<PathBuf> {
+impl StreamWheels<'_> {
+    /// A wheel on this machine: in a folder of the user, in the store, or downloaded.
+    pub(super) fn wheel(&self, key: &str, printer: &Printer) -> Result<PathBuf> {
         let name = file_name(key);
         if let Some(path) = self.with.iter().map(|folder| folder.join(name)).find(|path| path.is_file()) {
             return Ok(path);

@@ -48,9 +48,9 @@ impl StreamPlace {
     }
 }
 
-/// How a stream is changed.
+/// How a change of a stream is signed and dated.
 #[derive(Debug, Clone, Args)]
-pub(super) struct ChangeArguments {
+pub(super) struct SigningArguments {
     /// Private key that signs the snapshot, in PEM; may be repeated [default:
     /// ROCWHEEL_SIGNING_KEY, which has the key itself]
     #[arg(long, value_name = "FILE")]
@@ -62,6 +62,13 @@ pub(super) struct ChangeArguments {
     /// Seconds to wait while another run changes the stream
     #[arg(long, value_name = "SECONDS", default_value = "600")]
     wait: u64,
+}
+
+/// How a stream is changed.
+#[derive(Debug, Clone, Args)]
+pub(super) struct ChangeArguments {
+    #[command(flatten)]
+    signing: SigningArguments,
     /// Print what would change, and change nothing
     #[arg(long)]
     dry_run: bool,
@@ -80,6 +87,12 @@ impl TryFrom<ChangeArguments> for ChangeSettings {
     type Error = crate::failure::Failure;
 
     fn try_from(arguments: ChangeArguments) -> Result<Self> {
+        ChangeSettings::new(&arguments.signing, Mode::new(arguments.dry_run))
+    }
+}
+
+impl ChangeSettings {
+    pub(super) fn new(arguments: &SigningArguments, mode: Mode) -> Result<ChangeSettings> {
         let mut keys = Vec::new();
         for path in &arguments.signing_key {
             keys.push(SigningKey::parse(&fs_err::read_to_string(path)?, &path.to_string_lossy())?);
@@ -91,12 +104,20 @@ impl TryFrom<ChangeArguments> for ChangeSettings {
             keys,
             now: arguments.now.map_or_else(environment::present, Ok)?,
             patience: Duration::from_secs(arguments.wait),
-            mode: Mode::new(arguments.dry_run),
+            mode,
         })
     }
-}
 
-impl ChangeSettings {
+    /// The keys that sign.
+    pub(super) fn keys(&self) -> &[SigningKey] {
+        &self.keys
+    }
+
+    /// The time of the change.
+    pub(super) fn now(&self) -> Timestamp {
+        self.now
+    }
+
     pub(super) fn change<'a>(&'a self, stream: &'a str) -> StreamChange<'a> {
         let write = self.mode == Mode::Execute;
         StreamChange { stream, now: self.now, keys: &self.keys, patience: self.patience, write }

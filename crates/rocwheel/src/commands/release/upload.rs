@@ -1,9 +1,12 @@
-//! `rocwheel release upload`: single files and tarballs into a bucket.
+//! `rocwheel release upload`: single files and tarballs into a bucket, and packages to a host that
+//! takes uploads.
+
+mod host;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_release::{BucketUpload, S3Options, UploadOptions, UploadState, collect_uploads, plan_uploads, upload};
 use rocwheel_report::Exit;
@@ -14,20 +17,34 @@ use crate::store::{BucketOptions, open_bucket};
 
 const COLUMNS: [Column; 3] = [("File", Left), ("Size", Right), ("Status", Left)];
 
-/// Upload files to a bucket
+/// Upload files to a bucket, or packages to a host that takes uploads
 ///
 /// Files go below the prefix by their names, files of folders by their paths below the folder. Each
 /// is stored with its SHA-256, content type and cache headers. Files that the bucket has already
 /// are skipped, and another file of the same name is an error. Credentials are those of the
 /// environment (AWS_ACCESS_KEY_ID and so on).
+///
+/// With `--repository-url`, uv or twine uploads the wheels and source distributions of a folder to
+/// Artifactory, Nexus, devpi, pypiserver or the like: packages that others require first. The
+/// credentials are those of the program, such as TWINE_PASSWORD or UV_PUBLISH_PASSWORD.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Files, or folders with files
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Where they go
-    #[arg(long, value_name = "s3://BUCKET/PREFIX")]
-    to: String,
+    #[arg(long, value_name = "s3://BUCKET/PREFIX", required_unless_present = "repository_url")]
+    to: Option<String>,
+    /// Address that takes uploads, as `twine upload --repository-url` has it
+    #[arg(long, value_name = "URL", conflicts_with_all = ["to", "include", "clobber"])]
+    repository_url: Option<String>,
+    /// The program that uploads to it [default: uv, or twine where there is no uv]
+    #[arg(long, value_name = "PROGRAM", requires = "repository_url")]
+    with: Option<Uploader>,
+    /// Address of the host's package index: files that it has already are skipped, and other files
+    /// of their names are an error
+    #[arg(long, value_name = "URL", requires = "repository_url")]
+    check_url: Option<String>,
     /// Upload only files whose names match one of these patterns, such as `*.tar.bz2`
     #[arg(long, value_name = "PATTERN", num_args = 1..)]
     include: Vec<String>,
@@ -41,9 +58,24 @@ pub(crate) struct Arguments {
     bucket: BucketOptions,
 }
 
+/// A program that uploads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Uploader {
+    /// `uv publish`
+    Uv,
+    /// `twine upload`
+    Twine,
+}
+
 /// What the command works with.
 #[derive(Debug)]
-pub(crate) struct Settings {
+pub(crate) enum Settings {
+    Bucket(BucketSettings),
+    Host(host::HostSettings),
+}
+
+#[derive(Debug)]
+pub(crate) struct BucketSettings {
     files: Vec<PathBuf>,
     to: S3Options,
     include: Vec<String>,
@@ -55,18 +87,23 @@ impl TryFrom<Arguments> for Settings {
     type Error = Failure;
 
     fn try_from(arguments: Arguments) -> Result<Self> {
-        Ok(Self {
-            to: arguments.bucket.bucket(&arguments.to)?,
+        let Some(to) = &arguments.to else { return Ok(Self::Host(arguments.try_into()?)) };
+        Ok(Self::Bucket(BucketSettings {
+            to: arguments.bucket.bucket(to)?,
             files: arguments.files,
             include: arguments.include,
             options: if arguments.clobber { UploadOptions::Replace } else { UploadOptions::Keep },
             dry_run: arguments.dry_run,
-        })
+        }))
     }
 }
 
 /// Uploads, or prints what would be.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
+    let settings = match settings {
+        Settings::Host(settings) => return host::command(settings, printer),
+        Settings::Bucket(settings) => settings,
+    };
     let files = collect_uploads(&settings.files, &settings.include)?;
     let store = open_bucket(&settings.to, printer)?;
     let uploads = plan_uploads(&store, &files, settings.options, printer.reporter())?;
@@ -83,7 +120,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn show(settings: &Settings, uploads: &[BucketUpload], printer: &Printer) -> Result<()> {
+fn show(settings: &BucketSettings, uploads: &[BucketUpload], printer: &Printer) -> Result<()> {
     let store = settings.to.address.to_string();
     if printer.format() == Format::Json {
         let uploaded = !settings.dry_run;

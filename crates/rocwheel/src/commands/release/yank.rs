@@ -16,7 +16,7 @@ use crate::printer::{self, Format, Printer};
 /// be chosen and then fail.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// What is withdrawn: NAME==VERSION
+    /// The version to withdraw: NAME==VERSION
     #[arg(value_name = "NAME==VERSION", value_parser = pin)]
     version: (String, pep440_rs::Version),
     /// Why, in a sentence that installers print

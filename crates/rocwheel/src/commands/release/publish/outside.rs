@@ -40,7 +40,7 @@ impl Hint for NotSeen {
 
 /// Lets uv, or pip where there is no uv, choose every wheel of the set, with hashes required.
 /// Nothing is installed. Tried again until `patience` is over.
-pub(super) fn resolve(
+pub(in crate::commands::release) fn resolve(
     address: &Url,
     set: &ReleaseSet,
     patience: Duration,

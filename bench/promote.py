@@ -1,0 +1,154 @@
+"""Times a promotion from one stream to another beside a plain copy of the set.
+
+In: the built binary. Out: a table on stdout and the same as JSON in a file. The set has 300 wheels:
+five Pythons of a few frameworks and a device wheel for each of many targets, each with random bytes
+that zlib cannot pack, as libraries and kernels are. Besides time and the kernel's ru_maxrss, the
+disk is looked at every 20 ms: a temporary copy would show as twice the set.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import zipfile
+from dataclasses import asdict
+from pathlib import Path
+
+from measuring import MEGABYTE, Measured, measure, median, size
+
+OLD, NEW = "7.12.0rc1", "7.12.0"
+PYTHONS = (10, 11, 12, 13, 14)
+NOW = "2026-11-20T00:00:00Z"
+# How often the disk is looked at, in seconds.
+TICK = 0.02
+
+
+def write_wheel(folder: Path, name: str, version: str, tag: str, megabytes: int, requires: list[str]) -> None:
+    stem = name.replace("-", "_")
+    info = f"{stem}-{version}.dist-info"
+    lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
+    lines += [f"Requires-Dist: {text}" for text in requires]
+    members = {
+        f"{stem}/__init__.py": b"",
+        f"{stem}/version.py": f"version = '{version}'\n".encode(),
+        f"{stem}/kernels.dat": os.urandom(megabytes << 20),
+        f"{info}/METADATA": "".join(f"{line}\n" for line in lines).encode(),
+        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: bench\nRoot-Is-Purelib: true\nTag: {tag}\n".encode(),
+    }
+    rows = ""
+    folder.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(folder / f"{stem}-{version}-{tag}.whl", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for member, content in members.items():
+            digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+            rows += f"{member},sha256={digest},{len(content)}\n"
+            archive.writestr(member, content)
+        archive.writestr(f"{info}/RECORD", f"{rows}{info}/RECORD,,\n")
+
+
+def make(folder: Path, count: int, megabytes: int) -> None:
+    frameworks = [f"framework-{number}" for number in range(max(1, count // 10))]
+    devices = count - len(frameworks) * len(PYTHONS) - 1
+    write_wheel(folder, "rocm", OLD, "py3-none-any", 1, [])
+    for number in range(devices):
+        requires = [f"rocm=={OLD}"]
+        write_wheel(folder, f"rocm-sdk-device-gfx{900 + number}", OLD, "py3-none-any", megabytes, requires)
+    for name in frameworks:
+        for minor in PYTHONS:
+            tag = f"cp3{minor}-cp3{minor}-linux_x86_64"
+            write_wheel(folder, name, f"2.14.0+rocm{OLD}", tag, megabytes, [f"rocm=={OLD}"])
+
+
+class Disk(threading.Thread):
+    """The most bytes that a folder had."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(daemon=True)
+        self.folder, self.most, self.is_done = folder, 0, threading.Event()
+
+    def run(self) -> None:
+        while not self.is_done.wait(TICK):
+            try:
+                # A file with two names counts once.
+                found = {path.stat().st_ino: path.stat().st_size for path in self.folder.rglob("*") if path.is_file()}
+            except OSError:
+                continue
+            self.most = max(self.most, sum(found.values()))
+
+    def stop(self) -> int:
+        self.is_done.set()
+        self.join()
+        return self.most
+
+
+class Benchmark:
+    def __init__(self, settings: argparse.Namespace) -> None:
+        self.settings = settings
+        self.work = settings.work.resolve()
+        self.results: dict[str, dict] = {}
+
+    def run(self) -> None:
+        shutil.rmtree(self.work, ignore_errors=True)
+        dist, store = self.work / "dist", self.work / "store"
+        began = time.monotonic()
+        make(dist, self.settings.wheels, self.settings.megabytes)
+        bytes_of_set = size(dist)
+        print(
+            f"{self.settings.wheels} wheels, {bytes_of_set / MEGABYTE:.0f} MB, made in {time.monotonic() - began:.0f} s"
+        )
+        print(f"{'':44}{'wall s':>10}{'user s':>10}{'sys s':>10}{'peak MB':>10}", flush=True)
+        words = ["release", "publish", dist, "--to", store, "--stream", "staging", "--set", f"rocm-{OLD}"]
+        measure(self.settings.rocwheel, "--quiet", *words, "--now", NOW, stdout=subprocess.DEVNULL)
+        copies = [self.copy(store / "staging", number) for number in range(self.settings.runs)]
+        self.show("cp of the set", copies)
+        promotions, most = [], 0
+        for _ in range(self.settings.runs):
+            shutil.rmtree(store / "release", ignore_errors=True)
+            before, disk = size(store), Disk(store)
+            disk.start()
+            promotions.append(self.promote(store))
+            most = max(most, disk.stop() - before)
+        self.show("promote it to another stream", promotions)
+        ratio = median(promotions).wall / median(copies).wall
+        print(f"{ratio:.1f} times a copy; at most {most / bytes_of_set:.2f} times the set was written", flush=True)
+        self.results["ratio"] = {"copy": ratio, "disk": most / bytes_of_set}
+        self.settings.json.write_text(json.dumps(self.results, indent=2) + "\n")
+
+    def copy(self, folder: Path, number: int) -> Measured:
+        target = self.work / f"copy-{number}"
+        measured = measure("cp", "-r", "--reflink=never", folder, target)
+        shutil.rmtree(target)
+        return measured
+
+    def promote(self, store: Path) -> Measured:
+        streams = ["--store", store, "--from", "staging", "--to", "release", "--version", NEW, "--now", NOW]
+        return measure(self.settings.rocwheel, "--quiet", "release", "promote", *streams, stdout=subprocess.DEVNULL)
+
+    def show(self, name: str, runs: list[Measured]) -> None:
+        middle = median(runs)
+        self.results[name] = asdict(middle)
+        print(
+            f"{name:44}{middle.wall:10.2f}{middle.user:10.2f}{middle.system:10.2f}{middle.peak / MEGABYTE:10.0f}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rocwheel", type=Path, required=True)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--json", type=Path, required=True)
+    parser.add_argument("--wheels", type=int, default=300)
+    parser.add_argument("--megabytes", type=int, default=8, help="of each wheel")
+    parser.add_argument("--runs", type=int, default=3)
+    settings = parser.parse_args()
+    if settings.wheels < 20:
+        sys.exit("error: at least 20 wheels")
+    Benchmark(settings).run()

@@ -1,0 +1,162 @@
+//! Input: the table `[gate]` of `stream.toml`, and rows of `bypass_tests_for_releases`. Output: the
+//! suites that a set has to pass, and who may let it through without.
+
+use std::collections::BTreeMap;
+
+use globset::Glob;
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use serde::{Deserialize, Serialize};
+
+use crate::stream::{PublicKey, StreamFault};
+
+/// The tests that a set has to pass before it goes into a stream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct GatePolicy {
+    /// Names of suites, for each target; empty: everything goes in.
+    pub suites: Vec<String>,
+    /// Other suites for some targets.
+    pub suites_for: BTreeMap<String, Vec<String>>,
+    /// Targets with a machine that runs tests; `None`: all targets have one.
+    pub runners: Option<Vec<String>>,
+    /// The rule for a target without a runner and without a verdict.
+    pub no_runner: UntestedRule,
+    /// The rule for wheels that no passed suite installed, such as those for an older Python.
+    pub untested: UntestedRule,
+    /// Public keys in PEM of which one has to have signed a verdict.
+    pub keys: Vec<String>,
+    /// Those who may let a set through without a passed suite.
+    #[serde(rename = "bypass_tests_for_releases", alias = "bypass-tests-for-releases")]
+    pub bypasses: Vec<GateBypass>,
+}
+
+/// What happens to a set with parts that were not tested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UntestedRule {
+    /// It may not go out.
+    Blocked,
+    /// It may, and the signed decision names the parts.
+    Recorded,
+}
+
+impl Default for GatePolicy {
+    fn default() -> GatePolicy {
+        GatePolicy {
+            suites: Vec::new(),
+            suites_for: BTreeMap::new(),
+            runners: None,
+            no_runner: UntestedRule::Blocked,
+            untested: UntestedRule::Recorded,
+            keys: Vec::new(),
+            bypasses: Vec::new(),
+        }
+    }
+}
+
+/// A permission to go without a passed suite.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct GateBypass {
+    /// Its name in the decision.
+    pub name: String,
+    /// Why, in a sentence.
+    pub reason: String,
+    /// The last day on which it holds, in UTC.
+    pub expires: Date,
+    /// The targets that it is for; empty: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<String>,
+    /// The suites that it is for; empty: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suites: Vec<String>,
+    /// Patterns of the names of sets that it is for; empty: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sets: Vec<String>,
+}
+
+/// The file with more bypasses.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BypassTable {
+    #[serde(alias = "bypass-tests-for-releases")]
+    bypass_tests_for_releases: Vec<GateBypass>,
+}
+
+impl GatePolicy {
+    /// `true` if sets have to be tested.
+    pub fn is_closed(&self) -> bool {
+        !self.suites.is_empty() || self.suites_for.values().any(|suites| !suites.is_empty())
+    }
+
+    /// Errors for what cannot be meant.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.public_keys().map_err(|fault| fault.to_string())?;
+        check_bypasses(&self.bypasses)
+    }
+
+    /// The keys that sign verdicts.
+    ///
+    /// # Errors
+    /// [`StreamFault::Key`].
+    pub fn public_keys(&self) -> Result<Vec<PublicKey>, StreamFault> {
+        self.keys.iter().map(|text| Ok(PublicKey::parse(text, "keys of [gate]")?)).collect()
+    }
+
+    /// Adds the rows of a file with `[[bypass_tests_for_releases]]`; `name` is what errors call it.
+    ///
+    /// # Errors
+    /// [`StreamFault::Settings`].
+    pub fn add_bypasses(&mut self, text: &str, name: &str) -> Result<(), StreamFault> {
+        let wrong = |reason: String| StreamFault::Settings { name: name.to_owned(), reason };
+        let table: BypassTable = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        self.bypasses.extend(table.bypass_tests_for_releases);
+        check_bypasses(&self.bypasses).map_err(wrong)
+    }
+
+    pub(super) fn suites_of(&self, target: Option<&str>) -> impl Iterator<Item = &str> {
+        let own = target.and_then(|target| self.suites_for.get(target));
+        own.unwrap_or(&self.suites).iter().map(String::as_str)
+    }
+
+    pub(super) fn has_runner(&self, target: Option<&str>) -> bool {
+        match (&self.runners, target) {
+            (Some(runners), Some(target)) => runners.iter().any(|one| one == target),
+            _ => true,
+        }
+    }
+
+    /// The first bypass that holds.
+    pub(super) fn bypass(&self, suite: &str, target: Option<&str>, set: &str, now: Timestamp) -> Option<&GateBypass> {
+        let today = now.to_zoned(TimeZone::UTC).date();
+        self.bypasses.iter().find(|bypass| {
+            let is_for = |all: &[String], one: &str| all.is_empty() || all.iter().any(|text| text == one);
+            bypass.expires >= today
+                && is_for(&bypass.suites, suite)
+                && target.map_or(bypass.targets.is_empty(), |target| is_for(&bypass.targets, target))
+                && (bypass.sets.is_empty() || bypass.sets.iter().any(|pattern| fits(pattern, set)))
+        })
+    }
+}
+
+fn fits(pattern: &str, set: &str) -> bool {
+    Glob::new(pattern).is_ok_and(|glob| glob.compile_matcher().is_match(set))
+}
+
+fn check_bypasses(bypasses: &[GateBypass]) -> Result<(), String> {
+    for bypass in bypasses {
+        let empty = [("name", &bypass.name), ("reason", &bypass.reason)];
+        if let Some((key, _)) = empty.iter().find(|(_, text)| text.trim().is_empty()) {
+            return Err(format!("a row of `bypass_tests_for_releases` has an empty `{key}`"));
+        }
+        if bypasses.iter().filter(|other| other.name == bypass.name).count() > 1 {
+            return Err(format!("two rows of `bypass_tests_for_releases` are called `{}`", bypass.name));
+        }
+        for pattern in &bypass.sets {
+            Glob::new(pattern).map_err(|error| error.to_string())?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,57 @@
+//! Input: a decision. Output: it as an in-toto statement, a verification summary (SLSA VSA v1), the
+//! payload of a DSSE envelope.
+
+use rocwheel_content::archive_path::file_name;
+use rocwheel_content::{hexadecimal, sha256};
+use serde_json::{Value, json};
+
+use super::{GateDecision, GatePolicy, SetVerdicts};
+use crate::stream::sets::ReleaseSet;
+
+const STATEMENT: &str = "https://in-toto.io/Statement/v1";
+const PREDICATE: &str = "https://slsa.dev/verification_summary/v1";
+
+/// The statement, with a final line break. `stream` is the one that the set goes into.
+pub fn decision_statement(
+    decision: &GateDecision,
+    policy: &GatePolicy,
+    set: &ReleaseSet,
+    verdicts: &SetVerdicts,
+    stream: &str,
+) -> String {
+    let digest = |sha256: &str| json!({ "sha256": sha256 });
+    let subjects: Vec<Value> =
+        set.files.iter().map(|(key, file)| json!({ "name": file_name(key), "digest": digest(&file.sha256) })).collect();
+    let deciding = |name: &String| decision.rows.iter().any(|row| row.verdicts.contains(name));
+    let inputs: Vec<Value> = verdicts
+        .verdicts
+        .iter()
+        .filter(|verdict| deciding(&verdict.name))
+        .map(|verdict| json!({ "uri": verdict.name, "digest": digest(&verdict.sha256) }))
+        .collect();
+    let (result, level) = match decision.is_open() {
+        true => ("PASSED", "ROCWHEEL_GATE"),
+        false => ("FAILED", "FAILED"),
+    };
+    // The policy as it held, with the bypasses of the command line.
+    let policy = serde_json::to_vec(policy).unwrap_or_default();
+    let document = json!({
+        "_type": STATEMENT,
+        "subject": subjects,
+        "predicateType": PREDICATE,
+        "predicate": {
+            "verifier": { "id": "urn:rocwheel", "version": { "rocwheel": env!("CARGO_PKG_VERSION") } },
+            "timeVerified": decision.time.to_string(),
+            "resourceUri": format!("urn:rocwheel:set:{stream}:{}", set.name),
+            "policy": { "uri": "urn:rocwheel:gate", "digest": digest(&hexadecimal(&sha256(&policy))) },
+            "inputAttestations": inputs,
+            "verificationResult": result,
+            "verifiedLevels": [level],
+            "slsaVersion": "1.0",
+            "rocwheel_decision": decision,
+        },
+    });
+    let mut text = serde_json::to_string_pretty(&document).unwrap_or_default();
+    text.push('\n');
+    text
+}

@@ -1,0 +1,186 @@
+//! Input: folders with DSSE envelopes of in-toto statements, and public keys. Output: the verdicts
+//! of test suites among them, and who has signed each.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use rocwheel_content::{hexadecimal, sha256};
+use serde::{Deserialize, Serialize};
+
+use super::IgnoredVerdict;
+use crate::Error;
+use crate::stream::{PublicKey, STATEMENT_PAYLOAD, SignedEnvelope};
+
+/// The predicate type of a verdict.
+pub const VERDICT_TYPE: &str = "https://rocwheel.dev/test-verdict/v1";
+/// The type of a statement (in-toto Statement v1).
+const STATEMENT: &str = "https://in-toto.io/Statement/v1";
+/// The largest verdict that is read, in bytes: a statement about a thousand wheels has 200 KB.
+const LARGEST: u64 = 64 << 20;
+
+/// How a suite ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SuiteResult {
+    /// Everything that had to pass did.
+    Passed,
+    /// Something did not.
+    Failed,
+    /// It was stopped, or shards are missing.
+    Incomplete,
+}
+
+/// The verdict of one run of a suite.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SuiteVerdict {
+    /// The name of its file.
+    pub name: String,
+    /// SHA-256 of its file in hexadecimal.
+    pub sha256: String,
+    /// The bytes of its file.
+    pub envelope: Vec<u8>,
+    /// The suite.
+    pub suite: String,
+    /// How it ended.
+    pub result: SuiteResult,
+    /// The GPU targets that it ran on.
+    pub targets: BTreeSet<String>,
+    /// Numbers of tests by outcome.
+    pub counts: BTreeMap<String, u64>,
+    /// When it ended.
+    pub finished: Timestamp,
+    /// SHA-256 of the wheels that were installed, by their names.
+    pub subjects: BTreeMap<String, String>,
+    /// The ids of the given keys that have signed it.
+    pub signers: Vec<String>,
+}
+
+impl SuiteVerdict {
+    /// `12 passed, 1 failed, finished 2026-11-20T01:02:03Z`.
+    pub(super) fn counted(&self) -> String {
+        let counts: String = self.counts.iter().map(|(outcome, count)| format!("{count} {outcome}, ")).collect();
+        format!("{counts}finished {}", self.finished)
+    }
+}
+
+/// All verdicts that were given.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SetVerdicts {
+    /// Those that can be read, by the names of their files.
+    pub verdicts: Vec<SuiteVerdict>,
+    /// Files that look like verdicts and are none.
+    pub unreadable: Vec<IgnoredVerdict>,
+}
+
+#[derive(Deserialize)]
+struct Statement {
+    #[serde(rename = "_type")]
+    kind: String,
+    #[serde(default)]
+    subject: Vec<StatementSubject>,
+    #[serde(rename = "predicateType")]
+    predicate_type: String,
+    #[serde(default)]
+    predicate: serde_json::Value,
+}
+
+#[derive(Deserialize)]
+struct StatementSubject {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    digest: BTreeMap<String, String>,
+}
+
+/// More keys may follow in later versions; these are the ones that decide.
+#[derive(Deserialize)]
+struct Predicate {
+    suite: String,
+    result: SuiteResult,
+    targets: BTreeSet<String>,
+    #[serde(default)]
+    counts: BTreeMap<String, u64>,
+    finished: Timestamp,
+}
+
+impl SetVerdicts {
+    /// Reads the `.json` files of folders. Statements of other types are passed over, files that
+    /// are none are in [`SetVerdicts::unreadable`].
+    ///
+    /// # Errors
+    /// What cannot be read.
+    pub fn read(folders: &[PathBuf], keys: &[PublicKey]) -> Result<SetVerdicts, Error> {
+        let mut paths = Vec::new();
+        for folder in folders {
+            let failed = |source| Error::Read { path: folder.clone(), source };
+            for entry in fs_err::read_dir(folder).map_err(failed)? {
+                let path = entry.map_err(failed)?.path();
+                if path.extension().is_some_and(|extension| extension == "json") && path.is_file() {
+                    paths.push(path);
+                }
+            }
+        }
+        paths.sort();
+        let mut found = SetVerdicts::default();
+        for path in paths {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            match read(&path, &name, keys)? {
+                Ok(verdict) => found.verdicts.extend(verdict),
+                Err(reason) => found.unreadable.push(IgnoredVerdict { verdict: name, reason }),
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// `None` for a statement of another type. The inner error is the reason why it cannot be read.
+fn read(path: &Path, name: &str, keys: &[PublicKey]) -> Result<Result<Option<SuiteVerdict>, String>, Error> {
+    let failed = |source| Error::Read { path: path.to_owned(), source };
+    if fs_err::metadata(path).map_err(failed)?.len() > LARGEST {
+        return Ok(Err("it is larger than any verdict".to_owned()));
+    }
+    let bytes = fs_err::read(path).map_err(failed)?;
+    let (envelope, payload) = match SignedEnvelope::parse(&bytes, name, STATEMENT_PAYLOAD) {
+        Ok(found) => found,
+        Err(fault) => return Ok(Err(fault.to_string())),
+    };
+    let signers = envelope.signers(&payload, keys);
+    let statement: Statement = match serde_json::from_slice(&payload) {
+        Ok(statement) => statement,
+        Err(error) => return Ok(Err(error.to_string())),
+    };
+    if statement.kind != STATEMENT {
+        return Ok(Err(format!("`{}` is no statement of in-toto, version 1", statement.kind)));
+    }
+    if statement.predicate_type != VERDICT_TYPE {
+        return Ok(Ok(None));
+    }
+    let predicate: Predicate = match serde_json::from_value(statement.predicate) {
+        Ok(predicate) => predicate,
+        Err(error) => return Ok(Err(error.to_string())),
+    };
+    let mut subjects = BTreeMap::new();
+    for subject in statement.subject {
+        let Some(digest) = subject.digest.get("sha256") else {
+            return Ok(Err(format!("`{}` has no SHA-256 in it", subject.name)));
+        };
+        if subjects.insert(subject.name.clone(), digest.to_ascii_lowercase()).is_some_and(|other| other != *digest) {
+            return Ok(Err(format!("`{}` has two SHA-256 in it", subject.name)));
+        }
+    }
+    let Predicate { suite, result, targets, counts, finished } = predicate;
+    let (name, sha256) = (name.to_owned(), hexadecimal(&sha256(&bytes)));
+    Ok(Ok(Some(SuiteVerdict {
+        name,
+        sha256,
+        envelope: bytes,
+        suite,
+        result,
+        targets,
+        counts,
+        finished,
+        subjects,
+        signers,
+    })))
+}

@@ -1,0 +1,297 @@
+"""`rocwheel release promote --from … --to …`: a set moves from one stream to another, and the gate
+of the second one decides."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import pytest
+from test_index import assert_every_link_is_true, pip
+from test_release_publish import TARGETS, WITH_UV, installed, requires, rocm, signed_bytes
+
+from command import Result, Rocwheel, run
+from small_index import write_wheel
+from trees import differences, snapshot
+
+NOW = "2026-11-20T01:02:03Z"
+OLD, NEW = "7.12.0rc1", "7.12.0"
+VERDICT = "https://rocwheel.dev/test-verdict/v1"
+# The modules of the tests' wheels say their version.
+TEXTS = ("--also-in", "*.py")
+
+
+def staged(rocwheel: Rocwheel, tmp_path: Path, version: str = OLD) -> Path:
+    """A store whose stream `staging` has ROCm and the torch that joined it."""
+    store = tmp_path / "store"
+    words = ("--to", store, "--stream", "staging", "--now", NOW)
+    rocwheel.run("release", "publish", rocm(tmp_path / f"rocm-{version}", version), *words)
+    torch = tmp_path / f"torch-{version}"
+    local = f"2.14.0+rocm{version}"
+    write_wheel(torch, "torch", local, *requires(f"rocm[device-gfx942]=={version}"))
+    rocwheel.run("release", "publish", torch, *words, "--join", f"rocm-{version}")
+    return store
+
+
+def promote(rocwheel: Rocwheel, store: Path, *words: object, **options) -> Result:
+    streams = ("--store", store, "--from", "staging", "--to", "release", "--version", NEW)
+    return rocwheel.run("release", "promote", *streams, *TEXTS, *words, **options)
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+class Signer:
+    """A key and DSSE envelopes, made by openssl."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder, self.key = folder, folder / "key.pem"
+        run("openssl", "genpkey", "-algorithm", "ed25519", "-out", self.key)
+        run("openssl", "pkey", "-in", self.key, "-pubout", "-out", folder / "key.pub")
+        self.public = folder / "key.pub"
+
+    def seal(self, statement: dict) -> dict:
+        envelope = {
+            "payloadType": "application/vnd.in-toto+json",
+            "payload": base64.b64encode(json.dumps(statement).encode()).decode(),
+        }
+        (self.folder / "signed").write_bytes(signed_bytes(envelope)[1])
+        words = ("-inkey", self.key, "-rawin", "-in", self.folder / "signed", "-out", self.folder / "signature")
+        run("openssl", "pkeyutl", "-sign", *words)
+        signature = base64.b64encode((self.folder / "signature").read_bytes()).decode()
+        return {**envelope, "signatures": [{"keyid": "", "sig": signature}]}
+
+    def verdict(
+        self, path: Path, wheels: list[Path], target: str, result: str = "passed", finished: str = NOW, **more: str
+    ) -> None:
+        statement = {
+            "_type": "https://in-toto.io/Statement/v1",
+            "subject": [{"name": wheel.name, "digest": {"sha256": digest(wheel)}} for wheel in wheels],
+            "predicateType": VERDICT,
+            "predicate": {
+                "suite": "smoke",
+                "result": result,
+                "targets": [target],
+                "counts": {"passed": 12, "failed": int(result == "failed")},
+                "finished": finished,
+                **more,
+            },
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(self.seal(statement)))
+
+
+def gate(store: Path, text: str, *public: Path) -> None:
+    keys = "".join(f"'''{path.read_text()}''', " for path in public)
+    folder = store / "release/.release"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "stream.toml").write_text(f'kind = "final"\n[gate]\nkeys = [{keys}]\n{text}')
+
+
+def wheels_for(store: Path, target: str) -> list[Path]:
+    """What a machine with this GPU installs."""
+    others = [other for other in TARGETS if other != target]
+    found = sorted((store / "staging").glob("*/*.whl"))
+    return [path for path in found if not any(other in path.name for other in others)]
+
+
+def test_a_set_moves_as_one(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    store = staged(rocwheel, tmp_path)
+    release = store / "release"
+    before = snapshot(store)
+    dry = promote(rocwheel, store, "--dry-run", "--now", NOW)
+    assert differences(before, snapshot(store)) == []
+    assert "`rocm-7.12.0` would be published in `release` as number 1" in dry.stderr
+    assert "+Version: 7.12.0" in dry.stdout and "added torch/torch-2.14.0+rocm7.12.0-py3-none-any.whl" in dry.stdout
+    signer = Signer(tmp_path / "signer")
+    said = promote(rocwheel, store, "--signing-key", signer.key, "--now", NOW)
+    assert "`rocm-7.12.0` published in `release` as number 1: 5 files" in said.stderr
+    assert assert_every_link_is_true(release) == 5
+    found = installed(f"{release.as_uri()}/", "torch", tmp_path)
+    assert found == {
+        "torch": "2.14.0+rocm7.12.0",
+        "rocm": NEW,
+        "rocm-sdk-core": NEW,
+        "rocm-sdk-device-gfx942": NEW,
+    }
+    target = tmp_path / "target"
+    pip("install", "--quiet", "--index-url", f"{release.as_uri()}/", "--target", target, "torch")
+    assert "2.14.0+rocm7.12.0" in (target / "torch.py").read_text()
+    rocwheel.run("release", "verify", store, "--stream", "release", "--key", signer.public)
+    # No other names of the files are left, and the staging folder is gone.
+    assert [path.name for path in store.iterdir()] in (["release", "staging"], ["staging", "release"])
+    assert {path.stat().st_nlink for path in release.glob("*/*.whl")} == {1}
+
+    document = json.loads((release / ".release/sets/rocm-7.12.0.json").read_text())
+    [name] = document["statements"]
+    path = release / f".release/statements/{name}.json"
+    assert digest(path) == name
+    envelope = json.loads(path.read_text())
+    payload, signed = signed_bytes(envelope)
+    (tmp_path / "signed").write_bytes(signed)
+    (tmp_path / "signature").write_bytes(base64.b64decode(envelope["signatures"][0]["sig"]))
+    words = ("-pubin", "-inkey", signer.public, "-sigfile", tmp_path / "signature", "-in", tmp_path / "signed")
+    run("openssl", "pkeyutl", "-verify", "-rawin", *words)
+    statement = json.loads(payload)
+    subjects = {one["name"]: one["digest"]["sha256"] for one in statement["subject"]}
+    assert subjects == {path.name: digest(path) for path in release.glob("*/*.whl")}
+    inputs = statement["predicate"]["buildDefinition"]["resolvedDependencies"]
+    published = (store / "staging").glob("*/*.whl")
+    assert {one["name"]: one["digest"]["sha256"] for one in inputs} == {path.name: digest(path) for path in published}
+    path.write_text(path.read_text() + " ")
+    said = rocwheel.run("release", "verify", store, "--stream", "release", expect=1)
+    assert f"`.release/statements/{name}.json` has other bytes" in said.stdout
+    # The same again is no new publication.
+    before = snapshot(store)
+    assert "published already" in promote(rocwheel, store, "--signing-key", signer.key).stderr
+    assert differences(before, snapshot(store)) == []
+
+
+def test_what_cannot_move_stays(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    store = staged(rocwheel, tmp_path)
+    streams = ("--store", store, "--from", "staging", "--to", "release")
+
+    def refused(text: str, *words: object, expect: int = 1) -> None:
+        before = snapshot(store)
+        said = rocwheel.run("release", "promote", *streams, *words, expect=expect)
+        assert text in said.stderr, said.stderr
+        assert differences(before, snapshot(store)) == []
+
+    refused("still say version 7.12.0rc1", "--version", NEW)
+    refused("the stream has no candidate of 7.13.0", "--version", "7.13.0")
+    refused("the stream has no set `other`", "--version", NEW, "--set", "other")
+    refused("cannot be used with", "--version", NEW, "--output", tmp_path / "x", expect=2)
+    failing = ("--version", NEW, *TEXTS, "--", "sh", "-c", "exit 7")
+    refused("nothing was published: `sh` failed with exit code 7", *failing)
+    # Two candidates need a name.
+    staged(rocwheel, tmp_path, "7.12.0rc2")
+    refused("name one: `--set rocm-7.12.0rc2`", "--version", NEW, *TEXTS)
+    words = ("rocm-sdk-core==7.12.0rc2", "--reason", "bad", "--store", store, "--stream", "staging")
+    rocwheel.run("release", "yank", *words)
+    refused("is withdrawn: bad", "--version", NEW, *TEXTS, "--set", "rocm-7.12.0rc2")
+    # Bytes that are not those of the snapshot.
+    wheel = next((store / "staging/rocm").glob("*rc1*.whl"))
+    good = wheel.read_bytes()
+    later = rocm(tmp_path / "later", OLD) / wheel.name
+    assert later.stat().st_size == len(good) and later.read_bytes() != good, "times differ"
+    wheel.write_bytes(later.read_bytes())
+    refused("is not what the stream's snapshot says it is", "--version", NEW, *TEXTS, "--set", f"rocm-{OLD}")
+    wheel.write_bytes(good)
+    # A command sees the set in an index, as it will be.
+    script = f'uv pip compile --no-config --no-cache -q - <<<torch | grep -q "rocm=={NEW}"'
+    words = ("--version", NEW, *TEXTS, "--set", f"rocm-{OLD}", "--", "bash", "-c", script)
+    rocwheel.run("release", "promote", *streams, *words, environment=WITH_UV)
+    assert_every_link_is_true(store / "release")
+
+
+def test_the_gate_decides(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    store, verdicts = staged(rocwheel, tmp_path), tmp_path / "verdicts"
+    lab, stranger = Signer(tmp_path / "lab"), Signer(tmp_path / "stranger")
+    gate(store, 'suites = ["smoke"]\n', lab.public)
+    words = ("--verdicts", verdicts, "--now", "2026-11-21T00:00:00Z")
+    verdicts.mkdir()
+
+    def explained(expect: int) -> dict:
+        said = promote(rocwheel, store, *words, "--explain", "--json", expect=expect)
+        document = json.loads(said.stdout)
+        assert document["may_go_out"] == (expect == 0)
+        rows = {row["target"]: row["state"] for row in document["decision"]["rows"]}
+        return {**rows, "ignored": [one["reason"] for one in document["decision"]["ignored"]]}
+
+    before = snapshot(store)
+    assert explained(1) == {"gfx1100": "missing", "gfx942": "missing", "ignored": []}
+    refused = promote(rocwheel, store, *words, expect=1)
+    assert "the gate does not let `rocm-7.12.0rc1` out" in refused.stderr
+    assert "suite `smoke` on gfx942: there is no verdict about these bytes" in refused.stderr
+    for target in TARGETS:
+        lab.verdict(verdicts / f"{target}.json", wheels_for(store, target), target)
+    assert explained(0) == {"gfx1100": "passed", "gfx942": "passed", "ignored": []}
+
+    # What does not count.
+    good = (verdicts / "gfx942.json").read_bytes()
+    stranger.verdict(verdicts / "gfx942.json", wheels_for(store, "gfx942"), "gfx942")
+    assert explained(1)["ignored"] == ["no key of the gate has signed it"]
+    other = tmp_path / "other" / wheels_for(store, "gfx942")[0].name
+    other.parent.mkdir()
+    other.write_bytes(b"other")
+    lab.verdict(verdicts / "gfx942.json", [other, *wheels_for(store, "gfx942")[1:]], "gfx942")
+    assert "about other bytes" in explained(1)["ignored"][0]
+    envelope = json.loads(good)
+    payload = base64.b64decode(envelope["payload"]).replace(b'"passed": 12', b'"passed": 13')
+    (verdicts / "gfx942.json").write_text(json.dumps({**envelope, "payload": base64.b64encode(payload).decode()}))
+    assert explained(1)["ignored"] == ["no key of the gate has signed it"]
+    (verdicts / "gfx942.json").write_text("{")
+    assert len(explained(1)["ignored"]) == 1
+    lab.verdict(verdicts / "gfx942.json", wheels_for(store, "gfx942"), "gfx942", more="of a later version")
+    assert explained(0)["gfx942"] == "passed"
+    lab.verdict(verdicts / "again.json", wheels_for(store, "gfx942"), "gfx942", "failed", "2026-11-20T02:00:00Z")
+    assert explained(1)["gfx942"] == "failed"
+    lab.verdict(verdicts / "again.json", wheels_for(store, "gfx942"), "gfx942", "incomplete", "2026-11-20T02:00:00Z")
+    assert explained(1)["gfx942"] == "incomplete"
+
+    # A bypass has a name, a reason and an end, and is in the decision.
+    row = '[[bypass_tests_for_releases]]\nname = "lab"\nreason = "the lab moves"\ntargets = ["gfx942"]\n'
+    bypass = tmp_path / "bypass.toml"
+    bypass.write_text(row)
+    assert "missing field `expires`" in promote(rocwheel, store, *words, "--bypass", bypass, expect=1).stderr
+    bypass.write_text(f'{row}expires = "2026-11-20"\n')
+    promote(rocwheel, store, *words, "--bypass", bypass, expect=1)
+    assert differences(before, {**snapshot(store)}) == []
+    bypass.write_text(f'{row}expires = "2026-11-21"\n')
+    decision = tmp_path / "decision.json"
+    said = promote(rocwheel, store, *words, "--bypass", bypass, "--decision", decision, "--signing-key", lab.key)
+    assert "bypass `lab` until 2026-11-21: the lab moves" in said.stderr
+    statement = json.loads(signed_bytes(json.loads(decision.read_text()))[0])
+    assert statement["predicateType"] == "https://slsa.dev/verification_summary/v1"
+    predicate = statement["predicate"]
+    assert predicate["verificationResult"] == "PASSED"
+    assert predicate["rocwheel_decision"]["bypasses"][0]["reason"] == "the lab moves"
+    inputs = {one["uri"]: one["digest"]["sha256"] for one in predicate["inputAttestations"]}
+    assert inputs["gfx1100.json"] == digest(verdicts / "gfx1100.json")
+    subjects = {one["name"]: one["digest"]["sha256"] for one in statement["subject"]}
+    assert subjects == {path.name: digest(path) for path in (store / "staging").glob("*/*.whl")}
+    document = json.loads((store / "release/.release/sets/rocm-7.12.0.json").read_text())
+    assert {digest(decision), digest(verdicts / "gfx1100.json")} < set(document["statements"])
+    rocwheel.run("release", "verify", store, "--stream", "release")
+
+
+def test_a_stream_with_a_gate_takes_nothing_untested(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    lab = Signer(tmp_path / "lab")
+    store, dist = tmp_path / "store", rocm(tmp_path / "dist", NEW)
+    gate(store, 'suites = ["smoke"]\nrunners = ["gfx942"]\nno-runner = "recorded"\n', lab.public)
+    words = ("release", "publish", dist, "--to", store, "--stream", "release")
+    assert "the gate does not let `rocm-7.12.0` out" in rocwheel.run(*words, expect=1).stderr
+    wheels = [path for path in dist.iterdir() if "gfx1100" not in path.name]
+    lab.verdict(tmp_path / "verdicts/a.json", wheels, "gfx942")
+    rocwheel.run(*words, "--verdicts", tmp_path / "verdicts")
+    assert_every_link_is_true(store / "release")
+    for text in ('suites = ["smoke"]\nno-runner = "maybe"\n', 'suites = ["smoke"]\nkeys = ["x"]\n'):
+        (store / "release/.release/stream.toml").write_text(f"[gate]\n{text}")
+        rocwheel.run(*words, expect=1)
+
+
+def test_native_packages_are_copied_as_they_are(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    store = staged(rocwheel, tmp_path)
+    native = tmp_path / "native"
+    for name in ("deb/pool/main/rocm_7.12.0_amd64.deb", "deb/dists/stable/Release", "rpm/x86_64/repodata/repomd.xml"):
+        (native / name).parent.mkdir(parents=True, exist_ok=True)
+        (native / name).write_bytes(os.urandom(100))
+    dry = promote(rocwheel, store, "--native", native, "--dry-run")
+    assert "3 native files" in dry.stderr and not (store / "native").exists()
+    said = promote(rocwheel, store, "--native", native)
+    assert "3 native files" in said.stderr
+    copied = store / "native/release/rocm-7.12.0"
+    assert differences(snapshot(native), snapshot(copied)) == []
+    (native / "deb/dists/stable/Release").write_bytes(b"other")
+    assert "other contents of 1 file" in promote(rocwheel, store, "--native", native, expect=1).stderr
+
+
+@pytest.mark.parametrize("words", [(), ("--", "false")])
+def test_options_of_streams_need_streams(rocwheel: Rocwheel, tmp_path: Path, words: tuple[str, ...]) -> None:
+    said = rocwheel.run("release", "promote", tmp_path, "--version", NEW, "--to", "x", *words, expect=2)
+    assert "--from" in said.stderr
