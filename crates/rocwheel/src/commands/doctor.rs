@@ -46,7 +46,6 @@ pub(crate) struct Arguments {
     need_gpu: bool,
 }
 
-/// What is examined.
 #[derive(Debug)]
 pub(crate) struct Settings {
     patient: Patient,

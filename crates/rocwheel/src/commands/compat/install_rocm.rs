@@ -50,7 +50,8 @@ macro_rules! selections {
     };
 }
 
-/// What the flags of the script select (facts of TheRock at the commit of scripts/fetch-therock).
+/// The artifacts that the flags of the script select, as in TheRock at the commit of
+/// `scripts/fetch-therock`.
 const SELECTIONS: [Selection; 33] = selections! {
     "aqlprofile": ["aqlprofile"] [],
     "blas": ["blas"] [],
