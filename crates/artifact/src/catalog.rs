@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use rocwheel_report::{Reporter, Unit};
-use rocwheel_rocm::target;
 use serde::Serialize;
 
 use crate::archive::{self, Compression};
@@ -330,15 +329,6 @@ impl Catalog {
         self.artifacts.iter().find(matches)
     }
 
-    /// Returns the target families, without `generic`, of all artifacts that hold at least one
-    /// basedir, in numeric order.
-    pub fn target_families(&self) -> Vec<String> {
-        let specific = self.artifacts.iter().filter(|artifact| !artifact.name.is_generic() && artifact.holds_basedir());
-        let mut families: Vec<String> = specific.map(|artifact| artifact.name.target_family.clone()).collect();
-        target::sort(&mut families);
-        families
-    }
-
     /// Returns every path of the flattened tree that is provided more than once, sorted.
     /// Directories may be shared; a file or link at the path of any other entry is a collision.
     /// Contents are not compared.
@@ -417,9 +407,5 @@ impl Artifact {
             }
         }
         (files, bytes)
-    }
-
-    fn holds_basedir(&self) -> bool {
-        !self.entries.is_empty() || (0..self.basedirs.len()).any(|basedir| self.basedir_path(basedir).is_dir())
     }
 }

@@ -3,7 +3,7 @@
 //! equal meaning, and a verdict on the differences that were not expected.
 //!
 //! ```text
-//! path → side (packages, their entries) → pair (which belongs to which) → compare (bytes, then what they mean) → Report
+//! path → side (packages, their entries) → pair (which belongs to which) → compare (bytes, then what they mean) → ComparisonReport
 //!                                                       deviations that are accepted, changes that fail → Verdict
 //! ```
 //!

@@ -19,7 +19,7 @@ use std::io::{self, BufReader, Read};
 use std::ops::Range;
 
 use positioned_io::ReadAt;
-use rocwheel_rocm::target::{self, TargetId};
+use rocwheel_rocm::target;
 
 use crate::error::Error;
 
@@ -88,14 +88,6 @@ impl BundleEntry {
     /// `None` for the host's entry.
     pub fn target(&self) -> Option<&str> {
         target::of_bundle_id(&self.id)
-    }
-
-    /// Returns the parsed [`BundleEntry::target`].
-    ///
-    /// # Errors
-    /// [`rocwheel_rocm::Error::Target`] for a target with an unknown feature.
-    pub fn target_id(&self) -> Result<Option<TargetId>, Error> {
-        Ok(self.target().map(str::parse).transpose()?)
     }
 }
 

@@ -22,13 +22,13 @@ pub(crate) fn of_files(artifacts: &[Artifact], natures: &Natures) -> Platform {
     if !is_linux && any(|nature| matches!(nature, Nature::Windows(_))) { Platform::Windows } else { Platform::Linux }
 }
 
-/// Whether a file can only be there by mistake: no program of this system starts it or loads
-/// it.
+/// `true` for a file that can only be there by mistake, because no program of this system starts or
+/// loads it.
 pub(crate) fn is_foreign(platform: Platform, path: &str, nature: &Nature) -> bool {
     match platform {
         Platform::Windows => nature.elf().is_some(),
-        // Where ROCm has programs, and on Windows its libraries; elsewhere they are data of
-        // somebody.
+        // ROCm has its programs in `bin`, and on Windows its libraries too. Elsewhere such files
+        // may be data.
         Platform::Linux => {
             let in_bin = path.split('/').rev().skip(1).any(|folder| folder == "bin");
             let name = file_name(path).to_ascii_lowercase();

@@ -99,7 +99,7 @@ pub enum Error {
     Repair(#[from] rocwheel_repair::Error),
     /// The GPU code of a wheel that the job built cannot be split off.
     #[error(transparent)]
-    Split(#[from] rocwheel_split::Error),
+    Split(#[from] rocwheel_split::wheels::Error),
     /// A result cannot be moved to the folder of outputs.
     #[error(transparent)]
     Publish(#[from] rocwheel_output::Error),

@@ -1,10 +1,10 @@
 //! Input: a wheel whose libraries exist only on the machine that built it, or only in other
 //! packages. Output: a wheel that loads on every system that its tag includes.
 //!
-//! There are three ways ([`Mode`]): the needed libraries are copied into the wheel (graft), or are
-//! found in the `rocm-sdk-*` wheels (rocm), or a whole ROCm is added (fat). One plan serves all:
-//! `inventory` reads the binaries, `resolve` determines the origin of every needed library, `edits`
-//! the changes of each file, and `planner` decides on texts, requirements and tags.
+//! There are three ways ([`RepairMode`]): the needed libraries are copied into the wheel (graft),
+//! or are found in the `rocm-sdk-*` wheels (rocm), or a whole ROCm is added (fat). One plan serves
+//! all: `inventory` reads the binaries, `resolve` determines the origin of every needed library,
+//! `edits` the changes of each file, and `planner` decides on texts, requirements and tags.
 //! [`PreparedRepair::execute`] executes the plan. Binaries are read through
 //! [`rocwheel_elf::Patched`], so none is copied for editing, and members that do not change are
 //! copied in packed form.

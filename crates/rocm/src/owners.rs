@@ -33,17 +33,17 @@ impl LibraryOwner {
         self.distributions.iter().any(|pattern| pattern.matches(distribution))
     }
 
-    /// Whether it is ROCm.
+    /// `true` for the parts of ROCm itself.
     pub fn is_rocm(&self) -> bool {
         self.kind == Some(LibraryProduct::Rocm)
     }
 
-    /// Whether it is PyTorch.
+    /// `true` for PyTorch.
     pub fn is_torch(&self) -> bool {
         self.kind == Some(LibraryProduct::Torch)
     }
 
-    /// Whether it is CUDA, or one of NVIDIA's libraries for it.
+    /// `true` for CUDA, and for NVIDIA's libraries for it.
     pub fn is_cuda(&self) -> bool {
         self.cuda
     }

@@ -1,5 +1,22 @@
 //! The program: arguments → settings → command → exit code. The libraries know ROCm, ELF and
 //! wheels; the command line, the environment, the terminal and the messages are here.
+//!
+//! The libraries, in the order in which to read them; each uses only those before it.
+//!
+//! * Ground: [`rocwheel_report`] is how a library talks to its caller, [`rocwheel_system`] how it
+//!   talks to the operating system. `rocwheel_pipeline` makes results in parallel and in order.
+//!   [`rocwheel_content`] is bytes at random access, [`rocwheel_output`] a result that appears
+//!   whole or not at all, `rocwheel_python` reads Python's literals.
+//! * Formats: [`rocwheel_elf`] reads and edits ELF files, [`rocwheel_kpack`] GPU code, with the
+//!   names of [`rocwheel_rocm`], the tables of what AMD ships. [`rocwheel_wheel`] reads and writes
+//!   wheels. [`rocwheel_survey`] finds GPU code in any file.
+//! * From a ROCm build to packages: [`rocwheel_artifact`] → [`rocwheel_package`];
+//!   [`rocwheel_split`] moves GPU code out of files and back.
+//! * What a wheel needs: [`rocwheel_loader`] finds libraries as the system does,
+//!   [`rocwheel_audit`] judges, [`rocwheel_repair`] fixes, [`rocwheel_diff`] compares.
+//! * From sources to frameworks: [`rocwheel_hipify`] → [`rocwheel_source`] → [`rocwheel_recipe`].
+//! * To users: [`rocwheel_index`] and [`rocwheel_release`] publish, [`rocwheel_fetch`] brings the
+//!   artifacts of a CI, [`rocwheel_verify`] examines a machine.
 
 mod arguments;
 mod commands;

@@ -53,12 +53,12 @@ pub(crate) struct Source<'a> {
 }
 
 /// Calls `each` for the wanted entries of a piece, with their bytes.
-pub(crate) fn visit(
+pub(crate) fn visit<E: From<Error>>(
     source: &Source<'_>,
     (bundle, piece): (&Bundle, &Piece),
     wanted: impl Fn(&BundleEntry) -> bool,
-    mut each: impl FnMut(&BundleEntry, &[u8]) -> Result<(), Error>,
-) -> Result<(), Error> {
+    mut each: impl FnMut(&BundleEntry, &[u8]) -> Result<(), E>,
+) -> Result<(), E> {
     match piece {
         Piece::Whole => {
             let limits = Limits { checksum: source.checksum, ..Limits::default() };
@@ -67,7 +67,7 @@ pub(crate) fn visit(
             });
             visited.map_err(|error| match error {
                 Visited::Ours(error) => error,
-                Visited::GpuCode(error) => Error::GpuCode { key: source.key.to_owned(), source: error },
+                Visited::GpuCode(error) => Error::GpuCode { key: source.key.to_owned(), source: error }.into(),
             })
         }
         Piece::Entries(range) => {
@@ -76,7 +76,7 @@ pub(crate) fn visit(
                 if entry.size > Limits::default().code_object {
                     let error =
                         io::Error::new(io::ErrorKind::InvalidData, "it claims a code object beyond all measure");
-                    return Err(Error::Read { key: source.key.to_owned(), source: error });
+                    return Err(Error::Read { key: source.key.to_owned(), source: error }.into());
                 }
                 let size = entry.size as usize;
                 if code.len() < size {
@@ -93,12 +93,12 @@ pub(crate) fn visit(
 }
 
 /// The source of an error: the callback of [`visit`], or the reader of the bundle.
-enum Visited {
-    Ours(Error),
+enum Visited<E> {
+    Ours(E),
     GpuCode(rocwheel_kpack::Error),
 }
 
-impl From<rocwheel_kpack::Error> for Visited {
+impl<E> From<rocwheel_kpack::Error> for Visited<E> {
     fn from(error: rocwheel_kpack::Error) -> Self {
         Self::GpuCode(error)
     }

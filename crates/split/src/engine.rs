@@ -254,7 +254,7 @@ fn pack<'a>(
     let bundle = &fat.bundles[work.bundle];
     let set = work.binary.bundles[work.bundle].set;
     let mut packed = Vec::new();
-    code::visit(
+    code::visit::<Error>(
         &Source { key, reader: &reader, section: &fat.section, checksum: plan.checksum },
         (bundle, &work.piece),
         |entry| is_kept(entry, &plan.selection),

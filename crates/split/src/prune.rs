@@ -9,6 +9,7 @@
 
 mod check;
 mod code;
+mod error;
 mod extras;
 mod forecast;
 mod keep;
@@ -25,7 +26,7 @@ use rocwheel_report::Reporter;
 use rocwheel_rocm::TargetTable;
 use rocwheel_wheel::WriteOptions;
 
-use crate::error::Error;
+pub use error::Error;
 pub use keep::Keep;
 pub use outcome::{PruneAction, PruneReport, Pruned, PrunedFile};
 

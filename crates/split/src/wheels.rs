@@ -13,6 +13,7 @@
 //! of installing and uninstalling correct.
 
 mod check;
+mod error;
 mod execute;
 mod metadata;
 mod place;
@@ -22,9 +23,9 @@ mod variant;
 
 use std::path::PathBuf;
 
-use crate::error::Error;
 use crate::verify::Verification;
 use crate::{Packing, TargetNames};
+pub use error::Error;
 
 pub use check::verify_parts;
 pub use execute::{SizeGrowth, SplitWheel, SplitWheelKind, SplitWheelsReport, execute, prepare};

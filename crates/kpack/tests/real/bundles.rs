@@ -3,6 +3,7 @@
 use positioned_io::ReadAt;
 use rocwheel_kpack::bundle::{self, BundleForm, Part};
 use rocwheel_kpack::{CodeObject, Error};
+use rocwheel_rocm::TargetId;
 
 use crate::{read, unpacked};
 
@@ -22,7 +23,7 @@ fn every_code_object_of_a_real_library_is_what_its_bundle_says() {
             let visited = bundle.visit(file.file(), fat.section.clone(), |entry, code| {
                 objects += 1;
                 bytes += entry.size;
-                let target = entry.target_id()?.unwrap();
+                let target = entry.target().unwrap().parse::<TargetId>()?;
                 let object = CodeObject::read(&code)?.unwrap();
                 assert_eq!(object.target, target, "{name}: {}", entry.id);
                 if bundle.compression.is_none() {

@@ -45,7 +45,7 @@ pub(crate) enum Settings {
     Schema,
 }
 
-/// Whether the origins of values are printed.
+/// Printing of the places that values come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origins {
     Shown,

@@ -46,7 +46,6 @@ pub(crate) struct Arguments {
     need_gpu: bool,
 }
 
-/// The machine and the environment that are examined.
 #[derive(Debug)]
 pub(crate) struct Settings {
     patient: Patient,

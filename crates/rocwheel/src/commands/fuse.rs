@@ -11,7 +11,7 @@ use rocwheel_audit::written::{Verdict, WheelSet};
 use rocwheel_kpack::bundle::{BundleForm, Method};
 use rocwheel_output::StagingFolder;
 use rocwheel_report::Exit;
-use rocwheel_split::Error;
+use rocwheel_split::fuse::Error;
 use rocwheel_split::fuse::builds::{self, ArtifactTree, Artifacts};
 use rocwheel_split::fuse::{self, Build, Fused, FusedFile, Plan, wheels};
 use rocwheel_split::prune::Empty;

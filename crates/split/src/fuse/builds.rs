@@ -10,8 +10,8 @@ use rocwheel_content::{Content, FileContent};
 use rocwheel_kpack::fatbin::FatBinary;
 use rocwheel_report::Reporter;
 
+use super::Error;
 use super::{Build, FusedOutput, write_directory};
-use crate::error::Error;
 use crate::group::is_archive;
 use crate::tree;
 use crate::verify::{Item, View};
@@ -37,7 +37,8 @@ pub fn of_files(hosts: &[PathBuf], archives: &[PathBuf]) -> Result<(Vec<Build>, 
         let content = FileContent::new(host)?;
         let key = || host.display().to_string();
         let reader = content.open()?;
-        let fat = FatBinary::read(&reader, content.size()).map_err(|source| Error::GpuCode { key: key(), source })?;
+        let fat =
+            FatBinary::read(&reader, content.size()).map_err(|source| crate::Error::GpuCode { key: key(), source })?;
         let markers = fat.iter().flat_map(|fat| &fat.markers);
         searches.push(markers.flat_map(|(marker, _)| marker.search_paths.clone()).collect());
     }

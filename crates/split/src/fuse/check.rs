@@ -14,11 +14,11 @@ use rocwheel_kpack::bundle::Checksum;
 use rocwheel_kpack::fatbin::{FatBinary, Magic, Points};
 use rocwheel_report::{Reporter, Unit, with_causes};
 
+use super::Error;
 use super::Plan;
 use super::combine::Binary;
 use super::gather::{BuildPart, shown};
 use crate::code::{self, Piece, Source};
-use crate::error::Error;
 use crate::verify::{View, contradiction, host_differences};
 
 /// Checks all binaries of a plan in the fused tree.
@@ -30,7 +30,7 @@ pub(crate) fn check(plan: &Plan, view: &View, reporter: &dyn Reporter) -> Result
     plan.binaries.par_iter().try_for_each(|binary| {
         check_binary(binary, view, reporter).map_err(|error| match contradiction(&*binary.parts[0].content) {
             Some(why) if matches!(error, Error::NotFused { .. }) => {
-                Error::Contradiction { key: shown(&binary.path).to_owned(), why }
+                crate::Error::Contradiction { key: shown(&binary.path).to_owned(), why }.into()
             }
             _ => error,
         })
@@ -40,7 +40,7 @@ pub(crate) fn check(plan: &Plan, view: &View, reporter: &dyn Reporter) -> Result
 fn check_binary(binary: &Binary, view: &View, reporter: &dyn Reporter) -> Result<(), Error> {
     let wrong = |why: String| Error::NotFused { path: binary.path.clone(), why };
     let content = view.file(&binary.path).ok_or_else(|| wrong("it does not exist".to_owned()))?;
-    let read = |source| Error::Read { key: binary.path.clone(), source };
+    let read = |source| crate::Error::Read { key: binary.path.clone(), source };
     let reader = content.open().map_err(read)?;
     let fat = FatBinary::read(&reader, content.size()).map_err(|error| wrong(with_causes(&error)))?;
     let fat = fat.ok_or_else(|| wrong("it has no GPU code".to_owned()))?;
@@ -95,7 +95,7 @@ fn same_code(
     let sources: Vec<(&BuildPart, usize)> = binary.parts.iter().zip(reached.iter().copied()).collect();
     let mut sums: HashMap<String, u64> = HashMap::new();
     let fused = Source { key: &binary.path, reader, section: &fat.section, checksum: Checksum::Compare };
-    code::visit(&fused, (found, &Piece::Whole), wanted, |entry, bytes| {
+    code::visit::<Error>(&fused, (found, &Piece::Whole), wanted, |entry, bytes| {
         reporter.check()?;
         let mut known = false;
         for ((part, place), missing) in sources.iter().zip(&mut missing) {
@@ -115,11 +115,11 @@ fn same_code(
     })?;
     for (part, place) in sources {
         let Some(bundle) = part.reached[place].codes.iter().find_map(|code| part.compressed(code)) else { continue };
-        let reader = part.content.open().map_err(|source| Error::Read { key: part.path.clone(), source })?;
+        let reader = part.content.open().map_err(|source| crate::Error::Read { key: part.path.clone(), source })?;
         let found = &part.fat.bundles[bundle];
         let source =
             Source { key: &part.path, reader: &reader, section: &part.fat.section, checksum: Checksum::Compare };
-        code::visit(&source, (found, &Piece::Whole), wanted, |entry, bytes| {
+        code::visit::<Error>(&source, (found, &Piece::Whole), wanted, |entry, bytes| {
             if sums.get(&entry.id) == Some(&sum(bytes)) { Ok(()) } else { Err(differs(binary, &entry.id, part)) }
         })?;
     }

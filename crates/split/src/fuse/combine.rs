@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use rocwheel_elf::Elf;
 use serde::Serialize;
 
+use super::Error;
 use super::gather::{BuildPart, Code, shown};
-use crate::error::Error;
 use crate::verify::{Difference, host_differences};
 
 /// A file to fuse.
@@ -163,8 +163,9 @@ fn compare_hosts(
 /// Compares the properties that two builds of the same sources share wherever their code is.
 fn shapes(first: &BuildPart, other: &BuildPart) -> Result<Vec<String>, Error> {
     let read = |part: &BuildPart| -> Result<(Elf, BTreeSet<String>), Error> {
-        let failed = |source| Error::GpuCode { key: part.path.clone(), source: rocwheel_kpack::Error::Elf(source) };
-        let reader = part.content.open().map_err(|source| Error::Read { key: part.path.clone(), source })?;
+        let failed =
+            |source| crate::Error::GpuCode { key: part.path.clone(), source: rocwheel_kpack::Error::Elf(source) };
+        let reader = part.content.open().map_err(|source| crate::Error::Read { key: part.path.clone(), source })?;
         let elf = Elf::read(&reader).map_err(failed)?.ok_or_else(|| failed(rocwheel_elf::Error::NotElf))?;
         let exports = rocwheel_elf::exports(&reader).map_err(failed)?;
         // The compiler derives these names from its command line, which names the GPUs.

@@ -9,7 +9,7 @@ use positioned_io::ReadAt as _;
 use rocwheel_content::Content;
 use rocwheel_kpack::fatbin::{FatBinary, Format, Points};
 
-use crate::error::Error;
+use super::Error;
 use crate::verify::{Archives, OpenArchive};
 
 /// clang's names of the host entry, which never has code.
@@ -79,8 +79,8 @@ impl BuildPart {
         content: &Arc<dyn Content>,
         archives: &Archives<'_>,
     ) -> Result<Option<Self>, Error> {
-        let failed = |source| Error::GpuCode { key: path.to_owned(), source };
-        let reader = content.open().map_err(|source| Error::Read { key: path.to_owned(), source })?;
+        let failed = |source| crate::Error::GpuCode { key: path.to_owned(), source };
+        let reader = content.open().map_err(|source| crate::Error::Read { key: path.to_owned(), source })?;
         let Some(fat) = FatBinary::read(&reader, content.size()).map_err(failed)? else { return Ok(None) };
         if fat.wrappers.is_empty() {
             return Ok(None);
@@ -201,16 +201,16 @@ impl BuildPart {
 
     /// The bytes of a code object.
     pub(crate) fn code(&self, code: &Code) -> Result<Vec<u8>, Error> {
-        let read = |source: io::Error| Error::Read { key: self.path.clone(), source };
+        let read = |source: io::Error| crate::Error::Read { key: self.path.clone(), source };
         match &code.origin {
             Origin::Archive { archive, name, index, target } => {
-                let failed = |source| Error::GpuCode { key: archive.path.clone(), source };
+                let failed = |source| crate::Error::GpuCode { key: archive.path.clone(), source };
                 let reader = archive.content.open().map_err(read)?;
                 let located = archive.archive.find(name, *index, target).ok_or_else(|| Error::Fuse {
                     key: shown(&self.path).to_owned(),
                     why: format!("`{}` has no code for {target} any more", archive.path),
                 })?;
-                archive.archive.read_sound(&reader, &located).map_err(failed)
+                Ok(archive.archive.read_sound(&reader, &located).map_err(failed)?)
             }
             Origin::Bundle { bundle, entry } => {
                 let bundle = &self.fat.bundles[*bundle];

@@ -9,6 +9,7 @@
 pub mod builds;
 mod check;
 mod combine;
+mod error;
 mod gather;
 mod section;
 pub mod wheels;
@@ -26,9 +27,9 @@ use rocwheel_kpack::fatbin::{Format, Magic, NewWrapper, Replacement};
 use rocwheel_report::{Reporter, Unit};
 use serde::Serialize;
 
-use crate::error::Error;
 use crate::group::is_archive;
 use crate::verify::{self, Archives, Difference, Item, View};
+pub use error::Error;
 use gather::{BuildPart, Origin};
 
 pub use combine::{Binary, FusedBundle, FusedCode};
@@ -282,7 +283,7 @@ fn fuse_binary(
     });
     let part = &binary.parts[0];
     let replacement = Replacement { wrappers: wrappers.collect(), size: section.size, content: section.content };
-    let reader = part.content.open().map_err(|source| Error::Read { key: binary.path.clone(), source })?;
+    let reader = part.content.open().map_err(|source| crate::Error::Read { key: binary.path.clone(), source })?;
     let patch = part.fat.replace(&reader, replacement);
     let try_compressed = part.fat.format == Format::Pe && form == BundleForm::Plain;
     let patch = patch.map_err(|source| Error::PutBack { key: binary.path.clone(), source, try_compressed })?;

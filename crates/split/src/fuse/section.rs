@@ -15,10 +15,10 @@ use rocwheel_kpack::bundle::{self, ALIGNMENT, BundleForm, Checksum};
 use rocwheel_report::Reporter;
 use rocwheel_system::PositionedWriter;
 
+use super::Error;
 use super::combine::{Binary, FusedBundle, FusedCode};
 use super::gather::{BuildPart, Origin, shown};
 use crate::code::{self, Piece, Source};
-use crate::error::Error;
 
 /// Bytes that are copied at a time.
 const WINDOW: usize = 1 << 20;
@@ -151,7 +151,10 @@ fn write_bundle(
     let written = bundle::write(&parts, form, out);
     drop(parts);
     drop(lazies);
-    written.map_err(|source| failure.take().unwrap_or_else(|| Error::GpuCode { key: binary.path.clone(), source }))
+    written.map_err(|source| {
+        let of_writer = || crate::Error::GpuCode { key: binary.path.clone(), source }.into();
+        failure.take().unwrap_or_else(of_writer)
+    })
 }
 
 /// The bytes of an entry, after checking that all builds have the same.
@@ -252,10 +255,10 @@ fn spool(part: &BuildPart, bundle: usize, scratch: &Path) -> Result<(Arc<dyn Rea
     let found = &part.fat.bundles[bundle];
     let mut places = vec![0; found.entries.len()];
     let mut end = 0;
-    let reader = part.content.open().map_err(|source| Error::Read { key: part.path.clone(), source })?;
+    let reader = part.content.open().map_err(|source| crate::Error::Read { key: part.path.clone(), source })?;
     let wanted = |entry: &rocwheel_kpack::BundleEntry| entry.size > 0;
     let source = Source { key: &part.path, reader: &reader, section: &part.fat.section, checksum: Checksum::Compare };
-    code::visit(&source, (found, &Piece::Whole), wanted, |entry, code| {
+    code::visit::<Error>(&source, (found, &Piece::Whole), wanted, |entry, code| {
         if let Some(place) = found.entries.iter().position(|other| other.id == entry.id) {
             places[place] = end;
         }

@@ -13,8 +13,8 @@ use rocwheel_wheel::read::{Listed, MemberContent, MemberKind, Wheel};
 use rocwheel_wheel::{Headers, Member, Rewrite, WriteOptions};
 use serde::Serialize;
 
+use super::Error;
 use super::{Build, Fused, Plan};
-use crate::error::Error;
 use crate::group::is_archive;
 use crate::verify::{Item, View};
 

@@ -8,8 +8,8 @@ use rocwheel_output::{OutputTree, TreeMaker};
 use rocwheel_report::{Reporter, Unit};
 use serde::Serialize;
 
+use super::Error;
 use crate::copy::copy;
-use crate::error::Error;
 use crate::verify::{Item, View};
 
 const MAKER: TreeMaker = TreeMaker { marker: ".rocwheel-fuse", command: "rocwheel fuse" };
@@ -96,7 +96,7 @@ pub fn write_file(
         std::io::ErrorKind::AlreadyExists => {
             Error::Fuse { key: output.display().to_string(), why: "there is such a file already".to_owned() }
         }
-        _ => Error::Io(error.error),
+        _ => error.error.into(),
     })?;
     Ok(FusedOutput { path: output.to_owned(), files: 1, bytes: content.size() })
 }

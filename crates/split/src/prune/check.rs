@@ -26,7 +26,7 @@ type Found = (u64, Vec<String>);
 
 /// Compares two contents byte by byte.
 pub(super) fn same(before: &dyn Content, after: &dyn Content) -> Result<Vec<String>, Error> {
-    let failed = |source| Error::Read { key: "a copy".to_owned(), source };
+    let failed = |source| crate::Error::Read { key: "a copy".to_owned(), source };
     if before.size() != after.size() {
         return Ok(vec![format!("{} bytes became {}", before.size(), after.size())]);
     }
@@ -47,7 +47,7 @@ pub(super) fn same(before: &dyn Content, after: &dyn Content) -> Result<Vec<Stri
 
 /// Compares a pruned file with GPU code with the original.
 pub(super) fn code(keep: &Keep, before: &Arc<dyn Content>, after: &Arc<dyn Content>) -> Result<Found, Error> {
-    let failed = |source| Error::Read { key: "a result".to_owned(), source };
+    let failed = |source| crate::Error::Read { key: "a result".to_owned(), source };
     let (old, new) = (before.open().map_err(failed)?, after.open().map_err(failed)?);
     let mut start = [0; 64];
     let length = start.len().min(before.size() as usize);

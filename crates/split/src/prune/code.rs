@@ -149,7 +149,7 @@ impl Pruner<'_> {
             }
             verdict.kept.insert(target);
         }
-        let failed = |source| Error::Read { key: key.to_owned(), source };
+        let failed = |source| crate::Error::Read { key: key.to_owned(), source };
         let reader = content.open().map_err(failed)?;
         let mut start = [0; 64];
         let length = start.len().min(usize::try_from(content.size()).unwrap_or(usize::MAX));
@@ -175,7 +175,7 @@ impl Pruner<'_> {
         reader: &Reader,
         verdict: &mut Verdict,
     ) -> Result<(), Error> {
-        let failed = |source| Error::GpuCode { key: key.to_owned(), source };
+        let failed = |source| crate::Error::GpuCode { key: key.to_owned(), source };
         let Some(fat) = FatBinary::read(reader, content.size()).map_err(failed)? else {
             if verdict.kind == Kind::FatBinary {
                 verdict.kind = Kind::Other;
@@ -207,7 +207,7 @@ impl Pruner<'_> {
     }
 
     fn bundle_file(&self, key: &str, size: u64, reader: &Reader, verdict: &mut Verdict) -> Result<(), Error> {
-        let failed = |source| Error::GpuCode { key: key.to_owned(), source };
+        let failed = |source| crate::Error::GpuCode { key: key.to_owned(), source };
         let bundles = bundle::read(reader, 0..size).map_err(failed)?;
         if let Some(made) = self.section(key, reader, 0..size, &bundles, verdict)? {
             verdict.fate = match made.forecast {
@@ -221,7 +221,7 @@ impl Pruner<'_> {
     /// Reduces an archive to its kept targets. An archive without any is removed: the runtime skips
     /// archives that do not exist.
     fn archive(&self, key: &str, size: u64, reader: &Reader, verdict: &mut Verdict) -> Result<(), Error> {
-        let failed = |source| Error::GpuCode { key: key.to_owned(), source };
+        let failed = |source| crate::Error::GpuCode { key: key.to_owned(), source };
         let spooled = |source| Error::Scratch { key: key.to_owned(), source };
         let archive = KpackArchive::open(reader, size).map_err(failed)?;
         let (kept, dropped): (Vec<String>, Vec<String>) =
@@ -264,7 +264,7 @@ impl Pruner<'_> {
         for located in archive.entries().filter(|located| self.takes(located.target)) {
             self.reporter.check()?;
             let read = archive.read_sound(reader, &located);
-            read.map_err(|source| Error::GpuCode { key: key.to_owned(), source })?;
+            read.map_err(|source| crate::Error::GpuCode { key: key.to_owned(), source })?;
         }
         Ok(())
     }
@@ -303,7 +303,7 @@ impl Pruner<'_> {
         let old = section.end - section.start;
         if self.is_dry() {
             let made = self.expect_section(reader, section.clone(), bundles);
-            return made.map(Some).map_err(|source| Error::GpuCode { key: key.to_owned(), source });
+            return Ok(Some(made.map_err(|source| crate::Error::GpuCode { key: key.to_owned(), source })?));
         }
         let made = self.write_section(key, reader, section, bundles)?;
         if made.size > old {
@@ -328,7 +328,7 @@ impl Pruner<'_> {
             |bundle| {
                 self.reporter.check()?;
                 let made = self.bundle(reader, section.clone(), bundle);
-                Ok((bundle, made.map_err(|source| Error::GpuCode { key: key.to_owned(), source })?))
+                Ok((bundle, made.map_err(|source| crate::Error::GpuCode { key: key.to_owned(), source })?))
             },
             |(bundle, made)| {
                 let start = position.next_multiple_of(ALIGNMENT);
@@ -342,7 +342,7 @@ impl Pruner<'_> {
                     Made::Plain => {
                         let parts = self.parts(reader, section.start + bundle.offset, bundle, |entry| entry.offset);
                         let write = write_parts(&parts, BundleForm::Plain, &mut out);
-                        write.map_err(|source| Error::GpuCode { key: key.to_owned(), source })?
+                        write.map_err(|source| crate::Error::GpuCode { key: key.to_owned(), source })?
                     }
                     Made::Compressed(bytes) => {
                         out.write_all(&bytes).map_err(failed)?;
@@ -472,7 +472,7 @@ pub(super) fn code(bundle: &Bundle) -> impl Iterator<Item = &BundleEntry> {
 /// Keeps a separate code object: only files that a rule recognises as one of several variants are
 /// removed.
 fn code_object(key: &str, reader: &Reader, verdict: &mut Verdict) -> Result<(), Error> {
-    let failed = |source| Error::GpuCode { key: key.to_owned(), source };
+    let failed = |source| crate::Error::GpuCode { key: key.to_owned(), source };
     if let Some(object) = rocwheel_kpack::CodeObject::read(reader).map_err(failed)? {
         verdict.kept.insert(object.target.to_string());
     }

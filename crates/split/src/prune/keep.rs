@@ -27,7 +27,7 @@ impl Keep {
     /// because files may have code for them.
     ///
     /// # Errors
-    /// [`Error::Rocm`] for other names, [`Error::NothingWanted`] for an empty list.
+    /// [`rocwheel_rocm::Error`] for other names, [`Error::NothingWanted`] for an empty list.
     pub fn parse(list: &str, table: &TargetTable) -> Result<Self, Error> {
         let mut wanted = Vec::new();
         for name in list.split([',', ';']).map(str::trim).filter(|name| !name.is_empty()) {

@@ -90,7 +90,7 @@ fn write(
         }
         Fate::Changes(new) => {
             make_parent(result)?;
-            let failed = |source| Error::Read { key: path.to_string_lossy().into_owned(), source };
+            let failed = |source| crate::Error::Read { key: path.to_string_lossy().into_owned(), source };
             let mut file = fs_err::File::create(result)?;
             let copied = io::copy(&mut positioned_io::Cursor::new(new.open().map_err(failed)?), &mut file)?;
             debug_assert_eq!(copied, new.size());
@@ -109,7 +109,7 @@ fn write(
         return Ok(verified);
     }
     Err(match contradiction(&**content) {
-        Some(why) => Error::Contradiction { key: path.display().to_string(), why },
+        Some(why) => crate::Error::Contradiction { key: path.display().to_string(), why }.into(),
         None => Error::NotPruned { path: path.to_owned(), differences },
     })
 }

@@ -167,7 +167,7 @@ impl<'a> WheelFile<'a> {
         if !differences.is_empty() {
             let damaged = originals.iter().find_map(|(name, content)| Some((name, contradiction(&**content)?)));
             return match damaged {
-                Some((name, why)) => Err(Error::Contradiction { key: name.clone(), why }),
+                Some((name, why)) => Err(crate::Error::Contradiction { key: name.clone(), why }.into()),
                 None => wrong(differences),
             };
         }

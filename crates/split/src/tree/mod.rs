@@ -6,6 +6,7 @@
 //! Files of kernel databases are moved unchanged, by the rules of `data/libraries.toml`.
 
 mod check;
+mod error;
 mod place;
 mod write;
 
@@ -20,10 +21,10 @@ use rocwheel_rocm::{Databases, target};
 use serde::Serialize;
 
 use crate::engine::Packing;
-use crate::error::Error;
 use crate::group::{TargetNames, TargetSelection};
 use crate::plan::{self, CandidateFile, Options, Plan};
 use crate::verify::Verification;
+pub use error::Error;
 
 pub(crate) use check::without_flag;
 pub use check::{verify_catalogs, view_of_directory, views_of_files};
@@ -68,14 +69,14 @@ impl DatabaseChoice {
     /// Selects only the databases with these names.
     ///
     /// # Errors
-    /// [`Error::UnknownDatabase`].
-    pub fn only(names: impl IntoIterator<Item = String>) -> Result<Self, Error> {
+    /// [`crate::Error::UnknownDatabase`].
+    pub fn only(names: impl IntoIterator<Item = String>) -> Result<Self, crate::Error> {
         let known = Databases::embedded().names();
         let names: BTreeSet<String> = names.into_iter().collect();
         match names.iter().find(|name| !known.contains(name.as_str())) {
             Some(name) => {
                 let known = known.into_iter().collect::<Vec<_>>().join(", ");
-                Err(Error::UnknownDatabase { name: name.clone(), known })
+                Err(crate::Error::UnknownDatabase { name: name.clone(), known })
             }
             None => Ok(Self::Only(names)),
         }
@@ -234,7 +235,7 @@ fn check_selection(
     if selection.targets().is_none() || has_device_part || (found.is_empty() && dropped.is_empty()) {
         return Ok(());
     }
-    Err(plan::nothing_selected(selection, &found))
+    Err(plan::nothing_selected(selection, &found).into())
 }
 
 /// `true` if a file is the manifest with the flag for split artifacts.

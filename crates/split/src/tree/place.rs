@@ -7,8 +7,8 @@ use rocwheel_rocm::Databases;
 use rocwheel_rocm::target::{self, TargetId};
 use serde::Serialize;
 
+use super::Error;
 use super::{ARCHIVES, GENERIC, Request, Units};
-use crate::error::Error;
 use crate::group;
 use crate::plan::{Plan, PlannedKpack};
 

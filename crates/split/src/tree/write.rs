@@ -14,11 +14,11 @@ use rocwheel_report::{Reporter, Unit};
 use rocwheel_system::FileMetadata as _;
 use serde::Serialize;
 
+use super::Error;
 use super::place::{PlannedArtifact, archive_artifact};
 use super::{Request, TreePlan, check, is_manifest};
 use crate::copy::copy;
 use crate::engine::{self, Host};
-use crate::error::Error;
 use crate::verify::{Checks, Verification, VerificationReport};
 
 pub(crate) const MAKER: TreeMaker = TreeMaker { marker: ".rocwheel-split", command: "rocwheel split" };

@@ -206,7 +206,7 @@ fn compare_piece(
         Compared { binary: work.binary, equal: vec![], differences: vec![], notes: vec![], used: vec![] };
     let source =
         Source { key: pair.path, reader: &reader, section: &fat.section, checksum: comparison.checks.checksum };
-    code::visit(&source, (&fat.bundles[*bundle], &work.piece), wanted, |entry, code| {
+    code::visit::<Error>(&source, (&fat.bundles[*bundle], &work.piece), wanted, |entry, code| {
         comparison.reporter.advance(entry.size);
         let Some(name) = entry.target() else { return Ok(()) };
         let about = |what: String| Difference::new(pair.path, what).wrapper(wrapper).target(name);

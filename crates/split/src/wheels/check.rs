@@ -283,7 +283,7 @@ impl Set<'_> {
         let all = [Some(self.host), self.variant].into_iter().flatten().chain(self.devices);
         for side in all {
             if reporter.interrupted() {
-                return Err(code_error(&self.input.wheel, Error::Interrupted(Interrupted)));
+                return Err(code_error(&self.input.wheel, crate::Error::Interrupted(Interrupted)));
             }
             let is_host = std::ptr::eq(side, self.host);
             let known = |member: &Listed, row: &RecordRow| {

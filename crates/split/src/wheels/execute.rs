@@ -273,7 +273,7 @@ impl Job<'_> {
     /// plus archives and a module. So database files are copied without recompression.
     fn device(&self, device: &Device, done: &[SplitParts], folder: &Path) -> Result<StagedWheel, Error> {
         if self.reporter.interrupted() {
-            return Err(code_error(&self.plan.parts.wheel, Error::Interrupted(Interrupted)));
+            return Err(code_error(&self.plan.parts.wheel, crate::Error::Interrupted(Interrupted)));
         }
         let parts = &self.plan.parts;
         let info = format!("{}.dist-info", device.name.stem());

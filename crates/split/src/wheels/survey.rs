@@ -83,7 +83,7 @@ pub(super) fn survey(
     let stage = reporter.stage("Looking for GPU code", Some(bytes), Counted::Bytes);
     let look = |(member, place): (&Listed, Place)| -> Result<Result<Binary, String>, Error> {
         if reporter.interrupted() {
-            return Err(code_error(wheel, Error::Interrupted(Interrupted)));
+            return Err(code_error(wheel, crate::Error::Interrupted(Interrupted)));
         }
         let binary = binary(wheel, member, place, &spool)?;
         reporter.advance(member.size);
@@ -115,8 +115,8 @@ fn binary(wheel: &Arc<Wheel>, member: &Listed, place: Place, spool: &Spool) -> R
     let content = Arc::new(MemberContent::spooled(wheel, &member.name, spool)?);
     let key = || member.name.clone();
     let looked = content.look(|reader| FatBinary::read(reader, content.size()).transpose());
-    let fat = looked.map_err(|source| code_error(wheel, Error::Read { key: key(), source }))?.transpose();
-    let fat = fat.map_err(|source| code_error(wheel, Error::GpuCode { key: key(), source }))?;
+    let fat = looked.map_err(|source| code_error(wheel, crate::Error::Read { key: key(), source }))?.transpose();
+    let fat = fat.map_err(|source| code_error(wheel, crate::Error::GpuCode { key: key(), source }))?;
     Ok(fat.map(|fat| {
         let entries = fat.bundles.iter().flat_map(|bundle| &bundle.entries).filter(|entry| entry.size > 0);
         let targets = entries.filter_map(rocwheel_kpack::BundleEntry::target).map(str::to_owned).collect();
@@ -126,6 +126,6 @@ fn binary(wheel: &Arc<Wheel>, member: &Listed, place: Place, spool: &Spool) -> R
 }
 
 /// Adds the path of the wheel to an error of the engine.
-pub(super) fn code_error(wheel: &Wheel, source: Error) -> Error {
+pub(super) fn code_error(wheel: &Wheel, source: crate::Error) -> Error {
     Error::Code { path: wheel.path().to_owned(), source: Box::new(source) }
 }

@@ -12,7 +12,7 @@ use rocwheel_kpack::{ArchiveWriter, Blob, FatBinary, KpackArchive, Scheme};
 use rocwheel_output::{Destination, Mode};
 use rocwheel_report::Silent;
 use rocwheel_rocm::TargetTable;
-use rocwheel_split::Error;
+use rocwheel_split::prune::Error;
 use rocwheel_split::prune::{Compress, Empty, Keep, Options, PruneAction, PruneReport, prune};
 use rocwheel_system::symlink;
 use rocwheel_testing::gpu::{Gpu, Link, TranslationUnit};

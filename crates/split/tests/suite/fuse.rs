@@ -9,7 +9,7 @@ use rocwheel_kpack::fatbin::{FatBinary, Magic, NewWrapper, Points, Replacement};
 use rocwheel_kpack::marker::Marker;
 use rocwheel_kpack::{ArchiveWriter, Blob, Scheme};
 use rocwheel_report::{Hint as _, Silent};
-use rocwheel_split::Error;
+use rocwheel_split::fuse::Error;
 use rocwheel_split::fuse::{self, Build, Fused, Plan};
 use rocwheel_split::verify::{Item, View};
 use rocwheel_testing::gpu::Link;

@@ -160,7 +160,7 @@ impl Wheel {
         };
         match actual {
             Ok(actual) if recorded.is_some_and(|recorded| recorded != actual) => {
-                problems.push(WheelProblem::Hash(name()))
+                problems.push(WheelProblem::Hash(name()));
             }
             Ok(_) => {}
             Err(()) => problems.push(WheelProblem::Unreadable(name())),

@@ -164,7 +164,7 @@ pub(super) struct InfoArguments {
     amdgpu_families: Option<String>,
 }
 
-/// The work that the script is asked for.
+/// The answer to a call of the script: a command of ours, or lines to print.
 pub(super) enum Answer {
     Run(Translation),
     Lines(Vec<String>),

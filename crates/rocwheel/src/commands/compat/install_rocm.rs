@@ -50,8 +50,8 @@ macro_rules! selections {
     };
 }
 
-/// The artifacts that flags of the script select (facts of TheRock at the commit of
-/// scripts/fetch-therock).
+/// The artifacts that the flags of the script select, as in TheRock at the commit of
+/// `scripts/fetch-therock`.
 const SELECTIONS: [Selection; 33] = selections! {
     "aqlprofile": ["aqlprofile"] [],
     "blas": ["blas"] [],

@@ -120,7 +120,7 @@ pub(crate) struct Arguments {
     pub(crate) connections: Option<u16>,
 }
 
-/// What the wheel is called: it was renamed at the end of 2025, for all lines.
+/// The name of the wheel. It was renamed at the end of 2025, for all lines.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum TritonRules {
     /// triton
