@@ -19,11 +19,14 @@ use serde::{Deserialize, Serialize};
 
 use super::envelope::SignedEnvelope;
 use super::manifest::{SCHEMA, SnapshotFile, SnapshotManifest, StreamHead};
+use super::offer::StreamView;
 use super::pages::{self, Pages};
 use super::sets::ReleaseSet;
-use super::{HEAD, PENDING, SigningKey, Stream, StreamFault, document_key, read_snapshot, set_key, snapshot_key};
-use crate::Error;
+use super::{
+    CHOOSER, HEAD, PENDING, SigningKey, Stream, StreamFault, document_key, read_snapshot, set_key, snapshot_key,
+};
 use crate::build::pages::HTML;
+use crate::{Error, IndexView, chooser};
 
 /// The next publication.
 pub(crate) struct Transition {
@@ -134,32 +137,82 @@ impl Stream<'_> {
         let generation = change.after.number;
         let requires: BTreeMap<String, BTreeSet<String>> = merged(&change.before.requires, &change.after.requires);
         let order = pages::dependencies_first(&change.projects, &requires);
+        let views = ChangedViews::new(&self.settings.views, change);
         for name in &order {
             reporter.check()?;
             let page = pages::project(&change.both, name);
             let before = pages::project(change.before, name);
             if page != before {
+                self.put_views(&views.all, &page, generation, &mut written)?;
                 self.put(pages::project_pages(page, generation), generation, &mut written)?;
             }
         }
         let (before, after) = (change.before.projects(), change.after.projects());
+        for name in after.iter().filter(|name| !views.new.is_empty() && !change.projects.contains(*name)) {
+            self.put_views(&views.new, &pages::project(change.after, name), generation, &mut written)?;
+        }
+        for view in &views.after {
+            let page = view.root_pages(change.after, generation);
+            if views.new.contains(view) || page != view.root_pages(change.before, generation) {
+                self.put(page, generation, &mut written)?;
+            }
+        }
         if before != after || change.before.number == 0 {
-            self.put(pages::root_pages(&after, generation), generation, &mut written)?;
+            let chooser = self.chooser.as_ref().map(|_| chooser::FILE);
+            self.put(pages::root_pages(&after, chooser, generation), generation, &mut written)?;
         }
         for name in order.iter().rev() {
             reporter.check()?;
             reporter.advance(1);
             let page: IndexedProject = pages::project(change.after, name);
-            if page.files.is_empty() {
-                for key in pages::page_keys(name) {
-                    self.store.remove(&key)?;
-                    written.push(key);
+            let both = pages::project(&change.both, name);
+            if page == both {
+                continue;
+            }
+            for view in &views.all {
+                match view.project_pages(&page, generation) {
+                    Some(pages) => self.put(pages, generation, &mut written)?,
+                    None if view.project_pages(&both, generation).is_some() => {
+                        self.remove(view.page_keys(name), &mut written)?;
+                    }
+                    None => {}
                 }
-            } else if page != pages::project(&change.both, name) {
+            }
+            if page.files.is_empty() {
+                self.remove(pages::page_keys(name), &mut written)?;
+            } else {
                 self.put(pages::project_pages(page, generation), generation, &mut written)?;
             }
         }
+        for view in views.all.difference(&views.after) {
+            self.remove(view.page_keys(""), &mut written)?;
+        }
+        if let Some(options) = &self.chooser {
+            let (page, record) = self.chooser_page(change.before, change.after, options)?;
+            self.put(vec![(chooser::FILE.to_owned(), page)], generation, &mut written)?;
+            self.store.write(CHOOSER, &record)?;
+        }
         Ok(written)
+    }
+
+    /// Writes the pages of a project in views that list it.
+    fn put_views(
+        &self,
+        views: &BTreeSet<StreamView>,
+        page: &IndexedProject,
+        generation: u64,
+        written: &mut Vec<String>,
+    ) -> Result<(), Error> {
+        let mut pages = views.iter().filter_map(|view| view.project_pages(page, generation));
+        pages.try_for_each(|pages| self.put(pages, generation, written))
+    }
+
+    fn remove(&self, keys: [String; 3], written: &mut Vec<String>) -> Result<(), Error> {
+        for key in keys {
+            self.store.remove(&key)?;
+            written.push(key);
+        }
+        Ok(())
     }
 
     /// Writes the pages of a folder, unless a later publication did.
@@ -177,6 +230,23 @@ impl Stream<'_> {
             written.push(key);
         }
         Ok(())
+    }
+}
+
+/// The views of two manifests.
+struct ChangedViews {
+    all: BTreeSet<StreamView>,
+    after: BTreeSet<StreamView>,
+    /// Those that only the second manifest has: they have no pages yet.
+    new: BTreeSet<StreamView>,
+}
+
+impl ChangedViews {
+    fn new(views: &[IndexView], change: &Change<'_>) -> ChangedViews {
+        let before = StreamView::all(views, change.before);
+        let after = StreamView::all(views, change.after);
+        let new = after.difference(&before).cloned().collect();
+        ChangedViews { all: before.union(&after).cloned().collect(), after, new }
     }
 }
 

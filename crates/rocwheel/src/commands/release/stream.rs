@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
-use rocwheel_release::{PublicKey, SigningKey, StreamChange, check_stream_name};
+use rocwheel_release::{ChooserOptions, PublicKey, SigningKey, StreamChange, check_stream_name};
 
 use crate::commands::Mode;
+use crate::commands::index::build::chooser;
 use crate::environment;
 use crate::failure::{Result, Usage};
 use crate::store::{BucketOptions, StorePlace};
@@ -73,6 +74,7 @@ pub(super) struct ChangeSettings {
     keys: Vec<SigningKey>,
     now: Timestamp,
     pub(super) patience: Duration,
+    chooser: ChooserOptions,
     pub(super) mode: Mode,
 }
 
@@ -91,6 +93,7 @@ impl TryFrom<ChangeArguments> for ChangeSettings {
             keys,
             now: arguments.now.map_or_else(environment::present, Ok)?,
             patience: Duration::from_secs(arguments.wait),
+            chooser: chooser(),
             mode: Mode::new(arguments.dry_run),
         })
     }
@@ -99,7 +102,14 @@ impl TryFrom<ChangeArguments> for ChangeSettings {
 impl ChangeSettings {
     pub(super) fn change<'a>(&'a self, stream: &'a str) -> StreamChange<'a> {
         let write = self.mode == Mode::Execute;
-        StreamChange { stream, now: self.now, keys: &self.keys, patience: self.patience, write }
+        StreamChange {
+            stream,
+            now: self.now,
+            keys: &self.keys,
+            patience: self.patience,
+            chooser: Some(&self.chooser),
+            write,
+        }
     }
 
     pub(super) fn is_signed(&self) -> bool {
