@@ -282,7 +282,7 @@ pub(crate) fn files_key(project: &str) -> String {
 /// Where the record is of the pages that an index has once; `pages` is the folder of its first
 /// page. No project is called `_roots`.
 pub(crate) fn root_key(pages: &str) -> String {
-    join(&join(&join(FOLDER, "_roots"), pages), "pages")
+    join(FOLDER, &join("_roots", &join(pages, "pages")))
 }
 
 /// A time of modification as a stamp. Later times are later texts.
