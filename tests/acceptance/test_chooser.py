@@ -553,7 +553,7 @@ def test_a_run_for_one_project_renews_the_page(rocwheel: Rocwheel, browser: Brow
         "rocm-sdk-core-7.1.0",
         "rocm-sdk-libraries-7.1.0",
     }
-    browser.open(f"{root.as_uri()}/chooser.html" + fragment(**CHOICE))
+    browser.open(f"{root.as_uri()}/chooser.html" + fragment(**CHOICE, version="2.9.1+rocm7.1.0"))
     assert "torch[device-gfx1100]==2.9.1+rocm7.1.0" in lines(browser)
     # A whole run finds nothing to change, also without the records.
     for _ in range(2):

@@ -32,6 +32,13 @@ def publish(rocwheel: Rocwheel, dist: Path, store: Path, *words: object, **optio
     return rocwheel.run("release", "publish", dist, *words, **options)
 
 
+def write_linux_release(folder: Path, rocm: str, torch: str) -> None:
+    """The whole release for Linux: a stream refuses torch for a system without its ROCm."""
+    write_release(folder, rocm, torch)
+    for wheel in folder.glob("*win_amd64.whl"):
+        wheel.unlink()
+
+
 def with_views(store: Path) -> Path:
     settings = store / "nightly/.release/stream.toml"
     settings.parent.mkdir(parents=True)
@@ -52,14 +59,14 @@ def text(browser: Browser, name: str) -> str:
 
 def test_people_choose_from_a_stream(rocwheel: Rocwheel, browser: Browser, tmp_path: Path) -> None:
     store, stream = tmp_path / "store", tmp_path / "store/nightly"
-    write_release(tmp_path / "one", "7.1.0", "2.9.1")
+    write_linux_release(tmp_path / "one", "7.1.0", "2.9.1")
     publish(rocwheel, tmp_path / "one", store, "--now", NOW)
     page = f"{stream.as_uri()}/chooser.html"
     assert '<form action="chooser.html">' in (stream / "index.html").read_text()
     browser.open(page + fragment(**CHOICE))
     assert "torch[device-gfx1100]==2.9.1+rocm7.1.0" in text(browser, "code")
     assert browser.run("return document.getElementById('changes').hidden"), "the first publication changes nothing"
-    write_release(tmp_path / "two", "7.2.0", "2.10.0")
+    write_linux_release(tmp_path / "two", "7.2.0", "2.10.0")
     publish(rocwheel, tmp_path / "two", store, "--now", LATER)
     for installer in ("pip", "uv"):
         browser.open(page + fragment(**CHOICE, installer=installer))
@@ -88,7 +95,7 @@ def test_people_choose_from_a_stream(rocwheel: Rocwheel, browser: Browser, tmp_p
 def test_views_of_a_stream(rocwheel: Rocwheel, tmp_path: Path) -> None:
     store = tmp_path / "store"
     stream = with_views(store)
-    write_release(tmp_path / "one", "7.1.0", "2.9.1")
+    write_linux_release(tmp_path / "one", "7.1.0", "2.9.1")
     publish(rocwheel, tmp_path / "one", store, "--now", NOW)
     assert_every_link_is_true(stream)
     assert {path.name for path in (stream / "by_target").iterdir()} == {"gfx942", "gfx1100"}
@@ -121,8 +128,8 @@ def test_views_and_the_page_survive_kills(rocwheel: Rocwheel, tmp_path: Path) ->
     store, clean = tmp_path / "store", tmp_path / "clean"
     for place in (store, clean):
         with_views(place)
-    write_release(tmp_path / "one", "7.1.0", "2.9.1")
-    write_release(tmp_path / "two", "7.2.0", "2.10.0")
+    write_linux_release(tmp_path / "one", "7.1.0", "2.9.1")
+    write_linux_release(tmp_path / "two", "7.2.0", "2.10.0")
     for place in (store, clean):
         publish(rocwheel, tmp_path / "one", place, "--now", NOW)
     began = time.monotonic()
