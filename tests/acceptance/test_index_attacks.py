@@ -91,6 +91,7 @@ def test_a_project_run_writes_what_a_whole_run_would(rocwheel: Rocwheel, tmp_pat
         "amd-torch-device-gfx942",
         "rocm",
         "torch",
+        "v1_json",
     }
     assert_every_link_is_true(single)
     target = tmp_path / "got"

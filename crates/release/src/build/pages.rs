@@ -106,7 +106,9 @@ impl<'a> Writer<'a> {
         self.changes.append(&mut metadata);
         let (mut indexes, mut root_records) = (Vec::new(), Vec::new());
         for (at, root) in self.work.roots.iter().enumerate() {
-            written.iter_mut().for_each(|one| self.changes.append(&mut one.pages[at]));
+            for one in &mut written {
+                self.changes.append(&mut one.pages[at]);
+            }
             let files: Vec<usize> = written.iter().filter_map(|one| one.head.roots.get(&root.pages).copied()).collect();
             if files.is_empty() {
                 continue;

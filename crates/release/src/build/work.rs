@@ -122,7 +122,7 @@ pub(super) struct Work<'a> {
     pub(super) status: &'a StatusTable,
 }
 
-impl<'a> Work<'a> {
+impl Work<'_> {
     pub(super) fn root_records(store: &dyn Store, roots: &[IndexRoot]) -> Result<Vec<RootRecord>, Error> {
         let read = |root: &IndexRoot| match root.view {
             None => RootRecord::read(store, &known::root_key(&root.pages)),
