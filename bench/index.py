@@ -26,6 +26,9 @@ from small_wheels import write_wheel
 PROJECTS = 130
 LARGEST = 4800
 OLD = 1_700_000_000
+# Seconds.
+BARS = {"no pages, hashes known": 3.0, "one more wheel, --project": 0.05}
+MEMORY_BAR = 200  # MB
 
 
 def make(root: Path, count: int) -> None:
@@ -51,7 +54,7 @@ class Benchmark:
         make(self.root, self.settings.files)
         files = sum(1 for _ in self.root.glob("*/*.whl"))
         print(f"{files} files in {PROJECTS} projects, made in {time.monotonic() - began:.0f} s")
-        print(f"{'':44}{'wall s':>10}{'user s':>10}{'sys s':>10}{'peak MB':>10}", flush=True)
+        print(f"{'':44}{'wall s':>10}{'user s':>10}{'sys s':>10}{'peak MB':>10}{'bar s':>8}{'bar MB':>8}", flush=True)
         self.show("every file is new", [measure(*self.build())])
         self.show("nothing changed", [measure(*self.build()) for _ in range(self.settings.runs)])
         self.show("no pages, hashes known", [self.without_pages() for _ in range(self.settings.runs)])
@@ -60,7 +63,7 @@ class Benchmark:
             "one more wheel, --project",
             [self.one_more(number, "--project", "project-1") for number in range(100, 100 + self.settings.runs)],
         )
-        self.peer(files)
+        self.peer(min(files, self.settings.peer_files))
         self.settings.json.write_text(json.dumps(self.results, indent=2) + "\n")
 
     def build(self, *more: object) -> list[object]:
@@ -80,7 +83,7 @@ class Benchmark:
         """dumb-pypi makes HTML and JSON of a list that has names, hashes and times already."""
         listed = self.settings.work / "packages.json"
         with listed.open("w") as lines:
-            for path in self.root.glob("*/*.whl"):
+            for path in sorted(self.root.glob("*/*.whl"))[:files]:
                 row = {
                     "filename": path.name,
                     "hash": f"sha256={'0' * 64}",
@@ -97,13 +100,15 @@ class Benchmark:
             "--output-dir",
             self.settings.work / "peer",
         ]
-        self.show(f"dumb-pypi, {files} files", [measure(*command, stdout=2)])
+        self.show(f"dumb-pypi, {files} files only", [measure(*command, stdout=2)], is_peer=True)
 
-    def show(self, name: str, runs: list[Measured]) -> None:
+    def show(self, name: str, runs: list[Measured], *, is_peer: bool = False) -> None:
         middle = median(runs)
         self.results[name] = asdict(middle)
+        bar = BARS.get(name, "")
+        bars = "" if is_peer else f"{bar:>8}{MEMORY_BAR:8}"
         print(
-            f"{name:44}{middle.wall:10.2f}{middle.user:10.2f}{middle.system:10.2f}{middle.peak / MEGABYTE:10.0f}",
+            f"{name:44}{middle.wall:10.2f}{middle.user:10.2f}{middle.system:10.2f}{middle.peak / MEGABYTE:10.0f}{bars}",
             flush=True,
         )
 
@@ -115,5 +120,6 @@ if __name__ == "__main__":
     parser.add_argument("--peers", type=Path, required=True, help="environment with dumb-pypi")
     parser.add_argument("--json", type=Path, required=True)
     parser.add_argument("--files", type=int, default=300_000)
+    parser.add_argument("--peer-files", type=int, default=100_000, help="how many of them dumb-pypi lists")
     parser.add_argument("--runs", type=int, default=3)
     Benchmark(parser.parse_args()).run()

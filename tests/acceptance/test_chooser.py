@@ -528,18 +528,67 @@ def test_web_servers_serve_it(rocwheel: Rocwheel, browser: Browser, site: Site, 
         servers.stop()
 
 
-def test_a_run_for_one_project_leaves_the_page(rocwheel: Rocwheel, tmp_path: Path) -> None:
-    """Such a run looks at no other project, and the page needs all of them."""
-    write_wheel(tmp_path / "torch", "torch", "1.0", "py3-none-any")
-    one = ("index", "build", tmp_path, "--project", "torch", "--now", NOW)
-    rocwheel.run(*one)
-    assert not (tmp_path / "chooser.html").exists() and "<form" not in (tmp_path / "index.html").read_text()
-    write_wheel(tmp_path / "other", "other", "1.0", "py3-none-any")
-    rocwheel.run("index", "build", tmp_path, "--now", NOW)
-    before = (tmp_path / "chooser.html").read_text()
-    write_wheel(tmp_path / "torch", "torch", "2.0", "py3-none-any")
-    rocwheel.run(*one)
-    assert (tmp_path / "chooser.html").read_text() == before
-    assert "<form" in (tmp_path / "index.html").read_text() and '"2.0"' not in before
-    rocwheel.run("index", "build", tmp_path, "--now", NOW)
-    assert '"2.0"' in (tmp_path / "chooser.html").read_text()
+def test_a_run_for_one_project_renews_the_page(rocwheel: Rocwheel, browser: Browser, tmp_path: Path) -> None:
+    """Such a run looks at no other project: the page has the others as they were."""
+    write_release(tmp_path / "flat", "7.1.0", "2.9.1")
+    root = tmp_path / "whl-next"
+    for wheel in (tmp_path / "flat").iterdir():
+        project = wheel.name.split("-")[0].replace("_", "-")
+        (root / project).mkdir(parents=True, exist_ok=True)
+        wheel.rename(root / project / wheel.name)
+    rocwheel.run("index", "build", root, "--now", NOW)
+    assert "<form" in (root / "index.html").read_text()
+    tag = f"{OWN_TAG}-{OWN_TAG}-manylinux_2_28_x86_64"
+    write_wheel(root / "torch", "torch", "2.99.0+rocm7.1.0", tag, "Requires-Dist: rocm[libraries]==7.1.0")
+    rocwheel.run("index", "build", root, "--project", "torch", "--now", NOW)
+    renewed = (root / "chooser.html").read_bytes()
+    choice = {"package": "torch", "python": OWN, "system": "linux-x86_64"}
+    browser.open(f"{root.as_uri()}/chooser.html" + fragment(**choice))
+    assert "torch==2.99.0+rocm7.1.0" in lines(browser)
+    target = tmp_path / "target"
+    run(*shell_words(lines(browser)), environment=clean_environment(PIP_TARGET=str(target)))
+    assert installed(target) == {
+        "torch-2.99.0+rocm7.1.0",
+        "rocm-7.1.0",
+        "rocm-sdk-core-7.1.0",
+        "rocm-sdk-libraries-7.1.0",
+    }
+    browser.open(f"{root.as_uri()}/chooser.html" + fragment(**CHOICE, version="2.9.1+rocm7.1.0"))
+    assert "torch[device-gfx1100]==2.9.1+rocm7.1.0" in lines(browser)
+    # A whole run finds nothing to change, also without the records.
+    for _ in range(2):
+        rocwheel.run("index", "build", root, "--now", NOW)
+        assert (root / "chooser.html").read_bytes() == renewed
+        shutil.rmtree(root / ".rocwheel")
+
+
+def test_an_index_over_several_has_the_page(rocwheel: Rocwheel, browser: Browser, tmp_path: Path) -> None:
+    """Its products' own pages know what packages require."""
+    write_release(tmp_path / "flat", "7.1.0", "2.9.1")
+    site = tmp_path / "site"
+    for wheel in (tmp_path / "flat").iterdir():
+        project = wheel.name.split("-")[0].replace("_", "-")
+        owner = "pytorch" if "torch" in project else "core"
+        folder = site / f"rocm/{owner}/whl-next" / project
+        folder.mkdir(parents=True, exist_ok=True)
+        wheel.rename(folder / wheel.name)
+    owners = ("core/whl-next", "pytorch/whl-next")
+    for owner in owners:
+        rocwheel.run("index", "build", site / "rocm" / owner, "--now", NOW)
+    words = ("index", "build", site, "--aggregate", *owners)
+    rocwheel.run(*words)
+    page = site / "rocm/whl-next/chooser.html"
+    assert '<form action="chooser.html">' in page.with_name("index.html").read_text()
+    for address in (f"{page.parent.as_uri()}/",):
+        for installer in ("pip", "uv"):
+            browser.open(address + "chooser.html" + fragment(**CHOICE, installer=installer))
+            assert address in lines(browser)
+            target = tmp_path / installer
+            command = shell_words(lines(browser)) + (["--target", str(target)] if installer == "uv" else [])
+            run(*command, environment=clean_environment(PIP_TARGET=str(target)))
+            assert installed(target) == RELEASE
+    before = page.read_bytes()
+    rocwheel.run(*words, "--dry-run", "--no-chooser")
+    assert page.read_bytes() == before
+    rocwheel.run(*words, "--no-chooser")
+    assert not page.exists() and "<form" not in page.with_name("index.html").read_text()

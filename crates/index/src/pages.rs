@@ -113,6 +113,13 @@ impl IndexedProject {
     }
 }
 
+/// The page of a project in HTML and in JSON. A page may have thousands of files, whose versions
+/// are put in order once for both.
+pub fn project_texts(project: &IndexedProject) -> (String, String) {
+    let files = project.listed();
+    (html::listed_html(project, &files), json::listed_json(project, &files))
+}
+
 /// A name as a part of an address. `+` becomes `%2B`.
 pub fn encoded_segment(name: &str) -> String {
     utf8_percent_encode(name, SEGMENT).to_string()

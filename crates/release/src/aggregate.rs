@@ -19,10 +19,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use url::Url;
 
-use crate::Error;
-use crate::build::{HTML, JSON, PageChange, PageFile, VERSIONED_HTML, check_ours, put};
+use crate::build::{HTML, JSON, PageChange, PageFile, VERSIONED_HTML, check_ours, offered_in, put};
+use crate::chooser::{self, ChooserData};
 use crate::listing::{Listing, NameFilter};
 use crate::store::{Store, StoredFile};
+use crate::{ChooserOptions, Error, stream};
 
 /// The version of both documents.
 const SCHEMA: u32 = 2;
@@ -42,13 +43,16 @@ pub struct AggregateOptions {
     pub stream: String,
     /// For which servers it is made.
     pub hosting: Hosting,
+    /// The contents of the page for people; `None` leaves out the page, and removes that of an
+    /// earlier run.
+    pub chooser: Option<ChooserOptions>,
     /// Replace pages that others wrote.
     pub replace_pages: bool,
     /// `false` for a dry run.
     pub write: bool,
 }
 
-/// What the server of an aggregate index can do.
+/// How the server of an aggregate index finds the pages of projects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hosting {
     /// It serves files: each project has a page.
@@ -57,7 +61,7 @@ pub enum Hosting {
     Routes,
 }
 
-/// What was made.
+/// A finished aggregate index.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Aggregated {
     /// The folder of the first page.
@@ -247,14 +251,44 @@ impl Aggregate<'_> {
         }
         let names = || self.packages.keys().map(String::as_str);
         check_ours(self.store, self.options.replace_pages, &join(&self.base, HTML))?;
-        let (html, json) = (root_html(names(), None, None), root_json(names()));
+        let chooser = join(&self.base, chooser::FILE);
+        let page = self.chooser()?;
+        if let Some(page) = &page {
+            check_ours(self.store, self.options.replace_pages, &chooser)?;
+            put_page(chooser.clone(), page)?;
+        }
+        let (html, json) = (root_html(names(), page.as_ref().map(|_| chooser::FILE), None), root_json(names()));
         for (name, text) in [(HTML, &html), (VERSIONED_HTML, &html), (JSON, &json)] {
             put_page(join(&self.base, name), text)?;
         }
         put_page(format!("{}-routes.json", self.base.replace('/', "-")), &self.routes())?;
         put_page(REPORT.to_owned(), &self.report())?;
         pages.extend(self.remove_others(projects)?);
+        let is_left = page.is_none() && self.store.read(&chooser)?.is_some();
+        if is_left && check_ours(self.store, false, &chooser).is_ok() {
+            if self.options.write {
+                self.store.remove(&chooser)?;
+            }
+            pages.push(PageFile { page: chooser, change: PageChange::Removed });
+        }
         Ok(pages)
+    }
+
+    /// The page for people, from what the products' own runs kept of it. There is none if no
+    /// product has such a page.
+    fn chooser(&self) -> Result<Option<String>, Error> {
+        let Some(options) = &self.options.chooser else { return Ok(None) };
+        let mut data = ChooserData::default();
+        for owner in &self.options.owners {
+            let product = match stream::offered_in(self.store, &self.root(owner))? {
+                Some(product) => product,
+                None => offered_in(self.store, &self.root(owner))?,
+            };
+            for (name, _) in self.packages.iter().filter(|(_, its)| *its == owner) {
+                data.add_from(&product, name);
+            }
+        }
+        Ok((!data.projects.is_empty()).then(|| data.ordered().page("", None, options)))
     }
 
     /// Removes the pages of projects that no product has any more.

@@ -47,7 +47,7 @@ pub struct IndexFault {
     pub level: FaultLevel,
     /// The address of the page or file.
     pub at: String,
-    /// What is wrong, and what that does to installers.
+    /// The fault and its consequence for installers, as one sentence.
     pub text: String,
     /// What to do about it.
     pub hint: Option<String>,
@@ -76,7 +76,7 @@ pub struct CheckedIndex {
     pub projects: usize,
     /// How many files their pages list.
     pub files: usize,
-    /// What is wrong, errors first.
+    /// All faults, errors first.
     pub faults: Vec<IndexFault>,
 }
 

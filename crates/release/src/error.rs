@@ -22,7 +22,7 @@ pub enum Error {
     Folder {
         /// The folder.
         path: PathBuf,
-        /// The cause.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A file cannot be read.
@@ -30,7 +30,7 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// The cause.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A page cannot be written or removed.
@@ -38,7 +38,7 @@ pub enum Error {
     Write {
         /// The page.
         path: PathBuf,
-        /// The cause.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A path that cannot be an address.
@@ -58,9 +58,9 @@ pub enum Error {
     Layout {
         /// The store.
         store: String,
-        /// What contradicts.
+        /// The files that contradict each other.
         reason: String,
-        /// What to do.
+        /// What the user can do, as one sentence.
         hint: String,
     },
     /// There is nothing to list.
@@ -82,7 +82,7 @@ pub enum Error {
     Status {
         /// The table.
         path: PathBuf,
-        /// The problem.
+        /// The wrong row or key, with the reason.
         reason: String,
     },
     /// A pattern of `--filter` that cannot be read.
@@ -90,7 +90,7 @@ pub enum Error {
     Pattern {
         /// As it was given.
         pattern: String,
-        /// The cause.
+        /// The error of the parser, with the place in the pattern.
         source: globset::Error,
     },
     /// The first page of an index cannot be read.
@@ -98,7 +98,7 @@ pub enum Error {
     Check {
         /// Its address.
         address: String,
-        /// The cause.
+        /// The reason, for people.
         reason: String,
     },
     /// Another publisher is at work.
@@ -122,13 +122,13 @@ pub enum Error {
     Bucket {
         /// `list `s3://…``.
         attempted: String,
-        /// The cause.
+        /// The refusal of the server, or the failed transfer.
         source: BucketFault,
     },
     /// The indexes of an aggregate contradict each other, or are not complete.
     #[error("no index of all products can be made:{}", list(problems))]
     Aggregate {
-        /// The problem.
+        /// One line for each problem.
         problems: Vec<String>,
     },
     /// GitHub did not answer as it should.
@@ -136,7 +136,7 @@ pub enum Error {
     Github {
         /// `list the releases of `OWNER/NAME``.
         attempted: String,
-        /// The cause.
+        /// The reason, for people.
         reason: String,
         /// What to do.
         hint: Option<String>,
@@ -144,13 +144,13 @@ pub enum Error {
     /// A mirror cannot be made or verified.
     #[error("cannot {attempted}: {reason}")]
     Mirror {
-        /// What was attempted.
+        /// `make the mirror …`, the words after "cannot".
         attempted: String,
-        /// The cause.
+        /// The reason, for people.
         reason: String,
-        /// What to do.
+        /// What the user can do, as one sentence.
         hint: String,
-        /// [`Exit::TryAgain`] if another try may help.
+        /// `Exit::TryAgain` if another try may help.
         exit: Exit,
     },
     /// A stream cannot be read or changed.
@@ -159,7 +159,7 @@ pub enum Error {
     /// The files of an upload contradict, or there are none.
     #[error("cannot upload:{}", list(problems))]
     Uploads {
-        /// The problem.
+        /// One line for each problem.
         problems: Vec<String>,
     },
     /// Files of the same names with other contents are in the store.

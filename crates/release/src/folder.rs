@@ -1,7 +1,7 @@
 //! Input: a folder. Output: the [`Store`] of its files.
 
 use std::io::{self, Read as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 
 use rayon::prelude::*;
 use rocwheel_content::{Digest, Sha256, sha256_of};
@@ -42,14 +42,51 @@ impl FolderStore {
         self.root.join(key)
     }
 
-    fn stored(&self, entry: &walkdir::DirEntry) -> Result<StoredFile, Error> {
-        let below = entry.path().strip_prefix(&self.root).unwrap_or(entry.path());
-        let parts: Option<Vec<&str>> = below.iter().map(|part| part.to_str()).collect();
-        let key = parts.ok_or_else(|| Error::NotText { path: entry.path().to_owned() })?.join("/");
-        let metadata = entry.metadata().map_err(|error| self.listing(error))?;
+    /// The files below `top`, sorted by key. Those that vanish meanwhile are not listed.
+    fn walk(
+        &self,
+        top: WalkDir,
+        is_measured: impl Fn(&str) -> bool,
+        reporter: &dyn Reporter,
+    ) -> Result<(Vec<StoredFile>, Vec<PathBuf>), Error> {
+        let is_shown =
+            |entry: &walkdir::DirEntry| entry.depth() == 0 || !entry.file_name().as_encoded_bytes().starts_with(b".");
+        let (mut files, mut folders) = (Vec::new(), Vec::new());
+        for entry in top.follow_links(true).into_iter().filter_entry(is_shown) {
+            reporter.check()?;
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) if has_vanished(&error) => continue,
+                Err(error) => return Err(self.listing(error)),
+            };
+            if entry.file_type().is_dir() {
+                folders.push(entry.into_path());
+            } else if entry.file_type().is_file() {
+                files.extend(self.stored(&entry, &is_measured)?);
+            }
+        }
+        files.sort_unstable_by(|one, other| one.key.cmp(&other.key));
+        Ok((files, folders))
+    }
+
+    fn stored(
+        &self,
+        entry: &walkdir::DirEntry,
+        is_measured: impl Fn(&str) -> bool,
+    ) -> Result<Option<StoredFile>, Error> {
+        let below = entry.path().to_str().and_then(|path| path.get(self.root.as_os_str().len()..));
+        let below = below.ok_or_else(|| Error::NotText { path: entry.path().to_owned() })?;
+        let key = below.replace(MAIN_SEPARATOR, "/").trim_start_matches('/').to_owned();
+        if !is_measured(&key) {
+            return Ok(Some(StoredFile { key, size: 0, stamp: String::new() }));
+        }
+        let metadata = match entry.metadata() {
+            Ok(metadata) => metadata,
+            Err(error) if has_vanished(&error) => return Ok(None),
+            Err(error) => return Err(self.listing(error)),
+        };
         let modified = metadata.modified().map_err(|source| Error::Read { path: entry.path().to_owned(), source })?;
-        let stamp = known::stamp(modified);
-        Ok(StoredFile { key, size: metadata.len(), stamp })
+        Ok(Some(StoredFile { key, size: metadata.len(), stamp: known::stamp(modified) }))
     }
 
     /// Copies a file, unless it is here. The answer is `None` when another one is.
@@ -122,6 +159,13 @@ impl FolderStore {
     }
 }
 
+/// `true` if a file or folder is gone that was there a moment ago. A link without its file is an
+/// error that somebody has to look at.
+fn has_vanished(error: &walkdir::Error) -> bool {
+    let is_missing = error.io_error().is_some_and(|error| error.kind() == io::ErrorKind::NotFound);
+    is_missing && error.depth() > 0 && error.path().is_some_and(|path| fs_err::symlink_metadata(path).is_err())
+}
+
 /// Copies the bytes of a file, if they are those that were examined.
 fn copy_checked(new: &NewFile, to: &mut impl io::Write, reporter: &dyn Reporter) -> Result<(), Error> {
     let mut copy = || -> io::Result<Digest> {
@@ -169,22 +213,30 @@ impl Store for FolderStore {
     }
 
     fn list(&self, folder: &str, reporter: &dyn Reporter) -> Result<Vec<StoredFile>, Error> {
-        let mut files = Vec::new();
         let top = self.path(folder);
         if !folder.is_empty() && !top.is_dir() {
-            return Ok(files);
+            return Ok(Vec::new());
         }
-        let is_shown =
-            |entry: &walkdir::DirEntry| entry.depth() == 0 || !entry.file_name().as_encoded_bytes().starts_with(b".");
-        for entry in WalkDir::new(&top).follow_links(true).into_iter().filter_entry(is_shown) {
-            reporter.check()?;
-            let entry = entry.map_err(|error| self.listing(error))?;
-            if entry.file_type().is_file() {
-                files.push(self.stored(&entry)?);
-            }
+        Ok(self.walk(WalkDir::new(&top), |_| true, reporter)?.0)
+    }
+
+    fn list_batches(
+        &self,
+        folder: &str,
+        is_measured: fn(&str) -> bool,
+        take: &(dyn Fn(Vec<StoredFile>) + Sync),
+        reporter: &dyn Reporter,
+    ) -> Result<(), Error> {
+        let top = self.path(folder);
+        if !folder.is_empty() && !top.is_dir() {
+            return Ok(());
         }
-        files.sort_unstable_by(|one, other| one.key.cmp(&other.key));
-        Ok(files)
+        let (files, folders) = self.walk(WalkDir::new(&top).min_depth(1).max_depth(1), is_measured, reporter)?;
+        take(files);
+        folders.par_iter().try_for_each(|path| {
+            take(self.walk(WalkDir::new(path), is_measured, reporter)?.0);
+            Ok(())
+        })
     }
 
     fn bytes(&self, file: &StoredFile) -> Result<StoredBytes, Error> {
@@ -207,15 +259,21 @@ impl Store for FolderStore {
     fn write(&self, key: &str, bytes: &[u8]) -> Result<(), Error> {
         let path = self.path(key);
         let write = || {
-            fs_err::create_dir_all(path.parent().unwrap_or(&self.root))?;
-            let folder = self.path(known::TOP);
-            fs_err::create_dir_all(&folder)?;
-            let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(folder)?;
+            let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(self.path(known::TOP))?;
             file.write_all(bytes)?;
             file.as_file().set_permissions(rocwheel_system::permissions(PAGE_MODE))?;
             file.persist(&path).map(drop).map_err(|error| error.error)
         };
-        write().map_err(|source| Error::Write { path: path.clone(), source })
+        let written = match write() {
+            // Most folders exist, and an index has hundreds of thousands of small files.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                fs_err::create_dir_all(path.parent().unwrap_or(&self.root))
+                    .and_then(|()| fs_err::create_dir_all(self.path(known::TOP)))
+                    .and_then(|()| write())
+            }
+            done => done,
+        };
+        written.map_err(|source| Error::Write { path: path.clone(), source })
     }
 
     fn compare_and_swap(&self, key: &str, before: Option<&[u8]>, after: &[u8]) -> Result<bool, Error> {

@@ -1,13 +1,13 @@
 //! Input: distributions and their folders. Output: the indexes that they make, and where the pages
 //! of each are.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use rocwheel_content::archive_path::{join, parent};
 
-use crate::Error;
-use crate::chooser;
+use crate::catalog::Catalog;
 use crate::listing::Distribution;
+use crate::{Error, IndexView, chooser};
 
 /// Where files and pages are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,23 +32,30 @@ impl Layout {
     }
 
     /// The layout that fits where the files are.
-    pub(crate) fn of(distributions: &[Distribution], store: &str) -> Result<Layout, Error> {
+    pub(crate) fn of(catalog: &Catalog, store: &str) -> Result<Layout, Error> {
         let fail =
             |reason: String, hint: &str| Err(Error::Layout { store: store.to_owned(), reason, hint: hint.to_owned() });
-        if let Some(deep) = distributions.iter().find(|one| one.folder().contains('/')) {
-            return fail(
-                format!("`{}` is more than one folder down", deep.file.key),
-                "name the folder that has the files, or folders of files",
-            );
+        let (mut at_top, mut below, mut is_structured) = (None, None, true);
+        for (project, file) in catalog.files() {
+            let folder = parent(&file.key);
+            if folder.contains('/') {
+                return fail(
+                    format!("`{}` is more than one folder down", file.key),
+                    "name the folder that has the files, or folders of files",
+                );
+            }
+            if folder.is_empty() {
+                at_top.get_or_insert(&file.key);
+            } else {
+                below.get_or_insert(&file.key);
+                is_structured &= folder == project;
+            }
         }
-        let at_top = distributions.iter().find(|one| one.folder().is_empty());
-        let in_folder: Vec<&Distribution> = distributions.iter().filter(|one| !one.folder().is_empty()).collect();
-        let is_structured = in_folder.iter().all(|one| one.folder() == one.project);
-        match (at_top, in_folder.first()) {
+        match (at_top, below) {
             (_, None) => Ok(Layout::Flat),
             (None, Some(_)) if is_structured => Ok(Layout::Structured),
             (Some(top), Some(below)) if is_structured => fail(
-                format!("`{}` is beside the folders, and `{}` is in that of its project", top.file.key, below.file.key),
+                format!("`{top}` is beside the folders, and `{below}` is in that of its project"),
                 "move all files into the folders of their projects, or give `--layout families`",
             ),
             _ => Ok(Layout::Families),
@@ -57,29 +64,37 @@ impl Layout {
 }
 
 /// One index of a store.
-#[derive(Debug, Default)]
-pub(crate) struct IndexRoot<'a> {
+#[derive(Debug, Clone, Default)]
+pub(crate) struct IndexRoot {
     /// The folder of its first page; empty at the top.
     pub(crate) pages: String,
     /// The page for `--find-links`.
     pub(crate) find_links: Option<String>,
     /// The page for people; views have none.
     pub(crate) chooser: Option<String>,
-    /// Its files by the canonical name of their project.
-    pub(crate) projects: BTreeMap<String, Vec<&'a Distribution>>,
+    /// The folder of files that it has beside those at the top; `None`: all files.
+    pub(crate) family: Option<String>,
+    /// What it leaves out.
+    pub(crate) view: Option<(IndexView, String)>,
 }
 
-impl<'a> IndexRoot<'a> {
-    fn new(
-        pages: String,
-        find_links: Option<String>,
-        distributions: impl IntoIterator<Item = &'a Distribution>,
-    ) -> IndexRoot<'a> {
-        let mut projects: BTreeMap<String, Vec<&Distribution>> = BTreeMap::new();
-        for distribution in distributions {
-            projects.entry(distribution.project.clone()).or_default().push(distribution);
-        }
-        IndexRoot { pages, find_links, chooser: None, projects }
+impl IndexRoot {
+    fn flat(folder: &str) -> IndexRoot {
+        let (pages, find_links) = (join(folder, "simple"), Some(join(folder, "index.html")));
+        IndexRoot { pages, find_links, ..IndexRoot::default() }
+    }
+
+    /// A smaller index over the files of this one.
+    pub(crate) fn with_view(&self, view: IndexView, name: &str) -> IndexRoot {
+        let pages = join(&join(&self.pages, view.folder()), name);
+        IndexRoot { pages, view: Some((view, name.to_owned())), family: self.family.clone(), ..IndexRoot::default() }
+    }
+
+    /// `true` if it lists a file.
+    pub(crate) fn has(&self, one: &Distribution) -> bool {
+        let is_of_family =
+            self.family.as_ref().is_none_or(|family| one.folder().is_empty() || one.folder() == family.as_str());
+        is_of_family && self.view.as_ref().is_none_or(|(view, name)| view.has(one, name))
     }
 
     /// Where its page for people is: beside the page for `--find-links`, or else beside the first
@@ -87,30 +102,23 @@ impl<'a> IndexRoot<'a> {
     pub(crate) fn chooser_place(&self) -> String {
         join(self.find_links.as_deref().map_or(self.pages.as_str(), parent), chooser::FILE)
     }
-
-    /// All its files.
-    pub(crate) fn distributions(&self) -> impl Iterator<Item = &'a Distribution> {
-        self.projects.values().flatten().copied()
-    }
-}
-
-fn flat<'a>(folder: &str, files: impl IntoIterator<Item = &'a Distribution>) -> IndexRoot<'a> {
-    IndexRoot::new(join(folder, "simple"), Some(join(folder, "index.html")), files)
 }
 
 /// The indexes of a layout. Files that contradict it are `FILE: why`.
-pub(crate) fn roots(layout: Layout, distributions: &[Distribution]) -> Result<Vec<IndexRoot<'_>>, Vec<String>> {
+pub(crate) fn roots(layout: Layout, catalog: &Catalog) -> Result<Vec<IndexRoot>, Vec<String>> {
     let mut problems = Vec::new();
-    for one in distributions {
-        let (folder, key) = (one.folder(), &one.file.key);
+    let mut families: BTreeSet<&str> = BTreeSet::new();
+    for (project, file) in catalog.files() {
+        let (folder, key) = (parent(&file.key), &file.key);
         match layout {
             Layout::Flat if !folder.is_empty() => problems.push(format!("`{key}`: it is not in the top folder")),
-            Layout::Structured if folder != one.project => {
-                problems.push(format!("`{key}`: the folder of its project is `{}`", one.project));
+            Layout::Structured if folder != project => {
+                problems.push(format!("`{key}`: the folder of its project is `{project}`"));
             }
             Layout::Families if !parent(folder).is_empty() => {
                 problems.push(format!("`{key}`: it is more than one folder down"));
             }
+            Layout::Families if !folder.is_empty() => drop(families.insert(folder)),
             _ => {}
         }
     }
@@ -118,16 +126,11 @@ pub(crate) fn roots(layout: Layout, distributions: &[Distribution]) -> Result<Ve
         return Err(problems);
     }
     Ok(match layout {
-        Layout::Flat => vec![flat("", distributions)],
-        Layout::Structured => vec![IndexRoot::new(String::new(), None, distributions)],
+        Layout::Flat => vec![IndexRoot::flat("")],
+        Layout::Structured => vec![IndexRoot::default()],
         Layout::Families => {
-            let families: BTreeSet<&str> =
-                distributions.iter().map(Distribution::folder).filter(|folder| !folder.is_empty()).collect();
-            let is_in = |one: &Distribution, family: &str| one.folder().is_empty() || one.folder() == family;
-            families
-                .into_iter()
-                .map(|family| flat(family, distributions.iter().filter(|one| is_in(one, family))))
-                .collect()
+            let root = |family: &str| IndexRoot { family: Some(family.to_owned()), ..IndexRoot::flat(family) };
+            families.into_iter().map(root).collect()
         }
     })
 }
@@ -135,17 +138,23 @@ pub(crate) fn roots(layout: Layout, distributions: &[Distribution]) -> Result<Ve
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::listing::{Listing, NameFilter};
-    use crate::store::StoredFile;
+    use crate::FolderStore;
+    use crate::listing::NameFilter;
 
-    fn distributions(keys: &[&str]) -> Vec<Distribution> {
-        let file = |key: &&str| StoredFile { key: (*key).to_owned(), size: 1, stamp: String::new() };
-        Listing::of(keys.iter().map(file).collect(), &NameFilter::default()).distributions
+    fn catalog(keys: &[&str]) -> Catalog {
+        let folder = tempfile::tempdir().unwrap();
+        for key in keys {
+            let path = folder.path().join(key);
+            fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+            fs_err::write(path, "").unwrap();
+        }
+        let store = FolderStore::open(folder.path()).unwrap();
+        Catalog::read(&store, "", &NameFilter::default(), &rocwheel_report::Silent).unwrap()
     }
 
     #[test]
     fn the_layout_is_that_of_the_files() {
-        let of = |keys: &[&str]| Layout::of(&distributions(keys), "store").map_err(|error| error.to_string());
+        let of = |keys: &[&str]| Layout::of(&catalog(keys), "store").map_err(|error| error.to_string());
         assert_eq!(of(&["a-1-py3-none-any.whl", "b-1.tar.gz"]), Ok(Layout::Flat));
         assert_eq!(of(&["a/a-1-py3-none-any.whl", "b-c/B.c-1.tar.gz"]), Ok(Layout::Structured));
         assert_eq!(of(&["gfx942/a-1-py3-none-any.whl", "rocm-1.tar.gz"]), Ok(Layout::Families));
@@ -156,11 +165,16 @@ mod tests {
 
     #[test]
     fn a_family_has_its_own_files_and_those_above() {
-        let all = distributions(&["gfx110X/a-1-py3-none-any.whl", "gfx94X/a-1-py3-none-any.whl", "rocm-1.tar.gz"]);
+        let all = catalog(&["gfx110X/a-1-py3-none-any.whl", "gfx94X/a-1-py3-none-any.whl", "rocm-1.tar.gz"]);
         let roots = roots(Layout::Families, &all).unwrap();
+        let distributions: Vec<Distribution> =
+            all.projects.values().flat_map(crate::catalog::ListedProject::distributions).collect();
         let shown: Vec<(&str, Vec<&str>)> = roots
             .iter()
-            .map(|root| (root.pages.as_str(), root.distributions().map(|one| one.file.key.as_str()).collect()))
+            .map(|root| {
+                let files = distributions.iter().filter(|one| root.has(one));
+                (root.pages.as_str(), files.map(|one| one.file.key.as_str()).collect())
+            })
             .collect();
         assert_eq!(
             shown,

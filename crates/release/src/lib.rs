@@ -12,6 +12,7 @@
 
 mod aggregate;
 pub mod build;
+mod catalog;
 pub mod check;
 mod chooser;
 mod error;

@@ -38,30 +38,15 @@ impl Distribution {
         self.wheel.is_none() && Path::new(self.name()).extension().is_some_and(|ending| ending == "zip")
     }
 
+    /// The build number of a wheel (PEP 427).
+    fn build(&self) -> Option<&str> {
+        self.wheel.as_ref().and_then(|name| name.build.as_deref())
+    }
+
     /// The folder of the file.
     pub(crate) fn folder(&self) -> &str {
         archive_path::parent(&self.file.key)
     }
-
-    /// What an installer takes two files of one project for the same candidate by. `1.0` and
-    /// `1.0.0`, `Foo` and `foo` are one.
-    fn candidate(&self) -> Candidate<'_> {
-        Candidate {
-            project: &self.project,
-            version: &self.version,
-            build: self.wheel.as_ref().and_then(|name| name.build.as_deref()),
-            tags: self.wheel.iter().flat_map(WheelName::tags).collect(),
-        }
-    }
-}
-
-/// What installers choose between; a source distribution has no tags.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Candidate<'a> {
-    project: &'a str,
-    version: &'a Version,
-    build: Option<&'a str>,
-    tags: Vec<Tag>,
 }
 
 /// The distributions of a store.
@@ -125,25 +110,54 @@ impl Listing {
     }
 }
 
-/// Files that an installer cannot tell from each other, as `ONE and OTHER: why`. All of them are on
-/// one index.
+/// The distribution of a file; `None` for a file of another kind.
+pub(crate) fn distribution(file: StoredFile) -> Option<Distribution> {
+    match identity(archive_path::file_name(&file.key)) {
+        Identity::Distribution(project, version, wheel) => {
+            Some(Distribution { file, project, version, wheel: wheel.map(|name| *name) })
+        }
+        _ => None,
+    }
+}
+
+/// The canonical name of the project of a file, by the name of the file.
+pub(crate) fn project_of(name: &str) -> Option<String> {
+    match identity(name) {
+        Identity::Distribution(project, ..) => Some(project),
+        _ => None,
+    }
+}
+
+/// Files that an installer takes for the same, as `ONE and OTHER: why`: `1.0` and `1.0.0`, `Foo`
+/// and `foo` are one. All of them are on one index.
 pub(crate) fn clashes<'a>(distributions: impl IntoIterator<Item = &'a Distribution>) -> Vec<String> {
-    let mut all: Vec<(_, &Distribution)> =
-        distributions.into_iter().map(|distribution| (distribution.candidate(), distribution)).collect();
-    all.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let mut all: Vec<&Distribution> = distributions.into_iter().collect();
+    all.sort_by(|one, other| {
+        let order = one.project.cmp(&other.project).then_with(|| one.version.cmp(&other.version));
+        order.then_with(|| one.build().cmp(&other.build()))
+    });
+    let is_same = |one: &&Distribution, other: &&Distribution| {
+        one.project == other.project && one.version == other.version && one.build() == other.build()
+    };
     let mut problems = Vec::new();
-    for pair in all.windows(2) {
-        let [(one, first), (other, second)] = pair else { continue };
-        if one == other {
-            let (first, second) = (&first.file.key, &second.file.key);
-            problems.push(format!("`{first}` and `{second}`: installers take them for the same file"));
+    for group in all.chunk_by(is_same).filter(|group| group.len() > 1) {
+        // A source distribution has no tags.
+        let tags = |one: &Distribution| -> Vec<Tag> { one.wheel.iter().flat_map(WheelName::tags).collect() };
+        let mut group: Vec<(Vec<Tag>, &Distribution)> = group.iter().map(|one| (tags(one), *one)).collect();
+        group.sort_by(|(one, _), (other, _)| one.cmp(other));
+        for pair in group.windows(2) {
+            let [(one, first), (other, second)] = pair else { continue };
+            if one == other {
+                let (first, second) = (&first.file.key, &second.file.key);
+                problems.push(format!("`{first}` and `{second}`: installers take them for the same file"));
+            }
         }
     }
     problems
 }
 
 /// What a name says.
-enum Identity {
+pub(crate) enum Identity {
     /// Project, version, and the tags of a wheel.
     Distribution(String, Version, Option<Box<WheelName>>),
     /// An archive that is no Python package.
@@ -153,7 +167,7 @@ enum Identity {
     Other,
 }
 
-fn identity(name: &str) -> Identity {
+pub(crate) fn identity(name: &str) -> Identity {
     if WheelName::is_wheel(name) {
         return match name.parse::<WheelName>() {
             Ok(wheel) => match wheel.version.replace('_', "-").parse() {

@@ -10,7 +10,8 @@ use rocwheel_wheel::canonical_name;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
-use crate::listing::Distribution;
+use crate::catalog::Catalog;
+use crate::listing::{Distribution, distribution, project_of};
 
 /// The table's name in a store.
 pub(crate) const FILE: &str = "index-status.toml";
@@ -75,17 +76,35 @@ impl StatusTable {
         self.project.get(name).map_or((ProjectStatus::Active, None), |row| (row.status, row.reason.as_deref()))
     }
 
+    /// What the table says of a project and its files, as a text that differs where that differs.
+    pub(crate) fn rows_of(&self, project: &str) -> String {
+        let is_of = |yank: &&Yank| match (&yank.file, &yank.project) {
+            (Some(file), _) => project_of(file).as_deref() == Some(project),
+            (None, name) => name.as_deref() == Some(project),
+        };
+        let yanks: Vec<&Yank> = self.yanked.iter().filter(is_of).collect();
+        format!("{yanks:?} {:?}", self.project.get(project))
+    }
+
     /// Rows that fit no file: most are misspelt, and a file that should be withdrawn is not.
-    pub(crate) fn unused(&self, distributions: &[Distribution]) -> Vec<String> {
+    pub(crate) fn unused(&self, catalog: &Catalog) -> Vec<String> {
+        let fits = |yank: &Yank| {
+            let name = match (&yank.file, &yank.project) {
+                (Some(file), _) => project_of(file),
+                (None, name) => name.clone(),
+            };
+            let project = name.and_then(|name| catalog.projects.get(&name));
+            let mut files = project.into_iter().flat_map(|project| &project.files);
+            files.any(|listed| distribution(listed.file.clone()).is_some_and(|one| yank.is_of(&one)))
+        };
         let mut unused = Vec::new();
-        for yank in self.yanked.iter().filter(|yank| !distributions.iter().any(|one| yank.is_of(one))) {
+        for yank in self.yanked.iter().filter(|yank| !fits(yank)) {
             let version = yank.version.as_ref().map(ToString::to_string).unwrap_or_default();
             let what =
                 yank.file.clone().unwrap_or_else(|| format!("{} {version}", yank.project.as_deref().unwrap_or("")));
             unused.push(format!("`yanked` names `{what}`, which is not in the index"));
         }
-        let has = |name: &str| distributions.iter().any(|one| one.project == name);
-        let missing = self.project.keys().filter(|name| !has(name));
+        let missing = self.project.keys().filter(|name| !catalog.projects.contains_key(*name));
         unused.extend(missing.map(|name| format!("`project` names `{name}`, which is not in the index")));
         unused
     }

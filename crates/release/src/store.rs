@@ -3,6 +3,7 @@
 //! A key is the path of a file below the top of the store, with `/` between its parts on every
 //! system, and not percent-encoded.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -92,6 +93,32 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// A store that cannot be listed; an interruption.
     fn list(&self, folder: &str, reporter: &dyn Reporter) -> Result<Vec<StoredFile>, Error>;
+
+    /// Hands over the files of [`Store::list`] in batches that fit into memory. A batch has all
+    /// files below one subfolder, or the files that are in no subfolder, sorted by key. Batches
+    /// come in any order and from several threads. Files whose names `is_measured` denies may come
+    /// without size and stamp: a folder has to be asked for these of each file.
+    ///
+    /// # Errors
+    /// As for [`Store::list`].
+    fn list_batches(
+        &self,
+        folder: &str,
+        _is_measured: fn(&str) -> bool,
+        take: &(dyn Fn(Vec<StoredFile>) + Sync),
+        reporter: &dyn Reporter,
+    ) -> Result<(), Error> {
+        let subfolder = |file: &StoredFile| -> String {
+            let below = file.key.strip_prefix(folder).unwrap_or(&file.key).trim_start_matches('/');
+            below.split_once('/').map_or_else(String::new, |(name, _)| name.to_owned())
+        };
+        let mut batches: BTreeMap<String, Vec<StoredFile>> = BTreeMap::new();
+        for file in self.list(folder, reporter)? {
+            batches.entry(subfolder(&file)).or_default().push(file);
+        }
+        batches.into_values().for_each(take);
+        Ok(())
+    }
 
     /// The bytes of a stored file, at random access.
     ///

@@ -6,13 +6,15 @@
 
 use std::collections::BTreeSet;
 
-use rocwheel_content::archive_path::join;
+use rocwheel_wheel::WheelName;
+use serde::{Deserialize, Serialize};
 
-use crate::layout::IndexRoot;
+use crate::catalog::ListedProject;
 use crate::listing::Distribution;
 
 /// What a view is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum IndexView {
     /// `by_python/cp312/`: what CPython 3.12 can install.
     Python,
@@ -22,44 +24,42 @@ pub enum IndexView {
 
 impl IndexView {
     /// The folder of such views. A project's folder has no `_` in its name.
-    fn folder(self) -> &'static str {
+    pub(crate) fn folder(self) -> &'static str {
         match self {
             Self::Python => "by_python",
             Self::Target => "by_target",
         }
     }
 
-    /// The views of an index.
-    pub(crate) fn of<'a>(self, root: &IndexRoot<'a>) -> Vec<IndexRoot<'a>> {
-        let names: BTreeSet<String> = match self {
-            Self::Python => root.distributions().flat_map(pythons).collect(),
-            Self::Target => root.projects.keys().filter_map(|project| target(project)).map(str::to_owned).collect(),
-        };
-        let is_in = |distribution: &Distribution, name: &str| match self {
+    /// The names of the views of these projects: Pythons, or GPU targets.
+    pub(crate) fn names<'a>(
+        self,
+        projects: impl IntoIterator<Item = (&'a String, &'a ListedProject)>,
+    ) -> BTreeSet<String> {
+        let mut names = BTreeSet::new();
+        for (name, project) in projects {
+            match self {
+                Self::Python => names.extend(project.pythons.iter().cloned()),
+                Self::Target => names.extend(target(name).map(str::to_owned)),
+            }
+        }
+        names
+    }
+
+    /// `true` if the view of this name lists a file.
+    pub(crate) fn has(self, distribution: &Distribution, name: &str) -> bool {
+        match self {
             Self::Python => fits_python(distribution, name),
             Self::Target => target(&distribution.project).is_none_or(|target| target == name),
-        };
-        let view = |name: String| {
-            let mut view = IndexRoot { pages: join(&join(&root.pages, self.folder()), &name), ..IndexRoot::default() };
-            for (project, files) in &root.projects {
-                let files: Vec<&Distribution> = files.iter().copied().filter(|file| is_in(file, &name)).collect();
-                if !files.is_empty() {
-                    view.projects.insert(project.clone(), files);
-                }
-            }
-            view
-        };
-        names.into_iter().map(view).collect()
+        }
     }
 }
 
 /// The CPythons that a wheel was compiled for: `cp312`.
-fn pythons(distribution: &Distribution) -> Vec<String> {
-    let Some(wheel) = &distribution.wheel else { return Vec::new() };
-    if wheel.abis.iter().all(|abi| abi == "abi3" || abi == "none") {
-        return Vec::new();
-    }
-    wheel.pythons.iter().filter(|tag| minor(tag).is_some()).cloned().collect()
+pub(crate) fn pythons(wheel: &WheelName) -> impl Iterator<Item = &str> {
+    let is_stable = wheel.abis.iter().all(|abi| abi == "abi3" || abi == "none");
+    let tags = if is_stable { &[] } else { wheel.pythons.as_slice() };
+    tags.iter().map(String::as_str).filter(|tag| minor(tag).is_some())
 }
 
 /// `12` of `cp312`.
@@ -86,8 +86,10 @@ pub(crate) fn target(project: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
-    use crate::layout::{Layout, roots};
+    use crate::layout::IndexRoot;
     use crate::listing::{Listing, NameFilter};
     use crate::store::StoredFile;
 
@@ -105,13 +107,22 @@ mod tests {
         ];
         let file = |name: &&str| StoredFile { key: (*name).to_owned(), size: 1, stamp: String::new() };
         let all = Listing::of(names.iter().map(file).collect(), &NameFilter::default()).distributions;
-        let root = roots(Layout::Flat, &all).unwrap().remove(0);
+        let mut projects: BTreeMap<String, ListedProject> = BTreeMap::new();
+        for one in &all {
+            let project = projects.entry(one.project.clone()).or_default();
+            project.pythons.extend(one.wheel.iter().flat_map(pythons).map(str::to_owned));
+        }
+        let root = IndexRoot { pages: "simple".to_owned(), ..IndexRoot::default() };
         let shown = |view: IndexView| -> Vec<String> {
-            let names = |root: IndexRoot<'_>| {
-                let projects = root.projects.iter().map(|(name, files)| format!("{name} {}", files.len()));
+            let names = |root: IndexRoot| {
+                let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+                for one in all.iter().filter(|one| root.has(one)) {
+                    *counts.entry(&one.project).or_default() += 1;
+                }
+                let projects = counts.into_iter().map(|(name, files)| format!("{name} {files}"));
                 format!("{}: {}", root.pages, projects.collect::<Vec<_>>().join(", "))
             };
-            view.of(&root).into_iter().map(names).collect()
+            view.names(&projects).iter().map(|name| names(root.with_view(view, name))).collect()
         };
         let devices = "amd-torch-device-gfx1100 1, amd-torch-device-gfx942 1";
         assert_eq!(

@@ -6,6 +6,11 @@ use super::{API_VERSION, GENERATOR, IndexedFile, IndexedProject, ProjectStatus, 
 
 /// The page of a project (PEP 503).
 pub fn project_html(project: &IndexedProject) -> String {
+    listed_html(project, &project.listed())
+}
+
+/// The page of a project whose files are in order already.
+pub(super) fn listed_html(project: &IndexedProject, files: &[&IndexedFile]) -> String {
     let mut status = String::new();
     if project.status != ProjectStatus::Active {
         write_meta(&mut status, "pypi:project-status", project.status.word());
@@ -14,13 +19,23 @@ pub fn project_html(project: &IndexedProject) -> String {
         }
     }
     write_generation(&mut status, project.generation);
-    page(&format!("Links for {}", project.name), &status, None, &project.listed())
+    page(&format!("Links for {}", project.name), &status, files)
 }
 
 /// A page with the files of many projects, for `--find-links`. `chooser` is the address of the page
 /// for people.
-pub fn find_links_html(title: &str, projects: &[IndexedProject], chooser: Option<&str>) -> String {
-    page(title, "", chooser, &projects.iter().flat_map(IndexedProject::listed).collect::<Vec<_>>())
+pub fn find_links_html(
+    title: &str,
+    projects: impl IntoIterator<Item = IndexedProject>,
+    chooser: Option<&str>,
+) -> String {
+    let mut text = head(title, "");
+    write_chooser(&mut text, chooser);
+    for project in projects {
+        project.listed().into_iter().for_each(|file| write_link(&mut text, file));
+    }
+    text.push_str("</body>\n</html>\n");
+    text
 }
 
 /// The first page of an index: the names of its projects, given in any order. `chooser` is the
@@ -42,9 +57,8 @@ pub fn root_html<'a>(
     text
 }
 
-fn page(title: &str, meta: &str, chooser: Option<&str>, files: &[&IndexedFile]) -> String {
+fn page(title: &str, meta: &str, files: &[&IndexedFile]) -> String {
     let mut text = head(title, meta);
-    write_chooser(&mut text, chooser);
     text.reserve(files.len() * 512);
     for file in files {
         write_link(&mut text, file);

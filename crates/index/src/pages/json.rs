@@ -109,7 +109,11 @@ impl<'a> From<&'a IndexedFile> for File<'a> {
 
 /// The page of a project (PEP 691).
 pub fn project_json(project: &IndexedProject) -> String {
-    let files = project.listed();
+    listed_json(project, &project.listed())
+}
+
+/// The page of a project whose files are in order already.
+pub(super) fn listed_json(project: &IndexedProject, files: &[&IndexedFile]) -> String {
     let mut versions: Vec<&str> = files.iter().map(|file| file.version.as_str()).collect();
     versions.dedup();
     let status = match project.status {
@@ -121,7 +125,7 @@ pub fn project_json(project: &IndexedProject) -> String {
         name: &project.name,
         project_status: status,
         versions,
-        files: files.into_iter().map(File::from).collect(),
+        files: files.iter().copied().map(File::from).collect(),
     })
 }
 

@@ -9,6 +9,7 @@
 mod encode;
 mod needs;
 
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -18,9 +19,11 @@ use jiff::Timestamp;
 use pep440_rs::Version;
 use rocwheel_content::sha256;
 use rocwheel_index::pages::{GENERATOR, ProjectStatus, escaped_html};
+use serde::{Deserialize, Serialize};
 
-use encode::PageData;
-pub(crate) use needs::needs_of;
+use crate::known::{sealed, unsealed};
+use encode::{PageTables, RowTexts};
+pub(crate) use needs::{needs_of, needs_of_lists};
 
 /// The name of the page.
 pub(crate) const FILE: &str = "chooser.html";
@@ -30,7 +33,7 @@ const STYLE: &str = include_str!("style.css");
 const SCRIPTS: [&str; 4] =
     [include_str!("model.js"), include_str!("lines.js"), include_str!("tables.js"), include_str!("view.js")];
 
-/// What the page tells beside the index itself.
+/// Facts that the page shows and the index does not have.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChooserOptions {
     /// GPUs by the names that people know, in the order in which they are offered.
@@ -93,42 +96,121 @@ pub(crate) struct OfferedFile {
     /// `cp312-cp312-linux_x86_64` of a wheel, with all its compressed tags; empty for a source
     /// distribution.
     pub(crate) tags: String,
-    pub(crate) requires_python: Option<String>,
+    pub(crate) requires_python: Option<Arc<str>>,
     /// What METADATA requires, by [`needs_of`].
     pub(crate) needs: Arc<str>,
     /// The version of ROCm that METADATA pins.
-    pub(crate) rocm: Option<String>,
+    pub(crate) rocm: Option<Arc<str>>,
     pub(crate) uploaded: Timestamp,
     pub(crate) yanked: Option<String>,
 }
 
-/// The page of an index, to which projects are added in the order of their names. Only what the
-/// page has of them stays in memory.
-#[derive(Default)]
-pub(crate) struct ChooserPage {
-    data: PageData,
-    /// The projects for readers without scripts.
-    rows: String,
+/// What the page has of a project.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ChooserEntry {
+    /// A digest of what the entry was made of; empty where it is not known.
+    pub(crate) seen: String,
+    /// The number of its list of rows.
+    rows: u32,
+    /// The word for a status that is not `active`.
+    status: String,
+    reason: String,
+    /// The newest version.
+    newest: String,
+    versions: usize,
 }
 
-impl ChooserPage {
-    pub(crate) fn add(&mut self, project: &OfferedProject) {
+/// A project in the form of the page, whose rows have no numbers yet.
+pub(crate) struct ChooserProject {
+    rows: Vec<RowTexts>,
+    entry: ChooserEntry,
+}
+
+impl ChooserProject {
+    /// `seen` is a digest of what the project was made of.
+    pub(crate) fn new(project: &OfferedProject, seen: &str) -> ChooserProject {
         let mut versions: Vec<&Version> = project.files.iter().map(|file| &file.version).collect();
         versions.sort_unstable();
         versions.dedup();
-        let newest = versions.last().map(ToString::to_string).unwrap_or_default();
-        let (name, newest) = (escaped_html(&project.name), escaped_html(&newest));
-        let _ = writeln!(self.rows, "<tr><td>{name}</td><td>{newest}</td><td>{}</td></tr>", versions.len());
-        self.data.add(project);
+        let (status, reason) = match project.status {
+            ProjectStatus::Active => ("", ""),
+            status => (status.word(), project.status_reason.as_deref().unwrap_or_default()),
+        };
+        let entry = ChooserEntry {
+            seen: seen.to_owned(),
+            rows: 0,
+            status: status.to_owned(),
+            reason: reason.to_owned(),
+            newest: versions.last().map(ToString::to_string).unwrap_or_default(),
+            versions: versions.len(),
+        };
+        ChooserProject { rows: encode::rows_of(project), entry }
+    }
+}
+
+/// All projects of a page in its own form, which is small. A run that changes one project takes the
+/// others from what the last run kept.
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub(crate) struct ChooserData {
+    tables: PageTables,
+    pub(crate) projects: BTreeMap<String, ChooserEntry>,
+}
+
+impl ChooserData {
+    pub(crate) fn add(&mut self, name: &str, project: ChooserProject) {
+        let rows = self.tables.number(&project.rows);
+        self.projects.insert(name.to_owned(), ChooserEntry { rows, ..project.entry });
+    }
+
+    /// Adds a project of another page as it is there. Without such a project nothing is added.
+    pub(crate) fn add_from(&mut self, other: &ChooserData, name: &str) {
+        let Some(entry) = other.projects.get(name) else { return };
+        if let Some(rows) = self.tables.number_of(&other.tables, entry.rows) {
+            self.projects.insert(name.to_owned(), ChooserEntry { rows, ..entry.clone() });
+        }
+    }
+
+    /// The data as a record, which [`ChooserData::parse`] reads.
+    ///
+    /// # Panics
+    /// Never: all keys are text.
+    pub(crate) fn record(&self) -> Vec<u8> {
+        let mut text = serde_json::to_string(self).expect("all keys are text");
+        text.push('\n');
+        sealed(text)
+    }
+
+    /// `None` for a record that is damaged or of another form.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<ChooserData> {
+        serde_json::from_str(unsealed(bytes)?).ok()
+    }
+
+    /// The same with numbers in the order of the projects, and without rows that no project has:
+    /// the page does not depend on the order in which projects were added.
+    pub(crate) fn ordered(&self) -> ChooserData {
+        let mut ordered = ChooserData::default();
+        let mut numbers: HashMap<u32, Option<u32>> = HashMap::new();
+        for (name, entry) in &self.projects {
+            let number =
+                numbers.entry(entry.rows).or_insert_with(|| ordered.tables.number_of(&self.tables, entry.rows));
+            if let Some(rows) = *number {
+                ordered.projects.insert(name.clone(), ChooserEntry { rows, ..entry.clone() });
+            }
+        }
+        ordered
     }
 
     /// The page. `index` is the folder of the index's first page, relative to the chooser's and
     /// ending in `/` (empty for the same folder); `find_links` the page for `--find-links`.
-    pub(crate) fn finish(self, index: &str, find_links: Option<&str>, options: &ChooserOptions) -> String {
-        let rows = self.rows;
+    pub(crate) fn page(&self, index: &str, find_links: Option<&str>, options: &ChooserOptions) -> String {
+        let mut rows = String::new();
+        for (name, entry) in &self.projects {
+            let (name, newest) = (escaped_html(name), escaped_html(&entry.newest));
+            let _ = writeln!(rows, "<tr><td>{name}</td><td>{newest}</td><td>{}</td></tr>", entry.versions);
+        }
         let table =
             format!("<table>\n<tr><th>Package</th><th>Newest version</th><th>Versions</th></tr>\n{rows}</table>");
-        let data = self.data.text(index, find_links, options);
+        let data = self.tables.text(&self.projects, index, find_links, options);
         let script = format!("\n(() => {{\n\"use strict\";\n{}}})();\n", SCRIPTS.concat());
         let source = |text: &str| format!("'sha256-{}'", STANDARD.encode(sha256(text.as_bytes())));
         let policy = format!(
@@ -148,8 +230,7 @@ impl ChooserPage {
     }
 }
 
-/// A template with its parts, which are in the order of the template. What is filled in is not
-/// searched again.
+/// Fills a template. The parts are in its order, and their texts are not searched for marks.
 fn fill(template: &str, parts: &[(&str, &str)]) -> String {
     let mut text = String::with_capacity(template.len() + parts.iter().map(|(_, part)| part.len()).sum::<usize>());
     let mut rest = template;
@@ -175,9 +256,9 @@ mod tests {
         OfferedFile {
             version: version.parse().unwrap(),
             tags: tags.to_owned(),
-            requires_python: Some(">=3.10".to_owned()),
+            requires_python: Some(">=3.10".into()),
             needs: needs.into(),
-            rocm,
+            rocm: rocm.map(Into::into),
             uploaded: "2026-11-20T01:02:03Z".parse().unwrap(),
             yanked: None,
         }
@@ -188,11 +269,11 @@ mod tests {
     }
 
     fn page(index: &str, find_links: Option<&str>, projects: &[OfferedProject], options: &ChooserOptions) -> String {
-        let mut page = ChooserPage::default();
+        let mut data = ChooserData::default();
         for project in projects {
-            page.add(project);
+            data.add(&project.name, ChooserProject::new(project, ""));
         }
-        page.finish(index, find_links, options)
+        data.ordered().page(index, find_links, options)
     }
 
     fn data_of(page: &str) -> serde_json::Value {
@@ -229,6 +310,31 @@ mod tests {
         let data = data_of(&first);
         let newest = data["rows"][usize::try_from(data["projects"][1][1].as_u64().unwrap()).unwrap()][0][0].as_u64();
         assert_eq!(data["versions"][usize::try_from(newest.unwrap()).unwrap()], "2.10.0");
+    }
+
+    /// One project changes, and the others come from what was kept.
+    #[test]
+    fn kept_data_gives_the_same_page() {
+        let torch = |versions: &[&str]| {
+            let files = versions.iter().map(|version| file(version, "cp312-cp312-linux_x86_64", &["Requires-Dist: a"]));
+            project("torch", files.collect())
+        };
+        let add = |data: &mut ChooserData, project: &OfferedProject| {
+            data.add(&project.name, ChooserProject::new(project, "seen"));
+        };
+        let others =
+            ["a", "rocm", "zlib"].map(|name| project(name, vec![file("7.2.0", "", &["Provides-Extra: libraries"])]));
+        let mut data = ChooserData::default();
+        others.iter().rev().for_each(|one| add(&mut data, one));
+        add(&mut data, &torch(&["2.9.0+rocm7.1", "2.8.0"]));
+        let mut kept: ChooserData = serde_json::from_str(&serde_json::to_string(&data.ordered()).unwrap()).unwrap();
+        add(&mut kept, &torch(&["2.10.0+rocm7.2", "2.9.0+rocm7.1"]));
+        let mut all = others.to_vec();
+        all.push(torch(&["2.10.0+rocm7.2", "2.9.0+rocm7.1"]));
+        let options = ChooserOptions::default();
+        let html = kept.ordered().page("", None, &options);
+        assert!(!html.contains("2.8.0"));
+        assert_eq!(html, page("", None, &all, &options));
     }
 
     /// Four months of nightly builds: four branches for five Pythons and two systems, and the

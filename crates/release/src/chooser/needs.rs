@@ -15,10 +15,15 @@ struct Needs {
 
 /// The requirements as JSON, and the version of ROCm that they pin.
 pub(crate) fn needs_of(headers: &Headers) -> (String, Option<String>) {
-    let mut needs = Needs { e: headers.all("Provides-Extra"), r: Vec::new() };
+    needs_of_lists(headers.all("Provides-Extra"), &headers.all("Requires-Dist"))
+}
+
+/// The same of the values of Provides-Extra and Requires-Dist.
+pub(crate) fn needs_of_lists(extras: Vec<String>, requires: &[String]) -> (String, Option<String>) {
+    let mut needs = Needs { e: extras, r: Vec::new() };
     let mut rocm = None;
-    for line in headers.all("Requires-Dist") {
-        let (requirement, marker) = line.split_once(';').unwrap_or((&line, ""));
+    for line in requires {
+        let (requirement, marker) = line.split_once(';').unwrap_or((line, ""));
         let Some((name, extras, rest)) = parts(requirement) else { continue };
         if name == "rocm" && rocm.is_none() {
             rocm = pinned(rest).map(str::to_owned);

@@ -42,7 +42,7 @@ pub fn write_dated_index(
             write(&key, &bytes)?;
         }
     }
-    for (key, bytes) in pages::root_pages(&names, manifest.number) {
+    for (key, bytes) in pages::root_pages(&names, None, manifest.number) {
         write(&key, &bytes)?;
     }
     Ok(())

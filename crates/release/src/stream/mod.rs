@@ -12,6 +12,7 @@
 //! | `.release/statements/SHA256.json` | signed statements that descriptions of sets refer to |
 //! | `.release/stream.toml` | the rules of the stream, by its owner |
 //! | `.release/pending.json` | a publication that is under way, for whoever has to finish it |
+//! | `.release/chooser.json` | what the page for people has of each project |
 //!
 //! Pages are made from the manifest and not from a listing, so a file that a killed publisher left
 //! is on no page.
@@ -20,6 +21,7 @@ mod dated;
 mod fault;
 pub(crate) mod history;
 pub(crate) mod manifest;
+mod offer;
 pub(crate) mod pages;
 pub(crate) mod prune;
 pub(crate) mod sets;
@@ -35,9 +37,10 @@ use rocwheel_content::archive_path::join;
 use rocwheel_content::{hexadecimal, sha256};
 use rocwheel_report::Reporter;
 
-use crate::Error;
 use crate::build::pages::HTML;
+use crate::chooser::ChooserData;
 use crate::store::{Store, StoreLock};
+use crate::{ChooserOptions, Error};
 pub use dated::write_dated_index;
 pub use fault::StreamFault;
 use manifest::{SnapshotManifest, StreamHead};
@@ -53,6 +56,8 @@ pub const SNAPSHOT_TYPE: &str = "application/vnd.rocwheel.snapshot+json";
 const HEAD: &str = ".release/head.json";
 const SETTINGS: &str = ".release/stream.toml";
 const PENDING: &str = ".release/pending.json";
+/// What is kept of the page for people.
+const CHOOSER: &str = ".release/chooser.json";
 /// How long a publisher sleeps before it tries again to lock the stream.
 const NAP: Duration = Duration::from_millis(250);
 
@@ -91,6 +96,11 @@ pub(crate) fn is_stream(store: &dyn Store) -> Result<bool, Error> {
     Ok(store.read(HEAD)?.is_some())
 }
 
+/// What the page for people has of the stream in a folder; `None` where it has no such page.
+pub(crate) fn offered_in(store: &dyn Store, folder: &str) -> Result<Option<ChooserData>, Error> {
+    Ok(store.read(&join(folder, CHOOSER))?.as_deref().and_then(ChooserData::parse))
+}
+
 /// What changes to a stream have in common.
 #[derive(Debug)]
 pub struct StreamChange<'a> {
@@ -102,6 +112,8 @@ pub struct StreamChange<'a> {
     pub keys: &'a [SigningKey],
     /// How long to wait for other publishers.
     pub patience: Duration,
+    /// What the page for people shows beside the stream; `None` leaves the page as it is.
+    pub chooser: Option<&'a ChooserOptions>,
     /// `false` for a dry run.
     pub write: bool,
 }
@@ -115,6 +127,8 @@ pub struct Stream<'a> {
     head: Option<(StreamHead, Vec<u8>)>,
     /// What it lists.
     pub manifest: SnapshotManifest,
+    /// [`StreamChange::chooser`] of the run that changes it.
+    chooser: Option<ChooserOptions>,
 }
 
 impl<'a> Stream<'a> {
@@ -133,11 +147,11 @@ impl<'a> Stream<'a> {
             if store.read(HTML)?.is_some() && store.read(PENDING)?.is_none() {
                 return Err(StreamFault::OtherIndex { store: store.name() }.into());
             }
-            return Ok(Stream { store, settings, head: None, manifest: SnapshotManifest::empty(name) });
+            return Ok(Stream { store, settings, head: None, manifest: SnapshotManifest::empty(name), chooser: None });
         };
         let head = StreamHead::parse(&bytes, &shown(HEAD))?;
         let (manifest, _) = read_snapshot(store, head.generation, Some(&head.sha256))?;
-        Ok(Stream { store, settings, head: Some((head, bytes)), manifest })
+        Ok(Stream { store, settings, head: Some((head, bytes)), manifest, chooser: None })
     }
 
     /// Reads the state of a stream that has at least one publication.
@@ -164,6 +178,7 @@ impl<'a> Stream<'a> {
     ) -> Result<(StoreLock, Stream<'a>), Error> {
         let lock = wait_for_lock(store, change.patience, reporter)?;
         let mut stream = Stream::read(store, change.stream)?;
+        stream.chooser = change.chooser.cloned();
         stream.recover(reporter)?;
         Ok((lock, stream))
     }

@@ -51,14 +51,15 @@ pub(crate) fn project_pages(project: IndexedProject, generation: u64) -> Pages {
     three(&project.name, &project_html(&project), &project_json(&project))
 }
 
-/// The files of the first page.
-pub(crate) fn root_pages(names: &BTreeSet<&str>, generation: u64) -> Pages {
-    let html = root_html(names.iter().copied(), None, Some(generation));
+/// The files of the first page. `chooser` is the address of the page for people.
+pub(crate) fn root_pages(names: &BTreeSet<&str>, chooser: Option<&str>, generation: u64) -> Pages {
+    let html = root_html(names.iter().copied(), chooser, Some(generation));
     let json = root_json_of(names.iter().copied(), Some(generation));
     three("", &html, &json)
 }
 
-fn three(folder: &str, html: &str, json: &str) -> Pages {
+/// The files of a page in a folder.
+pub(super) fn three(folder: &str, html: &str, json: &str) -> Pages {
     let page = |name: &str, text: &str| (join(folder, name), text.as_bytes().to_vec());
     // Readers of `index.html` check its generation first, so it is written last.
     vec![page(VERSIONED_HTML, html), page(JSON, json), page(HTML, html)]

@@ -7,6 +7,7 @@ use pep440_rs::Version;
 use serde::{Deserialize, Serialize};
 
 use super::StreamFault;
+use crate::IndexView;
 use crate::gate::GatePolicy;
 
 /// The rules of a stream.
@@ -19,6 +20,8 @@ pub struct StreamSettings {
     pub outside: Vec<String>,
     /// Days after which a snapshot is no longer to be trusted.
     pub expires_days: Option<u32>,
+    /// Smaller indexes over the same files, for each Python or GPU target.
+    pub views: Vec<IndexView>,
     /// How long files stay.
     pub retention: Retention,
     /// The tests that a set has to pass.

@@ -19,15 +19,16 @@ use rocwheel_report::{Reporter, Unit};
 use serde::{Deserialize, Serialize};
 
 use super::manifest::{SCHEMA, SnapshotFile, SnapshotManifest, StreamHead};
+use super::offer::StreamView;
 use super::pages::{self, Pages};
 use super::sets::ReleaseSet;
 use super::{
-    HEAD, PENDING, SNAPSHOT_TYPE, SignedEnvelope, SigningKey, Stream, StreamFault, document_key, read_snapshot,
-    set_key, snapshot_key,
+    CHOOSER, HEAD, PENDING, SNAPSHOT_TYPE, SignedEnvelope, SigningKey, Stream, StreamFault, document_key,
+    read_snapshot, set_key, snapshot_key,
 };
-use crate::Error;
 use crate::build::pages::HTML;
 use crate::store::with_threads;
+use crate::{Error, IndexView, chooser};
 
 /// The next publication.
 pub(crate) struct Transition {
@@ -138,38 +139,70 @@ impl Stream<'_> {
         let generation = change.after.number;
         let requires: BTreeMap<String, BTreeSet<String>> = merged(&change.before.requires, &change.after.requires);
         let levels = pages::levels(&change.projects, &requires);
+        let views = ChangedViews::new(&self.settings.views, change);
         let add = |name: &&str| -> Result<Vec<String>, Error> {
             reporter.check()?;
             let page = pages::project(&change.both, name);
             if page == pages::project(change.before, name) {
                 return Ok(Vec::new());
             }
-            self.put(pages::project_pages(page, generation), generation)
+            let mut written = self.put_views(&views.all, &page, generation)?;
+            written.extend(self.put(pages::project_pages(page, generation), generation)?);
+            Ok(written)
         };
         // The pages of a level do not require each other, so they change at the same time.
         for level in &levels {
             written.extend(self.at_once(level, add)?);
         }
         let (before, after) = (change.before.projects(), change.after.projects());
+        for name in after.iter().filter(|name| !views.new.is_empty() && !change.projects.contains(*name)) {
+            written.extend(self.put_views(&views.new, &pages::project(change.after, name), generation)?);
+        }
+        for view in &views.after {
+            let page = view.root_pages(change.after, generation);
+            if views.new.contains(view) || page != view.root_pages(change.before, generation) {
+                written.extend(self.put(page, generation)?);
+            }
+        }
         if before != after || change.before.number == 0 {
-            written.extend(self.put(pages::root_pages(&after, generation), generation)?);
+            let chooser = self.chooser.as_ref().map(|_| chooser::FILE);
+            written.extend(self.put(pages::root_pages(&after, chooser, generation), generation)?);
         }
         let take = |name: &&str| -> Result<Vec<String>, Error> {
             reporter.check()?;
             reporter.advance(1);
             let page: IndexedProject = pages::project(change.after, name);
-            if page.files.is_empty() {
-                let keys = pages::page_keys(name);
-                keys.iter().try_for_each(|key| self.store.remove(key))?;
-                return Ok(keys.to_vec());
-            }
-            if page == pages::project(&change.both, name) {
+            let both = pages::project(&change.both, name);
+            if page == both {
                 return Ok(Vec::new());
             }
-            self.put(pages::project_pages(page, generation), generation)
+            let mut written = Vec::new();
+            for view in &views.all {
+                match view.project_pages(&page, generation) {
+                    Some(pages) => written.extend(self.put(pages, generation)?),
+                    None if view.project_pages(&both, generation).is_some() => {
+                        written.extend(self.remove(view.page_keys(name))?);
+                    }
+                    None => {}
+                }
+            }
+            written.extend(if page.files.is_empty() {
+                self.remove(pages::page_keys(name))?
+            } else {
+                self.put(pages::project_pages(page, generation), generation)?
+            });
+            Ok(written)
         };
         for level in levels.iter().rev() {
             written.extend(self.at_once(level, take)?);
+        }
+        for view in views.all.difference(&views.after) {
+            written.extend(self.remove(view.page_keys(""))?);
+        }
+        if let Some(options) = &self.chooser {
+            let (page, record) = self.chooser_page(change.before, change.after, options)?;
+            written.extend(self.put(vec![(chooser::FILE.to_owned(), page)], generation)?);
+            self.store.write(CHOOSER, &record)?;
         }
         Ok(written)
     }
@@ -182,6 +215,25 @@ impl Stream<'_> {
     ) -> Result<Vec<String>, Error> {
         let done = with_threads(self.store, || level.par_iter().map(work).collect::<Result<Vec<_>, _>>());
         Ok(done?.into_iter().flatten().collect())
+    }
+
+    /// Writes the pages of a project in views that list it.
+    fn put_views(
+        &self,
+        views: &BTreeSet<StreamView>,
+        page: &IndexedProject,
+        generation: u64,
+    ) -> Result<Vec<String>, Error> {
+        let mut written = Vec::new();
+        for pages in views.iter().filter_map(|view| view.project_pages(page, generation)) {
+            written.extend(self.put(pages, generation)?);
+        }
+        Ok(written)
+    }
+
+    fn remove(&self, keys: [String; 3]) -> Result<Vec<String>, Error> {
+        keys.iter().try_for_each(|key| self.store.remove(key))?;
+        Ok(keys.to_vec())
     }
 
     /// Writes the pages of a folder, unless a later publication did.
@@ -203,6 +255,23 @@ impl Stream<'_> {
             written.push(key);
         }
         Ok(written)
+    }
+}
+
+/// The views of two manifests.
+struct ChangedViews {
+    all: BTreeSet<StreamView>,
+    after: BTreeSet<StreamView>,
+    /// Those that only the second manifest has: they have no pages yet.
+    new: BTreeSet<StreamView>,
+}
+
+impl ChangedViews {
+    fn new(views: &[IndexView], change: &Change<'_>) -> ChangedViews {
+        let before = StreamView::all(views, change.before);
+        let after = StreamView::all(views, change.after);
+        let new = after.difference(&before).cloned().collect();
+        ChangedViews { all: before.union(&after).cloned().collect(), after, new }
     }
 }
 

@@ -20,7 +20,7 @@ fn now() -> jiff::Timestamp {
 }
 
 fn change(keys: &[SigningKey]) -> StreamChange<'_> {
-    StreamChange { stream: "nightly", now: now(), keys, patience: Duration::from_mins(1), write: true }
+    StreamChange { stream: "nightly", now: now(), keys, patience: Duration::from_mins(1), chooser: None, write: true }
 }
 
 /// A folder with wheels that require nothing.

@@ -1,7 +1,7 @@
 //! The options of `rocwheel index build` for one index over those of several products.
 
 use clap::Args;
-use rocwheel_release::{AggregateOptions, Hosting, PageChange, Store, aggregate};
+use rocwheel_release::{AggregateOptions, BuildOptions, Hosting, PageChange, Store, aggregate};
 use rocwheel_report::Exit;
 
 use crate::failure::Result;
@@ -18,7 +18,7 @@ pub(super) struct AggregateArguments {
         value_name = "FOLDER",
         num_args = 1..,
         value_parser = path,
-        conflicts_with_all = ["layout", "filter", "project", "view", "json_root", "status", "from_github", "no_chooser"]
+        conflicts_with_all = ["layout", "filter", "project", "view", "json_root", "status", "from_github"]
     )]
     aggregate: Vec<String>,
     /// Where that index is, below DIR and in the addresses of the table of routes
@@ -55,14 +55,15 @@ fn name(text: &str) -> Result<String, String> {
 
 impl AggregateArguments {
     /// The index that was asked for, if any.
-    pub(super) fn options(self, replace_pages: bool, write: bool) -> Option<AggregateOptions> {
+    pub(super) fn options(self, options: &BuildOptions) -> Option<AggregateOptions> {
         (!self.aggregate.is_empty()).then_some(AggregateOptions {
             public_base: self.public_base,
             owners: self.aggregate,
             stream: self.stream,
             hosting: if self.routes_only { Hosting::Routes } else { Hosting::Files },
-            replace_pages,
-            write,
+            chooser: options.chooser.clone(),
+            replace_pages: options.replace_pages,
+            write: options.write,
         })
     }
 }

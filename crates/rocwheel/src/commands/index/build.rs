@@ -141,13 +141,13 @@ impl TryFrom<Arguments> for Settings {
             write: !arguments.dry_run,
         };
         let place = arguments.bucket.place(arguments.store)?;
-        let aggregate = arguments.aggregate.options(options.replace_pages, options.write);
+        let aggregate = arguments.aggregate.options(&options);
         Ok(Self { github: arguments.github.source(&place)?, place, aggregate, options })
     }
 }
 
 /// The GPUs of the tables by the names of their products.
-fn chooser() -> ChooserOptions {
+pub(crate) fn chooser() -> ChooserOptions {
     let packages = DevicePackages::embedded();
     let table = TargetTable::embedded();
     let gpus = table.targets().iter().map(|target| {

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
-use rocwheel_release::{PublicKey, SigningKey, StreamChange, check_stream_name};
+use rocwheel_release::{ChooserOptions, PublicKey, SigningKey, StreamChange, check_stream_name};
 
 use crate::commands::Mode;
+use crate::commands::index::build::chooser;
 use crate::environment;
 use crate::failure::{Result, Usage};
 use crate::store::{BucketOptions, StorePlace};
@@ -80,6 +81,7 @@ pub(super) struct ChangeSettings {
     keys: Vec<SigningKey>,
     now: Timestamp,
     pub(super) patience: Duration,
+    chooser: ChooserOptions,
     pub(super) mode: Mode,
 }
 
@@ -104,6 +106,7 @@ impl ChangeSettings {
             keys,
             now: arguments.now.map_or_else(environment::present, Ok)?,
             patience: Duration::from_secs(arguments.wait),
+            chooser: chooser(),
             mode,
         })
     }
@@ -120,7 +123,14 @@ impl ChangeSettings {
 
     pub(super) fn change<'a>(&'a self, stream: &'a str) -> StreamChange<'a> {
         let write = self.mode == Mode::Execute;
-        StreamChange { stream, now: self.now, keys: &self.keys, patience: self.patience, write }
+        StreamChange {
+            stream,
+            now: self.now,
+            keys: &self.keys,
+            patience: self.patience,
+            chooser: Some(&self.chooser),
+            write,
+        }
     }
 
     pub(super) fn is_signed(&self) -> bool {

@@ -1,0 +1,146 @@
+//! Input: a store. Output: its distributions by project, with what pages need of all other files,
+//! in memory that is small enough for hundreds of thousands of files.
+//!
+//! Names are parsed to find the project and parsed again where more of them is needed: what is in a
+//! name takes ten times the memory of the name.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::{Mutex, PoisonError};
+
+use rayon::prelude::*;
+use rocwheel_content::archive_path::file_name;
+use rocwheel_report::Reporter;
+
+use crate::build::{HTML, JSON, VERSIONED_HTML};
+use crate::listing::{Distribution, Identity, NameFilter, distribution, identity};
+use crate::store::{Store, StoredFile};
+use crate::views::pythons;
+use crate::{Error, chooser};
+
+/// The ending of METADATA beside a wheel.
+const METADATA: &str = ".metadata";
+/// The ending of attestations beside a file (PEP 740).
+const ATTESTATIONS: &str = ".provenance";
+
+/// A distribution in a store.
+#[derive(Debug)]
+pub(crate) struct ListedFile {
+    pub(crate) file: StoredFile,
+    /// `true` if METADATA is beside it.
+    pub(crate) has_metadata: bool,
+    /// `true` if attestations are beside it.
+    pub(crate) has_attestations: bool,
+}
+
+/// The distributions of a project.
+#[derive(Debug, Default)]
+pub(crate) struct ListedProject {
+    /// Sorted by key.
+    pub(crate) files: Vec<ListedFile>,
+    /// The CPythons that its wheels were compiled for: `cp312`.
+    pub(crate) pythons: BTreeSet<String>,
+}
+
+impl ListedProject {
+    /// The files with what their names say, in the same order.
+    pub(crate) fn distributions(&self) -> Vec<Distribution> {
+        self.files.iter().filter_map(|listed| distribution(listed.file.clone())).collect()
+    }
+}
+
+/// The distributions of a store by the canonical names of their projects.
+#[derive(Debug, Default)]
+pub(crate) struct Catalog {
+    pub(crate) projects: BTreeMap<String, ListedProject>,
+    /// The bytes of each page, by key.
+    pub(crate) pages: BTreeMap<String, u64>,
+    /// `true` if any file has attestations beside it.
+    pub(crate) has_attestations: bool,
+    /// Archives that an index does not list: `therock-dist-*.tar.gz`, and what has no version.
+    pub(crate) ignored: Vec<String>,
+    /// `FILE: why`, for names that look like a distribution's and are none.
+    pub(crate) problems: Vec<String>,
+}
+
+impl Catalog {
+    /// Lists the files below a folder of a store.
+    ///
+    /// # Errors
+    /// What cannot be listed.
+    pub(crate) fn read(
+        store: &dyn Store,
+        folder: &str,
+        filter: &NameFilter,
+        reporter: &dyn Reporter,
+    ) -> Result<Catalog, Error> {
+        let all = Mutex::new(Catalog::default());
+        let take = |files: Vec<StoredFile>| {
+            let part = Catalog::of_batch(files, filter);
+            all.lock().unwrap_or_else(PoisonError::into_inner).append(part);
+        };
+        store.list_batches(folder, |key| !key.ends_with(METADATA), &take, reporter)?;
+        let mut catalog = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+        for project in catalog.projects.values_mut() {
+            project.files.sort_unstable_by(|one, other| one.file.key.cmp(&other.file.key));
+            project.files.shrink_to_fit();
+        }
+        catalog.ignored.sort_unstable();
+        catalog.problems.sort_unstable();
+        Ok(catalog)
+    }
+
+    fn of_batch(files: Vec<StoredFile>, filter: &NameFilter) -> Catalog {
+        let is_beside = |file: &StoredFile| file.key.ends_with(METADATA) || file.key.ends_with(ATTESTATIONS);
+        let (beside, files): (Vec<StoredFile>, Vec<StoredFile>) = files.into_iter().partition(is_beside);
+        let beside: HashSet<String> = beside.into_iter().map(|file| file.key).collect();
+        let identify = |file: StoredFile| {
+            let name = file_name(&file.key);
+            let found = if filter.accepts(name) { identity(name) } else { Identity::Other };
+            (file, found)
+        };
+        let mut catalog = Catalog::default();
+        for (file, found) in files.into_par_iter().with_min_len(1024).map(identify).collect::<Vec<_>>() {
+            match found {
+                Identity::Distribution(project, _, wheel) => {
+                    let project = catalog.projects.entry(project).or_default();
+                    for python in wheel.iter().flat_map(|wheel| pythons(wheel)) {
+                        if !project.pythons.contains(python) {
+                            project.pythons.insert(python.to_owned());
+                        }
+                    }
+                    let has = |ending: &str| beside.contains(&format!("{}{ending}", file.key));
+                    let (has_metadata, has_attestations) = (has(METADATA), has(ATTESTATIONS));
+                    catalog.has_attestations |= has_attestations;
+                    project.files.push(ListedFile { file, has_metadata, has_attestations });
+                }
+                Identity::Wrong(reason) => catalog.problems.push(format!("`{}`: {reason}", file.key)),
+                Identity::Archive => catalog.ignored.push(file.key),
+                Identity::Other if is_page(&file.key) => drop(catalog.pages.insert(file.key, file.size)),
+                Identity::Other => {}
+            }
+        }
+        catalog
+    }
+
+    fn append(&mut self, mut other: Catalog) {
+        for (name, mut project) in other.projects {
+            let own = self.projects.entry(name).or_default();
+            own.files.append(&mut project.files);
+            own.pythons.append(&mut project.pythons);
+        }
+        self.pages.append(&mut other.pages);
+        self.has_attestations |= other.has_attestations;
+        self.ignored.append(&mut other.ignored);
+        self.problems.append(&mut other.problems);
+    }
+
+    /// Every distribution with the canonical name of its project.
+    pub(crate) fn files(&self) -> impl Iterator<Item = (&str, &StoredFile)> {
+        let projects = self.projects.iter();
+        projects.flat_map(|(name, project)| project.files.iter().map(move |listed| (name.as_str(), &listed.file)))
+    }
+}
+
+fn is_page(key: &str) -> bool {
+    [HTML, VERSIONED_HTML, JSON, chooser::FILE].contains(&file_name(key))
+}

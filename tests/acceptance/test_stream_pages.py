@@ -1,0 +1,152 @@
+"""Pages of a stream beside those of projects: the page for people in Chromium, and views by Python
+and GPU target, which pip, uv and pypi-simple read."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pypi_simple
+import pytest
+from browser import Browser
+from test_chooser import OWN, OWN_TAG, clean_environment, fragment, installed, shell_words, write_release, write_wheel
+from test_index import assert_every_link_is_true, pip, served, uv
+from test_release_publish import change
+
+from command import Rocwheel, run
+from trees import differences, snapshot
+
+NOW = "2026-11-20T01:02:03Z"
+LATER = "2026-11-21T01:02:03Z"
+VIEWS = 'views = ["python", "target"]\n'
+CHOICE = {"package": "torch", "gpu": "gfx1100", "python": OWN, "system": "linux-x86_64"}
+
+
+def publish(rocwheel: Rocwheel, dist: Path, store: Path, *words: object, **options):
+    """Without an audit: these wheels have no binaries."""
+    words = ("--to", store, "--stream", "nightly", "--allow", "holes", *words)
+    return rocwheel.run("release", "publish", dist, *words, **options)
+
+
+def write_linux_release(folder: Path, rocm: str, torch: str) -> None:
+    """The whole release for Linux: a stream refuses torch for a system without its ROCm."""
+    write_release(folder, rocm, torch)
+    for wheel in folder.glob("*win_amd64.whl"):
+        wheel.unlink()
+
+
+def with_views(store: Path) -> Path:
+    settings = store / "nightly/.release/stream.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(VIEWS)
+    return store / "nightly"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    opened = Browser(tmp_path_factory.mktemp("browser"))
+    yield opened
+    opened.close()
+
+
+def text(browser: Browser, name: str) -> str:
+    return browser.run("return document.getElementById(arguments[0]).innerText", name)
+
+
+def test_people_choose_from_a_stream(rocwheel: Rocwheel, browser: Browser, tmp_path: Path) -> None:
+    store, stream = tmp_path / "store", tmp_path / "store/nightly"
+    write_linux_release(tmp_path / "one", "7.1.0", "2.9.1")
+    publish(rocwheel, tmp_path / "one", store, "--now", NOW)
+    page = f"{stream.as_uri()}/chooser.html"
+    assert '<form action="chooser.html">' in (stream / "index.html").read_text()
+    browser.open(page + fragment(**CHOICE))
+    assert "torch[device-gfx1100]==2.9.1+rocm7.1.0" in text(browser, "code")
+    assert browser.run("return document.getElementById('changes').hidden"), "the first publication changes nothing"
+    write_linux_release(tmp_path / "two", "7.2.0", "2.10.0")
+    publish(rocwheel, tmp_path / "two", store, "--now", LATER)
+    for installer in ("pip", "uv"):
+        browser.open(page + fragment(**CHOICE, installer=installer))
+        command = shell_words(text(browser, "code"))
+        assert "torch[device-gfx1100]==2.10.0+rocm7.2.0" in command
+        target = tmp_path / installer
+        command += ["--target", str(target)] if installer == "uv" else []
+        run(*command, environment=clean_environment(PIP_TARGET=str(target)))
+        assert "amd-torch-device-gfx1100-2.10.0+rocm7.2.0" in installed(target)
+    shown = text(browser, "changes")
+    assert shown.startswith("Since 2026-11-20 (publication 1)") and "torch 2.10.0+rocm7.2.0" in shown
+    change(rocwheel, "yank", store, "rocm-sdk-core==7.2.0", "--reason", "loses data <b>", "--now", LATER)
+    browser.open(page + fragment(**CHOICE))
+    assert "2.9.1+rocm7.1.0" in text(browser, "code"), "withdrawn versions are not offered"
+    assert "loses data" not in text(browser, "code") and "rocm-sdk-core 7.2.0" in text(browser, "changes")
+    assert [line for line in browser.console() if "favicon" not in line] == []
+    # What is kept is only a memory.
+    before = (stream / "chooser.html").read_bytes()
+    (stream / ".release/chooser.json").write_text("{}")
+    change(rocwheel, "rollback", store, "--to", "1", "--now", LATER)
+    assert (stream / "chooser.html").read_bytes() != before
+    browser.open(page + fragment(**CHOICE))
+    assert "2.9.1+rocm7.1.0" in text(browser, "code")
+
+
+def test_views_of_a_stream(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    stream = with_views(store)
+    write_linux_release(tmp_path / "one", "7.1.0", "2.9.1")
+    publish(rocwheel, tmp_path / "one", store, "--now", NOW)
+    assert_every_link_is_true(stream)
+    assert {path.name for path in (stream / "by_target").iterdir()} == {"gfx942", "gfx1100"}
+    assert not (stream / "by_target/gfx942/amd-torch-device-gfx1100").exists()
+    names = {path.name for path in (stream / "by_python" / OWN_TAG / "torch").iterdir()}
+    assert names == {"index.html", "index.v1_html", "index.v1_json"}
+    with served(stream) as address:
+        view = f"{address}/by_python/{OWN_TAG}/"
+        pip("install", "--quiet", "--index-url", view, "--target", tmp_path / "pip", "torch[device-gfx942]")
+        view = f"{address}/by_target/gfx942/"
+        uv("pip", "install", "--default-index", view, "--target", tmp_path / "uv", "torch[device-gfx942]")
+        for folder in ("pip", "uv"):
+            assert "amd-torch-device-gfx942-2.9.1+rocm7.1.0" in installed(tmp_path / folder)
+        with pypi_simple.PyPISimple(view, accept=pypi_simple.ACCEPT_HTML_ONLY) as client:
+            assert set(client.get_index_page().projects) >= {"torch", "rocm", "amd-torch-device-gfx942"}
+            packages = client.get_project_page("torch").packages
+            assert all(package.url.startswith(f"{address}/torch/") for package in packages)
+    # A Python that is new has the packages for every Python too.
+    tag = "cp39-cp39-manylinux_2_28_x86_64"
+    write_wheel(tmp_path / "two", "torchaudio", "1.0+rocm7.1.0", tag, "Requires-Dist: rocm==7.1.0")
+    publish(rocwheel, tmp_path / "two", store, "--now", LATER)
+    assert (stream / "by_python/cp39/rocm/index.html").exists() and assert_every_link_is_true(stream)
+    change(rocwheel, "rollback", store, "--to", "1", "--now", LATER)
+    assert not (stream / "by_python/cp39/torchaudio").exists()
+    assert not (stream / "by_python/cp39/index.html").exists()
+    assert_every_link_is_true(stream)
+
+
+def test_views_and_the_page_survive_kills(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    store, clean = tmp_path / "store", tmp_path / "clean"
+    for place in (store, clean):
+        with_views(place)
+    write_linux_release(tmp_path / "one", "7.1.0", "2.9.1")
+    write_linux_release(tmp_path / "two", "7.2.0", "2.10.0")
+    for place in (store, clean):
+        publish(rocwheel, tmp_path / "one", place, "--now", NOW)
+    began = time.monotonic()
+    publish(rocwheel, tmp_path / "two", clean, "--now", LATER)
+    takes = time.monotonic() - began
+    chosen = random.Random(20261123)
+    for _ in range(10):
+        words = ("--to", store, "--stream", "nightly", "--allow", "holes", "--now", LATER)
+        process = rocwheel.start("release", "publish", tmp_path / "two", *words)
+        time.sleep(chosen.uniform(0, takes))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert_every_link_is_true(store / "nightly")
+    publish(rocwheel, tmp_path / "two", store, "--now", LATER)
+
+    def pages(place: Path) -> dict:
+        return {name: text for name, text in snapshot(place).items() if ".release" not in os.fspath(name)}
+
+    left = {name: text for name, text in pages(store).items() if ".rocwheel" not in os.fspath(name)}
+    assert differences(pages(clean), left) == []
