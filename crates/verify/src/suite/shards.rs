@@ -11,7 +11,8 @@ pub(super) fn part(ids: &[String], durations: &BTreeMap<String, f64>, index: u32
         return ids.to_vec();
     }
     let parts = assign(ids, durations, count);
-    let own: BTreeSet<String> = parts.into_iter().nth((index.max(1) - 1) as usize).unwrap_or_default().into_iter().collect();
+    let own: BTreeSet<String> =
+        parts.into_iter().nth((index.max(1) - 1) as usize).unwrap_or_default().into_iter().collect();
     ids.iter().filter(|id| own.contains(*id)).cloned().collect()
 }
 
