@@ -75,7 +75,9 @@ def test_commands_have_the_options_that_they_name(rocwheel: Rocwheel) -> None:
                 if not is_command(names, word):
                     break
                 names += (word,)
-            options = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
+            # What is behind `--` is for another program.
+            own = words[: words.index("--")] if "--" in words else words
+            options = {word.partition("=")[0] for word in own if re.match(r"--?[a-z]", word)}
             unknown = sorted(
                 option for option in options if not re.search(rf"(?<![\w-]){option}(?![\w-])", help_of(*names))
             )
