@@ -63,7 +63,7 @@ def test_commands_have_the_options_that_they_name(rocwheel: Rocwheel) -> None:
 
     def is_command(names: tuple[str, ...], word: str) -> bool:
         listed = re.search(r"^(?:Commands|Scripts):\n(.*?)^(?!  )", help_of(*names), re.M | re.S)
-        return listed is not None and re.search(rf"^  {re.escape(word)} ", listed[1], re.M) is not None
+        return listed is not None and re.search(rf"^  {re.escape(word)}(?: |$)", listed[1], re.M) is not None
 
     wrong, seen = [], 0
     for page in PAGES:
