@@ -98,7 +98,7 @@ enum Waiting {
     Held(Blob),
     /// Offset and size in the file, and the size of the code object, in bytes.
     Parked {
-        file: Arc<std::fs::File>,
+        file: Arc<File>,
         offset: u64,
         size: u64,
         original_size: u64,
@@ -111,7 +111,7 @@ impl Waiting {
             Self::Held(blob) => Ok(blob),
             Self::Parked { file, offset, size, original_size } => {
                 let mut bytes = vec![0; usize::try_from(size).map_err(io::Error::other)?];
-                file.read_exact_at(offset, &mut bytes)?;
+                file.file().read_exact_at(offset, &mut bytes)?;
                 Ok(Blob { original_size, bytes })
             }
         }
@@ -124,7 +124,7 @@ struct WaitingRoom<'a> {
     folder: &'a Path,
     /// Bytes that may still be held in memory.
     left: u64,
-    file: Option<Arc<std::fs::File>>,
+    file: Option<Arc<File>>,
     /// Bytes in the file.
     parked: u64,
 }
@@ -153,10 +153,10 @@ impl WaitingRoom<'_> {
         Ok(Waiting::Parked { file, offset, size: end - offset, original_size })
     }
 
-    fn file(&mut self) -> Result<Arc<std::fs::File>, Error> {
+    fn file(&mut self) -> Result<Arc<File>, Error> {
         let file = match &self.file {
             Some(file) => Arc::clone(file),
-            None => Arc::new(tempfile::tempfile_in(self.folder)?),
+            None => Arc::new(File::from_parts(tempfile::tempfile_in(self.folder)?, self.folder)),
         };
         self.file = Some(Arc::clone(&file));
         Ok(file)
