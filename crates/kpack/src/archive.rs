@@ -230,7 +230,12 @@ impl KpackArchive {
         loop {
             let read = stored.read(&mut buffer).map_err(failed)?;
             let expected = &code[at.min(code.len())..(at + read).min(code.len())];
-            let equal = buffer[..read].iter().zip(expected).take_while(|(found, expected)| found == expected).count();
+            let found = &buffer[..read];
+            let equal = if found == expected {
+                read
+            } else {
+                found.iter().zip(expected).take_while(|(found, expected)| found == expected).count()
+            };
             at += equal;
             if equal < read || read == 0 {
                 return Ok((equal < read || at < code.len()).then_some(at as u64));

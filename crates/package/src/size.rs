@@ -40,10 +40,10 @@ pub struct ShapeReason {
 
 impl fmt::Display for ShapeReason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let gigabytes = |bytes: u64| bytes as f64 / 1e9;
+        let gigabytes = |bytes: u64| format!("{}.{}", bytes / 1_000_000_000, bytes / 100_000_000 % 10);
         write!(
             formatter,
-            "one `{}` for all GPU targets would have about {:.1} GB, and PyPI takes {:.1} GB: so the kernels of each \
+            "one `{}` for all GPU targets would have about {} GB, and PyPI takes {} GB: so the kernels of each \
              target get a wheel of their own (`--shape split`; `--shape fat` does otherwise)",
             self.instead_of.file_name,
             gigabytes(self.instead_of.bytes),
@@ -81,5 +81,5 @@ fn packed(file: &PlannedFile) -> Result<u64, Error> {
         raw += read as u64;
         compressed += written.map_err(Error::io("compress a part of an artifact's file"))?.len() as u64;
     }
-    Ok((file.size as f64 * compressed as f64 / raw.max(1) as f64) as u64)
+    Ok((u128::from(file.size) * u128::from(compressed) / u128::from(raw.max(1))) as u64)
 }

@@ -6,7 +6,7 @@
 //! of 1.2 GB, and all its code objects come before the first can be written.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufWriter, Write as _};
+use std::io::{self, BufWriter, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -98,7 +98,7 @@ enum Waiting {
     Held(Blob),
     /// Offset and size in the file, and the size of the code object, in bytes.
     Parked {
-        file: Arc<std::fs::File>,
+        file: Arc<File>,
         offset: u64,
         size: u64,
         original_size: u64,
@@ -111,7 +111,7 @@ impl Waiting {
             Self::Held(blob) => Ok(blob),
             Self::Parked { file, offset, size, original_size } => {
                 let mut bytes = vec![0; usize::try_from(size).map_err(io::Error::other)?];
-                file.read_exact_at(offset, &mut bytes)?;
+                file.file().read_exact_at(offset, &mut bytes)?;
                 Ok(Blob { original_size, bytes })
             }
         }
@@ -124,27 +124,42 @@ struct WaitingRoom<'a> {
     folder: &'a Path,
     /// Bytes that may still be held in memory.
     left: u64,
-    file: Option<Arc<std::fs::File>>,
+    file: Option<Arc<File>>,
     /// Bytes in the file.
     parked: u64,
 }
 
 impl WaitingRoom<'_> {
-    fn take(&mut self, blob: Blob) -> io::Result<Waiting> {
-        let (size, original_size) = (blob.bytes.len() as u64, blob.original_size);
-        if let Some(left) = self.left.checked_sub(size) {
-            self.left = left;
-            return Ok(Waiting::Held(blob));
-        }
+    /// Compresses a code object. One that is large goes to the file at once.
+    fn take(&mut self, code: &[u8], packing: Packing, key: &str) -> Result<Waiting, Error> {
+        let failed = |source| Error::GpuCode { key: key.to_owned(), source };
+        let original_size = code.len() as u64;
+        let file = if Blob::is_large(code, packing.scheme) {
+            let file = self.file()?;
+            Blob::pack_to(code, packing.level, &mut file.as_ref()).map_err(failed)?;
+            file
+        } else {
+            let blob = Blob::pack(code, packing.scheme, packing.level).map_err(failed)?;
+            if let Some(left) = self.left.checked_sub(blob.bytes.len() as u64) {
+                self.left = left;
+                return Ok(Waiting::Held(blob));
+            }
+            let file = self.file()?;
+            file.as_ref().write_all(&blob.bytes)?;
+            file
+        };
+        let (offset, end) = (self.parked, file.as_ref().stream_position()?);
+        self.parked = end;
+        Ok(Waiting::Parked { file, offset, size: end - offset, original_size })
+    }
+
+    fn file(&mut self) -> Result<Arc<File>, Error> {
         let file = match &self.file {
             Some(file) => Arc::clone(file),
-            None => Arc::new(tempfile::tempfile_in(self.folder)?),
+            None => Arc::new(File::from_parts(tempfile::tempfile_in(self.folder)?, self.folder)),
         };
-        let offset = self.parked;
-        file.as_ref().write_all(&blob.bytes)?;
-        self.parked += size;
         self.file = Some(Arc::clone(&file));
-        Ok(Waiting::Parked { file, offset, size, original_size })
+        Ok(file)
     }
 }
 
@@ -264,9 +279,7 @@ fn pack<'a>(
             let target = plan.sets[set].targets.iter().find(|target| entry.target() == Some(target.as_str()));
             let place = target.and_then(|target| Some((target, plan.archive_of(set, target)?)));
             let (target, archive) = place.expect("every kept entry was planned");
-            let blob = Blob::pack(code, packing.scheme, packing.level);
-            let blob = blob.map_err(|source| Error::GpuCode { key: key.clone(), source })?;
-            let blob = room.take(blob)?;
+            let blob = room.take(code, packing, key)?;
             packed.push(Packed { archive, key, bundle: work.bundle as u32, target, blob });
             Ok(())
         },

@@ -69,7 +69,7 @@ impl Control {
         let origin = origin.collect::<Vec<String>>().join(" ");
         let kibibytes = fields.get("installed-size").and_then(|size| size.parse::<u64>().ok()).unwrap_or(0);
         let installed = kibibytes.saturating_mul(1024);
-        Some(Self { depends, provides, origin, installed, package, version, source, source_version })
+        Some(Self { package, version, source, source_version, depends, provides, origin, installed })
     }
 }
 

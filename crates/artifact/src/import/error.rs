@@ -251,7 +251,9 @@ impl Hint for Error {
             Self::Elf { source, .. } => return source.hint(),
             Self::DeviceCode { source, .. } => return source.hint(),
             Self::DiskFull { .. } => "make room on that disk, or choose another output",
-            Self::Io(source) | Self::Walk { source, .. } => return crate::error::storage_hint(source),
+            Self::Io(source) | Self::Walk { source, .. } | Self::Link { source, .. } => {
+                return crate::error::storage_hint(source);
+            }
             Self::Empty { .. } => "give ROCm's .deb files, a directory such as /opt/rocm, or a therock-dist-* tarball",
             Self::NoRocm { .. } => {
                 "give the directory that ROCm is installed in, such as /opt/rocm, or the system's /usr"
@@ -269,7 +271,6 @@ impl Hint for Error {
                 let names = quoted(&[std::slice::from_ref(older), users.as_slice()].concat());
                 return Some(format!("leave out {names}, or give packages of one release of ROCm"));
             }
-            Self::Link { source, .. } => return crate::error::storage_hint(source),
             Self::Unresolved { missing, in_turn } => return Some(unresolved_hint(missing, in_turn)),
             Self::NoVersion => "add the HIP runtime (`libamdhip64-5`, `hip-runtime-amd`), or say `--version X.Y.Z`",
             Self::Machine { .. } => "leave its package out",

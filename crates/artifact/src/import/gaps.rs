@@ -109,7 +109,7 @@ impl Visitor for Listed<'_> {
         if size > 0 && (executable || flat.contains(".so")) {
             let mut file = tempfile::tempfile()?;
             io::copy(content, &mut file)?;
-            let (elf, inspected) = inspect_file(&file, &flat)?.unzip();
+            let (elf, inspected) = inspect_file(&file, size, &flat)?.unzip();
             let name = library(&flat).filter(|_| elf.as_ref().is_none_or(is_loadable));
             let soname = elf.and_then(|elf| elf.soname);
             self.holds.sonames.extend(name.map(|name| soname.unwrap_or_else(|| name.to_owned())));
@@ -157,13 +157,11 @@ impl Known<'_> {
             self.target(target, name);
         }
         for path in &holds.paths {
-            match self.tables.databases().classify(path) {
-                Some(member) => member.target.iter().for_each(|target| self.target(target, name)),
-                None => {
-                    let directory = database(path).map(|directory| directory.split('/').nth(1).unwrap_or(directory));
-                    let gap = directory.map(|directory| Gap::row("database", directory, name, &[]));
-                    self.gaps.extend(gap);
-                }
+            if let Some(member) = self.tables.databases().classify(path) {
+                member.target.iter().for_each(|target| self.target(target, name));
+            } else if let Some(directory) = database(path) {
+                let key = directory.split('/').nth(1).unwrap_or(directory);
+                self.gaps.insert(Gap::row("database", key, name, &[]));
             }
         }
     }

@@ -2,10 +2,9 @@
 //! code for and the names of libraries in its data.
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::path::Path;
 
-use positioned_io::ReadAt as _;
+use positioned_io::ReadAt;
 use rocwheel_elf::{Elf, library_names};
 use rocwheel_kpack::{BundleEntry, FatBinary};
 
@@ -23,18 +22,18 @@ pub(super) struct Inspected {
 /// Inspects the file at `path`; `None` if it is not an ELF file. `name` is its path in the
 /// flattened tree, for messages.
 pub(super) fn inspect(path: &Path, name: &str) -> Result<Option<(Elf, Inspected)>, Error> {
-    inspect_file(fs_err::File::open(path)?.file(), name)
+    let file = fs_err::File::open(path)?;
+    inspect_file(file.file(), file.metadata()?.len(), name)
 }
 
-/// Inspects an open file, as [`inspect`] does.
-pub(super) fn inspect_file(reader: &File, name: &str) -> Result<Option<(Elf, Inspected)>, Error> {
+/// Inspects an open file of `size` bytes, as [`inspect`] does.
+pub(super) fn inspect_file(reader: &dyn ReadAt, size: u64, name: &str) -> Result<Option<(Elf, Inspected)>, Error> {
     let mut magic = [0; 4];
     if reader.read_at(0, &mut magic)? < 4 || magic != *b"\x7fELF" {
         return Ok(None);
     }
     let elf = Elf::read(reader).map_err(|source| Error::Elf { action: "read", path: name.to_owned(), source })?;
     let Some(elf) = elf else { return Ok(None) };
-    let size = reader.metadata()?.len();
     let fat = FatBinary::read(reader, size).map_err(|source| Error::DeviceCode { path: name.to_owned(), source })?;
     let entries = fat.iter().flat_map(|fat| &fat.bundles).flat_map(|bundle| &bundle.entries);
     let targets = entries.filter(|entry| entry.size > 0).filter_map(BundleEntry::target).map(str::to_owned).collect();

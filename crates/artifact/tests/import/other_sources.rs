@@ -238,7 +238,6 @@ fn a_release_of_amd_is_the_same_as_tree_tarball_and_packages() {
     fs_err::create_dir(&build).unwrap();
     let files = release(&build);
     let tree = directory.path().join("opt/rocm-7.2.4");
-    let mut tar = Tar::default();
     for (path, content) in &files {
         match content {
             Ok(bytes) => put(&tree, path, bytes),
@@ -261,7 +260,7 @@ fn a_release_of_amd_is_the_same_as_tree_tarball_and_packages() {
     };
     check(ImportSource::Prefix(tree), "tree");
     for (name, top) in [("rocm.tar.gz", "./opt/rocm-7.2.4/"), ("in-opt.tgz", "rocm-7.2.4/"), ("flat.tar.gz", "./")] {
-        tar = Tar::default();
+        let mut tar = Tar::default();
         for (path, content) in &files {
             tar = match content {
                 Ok(bytes) => tar.file(&format!("{top}{path}"), bytes),

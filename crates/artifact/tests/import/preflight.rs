@@ -79,7 +79,7 @@ fn all_missing_packages_are_named_before_anything_is_unpacked() {
     packages.library("libmiopen1", "libamdhip64-7, libboost-atomic1.90.0", "libMIOpen.so.1", &[&hip, &atomic]);
     // The data of the package is damaged: whoever unpacked it would say so.
     let broken = packages.path("librocsolver0_7.2.4-1.deb");
-    let tar = Tar::default().file(&at("librocsolver.so.0"), &[7; 90_000]);
+    let tar = Tar::default().file(&at("librocsolver.so.0"), &vec![7; 90_000]);
     let deb = Deb { name: "librocsolver0", version: "7.2.4-1", depends: "libamdhip64-7", lists: Vec::new() };
     let bytes = fs_err::read(deb.write(packages.directory.path(), tar, Packing::None)).unwrap();
     fs_err::write(&broken, &bytes[..bytes.len() - 4096]).unwrap();

@@ -32,6 +32,20 @@ impl Blob {
         };
         Ok(Self { original_size: code_object.len() as u64, bytes })
     }
+
+    /// `true` for a code object whose frame should be written with [`Blob::pack_to`], which needs
+    /// less memory.
+    pub fn is_large(code_object: &[u8], scheme: Scheme) -> bool {
+        code_object.len() >= LARGE && scheme == Scheme::ZstdPerKernel
+    }
+
+    /// Writes the bytes that [`Blob::pack`] would store of a large code object.
+    ///
+    /// # Errors
+    /// [`Error::WriteArchive`] if `out` fails, or zstd has not enough memory.
+    pub fn pack_to(code_object: &[u8], level: i32, out: &mut dyn Write) -> Result<(), Error> {
+        compress_large(code_object, level, out).map_err(Error::WriteArchive)
+    }
 }
 
 thread_local! {
@@ -50,7 +64,9 @@ fn compressor(level: i32) -> io::Result<Compressor<'static>> {
 
 fn compress(bytes: &[u8], level: i32) -> io::Result<Vec<u8>> {
     if bytes.len() >= LARGE {
-        return compress_large(bytes, level);
+        let mut frame = Vec::new();
+        compress_large(bytes, level, &mut frame)?;
+        return Ok(frame);
     }
     COMPRESSOR.with_borrow_mut(|kept| {
         let of_level = kept.take().filter(|(of, ..)| *of == level);
@@ -68,17 +84,23 @@ fn compress(bytes: &[u8], level: i32) -> io::Result<Vec<u8>> {
     })
 }
 
-/// Code objects of at least this many bytes are compressed into a result that grows, because the
-/// reused buffer would stay as large as the largest of them.
+/// Code objects of at least this many bytes are compressed as a stream, because the reused buffer
+/// would stay as large as the largest of them.
 const LARGE: usize = 32 << 20;
+/// Base-2 logarithm of the distance over which repetitions in large code objects are found. 64 MiB
+/// make the one of librccl for gfx942 5 % smaller at level 3, for 40 % more time. The loader
+/// decompresses a frame in one step, which takes any distance; streams take up to 27 by default.
+const DISTANCE: u32 = 26;
 
-fn compress_large(bytes: &[u8], level: i32) -> io::Result<Vec<u8>> {
-    let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), level)?;
+fn compress_large(bytes: &[u8], level: i32, out: &mut dyn Write) -> io::Result<()> {
+    let mut encoder = zstd::stream::write::Encoder::new(out, level)?;
     encoder.include_checksum(true)?;
     encoder.include_contentsize(true)?;
     encoder.set_pledged_src_size(Some(bytes.len() as u64))?;
+    encoder.long_distance_matching(true)?;
+    encoder.window_log(DISTANCE)?;
     encoder.write_all(bytes)?;
-    encoder.finish()
+    encoder.finish().map(drop)
 }
 
 /// Number and original size of the code object of each target.
@@ -265,4 +287,29 @@ fn length(length: usize) -> io::Result<u32> {
 
 fn refused(reason: impl Into<String>) -> Error {
     Error::NoArchive { reason: reason.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_code_object_is_one_frame_that_repeats_from_afar() {
+        let mut state = 1_u32;
+        let noise = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        });
+        let half: Vec<u8> = noise.take(LARGE / 2 + 5).collect();
+        let code = [half.as_slice(), half.as_slice()].concat();
+        assert!(Blob::is_large(&code, Scheme::ZstdPerKernel) && !Blob::is_large(&half, Scheme::ZstdPerKernel));
+        let blob = Blob::pack(&code, Scheme::ZstdPerKernel, 3).unwrap();
+        assert!(blob.bytes.len() < half.len() + half.len() / 50, "{} of {}", blob.bytes.len(), half.len());
+        let mut written = Vec::new();
+        Blob::pack_to(&code, 3, &mut written).unwrap();
+        assert!(written == blob.bytes, "the two ways store other bytes");
+        // As the loader does: in one step, into a buffer of the size in the table.
+        assert!(zstd::bulk::decompress(&blob.bytes, code.len()).unwrap() == code);
+        assert!(zstd::stream::decode_all(blob.bytes.as_slice()).unwrap() == code);
+    }
 }
