@@ -1,5 +1,5 @@
-"""`rocwheel index build` with damaged records, hostile names and texts, and folders that change while
-they are read; and runs for one project, whose result is that of a whole run."""
+"""`rocwheel index build` with damaged records, hostile names and texts, and folders that change
+while they are read; and runs for one project, whose result is that of a whole run."""
 
 from __future__ import annotations
 
