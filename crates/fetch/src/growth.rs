@@ -127,9 +127,12 @@ mod tests {
                 let mut text = String::new();
                 FollowingReader::new(&growth, &Silent).read_to_string(&mut text).map(|_| text)
             });
-            for text in ["one ", "one two ", "one two three"] {
-                fs_err::write(&path, text).unwrap();
-                growth.reached(&path, text.len() as u64);
+            let mut length = 0;
+            for text in ["one ", "two ", "three"] {
+                let mut file = fs_err::OpenOptions::new().create(true).append(true).open(&path).unwrap();
+                std::io::Write::write_all(&mut file, text.as_bytes()).unwrap();
+                length += text.len() as u64;
+                growth.reached(&path, length);
             }
             growth.ended(true);
             assert_eq!(reader.join().unwrap().unwrap(), "one two three");

@@ -79,7 +79,7 @@ const LAST: u8 = 2;
 /// The order in which a file is copied.
 fn rank(key: &str) -> u8 {
     let name = file_name(key);
-    if name.ends_with(".deb") || name.ends_with(".rpm") {
+    if [".deb", ".rpm"].iter().any(|ending| name.ends_with(ending)) {
         0
     } else if FIRST_READ.iter().any(|first| name.starts_with(first)) {
         LAST

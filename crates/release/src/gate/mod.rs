@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use rocwheel_content::archive_path::{file_name, parent};
+use rocwheel_wheel::WheelName;
 use serde::Serialize;
 
 pub use policy::{GateBypass, GatePolicy, UntestedRule};
@@ -207,7 +208,7 @@ pub fn decide(policy: &GatePolicy, set: &ReleaseSet, verdicts: &SetVerdicts, now
         one.verdict.result == SuiteResult::Passed && suites.contains(one.verdict.suite.as_str())
     };
     let tested: BTreeSet<&str> = counted.iter().filter(passed).flat_map(|one| one.files.iter().copied()).collect();
-    let is_untested = |name: &&&str| name.ends_with(".whl") && !tested.contains(**name);
+    let is_untested = |name: &&&str| WheelName::is_wheel(**name) && !tested.contains(**name);
     let untested: Vec<String> = subject.files.keys().filter(is_untested).map(|name| (*name).to_owned()).collect();
     GateDecision {
         set: set.name.clone(),

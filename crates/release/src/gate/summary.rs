@@ -29,10 +29,7 @@ pub fn decision_statement(
         .filter(|verdict| deciding(&verdict.name))
         .map(|verdict| json!({ "uri": verdict.name, "digest": digest(&verdict.sha256) }))
         .collect();
-    let (result, level) = match decision.is_open() {
-        true => ("PASSED", "ROCWHEEL_GATE"),
-        false => ("FAILED", "FAILED"),
-    };
+    let (result, level) = if decision.is_open() { ("PASSED", "ROCWHEEL_GATE") } else { ("FAILED", "FAILED") };
     // The policy as it held, with the bypasses of the command line.
     let policy = serde_json::to_vec(policy).unwrap_or_default();
     let document = json!({

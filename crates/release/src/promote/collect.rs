@@ -57,12 +57,11 @@ const BOOTSTRAP: &str = "rocm-bootstrap";
 pub(super) fn collect(request: &PromotionRequest<'_>, copy: &Patterns) -> Result<Collected, Error> {
     let read = |source| Error::Read { path: request.folder.to_owned(), source };
     let (include, ignore) = (Patterns::new(request.include)?, Patterns::new(request.ignore)?);
-    let mut paths: Vec<PathBuf> = match request.files {
-        Some(files) => files.to_vec(),
-        None => {
-            let entries = fs_err::read_dir(request.folder).map_err(read)?;
-            entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>().map_err(read)?
-        }
+    let mut paths: Vec<PathBuf> = if let Some(files) = request.files {
+        files.to_vec()
+    } else {
+        let entries = fs_err::read_dir(request.folder).map_err(read)?;
+        entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>().map_err(read)?
     };
     paths.sort_by(|one, other| one.file_name().cmp(&other.file_name()));
     let (mut collected, mut problems) = (Collected::default(), Vec::new());

@@ -80,7 +80,7 @@ pub fn promote(
     for file in &plan.files {
         reporter.check()?;
         if is_at_its_place(file, output) {
-            files.push(writer.existing(file)?);
+            files.push(Writer::existing(file)?);
         } else if let Some(promoted) = writer.write(file)? {
             staged.push((
                 StagedFile { staged: folder.join(&promoted.name), place: output.join(&promoted.name) },
@@ -148,7 +148,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn existing(&self, file: &PlannedPromotion) -> Result<Promoted, Error> {
+    fn existing(file: &PlannedPromotion) -> Result<Promoted, Error> {
         let sha256 = digest(&file.path)?;
         let source = Some(PromotedFrom { name: file.name.clone(), sha256: sha256.clone() });
         Ok(Promoted { name: file.name.clone(), kind: file.kind, size: file.size, sha256, source })

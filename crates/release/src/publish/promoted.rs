@@ -35,23 +35,22 @@ pub fn find_set(stream: &Stream<'_>, name: Option<&str>, version: Option<&Versio
             _ => false,
         }
     };
-    let set = match name {
-        Some(name) => stream.set(name)?,
-        None => {
-            let all = stream.manifest.sets.keys().map(|name| stream.set(name)).collect::<Result<Vec<_>, _>>()?;
-            let mut found: Vec<ReleaseSet> = all.into_iter().filter(|set| is_of(set)).collect();
-            match found.len() {
-                1 => found.remove(0),
-                0 => {
-                    let what = version.map_or_else(|| "such set".to_owned(), |wanted| format!("candidate of {wanted}"));
-                    return Err(StreamFault::Nothing { what }.into());
-                }
-                _ => {
-                    let what = "the set needs a name".to_owned();
-                    let problems: Vec<String> = found.into_iter().map(|set| set.name).collect();
-                    let hint = format!("name one: `--set {}`", problems[problems.len() - 1]);
-                    return Err(StreamFault::Refused { what, problems, hint }.into());
-                }
+    let set = if let Some(name) = name {
+        stream.set(name)?
+    } else {
+        let all = stream.manifest.sets.keys().map(|name| stream.set(name)).collect::<Result<Vec<_>, _>>()?;
+        let mut found: Vec<ReleaseSet> = all.into_iter().filter(|set| is_of(set)).collect();
+        match found.len() {
+            1 => found.remove(0),
+            0 => {
+                let what = version.map_or_else(|| "such set".to_owned(), |wanted| format!("candidate of {wanted}"));
+                return Err(StreamFault::Nothing { what }.into());
+            }
+            _ => {
+                let what = "the set needs a name".to_owned();
+                let problems: Vec<String> = found.into_iter().map(|set| set.name).collect();
+                let hint = format!("name one: `--set {}`", problems[problems.len() - 1]);
+                return Err(StreamFault::Refused { what, problems, hint }.into());
             }
         }
     };

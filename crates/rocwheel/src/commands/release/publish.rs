@@ -178,14 +178,11 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let change = settings.change.change(&settings.place.name);
     let stream = Stream::read(&*store, &settings.place.name)?;
     let mut options = settings.options.clone();
-    let local = match settings.drop_incomplete {
-        true => complete::complete(
-            local,
-            &mut options,
-            &IncompleteSet { stream: &stream, change: &change, settings, scratch: scratch.path() },
-            printer,
-        )?,
-        false => local,
+    let local = if settings.drop_incomplete {
+        let work = IncompleteSet { stream: &stream, change: &change, settings, scratch: scratch.path() };
+        complete::complete(local, &mut options, &work, printer)?
+    } else {
+        local
     };
     let exit = if options.dropped.is_empty() { Exit::Done } else { Exit::Partial };
     let plan = plan_publication(&stream, &local, &options, &change)?;

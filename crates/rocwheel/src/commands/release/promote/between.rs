@@ -450,12 +450,13 @@ impl Work<'_> {
         }
         let (name, files) = (&self.settings.to.name, printer::count(publication.new.len() as u64, "file", "files"));
         let bytes = printer::bytes(publication.bytes);
-        printer.note(match published.pages.is_empty() {
-            true => format!("`{}` is published already in `{name}`", publication.set),
-            false => format!(
+        printer.note(if published.pages.is_empty() {
+            format!("`{}` is published already in `{name}`", publication.set)
+        } else {
+            format!(
                 "`{}` published in `{name}` as number {}: {files} ({bytes}), {} → {}",
                 publication.set, publication.number, plan.from, plan.to
-            ),
+            )
         });
         Ok(())
     }
