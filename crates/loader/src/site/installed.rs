@@ -520,7 +520,7 @@ impl Installed {
             let digest = fs_err::File::open(&file.path).and_then(rocwheel_content::sha256_of);
             match digest {
                 Ok(digest) if rocwheel_wheel::hash_column(&digest) != row.hash => {
-                    problems.push(WheelProblem::Hash(name()))
+                    problems.push(WheelProblem::Hash(name()));
                 }
                 Ok(_) => {}
                 Err(_) => problems.push(WheelProblem::Unreadable(name())),
