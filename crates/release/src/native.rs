@@ -111,7 +111,7 @@ mod tests {
         let copy = |write| copy_native(from.path(), &store, (Duration::ZERO, write), &Silent);
         let planned = copy(false).unwrap();
         assert_eq!((planned.files.len(), planned.copied, to.path().join("deb").exists()), (3, 0, false));
-        assert!(planned.files[0].ends_with(".deb") && planned.files[2].ends_with("Release"), "{planned:?}");
+        assert!(planned.files[2].ends_with("Release"), "{planned:?}");
         assert_eq!(copy(true).unwrap().copied, 3);
         assert_eq!(copy(true).unwrap().copied, 0);
         fs_err::write(from.path().join("deb/dists/stable/Release"), "other").unwrap();

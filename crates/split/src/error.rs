@@ -149,7 +149,7 @@ macro_rules! passes_on {
     ($error:ident: $($source:ty),+) => {
         $(impl From<$source> for $error {
             fn from(source: $source) -> Self {
-                Self::Split(source.into())
+                Self::from(crate::Error::from(source))
             }
         })+
     };

@@ -181,13 +181,13 @@ impl Stream<'_> {
                 match view.project_pages(&page, generation) {
                     Some(pages) => written.extend(self.put(pages, generation)?),
                     None if view.project_pages(&both, generation).is_some() => {
-                        written.extend(self.remove(view.page_keys(name))?);
+                        written.extend(self.remove(&view.page_keys(name))?);
                     }
                     None => {}
                 }
             }
             written.extend(if page.files.is_empty() {
-                self.remove(pages::page_keys(name))?
+                self.remove(&pages::page_keys(name))?
             } else {
                 self.put(pages::project_pages(page, generation), generation)?
             });
@@ -197,7 +197,7 @@ impl Stream<'_> {
             written.extend(self.at_once(level, take)?);
         }
         for view in views.all.difference(&views.after) {
-            written.extend(self.remove(view.page_keys(""))?);
+            written.extend(self.remove(&view.page_keys(""))?);
         }
         if let Some(options) = &self.chooser {
             let (page, record) = self.chooser_page(change.before, change.after, options)?;
@@ -231,7 +231,7 @@ impl Stream<'_> {
         Ok(written)
     }
 
-    fn remove(&self, keys: [String; 3]) -> Result<Vec<String>, Error> {
+    fn remove(&self, keys: &[String; 3]) -> Result<Vec<String>, Error> {
         keys.iter().try_for_each(|key| self.store.remove(key))?;
         Ok(keys.to_vec())
     }

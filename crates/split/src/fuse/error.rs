@@ -10,7 +10,7 @@ use rocwheel_report::{Exit, Hint};
 pub enum Error {
     /// The parts or a file of the result cannot be read or written.
     #[error(transparent)]
-    Split(#[from] crate::Error),
+    Split(Box<crate::Error>),
     /// The GPU code of a file cannot be put back into it.
     #[error("cannot put the GPU code of `{key}` together: {why}")]
     Fuse {
@@ -64,6 +64,12 @@ pub enum Error {
 }
 
 crate::error::passes_on!(Error);
+
+impl From<crate::Error> for Error {
+    fn from(error: crate::Error) -> Error {
+        Error::Split(Box::new(error))
+    }
+}
 
 impl Hint for Error {
     fn hint(&self) -> Option<String> {

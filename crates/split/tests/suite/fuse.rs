@@ -42,7 +42,6 @@ fn build(name: &str, files: impl IntoIterator<Item = (String, Vec<u8>)>) -> Buil
     Build { name: name.to_owned(), view: view(files) }
 }
 
-#[allow(clippy::result_large_err, reason = "a test makes few of them")]
 fn fused(builds: &[Build], form: BundleForm) -> Result<(Plan, BTreeMap<String, Vec<u8>>), Error> {
     let plan = fuse::plan(builds, &Silent)?;
     let folder = tempfile::tempdir().unwrap();

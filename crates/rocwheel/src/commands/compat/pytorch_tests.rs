@@ -243,10 +243,11 @@ impl FullArguments {
         };
         let shard = (number(self.shard, "SHARD_NUMBER"), number(self.num_shards, "NUM_TEST_SHARDS"));
         let mut translation = Translation::new("test suite --as run-test");
-        let includes = match self.include.is_empty() {
-            true => environment::first_of(&["TESTS_TO_INCLUDE"])
-                .map(|text| text.split_whitespace().map(str::to_owned).collect()),
-            false => Some(self.include.clone()),
+        let includes = if self.include.is_empty() {
+            environment::first_of(&["TESTS_TO_INCLUDE"])
+                .map(|text| text.split_whitespace().map(str::to_owned).collect())
+        } else {
+            Some(self.include.clone())
         };
         for name in includes.unwrap_or_default() {
             translation.word(name);

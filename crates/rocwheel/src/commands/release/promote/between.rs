@@ -160,13 +160,11 @@ pub(super) fn command(general: &super::Settings, settings: &Settings, printer: &
     let target_stream = Stream::read(&*target, &settings.to.name)?;
     let gate = settings.gate.decide(&target_stream, &set, &settings.change)?;
     if settings.explain {
-        return match gate {
-            Some(gate) => gate.explain(printer),
-            None => {
-                printer.note(format!("`{}` may go out: `{}` requires no tests", set.name, settings.to.name));
-                Ok(Exit::Done)
-            }
-        };
+        if let Some(gate) = gate {
+            return gate.explain(printer);
+        }
+        printer.note(format!("`{}` may go out: `{}` requires no tests", set.name, settings.to.name));
+        return Ok(Exit::Done);
     }
     let is_dry = settings.change.mode == Mode::DryRun;
     if let (Some(gate), false) = (&gate, is_dry) {

@@ -137,7 +137,9 @@ pub(super) fn command(settings: &HostSettings, printer: &Printer) -> Result<Exit
     let mut order = local.in_order();
     if let Some(check) = &settings.check {
         let existing = existing(check, &local, &order)?;
-        order.iter_mut().for_each(|(_, files)| files.retain(|path| !existing.contains(*path)));
+        for (_, files) in &mut order {
+            files.retain(|path| !existing.contains(*path));
+        }
         order.retain(|(_, files)| !files.is_empty());
         if !existing.is_empty() {
             let files = printer::count(existing.len() as u64, "file", "files");
