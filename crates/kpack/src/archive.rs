@@ -243,9 +243,9 @@ impl KpackArchive {
         }
     }
 
-    /// Like [`KpackArchive::read`], for code that is copied to another file, where damage can no longer
-    /// be detected: code without a checksum must have the header and metadata of the target it is
-    /// stored under.
+    /// Like [`KpackArchive::read`], for code that is copied to another file, where damage can no
+    /// longer be detected: code without a checksum must have the header and metadata of the target
+    /// it is stored under.
     pub fn read_sound(&self, reader: &dyn ReadAt, located: &Located<'_>) -> Result<Vec<u8>, Error> {
         let stored = stored(reader, located)?;
         let (code, is_vouched) = match self.scheme {

@@ -17,6 +17,9 @@ use crate::request::PlannedWheel;
 
 /// Bytes that are read at a time.
 const WINDOW: u64 = 64 << 10;
+/// Level of the compression. Level 1 of zlib-rs takes fixed codes, and says twice the size for
+/// text.
+const QUICK: Compression = Compression::new(2);
 /// One window is read for each of this many bytes of a file.
 const DISTANCE: u64 = 4 << 20;
 
@@ -76,7 +79,7 @@ fn packed(file: &PlannedFile) -> Result<u64, Error> {
     for index in 0..windows {
         let at = (file.size / windows * index + file.size / windows / 2).min(file.size.saturating_sub(WINDOW));
         let read = opened.file().read_at(at, &mut buffer).map_err(Error::io("read an artifact's file"))?;
-        let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
+        let mut encoder = ZlibEncoder::new(Vec::new(), QUICK);
         let written = std::io::Write::write_all(&mut encoder, &buffer[..read]).and_then(|()| encoder.finish());
         raw += read as u64;
         compressed += written.map_err(Error::io("compress a part of an artifact's file"))?.len() as u64;

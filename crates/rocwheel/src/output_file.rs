@@ -238,13 +238,14 @@ mod tests {
     use crate::arguments::Arguments;
 
     /// Options that name a file to read.
-    const READ: [&str; 23] = [
+    const READ: [&str; 24] = [
         "--accept",
         "--bypass",
         "--config",
         "--data-file",
         "--deb",
         "--descriptor",
+        "--durations",
         "--environment",
         "--images",
         "--job",

@@ -140,7 +140,7 @@ fn codes_are_explained() {
     );
     let all = context.run(["audit", "--explain", "all"]);
     assert!(all.stdout.lines().all(|line| line.chars().count() <= 80), "{}", all.stdout);
-    assert_eq!(all.stdout.matches("What to do: ").count(), 29);
+    assert_eq!(all.stdout.matches("What to do: ").count(), 30);
     let json: Value = serde_json::from_str(&context.run(["audit", "--explain", "RW001", "--json"]).stdout).unwrap();
     assert_eq!(json["findings"][0]["code"], "RW001");
     let ran = context.run(["audit", "--explain", "RW999"]);

@@ -215,5 +215,5 @@ fn generic_targets_are_known() {
     context.write("l.so", fs_err::read(built).unwrap());
     let ran = context.run(["split", "l.so", "-o", "out"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.stderr.contains("`gfx803` is in no table") && !ran.stderr.contains("generic"), "{ran:?}");
+    assert!(!ran.stderr.contains("is in no table") && !ran.stderr.contains("generic"), "{ran:?}");
 }

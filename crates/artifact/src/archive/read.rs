@@ -58,10 +58,13 @@ pub(crate) fn for_each_member(
     reporter: &dyn Reporter,
     take: &mut dyn FnMut(&Member, Content) -> Result<(), Error>,
 ) -> Result<Vec<ArtifactEntry>, Error> {
-    // An ending that is none is reported before the file is missed.
+    for_each_member_of(Box::new(open(archive, reporter)?), archive, reporter, take)
+}
+
+/// Opens an archive. An ending that is none is reported before the file is missed.
+pub(crate) fn open<'a>(archive: &Path, reporter: &'a dyn Reporter) -> Result<Watched<'a, fs_err::File>, Error> {
     Compression::of(archive)?;
-    let file = Watched::new(fs_err::File::open(archive)?, reporter);
-    for_each_member_of(Box::new(file), archive, reporter, take)
+    Ok(Watched::new(fs_err::File::open(archive)?, reporter))
 }
 
 /// [`for_each_member`] of bytes that come from elsewhere. `archive` is what errors call them, and

@@ -5,7 +5,7 @@ use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use rocwheel_report::{Interrupted, Reporter, Unit, Watched};
+use rocwheel_report::{Interrupted, Reporter, Unit};
 
 use super::read::{self, Content, Member, MemberKind};
 use super::sidecar::verify_digest;
@@ -26,8 +26,7 @@ const TREE: &str = "tree";
 /// # Errors
 /// A damaged archive, and every member that must not be unpacked: see [`Error::UnsafeMember`].
 pub fn unpack(archive: &Path, destination: &Path, reporter: &dyn Reporter) -> Result<(), Error> {
-    let file = Watched::new(fs_err::File::open(archive)?, reporter);
-    unpack_stream(Box::new(file), archive, destination, reporter)
+    unpack_stream(Box::new(read::open(archive, reporter)?), archive, destination, reporter)
 }
 
 /// [`unpack`] of bytes that come from elsewhere, such as a download. `archive` is what errors call
