@@ -511,6 +511,8 @@ def test_wrong_options_are_refused(rocwheel: Rocwheel, tmp_path: Path) -> None:
         assert words in rocwheel.run("doctor", *arguments, expect=code).stderr
 
     fails(1, "is not a folder", "--root", tmp_path / "none")
+    (tmp_path / "elsewhere").mkdir()
+    fails(1, "it is no copy of a machine", "--root", tmp_path / "elsewhere")
     fails(2, "is not a folder", "--venv", tmp_path / "none")
     fails(2, "is not a program", "--python", tmp_path / "none")
     fails(2, "1000:1000,44", "--root", tmp_path, "--user", "me")

@@ -18,9 +18,13 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
     format!("{head}[…]{tail}").into()
 }
 
-/// Escapes the control characters that are unwanted (`\n` becomes a backslash and an `n`).
+/// Escapes the control characters that are unwanted (`\n` becomes a backslash and an `n`), and those
+/// that turn the direction of text, with which a name can look like another one (UAX #9).
 pub fn escape_controls(text: &str, unwanted: impl Fn(char) -> bool) -> Cow<'_, str> {
-    let is_unwanted = |character: char| character.is_control() && unwanted(character);
+    let turns = |character: char| {
+        matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    let is_unwanted = |character: char| (character.is_control() && unwanted(character)) || turns(character);
     if !text.contains(is_unwanted) {
         return Cow::Borrowed(text);
     }
@@ -83,6 +87,7 @@ mod tests {
     #[test]
     fn a_line_is_one_line_and_not_endless() {
         assert_eq!(one_line("a\nb ü"), "a\\nb ü");
+        assert_eq!(one_line("a\u{202e}lhw.b"), "a\\u{202e}lhw.b");
         let long = one_line(&"ü".repeat(5000)).into_owned();
         assert_eq!((long.chars().count(), long.contains("ü[…]ü")), (LONGEST_LINE + 3, true));
     }

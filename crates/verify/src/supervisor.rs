@@ -2,7 +2,7 @@
 //! printed, bounded, and how it ended; afterwards none of its processes is left.
 //!
 //! The program runs in its own process group. Processes that leave the group (`setsid`) inherit
-//! [`MARK`] in their environment and are found by it.
+//! a variable, and are found by it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -51,13 +51,23 @@ pub(crate) struct Settings {
     patient: Patient,
 }
 
+/// The copy of a machine in a folder. In any other folder nothing would be found, which looks as if
+/// nothing were wrong.
+fn machine_in(root: &Path) -> Result<MachineTree> {
+    let tree = MachineTree::of_folder(root)?;
+    if !["sys", "proc", "dev", "etc"].iter().any(|name| root.join(name).exists()) {
+        return Err(Error::NoMachine { path: root.to_owned() }.into());
+    }
+    Ok(tree)
+}
+
 impl TryFrom<Arguments> for Settings {
     type Error = Failure;
 
     fn try_from(arguments: Arguments) -> Result<Self> {
         let (tree, variables) = match &arguments.root {
             None => (MachineTree::live(), SessionVariables::of(environment::text_variables())),
-            Some(root) => (MachineTree::of_folder(root)?, variables(root, arguments.environment.as_deref())?),
+            Some(root) => (machine_in(root)?, variables(root, arguments.environment.as_deref())?),
         };
         let python = match (arguments.venv, arguments.python) {
             (Some(venv), _) if venv.is_dir() => Some(site_packages(&venv).unwrap_or(venv)),

@@ -14,6 +14,12 @@ pub enum Error {
         /// Its path.
         path: PathBuf,
     },
+    /// The folder of `--root` has no folder of a machine.
+    #[error("`{}` has no `sys`, `proc`, `dev` or `etc`: it is no copy of a machine", path.display())]
+    NoMachine {
+        /// Its path.
+        path: PathBuf,
+    },
     /// The file with what a copy of a machine cannot hold is wrong.
     #[error("`{}` is not understood", path.display())]
     TreeFile {
@@ -52,7 +58,7 @@ pub enum Error {
 impl Hint for Error {
     fn hint(&self) -> Option<String> {
         Some(match self {
-            Error::NoRoot { .. } => "name the folder that has `sys`, `dev` and `etc` of the machine".to_owned(),
+            Error::NoRoot { .. } | Error::NoMachine { .. } => "name the folder that has `sys`, `dev` and `etc` of the machine".to_owned(),
             Error::TreeFile { .. } | Error::TreeValue { .. } => {
                 "a row is `[[path]]` with `path`, and `error`, `mode` or `owner` (docs/doctor.md)".to_owned()
             }

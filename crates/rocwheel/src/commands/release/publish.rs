@@ -56,7 +56,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SET", conflicts_with = "set")]
     join: Option<String>,
     /// Projects that installers get from another index, such as `numpy`: names or patterns
-    #[arg(long, value_name = "PATTERN", num_args = 1..)]
+    #[arg(long, value_name = "PATTERN", num_args = 1.., value_delimiter = ',')]
     outside: Vec<String>,
     /// Accept what is refused otherwise
     #[arg(long, value_name = "KIND", num_args = 1..)]

@@ -60,7 +60,7 @@ pub(super) struct BetweenArguments {
     #[arg(long, value_name = "KIND", num_args = 1.., requires = "from")]
     allow: Vec<GapArgument>,
     /// Projects that installers get from another index, such as `numpy`: names or patterns
-    #[arg(long, value_name = "PATTERN", num_args = 1.., requires = "from")]
+    #[arg(long, value_name = "PATTERN", num_args = 1.., value_delimiter = ',', requires = "from")]
     outside: Vec<String>,
     /// Say for each suite and target why the set may go out or not, and change nothing
     #[arg(long, requires = "from")]
