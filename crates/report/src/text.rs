@@ -18,8 +18,9 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
     format!("{head}[…]{tail}").into()
 }
 
-/// Escapes the control characters that are unwanted (`\n` becomes a backslash and an `n`), and those
-/// that turn the direction of text, with which a name can look like another one (UAX #9).
+/// Escapes the control characters that are unwanted (`\n` becomes a backslash and an `n`). Those
+/// that turn the direction of text are always escaped: with them a name looks like another one
+/// (UAX #9).
 pub fn escape_controls(text: &str, unwanted: impl Fn(char) -> bool) -> Cow<'_, str> {
     let turns = |character: char| {
         matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
