@@ -59,7 +59,7 @@ fn visit(bundle: &Bundle, bytes: &[u8]) -> Result<Vec<(String, Vec<u8>)>, Error>
     let mut found = Vec::new();
     bundle.visit_within(&bytes, 0..bytes.len() as u64, LIMITS, |entry, code| {
         assert_eq!(code.len() as u64, entry.size);
-        let _ = entry.target_id();
+        let _ = entry.target();
         found.push((entry.id.clone(), code.to_vec()));
         Ok::<(), Error>(())
     })?;
