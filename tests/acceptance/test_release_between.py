@@ -7,6 +7,7 @@ import base64
 import hashlib
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -273,6 +274,27 @@ def test_a_stream_with_a_gate_takes_nothing_untested(rocwheel: Rocwheel, tmp_pat
     for text in ('suites = ["smoke"]\nno-runner = "maybe"\n', 'suites = ["smoke"]\nkeys = ["x"]\n'):
         (store / "release/.release/stream.toml").write_text(f"[gate]\n{text}")
         rocwheel.run(*words, expect=1)
+
+
+def test_what_test_report_signs_opens_the_gate(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """From pytest's own report to the verdict of `test report` and through the gate."""
+    store, dist = tmp_path / "store", rocm(tmp_path / "dist", NEW)
+    rocwheel.run("release", "key", "new", tmp_path / "key.pem")
+    gate(store, 'suites = ["smoke"]\nrunners = ["gfx942"]\nno-runner = "recorded"\n', tmp_path / "key.pem.pub")
+    publish = ("release", "publish", dist, "--to", store, "--stream", "release")
+    wheels = [path for path in sorted(dist.iterdir()) if "gfx1100" not in path.name and path.suffix == ".whl"]
+    words = [word for wheel in wheels for word in ("--wheel", wheel)]
+    (tmp_path / "verdicts").mkdir()
+    for test, code in (("assert 1 == 2", 1), ("assert True", 0)):
+        (tmp_path / "test_it.py").write_text(f"def test_it():\n    {test}\n")
+        junit = tmp_path / f"junit-{code}.xml"
+        run(sys.executable, "-m", "pytest", "-q", "--junit-xml", junit, tmp_path / "test_it.py", expect=code)
+        verdict = ("--verdict", tmp_path / f"verdicts/{code}.json", "--signing-key", tmp_path / "key.pem")
+        about = ("--suite", "smoke", "--targets", "gfx942", *words)
+        rocwheel.run("test", "report", junit, *about, *verdict, expect=code)
+        said = rocwheel.run(*publish, "--verdicts", tmp_path / "verdicts", expect=code)
+        assert ("suite `smoke` on gfx942" in said.stderr) == (code == 1), said.stderr
+    rocwheel.run("release", "verify", store, "--stream", "release")
 
 
 def test_native_packages_are_copied_as_they_are(rocwheel: Rocwheel, tmp_path: Path) -> None:
