@@ -341,7 +341,9 @@ def test_input_that_shrinks_while_it_is_read(rocwheel: Rocwheel, artifacts: Path
         file.truncate(40 << 30)
     process = rocwheel.start("package", "--artifacts", artifacts, "--output", tmp_path / "output")
     deadline = time.monotonic() + 60
-    while not has_open(process.pid, large):
+    # Planning reads samples of large files; a wheel is written only after that.
+    wheels = tmp_path / "output"
+    while not (has_open(process.pid, large) and any(wheels.rglob("*.whl"))):
         assert time.monotonic() < deadline and process.poll() is None, "it was never read"
         time.sleep(0.05)
     os.truncate(large, 1 << 20)

@@ -28,7 +28,7 @@ from trees import snapshot
 
 TABLE = tomllib.loads((REPOSITORY / "data/documents.toml").read_text())
 COMMANDS = [command for document in TABLE["document"] for command in document["command"]]
-RUN = [command for command in COMMANDS if "test" in command]
+RUN = [command for command in COMMANDS if command.get("test") in ("plan", "result", "run")]
 INDEX = "https://rocm.nightlies.amd.com"
 # Variables that the documents set for themselves.
 OWN_VARIABLES = {"RUN_ID", "ARTIFACT_GROUP", "ARTIFACTS_DIR", "PACKAGES_DIR", "PATH"}
@@ -280,4 +280,9 @@ def test_every_command_has_an_answer() -> None:
         answers = [key for key in ("ours", "unchanged", "note") if command.get(key)]
         assert answers, command
         assert ("test" in command) == ("ours" in command), command
+        if command.get("test", "").endswith(".py"):
+            # Another file of tests runs the command, with machines and packages of its own.
+            verbs = re.findall(r"rocwheel (\w+) (\w+)", command["ours"])
+            text = (Path(__file__).parent / command["test"]).read_text()
+            assert verbs and all(f'"{first}", "{second}"' in text for first, second in verbs), command
         assert not command.get("later") or "note" in command, command
