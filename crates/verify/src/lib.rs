@@ -3,7 +3,7 @@
 //! [`doctor`] reads files alone and says what is wrong with the machine. [`suite`] and [`smoke`]
 //! run tests under a [`supervisor`], with [`lists`] of known failures. Tests leave events
 //! ([`outcome`]), which [`report`] merges; [`shard`] divides a suite, and a [`verdict`] says of
-//! wheels how their tests ended. [`bench`] compares measurements with earlier ones.
+//! wheels how their tests ended. [`mod@bench`] compares measurements with earlier ones.
 
 pub mod bench;
 pub mod doctor;

@@ -100,7 +100,7 @@ impl GatePolicy {
     /// The keys that sign verdicts.
     ///
     /// # Errors
-    /// [`StreamFault::Key`].
+    /// [`StreamFault::Attest`].
     pub fn public_keys(&self) -> Result<Vec<PublicKey>, StreamFault> {
         self.keys.iter().map(|text| Ok(PublicKey::parse(text, "keys of [gate]")?)).collect()
     }
