@@ -513,6 +513,7 @@ def test_wrong_options_are_refused(rocwheel: Rocwheel, tmp_path: Path) -> None:
     fails(1, "is not a folder", "--root", tmp_path / "none")
     (tmp_path / "elsewhere").mkdir()
     fails(1, "it is no copy of a machine", "--root", tmp_path / "elsewhere")
+    (tmp_path / "etc").mkdir()
     fails(2, "is not a folder", "--venv", tmp_path / "none")
     fails(2, "is not a program", "--python", tmp_path / "none")
     fails(2, "1000:1000,44", "--root", tmp_path, "--user", "me")
