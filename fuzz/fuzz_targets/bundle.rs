@@ -3,9 +3,9 @@
 //! how to run it.
 #![no_main]
 
-use rocwheel_kpack::bundle::{self, Checksum, BundleForm, Limits, Method, Part};
-use rocwheel_kpack::{Bundle, Error};
 use libfuzzer_sys::fuzz_target;
+use rocwheel_kpack::bundle::{self, BundleForm, Checksum, Limits, Method, Part};
+use rocwheel_kpack::{Bundle, Error};
 
 /// Small, so that a run tests a limit and not the machine's patience. No input would ever fit a
 /// checksum.

@@ -3,9 +3,9 @@
 //! how to run it.
 #![no_main]
 
+use libfuzzer_sys::fuzz_target;
 use rocwheel_kpack::CodeObject;
 use rocwheel_kpack::code_object::MetadataFormat;
-use libfuzzer_sys::fuzz_target;
 
 const HEADER: usize = 64;
 const PROGRAM_HEADER: usize = 56;

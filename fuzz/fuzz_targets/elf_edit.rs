@@ -10,9 +10,9 @@
 //! ```
 #![no_main]
 
-use rocwheel_elf::{Edit, Elf, NeededEdit, EditOutcome, Patched, SearchPath};
 use libfuzzer_sys::fuzz_target;
 use positioned_io::ReadAt;
+use rocwheel_elf::{Edit, EditOutcome, Elf, NeededEdit, Patched, SearchPath};
 
 fuzz_target!(|bytes: &[u8]| {
     let _ = Elf::read(&bytes);

@@ -2,9 +2,9 @@
 //! error with a line of the text. See elf_edit.rs for how to run it.
 #![no_main]
 
+use libfuzzer_sys::fuzz_target;
 use rocwheel_hipify::{Tables, build_amd};
 use rocwheel_python::Module;
-use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(text) = std::str::from_utf8(bytes) else { return };

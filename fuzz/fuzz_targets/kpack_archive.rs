@@ -5,8 +5,8 @@
 
 use std::io::Cursor;
 
-use rocwheel_kpack::{KpackArchive, ArchiveWriter};
 use libfuzzer_sys::fuzz_target;
+use rocwheel_kpack::{ArchiveWriter, KpackArchive};
 
 /// The table up to its code objects, and of a compressed archive's up to the list of targets.
 const TABLE: &[u8] = b"\x87\xaagroup_name\xa1g\xafgfx_arch_family\xa1f\xb2compression_scheme\xafzstd-per-kernel\

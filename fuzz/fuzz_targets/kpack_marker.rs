@@ -3,8 +3,8 @@
 //! it.
 #![no_main]
 
-use rocwheel_kpack::Marker;
 use libfuzzer_sys::fuzz_target;
+use rocwheel_kpack::Marker;
 
 fn check(bytes: &[u8]) {
     let Ok((marker, length)) = Marker::decode_prefix(bytes) else { return };

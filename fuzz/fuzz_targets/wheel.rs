@@ -9,9 +9,9 @@ use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
 use rocwheel_report::Silent;
-use tempfile::TempDir;
 use rocwheel_wheel::read::{MemberKind, Wheel, WheelProblem};
 use rocwheel_wheel::{Existing, FileDigest, Headers, Rewrite, WriteOptions, rewrite};
+use tempfile::TempDir;
 
 const NAME: &str = "pkg-1.0-py3-none-any.whl";
 const METADATA: &[u8] = b"Metadata-Version: 2.1\nName: pkg\nVersion: 1.0\n";
@@ -151,7 +151,9 @@ fn check(folder: &Path, bytes: &[u8]) {
     };
     let result = Wheel::open(&written.path).expect("what is written can be opened");
     // What is copied is as true as it was: neither its bytes nor its hashes are looked at.
-    let is_false = |problem: &WheelProblem| matches!(problem, WheelProblem::Hash(_) | WheelProblem::Size(_) | WheelProblem::Unreadable(_));
+    let is_false = |problem: &WheelProblem| {
+        matches!(problem, WheelProblem::Hash(_) | WheelProblem::Size(_) | WheelProblem::Unreadable(_))
+    };
     let had = wheel.verify().map_or(true, |problems| problems.iter().any(is_false));
     assert!(had || result.verify().expect("what is written can be read").is_empty());
     assert_eq!(

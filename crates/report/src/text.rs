@@ -22,9 +22,7 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
 /// that turn the direction of text are always escaped: with them a name looks like another one
 /// (UAX #9).
 pub fn escape_controls(text: &str, unwanted: impl Fn(char) -> bool) -> Cow<'_, str> {
-    let turns = |character: char| {
-        matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
+    let turns = |character: char| matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let is_unwanted = |character: char| (character.is_control() && unwanted(character)) || turns(character);
     if !text.contains(is_unwanted) {
         return Cow::Borrowed(text);

@@ -58,7 +58,9 @@ pub enum Error {
 impl Hint for Error {
     fn hint(&self) -> Option<String> {
         Some(match self {
-            Error::NoRoot { .. } | Error::NoMachine { .. } => "name the folder that has `sys`, `dev` and `etc` of the machine".to_owned(),
+            Error::NoRoot { .. } | Error::NoMachine { .. } => {
+                "name the folder that has `sys`, `dev` and `etc` of the machine".to_owned()
+            }
             Error::TreeFile { .. } | Error::TreeValue { .. } => {
                 "a row is `[[path]]` with `path`, and `error`, `mode` or `owner` (docs/doctor.md)".to_owned()
             }
