@@ -199,23 +199,23 @@ impl<'a> Parser<'a> {
                     return Ok(first);
                 }
                 self.expect(',')?;
-                self.elements(')', vec![first])
+                self.elements(')', vec![first]).map(Value::Sequence)
             }
-            Some(TokenKind::Operator('[')) => self.elements(']', Vec::new()),
+            Some(TokenKind::Operator('[')) => self.elements(']', Vec::new()).map(Value::Sequence),
             Some(TokenKind::Operator('{')) => self.dictionary(),
             Some(TokenKind::Name(name)) => self.name(name, line),
             _ => Err(Unreadable::new(line, "not a literal")),
         }
     }
 
-    fn elements(&mut self, end: char, mut values: Vec<Value>) -> Result<Value, Unreadable> {
+    fn elements(&mut self, end: char, mut values: Vec<Value>) -> Result<Vec<Value>, Unreadable> {
         while !self.accept(end) {
             values.push(self.value()?);
             if !self.is(end) {
                 self.expect(',')?;
             }
         }
-        Ok(Value::Sequence(values))
+        Ok(values)
     }
 
     fn dictionary(&mut self) -> Result<Value, Unreadable> {
@@ -227,7 +227,7 @@ impl<'a> Parser<'a> {
                 if !self.is('}') {
                     self.expect(',')?;
                 }
-                return self.elements('}', vec![key]);
+                return self.elements('}', vec![key]).map(Value::Sequence);
             }
             self.expect(':')?;
             pairs.push(Value::Sequence(vec![key, self.value()?]));
@@ -254,7 +254,7 @@ impl<'a> Parser<'a> {
                 _ => self.scope.get(&name).cloned().unwrap_or(Value::Name(name)),
             });
         }
-        let Value::Sequence(mut arguments) = self.elements(')', Vec::new())? else { unreachable_sequence(line)? };
+        let mut arguments = self.elements(')', Vec::new())?;
         match (name.as_str(), arguments.len()) {
             ("collections.OrderedDict" | "OrderedDict" | "dict" | "list" | "tuple", 1) => Ok(arguments.remove(0)),
             // The variable is not set, so the result is the default, the second argument.
@@ -262,11 +262,6 @@ impl<'a> Parser<'a> {
             _ => Err(Unreadable::new(line, format!("`{name}(…)` is not a literal"))),
         }
     }
-}
-
-/// Never called: `elements` returns only sequences.
-fn unreachable_sequence<T>(line: usize) -> Result<T, Unreadable> {
-    Err(Unreadable::new(line, "not a literal"))
 }
 
 #[cfg(test)]
