@@ -264,7 +264,7 @@ impl Hint for Error {
             Self::Collision { .. } => "leave one of the two packages out",
             Self::TwoVersions { .. } => "leave one of the two versions out",
             Self::TwoRuntimes { packages: [older, _], users } => {
-                let names = in_backticks(&[std::slice::from_ref(older), users.as_slice()].concat());
+                let names = in_backticks([std::slice::from_ref(older), users.as_slice()].concat());
                 return Some(format!("leave out {names}, or give packages of one release of ROCm"));
             }
             Self::Unresolved { missing, in_turn } => return Some(unresolved_hint(missing, in_turn)),

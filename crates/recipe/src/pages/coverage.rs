@@ -43,14 +43,14 @@ pub fn coverage(matrix: &Matrix) -> String {
         grids.push_str(&grid(matrix, group));
     }
     match groups.len() {
-        0 => text = "Nothing of the matrix exists.\n".to_owned(),
+        0 => "Nothing of the matrix exists.\n".clone_into(&mut text),
         1 => {}
         _ => text.push_str(&line(["all", "", ""], all_there, all_possible)),
     }
     if !others.is_empty() {
-        let name = |(name, version, backend): Group<'_>| match groups.iter().any(|built| built.0 == name) {
-            true => format!("{name} {} ({backend})", shorten(version)),
-            false => name.to_owned(),
+        let name = |(name, version, backend): Group<'_>| {
+            let is_built = groups.iter().any(|built| built.0 == name);
+            if is_built { format!("{name} {} ({backend})", shorten(version)) } else { name.to_owned() }
         };
         let others: BTreeSet<String> = others.into_iter().map(name).collect();
         let others = others.into_iter().collect::<Vec<_>>().join(", ");
