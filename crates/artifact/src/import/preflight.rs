@@ -75,7 +75,7 @@ fn two_runtimes(sources: &[PlannedSource], archives: &[ControlArchive]) -> Resul
     Err(Error::TwoRuntimes { packages: [older, newer.control.package.clone()], users })
 }
 
-/// Refuses packages that have different files for one place.
+/// Refuses packages that have different files for one place, unless the table names the owner.
 fn collisions(sources: &[PlannedSource], archives: &[ControlArchive]) -> Result<(), Error> {
     let table = Table::embedded();
     let mut places: BTreeMap<String, (usize, &str, &str)> = BTreeMap::new();
@@ -86,7 +86,8 @@ fn collisions(sources: &[PlannedSource], archives: &[ControlArchive]) -> Result<
                 continue;
             }
             let (other, input, known) = *places.entry(place.clone()).or_insert((index, path, digest));
-            if known != digest {
+            let packages = [other, index].map(|index| sources[index].source.name.as_str());
+            if known != digest && table.owner_of(&place, packages).is_none() {
                 let owner = |index: usize, path: &str| owner(&sources[index].source.name, path);
                 return Err(Error::Collision { path: place, first: owner(other, input), second: owner(index, path) });
             }

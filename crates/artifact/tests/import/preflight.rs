@@ -190,6 +190,21 @@ fn a_file_in_two_packages_is_taken_once_and_a_different_one_is_refused() {
         assert!(files.iter().all(|(path, _)| !path.contains(".duplicates")));
         assert_eq!(*first.get_or_insert(files.clone()), files, "which thread was faster is seen");
     }
+    let archive = "usr/lib/x86_64-linux-gnu/liborigami.a";
+    for mine in [("libhipblaslt1", "of hipblaslt\n"), ("libhipblaslt1", "of hipblas_lt\n")] {
+        let mut packages = Packages::new();
+        packages.library("libamdhip64-7", "", "libamdhip64.so.7", &[]);
+        packages.files("libhipsparselt-dev", &[(archive, "of sparselt!\n")]);
+        packages.files(mine.0, &[(archive, mine.1)]);
+        let report = packages.import_with(|options| options.allow_unresolved = vec!["*".into()]).unwrap();
+        let [displaced] = &report.displaced[..] else { panic!("{:?}", report.displaced) };
+        assert_eq!((displaced.source.as_str(), displaced.path.as_str()), ("libhipsparselt-dev", archive));
+        assert_eq!(displaced.reason, format!("different from `{archive}` of `libhipblaslt1`, which is taken"));
+        assert!(report.skipped.contains(displaced));
+        let files = listing(&packages.path("out"));
+        let (path, _) = files.iter().find(|(path, _)| path.ends_with("lib/liborigami.a")).unwrap();
+        assert_eq!(fs_err::read_to_string(packages.path("out").join(path)).unwrap(), mine.1);
+    }
     let mut packages = Packages::new();
     packages.library("libamdhip64-7", "", "libamdhip64.so.7", &[]);
     packages.files("libhipsparselt-dev", &[("usr/include/origami/gemm.hpp", "// another gemm\n")]);
