@@ -34,7 +34,9 @@ def build_amd(tree: Path, hip: Path | None = None) -> None:
     subprocess.run([sys.executable, script], cwd=tree, env=environment, check=True, capture_output=True)
 
 
-def extension(package: Path, tree: Path, only: list[Path], folders: list[str], ignores: list[str] | None = None) -> None:
+def extension(
+    package: Path, tree: Path, only: list[Path], folders: list[str], ignores: list[str] | None = None
+) -> None:
     """In a process of its own: the original remembers what it did. A pattern of `ignores` begins
     with `*`."""
     command = [sys.executable, __file__, package, tree, ",".join(folders), ",".join(ignores or []), *only]

@@ -30,6 +30,13 @@ extension() {
     hipcc --offload-arch=gfx90a --offload-arch=gfx942 --offload-arch=gfx1100 --offload-arch=gfx1201 -O2 -shared -fPIC \
         $(python3 -c 'import sysconfig; print("-I" + sysconfig.get_path("include"))') "$here/kernel.hip" -o kernel.so
 }
+# The targets in the names of the code objects' bundle entries.
+listing() {
+    python3 -c '
+import json, re, sys
+entries = re.findall(rb"hipv4-amdgcn-amd-amdhsa--(gfx[0-9a-f]+)", open("/tmp/kernel.so", "rb").read())
+print(json.dumps(sorted({entry.decode() for entry in entries})))'
+}
 call() {
     cd /tmp
     python3 -c '
@@ -48,6 +55,7 @@ libraries() {
 }
 step installing install
 step extension extension
+step listing listing
 step calling call
 step libraries libraries
 step running /tmp/build/libraries

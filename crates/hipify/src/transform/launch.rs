@@ -20,8 +20,8 @@ pub(super) struct Converted {
     pub(super) text: Option<String>,
     /// Number of launches that were converted.
     pub(super) count: u64,
-    /// Launches that were not converted: with [`Defects::Fix`] those that cannot be, else those that
-    /// the original does not recognise.
+    /// Launches that were not converted: with [`Defects::Fix`] those that cannot be, else those
+    /// that the original does not recognise.
     pub(super) left: Vec<Trouble>,
 }
 
@@ -279,7 +279,8 @@ mod tests {
         }
     }
 
-    /// A string that ends in `\\"` and, in CUDALoops.cuh of torch 2.14, a template argument with `>=`.
+    /// A string that ends in `\\"`, and a template argument with `>=`, as in CUDALoops.cuh of torch
+    /// 2.14.
     #[test]
     fn what_the_original_does_not_recognise_stays_and_is_named() {
         let left = |line| vec![Trouble { line, problem: ConversionProblem::LostLaunch }];
