@@ -53,9 +53,14 @@ libraries() {
         "-DCMAKE_PREFIX_PATH=$(rocm-sdk path --cmake)" "-DROCM_PATH=$(rocm-sdk path --root)"
     cmake --build /tmp/build
 }
+running() {
+    for library in hip rocfft rccl miopen hipblaslt rocblas; do
+        /tmp/build/libraries "$library" 2>&1 || printf '%s ended with %d\n' "$library" $?
+    done
+}
 step installing install
 step extension extension
 step listing listing
 step calling call
 step libraries libraries
-step running /tmp/build/libraries
+step running running
