@@ -14,8 +14,16 @@ from packages import PackageSet, make_package_set
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent / "rocm7"
-# apt finds what they need in turn.
-WANTED = ("hipcc", "libamdhip64-dev", "libhipblaslt-dev", "libmiopen-dev", "librccl-dev", "librocblas-dev")
+# apt finds what they need in turn; that hipBLASLt needs hipblas-common, only its CMake file says.
+WANTED = (
+    "hipcc",
+    "libamdhip64-dev",
+    "libhipblas-common-dev",
+    "libhipblaslt-dev",
+    "libmiopen-dev",
+    "librccl-dev",
+    "librocblas-dev",
+)
 WANTED += ("librocfft-dev",)
 HIP_ERROR_NO_DEVICE = "100"
 

@@ -396,7 +396,7 @@ fn decide_system(path: String) -> Decision {
         path,
     };
     let place = |place| Decision::Place { place, system: true, unknown: false };
-    if let Some(name) = path.strip_prefix("lib/").filter(|name| !name.contains('/') && is_library_name(name)) {
+    if let Some(name) = path.strip_prefix("lib/").filter(|_| is_candidate(&path)) {
         if SystemLibraries::embedded().is_policy(name) {
             return Decision::Skip("part of the manylinux policy: every system has it".into());
         }
@@ -407,6 +407,12 @@ fn decide_system(path: String) -> Decision {
         return place(generic(Component::Doc, path));
     }
     Decision::Skip("not a library or licence of a package that is not ROCm's".into())
+}
+
+/// `true` for the path (flattened) of a library that is imported from a package outside ROCm if
+/// something of ROCm needs it.
+pub(super) fn is_candidate(path: &str) -> bool {
+    path.strip_prefix("lib/").is_some_and(|name| !name.contains('/') && is_library_name(name))
 }
 
 /// `true` for `libfoo.so`, `libfoo.so.1` or `libfoo-1.2.so`.

@@ -166,6 +166,22 @@ fn two_runtimes_are_refused_with_what_needs_the_older_one() {
     assert_eq!(hint, "leave out `libamdhip64-5`, `librccl1`, or give packages of one release of ROCm");
 }
 
+/// As with apt's answer to what hipcc needs in turn: clang, and binutils for that.
+#[test]
+fn what_only_a_program_of_the_system_needs_is_not_missing() {
+    let mut packages = Packages::new();
+    packages.library("libamdhip64-7", "libother1", "libamdhip64.so.7", &[]);
+    let absent = absent(&packages, "libzstd.so.1");
+    let program = library(&packages.path("build"), "libprogram.so.1", "int unused;", &[&absent]);
+    for (path, is_whole) in [("./usr/bin/other", true), ("./usr/lib/x86_64-linux-gnu/libother.so.1", false)] {
+        let tar = Tar::default().file(path, &fs_err::read(&program).unwrap());
+        let deb = Deb { name: "libother1", version: "1", depends: "libzstd1", lists: vec![] };
+        packages.debs.truncate(1);
+        packages.debs.push(deb.write(packages.directory.path(), tar, Packing::Zst));
+        assert_eq!(packages.import().is_ok(), is_whole, "{path}");
+    }
+}
+
 #[test]
 fn a_file_in_two_packages_is_taken_once_and_a_different_one_is_refused() {
     let header = ("usr/include/origami/gemm.hpp", "// gemm\n");
