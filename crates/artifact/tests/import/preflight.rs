@@ -178,7 +178,9 @@ fn what_only_a_program_of_the_system_needs_is_not_missing() {
         let deb = Deb { name: "libother1", version: "1", depends: "libzstd1", lists: vec![] };
         packages.debs.truncate(1);
         packages.debs.push(deb.write(packages.directory.path(), tar, Packing::Zst));
-        assert_eq!(packages.import().is_ok(), is_whole, "{path}");
+        // The HIP runtime loads libraries that this set lacks as well.
+        let Error::Unresolved { missing, .. } = packages.import().unwrap_err() else { panic!("{path}") };
+        assert_eq!(missing.iter().all(|one| one.library != "libzstd.so.1"), is_whole, "{path}: {missing:?}");
     }
 }
 
