@@ -30,6 +30,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
+use rocwheel_content::archive_path::file_name;
 use rocwheel_output::{OutputTree, TreeMaker};
 use rocwheel_report::{Interrupted, Reporter, Unit};
 use rocwheel_rocm::Pattern;
@@ -48,7 +49,8 @@ use self::relink::Context;
 use self::table::Table;
 use self::unpack::{Belongs, Incoming, Unpacker};
 
-const MAKER: TreeMaker = TreeMaker { marker: ".rocwheel-import", command: "rocwheel artifact import" };
+/// The owner of the output of an import.
+pub const MAKER: TreeMaker = TreeMaker { marker: ".rocwheel-import", command: "rocwheel artifact import" };
 /// Version of the structure of the plan and the report.
 const SCHEMA: u32 = 1;
 /// Packages of at least this many bytes are decompressed one at a time with all threads; smaller
@@ -129,6 +131,9 @@ pub struct ImportPlan {
     /// Debian packages that the sources say they need: the exact names of what may be missing.
     #[serde(skip)]
     pub dependencies: BTreeSet<String>,
+    /// `true` if the set has the library with which the HIP runtime reads `.kpack` archives; `None`
+    /// if only unpacking tells.
+    pub has_archive_reader: Option<bool>,
     /// Bytes on disk as the packages announce them; 0 if unknown.
     pub installed: u64,
     /// Options of the import.
@@ -230,6 +235,7 @@ fn fill(plan: &ImportPlan, root: &Path, reporter: &dyn Reporter) -> Result<Impor
         system_libraries: libraries,
         unresolved,
         skipped,
+        displaced: unpacked.displaced,
         unknown: unpacked.unknown,
         unlisted_loads: resolution.unlisted,
         kept_names: relinked.kept_names,
@@ -269,6 +275,8 @@ fn plan_debs(paths: &[PathBuf], options: &ImportOptions, reporter: &dyn Reporter
         return Err(Error::Empty { path, reason: "none of the packages is one of ROCm's".into() });
     }
     preflight::check(&sources, &archives, options, reporter)?;
+    let mut paths = archives.iter().flat_map(|archive| archive.digests.keys());
+    let has_archive_reader = Some(paths.any(|path| is_archive_reader(path)));
     let dependencies = archives.iter().flat_map(|archive| archive.control.depends.iter().flatten().cloned()).collect();
     Ok(ImportPlan {
         schema: SCHEMA,
@@ -277,9 +285,15 @@ fn plan_debs(paths: &[PathBuf], options: &ImportOptions, reporter: &dyn Reporter
         sources,
         left_out: Vec::new(),
         dependencies,
+        has_archive_reader,
         installed,
         options: options.clone(),
     })
+}
+
+/// `true` for the path of the library with which the HIP runtime reads `.kpack` archives.
+fn is_archive_reader(path: &str) -> bool {
+    file_name(path).starts_with("librocm_kpack.so")
 }
 
 /// Converts control fields into a source, without digest and size.

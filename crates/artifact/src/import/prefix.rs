@@ -83,6 +83,8 @@ pub(super) fn plan(prefix: &Path, options: &ImportOptions) -> Result<ImportPlan,
     } else {
         sources[first..].sort_by(|left, right| left.source.name.cmp(&right.source.name));
     }
+    let mut paths = sources.iter().flat_map(|planned| &planned.files);
+    let has_archive_reader = Some(paths.any(|path| super::is_archive_reader(path)));
     Ok(ImportPlan {
         schema: SCHEMA,
         kind: SourceKind::Prefix,
@@ -90,6 +92,7 @@ pub(super) fn plan(prefix: &Path, options: &ImportOptions) -> Result<ImportPlan,
         sources,
         left_out,
         dependencies,
+        has_archive_reader,
         installed: 0,
         options: options.clone(),
     })

@@ -31,6 +31,8 @@ pub struct ImportReport {
     pub unresolved: Vec<Missing>,
     /// Files of the input that are in no artifact.
     pub skipped: Vec<Skipped>,
+    /// Those of the skipped files whose place has another package's file with other bytes.
+    pub displaced: Vec<Skipped>,
     /// Files that no rule claims; they are in the artifact `base`.
     pub unknown: Vec<String>,
     /// Names of libraries in a library's data that no table of run-time loads explains.

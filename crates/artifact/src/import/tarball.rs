@@ -52,6 +52,7 @@ pub(super) fn plan(path: &Path, options: &ImportOptions, reporter: &dyn Reporter
         sources: vec![PlannedSource { source, path: path.to_owned(), files: Vec::new() }],
         left_out: Vec::new(),
         dependencies: BTreeSet::new(),
+        has_archive_reader: None,
         installed: 0,
         options: options.clone(),
     })
