@@ -33,6 +33,7 @@ const COLUMNS: [Column; 4] = [("Artifact", Left), ("Files", Right), ("Links", Ri
 /// error.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("source").required(true).args(["deb", "prefix", "tarball"]))]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct Arguments {
     /// Debian packages
     #[arg(long, value_name = "FILE", num_args = 1..)]
