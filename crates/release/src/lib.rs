@@ -48,6 +48,7 @@ pub use mirror::{
     plan_mirror, verify_mirror,
 };
 pub use native::{NativeCopy, copy_native};
+pub use publish::attested::carry_attestations;
 pub use publish::promoted::{StoredSet, find_set, plan_promoted, planned_manifest, stored_set};
 pub use publish::{
     AllowedGap, LocalSet, PlannedEnvironment, PublicationPlan, PublishOptions, Published, SetTargets, find_targets,

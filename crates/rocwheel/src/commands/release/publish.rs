@@ -186,6 +186,9 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     };
     let exit = if options.dropped.is_empty() { Exit::Done } else { Exit::Partial };
     let plan = plan_publication(&stream, &local, &options, &change)?;
+    if local.has_attestations() && stream.settings.address.is_none() {
+        printer.warn("attestations (`*.provenance`) are not on the pages: `address` of stream.toml is missing");
+    }
     for text in &plan.accepted {
         printer.warn(format!("accepted: {text}"));
     }

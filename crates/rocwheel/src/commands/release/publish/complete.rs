@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use rocwheel_content::archive_path::file_name;
 use rocwheel_release::promote::{PromotionRequest, VersionChange, find_set_version, plan_promotion, promote_into};
-use rocwheel_release::{LocalSet, PublishOptions, Stream, StreamChange, StreamFault, find_targets, read_set};
+use rocwheel_release::{
+    LocalSet, PublishOptions, Stream, StreamChange, StreamFault, carry_attestations, find_targets, read_set,
+};
 use rocwheel_wheel::WheelName;
 
 use super::Settings;
@@ -73,7 +75,8 @@ pub(super) fn complete(
     let folder = work.scratch.join("complete");
     fs_err::create_dir(&folder)?;
     let write = rocwheel_wheel::WriteOptions { epoch: environment::epoch()?, ..Default::default() };
-    promote_into(&plan, &folder, &write, printer.reporter())?;
+    let (promoted, _) = promote_into(&plan, &folder, &write, printer.reporter())?;
+    carry_attestations(&promoted, &folder, &|name| Ok(local.attestations(name)))?;
     printer.warn(format!("dropped, because something is missing for them: {}", names.join(", ")));
     options.dropped = targets.incomplete;
     Ok(read_set(&folder, printer.reporter())?)
