@@ -50,6 +50,7 @@ pub use mirror::{
 pub use native::{NativeCopy, copy_native};
 pub use publish::attested::carry_attestations;
 pub use publish::promoted::{StoredSet, find_set, plan_promoted, planned_manifest, stored_set};
+pub use publish::pythons::{SetPythons, find_pythons};
 pub use publish::{
     AllowedGap, LocalSet, PlannedEnvironment, PublicationPlan, PublishOptions, Published, SetTargets, find_targets,
     plan_publication, publish, read_set,

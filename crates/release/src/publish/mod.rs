@@ -10,6 +10,7 @@ pub(crate) mod attested;
 mod local;
 mod previous;
 pub(crate) mod promoted;
+pub(crate) mod pythons;
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,6 +85,10 @@ pub struct PublishOptions {
     pub allowed: BTreeSet<AllowedGap>,
     /// GPU targets that were asked for and that the set does not have.
     pub dropped: BTreeSet<String>,
+    /// Pythons that were left out, as [`SetPythons::incomplete`] names them.
+    ///
+    /// [`SetPythons::incomplete`]: crate::SetPythons::incomplete
+    pub dropped_pythons: BTreeSet<String>,
     /// Signed statements about the set, which are stored with it: DSSE envelopes.
     pub statements: Vec<Vec<u8>>,
 }
@@ -266,6 +271,7 @@ fn describe(
         complete(&mut set);
         set.statements = before.statements;
         set.targets_dropped = before.targets_dropped;
+        set.pythons_dropped = before.pythons_dropped;
     } else if let Some(before) = same_set(stream, &set)? {
         set.created = before.created;
         set.statements = before.statements;
@@ -273,6 +279,7 @@ fn describe(
     set.targets_dropped.extend(options.dropped.iter().cloned());
     set.targets_dropped.sort();
     set.targets_dropped.dedup();
+    set.pythons_dropped.extend(options.dropped_pythons.iter().cloned());
     set.targets_promised.retain(|target| !set.targets_dropped.contains(target));
     let new: Vec<String> = options.statements.iter().map(|bytes| hexadecimal(&sha256(bytes))).collect();
     set.statements.extend(new);

@@ -215,8 +215,7 @@ impl Work<'_> {
             join: self.settings.join.clone(),
             outside: self.settings.outside.clone(),
             allowed: GapArgument::allowed(&self.settings.allow),
-            dropped: BTreeSet::new(),
-            statements: Vec::new(),
+            ..PublishOptions::default()
         };
         let planned = plan_promoted(&plan, &stored.set, &target.manifest);
         let change = self.settings.change.change(&self.settings.to.name);
