@@ -15,6 +15,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rocwheel_content::{hexadecimal, sha256_of};
+use rocwheel_index::Http;
 use rocwheel_report::{Reporter, Unit, Watched};
 use serde::{Deserialize, Serialize};
 use walkdir::WalkDir;
@@ -110,13 +111,14 @@ pub fn make_mirror(
     plan: &MirrorPlan,
     folder: &Path,
     options: &BuildOptions,
+    http: &Http,
     reporter: &dyn Reporter,
 ) -> Result<MirrorReport, Error> {
     let write = |path: &Path, source: io::Error| Error::Write { path: path.to_owned(), source };
     fs_err::create_dir_all(folder).map_err(|source| write(folder, source))?;
     let before = MirrorList::read(folder)?.map(|list| list.distributions).unwrap_or_default();
     check_foreign(plan, folder, &before)?;
-    let fetched = transfer::fetch_all(&plan.files, folder, reporter)?;
+    let fetched = transfer::fetch_all(&plan.files, folder, http, reporter)?;
     // Pages name only what stays, before the rest goes.
     let names: Vec<String> = plan.files.keys().map(|name| globset::escape(name)).collect();
     let store = FolderStore::open(folder)?;

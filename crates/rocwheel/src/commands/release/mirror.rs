@@ -1,6 +1,7 @@
 //! `rocwheel release mirror`: requirements and indexes in, a folder for sites without network out.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use comfy_table::CellAlignment::{Left, Right};
@@ -88,6 +89,9 @@ impl TryFrom<Arguments> for Settings {
             "windows" => WINDOWS.to_owned(),
             _ => name,
         };
+        // The proxy is one for HTTPS.
+        let is_plain = arguments.indexes.iter().any(|index| index.starts_with("http://"));
+        let scheme = if is_plain { "http" } else { "https" };
         let request = MirrorRequest {
             uv,
             indexes: arguments.indexes.into_iter().map(index_address).collect::<Result<_>>()?,
@@ -95,6 +99,7 @@ impl TryFrom<Arguments> for Settings {
             pythons: arguments.python,
             platforms: arguments.platform.into_iter().map(platform).collect(),
             pre_releases: arguments.pre,
+            http: Arc::new(environment::http(scheme)?),
         };
         let options = BuildOptions {
             layout: None,
@@ -164,7 +169,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         }
         Settings::Make { request, folder, options, mode: Mode::Execute } => {
             let plan = plan_mirror(request, folder, printer.reporter())?;
-            let report = make_mirror(&plan, folder, options, printer.reporter())?;
+            let report = make_mirror(&plan, folder, options, &request.http, printer.reporter())?;
             show(&plan, &report, folder, printer)?;
             Ok(Exit::Done)
         }

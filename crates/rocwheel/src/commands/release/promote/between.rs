@@ -8,6 +8,7 @@ use clap::Args;
 use rocwheel_audit::AuditScope;
 use rocwheel_audit::written::WheelSet;
 use rocwheel_content::archive_path::file_name;
+use rocwheel_index::address_without_user;
 use rocwheel_output::{StagedFile, StagingFolder};
 use rocwheel_release::promote::{
     Promoted, PromotionPlan, PromotionRequest, VersionChange, plan_promotion, promote_into,
@@ -383,7 +384,8 @@ impl Work<'_> {
             (StorePlace::Folder(path), _) if path.is_dir() => {
                 Url::from_directory_path(fs_err::canonicalize(path)?).map_err(|()| no_address())?
             }
-            (_, Some(url)) => url.clone(),
+            // Pages have no passwords; the command's installer finds the user in a netrc file.
+            (_, Some(url)) => address_without_user(url),
             (StorePlace::Bucket(_), None) => {
                 let usage = Usage::new("installers cannot read a bucket");
                 return Err(usage.hint("`--verify-url` is the public address of the stream").into());
