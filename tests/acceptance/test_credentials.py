@@ -146,7 +146,7 @@ def test_an_audit_finds_what_a_wheel_requires(
     with served(index, Private) as root:
         address = f"{root}/simple/"
         for more, place in (({}, with_user(address)), (netrc, address)):
-            cache = tmp_path / ("netrc" if more else "user") / "cache"
+            cache = tmp_path / ("from-netrc" if more else "from-address") / "cache"
             cache.mkdir(parents=True)
             environment = {**more, "ROCWHEEL_CACHE": str(cache)}
             said = rocwheel.run("-v", "audit", wheel, "--with", place, environment=environment)
