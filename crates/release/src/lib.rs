@@ -45,7 +45,7 @@ pub use layout::Layout;
 pub use listing::NameFilter;
 pub use mirror::{
     LockedFile, MIRROR_MANIFEST, MirrorPlan, MirrorReport, MirrorRequest, MirrorVerdict, ResolvedSet, make_mirror,
-    plan_mirror, verify_mirror,
+    mirror_into, plan_mirror, verify_mirror, verify_stored_mirror,
 };
 pub use native::{NativeCopy, copy_native};
 pub use publish::attested::carry_attestations;
