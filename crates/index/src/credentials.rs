@@ -2,9 +2,9 @@
 //! a request.
 //!
 //! As pip does it, a user that was named in one address counts for all addresses of its server:
-//! links of a private index have no user. What an address names comes before the netrc file. Rows of
-//! that are used for HTTPS and for servers of this machine only, and its `default` is not used: it
-//! would be sent to every server.
+//! links of a private index have no user. What an address names comes before the netrc file. The
+//! rows of the file are used for HTTPS and for servers of this machine only, and its `default` is
+//! not used: it would be sent to every server.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,5 +1,5 @@
-//! Input: a set and the stream that it goes into. Output: the Pythons of which something is missing,
-//! and the wheels that are only for them.
+//! Input: a set and the stream that it goes into. Output: the Pythons of which something is
+//! missing, and the wheels that are only for them.
 //!
 //! Packages of GPU targets do not count here: what they lack, their target lacks
 //! ([`super::find_targets`]).

@@ -54,8 +54,8 @@ impl S3Store {
         Ok(found)
     }
 
-    /// Hands over all objects below a folder (empty: the whole store), in the order of the server: a
-    /// thousand are in memory at a time.
+    /// Hands over all objects below a folder (empty: the whole store), in the order of the server:
+    /// a thousand are in memory at a time.
     pub(super) fn for_each_object(
         &self,
         folder: &str,
