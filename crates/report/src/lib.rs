@@ -90,6 +90,21 @@ impl dyn Reporter + '_ {
     }
 }
 
+/// Forwards warnings and interruptions, and no progress: another stage counts already.
+pub struct WithoutProgress<'r>(pub &'r dyn Reporter);
+
+impl Reporter for WithoutProgress<'_> {
+    fn begin(&self, _stage: &str, _total: Option<u64>, _unit: Unit) {}
+    fn advance(&self, _amount: u64) {}
+    fn end(&self) {}
+    fn warn(&self, message: &str) {
+        self.0.warn(message);
+    }
+    fn interrupted(&self) -> bool {
+        self.0.interrupted()
+    }
+}
+
 /// A stage that is under way.
 #[must_use = "the stage is over when this is dropped"]
 pub struct OpenStage<'r>(&'r dyn Reporter);

@@ -11,7 +11,7 @@ use rocwheel_audit::finding::{Code, Severity};
 use rocwheel_audit::report::{AuditReport, sarif};
 use rocwheel_audit::{ExtraCheck, Options, SetLibraryPath};
 use rocwheel_index::requirement::InstallTarget;
-use rocwheel_index::{self as index, Fetch, Http, Request, Source, settings};
+use rocwheel_index::{self as index, Fetch, Request, Source, settings};
 use rocwheel_loader::facts::SiteFacts;
 use rocwheel_loader::simulation::Root;
 use rocwheel_loader::site::{PackageFolder, PythonEnvironment, Role, Site};
@@ -474,12 +474,7 @@ fn gather(
     let Known { python, audited, offline } = *known;
     let target = InstallTarget { python, platform: Platform::of_files(audited), glibc };
     let cache = environment::cache().map_or_else(|| scratch.to_owned(), |cache| cache.join("audit"));
-    let proxy = environment::proxy();
-    let http = if offline {
-        None
-    } else {
-        Some(Http::new(proxy.as_deref()).map_err(|error| Failure::other(error).context("cannot set up HTTP"))?)
-    };
+    let http = if offline { None } else { Some(environment::http("https")?) };
     let fetch = http.as_ref().map(|http| http as &dyn Fetch);
     let request = Request { audited, sources: &sources, target: &target, cache: &cache, fetch };
     let gathered = index::gather(&request, printer.reporter())?;
