@@ -6,6 +6,7 @@
 //! wheels how their tests ended. [`mod@bench`] compares measurements with earlier ones.
 
 pub mod bench;
+mod cause;
 pub mod doctor;
 pub mod lists;
 pub mod outcome;
