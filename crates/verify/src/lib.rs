@@ -10,6 +10,7 @@ mod cause;
 pub mod doctor;
 pub mod lists;
 pub mod outcome;
+mod processes;
 pub mod report;
 pub mod shard;
 pub mod smoke;

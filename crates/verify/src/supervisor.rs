@@ -13,6 +13,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::processes::{ProcessState, process_start, process_states};
 use rocwheel_system::{RunningGroup, ending_signal, kill_process, start_in_group};
 
 /// Bytes of output that are kept of a test. The first quarter and the last three are kept.
@@ -261,7 +262,7 @@ impl SupervisedProgram {
         let group = self.child.id();
         let mark = format!("{MARK}={}", self.mark);
         let is_own = |process: &ProcessState| {
-            process.begun >= self.begun && (process.group == group || has_variable(&process.folder, &mark))
+            process.begun >= self.begun && (process.group == group || process.has_variable(&mark))
         };
         process_states().filter(is_own).collect()
     }
@@ -426,69 +427,6 @@ pub enum ProcessExcess {
     },
 }
 
-/// A process, as proc_pid_stat(5) shows it.
-#[derive(Debug)]
-struct ProcessState {
-    number: i32,
-    folder: PathBuf,
-    group: u32,
-    /// Start in ticks since the machine started.
-    begun: u64,
-}
-
-impl ProcessState {
-    /// Bytes in memory, with those that it shares.
-    fn resident(&self) -> u64 {
-        self.kibibytes("status", "VmRSS:") << 10
-    }
-
-    /// Bytes in memory; of those that n processes share, the n-th part.
-    fn proportional(&self) -> u64 {
-        self.kibibytes("smaps_rollup", "Pss:") << 10
-    }
-
-    /// A row of a file; a process that ends meanwhile uses nothing.
-    fn kibibytes(&self, file: &str, row: &str) -> u64 {
-        let text = fs_err::read_to_string(self.folder.join(file)).unwrap_or_default();
-        let line = text.lines().find_map(|line| line.strip_prefix(row));
-        line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or_default()
-    }
-}
-
-/// All processes that have not ended.
-fn process_states() -> impl Iterator<Item = ProcessState> {
-    process_folders().filter_map(|(number, folder)| {
-        let stat = fs_err::read_to_string(folder.join("stat")).ok()?;
-        // The name of the program, in brackets, may contain spaces and brackets.
-        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-        // One that has ended and was not waited for costs a number, and nothing else.
-        if *fields.first()? == "Z" {
-            return None;
-        }
-        let at = |index: usize| fields.get(index)?.parse::<u64>().ok();
-        Some(ProcessState { number, folder, group: u32::try_from(at(2)?).ok()?, begun: at(19)? })
-    })
-}
-
-/// When a process started, in ticks since the machine started; `None` if it has ended. Number and
-/// start are an identity: numbers are used again.
-pub(crate) fn process_start(number: i32) -> Option<u64> {
-    let stat = fs_err::read_to_string(format!("/proc/{number}/stat")).ok()?;
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    fields.next().filter(|state| *state != "Z")?;
-    fields.nth(18)?.parse().ok()
-}
-
-fn process_folders() -> impl Iterator<Item = (i32, PathBuf)> {
-    let entries = fs_err::read_dir("/proc").ok().into_iter().flatten().flatten();
-    entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())))
-}
-
-fn has_variable(process: &Path, wanted: &str) -> bool {
-    let variables = fs_err::read(process.join("environ")).unwrap_or_default();
-    variables.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -532,7 +470,7 @@ mod tests {
         assert!(left >= 2, "{left}");
         thread::sleep(Duration::from_secs(2));
         assert!(!mark.exists());
-        let is_marked = |process: &ProcessState| has_variable(&process.folder, &format!("{MARK}=leaves-group"));
+        let is_marked = |process: &ProcessState| process.has_variable(&format!("{MARK}=leaves-group"));
         assert!(!process_states().any(|process| is_marked(&process)));
     }
 
@@ -570,7 +508,7 @@ mod tests {
             running.finish().unwrap();
             thread::sleep(Duration::from_millis(100));
             let is_left = |process: &ProcessState| {
-                process.group == group || has_variable(&process.folder, &format!("{MARK}=bomb-{index}"))
+                process.group == group || process.has_variable(&format!("{MARK}=bomb-{index}"))
             };
             assert!(!process_states().any(|process| is_left(&process)));
         }

@@ -18,6 +18,7 @@ use super::recorder::{RunRecorder, RunSummary, not_run};
 use super::{SuiteError, SuiteLimits, TestWorker};
 use crate::lists::{ListKind, ListRemark, ListRow, ListSetting, judge};
 use crate::outcome::{TestAttempt, TestOutcome, TestRunFacts};
+use crate::processes::process_start;
 use crate::supervisor::{
     BoundedText, ProcessExcess, ProcessLimits, ProgramEnd, ProgramLine, SupervisedProgram, process_start,
 };
