@@ -10,7 +10,7 @@ use std::io::{self, Read};
 
 pub use failure::{Context, Failure};
 use serde::{Deserialize, Serialize};
-pub use text::{escape_controls, one_line, shell_word, shell_word_with};
+pub use text::{escape_controls, few_in_backticks, in_backticks, one_line, shell_word, shell_word_with};
 
 /// Receives progress and tells whether to continue. Implementations are called from many threads.
 pub trait Reporter: Send + Sync {
@@ -169,11 +169,11 @@ pub fn suggestion<'a>(typed: &str, known: impl IntoIterator<Item = &'a str> + Cl
     if let Some(name) = nearest(typed, known.clone()) {
         return format!("did you mean `{name}`?");
     }
-    let names: Vec<String> = known.into_iter().map(|name| format!("`{name}`")).collect();
+    let names: Vec<&str> = known.into_iter().collect();
     match names.len() {
         0 => "there are none".to_owned(),
-        1 => format!("there is only {}", names[0]),
-        _ => format!("there are {}", names.join(", ")),
+        1 => format!("there is only `{}`", names[0]),
+        _ => format!("there are {}", in_backticks(names)),
     }
 }
 

@@ -37,7 +37,9 @@ use serde::Serialize;
 
 pub use error::Error;
 pub use gaps::gaps;
-pub use report::{ArtifactSummary, ImportReport, Mention, Missing, Skipped, Source, SourceKind, SystemLibrary, Wanted};
+pub use report::{
+    ArtifactSummary, ImportReport, InputPackage, Mention, Missing, Skipped, SourceKind, SystemLibrary, Wanted,
+};
 
 use self::deb::{Control, ControlArchive};
 use self::libraries::SystemLibraries;
@@ -138,7 +140,7 @@ pub struct ImportPlan {
 pub struct PlannedSource {
     /// Name, versions, digest and artifact.
     #[serde(flatten)]
-    pub source: Source,
+    pub source: InputPackage,
     /// Path of the package, directory or tarball.
     pub path: PathBuf,
     /// For an installed prefix: the files to import, relative to `path`. Empty for packages and
@@ -208,7 +210,7 @@ fn fill(plan: &ImportPlan, root: &Path, reporter: &dyn Reporter) -> Result<Impor
     let context = Context { unpacker: &unpacker, options: &plan.options, reporter };
     let stage = reporter.stage("Linking", None, Unit::Items);
     let relinked = relink::relink(&context, &mut unpacked, &resolution)?;
-    let sources: Vec<Source> = plan.sources.iter().map(|planned| planned.source.clone()).collect();
+    let sources: Vec<InputPackage> = plan.sources.iter().map(|planned| planned.source.clone()).collect();
     let libraries = describe::system_libraries(&unpacked, &relinked, &sources);
     let artifacts = describe::describe(&context, plan, &unpacked, &relinked, &libraries)?;
     drop(stage);
@@ -281,9 +283,9 @@ fn plan_debs(paths: &[PathBuf], options: &ImportOptions, reporter: &dyn Reporter
 }
 
 /// Converts control fields into a source, without digest and size.
-fn planned(control: Control) -> Source {
+fn planned(control: Control) -> InputPackage {
     let artifact = Table::embedded().of_package(&control.package).map(|rule| rule.name.clone());
-    Source {
+    InputPackage {
         name: control.package,
         version: control.version,
         source: control.source,
@@ -307,7 +309,7 @@ fn version_of(sources: &[PlannedSource]) -> String {
 }
 
 /// Returns the rule by which the files of a source find their artifact.
-fn belongs(source: &Source) -> Belongs {
+fn belongs(source: &InputPackage) -> Belongs {
     let rule = source.artifact.as_deref().and_then(|name| Table::embedded().artifact(name));
     rule.map_or(Belongs::System, |rule| Belongs::To(&rule.name))
 }

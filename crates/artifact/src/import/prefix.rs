@@ -19,7 +19,7 @@ use walkdir::WalkDir;
 use super::deb::{Control, upstream};
 use super::error::Error;
 use super::libraries::SystemLibraries;
-use super::report::{Skipped, Source, SourceKind};
+use super::report::{InputPackage, Skipped, SourceKind};
 use super::table::Table;
 use super::unpack::{Belongs, Incoming, Unpacker};
 use super::{ImportOptions, ImportPlan, PlannedSource, SCHEMA, belongs, planned, version_of};
@@ -170,8 +170,8 @@ fn installed(package: &Package, base: &Path, files: Vec<String>) -> PlannedSourc
     PlannedSource { source: planned(package.control.clone()), path: base.to_owned(), files }
 }
 
-fn tree_source(name: String, version: &str) -> Source {
-    Source {
+fn tree_source(name: String, version: &str) -> InputPackage {
+    InputPackage {
         name,
         version: version.to_owned(),
         source: TREE.into(),

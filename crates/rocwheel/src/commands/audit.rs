@@ -502,10 +502,8 @@ fn why(site: &Site, facts: &SiteFacts, library: &str, printer: &Printer) -> Resu
             Some(name) => usage.hint(format!("did you mean `{name}`?")).into(),
             None if names.is_empty() => usage.into(),
             None => {
-                let shown: Vec<String> = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
-                let more = names.len().saturating_sub(SHOWN);
-                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-                usage.hint(format!("files of the wheels are or need {}{more}", shown.join(", "))).into()
+                let names = rocwheel_report::few_in_backticks(names, SHOWN);
+                usage.hint(format!("files of the wheels are or need {names}")).into()
             }
         });
     };
