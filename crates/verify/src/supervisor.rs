@@ -31,7 +31,10 @@ pub const MOST_PROCESSES: usize = 4096;
 const MARK: &str = "ROCWHEEL_TEST_PROCESS";
 
 /// How often the processes are counted. Reading `/proc` costs about 2 ms for 300 processes.
-const CENSUS: Duration = Duration::from_millis(250);
+const CENSUS: Duration = Duration::from_millis(500);
+
+/// How often their memory is measured: a program can fill 1 GB in this time.
+const MEMORY_CENSUS: Duration = Duration::from_millis(250);
 
 /// How long output is awaited after the program has ended.
 const STRAGGLERS: Duration = Duration::from_millis(200);
@@ -239,9 +242,10 @@ impl SupervisedProgram {
         Ok(self.child.try_wait()?.map(ProgramEnd::of))
     }
 
-    /// What it has too much of; looked at four times a second.
+    /// What it has too much of; measured two to four times a second.
     pub fn excess(&mut self, limits: ProcessLimits) -> Option<ProcessExcess> {
-        if self.counted.elapsed() < CENSUS {
+        let pause = if limits.memory.is_some() { MEMORY_CENSUS } else { CENSUS };
+        if self.counted.elapsed() < pause {
             return None;
         }
         self.counted = Instant::now();
