@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -171,8 +172,9 @@ def test_a_second_attempt_that_skips_itself_is_no_pass(suite: Suite):
     run = suite.run("test_a.py", "--retries", 1, expect=1)
     assert [attempt["outcome"] for attempt in run.attempts("gpu")] == ["failed", "skipped"]
     assert run.summary["counts"] == {"passed": 1, "failed": 1}
-    merged = suite.rocwheel.run("test", "report", suite.folder / "results", expect=1)
-    assert "1 test" in merged.stdout or "failed" in merged.stdout
+    merged = suite.rocwheel.run("--json", "test", "report", suite.folder / "results", expect=1)
+    outcomes = {test["id"]: test["outcome"] for test in json.loads(merged.stdout)["report"]["tests"]}
+    assert outcomes == {"test_a.py::test_good": "passed", "test_a.py::test_loses_the_gpu": "failed"}
 
 
 def test_memory_is_limited_for_a_test_and_its_children(suite: Suite):
