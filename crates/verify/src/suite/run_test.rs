@@ -19,9 +19,7 @@ use super::{SuiteError, SuiteLimits, TestWorker};
 use crate::lists::{ListKind, ListRemark, ListRow, ListSetting, judge};
 use crate::outcome::{TestAttempt, TestOutcome, TestRunFacts};
 use crate::processes::process_start;
-use crate::supervisor::{
-    BoundedText, ProcessExcess, ProcessLimits, ProgramEnd, ProgramLine, SupervisedProgram, process_start,
-};
+use crate::supervisor::{BoundedText, ProcessExcess, ProcessLimits, ProgramEnd, ProgramLine, SupervisedProgram};
 
 /// A run of PyTorch's runner.
 pub struct RunTest<'a> {
