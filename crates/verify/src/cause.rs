@@ -72,7 +72,7 @@ mod tests {
     fn causes_are_read_from_what_real_programs_print() {
         let cause = |output: &str| cause_of([Some("it failed"), Some(output)]);
         // `/dev/full` answers every write as a full disk does.
-        let full = std::io::Write::write_all(&mut std::fs::File::create("/dev/full").unwrap(), b"a").unwrap_err();
+        let full = std::io::Write::write_all(&mut fs_err::File::create("/dev/full").unwrap(), b"a").unwrap_err();
         assert_eq!(cause(&full.to_string()), Some(OutsideCause::DiskFull));
         let resolver = std::net::ToSocketAddrs::to_socket_addrs("no-such-host.invalid:1").unwrap_err().to_string();
         assert_eq!(cause(&resolver), Some(OutsideCause::Network), "{resolver}");

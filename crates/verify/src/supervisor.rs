@@ -326,7 +326,9 @@ impl SupervisedProgram {
                 break;
             }
             count = count.max(left.len());
-            left.iter().for_each(|process| kill_process(process.number));
+            for process in &left {
+                kill_process(process.number);
+            }
             thread::sleep(Duration::from_millis(10));
         }
         count

@@ -52,7 +52,7 @@ impl std::fmt::Debug for MirrorRequest {
             .field("pythons", &self.pythons)
             .field("platforms", &self.platforms)
             .field("pre_releases", &self.pre_releases)
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 

@@ -84,16 +84,15 @@ fn check(bytes: &[u8], name: &str, sha256: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Reads the attestations of the file with a name, if it has some.
+pub type FindAttestations<'a> = dyn Fn(&str) -> Result<Option<Vec<u8>>, Error> + 'a;
+
 /// Writes attestations beside those promoted files that have the name and the bytes of the file
 /// that they were made from. The answer is the number of the others.
 ///
 /// # Errors
 /// What cannot be read or written.
-pub fn carry_attestations(
-    promoted: &[Promoted],
-    folder: &Path,
-    find: &dyn Fn(&str) -> Result<Option<Vec<u8>>, Error>,
-) -> Result<usize, Error> {
+pub fn carry_attestations(promoted: &[Promoted], folder: &Path, find: &FindAttestations<'_>) -> Result<usize, Error> {
     let mut left = 0;
     for file in promoted {
         let Some(source) = &file.source else { continue };

@@ -151,7 +151,7 @@ pub fn stored_set(
             provenance.insert(file_name(key).to_owned(), bytes);
         }
     }
-    Ok(StoredSet { paths, provenance, set })
+    Ok(StoredSet { set, paths, provenance })
 }
 
 /// What a stream would get from a promotion, before anything is written. Hashes and sizes of files

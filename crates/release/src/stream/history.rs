@@ -89,7 +89,7 @@ pub fn roll_back(
                 Some(existing) if existing.sha256 == file.sha256 => {
                     let yanked = existing.yanked.clone().or_else(|| file.yanked.clone());
                     let provenance_sha256 = existing.provenance_sha256.clone();
-                    files.insert(key, SnapshotFile { yanked, provenance_sha256, ..file });
+                    files.insert(key, SnapshotFile { provenance_sha256, yanked, ..file });
                 }
                 _ => missing.push(key),
             }

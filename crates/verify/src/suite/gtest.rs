@@ -3,8 +3,8 @@
 //!
 //! The report of `--gtest_output` is written at the end, so a crash loses it. It is compared with
 //! what was printed: a test may print lines that look like the program's. Tests are chosen with a
-//! flag file, whose length has no limit, and not with GTEST_SHARD_INDEX: a program that ignores that
-//! variable would run everything in every shard.
+//! flag file, whose length has no limit, and not with GTEST_SHARD_INDEX: a program that ignores
+//! that variable would run everything in every shard.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -125,7 +125,9 @@ pub fn run_with_run_test(run: RunTest<'_>, reporter: &dyn Reporter) -> Result<Ru
         // Asked before its lines are read, so that all lines of a dead process are known.
         let dead = listener.dead();
         listener.take(files.lines_by_file()?, reporter);
-        dead.iter().for_each(|file| listener.died(file));
+        for file in &dead {
+            listener.died(file);
+        }
         listener.end_hanging();
         if reporter.interrupted() {
             running.stop(Duration::from_secs(2));
