@@ -153,8 +153,8 @@ mod tests {
         Url::parse(text).unwrap()
     }
 
-    fn basic(text: &str) -> Option<String> {
-        Some(format!("Basic {}", STANDARD.encode(text)))
+    fn basic(text: &str) -> String {
+        format!("Basic {}", STANDARD.encode(text))
     }
 
     #[test]
@@ -162,10 +162,10 @@ mod tests {
         let mut known = Credentials::default();
         let plain = known.take(&url("https://me:p%40ss@example.invalid/one/simple/"));
         assert_eq!(plain.as_str(), "https://example.invalid/one/simple/");
-        assert_eq!(known.authorization(&url("https://example.invalid/files/a.whl")), basic("me:p@ss"));
+        assert_eq!(known.authorization(&url("https://example.invalid/files/a.whl")), Some(basic("me:p@ss")));
         known.take(&url("https://TOKEN@example.invalid/two/simple/"));
-        assert_eq!(known.authorization(&url("https://example.invalid/two/simple/a/")), basic("TOKEN:"));
-        assert_eq!(known.authorization(&plain), basic("me:p@ss"));
+        assert_eq!(known.authorization(&url("https://example.invalid/two/simple/a/")), Some(basic("TOKEN:")));
+        assert_eq!(known.authorization(&plain), Some(basic("me:p@ss")));
         for other in ["http://example.invalid/", "https://example.invalid:8443/", "https://a.example.invalid/"] {
             assert_eq!(known.authorization(&url(other)), None, "{other}");
         }
@@ -181,15 +181,15 @@ mod tests {
         known
             .add_netrc("# mine\nmachine example.invalid\n  login me\n  password \"a b\"\ndefault login x password y\n")
             .unwrap();
-        assert_eq!(known.authorization(&url("https://Example.invalid/a")), basic("me:a b"));
+        assert_eq!(known.authorization(&url("https://Example.invalid/a")), Some(basic("me:a b")));
         assert_eq!(known.authorization(&url("http://example.invalid/a")), None, "everybody could read it");
         assert_eq!(known.authorization(&url("https://other.invalid/")), None, "`default` is not used");
         known.take(&url("https://you:z@example.invalid/"));
-        assert_eq!(known.authorization(&url("https://example.invalid/a")), basic("you:z"));
+        assert_eq!(known.authorization(&url("https://example.invalid/a")), Some(basic("you:z")));
         let error = known.add_netrc("password secret").unwrap_err();
         assert!(!error.to_string().contains("secret"));
         known.add_netrc("machine localhost login a password b").unwrap();
-        assert_eq!(known.authorization(&url("http://localhost:8000/")), basic("a:b"));
+        assert_eq!(known.authorization(&url("http://localhost:8000/")), Some(basic("a:b")));
     }
 
     #[test]
