@@ -47,7 +47,7 @@ class Benchmark:
         self.compare("PyTorch 2.6, v2", second, *pytorch)
         for name in ("vision", "audio"):
             package = self.sources / "torch/utils/hipify"
-            original = [sys.executable, hipify_original.__file__, package, ".", ""]
+            original = [sys.executable, hipify_original.__file__, package, ".", "", ""]
             self.compare(f"{name}, extension, v2", self.sources / name, original, ["--tables", package])
         self.settings.json.write_text(json.dumps(self.results, indent=2) + "\n")
 

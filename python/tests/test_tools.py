@@ -14,7 +14,7 @@ from fixtures import PYTHON_FOLDER, contents, pure_files, tail, tool
 
 HIPCC = """#!/bin/sh
 # What Debian builds into its hipcc: lib/llvm-97/bin
-echo "HIP version: 7.2.4, clang of ${HIP_CLANG_PATH}, bitcode of ${HIP_DEVICE_LIB_PATH}"
+echo "HIP version: 7.2.4, clang of ${HIP_CLANG_PATH}, headers of ${ROCM_PATH}, bitcode of ${HIP_DEVICE_LIB_PATH}"
 test -x "${HIP_CLANG_PATH}/clang++"
 """
 AMD_SMI = """#!/bin/sh
@@ -92,26 +92,29 @@ def test_hipcc_without_its_clang_names_the_version(site: Path, tmp_path: Path) -
     script(tmp_path / "bin" / "clang++-15", "#!/bin/sh\n")
     lines = run(site, CHECK, str(site), path=path).stdout
     assert "skip  hipcc: needs clang 97, neither in these packages nor on this machine" in lines
-    assert hipcc(site, path) == "HIP version: 7.2.4, clang of , bitcode of"
+    assert hipcc(site, path) == "HIP version: 7.2.4, clang of , headers of , bitcode of"
 
 
 def test_hipcc_takes_the_clang_of_the_packages_first(site: Path, tmp_path: Path) -> None:
     path = path_with(tmp_path / "bin", "perl")
     script(tmp_path / "bin" / "clang++-97", "#!/bin/sh\n")
     ours = script(site / "_rocm_sdk_core" / "lib" / "llvm" / "bin" / "clang++", "#!/bin/sh\n")
-    assert hipcc(site, path) == f"HIP version: 7.2.4, clang of {ours.parent}, bitcode of"
+    assert hipcc(site, path) == f"HIP version: 7.2.4, clang of {ours.parent}, headers of , bitcode of"
 
 
 def test_hipcc_takes_the_system_s_clang_of_its_version(site: Path, tmp_path: Path) -> None:
     system = script(tmp_path / "llvm-97" / "bin" / "clang++", "#!/bin/sh\n")
     path = path_with(tmp_path / "bin", "perl")
     (tmp_path / "bin" / "clang++-97").symlink_to(system)
-    bitcode = site / "_rocm_sdk_core" / "lib" / "llvm" / "amdgcn" / "bitcode"
-    assert hipcc(site, path) == f"HIP version: 7.2.4, clang of {system.parent}, bitcode of {bitcode}"
+    root = site / "_rocm_sdk_core"
+    ours = f"headers of {root}, bitcode of {root / 'lib' / 'llvm' / 'amdgcn' / 'bitcode'}"
+    assert hipcc(site, path) == f"HIP version: 7.2.4, clang of {system.parent}, {ours}"
     assert "ok    hipcc" in run(site, CHECK, str(site), path=path).stdout
     chosen = script(tmp_path / "mine" / "clang++", "#!/bin/sh\n").parent
     mine = hipcc(site, path, HIP_CLANG_PATH=str(chosen))
-    assert mine == f"HIP version: 7.2.4, clang of {chosen}, bitcode of"
+    assert mine == f"HIP version: 7.2.4, clang of {chosen}, {ours}"
+    mine = hipcc(site, path, ROCM_PATH="/other", HIP_DEVICE_LIB_PATH="/bitcode")
+    assert mine == f"HIP version: 7.2.4, clang of {system.parent}, headers of /other, bitcode of /bitcode"
 
 
 def test_a_script_finds_the_clang_that_it_names(site: Path, tmp_path: Path) -> None:

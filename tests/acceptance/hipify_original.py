@@ -1,8 +1,8 @@
 """Runs the original on trees: build_amd.py of a PyTorch tree, and hipify as an extension's setup.py
 calls it.
 
-Run as a program, it is the second: hipify_original.py PACKAGE TREE [SOURCES...], where PACKAGE is a
-folder torch/utils/hipify.
+Run as a program, it is the second: hipify_original.py PACKAGE TREE FOLDERS IGNORES [SOURCES...],
+where PACKAGE is a folder torch/utils/hipify, and FOLDERS and IGNORES are lists with commas.
 """
 
 from __future__ import annotations
@@ -34,9 +34,12 @@ def build_amd(tree: Path, hip: Path | None = None) -> None:
     subprocess.run([sys.executable, script], cwd=tree, env=environment, check=True, capture_output=True)
 
 
-def extension(package: Path, tree: Path, only: list[Path], folders: list[str]) -> None:
-    """In a process of its own: the original remembers what it did."""
-    command = [sys.executable, __file__, package, tree, ",".join(folders), *only]
+def extension(
+    package: Path, tree: Path, only: list[Path], folders: list[str], ignores: list[str] | None = None
+) -> None:
+    """In a process of its own: the original remembers what it did. A pattern of `ignores` begins
+    with `*`."""
+    command = [sys.executable, __file__, package, tree, ",".join(folders), ",".join(ignores or []), *only]
     environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
     subprocess.run(command, env=environment, check=True, capture_output=True)
 
@@ -65,14 +68,14 @@ def second_algorithm(tree: Path, package: Path) -> None:
 
 
 def main() -> None:
-    package, tree, folders, *only = sys.argv[1:]
+    package, tree, folders, ignores, *only = sys.argv[1:]
     warnings.simplefilter("ignore")
     sys.path.insert(0, str(Path(package).parent))
     hipify = importlib.import_module(f"{Path(package).name}.hipify_python")
     tree = os.path.realpath(tree)
-    more = {}
+    more = {"ignores": [pattern for pattern in ignores.split(",") if pattern]}
     if only:
-        more = {"extra_files": [os.path.realpath(path) for path in only], "hipify_extra_files_only": True}
+        more |= {"extra_files": [os.path.realpath(path) for path in only], "hipify_extra_files_only": True}
         more["header_include_dirs"] = [folder for folder in folders.split(",") if folder]
     with contextlib.redirect_stdout(io.StringIO()):
         hipify.hipify(tree, output_directory=tree, includes=[f"{tree}/*"], is_pytorch_extension=True, **more)

@@ -28,6 +28,17 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def unstable(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Debian unstable's torch: usr/lib/python3/dist-packages/torch, and the headers in
+    usr/include."""
+    folder = tmp_path_factory.mktemp("unstable")
+    run(SCRIPTS / "fetch-rocm", "sid", folder / "debs", "python3-torch", "libtorch-dev")
+    for deb in (folder / "debs").glob("*.deb"):
+        run("dpkg-deb", "--extract", deb, folder)
+    return folder / "usr"
+
+
 def copy(source: Path, target: Path) -> Path:
     shutil.copytree(source, target, symlinks=True)
     return target
@@ -102,6 +113,39 @@ def test_pytorch_by_the_second_algorithm(rocwheel: Rocwheel, given: Path, tmp_pa
     assert (said["algorithm"], said["launches"]) == ("v2", "keep")
     assert (said["counts"]["new"], said["counts"]["changed"]) == (642, 89)
     rocwheel.run("source", "hipify", ours, "--check")
+
+
+TABLES = "lib/python3/dist-packages/torch/utils/hipify"
+# Headers of HIP that are beside those of CUDA which would replace them: the original overwrites
+# them, and rocwheel refuses to. Without their patterns they are sources.
+OF_HIP = ("*ATen/detail/HIPHooksInterface.h", "*ATen/hip/*", "*ATen/native/hip/*", "*ATen/native/transformers/hip/*")
+
+
+def test_pytorch_with_the_tables_of_unstable(rocwheel: Rocwheel, given: Path, unstable: Path, tmp_path: Path) -> None:
+    original = copy(given / "pytorch", tmp_path / "original")
+    hipify_original.second_algorithm(original, unstable / TABLES)
+    ours = copy(original, tmp_path / "ours")
+    hipify_original.build_amd(original)
+    said = json.loads(rocwheel.run("source", "hipify", ours, "--json").stdout)
+    assert contents(ours) == contents(original)
+    assert (said["algorithm"], said["launches"]) == ("v2", "keep")
+    assert said["counts"]["new"] > 600
+
+
+def test_headers_of_unstable(rocwheel: Rocwheel, unstable: Path, tmp_path: Path) -> None:
+    """9,000 headers as an extension, with the launches in them."""
+    original = copy(unstable / "include", tmp_path / "original")
+    ours = copy(unstable / "include", tmp_path / "ours")
+    tables = unstable / TABLES
+    refused = rocwheel.run("source", "hipify", ours, "--tables", tables, expect=1).stderr
+    assert "which is itself a source to convert" in refused, refused
+    assert contents(ours) == contents(original)
+    hipify_original.extension(tables, original, [], [], list(OF_HIP))
+    ignores = [f"--ignore={pattern}" for pattern in OF_HIP]
+    said = json.loads(rocwheel.run("source", "hipify", ours, "--tables", tables, "--json", *ignores).stdout)
+    assert contents(ours) == contents(original)
+    assert said["counts"]["new"] > 250
+    assert said["counts"]["launches"] > 50
 
 
 @pytest.mark.parametrize("torch", ["pytorch", "torch"])

@@ -211,3 +211,49 @@ def test_ctrl_c_leaves_no_parts(rocwheel: Rocwheel, bucket: Bucket, tmp_path: Pa
     assert b"<Upload>" not in bucket.ask("GET", "?uploads")[0]
     with pytest.raises(HTTPError):
         bucket.ask("HEAD", "/large.bin")
+
+
+def test_a_mirror_in_a_bucket(rocwheel: Rocwheel, bucket: Bucket, tmp_path: Path) -> None:
+    """The same files and pages as in a folder; pip's own listing of the bucket is not needed."""
+    index, store = tmp_path / "index", "s3://wheels/mirror"
+    write_needy_wheel(index, "rocm", "7.1.0", "Requires-Dist: rocm-sdk-core==7.1.0")
+    write_needy_wheel(index, "rocm_sdk_core", "7.1.0")
+    rocwheel.run("index", "build", index)
+    uv = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**bucket.environment, "PATH": uv}
+    words = ("release", "mirror", index, "--package", "rocm", "--json")
+
+    def mirror(to: object, *more: object, expect: int = 0) -> dict:
+        return json.loads(rocwheel.run(*words, "--to", to, *more, environment=environment, expect=expect).stdout)
+
+    made = mirror(store)["report"]
+    assert sorted(made["fetched"]) == [
+        "rocm-7.1.0-py3-none-any.whl", "rocm_sdk_core-7.1.0-py3-none-any.whl",
+    ]  # fmt: skip
+    mirror(tmp_path / "folder")
+    for name in ("simple/rocm/index.v1_json", "simple/index.html", "rocm-7.1.0-py3-none-any.whl.metadata"):
+        body, _ = bucket.ask("GET", f"/mirror/{name}")
+        ours, theirs = body, (tmp_path / "folder" / name).read_bytes()
+        if name.endswith("json"):
+            ours, theirs = ([file["hashes"] for file in json.loads(text)["files"]] for text in (ours, theirs))
+        assert ours == theirs, name
+    verify = ("release", "mirror", "--verify", store)
+    assert "as it was made" in rocwheel.run(*verify, environment=environment).stdout
+    again = mirror(store)["report"]
+    assert again["fetched"] == [] and again["kept"] == 2
+    # A newer version replaces the older one; what nothing needs goes.
+    for name, more in (("rocm_sdk_core", ()), ("rocm", ("Requires-Dist: rocm-sdk-core==7.2.0",))):
+        write_needy_wheel(index, name, "7.2.0", *more)
+    rocwheel.run("index", "build", index)
+    renewed = mirror(store)["report"]
+    assert len(renewed["fetched"]) == len(renewed["removed"]) == 2
+    with pytest.raises(HTTPError):
+        bucket.ask("GET", "/mirror/rocm-7.1.0-py3-none-any.whl")
+    rocwheel.run(*verify, environment=environment)
+    bucket.ask("PUT", "/mirror/rocm-7.2.0-py3-none-any.whl", b"other bytes")
+    bucket.ask("PUT", "/mirror/stray.txt", b"not listed")
+    damaged = rocwheel.run(*verify, environment=environment, expect=1)
+    assert "`rocm-7.2.0-py3-none-any.whl` has other bytes" in damaged.stderr and "`stray.txt`" in damaged.stderr
+    # Bytes that nobody here uploaded are not replaced.
+    rocwheel.run(*words, "--to", store, environment=environment, expect=1)
+    assert bucket.ask("GET", "/mirror/rocm-7.2.0-py3-none-any.whl")[0] == b"other bytes"

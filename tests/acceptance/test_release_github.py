@@ -6,11 +6,15 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
+import sys
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
+from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
+from urllib.request import urlopen
 
 import pytest
 from workflows import run_step
@@ -175,6 +179,44 @@ def test_pages_grow_and_are_the_same_again(rocwheel: Rocwheel, tmp_path: Path) -
     (tmp_path / "packages.md").write_text(texts["packages.md"].replace("| 3.12 | ", "| "))
     assert "is no row of the table of packages" in write("one", "v1", expect=1).stderr
     assert "nowhere" in write("nowhere", "v1", expect=1).stderr
+
+
+def test_one_can_install_from_the_notes(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """pip is given the command of the notes as it is, and each link leads to its file."""
+    dist = tmp_path / "dist"
+    for name, python in (("demo", "cp312-cp312"), ("demo", "cp39-cp39"), ("other", "py3-none")):
+        write_wheel(dist, {f"{name}/__init__.py": b""}, name=name, version="1.0+rocm7.2", python=python)
+    (dist / "magma-1.tar.bz2").write_bytes(b"tarball")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=dist))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        address = f"http://127.0.0.1:{server.server_port}"
+        rocwheel.run("release", "pages", "--wheels", dist, "--output", tmp_path, "--tag", "v1", "--url", address)
+        notes = (tmp_path / "release-notes.md").read_text()
+        assert notes.startswith("# Release v1\n"), notes
+        links = re.findall(r"\]\((http[^)]+)\)", notes)
+        assert len(links) == 3 + 4, "the Pythons of three wheels, and all files"
+        for link in links:
+            with urlopen(link) as answer:
+                assert answer.status == 200, link
+        for file in dist.iterdir():
+            assert f"[`{file.name}`]({address}/{quote(file.name)})" in notes
+        (command,) = re.findall(r"(?m)^pip install (.+)$", notes)
+        pip = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--no-deps",
+            "--no-index",
+            "--python-version",
+            "3.12",
+        ]
+        run(*pip, "--dest", tmp_path / "got", *shlex.split(command))
+    finally:
+        server.shutdown()
+    assert [path.name for path in (tmp_path / "got").iterdir()] == ["demo-1.0+rocm7.2-cp312-cp312-linux_x86_64.whl"]
 
 
 def test_a_release_gets_what_it_lacks(rocwheel: Rocwheel, github: GitHub, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+from test_chooser import write_wheel as tagged_wheel
 from test_index import assert_every_link_is_true, pip, served, uv
 
 from command import Result, Rocwheel, run
@@ -184,6 +185,46 @@ def test_incomplete_targets_can_be_dropped(rocwheel: Rocwheel, tmp_path: Path) -
         path.unlink()
     nothing = publish(rocwheel, dist, tmp_path / "other", *words, expect=1)
     assert "no GPU target of the set is complete" in nothing.stderr
+
+
+def test_incomplete_pythons_can_be_dropped(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """What has no wheel for a Python takes that Python from the set; targets are looked at then."""
+    store, stream, dist = tmp_path / "store", tmp_path / "store/nightly", tmp_path / "dist"
+
+    def compiled(name: str, version: str, python: str, *metadata: str, folder: Path = dist) -> Path:
+        tag = f"{python}-{python}-manylinux_2_28_x86_64"
+        return tagged_wheel(folder, name, version, tag, *metadata)
+
+    for python in ("cp312", "cp313"):
+        for name in ("torch", "torchvision"):
+            compiled(name, "1.0", python, folder=tmp_path / "before")
+    publish(rocwheel, tmp_path / "before", store, "--set", "torch-1.0")
+    for python in ("cp312", "cp313"):
+        compiled("torch", "2.0", python)
+        compiled("amd-torch-device-gfx942", "2.0", python, "Requires-Dist: torch==2.0")
+    compiled("torchvision", "2.0", "cp312", "Requires-Dist: torch==2.0")
+    words = ("--set", "torch-2.0")
+    refused = publish(rocwheel, dist, store, *words, expect=1)
+    assert "torchvision` has no wheel for Python 3.13" in refused.stderr
+    said = publish(rocwheel, dist, store, *words, "--drop-incomplete", expect=3)
+    assert "something is missing for them: cp313-cp313 on Linux" in said.stderr
+    document = json.loads((stream / ".release/sets/torch-2.0.json").read_text())
+    assert document["pythons-dropped"] == ["cp313-cp313 on Linux"] and document["targets-dropped"] == []
+    assert len(document["files"]) == 3 and not any("cp313" in key for key in document["files"])
+    assert not (stream / "torch/torch-2.0-cp313-cp313-manylinux_2_28_x86_64.whl").exists()
+    wanted = tmp_path / "requirements.in"
+    wanted.write_text("torch\ntorchvision\n")
+    for python, version in (("3.12", "2.0"), ("3.13", "1.0")):
+        command = ["uv", "pip", "compile", wanted, "--no-config", "--no-cache", "--default-index", stream.as_uri()]
+        command += ["--python-version", python, "--python-platform", "x86_64-manylinux_2_28", "--only-binary", ":all:"]
+        found = run(*command, environment=WITH_UV)
+        assert f"torch=={version}" in found.stdout and f"torchvision=={version}" in found.stdout
+    rocwheel.run("release", "verify", stream)
+    # No Python is complete.
+    for path in dist.glob("torch-*cp312*"):
+        path.unlink()
+    nothing = publish(rocwheel, dist, tmp_path / "other", *words, "--drop-incomplete", expect=1)
+    assert "something is missing for gfx942" in nothing.stderr and not (tmp_path / "other").exists()
 
 
 def test_the_owner_of_a_stream_sets_its_rules(rocwheel: Rocwheel, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from elftools.elf.relocation import RelocationSection
 from command import Rocwheel, run
 from environment import Environment
 from packages import PackageSet, record_problems
+from trees import snapshot
 
 WRAPPER = struct.Struct("<IIQQ")
 MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
@@ -337,3 +338,34 @@ def test_the_check_alone_agrees_and_sees_a_flipped_byte(
     (difference,) = said["differences"]
     assert difference["wrapper"] == 0 and difference["target"] == "gfx1030", difference
     assert difference["path"].endswith("librocrand.so.1.1") and "differs at byte" in difference["what"], difference
+
+
+def test_an_import_can_be_split_in_one_go(
+    rocwheel: Rocwheel, debs: list[Path], package_set: PackageSet, tmp_path: Path
+) -> None:
+    """The same bytes as an import and a split of its result. A runtime that cannot read archives is
+    refused before anything is unpacked, and an output of someone else is not touched."""
+    refused = rocwheel.run("artifact", "import", "--deb", *debs, "-o", tmp_path / "out", "--split", expect=1)
+    assert "cannot read .kpack archives" in refused.stderr and "`--force`" in refused.stderr, refused.stderr
+    assert "Unpacking" not in refused.stderr
+    assert list(tmp_path.iterdir()) == []
+
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "mine").write_text("mine")
+    rocwheel.import_debs(debs, other, "--split", "--force", expect=1)
+    assert [path.name for path in other.iterdir()] == ["mine"]
+    shutil.rmtree(other)
+
+    said = json.loads(rocwheel.import_debs(debs, tmp_path / "out", "--split", "--force", "--json").stdout)
+    assert said["output"] == str(tmp_path / "out")
+    rocwheel.run("split", package_set.artifacts, "--output", tmp_path / "after", "--force")
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+    made, expected = snapshot(tmp_path / "out"), snapshot(tmp_path / "after")
+    assert made.pop(".rocwheel-import") and expected.pop(".rocwheel-split")
+    assert made == expected
+    assert {one["name"] for one in said["artifacts"]} == {path.partition("/")[0] for path in expected}
+    assert said["split"]["archive_bytes"] > 0
+    # The output of one form is replaced by the other.
+    rocwheel.import_debs(debs, tmp_path / "out")
+    assert snapshot(tmp_path / "out") == snapshot(package_set.artifacts)

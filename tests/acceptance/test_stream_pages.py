@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -122,6 +123,46 @@ def test_views_of_a_stream(rocwheel: Rocwheel, tmp_path: Path) -> None:
     assert not (stream / "by_python/cp39/torchaudio").exists()
     assert not (stream / "by_python/cp39/index.html").exists()
     assert_every_link_is_true(stream)
+
+
+def test_views_go_with_their_rule(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    stream = with_views(store)
+    write_linux_release(tmp_path / "one", "7.1.0", "2.9.1")
+    publish(rocwheel, tmp_path / "one", store, "--now", NOW)
+    (stream / ".release/stream.toml").write_text('views = ["target"]\n')
+    write_wheel(tmp_path / "two", "other", "1.0", "py3-none-any")
+    publish(rocwheel, tmp_path / "two", store, "--now", LATER)
+    assert not (stream / "by_python").exists() and (stream / "by_target/gfx942/torch/index.html").exists()
+    assert (stream / "by_target/gfx942/other/index.html").exists()
+    (stream / ".release/stream.toml").write_text(VIEWS)
+    write_wheel(tmp_path / "three", "third", "1.0", "py3-none-any")
+    publish(rocwheel, tmp_path / "three", store, "--now", LATER)
+    assert (stream / f"by_python/{OWN_TAG}/torch/index.html").exists()
+    assert_every_link_is_true(stream)
+    (stream / ".release/stream.toml").write_text("")
+    change(rocwheel, "yank", store, "third==1.0", "--reason", "x", "--now", LATER)
+    assert not (stream / "by_python").exists() and not (stream / "by_target").exists()
+    assert_every_link_is_true(stream)
+
+
+def test_a_stream_from_before_gets_the_button(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """An older version of rocwheel has written the first page, and no page for people."""
+    store, stream = tmp_path / "store", tmp_path / "store/nightly"
+    write_wheel(tmp_path / "one", "demo", "1.0", "py3-none-any")
+    publish(rocwheel, tmp_path / "one", store, "--now", NOW)
+    button = '<form action="chooser.html"><button>'
+    for page in stream.glob("index.*html"):
+        text = page.read_text()
+        assert button in text
+        page.write_text(re.sub("<form.*</form>\n", "", text))
+    for old in ("chooser.html", ".release/chooser.json"):
+        (stream / old).unlink()
+    write_wheel(tmp_path / "two", "demo", "2.0", "py3-none-any")
+    publish(rocwheel, tmp_path / "two", store, "--now", LATER)
+    for page in stream.glob("index.*html"):
+        assert button in page.read_text()
+    rocwheel.run("release", "verify", stream)
 
 
 def test_views_and_the_page_survive_kills(rocwheel: Rocwheel, tmp_path: Path) -> None:

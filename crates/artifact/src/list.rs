@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use rocwheel_report::{Reporter, Unit};
+use rocwheel_report::{Reporter, Unit, WithoutProgress};
 use serde::Serialize;
 
 use crate::archive;
@@ -103,7 +103,7 @@ pub fn list(directory: &Path, reporter: &dyn Reporter) -> Result<Listing, Error>
         .places
         .par_iter()
         .map(|(name, place)| {
-            let listed = list_one(name, place, &Quiet(reporter));
+            let listed = list_one(name, place, &WithoutProgress(reporter));
             reporter.advance(1);
             listed
         })
@@ -166,20 +166,5 @@ fn digest_state(path: &Path, reporter: &dyn Reporter) -> Result<(DigestState, Op
         Err(error @ Error::Interrupted(_)) => Err(error),
         Err(error @ Error::DigestMismatch { .. }) => Ok((DigestState::Mismatch, Some(error.to_string()))),
         Err(error) => Ok((DigestState::Unreadable, Some(error.to_string()))),
-    }
-}
-
-/// Forwards interruptions and warnings but not progress in bytes: the stage counts artifacts.
-struct Quiet<'a>(&'a dyn Reporter);
-
-impl Reporter for Quiet<'_> {
-    fn begin(&self, _stage: &str, _total: Option<u64>, _unit: Unit) {}
-    fn advance(&self, _amount: u64) {}
-    fn end(&self) {}
-    fn warn(&self, message: &str) {
-        self.0.warn(message);
-    }
-    fn interrupted(&self) -> bool {
-        self.0.interrupted()
     }
 }

@@ -4,26 +4,11 @@ use std::io;
 use std::path::Path;
 
 use rocwheel_artifact::archive::unpack_stream;
-use rocwheel_report::{Reporter, Unit};
+use rocwheel_report::{Reporter, WithoutProgress};
 
 use crate::DownloadFault;
 use crate::cache::{CachedFile, DownloadCache, Wanted};
 use crate::growth::{DownloadGrowth, FollowingReader};
-
-/// Progress that another stage already counts.
-pub(crate) struct Muted<'a>(pub(crate) &'a dyn Reporter);
-
-impl Reporter for Muted<'_> {
-    fn begin(&self, _stage: &str, _total: Option<u64>, _unit: Unit) {}
-    fn advance(&self, _amount: u64) {}
-    fn end(&self) {}
-    fn warn(&self, message: &str) {
-        self.0.warn(message);
-    }
-    fn interrupted(&self) -> bool {
-        self.0.interrupted()
-    }
-}
 
 /// Downloads an archive and unpacks it meanwhile. The directory `staged` exists afterwards only if
 /// the archive is verified and all of it was unpacked.
@@ -35,7 +20,7 @@ pub(crate) fn unpack_as_it_arrives(
 ) -> Result<CachedFile, DownloadFault> {
     let growth = DownloadGrowth::default();
     let wanted = Wanted { growth: Some(&growth), ..wanted };
-    let muted = Muted(reporter);
+    let muted = WithoutProgress(reporter);
     // A thread of its own: it waits for the network most of the time.
     let archive = std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use rocwheel_report::{Exit, Hint, Interrupted, with_causes};
+use rocwheel_report::{Exit, Hint, Interrupted, in_backticks, with_causes};
 
 /// Every failure of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -38,7 +38,7 @@ pub enum Error {
         folder: String,
     },
     /// Patterns, targets or names that are asked for and that nothing has.
-    #[error("`{folder}` has nothing for {}", quoted(wanted))]
+    #[error("`{folder}` has nothing for {}", in_backticks(wanted))]
     Unmatched {
         /// The address of the folder.
         folder: String,
@@ -82,7 +82,7 @@ pub enum Error {
         status: u16,
     },
     /// The awaited artifacts did not come in time.
-    #[error("{} did not appear in `{folder}` within {seconds} seconds", quoted(wanted))]
+    #[error("{} did not appear in `{folder}` within {seconds} seconds", in_backticks(wanted))]
     NotInTime {
         /// The address of the folder.
         folder: String,
@@ -235,10 +235,6 @@ fn list(problems: &[String]) -> String {
     text
 }
 
-fn quoted(words: &[String]) -> String {
-    words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
-}
-
 impl Hint for Error {
     fn hint(&self) -> Option<String> {
         Some(match self {
@@ -250,7 +246,7 @@ impl Hint for Error {
                 "check the run, `--platform`, `--release-type` and `--repository` (nightly builds run in `ROCm/rockrel`)"
                     .to_owned()
             }
-            Self::Unmatched { existing, .. } => format!("there are {}", quoted(existing)),
+            Self::Unmatched { existing, .. } => format!("there are {}", in_backticks(existing)),
             Self::NothingSelected { .. } => "remove some of the filters; `--dry-run` lists what they leave".to_owned(),
             Self::Downloads { hint, .. } => return hint.clone(),
             Self::Unreachable { .. } => "check the address and the network, then try again".to_owned(),

@@ -5,7 +5,7 @@
 
 use std::io::Read;
 
-use rocwheel_index::{Http, HttpAnswer, page};
+use rocwheel_index::{Http, HttpAnswer, address_without_user, page, text_without_users};
 use rocwheel_report::Reporter;
 use url::Url;
 
@@ -28,10 +28,9 @@ impl HttpSource {
     /// The folder at an address.
     ///
     /// # Errors
-    /// [`Error::Place`] for a text that is no address of a web server, [`Error::Unreachable`] for a
-    /// proxy that is none.
-    pub fn new(folder: &str, proxy: Option<&str>) -> Result<HttpSource, Error> {
-        let wrong = |reason: String| Error::Place(format!("`{folder}` is no address: {reason}"));
+    /// [`Error::Place`] for a text that is no address of a web server.
+    pub fn new(folder: &str, http: Http) -> Result<HttpSource, Error> {
+        let wrong = |reason: String| Error::Place(format!("`{}` is no address: {reason}", text_without_users(folder)));
         let mut folder = Url::parse(folder).map_err(|error| wrong(error.to_string()))?;
         if !matches!(folder.scheme(), "http" | "https") {
             return Err(wrong("it begins with neither `http://` nor `https://`".to_owned()));
@@ -40,11 +39,7 @@ impl HttpSource {
         folder.set_fragment(None);
         let path = folder.path().trim_end_matches("index.html").trim_end_matches('/').to_owned();
         folder.set_path(&format!("{path}/"));
-        let unusable = |error: Box<dyn std::error::Error + Send + Sync>| Error::Unreachable {
-            address: shown(&folder),
-            reason: error.to_string(),
-        };
-        let http = Http::new(proxy).map_err(unusable)?;
+        let folder = http.remember(&folder);
         Ok(HttpSource { http, folder })
     }
 
@@ -88,15 +83,9 @@ impl HttpSource {
     }
 }
 
-/// An address without the password that it may contain.
+/// An address without the user and the password that it may have.
 pub(crate) fn shown(address: &Url) -> String {
-    let mut address = address.clone();
-    if address.password().is_some() || !address.username().is_empty() {
-        // Both fail only for addresses that cannot have a password.
-        let _ = address.set_password(None);
-        let _ = address.set_username("");
-    }
-    address.to_string()
+    address_without_user(address).to_string()
 }
 
 /// The fault that the status of an answer about one file means.

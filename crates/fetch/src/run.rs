@@ -18,10 +18,10 @@ use rocwheel_artifact::flatten::{Flattened, Replaceable, flatten};
 use rocwheel_content::{hexadecimal, sha256_of};
 use rocwheel_output::Mode;
 use rocwheel_output::StagingFolder;
-use rocwheel_report::{Exit, Reporter, Unit, Watched};
+use rocwheel_report::{Exit, Reporter, Unit, Watched, WithoutProgress};
 use serde::{Deserialize, Serialize};
 
-use crate::arriving::{Muted, unpack_as_it_arrives};
+use crate::arriving::unpack_as_it_arrives;
 use crate::cache::{CachedFile, DownloadCache, Wanted, wait};
 use crate::select::{self, ArtifactFilter, NamePattern};
 use crate::source::{ArtifactSource, FileFacts, FileStream, SourceFile};
@@ -466,7 +466,7 @@ impl Fetching<'_> {
             }
             // It was unpacked while it arrived.
             _ if staged.is_dir() => {}
-            _ => unpack(&archive.path, &staged, &Muted(reporter)).map_err(|error| match error {
+            _ => unpack(&archive.path, &staged, &WithoutProgress(reporter)).map_err(|error| match error {
                 rocwheel_artifact::Error::Interrupted(interrupted) => DownloadFault::Interrupted(interrupted),
                 error => DownloadFault::Artifact(error),
             })?,

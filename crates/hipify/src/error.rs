@@ -34,8 +34,9 @@ pub enum ConversionProblem {
     /// The original inserts text between all characters of the file.
     #[error("no `(` after `>>>`")]
     NoCall,
-    /// The original does not recognise it, often because of `\\"` in an earlier string.
-    #[error("a kernel launch that would not be converted")]
+    /// The original leaves it unchanged, often because of `\\"` in an earlier string. It is a
+    /// warning, because clang compiles it.
+    #[error("a kernel launch that the original does not recognise")]
     LostLaunch,
 }
 

@@ -1,13 +1,16 @@
 //! Input: an address. Output: the answer of the server. Only this module knows the HTTP client.
 
 use std::io::Read;
+use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
+use ureq::config::RedirectAuthHeaders;
+use ureq::http::Method;
 use ureq::tls::{RootCerts, TlsConfig};
 use ureq::{Agent, Proxy, ResponseExt as _};
 use url::Url;
 
-use crate::{Answer, Fetch};
+use crate::{Answer, Credentials, Fetch, address_without_user};
 
 /// Longest wait for the first or next bytes of an answer.
 const SILENCE: Duration = Duration::from_mins(1);
@@ -15,9 +18,11 @@ const SILENCE: Duration = Duration::from_mins(1);
 const CONNECT: Duration = Duration::from_secs(30);
 
 /// Reads files over HTTP and HTTPS. It follows redirections and trusts the certificates of the
-/// system.
+/// system. The user that an address names is used for later addresses of the same server too, and
+/// no answer has it in its address.
 pub struct Http {
     agent: Agent,
+    credentials: RwLock<Credentials>,
 }
 
 impl Http {
@@ -32,12 +37,49 @@ impl Http {
             .http_status_as_error(false)
             .tls_config(tls)
             .proxy(proxy)
+            // Private indexes redirect within their server; another server gets no password.
+            .redirect_auth_headers(RedirectAuthHeaders::SameHost)
             .user_agent(concat!("rocwheel/", env!("CARGO_PKG_VERSION")))
             .timeout_connect(Some(CONNECT))
             .timeout_recv_response(Some(SILENCE))
             .timeout_per_read(Some(SILENCE))
             .build();
-        Ok(Http { agent: config.into() })
+        Ok(Http { agent: config.into(), credentials: RwLock::default() })
+    }
+
+    /// The client with users of servers.
+    #[must_use]
+    pub fn with_credentials(self, credentials: Credentials) -> Http {
+        Http { credentials: RwLock::new(credentials), ..self }
+    }
+
+    /// Takes the user out of an address, for this and later requests.
+    pub fn remember(&self, address: &Url) -> Url {
+        if address.username().is_empty() && address.password().is_none() {
+            return address.clone();
+        }
+        self.credentials.write().unwrap_or_else(PoisonError::into_inner).take(address)
+    }
+
+    /// A request without a body. The caller's `Authorization` comes before that of the server.
+    fn request(
+        &self,
+        method: &ureq::http::Method,
+        address: &Url,
+        headers: &[(&str, &str)],
+    ) -> Result<ureq::http::Response<ureq::Body>, Box<dyn std::error::Error + Send + Sync>> {
+        let plain = self.remember(address);
+        let mut request = ureq::http::Request::builder().method(method).uri(plain.as_str());
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
+            let known = self.credentials.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some(value) = known.authorization(&plain) {
+                request = request.header("Authorization", value);
+            }
+        }
+        Ok(self.agent.run(request.body(())?)?)
     }
 
     /// Requests an address with more headers, such as Range. Bodies are not compressed.
@@ -49,11 +91,8 @@ impl Http {
         address: &Url,
         headers: &[(&str, &str)],
     ) -> Result<HttpAnswer, Box<dyn std::error::Error + Send + Sync>> {
-        let mut request = self.agent.get(address.as_str()).header("Accept-Encoding", "identity");
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        Ok(HttpAnswer::of(request.call()?, address))
+        let headers = [&[("Accept-Encoding", "identity")], headers].concat();
+        Ok(HttpAnswer::of(self.request(&Method::GET, address, &headers)?, address))
     }
 
     /// Requests the headers of a file.
@@ -61,8 +100,8 @@ impl Http {
     /// # Errors
     /// As [`Http::get_with`].
     pub fn head_of(&self, address: &Url) -> Result<HttpAnswer, Box<dyn std::error::Error + Send + Sync>> {
-        let request = self.agent.head(address.as_str()).header("Accept-Encoding", "identity");
-        Ok(HttpAnswer::of(request.call()?, address))
+        let headers = [("Accept-Encoding", "identity")];
+        Ok(HttpAnswer::of(self.request(&Method::HEAD, address, &headers)?, address))
     }
 }
 
@@ -83,7 +122,7 @@ impl HttpAnswer {
         let headers = response.headers().iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect();
         HttpAnswer {
             status: response.status().as_u16(),
-            address: Url::parse(&response.get_uri().to_string()).unwrap_or_else(|_| asked.clone()),
+            address: Url::parse(&response.get_uri().to_string()).unwrap_or_else(|_| address_without_user(asked)),
             headers,
             body: Box::new(response.into_body().into_reader()),
         }
@@ -97,7 +136,7 @@ impl HttpAnswer {
 
 impl Fetch for Http {
     fn get(&self, address: &Url, accept: &str) -> Result<Answer, Box<dyn std::error::Error + Send + Sync>> {
-        Ok(answer(self.agent.get(address.as_str()).header("Accept", accept).call()?, address))
+        Ok(answer(self.request(&Method::GET, address, &[("Accept", accept)])?, address))
     }
 
     fn get_with(
@@ -105,17 +144,13 @@ impl Fetch for Http {
         address: &Url,
         headers: &[(&str, &str)],
     ) -> Result<Answer, Box<dyn std::error::Error + Send + Sync>> {
-        let mut request = self.agent.get(address.as_str());
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        Ok(answer(request.call()?, address))
+        Ok(answer(self.request(&Method::GET, address, headers)?, address))
     }
 
     fn head(&self, address: &Url) -> Result<Answer, Box<dyn std::error::Error + Send + Sync>> {
         // A compressed answer would have another size than the file.
-        let request = self.agent.head(address.as_str()).header("Accept-Encoding", "identity");
-        Ok(answer(request.call()?, address))
+        let headers = [("Accept-Encoding", "identity")];
+        Ok(answer(self.request(&Method::HEAD, address, &headers)?, address))
     }
 }
 
@@ -130,7 +165,7 @@ fn answer(response: ureq::http::Response<ureq::Body>, asked: &Url) -> Answer {
         content_type: header("content-type"),
         cache_control: header("cache-control"),
         size: header("content-length").parse().ok().filter(|_| is_plain),
-        address: Url::parse(&response.get_uri().to_string()).unwrap_or_else(|_| asked.clone()),
+        address: Url::parse(&response.get_uri().to_string()).unwrap_or_else(|_| address_without_user(asked)),
         body: Box::new(response.into_body().into_reader()),
     }
 }

@@ -13,6 +13,7 @@
 //! files if a version is pinned (PEP 592).
 
 mod choice;
+mod credentials;
 mod error;
 mod folder;
 mod http;
@@ -33,6 +34,7 @@ use rocwheel_wheel::read::Wheel;
 use url::Url;
 
 use choice::Chooser;
+pub use credentials::{Credentials, NoNetrc, address_without_user, text_without_users};
 pub use error::Error;
 pub use http::{Http, HttpAnswer};
 use requirement::{InstallTarget, Requirement, Requirements};
@@ -208,13 +210,7 @@ impl Known {
     }
 }
 
-/// An address without the password that it may contain.
+/// An address without the user and the password that it may have.
 fn shown(address: &Url) -> String {
-    let mut address = address.clone();
-    if address.password().is_some() {
-        // Both calls fail only for addresses that cannot have a password.
-        let _ = address.set_password(None);
-        let _ = address.set_username("");
-    }
-    address.to_string()
+    address_without_user(address).to_string()
 }

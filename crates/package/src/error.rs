@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use rocwheel_report::{Exit, Hint};
+use rocwheel_report::{Exit, Hint, few_in_backticks, in_backticks};
 use rocwheel_wheel::Platform;
 
 use crate::request::Shape;
@@ -142,7 +142,7 @@ pub enum Error {
         source: rocwheel_wheel::Error,
     },
     /// Two packages whose names are the same to installers (PEP 503).
-    #[error("`{}` and `{}` are one name to installers; the artifacts are {}", names[0], names[1], list(artifacts))]
+    #[error("`{}` and `{}` are one name to installers; the artifacts are {}", names[0], names[1], in_backticks(artifacts))]
     SameName {
         /// The names of the two distributions.
         names: [String; 2],
@@ -168,7 +168,10 @@ pub enum Error {
         ways: Ways,
     },
     /// The artifacts for a target hold no file for its device package.
-    #[error("nothing is in the artifacts for {target} that belongs into its device package: {}", list(artifacts))]
+    #[error(
+        "nothing is in the artifacts for {target} that belongs into its device package: {}",
+        in_backticks(artifacts)
+    )]
     EmptyTarget {
         /// The base target.
         target: String,
@@ -271,23 +274,13 @@ impl Ways {
     }
 }
 
-pub(crate) fn list(names: &[String]) -> String {
-    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
-}
-
 fn files(number: usize) -> String {
     if number == 1 { "a file".into() } else { format!("{number} files") }
 }
 
-/// Number of names that a message lists before it only counts.
-const SHOWN: usize = 3;
-
 /// Lists the first names, and the number of the others.
 pub(crate) fn first(names: &[String]) -> String {
-    match names.len().saturating_sub(SHOWN) {
-        0 => list(names),
-        more => format!("{} and {more} more", list(&names[..SHOWN])),
-    }
+    few_in_backticks(names, 3)
 }
 
 fn count(number: usize) -> String {

@@ -46,7 +46,7 @@ impl AbsentLibrary {
 
     /// Returns a sentence with all files that need it.
     pub(crate) fn whole(&self) -> String {
-        self.needed_by(&error::list(&self.needed_by))
+        self.needed_by(&rocwheel_report::in_backticks(&self.needed_by))
     }
 
     fn needed_by(&self, files: &str) -> String {

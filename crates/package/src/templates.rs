@@ -245,9 +245,12 @@ fn read_text(path: &Path) -> Result<Option<String>, String> {
 fn needs(texts: &Texts, path: &str, names: &[&str]) -> Result<(), String> {
     let text = texts.get(path).ok_or_else(|| format!("there is no `{path}`"))?;
     let defined = defined(text);
-    let missing: Vec<String> =
-        names.iter().filter(|name| !defined.contains(**name)).map(|name| format!("`{name}`")).collect();
-    if missing.is_empty() { Ok(()) } else { Err(format!("`{path}` does not define {}", missing.join(", "))) }
+    let missing: Vec<&&str> = names.iter().filter(|name| !defined.contains(**name)).collect();
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("`{path}` does not define {}", rocwheel_report::in_backticks(missing)))
+    }
 }
 
 /// Returns the names that a module defines at its top level: functions, classes and assignments.

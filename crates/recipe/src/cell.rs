@@ -54,7 +54,7 @@ pub(crate) use named;
 
 named! {
     /// The purpose of a build, which decides how versions are written (TheRock's release types).
-    Release, "release type" {
+    BuildPurpose, "release type" {
         /// Continuous integration.
         Ci = "ci",
         /// Development; versions name the commit.
@@ -86,7 +86,7 @@ named! {
 
 named! {
     /// The kind of result.
-    Mode, "mode" {
+    BuildMode, "mode" {
         /// A wheel is built.
         Wheel = "wheel",
         /// The sources are installed in place, in an environment (`--develop`).
@@ -243,11 +243,11 @@ pub struct Cell {
     /// The source of `targets`.
     pub chosen_by: ChosenBy,
     /// The purpose of the build.
-    pub release: Release,
+    pub release: BuildPurpose,
     /// The cache that compilers are called through.
     pub compiler_cache: CompilerCache,
     /// The kind of result.
-    pub mode: Mode,
+    pub mode: BuildMode,
     /// On: files of earlier builds are removed from the tree first.
     pub clean: Switch,
     /// Features that the user switched on or off.
@@ -286,9 +286,9 @@ impl Cell {
             backend: None,
             targets: Vec::new(),
             chosen_by: ChosenBy::Recipe,
-            release: Release::Nightly,
+            release: BuildPurpose::Nightly,
             compiler_cache: CompilerCache::None,
-            mode: Mode::Wheel,
+            mode: BuildMode::Wheel,
             clean: Switch::Off,
             features: BTreeMap::new(),
             with: BTreeSet::new(),
@@ -337,7 +337,7 @@ mod tests {
 
     #[test]
     fn names_are_read_and_wrong_ones_get_the_nearest() {
-        let error = "nightley".parse::<Release>().unwrap_err();
+        let error = "nightley".parse::<BuildPurpose>().unwrap_err();
         assert_eq!(error.to_string(), "there is no release type `nightley`");
         assert_eq!(rocwheel_report::Hint::hint(&error).unwrap(), "did you mean `nightly`?");
         assert_eq!(minor("2.9.1"), "2.9");

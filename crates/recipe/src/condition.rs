@@ -5,7 +5,7 @@ use std::str::FromStr as _;
 
 use pep440_rs::{Version, VersionSpecifiers};
 
-use crate::cell::{Cell, CompilerCache, Mode, Platform, Release, SdkKind, Switch};
+use crate::cell::{BuildMode, BuildPurpose, Cell, CompilerCache, Platform, SdkKind, Switch};
 use crate::error::Error;
 use crate::recipe::When;
 use rocwheel_report::suggestion;
@@ -54,8 +54,8 @@ impl Facts<'_> {
             "backend" => one_of(&mut self.backends.iter().map(String::as_str), self.backend),
             "compiler-cache" => one_of(&mut CompilerCache::NAMES.iter().copied(), cell.compiler_cache.name()),
             "sdk" => one_of(&mut SdkKind::NAMES.iter().copied(), cell.sdk.name()),
-            "release" => one_of(&mut Release::NAMES.iter().copied(), cell.release.name()),
-            "mode" => one_of(&mut Mode::NAMES.iter().copied(), cell.mode.name()),
+            "release" => one_of(&mut BuildPurpose::NAMES.iter().copied(), cell.release.name()),
+            "mode" => one_of(&mut BuildMode::NAMES.iter().copied(), cell.mode.name()),
             "clean" => one_of(&mut Switch::NAMES.iter().copied(), cell.clean.name()),
             "with" => Ok(cell.with.contains(value)),
             "version" => self.specified(key, value, cell.version.as_deref()),

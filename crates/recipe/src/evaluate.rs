@@ -6,7 +6,7 @@ mod settle;
 use std::collections::BTreeMap;
 
 use crate::book::{Book, BookEntry};
-use crate::cell::{Cell, Mode, Release, Repair, SdkKind, Switch};
+use crate::cell::{BuildMode, BuildPurpose, Cell, Repair, SdkKind, Switch};
 use crate::condition::Facts;
 use crate::error::Error;
 use crate::evaluated::{Action, Check, Estimate, Evaluated, JobStep, More, Provided, Pythons, Sources, Variables};
@@ -405,7 +405,7 @@ pub fn check(entry: &BookEntry, book: &Book) -> Result<usize, Error> {
 
 /// Evaluates a cell for every kind of ROCm, release and mode; returns the number of combinations.
 fn check_kinds(entry: &BookEntry, book: &Book, cell: &Cell) -> Result<usize, Error> {
-    let (kinds, releases, modes) = ([SdkKind::Packages, SdkKind::Prefix], Release::NAMES, Mode::NAMES);
+    let (kinds, releases, modes) = ([SdkKind::Packages, SdkKind::Prefix], BuildPurpose::NAMES, BuildMode::NAMES);
     for sdk in kinds {
         for release in releases {
             for mode in modes {

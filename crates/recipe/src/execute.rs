@@ -29,7 +29,7 @@ use rocwheel_report::{Exit, Reporter, Unit, suggestion};
 use rocwheel_wheel::WheelName;
 use serde::{Deserialize, Serialize};
 
-use crate::cell::{ChosenBy, Mode, PythonVersion, Repair};
+use crate::cell::{BuildMode, ChosenBy, PythonVersion, Repair};
 use crate::error::Error;
 use crate::evaluated::{Check, JobStep, Pythons};
 use crate::job::{InputWheel, Job, Rocm};
@@ -236,8 +236,8 @@ fn stages(job: &Job) -> Vec<Stage<'_>> {
         stages.push(Stage::InstallWith);
     }
     stages.extend(recipe.steps.iter().map(Stage::Step));
-    let is_wheel = recipe.output.wheel.is_some() && recipe.cell.mode == Mode::Wheel;
-    if recipe.cell.mode == Mode::Wheel {
+    let is_wheel = recipe.output.wheel.is_some() && recipe.cell.mode == BuildMode::Wheel;
+    if recipe.cell.mode == BuildMode::Wheel {
         stages.push(Stage::Collect);
     }
     if is_wheel && recipe.output.repair() != Repair::None {
@@ -259,7 +259,7 @@ fn stages(job: &Job) -> Vec<Stage<'_>> {
             stages.extend(others.map(|python| Stage::Check(check, Some(*python))));
         }
     }
-    if recipe.cell.mode == Mode::Wheel {
+    if recipe.cell.mode == BuildMode::Wheel {
         stages.extend([Stage::Provenance, Stage::Publish]);
     }
     stages
@@ -328,7 +328,7 @@ pub fn run(
     if last + 1 < stages.len() {
         return Ok(JobOutcome::Partly { stage: stages[last].name() });
     }
-    if job.recipe.cell.mode == Mode::Develop {
+    if job.recipe.cell.mode == BuildMode::Develop {
         return Ok(JobOutcome::Ready { environment: context.venv() });
     }
     let outputs = folder.outputs().to_vec();

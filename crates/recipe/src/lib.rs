@@ -40,8 +40,8 @@ mod surroundings;
 
 pub use book::{Author, Book, BookEntry};
 pub use cell::{
-    Cell, ChosenBy, CompilerCache, LabelStyle, Mode, Platform, PythonVersion, Release, Repair, SdkKind, Switch,
-    VersionLock,
+    BuildMode, BuildPurpose, Cell, ChosenBy, CompilerCache, LabelStyle, Platform, PythonVersion, Repair, SdkKind,
+    Switch, VersionLock,
 };
 pub use error::{Error, StepFailure};
 pub use evaluate::{check, evaluate};

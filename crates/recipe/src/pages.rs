@@ -16,8 +16,8 @@ use std::path::Path;
 
 pub use assets::{Asset, WheelFacts, checksums, look};
 pub use coverage::coverage;
-pub use notes::{history, notes};
-pub use packages::{DownloadablePackage, Packages, Release};
+pub use notes::{FilesAt, history, notes};
+pub use packages::{DownloadablePackage, Packages, Release, on_github};
 
 use crate::error::Error;
 

@@ -21,7 +21,7 @@ use rocwheel_wheel::WheelName;
 use serde::{Deserialize, Serialize};
 
 use crate::book::Book;
-use crate::cell::Mode;
+use crate::cell::BuildMode;
 use crate::error::Error;
 use crate::evaluated::{Evaluated, Pythons};
 use crate::execute::Made;
@@ -276,7 +276,7 @@ impl<'a> Planner<'a> {
         }
         for (path, cells) in shared.into_iter().filter(|(_, cells)| cells.len() > 1) {
             for at in cells {
-                if self.jobs[at].recipe.cell.mode == Mode::Develop {
+                if self.jobs[at].recipe.cell.mode == BuildMode::Develop {
                     let reason = format!("`--develop` installs `{}` in place, which can be done once", path.display());
                     return Err(Error::request_with(reason, "name one value of each axis"));
                 }

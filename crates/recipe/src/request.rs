@@ -12,7 +12,7 @@ use rocwheel_report::suggestion;
 use rocwheel_rocm::TargetTable;
 
 use crate::book::{Book, BookEntry};
-use crate::cell::{Cell, ChosenBy, Mode, PythonVersion, SdkKind};
+use crate::cell::{BuildMode, Cell, ChosenBy, PythonVersion, SdkKind};
 use crate::error::Error;
 use crate::matrix::{FrameworkTable, RocmLabel};
 use crate::recipe::Recipe;
@@ -110,7 +110,7 @@ impl BuildRequest {
 
     /// `true` for `--develop`: the sources are installed in place.
     pub fn is_in_place(&self) -> bool {
-        self.cell.mode == Mode::Develop
+        self.cell.mode == BuildMode::Develop
     }
 
     /// Resolves names of recipes, `all`, and names with a ROCm version (`magma-rocm63`). The

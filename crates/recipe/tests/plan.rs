@@ -9,7 +9,7 @@ use rocwheel_recipe::plan::{
     Combination, End, Ended, Plan, PlanFolder, Planner, SkipReason, State, WantedJob, all_before,
 };
 use rocwheel_recipe::recipe::WorkOn;
-use rocwheel_recipe::{Book, Cell, Job, JobSource, Mode, Platform, Rocm, evaluate};
+use rocwheel_recipe::{Book, BuildMode, Cell, Job, JobSource, Platform, Rocm, evaluate};
 use rocwheel_report::Silent;
 
 fn job(book: &Book, recipe: &str, rocm: &str, torch: &str) -> Job {
@@ -173,7 +173,7 @@ fn what_is_excluded_once_is_built_when_it_is_the_same_as_something_else() {
 #[test]
 fn cells_of_one_checkout_are_built_in_copies() {
     let book = Book::built_in().unwrap();
-    let jobs = |count: usize, mode: Mode| {
+    let jobs = |count: usize, mode: BuildMode| {
         let mut planner = Planner::new(None, &Silent);
         for (column, rocm) in ["7.1", "7.2"].into_iter().enumerate().take(count) {
             let mut job = job(&book, "torchvision", rocm, "2.9");
@@ -184,12 +184,12 @@ fn cells_of_one_checkout_are_built_in_copies() {
         planner.finish("/out".into(), "/work".into())
     };
     let places = |count: usize| {
-        let (_, jobs) = jobs(count, Mode::Wheel).unwrap();
+        let (_, jobs) = jobs(count, BuildMode::Wheel).unwrap();
         jobs.iter().map(|job| job.recipe.source.work_on).collect::<Vec<_>>()
     };
     assert_eq!(places(1), [WorkOn::Checkout]);
     assert_eq!(places(2), [WorkOn::Copy, WorkOn::Copy]);
-    let error = jobs(2, Mode::Develop).unwrap_err();
+    let error = jobs(2, BuildMode::Develop).unwrap_err();
     assert!(error.to_string().contains("installs `/vision` in place"), "{error}");
 }
 

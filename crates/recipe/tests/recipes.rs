@@ -4,7 +4,7 @@
 
 use insta::assert_snapshot;
 use rocwheel_recipe::{
-    Book, Cell, ChosenBy, CompilerCache, Error, Evaluated, Platform, Release, Switch, evaluate, script,
+    Book, BuildPurpose, Cell, ChosenBy, CompilerCache, Error, Evaluated, Platform, Switch, evaluate, script,
 };
 use rocwheel_report::Hint as _;
 
@@ -139,10 +139,10 @@ fn options_change_what_they_say_and_nothing_else() {
         ("ccache", Cell { compiler_cache: CompilerCache::Ccache, ..linux() }),
         ("sccache", Cell { compiler_cache: CompilerCache::Sccache, ..linux() }),
         ("sccache-no-wrap", Cell { compiler_cache: CompilerCache::SccacheNoWrap, ..linux() }),
-        ("dev", Cell { release: Release::Dev, ..linux() }),
+        ("dev", Cell { release: BuildPurpose::Dev, ..linux() }),
         ("suffix", Cell { label: Some("rocm7.2.1".into()), ..linux() }),
         ("clean", Cell { clean: Switch::On, ..linux() }),
-        ("develop", Cell { mode: rocwheel_recipe::Mode::Develop, ..linux() }),
+        ("develop", Cell { mode: rocwheel_recipe::BuildMode::Develop, ..linux() }),
         ("after triton", after(&["triton"], linux())),
         ("an installed ROCm", Cell { sdk: rocwheel_recipe::SdkKind::Prefix, ..linux() }),
     ] {

@@ -20,7 +20,7 @@ use crate::{Error, chooser};
 /// The ending of METADATA beside a wheel.
 const METADATA: &str = ".metadata";
 /// The ending of attestations beside a file (PEP 740).
-const ATTESTATIONS: &str = ".provenance";
+pub(crate) const ATTESTATIONS: &str = ".provenance";
 
 /// A distribution in a store.
 #[derive(Debug)]

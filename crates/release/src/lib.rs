@@ -45,10 +45,12 @@ pub use layout::Layout;
 pub use listing::NameFilter;
 pub use mirror::{
     LockedFile, MIRROR_MANIFEST, MirrorPlan, MirrorReport, MirrorRequest, MirrorVerdict, ResolvedSet, make_mirror,
-    plan_mirror, verify_mirror,
+    mirror_into, plan_mirror, verify_mirror, verify_stored_mirror,
 };
 pub use native::{NativeCopy, copy_native};
+pub use publish::attested::carry_attestations;
 pub use publish::promoted::{StoredSet, find_set, plan_promoted, planned_manifest, stored_set};
+pub use publish::pythons::{SetPythons, find_pythons};
 pub use publish::{
     AllowedGap, LocalSet, PlannedEnvironment, PublicationPlan, PublishOptions, Published, SetTargets, find_targets,
     plan_publication, publish, read_set,

@@ -6,6 +6,7 @@
 //! wheels. `mirror.json` has the size and SHA-256 of every file, so the folder can be compared with
 //! it after a transport.
 
+mod bucket;
 mod lock;
 mod resolve;
 mod transfer;
@@ -15,12 +16,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rocwheel_content::{hexadecimal, sha256_of};
+use rocwheel_index::Http;
 use rocwheel_report::{Reporter, Unit, Watched};
 use serde::{Deserialize, Serialize};
 use walkdir::WalkDir;
 
 use crate::build::{BuildOptions, build};
 use crate::{Error, FolderStore, Layout};
+pub use bucket::{mirror_into, verify_stored_mirror};
 pub use lock::LockedFile;
 pub use resolve::{MirrorRequest, ResolvedSet};
 
@@ -110,13 +113,14 @@ pub fn make_mirror(
     plan: &MirrorPlan,
     folder: &Path,
     options: &BuildOptions,
+    http: &Http,
     reporter: &dyn Reporter,
 ) -> Result<MirrorReport, Error> {
     let write = |path: &Path, source: io::Error| Error::Write { path: path.to_owned(), source };
     fs_err::create_dir_all(folder).map_err(|source| write(folder, source))?;
     let before = MirrorList::read(folder)?.map(|list| list.distributions).unwrap_or_default();
     check_foreign(plan, folder, &before)?;
-    let fetched = transfer::fetch_all(&plan.files, folder, reporter)?;
+    let fetched = transfer::fetch_all(&plan.files, folder, http, reporter)?;
     // Pages name only what stays, before the rest goes.
     let names: Vec<String> = plan.files.keys().map(|name| globset::escape(name)).collect();
     let store = FolderStore::open(folder)?;
@@ -138,9 +142,7 @@ pub fn make_mirror(
         distributions: plan.files.keys().cloned().collect(),
     };
     let path = folder.join(MIRROR_MANIFEST);
-    let mut text = serde_json::to_vec_pretty(&list).unwrap_or_default();
-    text.push(b'\n');
-    rocwheel_system::replace(&path, &text, 0o644).map_err(|source| write(&path, source))?;
+    rocwheel_system::replace(&path, &list.bytes(), 0o644).map_err(|source| write(&path, source))?;
     let bytes = plan.files.keys().filter_map(|name| list.files.get(name)).map(|file| file.size).sum();
     let index = built.indexes.first().map(|index| index.folder.clone()).unwrap_or_default();
     Ok(MirrorReport { kept: plan.files.len() - fetched.len(), fetched, removed, bytes, index })
@@ -148,21 +150,31 @@ pub fn make_mirror(
 
 /// Distributions that no run fetched would be in the index, or in the way of its files.
 fn check_foreign(plan: &MirrorPlan, folder: &Path, before: &BTreeSet<String>) -> Result<(), Error> {
-    let mut foreign = Vec::new();
     let read = |source| Error::Folder { path: folder.to_owned(), source };
+    let mut names = Vec::new();
     for entry in fs_err::read_dir(folder).map_err(read)? {
-        let name = entry.map_err(read)?.file_name().to_string_lossy().into_owned();
+        names.push(entry.map_err(read)?.file_name().to_string_lossy().into_owned());
+    }
+    check_names(plan, &folder.to_string_lossy(), names.iter(), before)
+}
+
+fn check_names<'n>(
+    plan: &MirrorPlan,
+    place: &str,
+    names: impl Iterator<Item = &'n String>,
+    before: &BTreeSet<String>,
+) -> Result<(), Error> {
+    let is_foreign = |name: &&String| {
         let is_distribution = [".whl", ".tar.gz", ".zip"].iter().any(|ending| name.ends_with(ending));
         // One of the plan may be of a run that was interrupted; its bytes are compared later.
-        if is_distribution && !before.contains(&name) && !plan.files.contains_key(&name) {
-            foreign.push(name);
-        }
-    }
+        is_distribution && !before.contains(*name) && !plan.files.contains_key(*name)
+    };
+    let mut foreign: Vec<&String> = names.filter(is_foreign).collect();
     foreign.sort();
     match foreign.first() {
         None => Ok(()),
         Some(first) => Err(Error::Mirror {
-            attempted: format!("mirror into `{}`", folder.display()),
+            attempted: format!("mirror into `{place}`"),
             reason: format!("it has {} that no mirror needs: `{first}`", crate::error::count(foreign.len())),
             hint: "choose another folder, or move these files away".to_owned(),
             exit: rocwheel_report::Exit::Failed,
@@ -178,12 +190,24 @@ impl MirrorList {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(Error::Read { path, source }),
         };
-        let wrong = |source: io::Error| Error::Read { path: path.clone(), source };
-        let list: MirrorList = serde_json::from_slice(&bytes).map_err(|error| wrong(error.into()))?;
+        MirrorList::parse(&bytes, &path).map(Some)
+    }
+
+    fn parse(bytes: &[u8], path: &Path) -> Result<MirrorList, Error> {
+        let wrong = |source: io::Error| Error::Read { path: path.to_owned(), source };
+        let list: MirrorList = serde_json::from_slice(bytes).map_err(|error| wrong(error.into()))?;
         if list.schema != SCHEMA {
             return Err(wrong(io::Error::other(format!("its schema is {}, and {SCHEMA} is known", list.schema))));
         }
-        Ok(Some(list))
+        Ok(list)
+    }
+
+    /// # Panics
+    /// Never: all keys are text.
+    fn bytes(&self) -> Vec<u8> {
+        let mut text = serde_json::to_vec_pretty(self).expect("all keys are text");
+        text.push(b'\n');
+        text
     }
 }
 
@@ -221,15 +245,20 @@ fn all_files(folder: &Path, reporter: &dyn Reporter) -> Result<BTreeMap<String, 
 /// # Errors
 /// [`Error::Mirror`] for a folder without a list; what cannot be read.
 pub fn verify_mirror(folder: &Path, reporter: &dyn Reporter) -> Result<MirrorVerdict, Error> {
-    let Some(list) = MirrorList::read(folder)? else {
-        return Err(Error::Mirror {
-            attempted: format!("verify `{}`", folder.display()),
-            reason: format!("it has no `{MIRROR_MANIFEST}`"),
-            hint: "give the folder that `rocwheel release mirror --to` made".to_owned(),
-            exit: rocwheel_report::Exit::Failed,
-        });
-    };
-    let mut actual = all_files(folder, reporter)?;
+    let list = MirrorList::read(folder)?.ok_or_else(|| no_list(&folder.to_string_lossy()))?;
+    Ok(verdict(list, all_files(folder, reporter)?))
+}
+
+fn no_list(place: &str) -> Error {
+    Error::Mirror {
+        attempted: format!("verify `{place}`"),
+        reason: format!("it has no `{MIRROR_MANIFEST}`"),
+        hint: "give the folder or bucket that `rocwheel release mirror --to` made".to_owned(),
+        exit: rocwheel_report::Exit::Failed,
+    }
+}
+
+fn verdict(list: MirrorList, mut actual: BTreeMap<String, ListedFile>) -> MirrorVerdict {
     let mut verdict = MirrorVerdict::default();
     for (name, listed) in list.files {
         match actual.remove(&name) {
@@ -239,5 +268,5 @@ pub fn verify_mirror(folder: &Path, reporter: &dyn Reporter) -> Result<MirrorVer
         }
     }
     verdict.unlisted = actual.into_keys().collect();
-    Ok(verdict)
+    verdict
 }

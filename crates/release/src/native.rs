@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rocwheel_content::archive_path::file_name;
 use rocwheel_content::sha256_of;
-use rocwheel_report::{Reporter, Unit, Watched};
+use rocwheel_report::{Reporter, Unit, Watched, WithoutProgress};
 use serde::Serialize;
 
 use crate::Error;
@@ -44,17 +44,19 @@ pub fn copy_native(
 ) -> Result<NativeCopy, Error> {
     let found = collect_uploads(&[folder.to_owned()], &[])?;
     let mut files = Vec::new();
-    reporter.begin("Reading native packages", Some(found.len() as u64), Unit::Items);
+    let stage = reporter.stage("Reading native packages", Some(found.len() as u64), Unit::Items);
+    let quiet = WithoutProgress(reporter);
     for (path, key) in found {
         reporter.check()?;
         let failed = |source| Error::Read { path: path.clone(), source };
         let size = fs_err::metadata(&path).map_err(failed)?.len();
-        let sha256 = fs_err::File::open(&path).and_then(|file| sha256_of(Watched::new(file, &rocwheel_report::Silent)));
+        let sha256 = fs_err::File::open(&path).and_then(|file| sha256_of(Watched::new(file, &quiet)));
+        reporter.check()?;
         let sha256 = sha256.map_err(failed)?;
         reporter.advance(1);
         files.push(NewFile { path, key, size, sha256, transfer: FileTransfer::Copy });
     }
-    reporter.end();
+    drop(stage);
     files.sort_by_key(|file| (rank(&file.key), file.key.clone()));
     let mut copy = NativeCopy {
         files: files.iter().map(|file| file.key.clone()).collect(),

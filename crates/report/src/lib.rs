@@ -10,7 +10,7 @@ use std::io::{self, Read};
 
 pub use failure::{Context, Failure};
 use serde::{Deserialize, Serialize};
-pub use text::{escape_controls, one_line, shell_word, shell_word_with};
+pub use text::{escape_controls, few_in_backticks, in_backticks, one_line, shell_word, shell_word_with};
 
 /// Receives progress and tells whether to continue. Implementations are called from many threads.
 pub trait Reporter: Send + Sync {
@@ -87,6 +87,21 @@ impl dyn Reporter + '_ {
     pub fn stage(&self, stage: &str, total: Option<u64>, unit: Unit) -> OpenStage<'_> {
         self.begin(stage, total, unit);
         OpenStage(self)
+    }
+}
+
+/// Forwards warnings and interruptions, and no progress: another stage counts already.
+pub struct WithoutProgress<'r>(pub &'r dyn Reporter);
+
+impl Reporter for WithoutProgress<'_> {
+    fn begin(&self, _stage: &str, _total: Option<u64>, _unit: Unit) {}
+    fn advance(&self, _amount: u64) {}
+    fn end(&self) {}
+    fn warn(&self, message: &str) {
+        self.0.warn(message);
+    }
+    fn interrupted(&self) -> bool {
+        self.0.interrupted()
     }
 }
 
@@ -169,11 +184,11 @@ pub fn suggestion<'a>(typed: &str, known: impl IntoIterator<Item = &'a str> + Cl
     if let Some(name) = nearest(typed, known.clone()) {
         return format!("did you mean `{name}`?");
     }
-    let names: Vec<String> = known.into_iter().map(|name| format!("`{name}`")).collect();
+    let names: Vec<&str> = known.into_iter().collect();
     match names.len() {
         0 => "there are none".to_owned(),
-        1 => format!("there is only {}", names[0]),
-        _ => format!("there are {}", names.join(", ")),
+        1 => format!("there is only `{}`", names[0]),
+        _ => format!("there are {}", in_backticks(names)),
     }
 }
 

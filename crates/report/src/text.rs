@@ -38,6 +38,21 @@ pub fn escape_controls(text: &str, unwanted: impl Fn(char) -> bool) -> Cow<'_, s
     Cow::Owned(safe)
 }
 
+/// The names in backticks, with commas between them.
+pub fn in_backticks(names: impl IntoIterator<Item: std::fmt::Display>) -> String {
+    names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// At most `most` names in backticks, and the number of the others.
+pub fn few_in_backticks(names: impl IntoIterator<Item: std::fmt::Display>, most: usize) -> String {
+    let mut names = names.into_iter();
+    let shown = in_backticks(names.by_ref().take(most));
+    match names.count() {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
 /// A word as a POSIX shell reads it (section 2.2), in quotes if it needs them.
 ///
 /// shlex quotes every word with `=`, `,` or `%`, and options and versions would be hard to read.
@@ -63,6 +78,14 @@ pub fn shell_word_with(word: &str, keeps_meaning: impl Fn(char) -> bool) -> Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_listed() {
+        assert_eq!(in_backticks(["a", "b"]), "`a`, `b`");
+        assert_eq!(few_in_backticks(["a", "b"], 2), "`a`, `b`");
+        assert_eq!(few_in_backticks(["a", "b", "c", "d"], 2), "`a`, `b` and 2 more");
+        assert_eq!(few_in_backticks([""; 0], 2), "");
+    }
 
     #[test]
     fn words_are_quoted_where_they_must_be() {

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use etcetera::base_strategy::{BaseStrategy as _, Xdg};
 use rocwheel_index::settings::{ConfigurationFiles, Places, Told};
+use rocwheel_index::{Credentials, Http};
 use rocwheel_output::StagingFolder;
 use rocwheel_report::Context;
 use rocwheel_rocm::RocmTables;
@@ -119,6 +120,24 @@ pub(crate) fn proxy() -> Option<String> {
     ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"]
         .iter()
         .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+}
+
+/// A client for an address of this scheme, with the proxy of the environment and the users of the
+/// netrc file: `NETRC`, or `.netrc` of the home directory.
+pub(crate) fn http(scheme: &str) -> Result<Http> {
+    let proxy = proxy().filter(|_| scheme == "https");
+    let http = Http::new(proxy.as_deref()).map_err(|error| Failure::other(error).context("cannot set up HTTP"))?;
+    let named = std::env::var_os("NETRC").filter(|path| !path.is_empty()).map(PathBuf::from);
+    let home = || Some(etcetera::home_dir().ok()?.join(".netrc"));
+    let Some(path) = named.or_else(home) else { return Ok(http) };
+    // A file that is missing or somebody else's is as good as none, for pip too.
+    let Ok(text) = fs_err::read_to_string(&path) else { return Ok(http) };
+    let mut credentials = Credentials::default();
+    credentials.add_netrc(&text).map_err(|_| {
+        Usage::new(format!("`{}` is no netrc file", path.display()))
+            .hint("its rows are `machine HOST login USER password PASSWORD`; NETRC names another file")
+    })?;
+    Ok(http.with_credentials(credentials))
 }
 
 /// The variables of AWS' own tools, such as `AWS_REGION`.

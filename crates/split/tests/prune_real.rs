@@ -31,19 +31,19 @@ fn librocsparse_is_pruned_to_one_target() {
         rocwheel_kpack::FatBinary::read(file.file(), size).expect("readable").expect("GPU code")
     };
     let before = read(&library);
-    let options = |run| Options {
+    let options = |mode| Options {
         keep: Keep::parse("gfx90a", &TargetTable::embedded()).expect("keep"),
         compress: None,
         level: rocwheel_split::prune::LEVEL,
         empty: Empty::Refuse,
         destination: Destination::Folder(output.path().to_owned()),
-        run,
+        mode,
         scratch: scratch.path(),
         write: WriteOptions::default(),
     };
     let paths = [library.clone()];
-    let dry = prune(&paths, &options(Run::DryRun), &Silent).expect("dry run");
-    let outcome = prune(&paths, &options(Run::Execute), &Silent).expect("prune");
+    let dry = prune(&paths, &options(Mode::DryRun), &Silent).expect("dry run");
+    let outcome = prune(&paths, &options(Mode::Execute), &Silent).expect("prune");
     let result = output.path().join(library.file_name().expect("name"));
     let after = read(&result);
     let size = fs_err::metadata(&result).expect("result").len();

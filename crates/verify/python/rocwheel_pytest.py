@@ -29,6 +29,9 @@ OUTPUT_LIMIT = 60 << 10
 CHUNK = 500
 """Ids in one line of collected tests."""
 
+RERUN = "rerun"
+"""Outcome that pytest-rerunfailures gives to a failure that it repeats."""
+
 
 def clean(text: str) -> str:
     """The text without lone surrogates, which are not allowed in UTF-8."""
@@ -159,11 +162,16 @@ def skip_reason(longrepr: object) -> str:
 
 def text_of(report: pytest.TestReport, *, with_sections: bool) -> str:
     parts = []
-    if report.failed:
+    if went_wrong(report):
         parts.append(report.longreprtext)
-    if with_sections and report.when != "setup" or report.failed:
+    if with_sections and report.when != "setup" or went_wrong(report):
         parts += [f"--- {name} ---\n{text}" for name, text in report.sections if text.strip()]
     return "\n".join(parts)
+
+
+def went_wrong(report: pytest.TestReport) -> bool:
+    """True for a phase that failed, also if a plugin repeats it: `flaky(reruns=2)` as a mark."""
+    return report.failed or report.outcome == RERUN
 
 
 def judge(reports: list) -> tuple[str, str | None]:
@@ -171,10 +179,12 @@ def judge(reports: list) -> tuple[str, str | None]:
     if not reports:
         return "not_run", "pytest reported no phase of it"
     for report in reports:
-        if report.failed:
+        if went_wrong(report):
             crash = getattr(report.longrepr, "reprcrash", None)
             message = crash.message if crash is not None else last_line(report.longreprtext)
             message = message.splitlines()[0] if message else "no reason is given"
+            if report.outcome == RERUN:
+                message += " (a rerun in the same process does not count)"
             if report.when == "call":
                 return "failed", message
             return "error", f"{report.when} failed: {message}"

@@ -6,9 +6,11 @@
 //! wheels how their tests ended. [`mod@bench`] compares measurements with earlier ones.
 
 pub mod bench;
+mod cause;
 pub mod doctor;
 pub mod lists;
 pub mod outcome;
+mod processes;
 pub mod report;
 pub mod shard;
 pub mod smoke;

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::cause::OutsideCause;
+
 /// How one attempt at a test ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -30,6 +32,8 @@ pub enum TestOutcome {
     Crashed,
     /// The supervisor ended it after its time.
     TimedOut,
+    /// The supervisor ended it because its processes used more memory than they may.
+    OutOfMemory,
     /// Nobody started it: no GPU, a shard is missing, the run was cut off.
     NotRun,
 }
@@ -47,13 +51,20 @@ impl TestOutcome {
             TestOutcome::UnexpectedPass => "unexpected_pass",
             TestOutcome::Crashed => "crashed",
             TestOutcome::TimedOut => "timed_out",
+            TestOutcome::OutOfMemory => "out_of_memory",
             TestOutcome::NotRun => "not_run",
         }
     }
 
     /// `true` if the test did not do what it should.
     pub fn is_bad(self) -> bool {
-        matches!(self, TestOutcome::Failed | TestOutcome::Error | TestOutcome::Crashed | TestOutcome::TimedOut)
+        use TestOutcome::{Crashed, Error, Failed, OutOfMemory, TimedOut};
+        matches!(self, Failed | Error | Crashed | TimedOut | OutOfMemory)
+    }
+
+    /// `true` if nothing was tried: such an attempt is no evidence against an earlier failure.
+    pub fn tried_nothing(self) -> bool {
+        matches!(self, TestOutcome::Skipped | TestOutcome::Deselected | TestOutcome::NotRun)
     }
 }
 
@@ -78,6 +89,9 @@ pub struct TestAttempt {
     /// The GPU it ran on, as [`TestRunFacts::gpus`] names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu: Option<String>,
+    /// What outside of the test made it fail, as far as that can be seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<OutsideCause>,
 }
 
 /// What was tested, where and with which lists: the first line of a run.
@@ -160,6 +174,7 @@ mod tests {
             message: None,
             output: None,
             gpu: None,
+            cause: None,
         });
         let line = serde_json::to_string(&event).unwrap();
         assert_eq!(

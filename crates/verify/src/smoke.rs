@@ -1,7 +1,7 @@
 //! Input: a Python with frameworks or ROCm packages. Output: sample computations as tests, each in
 //! its own process, on each GPU.
 //!
-//! `python/smoke.py` has the computations. What has to load comes from the packages themselves, so
+//! `python/smoke` has the computations. What has to load comes from the packages themselves, so
 //! a library that is missing fails. A computation that needs a GPU is not run without one.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,15 @@ use crate::outcome::TestOutcome;
 use crate::suite::{Collection, FailedCollection, GpuTable, StreamEvent, SuiteError, TestDriver, TestStream};
 use crate::supervisor::{ProgramEnd, ProgramLine, run_briefly};
 
-const SCRIPT: &str = include_str!("../python/smoke.py");
+/// The files of the program, which Python runs as a folder. Their names begin with ours, since the
+/// folder comes first where Python looks for modules.
+const FILES: [(&str, &str); 5] = [
+    ("__main__.py", include_str!("../python/smoke/__main__.py")),
+    ("rocwheel_checks.py", include_str!("../python/smoke/rocwheel_checks.py")),
+    ("rocwheel_frameworks.py", include_str!("../python/smoke/rocwheel_frameworks.py")),
+    ("rocwheel_rocm.py", include_str!("../python/smoke/rocwheel_rocm.py")),
+    ("rocwheel_torch.py", include_str!("../python/smoke/rocwheel_torch.py")),
+];
 
 /// What begins the line with an answer.
 const ANSWER: &str = "ROCWHEEL ";
@@ -59,7 +67,7 @@ pub struct SmokeSetup<'a> {
     pub targets: BTreeSet<String>,
     /// Longest time to import everything and to find the GPUs.
     pub timeout: Duration,
-    /// Folder for the script.
+    /// Folder for the program.
     pub scratch: &'a Path,
 }
 
@@ -103,8 +111,7 @@ impl SmokeDriver {
     /// # Errors
     /// A Python that does not work, and names that are not known.
     pub fn new(setup: &SmokeSetup<'_>) -> Result<Self, SuiteError> {
-        let script = setup.scratch.join("smoke.py");
-        fs_err::write(&script, SCRIPT)?;
+        let script = write_program(setup.scratch)?;
         let mut words = vec!["list".to_owned()];
         words.extend(setup.packages.iter().cloned());
         let listing: Listing = ask(setup, &script, &words)?.map_err(|said| no_python(setup, said))?;
@@ -215,9 +222,18 @@ fn ask<T: for<'de> Deserialize<'de>>(
     })
 }
 
+/// Writes the program and returns its folder.
+fn write_program(scratch: &Path) -> io::Result<PathBuf> {
+    let folder = scratch.join("smoke");
+    fs_err::create_dir_all(&folder)?;
+    for (name, text) in FILES {
+        fs_err::write(folder.join(name), text)?;
+    }
+    Ok(folder)
+}
+
 fn line(python: &Path, script: &Path, arguments: &[String], base: &ProgramLine) -> ProgramLine {
-    // -P: the folder of the script is no place for imports (Python 3.11). -u: a killed process has
-    // printed what it could.
+    // -u: a killed process has printed what it could.
     let mut words = vec![python.as_os_str().to_owned(), "-u".into(), script.as_os_str().to_owned()];
     words.extend(arguments.iter().map(OsString::from));
     ProgramLine { words, ..base.clone() }
@@ -231,8 +247,7 @@ impl TestDriver for SmokeDriver {
     fn start(&self, ids: &[String], scratch: &Path) -> io::Result<(ProgramLine, Box<dyn TestStream>)> {
         let id = ids.first().ok_or(io::ErrorKind::InvalidInput)?;
         let check = self.checks.get(id).ok_or(io::ErrorKind::NotFound)?;
-        let script = scratch.join("smoke.py");
-        fs_err::write(&script, SCRIPT)?;
+        let script = write_program(scratch)?;
         let mut arguments = vec!["run".to_owned()];
         arguments.extend(check.arguments.iter().cloned());
         let mut program = line(&self.python, &script, &arguments, &self.base);

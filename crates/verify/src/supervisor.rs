@@ -13,6 +13,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::processes::{ProcessState, process_start, process_states};
 use rocwheel_system::{RunningGroup, ending_signal, kill_process, start_in_group};
 
 /// Bytes of output that are kept of a test. The first quarter and the last three are kept.
@@ -30,7 +31,10 @@ pub const MOST_PROCESSES: usize = 4096;
 const MARK: &str = "ROCWHEEL_TEST_PROCESS";
 
 /// How often the processes are counted. Reading `/proc` costs about 2 ms for 300 processes.
-const CENSUS: Duration = Duration::from_secs(1);
+const CENSUS: Duration = Duration::from_millis(500);
+
+/// How often their memory is measured: a program can fill 1 GB in this time.
+const MEMORY_CENSUS: Duration = Duration::from_millis(250);
 
 /// How long output is awaited after the program has ended.
 const STRAGGLERS: Duration = Duration::from_millis(200);
@@ -165,6 +169,8 @@ pub struct SupervisedProgram {
     child: Child,
     pages: mpsc::Receiver<Vec<u8>>,
     mark: String,
+    /// Time of its start in the kernel's clock; processes that are older are not its own.
+    begun: u64,
     counted: Instant,
     is_over: bool,
 }
@@ -200,7 +206,8 @@ impl SupervisedProgram {
                 }
             }
         });
-        Ok(Self { child, pages, mark: mark.to_owned(), counted: Instant::now(), is_over: false })
+        let begun = process_start(child.id().cast_signed()).unwrap_or_default();
+        Ok(Self { child, pages, mark: mark.to_owned(), begun, counted: Instant::now(), is_over: false })
     }
 
     /// Its process number.
@@ -235,13 +242,33 @@ impl SupervisedProgram {
         Ok(self.child.try_wait()?.map(ProgramEnd::of))
     }
 
-    /// `true` if it has more processes than [`MOST_PROCESSES`]; counted once a second.
-    pub fn has_too_many_processes(&mut self, most: usize) -> bool {
-        if self.counted.elapsed() < CENSUS {
-            return false;
+    /// What it has too much of; measured two to four times a second.
+    pub fn excess(&mut self, limits: ProcessLimits) -> Option<ProcessExcess> {
+        let pause = if limits.memory.is_some() { MEMORY_CENSUS } else { CENSUS };
+        if self.counted.elapsed() < pause {
+            return None;
         }
         self.counted = Instant::now();
-        group_size(self.child.id()) > most
+        let own = self.processes();
+        if own.len() > limits.processes {
+            return Some(ProcessExcess::Processes);
+        }
+        let most = limits.memory?;
+        // Pages that processes share are in the sum once for each of them, so the sum is the cheap
+        // question and the proportional size the answer.
+        let resident: u64 = own.iter().map(ProcessState::resident).sum();
+        let used = if resident > most { own.iter().map(ProcessState::proportional).sum() } else { resident };
+        (used > most).then_some(ProcessExcess::Memory { used })
+    }
+
+    /// Its processes that have not ended: those of its group, and those with its mark.
+    fn processes(&self) -> Vec<ProcessState> {
+        let group = self.child.id();
+        let mark = format!("{MARK}={}", self.mark);
+        let is_own = |process: &ProcessState| {
+            process.begun >= self.begun && (process.group == group || process.has_variable(&mark))
+        };
+        process_states().filter(is_own).collect()
     }
 
     /// Where its processes hang, as py-spy or gdb show it; `None` without either.
@@ -294,12 +321,12 @@ impl SupervisedProgram {
         let mut count = 0;
         // A process may fork while it is being killed, so the search is repeated.
         for _ in 0..20 {
-            let left = marked_processes(&self.mark);
+            let left = self.processes();
             if left.is_empty() {
                 break;
             }
             count = count.max(left.len());
-            left.into_iter().for_each(kill_process);
+            left.iter().for_each(|process| kill_process(process.number));
             thread::sleep(Duration::from_millis(10));
         }
         count
@@ -319,47 +346,89 @@ impl Drop for SupervisedProgram {
 /// Most bytes of the answer of a helper program: the files of a whole ROCm are 1 MB of names.
 const LONGEST_ANSWER: usize = 16 << 20;
 
+/// How a program that gives an answer ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AnswerEnd {
+    /// By itself.
+    Ended(ProgramEnd),
+    /// It took longer than it may.
+    Late,
+    /// It printed more than it may.
+    Long,
+    /// The user stopped the work.
+    Interrupted,
+}
+
+/// What a program that gives an answer may use.
+pub struct AnswerLimits<'a> {
+    /// Longest time.
+    pub time: Duration,
+    /// Most bytes of the answer.
+    pub bytes: usize,
+    /// `true` as soon as the work is to stop.
+    pub is_interrupted: &'a dyn Fn() -> bool,
+}
+
+/// Runs a program to its end, and returns what it printed. It is killed at a limit.
+///
+/// # Errors
+/// The program cannot be started.
+pub fn run_for_answer(
+    program: &ProgramLine,
+    mark: &str,
+    limits: &AnswerLimits<'_>,
+) -> io::Result<(AnswerEnd, Vec<u8>)> {
+    let mut running = SupervisedProgram::start(program, mark)?;
+    let mut text = Vec::new();
+    let until = Instant::now() + limits.time;
+    let mut stopped = None;
+    while running.end()?.is_none() {
+        text.extend(running.read(Duration::from_millis(20)));
+        stopped = if (limits.is_interrupted)() {
+            Some(AnswerEnd::Interrupted)
+        } else if text.len() > limits.bytes {
+            Some(AnswerEnd::Long)
+        } else if Instant::now() > until {
+            Some(AnswerEnd::Late)
+        } else {
+            continue;
+        };
+        running.stop(Duration::ZERO);
+        break;
+    }
+    let (end, rest, _) = running.finish()?;
+    text.extend(rest);
+    Ok((stopped.unwrap_or(AnswerEnd::Ended(end)), text))
+}
+
 /// Runs a helper program and returns its output; `None` if it cannot start. It is killed after
 /// `limit`.
 pub fn run_briefly(program: &ProgramLine, mark: &str, limit: Duration) -> Option<String> {
-    let mut running = SupervisedProgram::start(program, mark).ok()?;
-    let mut text = Vec::new();
-    let until = Instant::now() + limit;
-    while running.end().ok()?.is_none() {
-        text.extend(running.read(Duration::from_millis(20)));
-        if Instant::now() > until || text.len() > LONGEST_ANSWER {
-            running.stop(Duration::ZERO);
-        }
-    }
-    text.extend(running.finish().ok()?.1);
+    let limits = AnswerLimits { time: limit, bytes: LONGEST_ANSWER, is_interrupted: &|| false };
+    let (_, text) = run_for_answer(program, mark, &limits).ok()?;
     Some(String::from_utf8_lossy(&text).into_owned())
 }
 
-fn process_folders() -> impl Iterator<Item = (i32, PathBuf)> {
-    let entries = fs_err::read_dir("/proc").ok().into_iter().flatten().flatten();
-    entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())))
+/// What a program and its processes may use together.
+#[derive(Debug, Clone, Copy)]
+pub struct ProcessLimits {
+    /// Most processes at once.
+    pub processes: usize,
+    /// Most bytes of memory; `None` for no limit. `RLIMIT_AS` cannot say this: HIP reserves many
+    /// times the address space that it uses.
+    pub memory: Option<u64>,
 }
 
-/// Number of the processes of a group (field 5 of proc_pid_stat(5)).
-fn group_size(group: u32) -> usize {
-    let group = group.to_string();
-    let is_member = |(_, folder): &(i32, PathBuf)| {
-        let stat = fs_err::read_to_string(folder.join("stat")).unwrap_or_default();
-        // The name of the program, in brackets, may contain spaces and brackets.
-        let mut fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
-        // One that has ended and was not waited for costs a number, and nothing else.
-        fields.next().is_some_and(|state| state != "Z") && fields.nth(1) == Some(&*group)
-    };
-    process_folders().filter(is_member).count()
-}
-
-fn marked_processes(mark: &str) -> Vec<i32> {
-    let wanted = format!("{MARK}={mark}");
-    let is_marked = |folder: &Path| {
-        let variables = fs_err::read(folder.join("environ")).unwrap_or_default();
-        variables.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
-    };
-    process_folders().filter(|(_, folder)| is_marked(folder)).map(|(number, _)| number).collect()
+/// What a program has too much of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProcessExcess {
+    /// It has more processes than it may.
+    Processes,
+    /// It uses more memory than it may.
+    Memory {
+        /// Bytes that it used when that was noticed.
+        used: u64,
+    },
 }
 
 #[cfg(test)]
@@ -405,7 +474,8 @@ mod tests {
         assert!(left >= 2, "{left}");
         thread::sleep(Duration::from_secs(2));
         assert!(!mark.exists());
-        assert!(marked_processes("leaves-group").is_empty());
+        let is_marked = |process: &ProcessState| process.has_variable(&format!("{MARK}=leaves-group"));
+        assert!(!process_states().any(|process| is_marked(&process)));
     }
 
     #[test]
@@ -429,15 +499,56 @@ mod tests {
 
     #[test]
     fn a_fork_bomb_is_noticed_and_ended() {
-        let script = "for i in 1 2 3 4 5 6 7 8 9 10; do (sleep 60) & done; wait";
-        let mut running = SupervisedProgram::start(&shell(script), "bomb").unwrap();
-        while !running.has_too_many_processes(8) {
-            running.read(Duration::from_millis(50));
+        // The second one leaves the group.
+        for (index, word) in ["", "setsid "].into_iter().enumerate() {
+            let script = format!("for i in 1 2 3 4 5 6 7 8 9 10; do ({word}sleep 60) & done; wait");
+            let mut running = SupervisedProgram::start(&shell(&script), &format!("bomb-{index}")).unwrap();
+            let limits = ProcessLimits { processes: 8, memory: None };
+            while running.excess(limits) != Some(ProcessExcess::Processes) {
+                running.read(Duration::from_millis(50));
+            }
+            running.stop(Duration::ZERO);
+            let group = running.number();
+            running.finish().unwrap();
+            thread::sleep(Duration::from_millis(100));
+            let is_left = |process: &ProcessState| {
+                process.group == group || process.has_variable(&format!("{MARK}=bomb-{index}"))
+            };
+            assert!(!process_states().any(|process| is_left(&process)));
         }
+    }
+
+    #[test]
+    fn memory_is_that_of_all_processes_and_shared_pages_count_once() {
+        let python = |script: &str| {
+            let mut program = shell("");
+            program.words = ["python3", "-c", script].map(OsString::from).to_vec();
+            program
+        };
+        let limits = ProcessLimits { processes: 100, memory: Some(150 << 20) };
+        let greedy = "import subprocess, sys, time\n\
+            if len(sys.argv) == 1: [subprocess.Popen([sys.executable, '-c', 'a = bytearray(90 << 20); import time; time.sleep(60)']) for _ in '12']\n\
+            time.sleep(60)";
+        let mut running = SupervisedProgram::start(&python(greedy), "greedy").unwrap();
+        let begun = Instant::now();
+        let used = loop {
+            running.read(Duration::from_millis(20));
+            if let Some(ProcessExcess::Memory { used }) = running.excess(limits) {
+                break used;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(50), "the memory was not noticed");
+        };
+        assert!(used > 150 << 20, "{used}");
         running.stop(Duration::ZERO);
-        let number = running.number();
         running.finish().unwrap();
-        thread::sleep(Duration::from_millis(100));
-        assert_eq!(group_size(number), 0);
+        let sharing = "import os, time\na = bytearray(90 << 20)\n[os.fork() or (time.sleep(3), os._exit(0)) for _ in '12']\ntime.sleep(3)";
+        let mut running = SupervisedProgram::start(&python(sharing), "sharing").unwrap();
+        let mut most = 0;
+        while running.end().unwrap().is_none() {
+            running.read(Duration::from_millis(20));
+            most = most.max(running.processes().iter().map(ProcessState::resident).sum());
+            assert_eq!(running.excess(limits), None);
+        }
+        assert!(most > 200 << 20, "the sum of the parts was {most}");
     }
 }

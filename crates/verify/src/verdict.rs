@@ -17,12 +17,13 @@ pub const VERDICT_TYPE: &str = "https://rocwheel.dev/test-verdict/v1";
 /// The form of in-toto's own predicate.
 pub const TEST_RESULT_TYPE: &str = "https://in-toto.io/attestation/test-result/v0.1";
 /// Outcomes that a verdict always counts, also if there are none.
-const COUNTED: [TestOutcome; 10] = [
+const COUNTED: [TestOutcome; 11] = [
     TestOutcome::Passed,
     TestOutcome::Failed,
     TestOutcome::Error,
     TestOutcome::Crashed,
     TestOutcome::TimedOut,
+    TestOutcome::OutOfMemory,
     TestOutcome::Skipped,
     TestOutcome::Deselected,
     TestOutcome::ExpectedFailure,

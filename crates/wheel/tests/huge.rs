@@ -39,7 +39,7 @@ impl ReadAt for Zeros {
 fn a_member_of_more_than_32_bits() {
     let folder = tempfile::tempdir().expect("folder");
     let size = (1 << 32) + 12_345;
-    let distribution = Distribution {
+    let distribution = WheelContents {
         name: "huge".to_owned(),
         version: "1.0".to_owned(),
         tags: vec![Tag::any()],
@@ -65,10 +65,13 @@ fn a_member_of_more_than_32_bits() {
     let output = Command::new("python3").args(["-c", script]).arg(&copied.path).output().expect("python3");
     assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{size} None after\n"));
     // An edit copies it too, into a folder with another name.
-    let edit = Edit { version: Some(VersionEdit::set("2.0").expect("version")), ..Edit::default() };
+    let edit = WheelEdit { version: Some(VersionEdit::set("2.0").expect("version")), ..WheelEdit::default() };
     let plans = edit::plan(&[copied.path], &edit, other.path(), &Silent).expect("plan");
-    let place =
-        Place { destination: Destination::InPlace, existing: Existing::Refuse, scratch: other.path().to_owned() };
+    let place = EditPlacement {
+        destination: Destination::InPlace,
+        existing: Existing::Refuse,
+        scratch: other.path().to_owned(),
+    };
     let options = WriteOptions { digest: FileDigest::Skip, ..WriteOptions::default() };
     let edited = edit::execute(&plans[0], &place, &options, &Silent).expect("edit");
     let output = Command::new("python3").args(["-c", script]).arg(&edited.path).output().expect("python3");
@@ -116,9 +119,9 @@ fn a_wheel_of_more_than_32_bits_packed() {
         file.write(struct.pack('<4s4H2IH', b'PK\\5\\6', 0, 0, 0xffff, 0xffff, 0xffffffff, 0xffffffff, 0))\n";
     let made = Command::new("python3").args(["-c", script]).arg(&path).output().expect("python3");
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let edit = Edit { version: Some(VersionEdit::set("2.0").expect("version")), ..Edit::default() };
+    let edit = WheelEdit { version: Some(VersionEdit::set("2.0").expect("version")), ..WheelEdit::default() };
     let plans = edit::plan(&[path], &edit, folder.path(), &Silent).expect("plan");
-    let place = Place {
+    let place = EditPlacement {
         destination: Destination::Folder(folder.path().join("out")),
         existing: Existing::Refuse,
         scratch: folder.path().to_owned(),

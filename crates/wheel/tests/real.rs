@@ -35,8 +35,8 @@ fn real_wheels_are_rewritten_into_good_ones() {
         // Only the omissions of their makers: hashes, and the row of RECORD itself.
         for problem in wheel.verify().expect("verify") {
             let known = match &problem {
-                Problem::NoHash(_) => true,
-                Problem::Unrecorded(name) => name.ends_with(".dist-info/RECORD"),
+                WheelProblem::NoHash(_) => true,
+                WheelProblem::Unrecorded(name) => name.ends_with(".dist-info/RECORD"),
                 _ => false,
             };
             assert!(known, "{}: {problem}", path.display());
@@ -54,7 +54,7 @@ fn real_wheels_are_rewritten_into_good_ones() {
         let after = Wheel::open(&written.path).expect("open");
         assert_eq!(after.verify().expect("verify"), [], "{}", path.display());
         let files = |wheel: &Wheel| {
-            let count = wheel.members().iter().filter(|member| member.kind == Kind::File).count();
+            let count = wheel.members().iter().filter(|member| member.kind == MemberKind::File).count();
             (count, wheel.members().iter().map(|member| member.compressed).sum::<u64>())
         };
         assert_eq!(files(&wheel).0, files(&after).0);
@@ -91,7 +91,7 @@ fn real_wheels_are_rewritten_into_good_ones() {
         let ran = pip.arg("--target").args([&target, &written.path]).output().expect("python3");
         assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
         for member in
-            after.members().iter().filter(|member| member.kind == Kind::File && !member.name.contains(".data/"))
+            after.members().iter().filter(|member| member.kind == MemberKind::File && !member.name.contains(".data/"))
         {
             let installed = fs_err::metadata(target.join(&member.name)).expect("installed").len();
             assert!(member.name.contains(".dist-info/") || installed == member.size, "{}", member.name);
@@ -106,9 +106,9 @@ fn real_wheels_are_edited_there_and_back() {
         let before = Wheel::open(&path).expect("open");
         let old = Headers::parse(&before.metadata().expect("METADATA")).get("Version").expect("version");
         let run = |input: &Path, version: VersionEdit, output: &Path| {
-            let edit = Edit { version: Some(version), ..Edit::default() };
+            let edit = WheelEdit { version: Some(version), ..WheelEdit::default() };
             let plans = edit::plan(&[input.to_owned()], &edit, output, &Silent).expect("plan");
-            let place = Place {
+            let place = EditPlacement {
                 destination: Destination::Folder(output.to_owned()),
                 existing: Existing::Refuse,
                 scratch: output.to_owned(),
@@ -125,7 +125,8 @@ fn real_wheels_are_edited_there_and_back() {
         assert_eq!(back.metadata().expect("METADATA"), before.metadata().expect("METADATA"));
         assert_eq!(back.wheel().expect("WHEEL"), before.wheel().expect("WHEEL"));
         let own = ["METADATA", "RECORD"].map(|file| format!("{}/{file}", before.info()));
-        for member in before.members().iter().filter(|member| member.kind == Kind::File && !own.contains(&member.name))
+        for member in
+            before.members().iter().filter(|member| member.kind == MemberKind::File && !own.contains(&member.name))
         {
             let name = &member.name;
             assert!(before.is_copy(name, &back, name).expect("both can be read"), "{}: {name}", path.display());

@@ -11,7 +11,7 @@ use super::deb::upstream;
 use super::error::Error;
 use super::libraries::license;
 use super::relink::{Context, Relinked, make_link};
-use super::report::{ArtifactSummary, Source, SystemLibrary};
+use super::report::{ArtifactSummary, InputPackage, SystemLibrary};
 use super::table::{FALLBACK, Place};
 use super::unpack::{Unpacked, staged};
 use super::{ImportPlan, SourceKind};
@@ -37,7 +37,11 @@ pub(super) fn gpu_targets(unpacked: &Unpacked) -> Vec<String> {
 }
 
 /// Returns the libraries from outside ROCm that were taken, sorted by SONAME.
-pub(super) fn system_libraries(unpacked: &Unpacked, relinked: &Relinked, sources: &[Source]) -> Vec<SystemLibrary> {
+pub(super) fn system_libraries(
+    unpacked: &Unpacked,
+    relinked: &Relinked,
+    sources: &[InputPackage],
+) -> Vec<SystemLibrary> {
     let copyrights: BTreeMap<usize, &str> = unpacked
         .files
         .iter()
@@ -71,7 +75,7 @@ pub(super) fn system_libraries(unpacked: &Unpacked, relinked: &Relinked, sources
 }
 
 /// Maps the source package of each ROCm package to its upstream version.
-pub(super) fn components(sources: &[Source]) -> BTreeMap<String, String> {
+pub(super) fn components(sources: &[InputPackage]) -> BTreeMap<String, String> {
     let rocm = sources.iter().filter(|source| source.artifact.is_some());
     rocm.map(|source| (source.source.clone(), upstream(&source.source_version))).collect()
 }
@@ -156,7 +160,7 @@ fn manifest(plan: &ImportPlan, libraries: &[SystemLibrary]) -> Manifest {
             })
         })
         .collect();
-    let all: Vec<Source> = plan.sources.iter().map(|planned| planned.source.clone()).collect();
+    let all: Vec<InputPackage> = plan.sources.iter().map(|planned| planned.source.clone()).collect();
     let import = json!({
         "kind": plan.kind,
         "shape": "fat",

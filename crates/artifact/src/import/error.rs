@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rocwheel_report::{Exit, Hint};
+use rocwheel_report::{Exit, Hint, in_backticks};
 
 use super::report::Missing;
 
@@ -214,13 +214,9 @@ fn two_runtimes([older, newer]: &[String; 2], users: &[String]) -> String {
     let needed = match users {
         [] => String::new(),
         [user] => format!("; `{user}` needs the older one"),
-        users => format!("; {} need the older one", quoted(users)),
+        users => format!("; {} need the older one", in_backticks(users)),
     };
     format!("the set has two HIP runtimes, `{older}` and `{newer}`, and a process can use only one{needed}")
-}
-
-fn quoted(names: &[String]) -> String {
-    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
 impl Error {
@@ -268,7 +264,7 @@ impl Hint for Error {
             Self::Collision { .. } => "leave one of the two packages out",
             Self::TwoVersions { .. } => "leave one of the two versions out",
             Self::TwoRuntimes { packages: [older, _], users } => {
-                let names = quoted(&[std::slice::from_ref(older), users.as_slice()].concat());
+                let names = in_backticks([std::slice::from_ref(older), users.as_slice()].concat());
                 return Some(format!("leave out {names}, or give packages of one release of ROCm"));
             }
             Self::Unresolved { missing, in_turn } => return Some(unresolved_hint(missing, in_turn)),
@@ -297,7 +293,7 @@ fn unresolved_hint(missing: &[Missing], in_turn: &[String]) -> String {
         users.sort_unstable();
         users.dedup();
         let built = if users.len() == 1 { "which is" } else { "which are" };
-        hints.push(format!("leave out {}, {built} built for another ROCm", quoted(&users)));
+        hints.push(format!("leave out {}, {built} built for another ROCm", in_backticks(&users)));
     }
     let mut packages: Vec<&str> = absent.iter().filter_map(|missing| missing.package.as_deref()).collect();
     packages.sort_unstable();

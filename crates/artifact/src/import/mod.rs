@@ -30,6 +30,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
+use rocwheel_content::archive_path::file_name;
 use rocwheel_output::{OutputTree, TreeMaker};
 use rocwheel_report::{Interrupted, Reporter, Unit};
 use rocwheel_rocm::Pattern;
@@ -37,7 +38,9 @@ use serde::Serialize;
 
 pub use error::Error;
 pub use gaps::gaps;
-pub use report::{ArtifactSummary, ImportReport, Mention, Missing, Skipped, Source, SourceKind, SystemLibrary, Wanted};
+pub use report::{
+    ArtifactSummary, ImportReport, InputPackage, Mention, Missing, Skipped, SourceKind, SystemLibrary, Wanted,
+};
 
 use self::deb::{Control, ControlArchive};
 use self::libraries::SystemLibraries;
@@ -46,7 +49,8 @@ use self::relink::Context;
 use self::table::Table;
 use self::unpack::{Belongs, Incoming, Unpacker};
 
-const MAKER: TreeMaker = TreeMaker { marker: ".rocwheel-import", command: "rocwheel artifact import" };
+/// The owner of the output of an import.
+pub const MAKER: TreeMaker = TreeMaker { marker: ".rocwheel-import", command: "rocwheel artifact import" };
 /// Version of the structure of the plan and the report.
 const SCHEMA: u32 = 1;
 /// Packages of at least this many bytes are decompressed one at a time with all threads; smaller
@@ -127,6 +131,9 @@ pub struct ImportPlan {
     /// Debian packages that the sources say they need: the exact names of what may be missing.
     #[serde(skip)]
     pub dependencies: BTreeSet<String>,
+    /// `true` if the set has the library with which the HIP runtime reads `.kpack` archives; `None`
+    /// if only unpacking tells.
+    pub has_archive_reader: Option<bool>,
     /// Bytes on disk as the packages announce them; 0 if unknown.
     pub installed: u64,
     /// Options of the import.
@@ -138,7 +145,7 @@ pub struct ImportPlan {
 pub struct PlannedSource {
     /// Name, versions, digest and artifact.
     #[serde(flatten)]
-    pub source: Source,
+    pub source: InputPackage,
     /// Path of the package, directory or tarball.
     pub path: PathBuf,
     /// For an installed prefix: the files to import, relative to `path`. Empty for packages and
@@ -208,7 +215,7 @@ fn fill(plan: &ImportPlan, root: &Path, reporter: &dyn Reporter) -> Result<Impor
     let context = Context { unpacker: &unpacker, options: &plan.options, reporter };
     let stage = reporter.stage("Linking", None, Unit::Items);
     let relinked = relink::relink(&context, &mut unpacked, &resolution)?;
-    let sources: Vec<Source> = plan.sources.iter().map(|planned| planned.source.clone()).collect();
+    let sources: Vec<InputPackage> = plan.sources.iter().map(|planned| planned.source.clone()).collect();
     let libraries = describe::system_libraries(&unpacked, &relinked, &sources);
     let artifacts = describe::describe(&context, plan, &unpacked, &relinked, &libraries)?;
     drop(stage);
@@ -228,6 +235,7 @@ fn fill(plan: &ImportPlan, root: &Path, reporter: &dyn Reporter) -> Result<Impor
         system_libraries: libraries,
         unresolved,
         skipped,
+        displaced: unpacked.displaced,
         unknown: unpacked.unknown,
         unlisted_loads: resolution.unlisted,
         kept_names: relinked.kept_names,
@@ -267,6 +275,8 @@ fn plan_debs(paths: &[PathBuf], options: &ImportOptions, reporter: &dyn Reporter
         return Err(Error::Empty { path, reason: "none of the packages is one of ROCm's".into() });
     }
     preflight::check(&sources, &archives, options, reporter)?;
+    let mut paths = archives.iter().flat_map(|archive| archive.digests.keys());
+    let has_archive_reader = Some(paths.any(|path| is_archive_reader(path)));
     let dependencies = archives.iter().flat_map(|archive| archive.control.depends.iter().flatten().cloned()).collect();
     Ok(ImportPlan {
         schema: SCHEMA,
@@ -275,15 +285,21 @@ fn plan_debs(paths: &[PathBuf], options: &ImportOptions, reporter: &dyn Reporter
         sources,
         left_out: Vec::new(),
         dependencies,
+        has_archive_reader,
         installed,
         options: options.clone(),
     })
 }
 
+/// `true` for the path of the library with which the HIP runtime reads `.kpack` archives.
+fn is_archive_reader(path: &str) -> bool {
+    file_name(path).starts_with("librocm_kpack.so")
+}
+
 /// Converts control fields into a source, without digest and size.
-fn planned(control: Control) -> Source {
+fn planned(control: Control) -> InputPackage {
     let artifact = Table::embedded().of_package(&control.package).map(|rule| rule.name.clone());
-    Source {
+    InputPackage {
         name: control.package,
         version: control.version,
         source: control.source,
@@ -307,7 +323,7 @@ fn version_of(sources: &[PlannedSource]) -> String {
 }
 
 /// Returns the rule by which the files of a source find their artifact.
-fn belongs(source: &Source) -> Belongs {
+fn belongs(source: &InputPackage) -> Belongs {
     let rule = source.artifact.as_deref().and_then(|name| Table::embedded().artifact(name));
     rule.map_or(Belongs::System, |rule| Belongs::To(&rule.name))
 }

@@ -19,7 +19,7 @@ use walkdir::WalkDir;
 use super::deb::{Control, upstream};
 use super::error::Error;
 use super::libraries::SystemLibraries;
-use super::report::{Skipped, Source, SourceKind};
+use super::report::{InputPackage, Skipped, SourceKind};
 use super::table::Table;
 use super::unpack::{Belongs, Incoming, Unpacker};
 use super::{ImportOptions, ImportPlan, PlannedSource, SCHEMA, belongs, planned, version_of};
@@ -83,6 +83,8 @@ pub(super) fn plan(prefix: &Path, options: &ImportOptions) -> Result<ImportPlan,
     } else {
         sources[first..].sort_by(|left, right| left.source.name.cmp(&right.source.name));
     }
+    let mut paths = sources.iter().flat_map(|planned| &planned.files);
+    let has_archive_reader = Some(paths.any(|path| super::is_archive_reader(path)));
     Ok(ImportPlan {
         schema: SCHEMA,
         kind: SourceKind::Prefix,
@@ -90,6 +92,7 @@ pub(super) fn plan(prefix: &Path, options: &ImportOptions) -> Result<ImportPlan,
         sources,
         left_out,
         dependencies,
+        has_archive_reader,
         installed: 0,
         options: options.clone(),
     })
@@ -170,8 +173,8 @@ fn installed(package: &Package, base: &Path, files: Vec<String>) -> PlannedSourc
     PlannedSource { source: planned(package.control.clone()), path: base.to_owned(), files }
 }
 
-fn tree_source(name: String, version: &str) -> Source {
-    Source {
+fn tree_source(name: String, version: &str) -> InputPackage {
+    InputPackage {
         name,
         version: version.to_owned(),
         source: TREE.into(),

@@ -24,7 +24,7 @@ use super::libraries::SystemLibraries;
 use super::members::Visitor;
 use super::report::{Missing, Wanted};
 use super::table::{Table, without_release};
-use super::unpack::owner;
+use super::unpack::{is_candidate, owner};
 use super::{ImportOptions, PlannedSource};
 
 /// Bytes at the beginning of a file that are kept until its dynamic section is found: the string
@@ -75,7 +75,7 @@ fn two_runtimes(sources: &[PlannedSource], archives: &[ControlArchive]) -> Resul
     Err(Error::TwoRuntimes { packages: [older, newer.control.package.clone()], users })
 }
 
-/// Refuses packages that have different files for one place.
+/// Refuses packages that have different files for one place, unless the table names the owner.
 fn collisions(sources: &[PlannedSource], archives: &[ControlArchive]) -> Result<(), Error> {
     let table = Table::embedded();
     let mut places: BTreeMap<String, (usize, &str, &str)> = BTreeMap::new();
@@ -86,7 +86,8 @@ fn collisions(sources: &[PlannedSource], archives: &[ControlArchive]) -> Result<
                 continue;
             }
             let (other, input, known) = *places.entry(place.clone()).or_insert((index, path, digest));
-            if known != digest {
+            let packages = [other, index].map(|index| sources[index].source.name.as_str());
+            if known != digest && table.owner_of(&place, packages).is_none() {
                 let owner = |index: usize, path: &str| owner(&sources[index].source.name, path);
                 return Err(Error::Collision { path: place, first: owner(other, input), second: owner(index, path) });
             }
@@ -191,10 +192,11 @@ impl<'a> Set<'a> {
 
     /// Returns the libraries that the files of a package need or load, with the path of the file.
     fn wants(&self, index: usize) -> Result<Vec<(String, Wanted, String)>, Error> {
-        let mut needs = Needs(Vec::new());
+        let is_of_rocm = self.sources[index].source.artifact.is_some();
+        let mut needs = Needs { is_of_rocm, wants: Vec::new() };
         deb::data(&self.sources[index].path, rayon::current_num_threads() as u32, &mut needs)?;
         let outside = |library: &str| SystemLibraries::embedded().is_outside(library);
-        let mut wants = needs.0;
+        let mut wants = needs.wants;
         wants.retain(|(library, ..)| !outside(library));
         wants.sort_by(|left, right| (&left.0, &left.2).cmp(&(&right.0, &right.2)));
         wants.dedup_by(|later, first| later.0 == first.0);
@@ -202,19 +204,27 @@ impl<'a> Set<'a> {
     }
 }
 
-/// Collects what the files of a package need: library, kind of need, path.
-struct Needs(Vec<(String, Wanted, String)>);
+/// Collects what the files of a package need.
+struct Needs {
+    /// Of other packages only libraries are imported: what binutils' programs need does not count.
+    is_of_rocm: bool,
+    /// Library, kind of need, path.
+    wants: Vec<(String, Wanted, String)>,
+}
 
 impl Visitor for Needs {
     fn file(&mut self, path: &str, size: u64, _: bool, content: &mut dyn Read) -> Result<(), Error> {
+        if !self.is_of_rocm && !is_candidate(&Table::embedded().flatten(path)) {
+            return Ok(());
+        }
         let name = file_name(path);
         let elf = Headers::read(content, size)?.and_then(|headers| Elf::read(&headers).ok().flatten());
         let elf = elf.filter(is_loadable);
         let loader = elf.as_ref().and_then(|elf| elf.soname.clone()).unwrap_or_else(|| name.to_owned());
         let loads = DlopenTable::embedded().of(&loader).iter().filter(|load| load.required);
-        self.0.extend(loads.map(|load| (load.pattern.clone(), Wanted::Loaded, path.to_owned())));
+        self.wants.extend(loads.map(|load| (load.pattern.clone(), Wanted::Loaded, path.to_owned())));
         let needed = elf.into_iter().flat_map(|elf| elf.needed);
-        self.0.extend(needed.map(|library| (library, Wanted::Needed, path.to_owned())));
+        self.wants.extend(needed.map(|library| (library, Wanted::Needed, path.to_owned())));
         Ok(())
     }
 }

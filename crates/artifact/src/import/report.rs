@@ -20,7 +20,7 @@ pub struct ImportReport {
     /// The artifacts, sorted by name.
     pub artifacts: Vec<ArtifactSummary>,
     /// The packages or other inputs, sorted by name.
-    pub sources: Vec<Source>,
+    pub sources: Vec<InputPackage>,
     /// Source package → upstream version, of the ROCm packages.
     pub components: BTreeMap<String, String>,
     /// GPU targets, without features, that the set has code for, in numerical order.
@@ -31,6 +31,8 @@ pub struct ImportReport {
     pub unresolved: Vec<Missing>,
     /// Files of the input that are in no artifact.
     pub skipped: Vec<Skipped>,
+    /// Those of the skipped files whose place has another package's file with other bytes.
+    pub displaced: Vec<Skipped>,
     /// Files that no rule claims; they are in the artifact `base`.
     pub unknown: Vec<String>,
     /// Names of libraries in a library's data that no table of run-time loads explains.
@@ -73,7 +75,7 @@ pub struct ArtifactSummary {
 
 /// A package, tree or tarball of the input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Source {
+pub struct InputPackage {
     /// Name of the package, file or directory.
     pub name: String,
     /// Version of the package, as the distribution writes it.

@@ -27,6 +27,8 @@ pub(super) struct Table {
     artifacts: Vec<ArtifactRule>,
     components: Vec<(Component, Vec<Pattern>)>,
     replacements: Vec<Replacement>,
+    /// Files that several packages have with different bytes, and the packages they are taken from.
+    owners: Vec<(Vec<Pattern>, Vec<Pattern>)>,
 }
 
 /// The packages and files that make up an artifact.
@@ -60,6 +62,14 @@ struct TableText {
     skip: Vec<SkipText>,
     component: BTreeMap<Component, Vec<String>>,
     cmake: Vec<CmakeText>,
+    owner: Vec<OwnerText>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OwnerText {
+    files: Vec<String>,
+    packages: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -140,6 +150,7 @@ impl Table {
             artifacts: artifacts.collect(),
             components: table.component.into_iter().map(|(component, globs)| (component, compile(&globs))).collect(),
             replacements: replacements.collect(),
+            owners: table.owner.into_iter().map(|row| (compile(&row.files), compile(&row.packages))).collect(),
         })
     }
 
@@ -167,6 +178,17 @@ impl Table {
     pub(super) fn of_package(&self, package: &str) -> Option<&ArtifactRule> {
         let of = |name: &str| self.artifacts.iter().find(|artifact| any(&artifact.packages, name));
         of(package).or_else(|| of(without_release(package)))
+    }
+
+    /// Returns the index of the package whose file at `path` (flattened) is taken if the bytes
+    /// differ; `None` if no row says it of exactly one of them.
+    pub(super) fn owner_of(&self, path: &str, packages: [&str; 2]) -> Option<usize> {
+        let (_, owners) = self.owners.iter().find(|(files, _)| any(files, path))?;
+        match packages.map(|package| any(owners, package) || any(owners, without_release(package))) {
+            [true, false] => Some(0),
+            [false, true] => Some(1),
+            _ => None,
+        }
     }
 
     /// Returns the artifact of a file by its flattened path.
@@ -354,6 +376,21 @@ mod tests {
         }
         for foreign in ["rocm", "rocm-hip-sdk7.2.4", "libdrm-amdgpu1", "amdgpu-core"] {
             assert!(table.of_package(foreign).is_none(), "{foreign}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_differs_is_taken_from_its_owner() {
+        let table = Table::embedded();
+        for (path, packages, owner) in [
+            ("lib/liborigami.a", ["libhipblaslt1", "libhipsparselt-dev"], Some(0)),
+            ("lib/liborigami.a", ["libhipsparselt-dev", "libhipblaslt1"], Some(1)),
+            ("lib/liborigami.a", ["hipsparselt-dev7.2.4", "hipblaslt-dev7.2.4"], Some(1)),
+            ("lib/liborigami.a", ["libhipblaslt1", "libhipblaslt-dev"], None),
+            ("lib/liborigami.a", ["librocsolver-dev", "libhipsparselt-dev"], None),
+            ("include/origami/gemm.hpp", ["libhipblaslt-dev", "libhipsparselt-dev"], None),
+        ] {
+            assert_eq!(table.owner_of(path, packages), owner, "{path} {packages:?}");
         }
     }
 

@@ -12,7 +12,7 @@ use rocwheel_report::{Interrupted, Reporter};
 use super::describe::first_numbers;
 use super::error::Error;
 use super::members::{self, Decoding, Visitor};
-use super::report::{Source, SourceKind};
+use super::report::{InputPackage, SourceKind};
 use super::table::Table;
 use super::unpack::{Belongs, Unpacker};
 use super::{Feed, ImportOptions, ImportPlan, PlannedSource, SCHEMA};
@@ -36,7 +36,7 @@ pub(super) fn plan(path: &Path, options: &ImportOptions, reporter: &dyn Reporter
         _ => Error::Interrupted(Interrupted),
     })?;
     drop(stage);
-    let source = Source {
+    let source = InputPackage {
         name,
         source: "TheRock".into(),
         source_version: version.clone(),
@@ -52,6 +52,7 @@ pub(super) fn plan(path: &Path, options: &ImportOptions, reporter: &dyn Reporter
         sources: vec![PlannedSource { source, path: path.to_owned(), files: Vec::new() }],
         left_out: Vec::new(),
         dependencies: BTreeSet::new(),
+        has_archive_reader: None,
         installed: 0,
         options: options.clone(),
     })

@@ -86,6 +86,8 @@ pub(super) struct Unpacked {
     /// Files whose place another file had taken when they came, and where they are until
     /// [`Unpacker::settle`].
     duplicates: Vec<(Placed, PathBuf)>,
+    /// Files whose place another package's file with other bytes has taken.
+    pub(super) displaced: Vec<Skipped>,
     /// Number of duplicates that were claimed, which names their files.
     claimed: usize,
 }
@@ -167,11 +169,11 @@ impl<'a> Unpacker<'a> {
         Ok(())
     }
 
-    /// Removes files whose place another file with the same bytes has. Of several sources the first
-    /// keeps the file, whichever thread was faster.
+    /// Removes files whose place another file has. Of several sources with the same bytes the first
+    /// keeps the file, whichever thread was faster; of different files the table's owner does.
     ///
     /// # Errors
-    /// [`Error::Collision`] for files with different bytes.
+    /// [`Error::Collision`] for files with different bytes and no owner in the table.
     pub(super) fn settle(&self, unpacked: &mut Unpacked) -> Result<(), Error> {
         let mut duplicates = std::mem::take(&mut unpacked.duplicates);
         if duplicates.is_empty() {
@@ -185,18 +187,24 @@ impl<'a> Unpacker<'a> {
             let present = self.path(&kept.place);
             let of = |file: &Placed| owner(&self.names[file.source], &file.input);
             let (mut first, mut second) = (kept.clone(), duplicate);
-            let is_later = (second.source, &second.input) < (first.source, &first.input);
-            if is_later {
+            let mut is_replaced = (second.source, &second.input) < (first.source, &first.input);
+            if is_replaced {
                 std::mem::swap(&mut first, &mut second);
             }
-            if first.size != second.size || !same_bytes(&present, &path, self.reporter)? {
-                return Err(Error::Collision {
-                    path: first.place.path.clone(),
-                    first: of(&first),
-                    second: of(&second),
-                });
+            let is_same = first.size == second.size && same_bytes(&present, &path, self.reporter)?;
+            if !is_same {
+                let packages = [&first, &second].map(|file| self.names[file.source].as_str());
+                let path = first.place.path.clone();
+                match self.table.owner_of(&path, packages) {
+                    Some(0) => {}
+                    Some(_) => {
+                        std::mem::swap(&mut first, &mut second);
+                        is_replaced = !is_replaced;
+                    }
+                    None => return Err(Error::Collision { path, first: of(&first), second: of(&second) }),
+                }
             }
-            if is_later {
+            if is_replaced {
                 fs_err::remove_file(&present)?;
                 let place = self.path(&first.place);
                 fs_err::create_dir_all(place.parent().unwrap_or(self.root))?;
@@ -205,9 +213,13 @@ impl<'a> Unpacker<'a> {
             } else {
                 fs_err::remove_file(&path)?;
             }
-            let reason = same_as(&of(&first));
+            let reason =
+                if is_same { same_as(&of(&first)) } else { format!("different from {}, which is taken", of(&first)) };
             let name = self.names[second.source].clone();
             let skipped = Skipped { source: name, path: second.input, target: None, reason };
+            if !is_same {
+                unpacked.displaced.push(skipped.clone());
+            }
             unpacked.skipped.push((second.source, skipped));
             *kept = first;
         }
@@ -384,7 +396,7 @@ fn decide_system(path: String) -> Decision {
         path,
     };
     let place = |place| Decision::Place { place, system: true, unknown: false };
-    if let Some(name) = path.strip_prefix("lib/").filter(|name| !name.contains('/') && is_library_name(name)) {
+    if let Some(name) = path.strip_prefix("lib/").filter(|_| is_candidate(&path)) {
         if SystemLibraries::embedded().is_policy(name) {
             return Decision::Skip("part of the manylinux policy: every system has it".into());
         }
@@ -395,6 +407,12 @@ fn decide_system(path: String) -> Decision {
         return place(generic(Component::Doc, path));
     }
     Decision::Skip("not a library or licence of a package that is not ROCm's".into())
+}
+
+/// `true` for the path (flattened) of a library that is imported from a package outside ROCm if
+/// something of ROCm needs it.
+pub(super) fn is_candidate(path: &str) -> bool {
+    path.strip_prefix("lib/").is_some_and(|name| !name.contains('/') && is_library_name(name))
 }
 
 /// `true` for `libfoo.so`, `libfoo.so.1` or `libfoo-1.2.so`.

@@ -166,6 +166,24 @@ fn two_runtimes_are_refused_with_what_needs_the_older_one() {
     assert_eq!(hint, "leave out `libamdhip64-5`, `librccl1`, or give packages of one release of ROCm");
 }
 
+/// As with apt's answer to what hipcc needs in turn: clang, and binutils for that.
+#[test]
+fn what_only_a_program_of_the_system_needs_is_not_missing() {
+    let mut packages = Packages::new();
+    packages.library("libamdhip64-7", "libother1", "libamdhip64.so.7", &[]);
+    let absent = absent(&packages, "libzstd.so.1");
+    let program = library(&packages.path("build"), "libprogram.so.1", "int unused;", &[&absent]);
+    for (path, is_whole) in [("./usr/bin/other", true), ("./usr/lib/x86_64-linux-gnu/libother.so.1", false)] {
+        let tar = Tar::default().file(path, &fs_err::read(&program).unwrap());
+        let deb = Deb { name: "libother1", version: "1", depends: "libzstd1", lists: vec![] };
+        packages.debs.truncate(1);
+        packages.debs.push(deb.write(packages.directory.path(), tar, Packing::Zst));
+        // The HIP runtime loads libraries that this set lacks as well.
+        let Error::Unresolved { missing, .. } = packages.import().unwrap_err() else { panic!("{path}") };
+        assert_eq!(missing.iter().all(|one| one.library != "libzstd.so.1"), is_whole, "{path}: {missing:?}");
+    }
+}
+
 #[test]
 fn a_file_in_two_packages_is_taken_once_and_a_different_one_is_refused() {
     let header = ("usr/include/origami/gemm.hpp", "// gemm\n");
@@ -189,6 +207,21 @@ fn a_file_in_two_packages_is_taken_once_and_a_different_one_is_refused() {
         assert_eq!(files.iter().filter(|(path, _)| path.ends_with("origami/gemm.hpp")).count(), 1);
         assert!(files.iter().all(|(path, _)| !path.contains(".duplicates")));
         assert_eq!(*first.get_or_insert(files.clone()), files, "which thread was faster is seen");
+    }
+    let archive = "usr/lib/x86_64-linux-gnu/liborigami.a";
+    for mine in [("libhipblaslt1", "of hipblaslt\n"), ("libhipblaslt1", "of hipblas_lt\n")] {
+        let mut packages = Packages::new();
+        packages.library("libamdhip64-7", "", "libamdhip64.so.7", &[]);
+        packages.files("libhipsparselt-dev", &[(archive, "of sparselt!\n")]);
+        packages.files(mine.0, &[(archive, mine.1)]);
+        let report = packages.import_with(|options| options.allow_unresolved = vec!["*".into()]).unwrap();
+        let [displaced] = &report.displaced[..] else { panic!("{:?}", report.displaced) };
+        assert_eq!((displaced.source.as_str(), displaced.path.as_str()), ("libhipsparselt-dev", archive));
+        assert_eq!(displaced.reason, format!("different from `{archive}` of `libhipblaslt1`, which is taken"));
+        assert!(report.skipped.contains(displaced));
+        let files = listing(&packages.path("out"));
+        let (path, _) = files.iter().find(|(path, _)| path.ends_with("lib/liborigami.a")).unwrap();
+        assert_eq!(fs_err::read_to_string(packages.path("out").join(path)).unwrap(), mine.1);
     }
     let mut packages = Packages::new();
     packages.library("libamdhip64-7", "", "libamdhip64.so.7", &[]);

@@ -20,7 +20,7 @@ pub(crate) use rocwheel_content::archive_path::file_name;
 use rocwheel_index::requirement::InstallTarget;
 use rocwheel_loader::facts::{Object, SiteFacts, WindowsObject};
 use rocwheel_loader::site::{Distribution, Role, Site};
-use rocwheel_report::Reporter;
+use rocwheel_report::{Reporter, few_in_backticks, in_backticks};
 use rocwheel_wheel::{Platform, PlatformTag};
 
 use crate::Error;
@@ -231,17 +231,10 @@ pub(crate) fn platform_tags(installed: &Distribution) -> impl Iterator<Item = (S
 /// bring what is missing.
 pub(crate) fn not_given(names: &[String]) -> String {
     let were = if names.len() == 1 { "was" } else { "were" };
-    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    format!("{} {were} not given", names.join(", "))
+    format!("{} {were} not given", in_backticks(names))
 }
 
 /// At most three names in backticks, and the number of the others.
 pub(crate) fn listed<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
-    const SHOWN: usize = 3;
-    let names: Vec<&str> = names.into_iter().collect();
-    let shown: Vec<String> = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
-    match names.len().checked_sub(SHOWN) {
-        None | Some(0) => shown.join(", "),
-        Some(more) => format!("{} and {more} more", shown.join(", ")),
-    }
+    few_in_backticks(names, 3)
 }

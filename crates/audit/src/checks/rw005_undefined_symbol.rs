@@ -22,8 +22,8 @@ use crate::options::AuditScope;
 
 pub const CHECK: Check = Check { code: Code::UndefinedSymbol, scope: AuditScope::Files, run };
 
-/// System libraries that give versions to all their symbols: a needed symbol without a version is
-/// not theirs.
+/// System libraries that give versions to all their symbols. A file that is linked to one needs its
+/// symbols with a version.
 const VERSIONED: [&str; 13] = [
     "libc.so.6",
     "libm.so.6",
@@ -110,6 +110,11 @@ fn open<'a>(context: &'a Context<'_>, rooted: &'a Rooted) -> Option<Vec<(&'a str
             return None;
         }
     }
+    // A file that is not linked to libstdc++ itself needs no versions of its symbols.
+    let has_cpp_library = rooted.trace.loaded.iter().any(|loaded| match &loaded.place {
+        Where::System(name) => file_name(name) == "libstdc++.so.6",
+        Where::Site(_) => false,
+    });
     let mut answer = Vec::new();
     for (path, table) in paths.iter().zip(&tables) {
         let is_preloaded = rooted.preloaded.iter().any(|preloaded| preloaded == path);
@@ -123,7 +128,10 @@ fn open<'a>(context: &'a Context<'_>, rooted: &'a Rooted) -> Option<Vec<(&'a str
                 (Some(_), Some(library)) => {
                     system.contains(library) && !paths.iter().any(|path| file_name(path) == library)
                 }
-                _ => system_symbols::has(needed.name),
+                _ => {
+                    system_symbols::has(needed.name)
+                        || has_cpp_library && system_symbols::is_of_cpp_library(needed.name)
+                }
             };
             if !is_systems && !tables.iter().any(|table| table.find(needed.hash, needed.version) == Lookup::Found) {
                 answer.push((*path, needed.name.to_owned()));

@@ -206,6 +206,14 @@ fn rw005_symbols_that_nobody_defines() {
     assert_eq!(bench.found(&[wheel(&linked).with("demo/libx.so.1", &libx)]), NONE);
     let weak = bench.module("extern int y(void) __attribute__((weak)); int use(void) { return y ? y() : 0; }", &[]);
     assert_eq!(bench.found(&[wheel(&weak)]), NONE);
+    // libtorch.so of torch 2.11 is linked to libstdc++ through libtorch_cpu.so only, so what it
+    // needs of libstdc++ has no versions.
+    let cpp = bench.library("libcpp.so.1", "", &["-Wl,--no-as-needed,-soname,libcpp.so.1", "-l:libstdc++.so.6"]);
+    let needs = |symbol: &str| uses(symbol, &["-Wl,--no-as-needed", "-l:libcpp.so.1", "-Wl,-rpath,$ORIGIN"]);
+    let with_cpp = |symbol: &str| wheel(&needs(symbol)).with("demo/libcpp.so.1", &cpp);
+    assert_eq!(bench.found(&[with_cpp("_ZNSt8ios_base4InitC1Ev")]), NONE);
+    assert_eq!(bench.found(&[with_cpp("_ZN4pool4openEv")]), ["RW005 error"]);
+    assert_eq!(bench.found(&[wheel(&uses("_ZNSt8ios_base4InitC1Ev", &[]))]), ["RW005 error"]);
     // A plugin gets its symbols from the program that loads it, whichever that is.
     let plugin = bench.library("plugin.so", "extern int host(void); int use(void) { return host(); }", &[]);
     assert_eq!(bench.found(&[demo().with("demo/libplugin.so", &plugin)]), NONE);

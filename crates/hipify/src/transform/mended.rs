@@ -11,12 +11,14 @@ use crate::ConversionProblem;
 /// Converts all launches of a text.
 pub(super) fn convert(text: &str) -> Converted {
     let code = code_only(text);
+    // These are no brackets of template arguments.
+    let names = text.replace(">=", "==").replace("<=", "==").replace("->", "==");
     let mut output = String::with_capacity(text.len() + 256);
     let (mut copied, mut at, mut count, mut left) = (0, 0, 0, Vec::new());
     while let Some(found) = memmem::find(&code[at..], b"<<<") {
         let begin = at + found;
         at = begin + 3;
-        match launch(text, &code, begin, copied) {
+        match launch(text, (&names, &code), begin, copied) {
             Ok(launch) => {
                 output.push_str(&text[copied..launch.begin]);
                 output.push_str(&launch.text);
@@ -43,10 +45,10 @@ struct Launch {
     text: String,
 }
 
-fn launch(text: &str, code: &[u8], begin: usize, copied: usize) -> Result<Launch, ConversionProblem> {
+fn launch(text: &str, (names, code): (&str, &[u8]), begin: usize, copied: usize) -> Result<Launch, ConversionProblem> {
     let close = memmem::find(&code[begin..], b">>>").ok_or(ConversionProblem::OpenLaunch)?;
     let close = begin + close;
-    let kernel = kernel(text, begin).filter(|kernel| kernel.begin >= copied).ok_or(ConversionProblem::NoKernel)?;
+    let kernel = kernel(names, begin).filter(|kernel| kernel.begin >= copied).ok_or(ConversionProblem::NoKernel)?;
     let call = code[close + 3..].iter().position(|byte| !byte.is_ascii_whitespace() && *byte != b'\\');
     let call = close + 3 + call.filter(|length| code[close + 3 + length] == b'(').ok_or(ConversionProblem::NoCall)?;
     let arguments = &text[begin + 3..close];
@@ -146,6 +148,7 @@ mod tests {
             // comments.
             (" f<<<C<a,b>::g, c>>>(x);", "hipLaunchKernelGGL(( f), dim3(C<a,b>::g), dim3(c), 0, 0, x);"),
             (" f<<<n < 3 ? 1 : 2, 256>>>();", "hipLaunchKernelGGL(( f), dim3(n < 3 ? 1 : 2), dim3(256), 0, 0, );"),
+            (" f<8, n >= 8><<<g, c>>>(x);", "hipLaunchKernelGGL(( f<8, n >= 8>), dim3(g), dim3(c), 0, 0, x);"),
             (" f<<<(a +\n b), c>>>(x);", "hipLaunchKernelGGL(( f), dim3((a +\n b)), dim3(c), 0, 0, x);"),
             (" s = \"a\\\\\"; f<<<g, b>>>(x);", " s = \"a\\\\\";hipLaunchKernelGGL(( f), dim3(g), dim3(b), 0, 0, x);"),
             (

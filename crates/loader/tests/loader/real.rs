@@ -6,7 +6,7 @@ use std::process::Command;
 
 use rocwheel_loader::facts::SiteFacts;
 use rocwheel_loader::simulation::{Loader, Where};
-use rocwheel_loader::site::{Place, Role, Site};
+use rocwheel_loader::site::{PythonEnvironment, Role, Site};
 use rocwheel_report::Silent;
 
 use crate::fixture::{Environment, Listing, PACKAGES, listed, run};
@@ -32,7 +32,7 @@ for path in sys.argv[2:]:
                         file.write(block)
 ";
     run(Command::new("python3").args(["-c", script]).arg(prefix.join(PACKAGES)).args(wheels));
-    let place = Place::new("3.11".parse().unwrap(), prefix.to_str().unwrap());
+    let place = PythonEnvironment::new("3.11".parse().unwrap(), prefix.to_str().unwrap());
     let wheels: Vec<_> = wheels.iter().map(|path| (path.clone(), Role::Audited)).collect();
     let site = Site::open(&wheels, &place, folder.path(), &Silent).unwrap();
     let facts = SiteFacts::read(&site, &Silent).unwrap();

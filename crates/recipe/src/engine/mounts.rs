@@ -9,7 +9,7 @@ use rocwheel_report::Silent;
 use rocwheel_system::{FileMetadata as _, FileOwner, current_user};
 
 use super::{Engine, Kind, Root};
-use crate::cell::{CompilerCache, Mode};
+use crate::cell::{BuildMode, CompilerCache};
 use crate::error::Error;
 use crate::evaluated::{Action, Provided};
 use crate::execute::JobPlace;
@@ -58,7 +58,8 @@ impl Needs {
         for folder in [&place.output, &place.work] {
             needs.writes(folder)?;
         }
-        let is_built_there = job.recipe.source.work_on == WorkOn::Checkout || job.recipe.cell.mode == Mode::Develop;
+        let is_built_there =
+            job.recipe.source.work_on == WorkOn::Checkout || job.recipe.cell.mode == BuildMode::Develop;
         match &job.source {
             JobSource::Checkout { path, .. } if is_built_there => needs.writes(path)?,
             source => needs.reads(source.path()),

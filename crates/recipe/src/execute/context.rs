@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rocwheel_report::{Interrupted, Reporter};
 
 use crate::causes;
-use crate::cell::Mode;
+use crate::cell::BuildMode;
 use crate::duration::words;
 use crate::error::{Error, StepFailure};
 use crate::execute::JobPlace;
@@ -106,7 +106,7 @@ impl<'a> Context<'a> {
 
     /// The user's environment into which the sources are installed in place.
     pub(super) fn of_user(&self) -> Option<&Path> {
-        self.place.into.as_deref().filter(|_| self.job.recipe.cell.mode == Mode::Develop)
+        self.place.into.as_deref().filter(|_| self.job.recipe.cell.mode == BuildMode::Develop)
     }
 
     /// Runs a program. A failure is an error; reaching the deadline is not.

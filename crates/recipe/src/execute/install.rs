@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rocwheel_wheel::WheelName;
 
-use crate::cell::Mode;
+use crate::cell::BuildMode;
 use crate::error::Error;
 use crate::execute::JobPlace;
 use crate::execute::context::{Call, Context};
@@ -119,7 +119,7 @@ impl Context<'_> {
             let mut words =
                 vec![uv.to_string_lossy().into_owned(), "venv".into(), "--quiet".into(), "--no-project".into()];
             // Recipes that install the sources in place use pip.
-            if self.job.recipe.cell.mode == Mode::Develop {
+            if self.job.recipe.cell.mode == BuildMode::Develop {
                 words.push("--seed".into());
             }
             words.extend(["--python".into(), python.into_owned()]);
@@ -127,7 +127,7 @@ impl Context<'_> {
         } else {
             let mut words = vec![python.into_owned(), "-m".into(), "venv".into()];
             // pip takes seconds to install itself, and not every build needs it.
-            if self.job.recipe.cell.mode == Mode::Wheel {
+            if self.job.recipe.cell.mode == BuildMode::Wheel {
                 words.push("--without-pip".into());
             }
             words

@@ -1,5 +1,5 @@
-//! Input: a matrix. Output: the share of buildable cells that exist, as one table of all frameworks
-//! and a grid for each.
+//! Input: a matrix. Output: the share of buildable cells that exist, as one table of the frameworks
+//! that somebody builds and a grid for each.
 
 use std::collections::BTreeSet;
 
@@ -9,45 +9,65 @@ use crate::matrix::{CellStatus, Matrix, MatrixRow};
 /// Name, version and backend of a framework.
 type Group<'a> = (&'a str, &'a str, &'a str);
 
-/// The tables of a matrix in Markdown. Columns without buildable cells are skipped.
+/// The tables of a matrix in Markdown. What this publisher does not build is named below them and
+/// not counted: no version of it exists with this backend.
 pub fn coverage(matrix: &Matrix) -> String {
     let mut groups: Vec<Group<'_>> = Vec::new();
+    let mut others: Vec<Group<'_>> = Vec::new();
     for row in &matrix.rows {
         let group = of(row);
         if !groups.contains(&group) {
             groups.push(group);
         }
     }
-    groups.retain(|group| rows(matrix, group).any(|row| row.status != CellStatus::Excluded));
+    groups.retain(|group| {
+        let (mut exists, mut possible) = (false, false);
+        for row in rows(matrix, group) {
+            exists |= row.status == CellStatus::Exists;
+            possible |= row.status != CellStatus::Excluded;
+        }
+        if possible && !exists {
+            others.push(*group);
+        }
+        exists
+    });
     let mut text = head(&["Framework", "Version", "Backend", "There", "Possible", "Coverage"]);
     let mut grids = String::new();
+    let (mut all_there, mut all_possible) = (0, 0);
     for group in &groups {
         let there = rows(matrix, group).filter(|row| row.status == CellStatus::Exists).count();
         let possible = rows(matrix, group).filter(|row| row.status != CellStatus::Excluded).count();
         let (name, version, backend) = group;
-        text.push_str(&self::row(&[
-            (*name).to_owned(),
-            (*version).to_owned(),
-            (*backend).to_owned(),
-            there.to_string(),
-            possible.to_string(),
-            percent(there, possible),
-        ]));
-        // For a framework without any files, an empty grid adds nothing.
-        if there > 0 {
-            grids.push_str(&grid(matrix, group));
-        }
+        text.push_str(&line([name, &shorten(version), backend], there, possible));
+        (all_there, all_possible) = (all_there + there, all_possible + possible);
+        grids.push_str(&grid(matrix, group));
     }
-    let [exists, missing, _] = matrix.counts();
-    text.push_str(&row(&[
-        "all".into(),
-        String::new(),
-        String::new(),
-        exists.to_string(),
-        (exists + missing).to_string(),
-        percent(exists, exists + missing),
-    ]));
+    match groups.len() {
+        0 => "Nothing of the matrix exists.\n".clone_into(&mut text),
+        1 => {}
+        _ => text.push_str(&line(["all", "", ""], all_there, all_possible)),
+    }
+    if !others.is_empty() {
+        let name = |(name, version, backend): Group<'_>| {
+            let is_built = groups.iter().any(|built| built.0 == name);
+            if is_built { format!("{name} {} ({backend})", shorten(version)) } else { name.to_owned() }
+        };
+        let others: BTreeSet<String> = others.into_iter().map(name).collect();
+        let others = others.into_iter().collect::<Vec<_>>().join(", ");
+        grids.push_str(&format!("\nNot built: {others}.\n"));
+    }
     text + &grids
+}
+
+fn line(names: [&str; 3], there: usize, possible: usize) -> String {
+    let numbers = [there.to_string(), possible.to_string(), percent(there, possible)];
+    row(&names.map(str::to_owned).into_iter().chain(numbers).collect::<Vec<_>>())
+}
+
+/// The name of a version; of a commit the first ten digits.
+fn shorten(version: &str) -> String {
+    let is_commit = version.len() == 40 && version.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_commit { version[..10].to_owned() } else { version.to_owned() }
 }
 
 fn of(row: &MatrixRow) -> Group<'_> {
@@ -63,35 +83,51 @@ fn percent(there: usize, possible: usize) -> String {
     (there * 100).checked_div(possible).map_or_else(|| "–".to_owned(), |percent| format!("{percent} %"))
 }
 
-/// A grid with a row for each Python and a column for each torch and ROCm.
+/// A grid with a row for each torch and ROCm and a column for each Python. Rows of which nothing
+/// exists are folded away.
 fn grid(matrix: &Matrix, group: &Group<'_>) -> String {
-    let column = |row: &MatrixRow| (row.point.torch.clone().unwrap_or_default(), row.point.rocm.clone());
+    let line_of = |row: &MatrixRow| (row.point.torch.clone().unwrap_or_default(), row.point.rocm.clone());
     let live = rows(matrix, group).filter(|row| row.status != CellStatus::Excluded);
-    let mut columns: Vec<(String, String)> = live.map(column).collect::<BTreeSet<_>>().into_iter().collect();
-    columns.sort_by(|one, other| newest_first(&one.0, &other.0).then_with(|| newest_first(&one.1, &other.1)));
+    let mut lines: Vec<(String, String)> = live.map(line_of).collect::<BTreeSet<_>>().into_iter().collect();
+    lines.sort_by(|one, other| newest_first(&one.0, &other.0).then_with(|| newest_first(&one.1, &other.1)));
     let mut pythons: Vec<_> = rows(matrix, group).map(|row| row.point.python).collect();
     pythons.sort();
     pythons.dedup();
-    let title = |(torch, rocm): &(String, String)| {
-        if torch.is_empty() { format!("ROCm {rocm}") } else { format!("torch {torch}, ROCm {rocm}") }
-    };
-    let titles: Vec<String> = std::iter::once("Python".to_owned()).chain(columns.iter().map(title)).collect();
+    let python = |python: &Option<_>| python.as_ref().map_or_else(|| "any".to_owned(), ToString::to_string);
+    let titles: Vec<String> =
+        ["torch".to_owned(), "ROCm".to_owned()].into_iter().chain(pythons.iter().map(python)).collect();
+    let titles = head(&titles.iter().map(String::as_str).collect::<Vec<_>>());
+    let (mut built, mut unbuilt, mut folded) = (String::new(), String::new(), 0);
+    for wanted in lines {
+        let signs: Vec<&str> = pythons
+            .iter()
+            .map(|python| {
+                let found = rows(matrix, group).find(|row| row.point.python == *python && line_of(row) == wanted);
+                match found.map(|row| row.status) {
+                    Some(CellStatus::Exists) => "✓",
+                    Some(CellStatus::Missing) => "✗",
+                    Some(CellStatus::Excluded) | None => "–",
+                }
+            })
+            .collect();
+        let (torch, rocm) = wanted;
+        let torch = if torch.is_empty() { "–".to_owned() } else { torch };
+        let text =
+            row(&[torch, rocm].into_iter().chain(signs.iter().map(|sign| (*sign).to_owned())).collect::<Vec<_>>());
+        if signs.contains(&"✓") {
+            built.push_str(&text);
+        } else {
+            unbuilt.push_str(&text);
+            folded += 1;
+        }
+    }
     let (name, version, backend) = group;
-    let mut text = format!("\n{name} {version} ({backend}):\n\n");
-    text.push_str(&head(&titles.iter().map(String::as_str).collect::<Vec<_>>()));
-    for python in pythons {
-        let sign = |wanted: &(String, String)| {
-            let found = rows(matrix, group).find(|row| row.point.python == python && column(row) == *wanted);
-            match found.map(|row| row.status) {
-                Some(CellStatus::Exists) => "✓",
-                Some(CellStatus::Missing) => "✗",
-                Some(CellStatus::Excluded) | None => "–",
-            }
-        };
-        let first = python.map_or_else(|| "any".to_owned(), |python| python.to_string());
-        let cells: Vec<String> =
-            std::iter::once(first).chain(columns.iter().map(|column| sign(column).to_owned())).collect();
-        text.push_str(&row(&cells));
+    let mut text = format!("\n{name} {} ({backend}):\n\n{titles}{built}", shorten(version));
+    if folded > 0 {
+        let combinations = if folded == 1 { "combination".to_owned() } else { format!("{folded} combinations") };
+        text.push_str(&format!(
+            "\n<details><summary>{combinations} of torch and ROCm without a file</summary>\n\n{titles}{unbuilt}\n</details>\n"
+        ));
     }
     text
 }
@@ -114,13 +150,20 @@ mod tests {
         let wheels = ["flash_attn-2.8.3+rocm7.2torch2.14-cp312-cp312-linux_x86_64.whl".to_owned()];
         let text = coverage(&make(&table, &book, &wanted, &wheels).unwrap());
         assert!(text.contains("| flash-attn | 2.8.3 | ck | 1 | "), "{text}");
-        let mut lines = text.lines();
-        let titles = lines.find(|line| line.starts_with("| Python")).unwrap();
-        assert!(titles.starts_with("| Python | torch 2.14, ROCm 7.14 | torch 2.14, ROCm 7.2 |"), "{titles}");
-        let of =
-            |python: &str| text.lines().find(|line| line.starts_with(&format!("| {python} |"))).unwrap().to_owned();
-        assert!(of("3.12").starts_with("| 3.12 | ✗ | ✓ |") && of("3.13").starts_with("| 3.13 | ✗ | ✗ |"), "{text}");
+        let line = |start: &str| {
+            text.lines().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("{start} in {text}"))
+        };
+        let titles = line("| torch | ROCm |");
+        let at = |python: &str| titles.split(" | ").position(|title| title.trim_matches([' ', '|']) == python).unwrap();
+        let signs: Vec<&str> = line("| 2.14 | 7.2 |").split(" | ").collect();
+        assert_eq!((signs[at("3.12")], signs[at("3.13")]), ("✓", "✗"), "{text}");
+        let (shown, folded) = text.split_once("<details>").unwrap();
+        assert!(!shown.contains("| 2.14 | 7.14 |") && folded.contains("| 2.14 | 7.14 | ✗"), "{text}");
+        assert!(!text.contains("| all |"), "one framework needs no sum: {text}");
+        let all = coverage(&make(&table, &book, &MatrixQuery::default(), &wheels).unwrap());
+        assert!(all.contains("| flash-attn | 2.8.3 | ck | 1 | ") && !all.contains("| torch | 2."), "{all}");
+        assert!(all.contains(", torch, ") && all.contains("flash-attn 2.8.3 (triton)"), "{all}");
         let none = coverage(&make(&table, &book, &wanted, &[]).unwrap());
-        assert!(!none.contains("| Python") && none.contains("| 0 % |"), "{none}");
+        assert_eq!(none, "Nothing of the matrix exists.\n\nNot built: flash-attn.\n");
     }
 }

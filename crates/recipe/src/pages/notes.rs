@@ -1,9 +1,10 @@
-//! Input: the files of a release. Output: release notes with a table for each platform, and the
-//! history of all releases.
+//! Input: the files of a release. Output: release notes with a table for each platform, how to
+//! install and all files, and the history of all releases.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::assets::Asset;
+use super::packages::{encoded, size};
 use super::{head, newest_first, row};
 use crate::book::{Book, BookEntry};
 use crate::cell::{Cell, Platform};
@@ -26,13 +27,40 @@ struct Key {
 
 const COLUMNS: [&str; 6] = ["Package", "Version", "Python", "PyTorch", "ROCm", "GPU targets"];
 
+/// Where the files of a release are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FilesAt<'a> {
+    /// In a folder with this address, which ends in `/`; beside the page if it is empty.
+    Folder(&'a str),
+    /// At an address that is not known, so there are no links.
+    Unknown,
+}
+
+impl FilesAt<'_> {
+    /// `text` as a link to a file.
+    fn link(self, text: &str, name: &str) -> String {
+        match self {
+            Self::Folder(base) => format!("[{text}]({base}{})", encoded(name)),
+            Self::Unknown => text.to_owned(),
+        }
+    }
+
+    /// What pip installs.
+    fn installable(self, name: &str) -> String {
+        match self {
+            Self::Folder(base) if !base.is_empty() => format!("{base}{}", encoded(name)),
+            Self::Folder(_) | Self::Unknown => rocwheel_report::shell_word(name),
+        }
+    }
+}
+
 /// The notes of a release, with one row for wheels that differ only in their Python.
 ///
 /// # Errors
 /// A recipe's run-time variables depend on something that does not exist.
-pub fn notes(assets: &[Asset], book: &Book) -> Result<String, Error> {
-    let mut rows: BTreeMap<Key, Vec<String>> = BTreeMap::new();
-    for facts in assets.iter().filter_map(|asset| asset.facts.as_ref()) {
+pub fn notes(assets: &[Asset], book: &Book, at: FilesAt<'_>) -> Result<String, Error> {
+    let mut rows: BTreeMap<Key, BTreeMap<String, &str>> = BTreeMap::new();
+    for (asset, facts) in assets.iter().filter_map(|asset| Some((asset, asset.facts.as_ref()?))) {
         let key = Key {
             platform: facts.platform.clone(),
             package: facts.package.clone(),
@@ -42,7 +70,7 @@ pub fn notes(assets: &[Asset], book: &Book) -> Result<String, Error> {
             rocm: facts.rocm.clone(),
             targets: facts.targets.join(", "),
         };
-        rows.entry(key).or_default().push(facts.python.clone());
+        rows.entry(key).or_default().insert(facts.python.clone(), &asset.name);
     }
     let mut keys: Vec<&Key> = rows.keys().collect();
     keys.sort_by(|one, other| {
@@ -55,6 +83,7 @@ pub fn notes(assets: &[Asset], book: &Book) -> Result<String, Error> {
     });
     let mut text = String::new();
     let mut platform = None;
+    let mut example = None;
     for key in keys {
         if platform != Some(&key.platform) {
             let space = if text.is_empty() { "" } else { "\n" };
@@ -63,23 +92,33 @@ pub fn notes(assets: &[Asset], book: &Book) -> Result<String, Error> {
         }
         let version =
             if key.backend.is_empty() { key.version.clone() } else { format!("{} ({})", key.version, key.backend) };
-        let mut pythons = rows[key].clone();
+        let files = &rows[key];
+        let mut pythons: Vec<String> = files.keys().cloned().collect();
         sort_texts(&mut pythons);
-        let cells = [&key.package, &version, &pythons.join(", "), &key.torch, &key.rocm, &key.targets];
+        example = example.or_else(|| pythons.last().and_then(|newest| files.get(newest)));
+        let links: Vec<String> = pythons.iter().map(|python| at.link(python, files[python])).collect();
+        let cells = [&key.package, &version, &links.join(", "), &key.torch, &key.rocm, &key.targets];
         text.push_str(&row(&cells.map(|text| if text.is_empty() { "–".to_owned() } else { text.clone() })));
     }
-    let others: Vec<&str> =
-        assets.iter().filter(|asset| asset.facts.is_none()).map(|asset| asset.name.as_str()).collect();
-    if !others.is_empty() {
-        let space = if text.is_empty() { "" } else { "\n" };
-        text.push_str(&format!("{space}#### Tarballs\n\n"));
-        for name in others {
-            text.push_str(&format!("* `{name}`\n"));
-        }
+    if let Some(name) = example {
+        let links = if at == FilesAt::Unknown { "" } else { " Each version of Python above is a link to its wheel." };
+        let command = at.installable(name);
+        text.push_str(&format!(
+            "\nInstall the wheel for your Python, torch and ROCm.{links}\n\n```\npip install {command}\n```\n"
+        ));
     }
     let needs = at_run_time(assets, book)?;
     if !needs.is_empty() {
         text.push_str(&format!("\n{}", needs.into_iter().map(|line| format!("{line}.\n")).collect::<String>()));
+    }
+    if !assets.is_empty() {
+        let count = if assets.len() == 1 { "The file".to_owned() } else { format!("All {} files", assets.len()) };
+        text.push_str(&format!("\n<details><summary>{count}</summary>\n\n"));
+        for asset in assets {
+            let name = at.link(&format!("`{}`", asset.name), &asset.name);
+            text.push_str(&format!("* {name}, {}\n", size(asset.size)));
+        }
+        text.push_str("\n</details>\n");
     }
     let stated = assets.iter().filter(|asset| asset.provenance.is_some()).count();
     if !assets.is_empty() {

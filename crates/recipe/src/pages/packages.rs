@@ -199,8 +199,13 @@ fn read(cells: &[String], rocm: &[String]) -> Option<DownloadablePackage> {
     Some(DownloadablePackage { name, facts, size: size.clone(), sha256, downloads })
 }
 
+/// The address of the folder of a release's files on GitHub. `repository` is OWNER/NAME.
+pub fn on_github(repository: &str, tag: &str) -> String {
+    format!("https://github.com/{repository}/releases/download/{}/", encoded(tag))
+}
+
 /// A file name as part of an address, percent-encoded: `+` would be read as a space.
-fn encoded(name: &str) -> String {
+pub(super) fn encoded(name: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     name.bytes()
         .map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
@@ -209,7 +214,7 @@ fn encoded(name: &str) -> String {
 
 /// A size with a decimal unit.
 #[allow(clippy::cast_precision_loss, reason = "it is shown with one digit")]
-fn size(bytes: u64) -> String {
+pub(super) fn size(bytes: u64) -> String {
     let mut size = bytes as f64;
     for unit in ["B", "kB", "MB"] {
         if size < 999.95 {

@@ -424,6 +424,9 @@ impl<'a> Writer<'a> {
                 stale.insert(join(folder, &format!("{JSON_ROOT}/{HTML}")));
             }
         }
+        if work.options.project.is_none() {
+            stale.extend(self.pages_without_record()?);
+        }
         // Several projects have pages in a folder, so what one of them left may be another's now.
         let kept: BTreeSet<&String> = written.iter().flat_map(|one| one.head.pages.keys()).collect();
         for page in stale.iter().filter(|page| !kept.contains(page)) {
@@ -435,6 +438,30 @@ impl<'a> Writer<'a> {
             }
         }
         Ok(())
+    }
+
+    /// The pages of projects that neither files nor records know. A run that was killed between the
+    /// pages of a project and its record leaves them, if the files of the project went away.
+    fn pages_without_record(&self) -> Result<Vec<String>, Error> {
+        let Work { store, catalog, heads, roots, .. } = self.work;
+        let mut found = Vec::new();
+        for page in catalog.pages.keys() {
+            let Some(folder) = page.strip_suffix(HTML).and_then(|folder| folder.strip_suffix('/')) else { continue };
+            let (index, name) = folder.rsplit_once('/').unwrap_or(("", folder));
+            let is_known = catalog.projects.contains_key(name) || heads.contains_key(name);
+            if is_known || roots.iter().all(|root| root.pages != index) {
+                continue;
+            }
+            // Another index may be in the folder, and other programs' pages.
+            let title = format!("<title>Links for {name}</title>");
+            let bytes = store.read(page)?.unwrap_or_default();
+            let head = String::from_utf8_lossy(&bytes[..bytes.len().min(8192)]);
+            if head.contains(GENERATOR) && head.contains(&title) {
+                found.extend([HTML, VERSIONED_HTML, JSON].map(|page| join(folder, page)));
+                found.push(join(&join(&join(index, JSON_ROOT), name), HTML));
+            }
+        }
+        Ok(found)
     }
 
     fn remove(&mut self, page: String) -> Result<(), Error> {

@@ -1,6 +1,7 @@
 //! Input: a decision. Output: it as an in-toto statement, a verification summary (SLSA VSA v1), the
 //! payload of a DSSE envelope.
 
+use rocwheel_attest::STATEMENT_TYPE;
 use rocwheel_content::archive_path::file_name;
 use rocwheel_content::{hexadecimal, sha256};
 use serde_json::{Value, json};
@@ -8,7 +9,6 @@ use serde_json::{Value, json};
 use super::{GateDecision, GatePolicy, SetVerdicts};
 use crate::stream::sets::ReleaseSet;
 
-const STATEMENT: &str = "https://in-toto.io/Statement/v1";
 const PREDICATE: &str = "https://slsa.dev/verification_summary/v1";
 
 /// The statement, with a final line break. `stream` is the one that the set goes into.
@@ -33,7 +33,7 @@ pub fn decision_statement(
     // The policy as it held, with the bypasses of the command line.
     let policy = serde_json::to_vec(policy).unwrap_or_default();
     let document = json!({
-        "_type": STATEMENT,
+        "_type": STATEMENT_TYPE,
         "subject": subjects,
         "predicateType": PREDICATE,
         "predicate": {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
+use rocwheel_attest::{InTotoStatement, STATEMENT_TYPE};
 use rocwheel_content::{hexadecimal, sha256};
 use serde::{Deserialize, Serialize};
 
@@ -14,8 +15,6 @@ use crate::stream::{PublicKey, STATEMENT_PAYLOAD, SignedEnvelope};
 
 /// The predicate type of a verdict.
 pub const VERDICT_TYPE: &str = "https://rocwheel.dev/test-verdict/v1";
-/// The type of a statement (in-toto Statement v1).
-const STATEMENT: &str = "https://in-toto.io/Statement/v1";
 /// The largest verdict that is read, in bytes: a statement about a thousand wheels has 200 KB.
 const LARGEST: u64 = 64 << 20;
 
@@ -73,26 +72,6 @@ pub struct SetVerdicts {
     pub unreadable: Vec<IgnoredVerdict>,
 }
 
-#[derive(Deserialize)]
-struct Statement {
-    #[serde(rename = "_type")]
-    kind: String,
-    #[serde(default)]
-    subject: Vec<StatementSubject>,
-    #[serde(rename = "predicateType")]
-    predicate_type: String,
-    #[serde(default)]
-    predicate: serde_json::Value,
-}
-
-#[derive(Deserialize)]
-struct StatementSubject {
-    #[serde(default)]
-    name: String,
-    #[serde(default)]
-    digest: BTreeMap<String, String>,
-}
-
 /// More keys may follow in later versions; these are the ones that decide.
 #[derive(Deserialize)]
 struct Predicate {
@@ -146,11 +125,11 @@ fn read(path: &Path, name: &str, keys: &[PublicKey]) -> Result<Result<Option<Sui
         Err(fault) => return Ok(Err(fault.to_string())),
     };
     let signers = envelope.signers(&payload, keys);
-    let statement: Statement = match serde_json::from_slice(&payload) {
+    let statement: InTotoStatement = match serde_json::from_slice(&payload) {
         Ok(statement) => statement,
         Err(error) => return Ok(Err(error.to_string())),
     };
-    if statement.kind != STATEMENT {
+    if statement.kind != STATEMENT_TYPE {
         return Ok(Err(format!("`{}` is no statement of in-toto, version 1", statement.kind)));
     }
     if statement.predicate_type != VERDICT_TYPE {
@@ -165,7 +144,8 @@ fn read(path: &Path, name: &str, keys: &[PublicKey]) -> Result<Result<Option<Sui
         let Some(digest) = subject.digest.get("sha256") else {
             return Ok(Err(format!("`{}` has no SHA-256 in it", subject.name)));
         };
-        if subjects.insert(subject.name.clone(), digest.to_ascii_lowercase()).is_some_and(|other| other != *digest) {
+        let digest = digest.to_ascii_lowercase();
+        if subjects.insert(subject.name.clone(), digest.clone()).is_some_and(|other| other != digest) {
             return Ok(Err(format!("`{}` has two SHA-256 in it", subject.name)));
         }
     }

@@ -4,10 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
+use rocwheel_index::{Http, text_without_users};
 use rocwheel_report::{Exit, Reporter, Unit};
 use rocwheel_wheel::WheelName;
 use serde::{Deserialize, Serialize};
+use url::Url;
 
 use super::lock::{self, LockedFile};
 use super::{MirrorPlan, transfer};
@@ -33,9 +36,11 @@ pub struct MirrorRequest {
     pub platforms: Vec<String>,
     /// `true`: pre-releases count as other versions.
     pub pre_releases: bool,
+    /// What fetches the files. Users that the addresses of indexes name are used for these too.
+    pub http: Arc<Http>,
 }
 
-/// Without the passwords of addresses.
+/// Without the users of addresses.
 impl std::fmt::Debug for MirrorRequest {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let indexes: Vec<String> = self.indexes.iter().map(|index| said(index.as_bytes())).collect();
@@ -70,6 +75,9 @@ enum Kinds {
 }
 
 pub(super) fn plan(request: &MirrorRequest, folder: &Path, reporter: &dyn Reporter) -> Result<MirrorPlan, Error> {
+    for address in request.indexes.iter().filter_map(|index| Url::parse(index).ok()) {
+        request.http.remember(&address);
+    }
     let mut plan = MirrorPlan { sets: Vec::new(), files: BTreeMap::new() };
     let cells: Vec<(&str, &str)> = request
         .pythons
@@ -96,7 +104,7 @@ pub(super) fn plan(request: &MirrorRequest, folder: &Path, reporter: &dyn Report
         return Ok(plan);
     }
     fs_err::create_dir_all(folder).map_err(|source| Error::Write { path: folder.to_owned(), source })?;
-    transfer::fetch_all(&sources, folder, reporter)?;
+    transfer::fetch_all(&sources, folder, &request.http, reporter)?;
     let mut needed = BTreeSet::new();
     for name in sources.keys() {
         needed.extend(build_requirements(&folder.join(name))?);
@@ -181,17 +189,18 @@ fn resolve(
         return Err(failed(said(&output.stderr), Exit::Failed));
     }
     let text = String::from_utf8_lossy(&output.stdout);
-    lock::files(&text).map_err(|reason| failed(reason, Exit::Failed))
+    let mut files = lock::files(&text).map_err(|reason| failed(reason, Exit::Failed))?;
+    for (_, file) in &mut files {
+        if let Ok(address) = Url::parse(&file.address) {
+            file.address = request.http.remember(&address).to_string();
+        }
+    }
+    Ok(files)
 }
 
-/// What uv says, without the passwords of addresses.
+/// What uv says, without the users and passwords of addresses.
 fn said(stderr: &[u8]) -> String {
-    let text = String::from_utf8_lossy(stderr);
-    let words = text.split_inclusive(char::is_whitespace).map(|word| match (word.find("://"), word.rfind('@')) {
-        (Some(begin), Some(end)) if begin < end => format!("{}://{}", &word[..begin], &word[end + 1..]),
-        _ => word.to_owned(),
-    });
-    words.collect::<String>().trim().to_owned()
+    text_without_users(&String::from_utf8_lossy(stderr)).trim().to_owned()
 }
 
 /// The build requirements of a source distribution: `build-system.requires` of its pyproject.toml
@@ -226,15 +235,4 @@ fn build_requirements(path: &Path) -> Result<Vec<String>, Error> {
         return Ok(project.build.map_or_else(standard, |build| build.requires));
     }
     Ok(standard())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn passwords_are_not_repeated() {
-        assert_eq!(said(b"cannot fetch `https://me:secret@host/simple/`\n"), "cannot fetch `https://host/simple/`");
-        assert_eq!(said(b"a@b and https://x/y\n"), "a@b and https://x/y");
-    }
 }

@@ -42,9 +42,9 @@ impl Fault {
 pub(super) fn fetch_all(
     files: &BTreeMap<String, LockedFile>,
     folder: &Path,
+    http: &Http,
     reporter: &dyn Reporter,
 ) -> Result<Vec<String>, Error> {
-    let http = Http::new(None).map_err(|error| mirror_error(error.to_string(), Exit::Failed))?;
     reporter.begin("Fetching distributions", Some(files.len() as u64), Unit::Items);
     let one = |(name, file): (&String, &LockedFile)| -> Result<bool, (String, Fault)> {
         let result = if reporter.interrupted() {
@@ -52,7 +52,7 @@ pub(super) fn fetch_all(
         } else if is_there(&folder.join(name), &file.sha256) {
             Ok(false)
         } else {
-            fetch(&http, file, &folder.join(name), reporter).map(|()| true)
+            fetch(http, file, &folder.join(name), reporter).map(|()| true)
         };
         reporter.advance(1);
         result.map_err(|fault| (name.clone(), fault))

@@ -2,11 +2,11 @@
 //! SLSA provenance v1) that says which file was made from which. It is the payload of a DSSE
 //! envelope; whoever publishes signs it.
 
+use rocwheel_attest::STATEMENT_TYPE;
 use serde_json::{Value, json};
 
 use super::{Promoted, PromotionPlan};
 
-const TYPE: &str = "https://in-toto.io/Statement/v1";
 const PREDICATE: &str = "https://slsa.dev/provenance/v1";
 /// The kind of build: names of versions changed, contents did not.
 const BUILD: &str = "urn:rocwheel:promotion:v1";
@@ -24,7 +24,7 @@ pub(super) fn statement(plan: &PromotionPlan, files: &[Promoted]) -> String {
     let made: Vec<Value> =
         files.iter().filter_map(|file| Some(json!({ "from": file.source.as_ref()?.name, "to": file.name }))).collect();
     let document = json!({
-        "_type": TYPE,
+        "_type": STATEMENT_TYPE,
         "subject": subjects,
         "predicateType": PREDICATE,
         "predicate": {

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
-use rocwheel_content::Digest;
 use rocwheel_content::archive_path::{file_name, join};
+use rocwheel_content::{Digest, hexadecimal};
 use rocwheel_report::{Reporter, Unit};
 use rocwheel_wheel::canonical_name;
 
+use super::attested;
 use crate::facts::{Facts, Fault, headers};
 use crate::listing::{Distribution, Listing, NameFilter};
 use crate::s3::from_hexadecimal;
@@ -37,6 +38,8 @@ pub(crate) struct LocalFile {
     pub(crate) metadata_sha256: Option<String>,
     /// METADATA of a wheel, byte for byte.
     pub(crate) metadata: Option<Vec<u8>>,
+    /// Its attestations (PEP 740).
+    pub(crate) provenance: Option<Vec<u8>>,
     pub(crate) set_file: SetFile,
 }
 
@@ -45,12 +48,21 @@ impl LocalSet {
     pub fn paths(&self) -> impl Iterator<Item = (&str, &Path)> {
         self.files.iter().map(|(key, file)| (key.as_str(), file.path.as_path()))
     }
-}
 
-impl LocalSet {
     /// SHA-256 of the files in hexadecimal, by path.
     pub fn hashes(&self) -> BTreeMap<&Path, String> {
         self.files.values().map(|file| (file.path.as_path(), file.set_file.sha256.clone())).collect()
+    }
+
+    /// The attestations (PEP 740) of the file of this name.
+    pub fn attestations(&self, name: &str) -> Option<Vec<u8>> {
+        let found = self.files.iter().find(|(key, _)| file_name(key) == name)?;
+        found.1.provenance.clone()
+    }
+
+    /// `true` if any file has attestations beside it.
+    pub fn has_attestations(&self) -> bool {
+        self.files.values().any(|file| file.provenance.is_some())
     }
 
     /// Writes METADATA beside each wheel, as installers read it from an index.
@@ -74,6 +86,11 @@ impl LocalFile {
         NewFile { path, key, size: self.set_file.size, sha256: self.sha256, transfer }
     }
 
+    /// SHA-256 of its attestations in hexadecimal.
+    pub(crate) fn provenance_sha256(&self) -> Option<String> {
+        self.provenance.as_ref().map(|bytes| hexadecimal(&rocwheel_content::sha256(bytes)))
+    }
+
     /// The row of the manifest; the caller sets the time.
     pub(crate) fn snapshot_file(&self, set: &str, uploaded: jiff::Timestamp) -> SnapshotFile {
         SnapshotFile {
@@ -82,6 +99,7 @@ impl LocalFile {
             uploaded,
             requires_python: self.set_file.requires_python.clone(),
             metadata_sha256: self.metadata_sha256.clone(),
+            provenance_sha256: self.provenance_sha256(),
             yanked: None,
             set: set.to_owned(),
         }
@@ -151,7 +169,9 @@ fn read_file(
         extras,
     };
     let metadata_sha256 = facts.metadata_sha256;
-    Ok(LocalFile { path: folder.join(&one.file.key), sha256, metadata_sha256, metadata, set_file })
+    let path = folder.join(&one.file.key);
+    let provenance = attested::read(&path, &set_file.sha256).map_err(Fault::File)?;
+    Ok(LocalFile { path, sha256, metadata_sha256, metadata, provenance, set_file })
 }
 
 /// The distributions of keys, by what their names say.

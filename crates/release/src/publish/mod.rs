@@ -6,9 +6,11 @@
 //! files are uploaded, which needs no lock; then, under the lock, the plan is made again from the
 //! state of that moment, and pages change ([`crate::stream`]).
 
+pub(crate) mod attested;
 mod local;
 mod previous;
 pub(crate) mod promoted;
+pub(crate) mod pythons;
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +25,7 @@ use rocwheel_report::Reporter;
 use serde::Serialize;
 
 use crate::Error;
+use crate::catalog::ATTESTATIONS;
 use crate::store::{NewFile, Store, with_threads};
 use crate::stream::manifest::SnapshotManifest;
 use crate::stream::pages::dependencies_first;
@@ -82,6 +85,10 @@ pub struct PublishOptions {
     pub allowed: BTreeSet<AllowedGap>,
     /// GPU targets that were asked for and that the set does not have.
     pub dropped: BTreeSet<String>,
+    /// Pythons that were left out, as [`SetPythons::incomplete`] names them.
+    ///
+    /// [`SetPythons::incomplete`]: crate::SetPythons::incomplete
+    pub dropped_pythons: BTreeSet<String>,
     /// Signed statements about the set, which are stored with it: DSSE envelopes.
     pub statements: Vec<Vec<u8>>,
 }
@@ -264,6 +271,7 @@ fn describe(
         complete(&mut set);
         set.statements = before.statements;
         set.targets_dropped = before.targets_dropped;
+        set.pythons_dropped = before.pythons_dropped;
     } else if let Some(before) = same_set(stream, &set)? {
         set.created = before.created;
         set.statements = before.statements;
@@ -271,6 +279,7 @@ fn describe(
     set.targets_dropped.extend(options.dropped.iter().cloned());
     set.targets_dropped.sort();
     set.targets_dropped.dedup();
+    set.pythons_dropped.extend(options.dropped_pythons.iter().cloned());
     set.targets_promised.retain(|target| !set.targets_dropped.contains(target));
     let new: Vec<String> = options.statements.iter().map(|bytes| hexadecimal(&sha256(bytes))).collect();
     set.statements.extend(new);
@@ -399,10 +408,10 @@ pub fn publish(
     let plan = plan_publication(&stream, local, options, change)?;
     drop(stream);
     let files: Vec<NewFile> = local.files.iter().map(|(key, file)| file.new_file(key, local.transfer)).collect();
-    let uploaded = store.put_files(&files, reporter)?;
-    let mut tries = 0;
+    let (mut uploaded, mut tries) = (0, 0);
     loop {
         tries += 1;
+        uploaded += store.put_files(&files, reporter)?;
         match publish_pages(store, local, options, change, reporter) {
             Err(Error::Stream(StreamFault::Raced { .. })) if tries < TRIES => {}
             other => {
@@ -423,8 +432,13 @@ fn publish_pages(
 ) -> Result<Option<(PublicationPlan, Vec<String>)>, Error> {
     let (lock, mut stream) = Stream::lock(store, change, reporter)?;
     let plan = plan_publication(&stream, local, options, change)?;
-    if plan.new.is_empty() && stream.manifest.sets.contains_key(&plan.set) {
+    // Files that the stream has may still be new in the set that they join.
+    let attested = newly_attested(&stream, local);
+    if plan.new.is_empty() && attested.is_empty() && same_set(&stream, &plan.document)?.is_some() {
         return Ok(None);
+    }
+    if !has_files(store, &plan, reporter)? {
+        return Err(StreamFault::Raced { store: store.name() }.into());
     }
     let put = |key: &String| -> Result<(), Error> {
         reporter.check()?;
@@ -433,15 +447,44 @@ fn publish_pages(
             None => Ok(()),
         }
     };
-    with_threads(store, || plan.new.par_iter().try_for_each(put))?;
+    let attest = |(key, bytes): &(&String, &Vec<u8>)| store.write(&format!("{key}{ATTESTATIONS}"), bytes);
+    with_threads(store, || {
+        plan.new.par_iter().try_for_each(put).and_then(|()| attested.par_iter().try_for_each(attest))
+    })?;
     for bytes in &options.statements {
         store.write(&statement_key(&hexadecimal(&sha256(bytes))), bytes)?;
     }
-    let manifest = next_manifest(&stream, &plan, local, change);
+    let mut manifest = next_manifest(&stream, &plan, local, change);
+    for (key, bytes) in attested {
+        if let Some(row) = manifest.files.get_mut(key) {
+            row.provenance_sha256 = Some(hexadecimal(&sha256(bytes)));
+        }
+    }
     let sets = BTreeMap::from([(plan.set.clone(), plan.document.clone())]);
     let pages = stream.commit(Transition { manifest, sets }, change.keys, reporter)?;
     drop(lock);
     Ok(Some((plan, pages)))
+}
+
+/// Files with attestations that the stream does not have yet.
+fn newly_attested<'l>(stream: &Stream<'_>, local: &'l LocalSet) -> Vec<(&'l String, &'l Vec<u8>)> {
+    let is_new = |key: &String, file: &LocalFile| {
+        stream.manifest.files.get(key).is_none_or(|row| row.provenance_sha256 != file.provenance_sha256())
+    };
+    let attested = local.files.iter().filter_map(|(key, file)| Some((key, file, file.provenance.as_ref()?)));
+    attested.filter(|(key, file, _)| is_new(key, file)).map(|(key, _, bytes)| (key, bytes)).collect()
+}
+
+/// `true` if the store has the new files. A pruning may have deleted those of an old version
+/// between their upload, which found them, and the lock.
+fn has_files(store: &dyn Store, plan: &PublicationPlan, reporter: &dyn Reporter) -> Result<bool, Error> {
+    let projects: BTreeSet<&str> = plan.new.iter().map(|key| parent(key)).collect();
+    let mut stored = BTreeSet::new();
+    for project in projects {
+        stored.extend(store.list(project, reporter)?.into_iter().map(|file| (file.key, file.size)));
+    }
+    let size = |key: &String| plan.document.files.get(key).map_or(0, |file| file.size);
+    Ok(plan.new.iter().all(|key| stored.contains(&(key.clone(), size(key)))))
 }
 
 fn next_manifest(
@@ -468,6 +511,29 @@ fn next_manifest(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_was_pruned_after_its_upload_is_on_no_page() {
+        let (folder, dist) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let store = crate::FolderStore::open(folder.path()).unwrap();
+        let text = b"Metadata-Version: 2.1\nName: a\nVersion: 1\n";
+        let mut sdist = tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
+        let mut header = tar::Header::new_gnu();
+        header.set_size(text.len() as u64);
+        header.set_mode(0o644);
+        sdist.append_data(&mut header, "a-1/PKG-INFO", &text[..]).unwrap();
+        fs_err::write(dist.path().join("a-1.tar.gz"), sdist.into_inner().unwrap().finish().unwrap()).unwrap();
+        let local = read_set(dist.path(), &rocwheel_report::Silent).unwrap();
+        let (now, patience) = (jiff::Timestamp::UNIX_EPOCH, std::time::Duration::ZERO);
+        let change = StreamChange { stream: "s", now, keys: &[], patience, chooser: None, write: true };
+        let options = PublishOptions::default();
+        // Without the upload.
+        let raced = publish_pages(&store, &local, &options, &change, &rocwheel_report::Silent).unwrap_err();
+        assert!(matches!(raced, Error::Stream(StreamFault::Raced { .. })), "{raced}");
+        assert!(store.read("index.html").unwrap().is_none());
+        publish(&store, &local, &options, &change, &rocwheel_report::Silent).unwrap();
+        assert!(store.read("a/index.html").unwrap().is_some());
+    }
 
     fn set(files: &[(&str, &[&str])]) -> ReleaseSet {
         let mut set = ReleaseSet::new("", jiff::Timestamp::UNIX_EPOCH);

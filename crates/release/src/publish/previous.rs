@@ -95,7 +95,8 @@ pub(super) fn fewer(stream: &Stream<'_>, set: &ReleaseSet) -> Result<Vec<Objecti
             // A wheel is worth more than a source distribution.
             old_uses.remove("source distribution");
         }
-        for lost in old_uses.difference(&new) {
+        // Pythons that were dropped on purpose are no surprise.
+        for lost in old_uses.difference(&new).filter(|lost| !set.pythons_dropped.contains(*lost)) {
             found.push(format!("{project} {old_version} has a file for {lost}, and {version} has none"));
         }
         let mut extras = BTreeSet::new();

@@ -13,6 +13,7 @@ use rocwheel_wheel::{Headers, canonical_name};
 
 use super::{LocalFile, LocalSet, PublicationPlan};
 use crate::Error;
+use crate::catalog::ATTESTATIONS;
 use crate::promote::{PlannedPromotion, PromotionPlan};
 use crate::s3::from_hexadecimal;
 use crate::store::{FileTransfer, Store, StoredBytes, StoredFile, with_threads};
@@ -77,6 +78,8 @@ pub struct StoredSet {
     pub set: ReleaseSet,
     /// The files, sorted by key.
     pub paths: Vec<PathBuf>,
+    /// Attestations (PEP 740) by the names of their files.
+    pub provenance: BTreeMap<String, Vec<u8>>,
 }
 
 impl StoredSet {
@@ -106,16 +109,20 @@ pub fn stored_set(
     reporter: &dyn Reporter,
 ) -> Result<StoredSet, Error> {
     let total = set.files.values().map(|file| file.size).sum();
-    reporter.begin("Fetching the set", Some(total), Unit::Bytes);
+    let stage = reporter.stage("Fetching the set", Some(total), Unit::Bytes);
+    // A project of a bucket may have thousands of files, so each is listed once.
+    let projects: BTreeSet<&str> = set.files.keys().map(|key| parent(key)).collect();
+    let list = |project: &&str| store.list(project, reporter);
+    let listed = with_threads(store, || projects.par_iter().map(list).collect::<Result<Vec<_>, _>>())?;
+    let listed: BTreeMap<String, StoredFile> =
+        listed.into_iter().flatten().map(|file| (file.key.clone(), file)).collect();
     let fetch = |(key, file): (&String, &SetFile)| -> Result<PathBuf, Error> {
         reporter.check()?;
-        let listed = store.list(parent(key), reporter)?.into_iter().find(|one| one.key == *key);
-        let missing = || StreamFault::Missing { name: join(&store.name(), key) };
-        let stored: StoredFile = listed.ok_or_else(missing)?;
+        let stored = listed.get(key).ok_or_else(|| StreamFault::Missing { name: join(&store.name(), key) })?;
         if stored.size != file.size {
             return Err(StreamFault::Altered { name: join(&store.name(), key) }.into());
         }
-        let bytes = store.bytes(&stored)?;
+        let bytes = store.bytes(stored)?;
         let path = match bytes {
             StoredBytes::Local(path) => path,
             StoredBytes::Remote(_) => {
@@ -133,8 +140,18 @@ pub fn stored_set(
         Ok(path)
     };
     let paths = with_threads(store, || set.files.par_iter().map(fetch).collect::<Result<Vec<_>, _>>());
-    reporter.end();
-    Ok(StoredSet { paths: paths?, set })
+    drop(stage);
+    let paths = paths?;
+    let mut provenance = BTreeMap::new();
+    for key in set.files.keys() {
+        let attested = format!("{key}{ATTESTATIONS}");
+        if listed.contains_key(&attested)
+            && let Some(bytes) = store.read(&attested)?
+        {
+            provenance.insert(file_name(key).to_owned(), bytes);
+        }
+    }
+    Ok(StoredSet { paths, provenance, set })
 }
 
 /// What a stream would get from a promotion, before anything is written. Hashes and sizes of files
@@ -185,6 +202,7 @@ fn planned_file(file: &PlannedPromotion, old: SetFile) -> LocalFile {
         sha256: rocwheel_content::Digest::default(),
         metadata_sha256: file.metadata.as_ref().map(|text| hexadecimal(&sha256(text.as_bytes()))),
         metadata: file.metadata.clone().map(String::into_bytes),
+        provenance: None,
         set_file,
     }
 }

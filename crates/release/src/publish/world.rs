@@ -49,7 +49,7 @@ pub(super) struct World {
 }
 
 impl World {
-    fn new(python: PythonVersion, platform: Platform) -> World {
+    pub(super) fn new(python: PythonVersion, platform: Platform) -> World {
         let target = InstallTarget { python, platform, glibc: None };
         World { markers: target.environment(), target }
     }
@@ -153,6 +153,16 @@ impl<'a> ClosedWorld<'a> {
             self.sets.insert(choice.set.clone(), Rc::new(self.stream.set(&choice.set)?));
         }
         Ok(self.sets[&choice.set].files.get(&choice.key).cloned().unwrap_or_default())
+    }
+
+    /// The names of the projects of the set.
+    pub(super) fn projects_of_set(&self) -> Vec<String> {
+        self.set.versions.keys().cloned().collect()
+    }
+
+    /// The extras of a file.
+    pub(super) fn extras(&mut self, choice: &Choice) -> Result<BTreeSet<String>, Error> {
+        Ok(self.file(choice)?.extras)
     }
 
     fn requirements(&mut self, choice: &Choice) -> Result<Rc<Vec<Requirement>>, Error> {

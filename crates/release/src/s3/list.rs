@@ -49,39 +49,64 @@ struct ListRow {
 impl S3Store {
     /// All objects below a folder (empty: the whole store), in the order of the server.
     pub(super) fn objects(&self, folder: &str, reporter: &dyn Reporter) -> Result<Vec<ListedObject>, Error> {
+        let mut found = Vec::new();
+        self.for_each_object(folder, reporter, &mut |object| found.push(object))?;
+        Ok(found)
+    }
+
+    /// Hands over all objects below a folder (empty: the whole store), in the order of the server:
+    /// a thousand are in memory at a time.
+    pub(super) fn for_each_object(
+        &self,
+        folder: &str,
+        reporter: &dyn Reporter,
+        take: &mut dyn FnMut(ListedObject),
+    ) -> Result<(), Error> {
         let failed = |stop: super::client::Stop| stop.error(format!("list `{}`", self.shown(folder)));
         let top = self.path(folder)?.to_string();
         let prefix = if top.is_empty() { top } else { format!("{top}/") };
-        let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
-        let (mut found, mut strange, mut token) = (Vec::new(), Vec::new(), None::<String>);
+        let (mut strange, mut first_strange, mut token) = (0, None, None::<String>);
         loop {
             reporter.check()?;
-            // The parts of a signed query are sorted.
-            let next = token.as_ref().map(|token| format!("continuation-token={}&", encoded(token)));
-            let query = format!("{}list-type=2&prefix={}", next.unwrap_or_default(), encoded(&prefix));
-            let ask = Special { method: Method::GET, query, headers: Vec::new(), body: Bytes::new(), answers: &[] };
-            let (_, _, body) = self.client.wait(self.client.send(&Path::default(), &ask)).map_err(failed)?;
-            let page = parse(&body).map_err(|reason| failed(BucketFault::Other(reason).into()))?;
+            let page = self.list_page(&prefix, token.as_deref()).map_err(failed)?;
             for row in page.contents {
                 let Some(key) = row.key.strip_prefix(&prefix) else { continue };
                 if !is_path(key) {
                     // The end of a folder in consoles is no file.
-                    strange.extend((!key.is_empty() && !key.ends_with('/')).then_some(row.key));
+                    if !key.is_empty() && !key.ends_with('/') {
+                        strange += 1;
+                        first_strange.get_or_insert(row.key);
+                    }
                     continue;
                 }
                 let modified = row.last_modified.unwrap_or(Timestamp::UNIX_EPOCH).into();
-                found.push(ListedObject { key: key.to_owned(), size: row.size, e_tag: row.e_tag, modified });
+                take(ListedObject { key: key.to_owned(), size: row.size, e_tag: row.e_tag, modified });
             }
-            token = page.next_continuation_token.filter(|token| !token.is_empty());
+            let next = page.next_continuation_token.filter(|token| !token.is_empty());
+            if next.is_some() && next == token {
+                let reason = "the server repeats a page of the listing".to_owned();
+                return Err(failed(BucketFault::Other(reason).into()));
+            }
+            token = next;
             if token.is_none() {
                 break;
             }
         }
-        if let Some(first) = strange.first() {
-            let (count, are) = (crate::error::count(strange.len()), if strange.len() == 1 { "is" } else { "are" });
+        if let Some(first) = first_strange {
+            let (count, are) = (crate::error::count(strange), if strange == 1 { "is" } else { "are" });
             reporter.warn(&format!("{count} of `{}` {are} passed over: `{first}` is no path", self.shown(folder)));
         }
-        Ok(found)
+        Ok(())
+    }
+
+    fn list_page(&self, prefix: &str, token: Option<&str>) -> Result<ListPage, super::client::Stop> {
+        let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+        // The parts of a signed query are sorted.
+        let next = token.map(|token| format!("continuation-token={}&", encoded(token)));
+        let query = format!("{}list-type=2&prefix={}", next.unwrap_or_default(), encoded(prefix));
+        let ask = Special { method: Method::GET, query, headers: Vec::new(), body: Bytes::new(), answers: &[] };
+        let (_, _, body) = self.client.wait(self.client.send(&Path::default(), &ask))?;
+        parse(&body).map_err(|reason| BucketFault::Other(reason).into())
     }
 }
 

@@ -39,7 +39,8 @@ fn of_name(name: &str) -> (&'static str, &'static str) {
         (".md", "text/markdown; charset=utf-8", ASK),
         ("SHA256SUMS", "text/plain; charset=utf-8", ASK),
         (".metadata", "text/plain; charset=utf-8", FOR_EVER),
-        (".provenance", "application/json", FOR_EVER),
+        // Attestations may be added to those of a file (PEP 740).
+        (".provenance", "application/json", ASK),
         (".whl", "application/zip", FOR_EVER),
         (".zip", "application/zip", FOR_EVER),
         (".gz", "application/gzip", FOR_EVER),

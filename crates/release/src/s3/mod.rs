@@ -14,6 +14,7 @@ mod multipart;
 mod times;
 mod upload;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -173,6 +174,21 @@ impl S3Store {
     }
 }
 
+/// A listed object as a file, unless a part of its name begins with a dot.
+fn stored(folder: &str, object: list::ListedObject) -> Option<StoredFile> {
+    if object.key.split('/').any(|part| part.starts_with('.')) {
+        return None;
+    }
+    // A server without ETags: a time of change is enough for files that are not young.
+    let stamp = object.e_tag.unwrap_or_else(|| known::stamp(object.modified));
+    Some(StoredFile { key: join(folder, &object.key), size: object.size, stamp })
+}
+
+fn sorted(mut files: Vec<StoredFile>) -> Vec<StoredFile> {
+    files.sort_unstable_by(|one, other| one.key.cmp(&other.key));
+    files
+}
+
 impl Store for S3Store {
     fn name(&self) -> String {
         self.address.to_string()
@@ -183,17 +199,44 @@ impl Store for S3Store {
     }
 
     fn list(&self, folder: &str, reporter: &dyn Reporter) -> Result<Vec<StoredFile>, Error> {
-        let is_shown = |key: &str| !key.split('/').any(|part| part.starts_with('.'));
-        let objects = self.objects(folder, reporter)?.into_iter().filter(|object| is_shown(&object.key));
-        let mut files: Vec<StoredFile> = objects
-            .map(|object| {
-                // A server without ETags: a time of change is enough for files that are not young.
-                let stamp = object.e_tag.unwrap_or_else(|| known::stamp(object.modified));
-                StoredFile { key: join(folder, &object.key), size: object.size, stamp }
-            })
-            .collect();
+        let mut files = Vec::new();
+        self.for_each_object(folder, reporter, &mut |object| files.extend(stored(folder, object)))?;
         files.sort_unstable_by(|one, other| one.key.cmp(&other.key));
         Ok(files)
+    }
+
+    fn list_batches(
+        &self,
+        folder: &str,
+        _is_measured: fn(&str) -> bool,
+        take: &(dyn Fn(Vec<StoredFile>) + Sync),
+        reporter: &dyn Reporter,
+    ) -> Result<(), Error> {
+        // Servers list keys in the order of their bytes, so a subfolder is over when the next one
+        // begins; files that are in none may be in between.
+        let (mut top, mut batch, mut present) = (Vec::new(), Vec::new(), String::new());
+        let mut done: BTreeSet<String> = BTreeSet::new();
+        let mut is_in_order = true;
+        self.for_each_object(folder, reporter, &mut |object| {
+            let Some((subfolder, _)) = object.key.split_once('/') else {
+                top.extend(stored(folder, object));
+                return;
+            };
+            if subfolder != present {
+                let next = subfolder.to_owned();
+                is_in_order &= !done.contains(&next);
+                done.insert(std::mem::replace(&mut present, next));
+                take(sorted(std::mem::take(&mut batch)));
+            }
+            batch.extend(stored(folder, object));
+        })?;
+        take(sorted(batch));
+        take(sorted(top));
+        if is_in_order {
+            return Ok(());
+        }
+        let fault = BucketFault::Other("the server lists keys in no order, as S3 Express does".to_owned());
+        Err(client::Stop::from(fault).error(format!("list `{}`", self.shown(folder))))
     }
 
     fn bytes(&self, file: &StoredFile) -> Result<StoredBytes, Error> {

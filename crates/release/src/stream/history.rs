@@ -88,7 +88,8 @@ pub fn roll_back(
             match existing {
                 Some(existing) if existing.sha256 == file.sha256 => {
                     let yanked = existing.yanked.clone().or_else(|| file.yanked.clone());
-                    files.insert(key, SnapshotFile { yanked, ..file });
+                    let provenance_sha256 = existing.provenance_sha256.clone();
+                    files.insert(key, SnapshotFile { yanked, provenance_sha256, ..file });
                 }
                 _ => missing.push(key),
             }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::StreamFault;
 use super::settings::StreamNotice;
+use crate::IndexView;
 
 /// The form of the documents of a stream.
 pub(crate) const SCHEMA: u32 = 1;
@@ -79,6 +80,12 @@ pub struct SnapshotManifest {
     /// The end of the stream, if it is announced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notice: Option<StreamNotice>,
+    /// The public address of the stream, ending in `/`, with which pages link attestations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// The smaller indexes that the stream has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub views: Vec<IndexView>,
 }
 
 /// A listed file.
@@ -97,6 +104,9 @@ pub struct SnapshotFile {
     /// SHA-256 of METADATA in hexadecimal, which is beside the file; only of wheels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata_sha256: Option<String>,
+    /// SHA-256 in hexadecimal of its attestations (PEP 740), which are beside the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance_sha256: Option<String>,
     /// Why it is withdrawn (PEP 592).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub yanked: Option<String>,
@@ -129,6 +139,8 @@ impl SnapshotManifest {
             sets: BTreeMap::new(),
             requires: BTreeMap::new(),
             notice: None,
+            address: None,
+            views: Vec::new(),
         }
     }
 
@@ -204,6 +216,7 @@ mod tests {
             uploaded: Timestamp::UNIX_EPOCH,
             requires_python: None,
             metadata_sha256: None,
+            provenance_sha256: None,
             yanked: None,
             set: "s".to_owned(),
         }

@@ -198,6 +198,12 @@ impl<'a> Stream<'a> {
             expires: days.and_then(|days| change.now.checked_add(days).ok()),
             action,
             notice: self.settings.deprecated.clone(),
+            address: self
+                .settings
+                .address
+                .as_ref()
+                .map(|address| format!("{}/", address.as_str().trim_end_matches('/'))),
+            views: self.settings.views.clone(),
             ..self.manifest.clone()
         }
     }

@@ -144,7 +144,8 @@ pub(super) struct StreamView {
 
 impl StreamView {
     /// The views of a manifest.
-    pub(super) fn all(views: &[IndexView], manifest: &SnapshotManifest) -> BTreeSet<StreamView> {
+    pub(super) fn all(manifest: &SnapshotManifest) -> BTreeSet<StreamView> {
+        let views = &manifest.views;
         let mut projects: BTreeMap<String, ListedProject> = BTreeMap::new();
         if !views.is_empty() {
             for one in manifest.files.keys().filter_map(|key| distribution_of(key)) {

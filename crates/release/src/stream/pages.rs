@@ -10,6 +10,7 @@ use rocwheel_index::pages::{
 
 use super::manifest::{SnapshotFile, SnapshotManifest};
 use crate::build::pages::{HTML, JSON, VERSIONED_HTML, link};
+use crate::catalog::ATTESTATIONS;
 use crate::listing::{Listing, NameFilter};
 use crate::store::StoredFile;
 
@@ -32,7 +33,7 @@ pub(crate) fn project(manifest: &SnapshotManifest, name: &str) -> IndexedProject
             metadata_sha256: file.metadata_sha256.clone(),
             uploaded: Some(file.uploaded),
             yanked: file.yanked.clone(),
-            provenance: None,
+            provenance: provenance(manifest, &one.file.key, file),
         })
     });
     let (status, status_reason) = match &manifest.notice {
@@ -40,6 +41,12 @@ pub(crate) fn project(manifest: &SnapshotManifest, name: &str) -> IndexedProject
         None => (ProjectStatus::Active, None),
     };
     IndexedProject { name: name.to_owned(), files: indexed.collect(), status, status_reason, generation: None }
+}
+
+/// The address of a file's attestations, which has to be a whole one (PEP 740).
+fn provenance(manifest: &SnapshotManifest, key: &str, file: &SnapshotFile) -> Option<String> {
+    file.provenance_sha256.as_ref()?;
+    Some(format!("{}{}", manifest.address.as_ref()?, link("", &format!("{key}{ATTESTATIONS}"))))
 }
 
 /// The pages of a folder, with their keys.

@@ -30,6 +30,9 @@ pub struct ReleaseSet {
     pub targets_promised: Vec<String>,
     /// GPU targets that were asked for and have not all their files.
     pub targets_dropped: Vec<String>,
+    /// Pythons of which something was missing, as `cp313-cp313 on Linux`.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub pythons_dropped: BTreeSet<String>,
     /// SHA-256 of signed statements about the set: what it was made from, who tested it, and the
     /// decision to publish it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -68,6 +71,7 @@ impl ReleaseSet {
             extras: BTreeMap::new(),
             targets_promised: Vec::new(),
             targets_dropped: Vec::new(),
+            pythons_dropped: BTreeSet::new(),
             statements: Vec::new(),
         }
     }

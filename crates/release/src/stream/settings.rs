@@ -5,6 +5,7 @@ use globset::{Glob, GlobSet, GlobSetBuilder};
 use jiff::civil::Date;
 use pep440_rs::Version;
 use serde::{Deserialize, Serialize};
+use url::Url;
 
 use super::StreamFault;
 use crate::IndexView;
@@ -20,6 +21,8 @@ pub struct StreamSettings {
     pub outside: Vec<String>,
     /// Days after which a snapshot is no longer to be trusted.
     pub expires_days: Option<u32>,
+    /// The public address of the stream. Pages link attestations (PEP 740) with it.
+    pub address: Option<Url>,
     /// Smaller indexes over the same files, for each Python or GPU target.
     pub views: Vec<IndexView>,
     /// How long files stay.
@@ -158,7 +161,22 @@ impl StreamSettings {
             patterns_of(patterns).map_err(|error| wrong(error.to_string()))?;
         }
         settings.gate.check().map_err(wrong)?;
+        if let Some(address) = &settings.address {
+            check_address(address).map_err(wrong)?;
+        }
         Ok(settings)
+    }
+}
+
+/// Everybody reads the pages that have the address.
+fn check_address(address: &Url) -> Result<(), String> {
+    if !matches!(address.scheme(), "https" | "http") {
+        return Err("`address` does not begin with `https://`".to_owned());
+    }
+    if address.username().is_empty() && address.password().is_none() {
+        Ok(())
+    } else {
+        Err("`address` has a user or a password, and everybody can read the pages".to_owned())
     }
 }
 
@@ -200,8 +218,10 @@ mod tests {
         assert_eq!((settings.kind, settings.retention.days), (Some(VersionKind::Nightly), Some(120)));
         let notice = settings.deprecated.unwrap().text();
         assert_eq!(notice, "this index is deprecated; use https://example.invalid/whl/; it ends on 2027-01-31");
-        for wrong in ["kinds = 'rc'", "outside = ['[']", "[retention]\ndays = 'x'"] {
-            assert!(StreamSettings::parse(wrong, "stream.toml").is_err(), "{wrong}");
+        let secret = "address = 'https://me:secret@example.invalid/'";
+        for wrong in ["kinds = 'rc'", "outside = ['[']", "[retention]\ndays = 'x'", "address = 'ftp://x/'", secret] {
+            let error = StreamSettings::parse(wrong, "stream.toml").unwrap_err();
+            assert!(!error.to_string().contains("secret"), "{error}");
         }
     }
 }

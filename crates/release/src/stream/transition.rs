@@ -28,7 +28,7 @@ use super::{
 };
 use crate::build::pages::HTML;
 use crate::store::with_threads;
-use crate::{Error, IndexView, chooser};
+use crate::{Error, chooser};
 
 /// The next publication.
 pub(crate) struct Transition {
@@ -62,6 +62,7 @@ impl Stream<'_> {
         reporter: &dyn Reporter,
     ) -> Result<Vec<String>, Error> {
         let Transition { mut manifest, sets } = next;
+        self.check_head()?;
         for (name, set) in sets {
             let bytes = set.bytes();
             let digest = hexadecimal(&sha256(&bytes));
@@ -130,6 +131,13 @@ impl Stream<'_> {
         Ok(written)
     }
 
+    /// Errors if there was a publication since this one was planned. A run that slept for longer
+    /// than a lock lives must not write over that.
+    fn check_head(&self) -> Result<(), Error> {
+        let before = self.head.as_ref().map(|(_, bytes)| bytes.as_slice());
+        if self.store.read(HEAD)?.as_deref() == before { Ok(()) } else { Err(self.raced()) }
+    }
+
     fn raced(&self) -> Error {
         StreamFault::Raced { store: self.store.name() }.into()
     }
@@ -139,14 +147,15 @@ impl Stream<'_> {
         let generation = change.after.number;
         let requires: BTreeMap<String, BTreeSet<String>> = merged(&change.before.requires, &change.after.requires);
         let levels = pages::levels(&change.projects, &requires);
-        let views = ChangedViews::new(&self.settings.views, change);
+        let views = ChangedViews::new(change);
+        let has_button = self.store.read(CHOOSER)?.is_some();
         let add = |name: &&str| -> Result<Vec<String>, Error> {
             reporter.check()?;
             let page = pages::project(&change.both, name);
             if page == pages::project(change.before, name) {
                 return Ok(Vec::new());
             }
-            let mut written = self.put_views(&views.all, &page, generation)?;
+            let mut written = self.put_views(&views.after, &page, generation)?;
             written.extend(self.put(pages::project_pages(page, generation), generation)?);
             Ok(written)
         };
@@ -164,8 +173,9 @@ impl Stream<'_> {
                 written.extend(self.put(page, generation)?);
             }
         }
-        if before != after || change.before.number == 0 {
-            let chooser = self.chooser.as_ref().map(|_| chooser::FILE);
+        let gets_button = self.chooser.is_some() && !has_button;
+        if before != after || change.before.number == 0 || gets_button {
+            let chooser = (has_button || gets_button).then_some(chooser::FILE);
             written.extend(self.put(pages::root_pages(&after, chooser, generation), generation)?);
         }
         let take = |name: &&str| -> Result<Vec<String>, Error> {
@@ -177,7 +187,7 @@ impl Stream<'_> {
                 return Ok(Vec::new());
             }
             let mut written = Vec::new();
-            for view in &views.all {
+            for view in &views.after {
                 match view.project_pages(&page, generation) {
                     Some(pages) => written.extend(self.put(pages, generation)?),
                     None if view.project_pages(&both, generation).is_some() => {
@@ -196,8 +206,14 @@ impl Stream<'_> {
         for level in levels.iter().rev() {
             written.extend(self.at_once(level, take)?);
         }
-        for view in views.all.difference(&views.after) {
+        for view in &views.removed {
             written.extend(self.remove(&view.page_keys(""))?);
+            for name in &before {
+                let page = pages::project(change.before, name);
+                if view.project_pages(&page, generation).is_some() {
+                    written.extend(self.remove(&view.page_keys(name))?);
+                }
+            }
         }
         if let Some(options) = &self.chooser {
             let (page, record) = self.chooser_page(change.before, change.after, options)?;
@@ -260,18 +276,20 @@ impl Stream<'_> {
 
 /// The views of two manifests.
 struct ChangedViews {
-    all: BTreeSet<StreamView>,
+    /// Those of the second manifest.
     after: BTreeSet<StreamView>,
     /// Those that only the second manifest has: they have no pages yet.
     new: BTreeSet<StreamView>,
+    /// Those that only the first manifest has.
+    removed: BTreeSet<StreamView>,
 }
 
 impl ChangedViews {
-    fn new(views: &[IndexView], change: &Change<'_>) -> ChangedViews {
-        let before = StreamView::all(views, change.before);
-        let after = StreamView::all(views, change.after);
+    fn new(change: &Change<'_>) -> ChangedViews {
+        let before = StreamView::all(change.before);
+        let after = StreamView::all(change.after);
         let new = after.difference(&before).cloned().collect();
-        ChangedViews { all: before.union(&after).cloned().collect(), after, new }
+        ChangedViews { new, removed: before.difference(&after).cloned().collect(), after }
     }
 }
 
@@ -288,10 +306,14 @@ impl<'a> Change<'a> {
     fn new(before: &'a SnapshotManifest, after: &'a SnapshotManifest) -> Change<'a> {
         let mut projects: BTreeSet<&str> = before.projects();
         projects.extend(after.projects());
-        if before.notice == after.notice {
+        if before.notice == after.notice && before.address == after.address {
             projects.retain(|name| !before.files_of(name).eq(after.files_of(name)));
         }
-        let mut both = SnapshotManifest { notice: after.notice.clone(), ..SnapshotManifest::empty(&after.stream) };
+        let mut both = SnapshotManifest {
+            notice: after.notice.clone(),
+            address: after.address.clone(),
+            ..SnapshotManifest::empty(&after.stream)
+        };
         for name in &projects {
             both.files.extend(before.files_of(name).map(|(key, file)| (key.clone(), file.clone())));
             for (key, file) in after.files_of(name) {
@@ -313,4 +335,44 @@ fn merged(
         merged.entry(name.clone()).or_default().extend(requires.iter().cloned());
     }
     merged
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use rocwheel_report::Silent;
+
+    use super::*;
+    use crate::FolderStore;
+    use crate::store::Store;
+    use crate::stream::StreamChange;
+
+    /// A publisher whose lock another one has taken over, because it slept.
+    #[test]
+    fn a_publisher_that_slept_writes_over_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = FolderStore::open(folder.path()).unwrap();
+        let now = "2026-11-20T01:02:03Z".parse().unwrap();
+        let patience = Duration::ZERO;
+        let change = StreamChange { stream: "s", now, keys: &[], patience, chooser: None, write: true };
+        let mut slow = Stream::read(&store, "s").unwrap();
+        let mut quick = Stream::read(&store, "s").unwrap();
+        let next = |stream: &Stream<'_>, name: &str| {
+            let mut manifest = stream.next(&change, format!("publish {name}"));
+            let row = serde_json::json!({ "size": 1, "sha256": "0", "uploaded": now, "set": name });
+            let file: SnapshotFile = serde_json::from_value(row).unwrap();
+            manifest.files.insert(format!("{name}/{name}-1-py3-none-any.whl"), file);
+            Transition { manifest, sets: BTreeMap::new() }
+        };
+        let late = next(&slow, "slow");
+        quick.commit(next(&quick, "quick"), &[], &Silent).unwrap();
+        let snapshot = store.read(&snapshot_key(1)).unwrap();
+        let error = slow.commit(late, &[], &Silent).unwrap_err();
+        assert!(matches!(error, Error::Stream(StreamFault::Raced { .. })), "{error}");
+        assert_eq!(store.read(&snapshot_key(1)).unwrap(), snapshot, "the other's snapshot is as it was");
+        assert!(store.read("slow/index.html").unwrap().is_none());
+        let listed = String::from_utf8(store.read("index.html").unwrap().unwrap()).unwrap();
+        assert!(listed.contains("quick/") && !listed.contains("slow/"), "{listed}");
+    }
 }

@@ -18,6 +18,7 @@ use super::manifest::{SnapshotFile, SnapshotManifest};
 use super::{SNAPSHOT_TYPE, SignedEnvelope, Stream, StreamFault, pages, set_key, snapshot_key, statement_key};
 use crate::Error;
 use crate::build::pages::HTML;
+use crate::catalog::ATTESTATIONS;
 use crate::store::{Store, StoredBytes, StoredFile, with_threads};
 
 /// How a stream is verified.
@@ -171,11 +172,12 @@ impl Verification<'_> {
         } else if self.digest(stored)?.is_some_and(|digest| hexadecimal(&digest) != file.sha256) {
             problems.push(format!("`{key}` has other bytes"));
         }
-        if let Some(expected) = &file.metadata_sha256 {
-            match self.store.read(&format!("{key}.metadata"))? {
-                None => problems.push(format!("`{key}.metadata` is missing")),
+        for (expected, ending) in [(&file.metadata_sha256, ".metadata"), (&file.provenance_sha256, ATTESTATIONS)] {
+            let Some(expected) = expected else { continue };
+            match self.store.read(&format!("{key}{ending}"))? {
+                None => problems.push(format!("`{key}{ending}` is missing")),
                 Some(bytes) if hexadecimal(&sha256(&bytes)) != *expected => {
-                    problems.push(format!("`{key}.metadata` has other bytes"));
+                    problems.push(format!("`{key}{ending}` has other bytes"));
                 }
                 Some(_) => {}
             }

@@ -144,3 +144,22 @@ fn a_publication_that_broke_off_is_finished_by_the_next_one() {
     assert!(failed >= 5, "only {failed} requests were refused");
     assert_whole(&store, 3);
 }
+
+#[test]
+fn files_that_the_stream_has_join_another_set() {
+    on_both(|store, _| {
+        let (rocm, torch) = (dist(&["rocm"], "7"), dist(&["torch"], "2"));
+        publish_dist(store, rocm.path(), "rocm-7").unwrap();
+        publish_dist(store, torch.path(), "torch-2").unwrap();
+        let local = read_set(torch.path(), &Silent).unwrap();
+        let options = PublishOptions { join: Some("rocm-7".to_owned()), ..PublishOptions::default() };
+        publish(store, &local, &options, &change(&[]), &Silent).unwrap();
+        let stream = Stream::read(store, "nightly").unwrap();
+        assert_eq!(stream.set("rocm-7").unwrap().files.len(), 2);
+        let number = stream.manifest.number;
+        drop(stream);
+        publish(store, &local, &options, &change(&[]), &Silent).unwrap();
+        assert_eq!(Stream::read(store, "nightly").unwrap().manifest.number, number, "nothing is new");
+        assert_whole(store, 2);
+    });
+}

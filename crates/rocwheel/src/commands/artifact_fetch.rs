@@ -390,7 +390,7 @@ impl Settings {
             self.bucket(address, None, printer)?
         } else if from.starts_with("http://") || from.starts_with("https://") {
             let address = format!("{}/{folder}", from.trim_end_matches('/'));
-            Box::new(HttpSource::new(&address, environment::proxy().as_deref())?)
+            Box::new(HttpSource::new(&address, environment::http("https")?)?)
         } else {
             if !Path::new(from).is_dir() {
                 return Err(Usage::new(format!("there is no directory `{from}`"))

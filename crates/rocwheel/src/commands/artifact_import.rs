@@ -2,13 +2,21 @@
 //! artifacts out.
 
 use std::path::PathBuf;
+use std::time::Instant;
 
 use clap::{ArgGroup, Args};
 use comfy_table::CellAlignment::{Left, Right};
-use rocwheel_artifact::import::{self, ImportOptions, ImportReport, ImportSource, Sonames};
+use rocwheel_artifact::Catalog;
+use rocwheel_artifact::import::{self, ArtifactSummary, ImportOptions, ImportPlan, ImportReport};
+use rocwheel_artifact::import::{ImportSource, Skipped, Sonames};
+use rocwheel_output::OutputTree;
 use rocwheel_report::Exit;
+use rocwheel_split::tree::{self, DatabaseChoice, OldRuntime, Request, SplitArtifactsReport};
+use rocwheel_split::verify::Verification;
+use rocwheel_split::{Packing, TargetNames, TargetSelection};
+use serde::Serialize;
 
-use crate::commands::Mode;
+use crate::commands::{Mode, split};
 use crate::environment;
 use crate::failure::Result;
 use crate::printer::{self, Column, Format, Printer};
@@ -25,6 +33,7 @@ const COLUMNS: [Column; 4] = [("Artifact", Left), ("Files", Right), ("Links", Ri
 /// error.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("source").required(true).args(["deb", "prefix", "tarball"]))]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct Arguments {
     /// Debian packages
     #[arg(long, value_name = "FILE", num_args = 1..)]
@@ -44,6 +53,15 @@ pub(crate) struct Arguments {
     /// Library that may be missing, with `*` for anything; may be repeated, and is recorded
     #[arg(long, value_name = "LIB")]
     allow_unresolved: Vec<String>,
+    /// Divide the artifacts by GPU target as `rocwheel split` does, and check the result
+    #[arg(long, conflicts_with = "dry_run")]
+    split: bool,
+    /// Level of zstd for --split: 1 is quick, 19 is small
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(i32).range(1..=22), requires = "split")]
+    level: i32,
+    /// Split a set whose HIP runtime cannot read archives
+    #[arg(long, requires = "split")]
+    force: bool,
     /// Keep the names of system libraries; a library of the same name that is already loaded is
     /// then used instead
     #[arg(long)]
@@ -63,6 +81,8 @@ pub(crate) struct Settings {
     options: ImportOptions,
     mode: Mode,
     scratch: PathBuf,
+    /// How the artifacts are divided; `None` if they are not.
+    split: Option<Request>,
 }
 
 impl From<Arguments> for Settings {
@@ -73,6 +93,15 @@ impl From<Arguments> for Settings {
             (None, None) => ImportSource::Debs(arguments.deb),
         };
         let sonames = if arguments.keep_sonames { Sonames::Keep } else { Sonames::Rename };
+        let split = arguments.split.then(|| Request {
+            selection: TargetSelection::ALL,
+            databases: DatabaseChoice::All,
+            names: TargetNames::Base,
+            packing: Packing { level: arguments.level, ..Packing::default() },
+            unsupported: if arguments.force { OldRuntime::Allow } else { OldRuntime::Refuse },
+            verification: Verification::Full,
+            maker: import::MAKER,
+        });
         let options = ImportOptions {
             output: arguments.output,
             allow_unresolved: arguments.allow_unresolved,
@@ -80,7 +109,7 @@ impl From<Arguments> for Settings {
             version: arguments.version,
         };
         let scratch = arguments.scratch.unwrap_or_else(environment::scratch);
-        Self { source, options, mode: Mode::new(arguments.dry_run), scratch }
+        Self { source, options, mode: Mode::new(arguments.dry_run), scratch, split }
     }
 }
 
@@ -88,13 +117,17 @@ impl Settings {
     /// The import of a release tarball, without options.
     pub(super) fn of_tarball(tarball: PathBuf, output: PathBuf) -> Self {
         let options = ImportOptions { output, allow_unresolved: Vec::new(), sonames: Sonames::Rename, version: None };
-        Self { source: ImportSource::Tarball(tarball), options, mode: Mode::Execute, scratch: environment::scratch() }
+        let scratch = environment::scratch();
+        Self { source: ImportSource::Tarball(tarball), options, mode: Mode::Execute, scratch, split: None }
     }
 }
 
 /// Imports, and prints the result.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let plan = import::plan(&settings.source, &settings.options, printer.reporter())?;
+    if let Some(request) = &settings.split {
+        return import_split(plan, request, printer);
+    }
     let report = match settings.mode {
         Mode::Execute => import::execute(&plan, printer.reporter())?,
         Mode::DryRun => import::rehearse(&plan, &settings.scratch, printer.reporter())?,
@@ -104,7 +137,51 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     } else {
         show(&report, settings.mode, printer)?;
     }
-    Ok(if report.unresolved.is_empty() { Exit::Done } else { Exit::Partial })
+    Ok(exit_of(&report))
+}
+
+fn exit_of(report: &ImportReport) -> Exit {
+    if report.unresolved.is_empty() { Exit::Done } else { Exit::Partial }
+}
+
+#[derive(Serialize)]
+struct SplitDocument<'a> {
+    #[serde(flatten)]
+    report: &'a ImportReport,
+    split: &'a SplitArtifactsReport,
+}
+
+/// Imports into a folder beside the output, divides the result into the output, and removes the
+/// folder.
+fn import_split(mut plan: ImportPlan, request: &Request, printer: &Printer) -> Result<Exit> {
+    if plan.has_archive_reader == Some(false) && request.unsupported == OldRuntime::Refuse {
+        // Now, and not after minutes of unpacking.
+        let runtime = PathBuf::from("libamdhip64.so");
+        return Err(tree::Error::RuntimeWithoutArchives { runtime }.into());
+    }
+    let output = plan.options.output.clone();
+    // An output that cannot be replaced is an error before the work.
+    drop(OutputTree::new(&output, request.maker)?);
+    let whole = environment::scratch_beside(None, Some(&output))?;
+    plan.options.output = whole.path().join("artifacts");
+    let mut report = import::execute(&plan, printer.reporter())?;
+    let begin = Instant::now();
+    let catalog = Catalog::open(&plan.options.output, whole.path(), printer.reporter())?;
+    let divided = tree::plan(&catalog, request, printer.reporter())?;
+    let outcome = tree::execute(&divided, &catalog, request, &output, printer.reporter())?;
+    let seconds = begin.elapsed().as_secs_f64();
+    drop(catalog);
+    whole.close()?;
+    if printer.format() == Format::Json {
+        report.artifacts = summaries(&outcome);
+        report.output = output;
+        printer.json(&SplitDocument { report: &report, split: &outcome })?;
+    } else {
+        show_remarks(&report, printer);
+        show_total(&report, Mode::Execute, printer);
+        split::show_split(&divided, &outcome, seconds, printer)?;
+    }
+    Ok(if outcome.is_good() { exit_of(&report) } else { Exit::Failed })
 }
 
 /// Warns of broken links. A maintainer script or a package that was not given may provide the
@@ -121,18 +198,40 @@ fn show_lost_links(report: &ImportReport, printer: &Printer) {
     }
 }
 
+/// The artifacts of a split in the form of an import.
+fn summaries(outcome: &SplitArtifactsReport) -> Vec<ArtifactSummary> {
+    let summary = |artifact: &tree::WrittenArtifact| ArtifactSummary {
+        name: artifact.name.to_string(),
+        files: artifact.files - artifact.links,
+        links: artifact.links,
+        bytes: artifact.bytes,
+    };
+    outcome.artifacts.iter().map(summary).collect()
+}
+
 fn show(report: &ImportReport, mode: Mode, printer: &Printer) -> Result<()> {
     let rows = report.artifacts.iter().map(|artifact| {
         let (files, links) = (artifact.files.to_string(), artifact.links.to_string());
         vec![artifact.name.clone(), files, links, printer::bytes(artifact.bytes)]
     });
     printer.table(&COLUMNS, rows)?;
+    show_remarks(report, printer);
+    show_total(report, mode, printer);
+    Ok(())
+}
+
+/// Prints what was taken from outside ROCm, skipped, changed and not explained.
+fn show_remarks(report: &ImportReport, printer: &Printer) {
     for library in &report.system_libraries {
         let license = library.license.as_deref().unwrap_or("licence not in the table");
         printer.detail(format!("took in {} {} as `{}` ({license})", library.package, library.version, library.soname));
     }
     show_lost_links(report, printer);
-    for skipped in report.skipped.iter().filter(|skipped| skipped.target.is_none()) {
+    for displaced in &report.displaced {
+        printer.warn(format!("skipped `{}` of `{}`: it is {}", displaced.path, displaced.source, displaced.reason));
+    }
+    let is_told = |skipped: &Skipped| skipped.target.is_some() || report.displaced.contains(skipped);
+    for skipped in report.skipped.iter().filter(|skipped| !is_told(skipped)) {
         printer.detail(format!("skipped {} of {}: {}", skipped.path, skipped.source, skipped.reason));
     }
     for path in &report.unknown {
@@ -151,6 +250,9 @@ fn show(report: &ImportReport, mode: Mode, printer: &Printer) -> Result<()> {
         let needed_by = missing.chain.first().map(String::as_str).unwrap_or_default();
         printer.warn(format!("`{}` is missing, needed by `{needed_by}`; this was allowed", missing.library));
     }
+}
+
+fn show_total(report: &ImportReport, mode: Mode, printer: &Printer) {
     let bytes = report.artifacts.iter().map(|artifact| artifact.bytes).sum();
     let number = |length: usize, one, many| printer::count(length as u64, one, many);
     printer.note(format!(
@@ -164,5 +266,4 @@ fn show(report: &ImportReport, mode: Mode, printer: &Printer) -> Result<()> {
         number(report.skipped.len(), "file", "files"),
         report.input_entries
     ));
-    Ok(())
 }

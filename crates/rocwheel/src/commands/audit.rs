@@ -11,7 +11,7 @@ use rocwheel_audit::finding::{Code, Severity};
 use rocwheel_audit::report::{AuditReport, sarif};
 use rocwheel_audit::{ExtraCheck, Options, SetLibraryPath};
 use rocwheel_index::requirement::InstallTarget;
-use rocwheel_index::{self as index, Fetch, Http, Request, Source, settings};
+use rocwheel_index::{self as index, Fetch, Request, Source, settings};
 use rocwheel_loader::facts::SiteFacts;
 use rocwheel_loader::simulation::Root;
 use rocwheel_loader::site::{PackageFolder, PythonEnvironment, Role, Site};
@@ -474,12 +474,7 @@ fn gather(
     let Known { python, audited, offline } = *known;
     let target = InstallTarget { python, platform: Platform::of_files(audited), glibc };
     let cache = environment::cache().map_or_else(|| scratch.to_owned(), |cache| cache.join("audit"));
-    let proxy = environment::proxy();
-    let http = if offline {
-        None
-    } else {
-        Some(Http::new(proxy.as_deref()).map_err(|error| Failure::other(error).context("cannot set up HTTP"))?)
-    };
+    let http = if offline { None } else { Some(environment::http("https")?) };
     let fetch = http.as_ref().map(|http| http as &dyn Fetch);
     let request = Request { audited, sources: &sources, target: &target, cache: &cache, fetch };
     let gathered = index::gather(&request, printer.reporter())?;
@@ -502,10 +497,8 @@ fn why(site: &Site, facts: &SiteFacts, library: &str, printer: &Printer) -> Resu
             Some(name) => usage.hint(format!("did you mean `{name}`?")).into(),
             None if names.is_empty() => usage.into(),
             None => {
-                let shown: Vec<String> = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
-                let more = names.len().saturating_sub(SHOWN);
-                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-                usage.hint(format!("files of the wheels are or need {}{more}", shown.join(", "))).into()
+                let names = rocwheel_report::few_in_backticks(names, SHOWN);
+                usage.hint(format!("files of the wheels are or need {names}")).into()
             }
         });
     };

@@ -23,7 +23,7 @@ mod upload_packages;
 
 use clap::{Args, Subcommand};
 use comfy_table::CellAlignment::Left;
-use rocwheel_report::Exit;
+use rocwheel_report::{Exit, in_backticks};
 
 pub(crate) use flags::explain;
 use translation::Translation;
@@ -261,8 +261,8 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
 /// Notes the flags that were accepted but have no effect.
 fn note_unused(unused: &[&str], printer: &Printer) {
     if !unused.is_empty() {
-        let flags: Vec<String> = unused.iter().map(|flag| format!("`{flag}`")).collect();
-        printer.note(format!("{} has no effect: this program needs no other tools", flags.join(", ")));
+        let flags = in_backticks(unused);
+        printer.note(format!("{flags} has no effect: this program needs no other tools"));
     }
 }
 

@@ -20,7 +20,7 @@ use crate::printer::{Format, Printer};
 /// finding has a code, what was seen, what it means, and one command.
 ///
 /// The packages are those of `--venv` or `--python`, else of the active environment (VIRTUAL_ENV,
-/// CONDA_PREFIX), else of `.venv` in the working directory.
+/// CONDA_PREFIX), else of `.venv` in the working directory, else of the `python3` on PATH.
 ///
 /// The exit code is 1 if there is an error, or if a check could not be made.
 #[derive(Debug, Args)]
@@ -94,14 +94,20 @@ fn variables(root: &Path, file: Option<&Path>) -> Result<SessionVariables> {
     }
 }
 
-/// The environment that a shell has activated, or the one in the working directory.
+/// The environment that a shell has activated, or the one in the working directory, or that of the
+/// first Python on PATH, as in images of containers. A script that chooses a Python when it is
+/// started, such as pyenv's, says nothing.
 fn active(variables: &SessionVariables) -> Result<Option<PathBuf>> {
     let named = ["VIRTUAL_ENV", "CONDA_PREFIX"].iter().find_map(|name| variables.filled(name)).map(PathBuf::from);
     if let Some(folder) = named {
         return Ok(Some(site_packages(&folder).unwrap_or(folder)).filter(|folder| folder.is_dir()));
     }
     let near = environment::directory()?.join(".venv");
-    Ok(near.join("pyvenv.cfg").is_file().then_some(near))
+    if near.join("pyvenv.cfg").is_file() {
+        return Ok(Some(near));
+    }
+    let program = variables.filled("PATH").and_then(|path| rocwheel_system::find_program("python3", path));
+    Ok(program.and_then(|program| folder_of_python(&program).ok()))
 }
 
 /// The folder of packages of a prefix that is no virtual environment, such as that of conda.

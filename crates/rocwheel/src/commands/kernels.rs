@@ -218,5 +218,5 @@ fn draw(file: &OutputFile, settings: &Settings, tally: &Tally) -> Result<()> {
             format!("{} and {} more", names.first().map_or("", |name| name.as_str()), names.len().saturating_sub(1))
         }
     };
-    file.write(&plot::svg(&title, tally.rows()))
+    file.write(&plot::svg(&title, tally.groups()))
 }

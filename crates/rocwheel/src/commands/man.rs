@@ -51,7 +51,7 @@ fn examples(command: &clap::Command) -> String {
         }
         // A hyphen is typed as it is read: without the backslash it may become a dash.
         let line = line.replace('\\', "\\e").replace('-', "\\-");
-        section.push_str(&format!(".TP\n{purpose}\n\\fB{line}\\fR\n"));
+        section.push_str(&format!(".TP\n{purpose}\n.nf\n\\fB{line}\\fR\n.fi\n"));
     }
     section
 }

@@ -500,7 +500,7 @@ fn show_families(plan: &Plan, request: &Request, printer: &Printer) {
     let [first, _, ..] = families[..] else { return };
     let dist = request.output.join("dist");
     let [dist, of_family] = [&dist, &dist.join(first)].map(|path| rocwheel_report::shell_word(&path.to_string_lossy()));
-    let names = families.iter().map(|family| format!("`{family}`")).collect::<Vec<_>>().join(", ");
+    let names = rocwheel_report::in_backticks(families.iter());
     printer.warn(format!(
         "the folder {dist} alone has no package `rocm`: there is one for each GPU family, in {names} below it. For one of \
          them type `pip install 'rocm[libraries,devel]' --pre --find-links={of_family} --find-links={dist}`"

@@ -369,7 +369,7 @@ fn whose(members: &[&str]) -> String {
 }
 
 /// Parses a size: bytes, or a number with a unit of 1000 (MB) or 1024 (MiB).
-fn size(text: &str) -> Result<u64, String> {
+pub(super) fn size(text: &str) -> Result<u64, String> {
     let size = text.parse::<ByteSize>();
     size.map(|size| size.as_u64()).map_err(|_| format!("`{text}` is no size: write it as 500MB or 1.5GiB"))
 }

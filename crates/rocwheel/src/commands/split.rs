@@ -158,6 +158,7 @@ impl TryFrom<Arguments> for Settings {
             packing,
             unsupported: if arguments.force { OldRuntime::Allow } else { OldRuntime::Refuse },
             verification: if arguments.no_verify { Verification::Skip } else { Verification::Full },
+            maker: tree::MAKER,
         };
         let work = match arguments.verify_only.as_deref() {
             Some([before, after]) => {
@@ -229,21 +230,32 @@ fn split(
         printer.json(&Document { plan: &plan, outcome: &outcome, seconds })?;
         return Ok(exit);
     }
-    show_remarks(&plan, printer);
+    show_split(&plan, &outcome, seconds, printer)?;
+    Ok(exit)
+}
+
+/// Prints what a split has done, or the differences because of which it has written nothing.
+pub(super) fn show_split(
+    plan: &TreePlan,
+    outcome: &SplitArtifactsReport,
+    seconds: f64,
+    printer: &Printer,
+) -> Result<()> {
+    show_remarks(plan, printer);
     if let Some(report) = &outcome.verification {
         show_report(report, printer)?;
     }
-    if exit == Exit::Failed {
+    if !outcome.is_good() {
         printer.warn("nothing was written: the result would differ from the input");
-        return Ok(exit);
+        return Ok(());
     }
     let rows = outcome
         .artifacts
         .iter()
         .map(|artifact| vec![artifact.name.to_string(), artifact.files.to_string(), printer::bytes(artifact.bytes)]);
     printer.table(&ARTIFACTS, rows)?;
-    show_outcome(&plan, &outcome, seconds, printer);
-    Ok(exit)
+    show_outcome(plan, outcome, seconds, printer);
+    Ok(())
 }
 
 fn show_plan(plan: &TreePlan, printer: &Printer) -> Result<Exit> {

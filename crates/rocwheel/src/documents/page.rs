@@ -84,7 +84,8 @@ fn page() -> String {
     );
     for word in words() {
         let at = format!("rocwheel {}", word.at);
-        writeln!(text, "| `{}` | {} | {} |", at.trim_end(), listed(&word.typed), said(&word)).unwrap();
+        writeln!(text, "| `{}` | {} | {} |", at.trim_end(), rocwheel_report::in_backticks(&word.typed), said(&word))
+            .unwrap();
     }
     text
 }
@@ -107,10 +108,6 @@ fn code(lines: &str) -> String {
         None => format!("`{}`", line.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")),
     };
     joined.lines().map(cell).collect::<Vec<_>>().join("<br>")
-}
-
-fn listed(words: &[String]) -> String {
-    words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }
 
 fn said(word: &Word) -> String {

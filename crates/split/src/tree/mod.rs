@@ -16,6 +16,7 @@ use std::sync::Arc;
 use rocwheel_artifact::{Artifact, ArtifactName, Catalog, EntryKind, manifest};
 use rocwheel_content::FileContent;
 use rocwheel_kpack::bundle::Checksum;
+use rocwheel_output::TreeMaker;
 use rocwheel_report::Reporter;
 use rocwheel_rocm::{Databases, target};
 use serde::Serialize;
@@ -29,7 +30,7 @@ pub use error::Error;
 pub(crate) use check::without_flag;
 pub use check::{verify_catalogs, view_of_directory, views_of_files};
 pub use place::{EntryDestination, PlannedArtifact};
-pub(crate) use write::MAKER;
+pub use write::MAKER;
 pub use write::{Grown, SplitArtifactsReport, WrittenArtifact, execute};
 
 /// The directory of archives in the flattened tree.
@@ -52,6 +53,8 @@ pub struct Request {
     pub unsupported: OldRuntime,
     /// `Full` checks the result before it replaces the output.
     pub verification: Verification,
+    /// The command that owns the output.
+    pub maker: TreeMaker,
 }
 
 /// The kernel databases to split.

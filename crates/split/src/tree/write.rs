@@ -21,7 +21,8 @@ use crate::copy::copy;
 use crate::engine::{self, Host};
 use crate::verify::{Checks, Verification, VerificationReport};
 
-pub(crate) const MAKER: TreeMaker = TreeMaker { marker: ".rocwheel-split", command: "rocwheel split" };
+/// The owner of the output of `rocwheel split`.
+pub const MAKER: TreeMaker = TreeMaker { marker: ".rocwheel-split", command: "rocwheel split" };
 
 /// The result of a split.
 #[derive(Debug, Serialize)]
@@ -52,6 +53,8 @@ pub struct WrittenArtifact {
     pub name: ArtifactName,
     /// Number of files and links in it.
     pub files: u64,
+    /// Number of the links among them.
+    pub links: u64,
     /// Bytes of its files.
     pub bytes: u64,
 }
@@ -87,7 +90,7 @@ pub fn execute(
     };
     let inputs: Vec<PathBuf> = catalog.artifacts.iter().map(place).collect();
     rocwheel_artifact::separate(output, &inputs)?;
-    let staging = OutputTree::new(output, MAKER)?;
+    let staging = OutputTree::new(output, request.maker)?;
     let writer = Writer { plan, catalog, root: staging.root(), reporter };
     let mut outcome = writer.write(request)?;
     if request.verification == Verification::Full {
@@ -203,8 +206,11 @@ impl Writer<'_> {
         let sizes = files.iter().map(|file| file.host.map_or(file.size, |host| host.patch.size));
         let archives = planned.archives.iter().map(|path| Ok(fs_err::metadata(root.join(path))?.len()));
         let archives: u64 = archives.sum::<Result<u64, Error>>()?;
+        let entries = planned.placements.iter().map(|at| &self.catalog.artifacts[at.artifact].entries[at.entry]);
+        let links = entries.filter(|entry| matches!(entry.kind, EntryKind::Symlink { .. })).count() as u64;
         Ok(WrittenArtifact {
             name: planned.name.clone(),
+            links,
             files: planned.files + planned.archives.len() as u64,
             bytes: sizes.sum::<u64>() + archives,
         })

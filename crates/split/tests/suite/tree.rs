@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rocwheel_artifact::{Catalog, Manifest};
 use rocwheel_report::{Hint as _, Reporter, Silent, Unit};
-use rocwheel_split::tree::{self, DatabaseChoice, Error, OldRuntime, Request, SplitArtifactsReport, TreePlan};
+use rocwheel_split::tree::{self, DatabaseChoice, Error, MAKER, OldRuntime, Request, SplitArtifactsReport, TreePlan};
 use rocwheel_split::verify::Verification;
 use rocwheel_split::{Packing, TargetNames, TargetSelection};
 use rocwheel_system::symlink;
@@ -131,6 +131,7 @@ fn request() -> Request {
         packing: Packing::default(),
         unsupported: OldRuntime::Refuse,
         verification: Verification::Full,
+        maker: MAKER,
     }
 }
 

@@ -217,7 +217,11 @@ fn open_packages(
     symptoms: &mut Vec<Symptom>,
 ) -> Result<Option<Installed>, Error> {
     let Some(path) = &patient.python else {
-        symptoms.push(Symptom::new("no-python").seen("VIRTUAL_ENV", "not set"));
+        symptoms.push(
+            Symptom::new("no-python")
+                .seen("VIRTUAL_ENV", "not set")
+                .seen("PATH", "no `python3` with a folder of packages"),
+        );
         return Ok(None);
     };
     let fault = |error: rocwheel_loader::Error| {

@@ -79,11 +79,12 @@ fn write_data(report: &TestReport, options: &ReportOptions, mut output: impl Wri
 }
 
 /// The outcomes, in the order in which the page offers them.
-const OUTCOMES: [TestOutcome; 10] = [
+const OUTCOMES: [TestOutcome; 11] = [
     TestOutcome::Failed,
     TestOutcome::Error,
     TestOutcome::Crashed,
     TestOutcome::TimedOut,
+    TestOutcome::OutOfMemory,
     TestOutcome::NotRun,
     TestOutcome::UnexpectedPass,
     TestOutcome::ExpectedFailure,

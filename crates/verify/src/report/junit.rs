@@ -103,6 +103,8 @@ struct OpenCase {
     /// Failure, error or skip of the try that counts.
     end: Option<(CaseChild, String, String)>,
     retries: Vec<(CaseChild, String, String)>,
+    /// Node's `todo`: whether it fails does not matter yet.
+    is_todo: bool,
     /// At last it passed: the retries come before.
     printed: BoundedText,
     text: BoundedText,
@@ -253,6 +255,7 @@ impl<'a> JunitState<'a> {
                     seconds: attributes.find("time").and_then(seconds),
                     end: None,
                     retries: Vec::new(),
+                    is_todo: false,
                     printed: BoundedText::default(),
                     text: BoundedText::default(),
                 });
@@ -272,6 +275,7 @@ impl<'a> JunitState<'a> {
         self.child = Some((child, self.depth));
         let Some(case) = &mut self.case else { return Ok(()) };
         case.text = BoundedText::default();
+        case.is_todo |= child == CaseChild::Skipped && kind == "todo";
         match child {
             CaseChild::Output => {}
             CaseChild::Retry(_) => case.retries.push((child, kind, message)),
@@ -449,6 +453,7 @@ impl OpenCase {
 
     fn outcome(&self, child: CaseChild, kind: &str, message: &str, dialect: JunitDialect) -> TestOutcome {
         match child {
+            CaseChild::Failure if self.is_todo => TestOutcome::ExpectedFailure,
             CaseChild::Error => named_cause(kind, message, TestOutcome::Error),
             CaseChild::Skipped if kind == "pytest.xfail" => TestOutcome::ExpectedFailure,
             // ctest could not start the program: a skip has the word in its message.

@@ -85,7 +85,11 @@ fn element(outcome: TestOutcome) -> Option<&'static str> {
     match outcome {
         TestOutcome::Passed | TestOutcome::UnexpectedPass => None,
         TestOutcome::Failed => Some("failure"),
-        TestOutcome::Error | TestOutcome::Crashed | TestOutcome::TimedOut | TestOutcome::NotRun => Some("error"),
+        TestOutcome::Error
+        | TestOutcome::Crashed
+        | TestOutcome::TimedOut
+        | TestOutcome::OutOfMemory
+        | TestOutcome::NotRun => Some("error"),
         TestOutcome::Skipped | TestOutcome::Deselected | TestOutcome::ExpectedFailure => Some("skipped"),
     }
 }

@@ -16,6 +16,7 @@ use super::discover::{NamedShard, ReportSource};
 use super::junit::{self, CaseAttempt, JunitCase};
 use super::model::{ReportForm, ReportProblem, ReportedAttempt, ReportedRun, ReportedTest, ShardCoverage, TestReport};
 use super::{ReportError, ReportOptions, events, gtest};
+use crate::cause::cause_of;
 use crate::outcome::{TestAttempt, TestEvent, TestOutcome, TestRunFacts};
 
 /// Tests of one report; more are not read.
@@ -228,7 +229,9 @@ impl Merger {
     fn add_all(&mut self, index: usize, run: u32, attempts: Vec<CaseAttempt>) {
         for (number, attempt) in (1..).zip(attempts) {
             let CaseAttempt { outcome, seconds, message, output } = attempt;
-            self.add(index, ReportedAttempt { run, attempt: number, outcome, seconds, message, output, gpu: None });
+            let (gpu, cause) = (None, None);
+            let attempt = number;
+            self.add(index, ReportedAttempt { run, attempt, outcome, seconds, message, output, gpu, cause });
         }
     }
 
@@ -275,6 +278,9 @@ impl Merger {
     }
 
     fn add(&mut self, index: usize, mut attempt: ReportedAttempt) {
+        if attempt.outcome.is_bad() && attempt.cause.is_none() {
+            attempt.cause = cause_of([attempt.message.as_deref(), attempt.output.as_deref()]);
+        }
         if let Some(message) = &mut attempt.message {
             shorten(message, LONGEST_MESSAGE);
         }
@@ -385,7 +391,7 @@ impl Merger {
     }
 
     fn attempt(&mut self, attempt: TestAttempt, state: &mut RunState) {
-        let TestAttempt { id, attempt, outcome, seconds, message, output, gpu } = attempt;
+        let TestAttempt { id, attempt, outcome, seconds, message, output, gpu, cause } = attempt;
         let was = state.collected.insert(id.clone(), CollectedTest::Ended);
         state.extra += u64::from(state.has_collected && was.is_none());
         state.attempts += 1;
@@ -407,7 +413,7 @@ impl Merger {
             }
             return;
         }
-        self.add(index, ReportedAttempt { run, attempt, outcome, seconds, message, output, gpu });
+        self.add(index, ReportedAttempt { run, attempt, outcome, seconds, message, output, gpu, cause });
     }
 
     /// Gives outcomes to tests without one, and notes which part of the suite this was.
@@ -428,8 +434,8 @@ impl Merger {
                 _ => (1, TestOutcome::NotRun, "it was collected and never began"),
             };
             let message = Some(message.to_owned());
-            let (seconds, output, gpu) = (None, None, None);
-            self.add(index, ReportedAttempt { run, attempt, outcome, seconds, message, output, gpu });
+            let (seconds, output, gpu, cause) = (None, None, None, None);
+            self.add(index, ReportedAttempt { run, attempt, outcome, seconds, message, output, gpu, cause });
         }
         if state.extra > 0 {
             let message = format!("`{}` has {} tests that were not collected", path.display(), state.extra);
@@ -515,7 +521,8 @@ fn rank(outcome: TestOutcome) -> u8 {
         TestOutcome::Failed => 6,
         TestOutcome::Error => 7,
         TestOutcome::TimedOut => 8,
-        TestOutcome::Crashed => 9,
+        TestOutcome::OutOfMemory => 9,
+        TestOutcome::Crashed => 10,
     }
 }
 
@@ -527,7 +534,10 @@ fn judge(test: &mut ReportedTest, times: &[Option<Timestamp>]) -> bool {
     }
     let time = |attempt: &ReportedAttempt| times.get(attempt.run as usize).copied().flatten();
     test.attempts.sort_by_key(|attempt| (time(attempt), attempt.run, attempt.attempt));
-    let Some(last) = test.attempts.last() else { return false };
+    // A try that skipped itself after a failure says nothing against that failure.
+    let was_bad = test.attempts.iter().any(|attempt| attempt.outcome.is_bad());
+    let decides = |attempt: &&ReportedAttempt| !was_bad || !attempt.outcome.tried_nothing();
+    let Some(last) = test.attempts.iter().rfind(decides) else { return false };
     let has_order = {
         let mut runs: Vec<(u32, Option<Timestamp>)> = test.attempts.iter().map(|one| (one.run, time(one))).collect();
         runs.dedup_by_key(|(run, _)| *run);
@@ -536,7 +546,8 @@ fn judge(test: &mut ReportedTest, times: &[Option<Timestamp>]) -> bool {
     let worst = test.attempts.iter().map(|attempt| attempt.outcome).max_by_key(|outcome| rank(*outcome));
     let is_mixed = !has_order && test.attempts.iter().any(|attempt| attempt.outcome != last.outcome);
     test.outcome = if is_mixed { worst.unwrap_or(last.outcome) } else { last.outcome };
-    test.flaky = test.outcome == TestOutcome::Passed && test.attempts.iter().any(|attempt| attempt.outcome.is_bad());
+    let own_fault = |attempt: &ReportedAttempt| attempt.outcome.is_bad() && attempt.cause.is_none();
+    test.flaky = test.outcome == TestOutcome::Passed && test.attempts.iter().any(own_fault);
     is_mixed
 }
 

@@ -17,7 +17,8 @@ mod merge;
 mod model;
 mod xml_input;
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use rocwheel_report::{Reporter, Unit};
 
@@ -31,6 +32,8 @@ pub use model::{
 
 use merge::Merger;
 
+use crate::outcome::TestOutcome;
+
 /// Expectations that decide whether reports are complete and have passed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReportOptions {
@@ -42,6 +45,22 @@ pub struct ReportOptions {
     pub allow_not_run: bool,
     /// A test that failed first and passed at last counts as failed.
     pub fail_on_flaky: bool,
+}
+
+/// The outcomes in one file of junit XML, in its order.
+///
+/// # Errors
+/// The file cannot be read, or it is not complete.
+pub(crate) fn read_outcomes(path: &Path) -> io::Result<Vec<(String, TestOutcome)>> {
+    let mut outcomes = Vec::new();
+    let mut take = |case: junit::JunitCase| {
+        outcomes.extend(case.attempts.into_iter().next_back().map(|attempt| (case.id, attempt.outcome)));
+    };
+    let end = junit::read(fs_err::File::open(path)?, path, &mut take)?;
+    match end.problems.last() {
+        Some(problem) if !end.complete => Err(io::Error::other(format!("`{}`: {problem}", path.display()))),
+        _ => Ok(outcomes),
+    }
 }
 
 /// Reads all reports in `paths`, which are files and folders.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::ReportOptions;
-use crate::outcome::{TestOutcome, TestRunFacts};
+use crate::outcome::{OutsideCause, TestOutcome, TestRunFacts};
 
 /// Groups of failures that [`TestReport::failure_groups`] returns.
 const MOST_GROUPS: usize = 100;
@@ -71,6 +71,9 @@ pub struct ReportedAttempt {
     /// The GPU, as the facts of the run name it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu: Option<String>,
+    /// What outside of the test made it fail. Such a failure does not make a test flaky.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<OutsideCause>,
 }
 
 /// A test with all tries at it.

@@ -4,7 +4,7 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const at = (id) => document.getElementById(id);
 const words = (word) => word.replaceAll("_", " ");
 const PAGE = 200;
-const BAD = new Set(["failed", "error", "crashed", "timed_out"]);
+const BAD = new Set(["failed", "error", "crashed", "timed_out", "out_of_memory"]);
 const [SUITE, ID, OUTCOME, FLAKY, SECONDS, TRIES] = [0, 1, 2, 3, 4, 5];
 
 const make = (name, text, kind) => {

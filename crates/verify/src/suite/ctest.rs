@@ -14,7 +14,10 @@ use serde::Deserialize;
 use super::SuiteError;
 use super::driver::{Collection, StreamEvent, TestDriver, TestStream};
 use crate::outcome::TestOutcome;
-use crate::supervisor::{ProgramEnd, ProgramLine, SupervisedProgram};
+use crate::supervisor::{AnswerEnd, AnswerLimits, ProgramEnd, ProgramLine, run_for_answer};
+
+/// Most bytes of ctest's list, which has the command of each test.
+const LONGEST_LIST: usize = 256 << 20;
 
 /// A folder of ctest.
 #[derive(Debug)]
@@ -51,19 +54,12 @@ impl CtestDriver {
 }
 
 impl TestDriver for CtestDriver {
-    fn collect(&self, _scratch: &Path, reporter: &dyn Reporter) -> Result<Collection, SuiteError> {
+    fn collect(&self, scratch: &Path, reporter: &dyn Reporter) -> Result<Collection, SuiteError> {
         let line = self.line(&["--show-only=json-v1"]);
-        let mut running = SupervisedProgram::start(&line, &format!("ctest-{}", std::process::id()))?;
-        let (mut text, begun) = (Vec::new(), std::time::Instant::now());
-        while running.end()?.is_none() {
-            text.extend(running.read(Duration::from_millis(20)));
-            reporter.check()?;
-            if begun.elapsed() > self.collect_timeout {
-                running.stop(Duration::from_secs(2));
-            }
-        }
-        let (end, rest, _) = running.finish()?;
-        text.extend(rest);
+        let is_interrupted = || reporter.interrupted();
+        let limits = AnswerLimits { time: self.collect_timeout, bytes: LONGEST_LIST, is_interrupted: &is_interrupted };
+        let (end, text) = run_for_answer(&line, &format!("{}-ctest", scratch.display()), &limits)?;
+        reporter.check()?;
         let text = String::from_utf8_lossy(&text);
         let from = text.find('{').unwrap_or_default();
         let listing: Result<Listing, _> = serde_json::Deserializer::from_str(&text[from..])
@@ -71,11 +67,19 @@ impl TestDriver for CtestDriver {
             .next()
             .unwrap_or_else(|| Err(serde::de::Error::custom("no JSON")));
         match (end, listing) {
-            (ProgramEnd::Code(0), Ok(listing)) => {
+            (AnswerEnd::Ended(ProgramEnd::Code(0)), Ok(listing)) => {
                 let ids = listing.tests.into_iter().map(|test| test.name).collect();
                 Ok(Collection { ids, ..Collection::default() })
             }
-            (end, _) => {
+            (AnswerEnd::Late | AnswerEnd::Interrupted, _) => {
+                let limit = self.collect_timeout.as_secs();
+                Err(SuiteError::Collect { reason: format!("ctest took more than {limit} s to list them") })
+            }
+            (AnswerEnd::Long, _) => {
+                let most = LONGEST_LIST >> 20;
+                Err(SuiteError::Collect { reason: format!("ctest's list has more than {most} MiB") })
+            }
+            (AnswerEnd::Ended(end), _) => {
                 let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
                 Err(SuiteError::Collect { reason: format!("ctest {}: {last}", end.words()) })
             }
@@ -131,7 +135,7 @@ impl TestStream for CtestStream {
         let said = |text: &str| Some(format!("ctest says `{text}`"));
         Some(match end {
             ProgramEnd::Signal(_) => (TestOutcome::Crashed, Some(format!("ctest {}", end.words()))),
-            ProgramEnd::Code(_) if words.contains("Skipped") => (TestOutcome::Skipped, said(words)),
+            ProgramEnd::Code(0) if words.contains("Skipped") => (TestOutcome::Skipped, said(words)),
             ProgramEnd::Code(_) if words.contains("Not Run") => (TestOutcome::NotRun, said(words)),
             ProgramEnd::Code(_) if words.contains("Exception") => (TestOutcome::Crashed, said(words)),
             ProgramEnd::Code(0) if words.contains("Passed") => (TestOutcome::Passed, None),

@@ -57,6 +57,15 @@ pub trait TestStream {
     /// What it writes cannot be read.
     fn read(&mut self, output: &[u8]) -> io::Result<Vec<StreamEvent>>;
 
+    /// What only the end of the process shows: reports that it writes at last. It is not called if
+    /// the supervisor ended the process before it had told everything.
+    ///
+    /// # Errors
+    /// Files of it cannot be read.
+    fn close(&mut self) -> io::Result<Vec<StreamEvent>> {
+        Ok(Vec::new())
+    }
+
     /// The outcome of the test that was running when the process ended, if the end of the process
     /// is the outcome.
     fn judge(&self, _end: ProgramEnd) -> Option<(TestOutcome, Option<String>)> {

@@ -15,15 +15,19 @@ use rocwheel_report::{Interrupted, Reporter};
 use super::driver::{StreamEvent, TestDriver};
 use super::recorder::{RunRecorder, not_run};
 use super::{SuiteError, SuiteLimits, TestWorker};
+use crate::cause::memory_kills;
 use crate::lists::{ListKind, ListedTest};
-use crate::outcome::{TestAttempt, TestOutcome};
-use crate::supervisor::{BoundedText, GRACE, ProgramEnd, ProgramLine, SupervisedProgram};
+use crate::outcome::{OutsideCause, TestAttempt, TestOutcome};
+use crate::supervisor::{BoundedText, GRACE, ProcessExcess, ProgramEnd, ProgramLine, SupervisedProgram};
 
 /// How long a process is asked for news.
 const TICK: Duration = Duration::from_millis(20);
 
 /// Time to end after the last test. Threads of PyTorch's may never end.
 const LEAVING: Duration = Duration::from_secs(10);
+
+/// SIGKILL, with which the kernel ends processes for want of memory.
+const KILLED: i32 = 9;
 
 /// Parts of a suite for each worker, so that one does not idle while another has much left.
 const PARTS: usize = 4;
@@ -65,6 +69,9 @@ struct ProcessReport {
     reason: String,
     /// It ended by itself after it had told everything.
     is_finished: bool,
+    /// Tests of which it told something else than that they passed or skipped themselves, before
+    /// any list is asked.
+    bad: BTreeSet<String>,
 }
 
 impl<'a> Engine<'a> {
@@ -240,6 +247,7 @@ impl<'a> Engine<'a> {
             current: None,
             since: Instant::now(),
             stopped: None,
+            memory_kills: memory_kills(),
             report: ProcessReport::default(),
         };
         watch.listen(running)?;
@@ -254,7 +262,7 @@ impl<'a> Engine<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stopped {
     Time,
-    Processes,
+    Excess(ProcessExcess),
     /// It had told everything and did not end.
     Leaving,
 }
@@ -272,6 +280,8 @@ struct Watch<'a, 'e> {
     /// The last news.
     since: Instant,
     stopped: Option<Stopped>,
+    /// Processes that the kernel had ended for want of memory when this one began.
+    memory_kills: u64,
     report: ProcessReport,
 }
 
@@ -295,12 +305,17 @@ impl Watch<'_, '_> {
                     self.text.push(stacks.as_bytes());
                 }
                 // Its output is read meanwhile: stacks come with SIGTERM.
-                running.stop(if reason == Stopped::Processes { Duration::ZERO } else { GRACE / 2 });
+                running.stop(if matches!(reason, Stopped::Excess(_)) { Duration::ZERO } else { GRACE / 2 });
                 break;
             }
         }
         let (end, rest, left) = running.finish()?;
         self.take(&rest)?;
+        if matches!(self.stopped, None | Some(Stopped::Leaving)) {
+            for event in self.stream.close()? {
+                self.event(event);
+            }
+        }
         if left > 0 {
             let what = self.report.ran.last().map_or_else(|| "it".to_owned(), |id| format!("`{id}`"));
             self.engine.reporter.warn(&format!("{left} processes were left after {what} and were ended"));
@@ -321,34 +336,13 @@ impl Watch<'_, '_> {
         if since.elapsed() >= limit {
             return Some(if self.report.is_finished { Stopped::Leaving } else { Stopped::Time });
         }
-        running.has_too_many_processes(limits.processes).then_some(Stopped::Processes)
+        running.excess(limits.process).map(Stopped::Excess)
     }
 
     fn take(&mut self, bytes: &[u8]) -> Result<(), SuiteError> {
         for event in self.stream.read(bytes)? {
             self.since = Instant::now();
-            match event {
-                StreamEvent::Started(id) => {
-                    self.engine.recorder.started(&id, self.attempt);
-                    self.report.ran.push(id.clone());
-                    self.current = Some((id, Instant::now()));
-                }
-                StreamEvent::Ended(attempt) => {
-                    self.current = None;
-                    self.finish_test(attempt);
-                }
-                StreamEvent::Missing(ids) => {
-                    for id in ids {
-                        let message = "it was collected before, and this process does not have it";
-                        let attempt = TestAttempt { outcome: TestOutcome::Error, ..not_run(&id, message) };
-                        self.report.ran.push(id);
-                        self.finish_test(attempt);
-                    }
-                }
-                StreamEvent::Poisoned(id) => self.report.poisoned = Some(id),
-                StreamEvent::Problem(message) => self.engine.recorder.problem(message),
-                StreamEvent::Finished => self.report.is_finished = true,
-            }
+            self.event(event);
         }
         // After the events: what came at the same time as the end of a test and the begin of the
         // next one is more likely of the next one, which may have died.
@@ -356,7 +350,41 @@ impl Watch<'_, '_> {
         Ok(())
     }
 
+    fn event(&mut self, event: StreamEvent) {
+        match event {
+            StreamEvent::Started(id) => {
+                self.engine.recorder.started(&id, self.attempt);
+                self.report.ran.push(id.clone());
+                self.current = Some((id, Instant::now()));
+            }
+            StreamEvent::Ended(attempt) => {
+                self.current = None;
+                self.finish_test(attempt);
+            }
+            StreamEvent::Missing(ids) => {
+                for id in ids {
+                    let message = "it was collected before, and this process does not have it";
+                    let attempt = TestAttempt { outcome: TestOutcome::Error, ..not_run(&id, message) };
+                    self.report.ran.push(id);
+                    self.finish_test(attempt);
+                }
+            }
+            StreamEvent::Poisoned(id) => self.report.poisoned = Some(id),
+            StreamEvent::Problem(message) => self.engine.recorder.problem(message),
+            StreamEvent::Finished => self.report.is_finished = true,
+        }
+    }
+
     fn finish_test(&mut self, mut attempt: TestAttempt) {
+        let is_bad = attempt.outcome.is_bad() || attempt.outcome == TestOutcome::NotRun;
+        let was_told = self.report.done.contains(&attempt.id);
+        // A test that one process repeats has its first failure: only a fresh process decides.
+        if was_told && (!is_bad || self.report.bad.contains(&attempt.id)) {
+            return;
+        }
+        if is_bad {
+            self.report.bad.insert(attempt.id.clone());
+        }
         let printed = self.text.take();
         if attempt.outcome.is_bad() && attempt.output.is_none() && !printed.trim().is_empty() {
             attempt.output = Some(printed);
@@ -370,10 +398,21 @@ impl Watch<'_, '_> {
         let seconds = self.engine.limits.timeout.as_secs_f64();
         self.report.reason = match self.stopped {
             Some(Stopped::Time) => format!("the process did not continue within {seconds} s"),
-            Some(Stopped::Processes) => format!("it had more than {} processes", self.engine.limits.processes),
+            Some(Stopped::Excess(ProcessExcess::Processes)) => {
+                format!("it had more than {} processes", self.engine.limits.process.processes)
+            }
+            Some(Stopped::Excess(ProcessExcess::Memory { used })) => {
+                let most = self.engine.limits.process.memory.unwrap_or_default();
+                format!("its processes used {} MiB of memory, and may use {} MiB", used >> 20, most >> 20)
+            }
             Some(Stopped::Leaving) | None => format!("the process {}", end.words()),
         };
+        let was_killed = self.stopped.is_none() && end == ProgramEnd::Signal(KILLED);
+        let by_kernel = was_killed && memory_kills() > self.memory_kills;
         let Some((id, begun)) = self.current.take() else {
+            if self.stopped.is_none() && end != ProgramEnd::Code(0) && self.report.bad.is_empty() {
+                self.end_after_good_tests(end);
+            }
             if self.report.ran.is_empty() && !self.report.is_finished {
                 let printed = self.text.take();
                 let tail: Vec<&str> = printed.lines().rev().filter(|line| !line.trim().is_empty()).take(3).collect();
@@ -385,10 +424,24 @@ impl Watch<'_, '_> {
         let judged = if self.stopped.is_none() { self.stream.judge(end) } else { None };
         let (outcome, message) = judged.unwrap_or_else(|| match self.stopped {
             Some(Stopped::Time) => (TestOutcome::TimedOut, Some(format!("it did not end within {seconds} s"))),
+            Some(Stopped::Excess(ProcessExcess::Memory { .. })) => {
+                (TestOutcome::OutOfMemory, Some(self.report.reason.clone()))
+            }
             _ => (TestOutcome::Crashed, Some(self.report.reason.clone())),
         });
         let took = begun.elapsed().as_secs_f64();
-        let attempt = TestAttempt { outcome, message, seconds: Some(took), ..not_run(&id, "") };
+        let cause = by_kernel.then_some(OutsideCause::MemoryKiller);
+        let attempt = TestAttempt { outcome, message, cause, seconds: Some(took), ..not_run(&id, "") };
         self.finish_test(attempt);
+    }
+
+    /// A program whose tests all passed and that still fails: a clean-up after the last test, a
+    /// crash while it ends. No test has the blame, so the run has.
+    fn end_after_good_tests(&self, end: ProgramEnd) {
+        if let (Some(first), count @ 1..) = (self.report.ran.first(), self.report.ran.len()) {
+            let group = self.engine.driver.group_of(first);
+            let what = format!("no test of it failed ({count} ran)");
+            self.engine.recorder.problem(format!("the process of `{group}` {}, and {what}", end.words()));
+        }
     }
 }

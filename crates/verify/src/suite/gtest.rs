@@ -1,10 +1,12 @@
 //! Input: test programs made with GoogleTest, as ROCm's libraries have them. Output: their tests,
 //! read from what they print while they run.
 //!
-//! The report of `--gtest_output` is written at the end, so a crash loses it. Tests are chosen with
-//! a flag file, whose length has no limit, and not with GTEST_SHARD_INDEX: a program that ignores
-//! that variable would run everything in every shard.
+//! The report of `--gtest_output` is written at the end, so a crash loses it. It is compared with
+//! what was printed: a test may print lines that look like the program's. Tests are chosen with a
+//! flag file, whose length has no limit, and not with GTEST_SHARD_INDEX: a program that ignores that
+//! variable would run everything in every shard.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,7 +17,14 @@ use rocwheel_report::Reporter;
 use super::driver::{Collection, FailedCollection, StreamEvent, TestDriver, TestStream};
 use super::{SuiteError, not_run};
 use crate::outcome::{TestAttempt, TestOutcome};
-use crate::supervisor::{BoundedText, ProgramLine, SupervisedProgram};
+use crate::report::read_outcomes;
+use crate::supervisor::{AnswerEnd, AnswerLimits, BoundedText, ProgramEnd, ProgramLine, run_for_answer};
+
+/// Most bytes of a list of tests. That of rocBLAS, with more than 100,000 tests, has about 10 MB.
+const LONGEST_LIST: usize = 256 << 20;
+
+/// Variables that would take a part of the tests away, or repeat them in one process.
+const UNSET: [&str; 4] = ["GTEST_TOTAL_SHARDS", "GTEST_SHARD_INDEX", "GTEST_SHARD_STATUS_FILE", "GTEST_REPEAT"];
 
 /// Test programs.
 #[derive(Debug)]
@@ -31,46 +40,46 @@ pub struct GtestDriver {
 }
 
 impl GtestDriver {
-    fn name(program: &Path) -> String {
-        program.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    /// The name of its file, or its path if another program has that name.
+    fn name(&self, program: &Path) -> String {
+        let is_other = |other: &PathBuf| other != program && other.file_name() == program.file_name();
+        let name = program.file_name().filter(|_| !self.programs.iter().any(is_other));
+        name.unwrap_or(program.as_os_str()).to_string_lossy().into_owned()
     }
 
     fn program_of(&self, name: &str) -> Option<&PathBuf> {
-        self.programs.iter().find(|program| Self::name(program) == name)
+        self.programs.iter().find(|program| self.name(program) == name)
     }
 
     fn line(&self, program: &Path, option: &str) -> ProgramLine {
         let mut words = vec![program.as_os_str().to_owned()];
         words.extend(self.options.iter().map(OsString::from));
         words.push(option.into());
-        ProgramLine { words, ..self.base.clone() }
+        let mut line = ProgramLine { words, ..self.base.clone() };
+        for name in UNSET {
+            line.variables.remove(&OsString::from(name));
+        }
+        line
     }
 
-    fn list(&self, program: &Path, reporter: &dyn Reporter) -> Result<Vec<String>, (String, String)> {
+    fn list(&self, program: &Path, mark: &str, reporter: &dyn Reporter) -> Result<Vec<String>, (String, String)> {
         let line = self.line(program, "--gtest_list_tests");
-        let failed = |error: io::Error| (error.to_string(), String::new());
-        let mut running = SupervisedProgram::start(&line, &format!("list-{}", program.display())).map_err(failed)?;
-        // Names are not bounded as output is: rocBLAS has more than 100,000 tests.
-        let (mut text, begun, mut is_late) = (Vec::new(), std::time::Instant::now(), false);
-        while running.end().map_err(failed)?.is_none() {
-            text.extend(running.read(Duration::from_millis(20)));
-            if begun.elapsed() > self.collect_timeout || reporter.interrupted() {
-                is_late = true;
-                running.stop(Duration::from_secs(2));
+        let is_interrupted = || reporter.interrupted();
+        let limits = AnswerLimits { time: self.collect_timeout, bytes: LONGEST_LIST, is_interrupted: &is_interrupted };
+        let (end, bytes) = run_for_answer(&line, mark, &limits).map_err(|error| (error.to_string(), String::new()))?;
+        let said = || {
+            let mut kept = BoundedText::default();
+            kept.push(&bytes);
+            kept.take()
+        };
+        match end {
+            AnswerEnd::Ended(ProgramEnd::Code(0)) => Ok(listed_tests(&String::from_utf8_lossy(&bytes))),
+            AnswerEnd::Ended(end) => Err((format!("listing its tests, the program {}", end.words()), said())),
+            AnswerEnd::Long => Err((format!("its list of tests has more than {} MiB", LONGEST_LIST >> 20), said())),
+            AnswerEnd::Late | AnswerEnd::Interrupted => {
+                Err((format!("listing took more than {} s", self.collect_timeout.as_secs()), said()))
             }
         }
-        let (end, rest, _) = running.finish().map_err(failed)?;
-        text.extend(rest);
-        let text = String::from_utf8_lossy(&text).into_owned();
-        if is_late {
-            return Err((format!("listing took more than {} s", self.collect_timeout.as_secs()), String::new()));
-        }
-        if end != crate::supervisor::ProgramEnd::Code(0) {
-            let mut kept = BoundedText::default();
-            kept.push(text.as_bytes());
-            return Err((format!("listing its tests, the program {}", end.words()), kept.take()));
-        }
-        Ok(listed_tests(&text))
     }
 }
 
@@ -98,11 +107,12 @@ fn listed_tests(text: &str) -> Vec<String> {
 }
 
 impl TestDriver for GtestDriver {
-    fn collect(&self, _scratch: &Path, reporter: &dyn Reporter) -> Result<Collection, SuiteError> {
+    fn collect(&self, scratch: &Path, reporter: &dyn Reporter) -> Result<Collection, SuiteError> {
         let mut collection = Collection::default();
         for program in &self.programs {
-            let name = Self::name(program);
-            match self.list(program, reporter) {
+            let name = self.name(program);
+            let mark = format!("{}-list-{}", scratch.display(), program.display());
+            match self.list(program, &mark, reporter) {
                 Ok(tests) if tests.is_empty() => collection.failed.push(FailedCollection {
                     id: name,
                     message: "the program lists no tests".into(),
@@ -127,25 +137,27 @@ impl TestDriver for GtestDriver {
         let name = ids.first().map_or("", |id| self.group_of(id));
         let program = self.program_of(name).ok_or_else(|| io::Error::other(format!("no program `{name}`")))?;
         let own: Vec<&str> = ids.iter().filter_map(|id| id.strip_prefix(name)?.strip_prefix("::")).collect();
-        let flags = scratch.join("flags");
-        fs_err::write(&flags, format!("--gtest_filter={}\n--gtest_color=no\n", own.join(":")))?;
+        let (flags, report) = (scratch.join("flags"), scratch.join("report.xml"));
+        let options = format!("--gtest_color=no\n--gtest_output=xml:{}\n", report.display());
+        fs_err::write(&flags, format!("--gtest_filter={}\n{options}", own.join(":")))?;
         let mut option = OsString::from("--gtest_flagfile=");
         option.push(&flags);
         let mut line = self.line(program, "");
         line.words.pop();
         line.words.push(option);
         let (left, prefix) = (own.len(), format!("{name}::"));
-        Ok((
-            line,
-            Box::new(GtestStream { prefix, rest: Vec::new(), current: None, text: BoundedText::default(), left }),
-        ))
+        Ok((line, Box::new(GtestStream { prefix, report, left, ..GtestStream::default() })))
     }
 }
 
 /// Reads what a program prints.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct GtestStream {
     prefix: String,
+    /// Where the program writes its own report.
+    report: PathBuf,
+    /// What it printed of each test that ended.
+    told: BTreeMap<String, TestOutcome>,
     rest: Vec<u8>,
     current: Option<String>,
     /// What the running test printed.
@@ -169,7 +181,20 @@ impl TestStream for GtestStream {
         Ok(events)
     }
 
-    fn judge(&self, end: crate::supervisor::ProgramEnd) -> Option<(TestOutcome, Option<String>)> {
+    fn close(&mut self) -> io::Result<Vec<StreamEvent>> {
+        // A program that ended in the middle of a test has written no report.
+        if self.current.is_some() || self.told.is_empty() {
+            return Ok(Vec::new());
+        }
+        let problems = match read_outcomes(&self.report) {
+            Ok(outcomes) => differences(&self.told, &outcomes),
+            Err(error) => vec![format!("its own report cannot be read, so what it printed is not confirmed: {error}")],
+        };
+        let program = self.prefix.trim_end_matches("::");
+        Ok(problems.into_iter().map(|problem| StreamEvent::Problem(format!("`{program}`: {problem}"))).collect())
+    }
+
+    fn judge(&self, end: ProgramEnd) -> Option<(TestOutcome, Option<String>)> {
         // It may end in the middle of a test with code 0, which is no pass.
         Some((TestOutcome::Crashed, Some(format!("the process {} during the test", end.words()))))
     }
@@ -207,6 +232,7 @@ impl GtestStream {
             let printed = self.text.take();
             let output = (outcome == TestOutcome::Failed).then_some(printed);
             events.push(StreamEvent::Ended(TestAttempt { outcome, seconds, message, output, ..not_run(&id, "") }));
+            self.told.insert(current, outcome);
             self.current = None;
             self.left = self.left.saturating_sub(1);
             if self.left == 0 {
@@ -215,6 +241,32 @@ impl GtestStream {
             return;
         }
     }
+}
+
+/// What a program's report says in another way than its output.
+fn differences(told: &BTreeMap<String, TestOutcome>, report: &[(String, TestOutcome)]) -> Vec<String> {
+    let word = |outcome: TestOutcome| match outcome {
+        TestOutcome::Passed | TestOutcome::Skipped | TestOutcome::NotRun => outcome.word(),
+        _ => "failed",
+    };
+    let reported: BTreeMap<&str, &str> = report.iter().map(|(id, outcome)| (id.as_str(), word(*outcome))).collect();
+    let mut problems = Vec::new();
+    for (id, outcome) in told {
+        match reported.get(id.as_str()) {
+            Some(other) if *other == word(*outcome) => {}
+            Some(other) => {
+                problems.push(format!("`{id}` printed that it {}, and the report says `{other}`", word(*outcome)));
+            }
+            None => problems.push(format!("`{id}` printed an outcome, and the report does not have it")),
+        }
+    }
+    let unseen = reported.iter().filter(|(id, other)| !told.contains_key(**id) && **other == "failed");
+    problems.extend(unseen.map(|(id, _)| match id.trim_matches('.') {
+        "" => "its report has a failure outside of its tests".to_owned(),
+        id => format!("`{id}` failed in its report, and printed no outcome"),
+    }));
+    problems.truncate(20);
+    problems
 }
 
 #[cfg(test)]
@@ -230,13 +282,7 @@ mod tests {
 
     #[test]
     fn output_beside_a_mark_does_not_hide_it() {
-        let mut stream = GtestStream {
-            prefix: "t::".into(),
-            rest: Vec::new(),
-            current: None,
-            text: BoundedText::default(),
-            left: 2,
-        };
+        let mut stream = GtestStream { prefix: "t::".into(), left: 2, ..GtestStream::default() };
         let text =
             b"[ RUN      ] A.B\nno line end[       OK ] A.B (12 ms)\n[ RUN      ] A.Bc\n[  FAILED  ] A.B (1 ms)\n\
                      [  FAILED  ] A.Bc, where GetParam() = (1) (3 ms)\n";

@@ -36,7 +36,7 @@ pub use script::ScriptDriver;
 
 use crate::lists::{ListKind, ListRemark, ListRow, ListSetting, ListVerdict, ListedTest, judge};
 use crate::outcome::{TestAttempt, TestOutcome, TestRunFacts};
-use crate::supervisor::MOST_PROCESSES;
+use crate::supervisor::{MOST_PROCESSES, ProcessLimits};
 
 /// How long things may take, and how often they are tried.
 #[derive(Debug, Clone)]
@@ -47,14 +47,15 @@ pub struct SuiteLimits {
     pub collect_timeout: Duration,
     /// Further attempts of a test that fails, each in a fresh process.
     pub retries: u32,
-    /// Most processes that a test process may have.
-    pub processes: usize,
+    /// What a test process and its children may use.
+    pub process: ProcessLimits,
 }
 
 impl Default for SuiteLimits {
     fn default() -> Self {
         let (timeout, collect_timeout) = (Duration::from_mins(10), Duration::from_mins(10));
-        Self { timeout, collect_timeout, retries: 0, processes: MOST_PROCESSES }
+        let process = ProcessLimits { processes: MOST_PROCESSES, memory: None };
+        Self { timeout, collect_timeout, retries: 0, process }
     }
 }
 

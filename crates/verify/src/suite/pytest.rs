@@ -299,8 +299,7 @@ pub(super) enum PluginEvent {
         message: String,
     },
     Finished {
-        #[serde(rename = "status")]
-        _status: i32,
+        status: i32,
     },
 }
 
@@ -334,7 +333,9 @@ impl EventFiles {
         // A test may have removed the folder.
         for entry in fs_err::read_dir(&self.folder).ok().into_iter().flatten().flatten() {
             if let Entry::Vacant(place) = self.files.entry(entry.file_name()) {
-                place.insert(EventFile { file: fs_err::File::open(entry.path())?, rest: Vec::new() });
+                // It may be removed at this moment.
+                let Ok(file) = fs_err::File::open(entry.path()) else { continue };
+                place.insert(EventFile { file, rest: Vec::new() });
             }
         }
         let mut events = Vec::new();

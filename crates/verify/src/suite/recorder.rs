@@ -8,8 +8,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rocwheel_system::Lock;
 use serde::Serialize;
 
+use crate::cause::cause_of;
 use crate::lists::ListRemark;
-use crate::outcome::{TestAttempt, TestEvent, TestOutcome, TestRunFacts};
+use crate::outcome::{OutsideCause, TestAttempt, TestEvent, TestOutcome, TestRunFacts};
 
 /// Name of the file with the events.
 pub const EVENTS: &str = "events.jsonl";
@@ -33,7 +34,9 @@ struct State {
     file: fs_err::File,
     collected: Vec<String>,
     last: BTreeMap<String, TestAttempt>,
+    /// Tests with a failure that nothing outside of them explains.
     was_bad: BTreeSet<String>,
+    causes: BTreeMap<OutsideCause, BTreeSet<String>>,
     problems: Vec<String>,
     /// The first write that failed: a full disk must not look like a good run.
     failed: Option<String>,
@@ -52,6 +55,8 @@ pub struct RunSummary {
     pub counts: BTreeMap<TestOutcome, usize>,
     /// Tests that failed in an attempt and passed in a later one.
     pub flaky: Vec<String>,
+    /// Tests with an attempt that something outside of them made fail.
+    pub outside_causes: BTreeMap<OutsideCause, BTreeSet<String>>,
     /// The last attempts of tests that did not do what they should.
     pub failures: Vec<TestAttempt>,
     /// Tests that passed although a list says that they fail.
@@ -112,6 +117,7 @@ impl RunRecorder {
             collected: Vec::new(),
             last: BTreeMap::new(),
             was_bad: BTreeSet::new(),
+            causes: BTreeMap::new(),
             problems: Vec::new(),
             failed: None,
         };
@@ -138,14 +144,27 @@ impl RunRecorder {
         self.lock().write(&TestEvent::Started { id: id.to_owned(), attempt });
     }
 
-    /// Notes how an attempt ended.
-    pub fn attempt(&self, attempt: TestAttempt) {
+    /// Notes how an attempt ended. An attempt that tried nothing does not undo an earlier failure.
+    pub fn attempt(&self, mut attempt: TestAttempt) {
+        if attempt.outcome.is_bad() {
+            attempt.cause = attempt.cause.or_else(|| cause_of([attempt.message.as_deref(), attempt.output.as_deref()]));
+        }
         let mut state = self.lock();
         state.write(&TestEvent::Attempt(attempt.clone()));
         // Ten thousand failures would keep 640 MB of output, which is in the file.
         let attempt = TestAttempt { output: None, ..attempt };
-        if attempt.outcome.is_bad() {
-            state.was_bad.insert(attempt.id.clone());
+        match attempt.cause {
+            Some(cause) => {
+                state.causes.entry(cause).or_default().insert(attempt.id.clone());
+            }
+            None if attempt.outcome.is_bad() => {
+                state.was_bad.insert(attempt.id.clone());
+            }
+            None => {}
+        }
+        let was_bad = state.last.get(&attempt.id).is_some_and(|last| last.outcome.is_bad());
+        if was_bad && attempt.outcome.tried_nothing() {
+            return;
         }
         state.last.insert(attempt.id.clone(), attempt);
     }
@@ -200,6 +219,7 @@ impl RunRecorder {
             folder: self.folder.clone(),
             collected,
             flaky: flaky.map(|attempt| attempt.id.clone()).collect(),
+            outside_causes: state.causes.clone(),
             unexpected_passes: unexpected.map(|attempt| attempt.id.clone()).collect(),
             failures: last
                 .filter(|attempt| attempt.outcome.is_bad() || attempt.outcome == TestOutcome::NotRun)
@@ -233,6 +253,7 @@ pub fn not_run(id: &str, message: &str) -> TestAttempt {
         message: Some(message.to_owned()),
         output: None,
         gpu: None,
+        cause: None,
     }
 }
 
@@ -292,5 +313,33 @@ mod tests {
         let summary = recorder.finish("now", Vec::new());
         assert!(summary.is_good());
         assert_eq!(summary.flaky, ["a"]);
+    }
+
+    #[test]
+    fn a_second_attempt_that_tries_nothing_is_no_evidence() {
+        for outcome in [TestOutcome::Skipped, TestOutcome::NotRun] {
+            let folder = tempfile::tempdir().unwrap();
+            let recorder = RunRecorder::create(folder.path(), &mut facts()).unwrap();
+            recorder.collected(&["a".to_owned(), "b".to_owned()]);
+            recorder.attempt(passed("b"));
+            recorder.attempt(TestAttempt { outcome: TestOutcome::Failed, ..passed("a") });
+            recorder.attempt(TestAttempt { attempt: 2, outcome, ..passed("a") });
+            let summary = recorder.finish("now", Vec::new());
+            assert!(!summary.is_good());
+            assert_eq!(summary.count(TestOutcome::Failed), 1);
+        }
+    }
+
+    #[test]
+    fn a_test_that_a_full_disk_made_fail_is_not_flaky() {
+        let folder = tempfile::tempdir().unwrap();
+        let recorder = RunRecorder::create(folder.path(), &mut facts()).unwrap();
+        recorder.collected(&["a".to_owned()]);
+        let message = Some("OSError: [Errno 28] No space left on device: '/tmp/x'".to_owned());
+        recorder.attempt(TestAttempt { outcome: TestOutcome::Failed, message, ..passed("a") });
+        recorder.attempt(TestAttempt { attempt: 2, ..passed("a") });
+        let summary = recorder.finish("now", Vec::new());
+        assert!(summary.is_good() && summary.flaky.is_empty());
+        assert!(summary.outside_causes[&OutsideCause::DiskFull].contains("a"));
     }
 }

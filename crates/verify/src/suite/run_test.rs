@@ -18,7 +18,8 @@ use super::recorder::{RunRecorder, RunSummary, not_run};
 use super::{SuiteError, SuiteLimits, TestWorker};
 use crate::lists::{ListKind, ListRemark, ListRow, ListSetting, judge};
 use crate::outcome::{TestAttempt, TestOutcome, TestRunFacts};
-use crate::supervisor::{BoundedText, ProgramEnd, ProgramLine, SupervisedProgram};
+use crate::processes::process_start;
+use crate::supervisor::{BoundedText, ProcessExcess, ProcessLimits, ProgramEnd, ProgramLine, SupervisedProgram};
 
 /// A run of PyTorch's runner.
 pub struct RunTest<'a> {
@@ -48,9 +49,37 @@ pub struct RunTest<'a> {
 #[derive(Debug, Default)]
 struct Child {
     number: i32,
+    /// When it started, which is a part of its identity: numbers of processes are used again.
+    begun: Option<u64>,
+    /// The file that it imported last.
+    importing: Option<String>,
     current: Option<(String, Instant)>,
     was_killed: bool,
+    /// A test of it went wrong, or it died in one.
+    has_bad: bool,
+    /// The exit code that pytest announced.
+    status: Option<i32>,
 }
+
+impl Child {
+    fn is_alive(&self) -> bool {
+        self.begun.is_some() && process_start(self.number) == self.begun
+    }
+
+    /// What went wrong in this process though no test of it did.
+    fn problem(&self) -> Option<String> {
+        let file = self.importing.as_ref().map(|file| format!(" of `{file}`")).unwrap_or_default();
+        match self.status {
+            _ if self.has_bad => None,
+            None => Some(format!("a pytest process{file} died outside of its tests")),
+            Some(0 | NOTHING_COLLECTED) => None,
+            Some(code) => Some(format!("a pytest process{file} exited with code {code}, and no test of it failed")),
+        }
+    }
+}
+
+/// Exit code of pytest for a process without tests: a shard of a file may have none.
+const NOTHING_COLLECTED: i32 = 5;
 
 struct Listener<'a> {
     recorder: &'a RunRecorder,
@@ -93,14 +122,18 @@ pub fn run_with_run_test(run: RunTest<'_>, reporter: &dyn Reporter) -> Result<Ru
     let _stage = reporter.stage("testing with run_test.py", None, rocwheel_report::Unit::Items);
     while running.end()?.is_none() {
         text.push(&running.read(Duration::from_millis(50)));
+        // Asked before its lines are read, so that all lines of a dead process are known.
+        let dead = listener.dead();
         listener.take(files.lines_by_file()?, reporter);
+        dead.iter().for_each(|file| listener.died(file));
         listener.end_hanging();
         if reporter.interrupted() {
             running.stop(Duration::from_secs(2));
             return Err(Interrupted.into());
         }
-        if running.has_too_many_processes(limits.processes) {
-            recorder.problem(format!("run_test.py had more than {} processes and was ended", limits.processes));
+        if running.excess(ProcessLimits { memory: None, ..limits.process }) == Some(ProcessExcess::Processes) {
+            let most = limits.process.processes;
+            recorder.problem(format!("run_test.py had more than {most} processes and was ended"));
             running.stop(Duration::ZERO);
         }
     }
@@ -134,9 +167,14 @@ impl Listener<'_> {
     fn one(&mut self, file: &OsStr, event: PluginEvent, reporter: &dyn Reporter) {
         let child = self.children.entry(file.to_owned()).or_default();
         match event {
-            PluginEvent::Process { number } => child.number = number,
+            PluginEvent::Process { number } => {
+                child.number = number;
+                child.begun = process_start(number);
+            }
+            PluginEvent::Collecting { id } => child.importing = Some(id),
             PluginEvent::Collected { ids } => self.note_collected(ids),
             PluginEvent::CollectFailed { id, message, output } => {
+                child.has_bad = true;
                 self.note_collected(vec![id.clone()]);
                 let attempt =
                     TestAttempt { outcome: TestOutcome::Error, output: Some(output), ..not_run(&id, &message) };
@@ -153,11 +191,15 @@ impl Listener<'_> {
             }
             PluginEvent::Attempt { id, outcome, seconds, message, output } => {
                 child.current = None;
+                child.has_bad |= outcome.is_bad();
                 reporter.advance(1);
                 self.attempt(TestAttempt { outcome, seconds, message, output, ..not_run(&id, "") });
             }
             PluginEvent::Problem { message } => self.recorder.problem(message),
-            PluginEvent::Finished { .. } => self.died(file),
+            PluginEvent::Finished { status } => {
+                child.status = Some(status);
+                self.died(file);
+            }
             _ => {}
         }
     }
@@ -191,26 +233,24 @@ impl Listener<'_> {
         let timeout = self.timeout;
         for child in self.children.values_mut() {
             let is_late = child.current.as_ref().is_some_and(|(_, begun)| begun.elapsed() > timeout);
-            if is_late && !child.was_killed && child.number > 0 {
+            if is_late && !child.was_killed && child.is_alive() {
                 child.was_killed = true;
                 kill_process(child.number);
             }
         }
-        let dead: Vec<OsString> = self
-            .children
-            .iter()
-            .filter(|(_, child)| child.current.is_some() && !is_alive(child.number))
-            .map(|(file, _)| file.clone())
-            .collect();
-        for file in &dead {
-            self.died(file);
-        }
+    }
+
+    /// The files of processes that have ended in a test.
+    fn dead(&self) -> Vec<OsString> {
+        let is_dead = |child: &Child| child.current.is_some() && !child.is_alive();
+        self.children.iter().filter(|(_, child)| is_dead(child)).map(|(file, _)| file.clone()).collect()
     }
 
     /// Blames the test that was running when a process ended.
     fn died(&mut self, file: &OsStr) {
         let Some(child) = self.children.get_mut(file) else { return };
         let Some((id, begun)) = child.current.take() else { return };
+        child.has_bad = true;
         let seconds = self.timeout.as_secs();
         let (outcome, message) = if child.was_killed {
             (TestOutcome::TimedOut, format!("it did not end within {seconds} s"))
@@ -226,15 +266,12 @@ impl Listener<'_> {
         for file in &files {
             self.died(file);
         }
+        for problem in self.children.values().filter_map(Child::problem) {
+            self.recorder.problem(problem);
+        }
     }
 
     fn has_failed(&self) -> bool {
         self.collected.iter().any(|id| self.recorder.is_bad(id))
     }
-}
-
-fn is_alive(number: i32) -> bool {
-    let stat = fs_err::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
-    // A zombie has ended.
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }

@@ -50,6 +50,7 @@ impl Run {
             message: outcome.is_bad().then(|| format!("{} went wrong", outcome.word())),
             output: None,
             gpu: Some("0".to_owned()),
+            cause: None,
         }));
         self
     }

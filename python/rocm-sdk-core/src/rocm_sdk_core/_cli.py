@@ -94,15 +94,18 @@ def clang_directory(program: Path, variables: Environment) -> Path | None:
 
 
 def _for_compiler(program: Path, variables: Environment) -> Environment:
-    """The variables of a tool that starts clang. One outside the packages does not find their
-    device libraries by itself."""
+    """The variables of a tool that starts clang. One outside the packages finds neither their
+    headers nor their device libraries by itself."""
     folder = clang_directory(program, variables)
-    if folder is None or variables.get("HIP_CLANG_PATH"):
+    if folder is None:
         return variables
     added = {"HIP_CLANG_PATH": str(folder)}
-    bitcode = program.parents[1] / "lib" / "llvm" / "amdgcn" / "bitcode"
-    if bitcode.is_dir() and program.parents[1] not in folder.parents:
-        added["HIP_DEVICE_LIB_PATH"] = str(bitcode)
+    root = program.parents[1]
+    if root not in folder.parents:
+        added["ROCM_PATH"] = str(root)
+        bitcode = root / "lib" / "llvm" / "amdgcn" / "bitcode"
+        if bitcode.is_dir():
+            added["HIP_DEVICE_LIB_PATH"] = str(bitcode)
     return {**added, **variables}
 
 

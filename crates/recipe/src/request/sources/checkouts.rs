@@ -9,7 +9,7 @@ use rocwheel_source::{
 };
 
 use super::{Kind, PlannedCheckout, SourceChoice};
-use crate::cell::{Cell, Release, minor};
+use crate::cell::{BuildPurpose, Cell, minor};
 use crate::error::Error;
 use crate::execute::{JobPlace, Listener};
 use crate::recipe::Recipe;
@@ -120,7 +120,7 @@ impl SourceChoice {
         request.line = Some(line);
         request.torch = torch;
         // Versions of such builds name the commit, which has to be upstream's.
-        if matches!(cell.release, Release::Dev | Release::DevBkc) {
+        if matches!(cell.release, BuildPurpose::Dev | BuildPurpose::DevBkc) {
             request.conversion = TreeConversion::Keep;
         }
         Ok(Some((request, table)))

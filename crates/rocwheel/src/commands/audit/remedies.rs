@@ -63,12 +63,11 @@ impl std::fmt::Display for Obstacle {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Missing(libraries) => {
-                let names: Vec<String> = libraries.iter().map(|library| format!("`{library}`")).collect();
                 let (are, they) = if libraries.len() == 1 { ("is", "it is") } else { ("are", "they are") };
                 write!(
                     formatter,
                     "needs {}, which {are} not on this machine; `rocwheel repair --lib-path DIR` takes libraries from where {they}",
-                    names.join(", ")
+                    rocwheel_report::in_backticks(libraries)
                 )
             }
             Self::Other(reason) => write!(formatter, "cannot be repaired here: {reason}"),

@@ -8,7 +8,8 @@ use clap::Args;
 use rocwheel_recipe::matrix::FrameworkTable;
 use rocwheel_recipe::request::{Axes, BuildRequest, check_compact_label, parse_targets, values};
 use rocwheel_recipe::{
-    Book, Cell, ChosenBy, CompilerCache, LabelStyle, Mode, Platform, PythonVersion, Release, Switch, VersionLock,
+    Book, BuildMode, BuildPurpose, Cell, ChosenBy, CompilerCache, LabelStyle, Platform, PythonVersion, Switch,
+    VersionLock,
 };
 
 use super::machine;
@@ -45,7 +46,7 @@ pub(crate) struct CellArguments {
     /// What the build is for: ci, dev, dev-bkc, nightly, nightly-bkc, prerelease; versions of dev
     /// builds name the commit
     #[arg(long, value_name = "TYPE", default_value = "nightly")]
-    release_type: Release,
+    release_type: BuildPurpose,
     /// Local part of the version [default: from the installed ROCm]
     #[arg(long, value_name = "TEXT")]
     version_suffix: Option<String>,
@@ -139,7 +140,7 @@ impl CellArguments {
             release: self.release_type,
             rocm_lock: self.rocm_lock,
             compiler_cache: self.compiler_cache,
-            mode: if self.develop { Mode::Develop } else { Mode::Wheel },
+            mode: if self.develop { BuildMode::Develop } else { BuildMode::Wheel },
             clean: self.clean.into(),
             features: self.feature.into_iter().collect::<BTreeMap<_, _>>(),
             label_style: self.label_style,

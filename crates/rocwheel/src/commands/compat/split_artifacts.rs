@@ -7,7 +7,7 @@ use clap::Args;
 use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_artifact::{Artifact, ArtifactName, Catalog};
 use rocwheel_report::Exit;
-use rocwheel_split::tree::{self, DatabaseChoice, OldRuntime, Request, SplitArtifactsReport};
+use rocwheel_split::tree::{self, DatabaseChoice, MAKER, OldRuntime, Request, SplitArtifactsReport};
 use rocwheel_split::verify::Verification;
 use rocwheel_split::{Packing, TargetNames, TargetSelection};
 use serde::Serialize;
@@ -95,6 +95,7 @@ impl TryFrom<Arguments> for Settings {
                 // be checked.
                 unsupported: OldRuntime::Allow,
                 verification: Verification::Full,
+                maker: MAKER,
             },
             unused: unused.into_iter().filter_map(|(flag, given)| given.then_some(flag)).collect(),
         })

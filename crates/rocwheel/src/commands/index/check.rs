@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use rocwheel_index::{Fetch, Http};
+use rocwheel_index::{Fetch, text_without_users};
 use rocwheel_release::{CheckOptions, CheckedIndex, FaultLevel, FolderSite, check};
 use rocwheel_report::Exit;
 use serde::Serialize;
@@ -45,12 +45,15 @@ impl TryFrom<Arguments> for Settings {
         let projects = arguments.project.iter().map(|name| rocwheel_wheel::canonical_name(name)).collect();
         let options = CheckOptions { files: arguments.files, projects };
         let text = &arguments.index;
-        let roots = if text.starts_with("http://") || text.starts_with("https://") {
-            let text = if text.ends_with('/') { text.clone() } else { format!("{text}/") };
-            vec![Url::parse(&text).map_err(|error| Usage::new(format!("`{text}` is not an address: {error}")))?]
-        } else {
-            roots(Path::new(text))?
-        };
+        let roots =
+            if text.starts_with("http://") || text.starts_with("https://") {
+                let text = if text.ends_with('/') { text.clone() } else { format!("{text}/") };
+                vec![Url::parse(&text).map_err(|error| {
+                    Usage::new(format!("`{}` is not an address: {error}", text_without_users(&text)))
+                })?]
+            } else {
+                roots(Path::new(text))?
+            };
         Ok(Self { roots, options })
     }
 }
@@ -84,13 +87,16 @@ struct Report<'a> {
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let mut all = Vec::new();
     for root in &settings.roots {
+        let mut plain = root.clone();
         let site: Box<dyn Fetch> = if root.scheme() == "file" {
             Box::new(FolderSite)
         } else {
-            let proxy = environment::proxy().filter(|_| root.scheme() == "https");
-            Box::new(Http::new(proxy.as_deref()).map_err(Failure::other)?)
+            let http = environment::http(root.scheme())?;
+            // The report has the address.
+            plain = http.remember(root);
+            Box::new(http)
         };
-        all.push(check(&*site, root, &settings.options, printer.reporter())?);
+        all.push(check(&*site, &plain, &settings.options, printer.reporter())?);
     }
     let exit = if all.iter().any(CheckedIndex::has_errors) { Exit::Failed } else { Exit::Done };
     if printer.format() == Format::Json {

@@ -1,8 +1,9 @@
 //! Input: surveyed files, one by one. Output: sums by target, file and kernel.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use super::plot::PlotRow;
+use super::plot::{PlotGroup, PlotRow};
 use rocwheel_kpack::code_object::Kernel;
 use rocwheel_survey::{FoundCode, Surveyed, Weight};
 use serde::Serialize;
@@ -134,20 +135,25 @@ impl Tally {
         targets
     }
 
-    /// The sizes by file and target.
-    pub(super) fn rows(&self) -> Vec<PlotRow> {
-        let row = |(file, _): &(Surveyed, Sum)| {
-            let label = match &file.location.member {
-                Some(member) => member.clone(),
-                None => file.location.path.display().to_string(),
+    /// The sizes by wheel or archive, file and target.
+    pub(super) fn groups(&self) -> Vec<PlotGroup> {
+        let mut groups: BTreeMap<Option<&Path>, Vec<PlotRow>> = BTreeMap::new();
+        for (file, _) in &self.files {
+            let (archive, label) = match &file.location.member {
+                Some(member) => (Some(file.location.path.as_path()), member.clone()),
+                None => (None, file.location.path.display().to_string()),
             };
             let mut row = PlotRow { label, sizes: BTreeMap::new() };
             for found in &file.code_objects {
                 *row.sizes.entry(found.target.clone()).or_default() += found.size;
             }
-            row
+            groups.entry(archive).or_default().push(row);
+        }
+        let name = |archive: Option<&Path>| match archive {
+            Some(path) => path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(),
+            None => "files outside of archives".to_owned(),
         };
-        self.files.iter().map(row).collect()
+        groups.into_iter().map(|(archive, rows)| PlotGroup { name: name(archive), rows }).collect()
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use clap::Args;
+use rocwheel_index::address_without_user;
 use rocwheel_release::{SnapshotChanges, SnapshotManifest, Store, Stream, history, write_dated_index};
 use rocwheel_report::{Context as _, Exit};
 use url::Url;
@@ -64,6 +65,10 @@ impl TryFrom<Arguments> for Settings {
         }
         let place: StreamPlace = arguments.stream.try_into()?;
         let address = match (&arguments.url, &place.place) {
+            (Some(url), _) if *url != address_without_user(url) => {
+                let usage = Usage::new("`--url` has a user, and the pages of the command would have it too");
+                return Err(usage.hint("name the user in a netrc file, which pip and uv read").into());
+            }
             (Some(url), _) => url.to_string(),
             (None, StorePlace::Folder(path)) => {
                 let path = fs_err::canonicalize(path)?;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use rocwheel_recipe::pages::github::{self, ExistingRelease, Gh, Plan, WantedRelease};
-use rocwheel_recipe::pages::{self as page, Asset};
+use rocwheel_recipe::pages::{self as page, Asset, FilesAt};
 use rocwheel_report::Exit;
 
 use super::Built;
@@ -115,7 +115,10 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         path.clone()
     } else {
         let path = scratch.path().join("release-notes.md");
-        fs_err::write(&path, page::notes(&assets, &rocwheel_recipe::Book::built_in()?)?)?;
+        let repository = settings.gh.repository.clone().or_else(|| environment::first_of(&["GITHUB_REPOSITORY"]));
+        let base = repository.map(|name| page::on_github(&name, &settings.wanted.tag));
+        let at = base.as_deref().map_or(FilesAt::Unknown, FilesAt::Folder);
+        fs_err::write(&path, page::notes(&assets, &rocwheel_recipe::Book::built_in()?, at)?)?;
         path
     };
     let wanted = WantedRelease { notes, ..settings.wanted.clone() };

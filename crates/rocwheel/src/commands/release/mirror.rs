@@ -1,11 +1,14 @@
 //! `rocwheel release mirror`: requirements and indexes in, a folder for sites without network out.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::Arc;
 
 use clap::Args;
 use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_release::{
-    BuildOptions, MirrorPlan, MirrorReport, MirrorRequest, MirrorVerdict, make_mirror, plan_mirror, verify_mirror,
+    BuildOptions, MirrorPlan, MirrorReport, MirrorRequest, MirrorVerdict, make_mirror, mirror_into, plan_mirror,
+    verify_mirror, verify_stored_mirror,
 };
 use rocwheel_report::Exit;
 use rocwheel_rocm::TargetTable;
@@ -16,6 +19,7 @@ use crate::commands::Mode;
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Column, Format, Printer};
+use crate::store::{BucketOptions, StorePlace};
 
 const SETS: [Column; 3] = [("Python", Left), ("System", Left), ("Packages", Right)];
 /// uv's name of the system that wheels of ROCm are for.
@@ -35,9 +39,9 @@ pub(crate) struct Arguments {
     /// first one that has it
     #[arg(value_name = "INDEX", required_unless_present = "verify")]
     indexes: Vec<String>,
-    /// Folder of the mirror
-    #[arg(long, value_name = "DIR", required_unless_present = "verify")]
-    to: Option<PathBuf>,
+    /// Folder or bucket of the mirror
+    #[arg(long, value_name = "DIR|s3://BUCKET/PREFIX", required_unless_present = "verify")]
+    to: Option<OsString>,
     /// A package as pip takes it: `rocm[libraries,devel]==7.12.0`; may be repeated
     #[arg(long, value_name = "REQUIREMENT", required_unless_present = "verify")]
     package: Vec<String>,
@@ -53,26 +57,28 @@ pub(crate) struct Arguments {
     /// Allow pre-releases
     #[arg(long)]
     pre: bool,
-    /// Compare this folder with its list of files
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["indexes", "to", "package", "target", "python", "platform", "pre", "dry_run"])]
-    verify: Option<PathBuf>,
+    /// Compare this folder or bucket with its list of files
+    #[arg(long, value_name = "DIR|s3://BUCKET/PREFIX", conflicts_with_all = ["indexes", "to", "package", "target", "python", "platform", "pre", "dry_run"])]
+    verify: Option<OsString>,
     /// Resolve, and fetch nothing but source distributions into a temporary folder
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    bucket: BucketOptions,
 }
 
 #[derive(Debug)]
 pub(crate) enum Settings {
-    Verify(PathBuf),
-    Make { request: MirrorRequest, folder: PathBuf, options: Box<BuildOptions>, mode: Mode },
+    Verify(StorePlace),
+    Make { request: MirrorRequest, place: StorePlace, options: Box<BuildOptions>, mode: Mode },
 }
 
 impl TryFrom<Arguments> for Settings {
     type Error = Failure;
 
     fn try_from(arguments: Arguments) -> Result<Self> {
-        if let Some(folder) = arguments.verify {
-            return Ok(Self::Verify(folder));
+        if let Some(place) = arguments.verify {
+            return Ok(Self::Verify(arguments.bucket.place(place)?));
         }
         let uv = environment::program("uv").ok_or_else(|| {
             Usage::new("uv is not there, which chooses the versions")
@@ -88,6 +94,9 @@ impl TryFrom<Arguments> for Settings {
             "windows" => WINDOWS.to_owned(),
             _ => name,
         };
+        // The proxy is one for HTTPS.
+        let is_plain = arguments.indexes.iter().any(|index| index.starts_with("http://"));
+        let scheme = if is_plain { "http" } else { "https" };
         let request = MirrorRequest {
             uv,
             indexes: arguments.indexes.into_iter().map(index_address).collect::<Result<_>>()?,
@@ -95,6 +104,7 @@ impl TryFrom<Arguments> for Settings {
             pythons: arguments.python,
             platforms: arguments.platform.into_iter().map(platform).collect(),
             pre_releases: arguments.pre,
+            http: Arc::new(environment::http(scheme)?),
         };
         let options = BuildOptions {
             layout: None,
@@ -110,8 +120,8 @@ impl TryFrom<Arguments> for Settings {
             write: true,
         };
         // clap asks for it unless there is `--verify`.
-        let folder = arguments.to.unwrap_or_default();
-        Ok(Self::Make { request, folder, options: Box::new(options), mode: Mode::new(arguments.dry_run) })
+        let place = arguments.bucket.place(arguments.to.unwrap_or_default())?;
+        Ok(Self::Make { request, place, options: Box::new(options), mode: Mode::new(arguments.dry_run) })
     }
 }
 
@@ -150,8 +160,11 @@ fn with_extras(requirement: &str, extras: &[String]) -> String {
 /// Makes a mirror, or compares one with its list.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     match settings {
-        Settings::Verify(folder) => {
-            let verdict = verify_mirror(folder, printer.reporter())?;
+        Settings::Verify(place) => {
+            let verdict = match place {
+                StorePlace::Folder(folder) => verify_mirror(folder, printer.reporter())?,
+                StorePlace::Bucket(_) => verify_stored_mirror(&*place.open(printer)?, printer.reporter())?,
+            };
             show_verdict(&verdict, printer)?;
             Ok(if verdict.is_good() { Exit::Done } else { Exit::Failed })
         }
@@ -162,10 +175,19 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
             show_plan(&plan, printer)?;
             Ok(Exit::Done)
         }
-        Settings::Make { request, folder, options, mode: Mode::Execute } => {
+        Settings::Make { request, place: StorePlace::Folder(folder), options, mode: Mode::Execute } => {
             let plan = plan_mirror(request, folder, printer.reporter())?;
-            let report = make_mirror(&plan, folder, options, printer.reporter())?;
-            show(&plan, &report, folder, printer)?;
+            let report = make_mirror(&plan, folder, options, &request.http, printer.reporter())?;
+            show(&plan, &report, Some(folder), printer)?;
+            Ok(Exit::Done)
+        }
+        Settings::Make { request, place, options, mode: Mode::Execute } => {
+            let store = place.open(printer)?;
+            let scratch = environment::scratch_below(&environment::scratch())?;
+            let plan = plan_mirror(request, scratch.path(), printer.reporter())?;
+            let places = (&*store, scratch.path());
+            let report = mirror_into(&plan, places, options, &request.http, printer.reporter())?;
+            show(&plan, &report, None, printer)?;
             Ok(Exit::Done)
         }
     }
@@ -185,7 +207,7 @@ fn show_plan(plan: &MirrorPlan, printer: &Printer) -> Result<()> {
     Ok(())
 }
 
-fn show(plan: &MirrorPlan, report: &MirrorReport, folder: &std::path::Path, printer: &Printer) -> Result<()> {
+fn show(plan: &MirrorPlan, report: &MirrorReport, folder: Option<&Path>, printer: &Printer) -> Result<()> {
     if printer.format() == Format::Json {
         return printer.json(&serde_json::json!({ "sets": plan.sets, "report": report }));
     }
@@ -197,6 +219,7 @@ fn show(plan: &MirrorPlan, report: &MirrorReport, folder: &std::path::Path, prin
         report.removed.len(),
         printer::bytes(report.bytes)
     ));
+    let Some(folder) = folder else { return Ok(()) };
     let index = fs_err::canonicalize(folder.join(&report.index))?;
     if let Ok(address) = Url::from_directory_path(&index) {
         printer.note(format!("install from it: pip install --index-url {address} NAME"));

@@ -7,7 +7,7 @@ use clap::Args;
 use comfy_table::CellAlignment::Left;
 use rocwheel_recipe::Book;
 use rocwheel_recipe::matrix::{self, MatrixQuery};
-use rocwheel_recipe::pages::{self as page, Packages, Release};
+use rocwheel_recipe::pages::{self as page, FilesAt, Packages, Release};
 use rocwheel_report::Exit;
 use serde::Serialize;
 
@@ -88,7 +88,7 @@ impl TryFrom<Arguments> for Settings {
             return Err(Usage::new(format!("`{}` cannot be the tag of a release", arguments.tag)).into());
         }
         let base = match (arguments.repo, arguments.url) {
-            (Some(name), _) => format!("https://github.com/{name}/releases/download/{}/", arguments.tag),
+            (Some(name), _) => page::on_github(&name, &arguments.tag),
             (None, Some(url)) => {
                 if url.contains([' ', ')', '|']) || !url.contains("://") {
                     return Err(Usage::new(format!("`{url}` is not an address")).into());
@@ -185,9 +185,10 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         printer.warn(format!("`{}` is not counted: {}", unclear.file, unclear.reason));
     }
     let coverage = page::coverage(&matrix);
-    let notes = page::notes(&assets, &settings.book)?;
+    let Release { tag, base } = &settings.release;
+    let notes = page::notes(&assets, &settings.book, FilesAt::Folder(base))?;
     let mut pages = vec![
-        Page::new(place("release-notes.md"), notes.clone())?,
+        Page::new(place("release-notes.md"), format!("# Release {tag}\n\n{notes}"))?,
         Page::new(all, packages.text())?,
         Page::new(place("coverage.md"), format!("# Coverage\n\n{coverage}"))?,
         Page::new(place("SHA256SUMS"), page::checksums(&assets)?)?,
@@ -197,7 +198,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         pages.push(Page::new(path.clone(), text)?);
     }
     if let Some(path) = &settings.history {
-        let history = |text: &str| page::history(text, &settings.release.tag, &notes);
+        let history = |text: &str| page::history(text, tag, &notes);
         match (&settings.readme, pages.last_mut()) {
             // If both are one file, the history goes into the page as the README part left it.
             (Some(readme), Some(page)) if is_same(readme, path) => {

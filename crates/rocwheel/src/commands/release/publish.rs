@@ -61,7 +61,7 @@ pub(crate) struct Arguments {
     /// Accept what is refused otherwise
     #[arg(long, value_name = "KIND", num_args = 1..)]
     allow: Vec<GapArgument>,
-    /// Leave out GPU targets of which something is missing: their packages, extras and
+    /// Leave out Pythons and GPU targets of which something is missing: their packages, extras and
     /// requirements; exit code 3 if there are any
     #[arg(long)]
     drop_incomplete: bool,
@@ -144,8 +144,7 @@ impl TryFrom<Arguments> for Settings {
                 join: arguments.join,
                 outside,
                 allowed: GapArgument::allowed(&arguments.allow),
-                dropped: BTreeSet::new(),
-                statements: Vec::new(),
+                ..PublishOptions::default()
             },
             gate: arguments.gate.try_into()?,
             drop_incomplete: arguments.drop_incomplete,
@@ -184,8 +183,12 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     } else {
         local
     };
-    let exit = if options.dropped.is_empty() { Exit::Done } else { Exit::Partial };
+    let is_whole = options.dropped.is_empty() && options.dropped_pythons.is_empty();
+    let exit = if is_whole { Exit::Done } else { Exit::Partial };
     let plan = plan_publication(&stream, &local, &options, &change)?;
+    if local.has_attestations() && stream.settings.address.is_none() {
+        printer.warn("attestations (`*.provenance`) are not on the pages: `address` of stream.toml is missing");
+    }
     for text in &plan.accepted {
         printer.warn(format!("accepted: {text}"));
     }

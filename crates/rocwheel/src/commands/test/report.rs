@@ -238,7 +238,7 @@ fn print(report: &TestReport, title: &str, options: &ReportOptions, printer: &Pr
             counts.total,
             of(TestOutcome::Passed) + of(TestOutcome::UnexpectedPass),
             of(TestOutcome::Failed) + of(TestOutcome::Error),
-            of(TestOutcome::Crashed),
+            of(TestOutcome::Crashed) + of(TestOutcome::OutOfMemory),
             of(TestOutcome::TimedOut),
             skipped,
             of(TestOutcome::NotRun),

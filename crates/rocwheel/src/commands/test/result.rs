@@ -45,6 +45,10 @@ pub(super) fn print(summary: &RunSummary, may_not_run: bool, printer: &Printer) 
             printer.line(format!("… and {} more", summary.failures.len() - MOST))?;
         }
     }
+    for (cause, tests) in &summary.outside_causes {
+        let tests: Vec<String> = tests.iter().cloned().collect();
+        list(printer, &format!("Failed while {}, which is not about the test:", cause.words()), &tests)?;
+    }
     list(printer, "Passed only after a failure:", &summary.flaky)?;
     list(printer, "Passed although a list says that they fail; remove their rows:", &summary.unexpected_passes)?;
     list(printer, "Problems:", &summary.problems)?;

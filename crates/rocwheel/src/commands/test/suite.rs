@@ -10,6 +10,7 @@ use rocwheel_report::Exit;
 
 use self::plan::SuitePlan;
 use super::result;
+use crate::commands::repair::size;
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};
 use crate::printer::Printer;
@@ -47,6 +48,9 @@ pub(crate) struct Arguments {
     /// Seconds until the first test of a process: imports and collection
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..))]
     collect_timeout: u32,
+    /// Memory that a test's processes may use together, such as 16GiB; more ends them
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    memory: Option<u64>,
     /// Further attempts of a test that fails, each in a fresh process
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=20))]
     retries: u32,
@@ -140,9 +144,10 @@ impl TryFrom<Arguments> for Settings {
                 .hint("choose other tests with their own options, after `--`")
                 .into());
         }
-        if kind == TestKind::RunTest && (arguments.retries > 0 || arguments.workers.is_some() || arguments.only_skipped)
-        {
-            return Err(Usage::new("run_test.py decides itself about `--retries`, `--workers` and `--only-skipped`")
+        let has_own = arguments.retries > 0 || arguments.workers.is_some() || arguments.memory.is_some();
+        if kind == TestKind::RunTest && (has_own || arguments.only_skipped) {
+            let flags = "`--retries`, `--workers`, `--memory` and `--only-skipped`";
+            return Err(Usage::new(format!("run_test.py decides itself about {flags}"))
                 .hint("leave out `--as run-test`: `--pytorch-dir` runs the same files with pytest")
                 .into());
         }

@@ -8,14 +8,15 @@ use clap::Args;
 use rocwheel_audit::AuditScope;
 use rocwheel_audit::written::WheelSet;
 use rocwheel_content::archive_path::file_name;
+use rocwheel_index::address_without_user;
 use rocwheel_output::{StagedFile, StagingFolder};
 use rocwheel_release::promote::{
     Promoted, PromotionPlan, PromotionRequest, VersionChange, plan_promotion, promote_into,
 };
 use rocwheel_release::{
     FileTransfer, FolderStore, LocalSet, NativeCopy, PublicationPlan, PublishOptions, Published, STATEMENT_PAYLOAD,
-    SignedEnvelope, Store, StoredSet, Stream, copy_native, find_set, plan_promoted, plan_publication, planned_manifest,
-    publish, read_set, stored_set, write_dated_index,
+    SignedEnvelope, Store, StoredSet, Stream, carry_attestations, copy_native, find_set, plan_promoted,
+    plan_publication, planned_manifest, publish, read_set, stored_set, write_dated_index,
 };
 use rocwheel_report::{Context as _, Exit};
 use rocwheel_wheel::WheelName;
@@ -196,22 +197,14 @@ impl Work<'_> {
     /// The plan of the promotion, which would be accepted as far as it is known before the files
     /// exist.
     fn plan(&self, stored: &StoredSet, target: &Stream<'_>) -> Result<(PromotionPlan, PublishOptions)> {
-        let arguments = &self.general.arguments;
         let published: Vec<String> = target.manifest.files.keys().map(|key| file_name(key).to_owned()).collect();
         let shown = PathBuf::from(format!("{} of {}", stored.set.name, self.settings.from.name));
         let request = PromotionRequest {
             folder: &shown,
             files: Some(&stored.paths),
             old: None,
-            new: arguments.version.clone(),
-            keep: &arguments.keep_targets,
-            include: &arguments.include,
-            ignore: &arguments.ignore,
-            copy: &arguments.copy,
-            also_in: &arguments.also_in,
-            accept: &arguments.accept,
-            beside: &arguments.beside,
             published: &published,
+            ..self.general.request()
         };
         let plan = plan_promotion(&request, self.printer.reporter())?;
         let set = match (&self.settings.join, plan.from.parse(), plan.to.parse()) {
@@ -223,8 +216,7 @@ impl Work<'_> {
             join: self.settings.join.clone(),
             outside: self.settings.outside.clone(),
             allowed: GapArgument::allowed(&self.settings.allow),
-            dropped: BTreeSet::new(),
-            statements: Vec::new(),
+            ..PublishOptions::default()
         };
         let planned = plan_promoted(&plan, &stored.set, &target.manifest);
         let change = self.settings.change.change(&self.settings.to.name);
@@ -289,6 +281,12 @@ impl Work<'_> {
         let staging = staging.with_context(|| "cannot make a folder for the promoted files".to_owned())?;
         let (promoted, statement) = promote_into(plan, staging.path(), &self.general.write, reporter)?;
         check_sources(stored, &promoted)?;
+        let attested = |name: &str| Ok(stored.provenance.get(name).cloned());
+        let left = carry_attestations(&promoted, staging.path(), &attested)?;
+        if left > 0 {
+            let files = printer::count(left as u64, "file", "files");
+            printer.note(format!("attestations of {files} are about the bytes before and were left behind"));
+        }
         let mut local = read_set(staging.path(), reporter)?;
         local.transfer = FileTransfer::Link;
         let change = settings.change.change(&settings.to.name);
@@ -386,7 +384,8 @@ impl Work<'_> {
             (StorePlace::Folder(path), _) if path.is_dir() => {
                 Url::from_directory_path(fs_err::canonicalize(path)?).map_err(|()| no_address())?
             }
-            (_, Some(url)) => url.clone(),
+            // Pages have no passwords; the command's installer finds the user in a netrc file.
+            (_, Some(url)) => address_without_user(url),
             (StorePlace::Bucket(_), None) => {
                 let usage = Usage::new("installers cannot read a bucket");
                 return Err(usage.hint("`--verify-url` is the public address of the stream").into());

@@ -1,17 +1,22 @@
-//! Input: a set with GPU targets of which something is missing. Output: the set without them:
-//! packages, extras, requirements and lists.
+//! Input: a set with Pythons and GPU targets of which something is missing. Output: the set without
+//! them: packages, extras, requirements and lists.
 
 use std::path::{Path, PathBuf};
 
 use rocwheel_content::archive_path::file_name;
 use rocwheel_release::promote::{PromotionRequest, VersionChange, find_set_version, plan_promotion, promote_into};
-use rocwheel_release::{LocalSet, PublishOptions, Stream, StreamChange, StreamFault, find_targets, read_set};
+use rocwheel_release::{
+    LocalSet, PublishOptions, Stream, StreamChange, StreamFault, carry_attestations, find_pythons, find_targets,
+    read_set,
+};
 use rocwheel_wheel::WheelName;
 
 use super::Settings;
 use crate::environment;
 use crate::failure::Result;
 use crate::printer::Printer;
+
+const HINT: &str = "`--dry-run` without `--drop-incomplete` prints what is missing";
 
 /// What a set lacks parts for.
 pub(super) struct IncompleteSet<'a> {
@@ -21,13 +26,15 @@ pub(super) struct IncompleteSet<'a> {
     pub(super) scratch: &'a Path,
 }
 
-/// Leaves out incomplete targets, which `options` names then. A set without any is unchanged.
+/// Leaves out incomplete Pythons and then incomplete targets, which `options` names then. A set
+/// without any is unchanged.
 pub(super) fn complete(
     local: LocalSet,
     options: &mut PublishOptions,
     work: &IncompleteSet<'_>,
     printer: &Printer,
 ) -> Result<LocalSet> {
+    let local = complete_pythons(local, options, work, printer)?;
     let targets = find_targets(work.stream, &local, options, work.change)?;
     if targets.incomplete.is_empty() {
         return Ok(local);
@@ -36,8 +43,7 @@ pub(super) fn complete(
     if targets.complete.is_empty() {
         let problems = vec![format!("something is missing for {}", names.join(", "))];
         let what = "no GPU target of the set is complete".to_owned();
-        let hint = "`--dry-run` without `--drop-incomplete` prints what is missing".to_owned();
-        return Err(StreamFault::Refused { what, problems, hint }.into());
+        return Err(StreamFault::Refused { what, problems, hint: HINT.to_owned() }.into());
     }
     let files: Vec<PathBuf> = local.paths().map(|(_, path)| path.to_owned()).collect();
     let keep: Vec<String> = targets.complete.iter().cloned().collect();
@@ -73,8 +79,27 @@ pub(super) fn complete(
     let folder = work.scratch.join("complete");
     fs_err::create_dir(&folder)?;
     let write = rocwheel_wheel::WriteOptions { epoch: environment::epoch()?, ..Default::default() };
-    promote_into(&plan, &folder, &write, printer.reporter())?;
+    let (promoted, _) = promote_into(&plan, &folder, &write, printer.reporter())?;
+    carry_attestations(&promoted, &folder, &|name| Ok(local.attestations(name)))?;
     printer.warn(format!("dropped, because something is missing for them: {}", names.join(", ")));
     options.dropped = targets.incomplete;
     Ok(read_set(&folder, printer.reporter())?)
+}
+
+/// Leaves out wheels that are only for Pythons of which something is missing.
+fn complete_pythons(
+    local: LocalSet,
+    options: &mut PublishOptions,
+    work: &IncompleteSet<'_>,
+    printer: &Printer,
+) -> Result<LocalSet> {
+    let pythons = find_pythons(work.stream, &local, options, work.change)?;
+    // Without any that is complete, the plan says what is missing.
+    if pythons.incomplete.is_empty() || pythons.complete == 0 {
+        return Ok(local);
+    }
+    let names: Vec<&str> = pythons.incomplete.keys().map(String::as_str).collect();
+    printer.warn(format!("dropped, because something is missing for them: {}", names.join(", ")));
+    options.dropped_pythons = pythons.incomplete.keys().cloned().collect();
+    Ok(local.without(&pythons.incomplete.into_values().flatten().collect()))
 }

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rocwheel_content::archive_path::parent;
+use rocwheel_index::Credentials;
 use rocwheel_release::ReleaseSet;
 use rocwheel_report::{Context as _, Exit, Hint};
 use rocwheel_wheel::WheelName;
@@ -18,6 +19,11 @@ use crate::printer::Printer;
 
 /// Seconds between two tries: caches of servers remember for a while that a page was missing.
 const PAUSE: Duration = Duration::from_secs(5);
+
+/// The variables by which uv searches other indexes.
+const UV_INDEXES: [&str; 5] = ["UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS", "UV_NO_INDEX"];
+/// With this as its file of settings, pip reads none.
+const NO_FILE: &str = if cfg!(windows) { "nul" } else { "/dev/null" };
 
 /// An installer does not see what was published.
 #[derive(Debug, thiserror::Error)]
@@ -52,18 +58,27 @@ pub(in crate::commands::release) fn resolve(
         .find_map(|name| Some((name, environment::program(name)?)))
         .ok_or_else(|| Usage::new("`--verify-url` needs uv or pip").hint("`pip install uv`"))?;
     let end = Instant::now() + patience;
+    let mut credentials = Credentials::default();
+    let shown = credentials.take(address);
     for (python, requirements) in by_python(set) {
         let file = scratch.join("verified.txt");
         fs_err::write(&file, requirements)?;
         loop {
             let mut command = Command::new(&program);
+            // Everybody on the machine can read the words of a command, and nobody its variables.
+            let own = |name: &str| name.starts_with("PIP_") || UV_INDEXES.contains(&name);
+            for (variable, _) in environment::text_variables().filter(|(name, _)| own(name)) {
+                command.env_remove(variable);
+            }
             if name == "uv" {
+                command.env("UV_DEFAULT_INDEX", address.as_str());
                 command.args(["pip", "install", "--no-config", "--no-cache", "--quiet"]);
             } else {
-                command.args(["install", "--isolated", "--no-cache-dir", "--quiet", "--ignore-installed"]);
+                command.env("PIP_INDEX_URL", address.as_str()).env("PIP_CONFIG_FILE", NO_FILE);
+                command.args(["install", "--no-cache-dir", "--quiet", "--ignore-installed"]);
                 command.args(["--disable-pip-version-check", "--only-binary=:all:"]);
             }
-            command.args(["--dry-run", "--no-deps", "--require-hashes", "--index-url", address.as_str()]);
+            command.args(["--dry-run", "--no-deps", "--require-hashes"]);
             if let Some(python) = &python {
                 command.args(["--python-version", python]);
             }
@@ -74,13 +89,13 @@ pub(in crate::commands::release) fn resolve(
             }
             printer.reporter().check()?;
             if Instant::now() >= end {
-                let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-                return Err(NotSeen { program: name, address: address.to_string(), said }.into());
+                let said = credentials.mask(&String::from_utf8_lossy(&output.stderr)).trim().to_owned();
+                return Err(NotSeen { program: name, address: shown.to_string(), said }.into());
             }
             std::thread::sleep(PAUSE.min(end.saturating_duration_since(Instant::now())));
         }
     }
-    printer.note(format!("{name} finds the set at {address}, with its hashes"));
+    printer.note(format!("{name} finds the set at {shown}, with its hashes"));
     Ok(())
 }
 

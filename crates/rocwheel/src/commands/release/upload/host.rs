@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use comfy_table::CellAlignment::{Left, Right};
-use rocwheel_index::{Fetch, Http, page};
+use rocwheel_index::{Fetch, page};
 use rocwheel_release::{LocalSet, read_set};
 use rocwheel_report::{Context as _, Exit, Hint};
 use url::Url;
@@ -178,8 +178,7 @@ pub(super) fn command(settings: &HostSettings, printer: &Printer) -> Result<Exit
 
 /// The files that an index lists with the same SHA-256.
 fn existing(check: &HostAddress, local: &LocalSet, order: &[(&str, Vec<&Path>)]) -> Result<BTreeSet<PathBuf>> {
-    let proxy = environment::proxy().filter(|_| check.address.scheme() == "https");
-    let http = Http::new(proxy.as_deref()).map_err(Failure::other)?;
+    let http = environment::http(check.address.scheme())?;
     let hashes = local.hashes();
     let base = format!("{}/", check.address.as_str().trim_end_matches('/'));
     let credentials = check.authorization();

@@ -15,7 +15,7 @@ use rocwheel_verify::suite::{
     SuiteError, SuiteLimits, SuitePreview, SuiteRequest, TestDriver, TestWorker, check_source, find_gpus,
     preview_suite, probe_python, run_suite, run_with_run_test, workers_for,
 };
-use rocwheel_verify::supervisor::ProgramLine;
+use rocwheel_verify::supervisor::{MOST_PROCESSES, ProcessLimits, ProgramLine};
 
 use super::{Settings, TestKind};
 use crate::environment;
@@ -115,7 +115,7 @@ impl<'a> SuitePlan<'a> {
             timeout: Duration::from_secs(arguments.timeout.into()),
             collect_timeout: Duration::from_secs(arguments.collect_timeout.into()),
             retries: arguments.retries,
-            ..SuiteLimits::default()
+            process: ProcessLimits { processes: MOST_PROCESSES, memory: arguments.memory },
         };
         let workers = workers_for(&found, arguments.workers.map(usize::from));
         Ok(Self { settings, python, base, facts, installed, rows, setting, workers, limits, scratch })
@@ -157,7 +157,9 @@ impl<'a> SuitePlan<'a> {
         let collect_timeout = self.limits.collect_timeout;
         let paths = || arguments.tests.iter().map(|path| self.settings.directory.join(path));
         Ok(match self.settings.kind {
-            TestKind::Pytest | TestKind::RunTest => Box::new(self.pytest()?),
+            TestKind::Pytest => Box::new(self.pytest(&options)?),
+            // The options behind `--` are run_test.py's, and pytest does not know them.
+            TestKind::RunTest => Box::new(self.pytest(&[])?),
             TestKind::Gtest => Box::new(GtestDriver { programs: paths().collect(), options, base, collect_timeout }),
             TestKind::Ctest => {
                 let [folder] = arguments.tests.as_slice() else {
@@ -173,13 +175,13 @@ impl<'a> SuitePlan<'a> {
         })
     }
 
-    fn pytest(&self) -> Result<PytestDriver> {
+    fn pytest(&self, more: &[String]) -> Result<PytestDriver> {
         let arguments = &self.settings.arguments;
         let mut options = Vec::new();
         if let Some(expression) = &arguments.expression {
             options.extend(["-k".to_owned(), expression.clone()]);
         }
-        options.extend(arguments.options.iter().cloned());
+        options.extend_from_slice(more);
         let paths = match &arguments.pytorch_dir {
             Some(checkout) => pytorch_files(checkout, &arguments.tests)?,
             None => arguments.tests.clone(),
@@ -198,7 +200,7 @@ impl<'a> SuitePlan<'a> {
     /// Runs PyTorch's runner. The same files are collected first, since lists name tests.
     fn run_test(self, printer: &Printer) -> Result<RunSummary> {
         let reporter = printer.reporter();
-        let driver = self.pytest()?;
+        let driver = self.pytest(&[])?;
         let arguments = &self.settings.arguments;
         let checkout = arguments.pytorch_dir.as_deref().map(std::path::absolute).transpose()?.unwrap_or_default();
         let collected =

@@ -1,0 +1,90 @@
+"""Sample computations of what is installed: `rocwheel test smoke` starts each in its own process.
+
+`smoke list NAME…` prints, as JSON, the checks of the named packages (without names, of all that are
+installed), and `smoke gpus` the GPUs. `smoke run CHECK [ARGUMENT]` runs one: exit code 0 is a pass,
+77 with a line `SKIP …` means that it cannot say anything here, anything else is a failure.
+
+Needs Python 3.10 and no package but the one that is tested. Results are compared with exact numbers
+or with the same computation on the CPU in double precision.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import sys
+
+import rocwheel_frameworks  # noqa: F401
+import rocwheel_torch  # noqa: F401
+from rocwheel_checks import CHECKS, NEEDS
+from rocwheel_rocm import Hip, hip_library, installed, is_rocm, libraries, rocm_load
+
+
+def is_here(package: str) -> bool:
+    if package == "rocm":
+        return any(is_rocm(name) for name in installed())
+    with contextlib.suppress(Exception):
+        return importlib.util.find_spec(package) is not None
+    return False
+
+
+def gpus() -> tuple[list[dict], str]:
+    """The GPUs that the installed runtime sees, or why there are none."""
+    if is_here("torch"):
+        import torch
+
+        if not torch.cuda.is_available():
+            kind = f"HIP {torch.version.hip}" if torch.version.hip else f"CUDA {torch.version.cuda}"
+            has = kind if torch.version.hip or torch.version.cuda else "the CPU alone"
+            return [], f"torch {torch.__version__} is for {has} and sees no GPU"
+        found = []
+        for index in range(torch.cuda.device_count()):
+            properties = torch.cuda.get_device_properties(index)
+            target = getattr(properties, "gcnArchName", "").split(":")[0] if torch.version.hip else ""
+            capability = "" if target else "sm_{}{}".format(*torch.cuda.get_device_capability(index))
+            variable = "HIP_VISIBLE_DEVICES" if torch.version.hip else "CUDA_VISIBLE_DEVICES"
+            facts = {"product": torch.cuda.get_device_name(index), "target": target or capability, "variable": variable}
+            found.append(facts)
+        return found, "torch sees no GPU"
+    if hip_library():
+        try:
+            count = Hip().count()
+        except (AssertionError, OSError) as error:
+            return [], f"the HIP runtime sees no GPU: {error}"
+        return [{"product": "", "target": "", "variable": "HIP_VISIBLE_DEVICES"}] * count, "HIP sees no GPU"
+    return [], "neither torch nor the HIP runtime is installed"
+
+
+def main() -> None:
+    mode, *rest = sys.argv[1:]
+    if mode == "gpus":
+        found, reason = gpus()
+        print("\nROCWHEEL " + json.dumps({"gpus": found, "reason": reason}))
+        return
+    if mode == "list":
+        unknown = [name for name in rest if name not in NEEDS]
+        chosen = [name for name in NEEDS if name in rest or (not rest and is_here(name))]
+        missing = [name for name in chosen if not is_here(name)]
+        missing += [need for name in chosen for need in NEEDS[name] if not is_here(need) and need not in missing]
+        ordered = [(name, *row) for one in chosen for name, row in CHECKS.items() if row[1] == one]
+        rows = [{"id": name, "gpu": gpu} for name, _, _, gpu in ordered]
+        loads = []
+        if "rocm" in chosen:
+            for name, distribution in sorted(installed().items()):
+                if is_rocm(name):
+                    loads += [{"id": f"rocm.load[{path.name}]", "path": str(path)} for path in libraries(distribution)]
+            if not loads:
+                missing.append("libraries of ROCm")
+        answer = {"checks": rows, "loads": loads, "missing": missing, "unknown": unknown, "known": list(NEEDS)}
+        print("\nROCWHEEL " + json.dumps(answer))
+        return
+    name, *arguments = rest
+    if name == "rocm.load":
+        rocm_load(*arguments)
+    else:
+        CHECKS[name][0](*arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,203 @@
+"""Checks of what is built on torch: vision, audio, Triton, apex, flash-attention."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import os
+import sys
+from pathlib import Path
+
+from rocwheel_checks import check, near, sample, skip
+
+# torchvision and torchaudio
+
+
+@check("torchvision", gpu=False)
+def torchvision_cpu() -> None:
+    import torch
+    import torchvision
+
+    print(torchvision.__version__)
+    boxes = torch.tensor([[0.0, 0, 10, 10], [1, 1, 11, 11], [50, 50, 60, 60]])
+    assert torchvision.ops.nms(boxes, torch.tensor([0.9, 0.8, 0.7]), 0.5).tolist() == [0, 2]
+
+
+@check("torchvision", gpu=False)
+def torchvision_images() -> None:
+    import torch
+    from torchvision import io
+
+    image = (sample(3, 20, 30).abs() * 60).clamp(0, 255).to(torch.uint8)
+    assert torch.equal(io.decode_png(io.encode_png(image)), image), "PNG changes the image"
+    assert io.decode_jpeg(io.encode_jpeg(image)).shape == image.shape
+
+
+@check("torchvision", gpu=True)
+def torchvision_operators() -> None:
+    import torch
+    import torchvision
+
+    points = sample(200, 2).abs() * 50
+    boxes, scores = torch.cat([points, points + 20], 1).float(), sample(200, seed=1).float()
+    expected = torchvision.ops.nms(boxes, scores, 0.3)
+    assert torch.equal(torchvision.ops.nms(boxes.cuda(), scores.cuda(), 0.3).cpu(), expected)
+    features, rois = sample(1, 3, 32, 32).float(), torch.tensor([[0.0, 2, 2, 20, 25]])
+    near(torchvision.ops.roi_align(features.cuda(), rois.cuda(), 7), torchvision.ops.roi_align(features, rois, 7), 1e-4)
+    model = torchvision.models.resnet18(weights=None).eval()
+    image = sample(1, 3, 64, 64).float()
+    with torch.no_grad():
+        near(model.cuda()(image.cuda()), model.cpu()(image), 2e-2)
+
+
+@check("torchaudio", gpu=False)
+def torchaudio_cpu() -> None:
+    import torch
+    import torchaudio
+
+    print(torchaudio.__version__)
+    times = torch.arange(16000, dtype=torch.float64) / 16000
+    wave = torch.sin(2 * math.pi * 440 * times)[None]
+    half = torchaudio.functional.resample(wave, 16000, 8000)
+    near(half[:, 100:-100], wave[:, ::2][:, 100:-100], 5e-3)
+
+
+@check("torchaudio", gpu=True)
+def torchaudio_spectrum() -> None:
+    import torchaudio
+
+    wave = sample(1, 8000).float()
+    transform = torchaudio.transforms.MelSpectrogram(sample_rate=8000, n_fft=400, n_mels=32)
+    near(transform.to("cuda")(wave.cuda()), transform.to("cpu")(wave), 1e-3)
+
+
+# triton
+
+
+@check("triton", gpu=False)
+def triton_import() -> None:
+    import triton
+
+    print(triton.__version__)
+
+
+@check("triton", gpu=True)
+def triton_kernel() -> None:
+    import tempfile
+
+    import torch
+
+    # The compiler of Triton reads the source of a kernel from its file.
+    text = (
+        "import triton\nimport triton.language as tl\n\n\n@triton.jit\n"
+        "def kernel(a, b, out, count, BLOCK: tl.constexpr):\n"
+        "    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)\n"
+        "    mask = at < count\n"
+        "    tl.store(out + at, tl.load(a + at, mask=mask) * 2 + tl.load(b + at, mask=mask), mask=mask)\n"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "rocwheel_kernel.py").write_text(text)
+        sys.path.insert(0, folder)
+        import rocwheel_kernel
+
+        count = 10_007
+        a, b = torch.arange(float(count), device="cuda"), torch.ones(count, device="cuda")
+        out = torch.empty_like(a)
+        rocwheel_kernel.kernel[((count + 255) // 256,)](a, b, out, count, BLOCK=256)
+        assert torch.equal(out, a * 2 + b)
+
+
+# apex
+
+
+@check("apex", gpu=False)
+def apex_import() -> None:
+    import apex
+
+    print(apex.__file__)
+
+
+@check("apex", gpu=True)
+def apex_layer_norm() -> None:
+    import torch
+    from apex.normalization import FusedLayerNorm
+
+    if importlib.util.find_spec("fused_layer_norm_cuda") is None:
+        skip("apex was built without its extensions")
+    x = sample(16, 64)
+    near(FusedLayerNorm(64).cuda()(x.float().cuda()), torch.nn.functional.layer_norm(x, (64,)), 1e-4)
+
+
+@check("apex", gpu=True)
+def apex_adam() -> None:
+    import torch
+    from apex.optimizers import FusedAdam
+
+    if importlib.util.find_spec("amp_C") is None:
+        skip("apex was built without its extensions")
+    results = []
+    for optimizer in (FusedAdam, torch.optim.AdamW):
+        value = torch.nn.Parameter(sample(100).float().cuda())
+        stepper = optimizer([value], lr=0.1, weight_decay=0)
+        for _ in range(3):
+            stepper.zero_grad()
+            (value**2).sum().backward()
+            stepper.step()
+        results.append(value)
+    near(results[0], results[1], 1e-4)
+
+
+# flash-attention: the import of the package, the module of the CK build, and both on a GPU
+
+
+def flash_attention(variable: str) -> None:
+    os.environ["FLASH_ATTENTION_TRITON_AMD_ENABLE"] = variable
+    import torch
+    from flash_attn import flash_attn_func
+
+    q, k, v = (sample(2, 128, 4, 64, seed=seed) for seed in range(3))
+    turned = [part.transpose(1, 2) for part in (q, k, v)]
+    expected = torch.nn.functional.scaled_dot_product_attention(*turned, is_causal=True).transpose(1, 2)
+    parts = [part.to("cuda", torch.float16) for part in (q, k, v)]
+    near(flash_attn_func(*parts, causal=True), expected, 5e-2)
+
+
+def has_ck() -> bool:
+    return importlib.util.find_spec("flash_attn_2_cuda") is not None
+
+
+@check("flash_attn", gpu=False)
+def flash_attn_import() -> None:
+    if not has_ck():
+        os.environ["FLASH_ATTENTION_TRITON_AMD_ENABLE"] = "TRUE"
+    import flash_attn
+
+    print(flash_attn.__version__)
+
+
+@check("flash_attn", gpu=False)
+def flash_attn_module() -> None:
+    if not has_ck():
+        skip("this wheel is a build for Triton, without flash_attn_2_cuda")
+    import flash_attn_2_cuda
+    import torch  # noqa: F401
+
+    print(flash_attn_2_cuda.__file__)
+
+
+@check("flash_attn", gpu=True)
+def flash_attn_ck() -> None:
+    if not has_ck():
+        skip("this wheel is a build for Triton, without flash_attn_2_cuda")
+    flash_attention("FALSE")
+
+
+@check("flash_attn", gpu=True)
+def flash_attn_triton() -> None:
+    import torch
+
+    if torch.version.hip is None:
+        skip("the Triton backend is for AMD GPUs")
+    if importlib.util.find_spec("triton") is None:
+        skip("triton is not installed")
+    flash_attention("TRUE")

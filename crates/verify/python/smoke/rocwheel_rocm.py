@@ -1,0 +1,156 @@
+"""Checks of ROCm's own wheels, without torch."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import importlib.metadata
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from rocwheel_checks import check, skip
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def installed() -> dict[str, importlib.metadata.Distribution]:
+    found: dict[str, importlib.metadata.Distribution] = {}
+    for distribution in importlib.metadata.distributions():
+        with contextlib.suppress(Exception):
+            found.setdefault(normal(distribution.metadata["Name"]), distribution)
+    return found
+
+
+def is_rocm(name: str) -> bool:
+    return name == "rocm" or name.startswith(("rocm-sdk", "rocm-profiler"))
+
+
+NOT_LOADED = re.compile(
+    r"clang_rt|libLLVMOffload|libroctracer|librocprofiler-sdk-|librocprofv3|libOpenCL|libcltrace|/llvm/|/hip_plugin|/python"
+)
+"""Libraries that only a compiler, a profiler or another program loads."""
+
+
+def libraries(distribution: importlib.metadata.Distribution) -> Iterator[Path]:
+    """What has to load: `_contents.json` says it for our packages, RECORD for others."""
+    files = [Path(str(file)) for file in distribution.files or ()]
+    base = Path(str(distribution.locate_file("")))
+    contents = [base / path for path in files if path.name == "_contents.json"]
+    if contents and contents[0].is_file():
+        table = json.loads(contents[0].read_text())
+        for row in table.get("libraries", ()):
+            if row.get("load"):
+                yield base / table["platform_package"] / row["path"]
+        return
+    for path in files:
+        is_library = re.search(r"\.so(\.\d+)*$", path.name) and path.parent.name in ("lib", "lib64")
+        if is_library and not path.name.endswith(".so") and not NOT_LOADED.search(str(path)):
+            yield base / path
+
+
+def requirement_parser() -> Callable | None:
+    for name in ("packaging.requirements", "pip._vendor.packaging.requirements"):
+        with contextlib.suppress(Exception):
+            return importlib.import_module(name).Requirement
+    return None
+
+
+@check("rocm", gpu=False)
+def rocm_requirements() -> None:
+    """Everything that an installed package wants of ROCm is installed, with its extras."""
+    packages = installed()
+    parse = requirement_parser()
+    if parse is None:
+        skip("neither `packaging` nor pip is installed, so requirements cannot be read")
+    todo = [(name, frozenset()) for name in packages]
+    seen, missing = set(todo), []
+    while todo:
+        name, extras = todo.pop()
+        for text in packages[name].requires or ():
+            wanted = parse(text)
+            if wanted.marker and not any(wanted.marker.evaluate({"extra": extra}) for extra in (extras or {""})):
+                continue
+            other = normal(wanted.name)
+            if not is_rocm(other):
+                continue
+            found = packages.get(other)
+            if found is None or not wanted.specifier.contains(found.version, prereleases=True):
+                has = f"{found.version} is installed" if found else "it is not installed"
+                missing.append(f"{name} requires {text}: {has}")
+                continue
+            step = (other, frozenset(wanted.extras))
+            if step not in seen:
+                seen.add(step)
+                todo.append(step)
+    assert not missing, "; ".join(missing)
+
+
+@check("rocm", gpu=False)
+def rocm_files() -> None:
+    """Every file of RECORD exists with its size."""
+    wrong = []
+    for name, distribution in installed().items():
+        if is_rocm(name):
+            for file in distribution.files or ():
+                path = Path(distribution.locate_file(file))
+                if not path.exists():
+                    wrong.append(f"{file} is missing")
+                elif file.size is not None and path.stat().st_size != file.size:
+                    wrong.append(f"{file} has {path.stat().st_size} bytes and not {file.size}")
+    assert not wrong, "; ".join(wrong[:20])
+
+
+def rocm_load(path: str) -> None:
+    """One library, in this process alone."""
+    assert Path(path).exists(), f"{path} is missing"
+    ctypes.CDLL(path, mode=ctypes.RTLD_LOCAL | os.RTLD_NOW)
+
+
+def hip_library() -> str | None:
+    for name, distribution in installed().items():
+        if is_rocm(name):
+            for file in distribution.files or ():
+                if re.fullmatch(r"libamdhip64\.so\.\d+", Path(str(file)).name):
+                    return str(distribution.locate_file(file))
+    return None
+
+
+class Hip:
+    """The runtime through ctypes, without torch."""
+
+    def __init__(self) -> None:
+        path = hip_library()
+        assert path, "no installed package has libamdhip64.so"
+        self.library = ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+
+    def call(self, name: str, *arguments: object) -> None:
+        code = getattr(self.library, name)(*arguments)
+        assert code == 0, f"{name} returned error {code}"
+
+    def count(self) -> int:
+        number = ctypes.c_int()
+        self.call("hipGetDeviceCount", ctypes.byref(number))
+        return number.value
+
+
+@check("rocm", gpu=True)
+def rocm_memory() -> None:
+    hip = Hip()
+    assert hip.count() >= 1
+    size = 1 << 20
+    there, back = ctypes.create_string_buffer(os.urandom(size), size), ctypes.create_string_buffer(size)
+    device = ctypes.c_void_p()
+    hip.call("hipMalloc", ctypes.byref(device), ctypes.c_size_t(size))
+    hip.call("hipMemcpy", device, there, ctypes.c_size_t(size), 1)
+    hip.call("hipMemcpy", back, device, ctypes.c_size_t(size), 2)
+    assert there.raw == back.raw, "memory comes back changed"
+    hip.call("hipMemset", device, 7, ctypes.c_size_t(size))
+    hip.call("hipMemcpy", back, device, ctypes.c_size_t(size), 2)
+    assert back.raw == b"\7" * size
+    hip.call("hipFree", device)
