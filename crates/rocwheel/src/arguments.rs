@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{ArgAction, ArgMatches, Args, Parser, Subcommand, ValueEnum};
-use clap_complete::Shell;
 
 use crate::commands::rocm_version;
 use crate::commands::source::{checkout, hipify, manifest, patches};
@@ -34,7 +33,7 @@ Environment:
   NO_COLOR           no colour on the terminal
   GITHUB_ACTIONS     `true`: annotations and groups in the log, a summary and outputs of the step";
 
-const STYLES: Styles = Styles::styled()
+pub(crate) const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
     .usage(AnsiColor::Green.on_default().bold())
     .literal(AnsiColor::Cyan.on_default().bold())
@@ -147,7 +146,13 @@ pub(crate) enum Command {
     /// Print a completion script for a shell
     Completions {
         /// The shell
-        shell: Shell,
+        shell: CompletionShell,
+    },
+    /// Print the help of a command
+    Help {
+        /// The words of the command: `source hipify`
+        #[arg(value_name = "COMMAND")]
+        command: Vec<OsString>,
     },
     /// Write the manual pages
     Man {
@@ -157,6 +162,24 @@ pub(crate) enum Command {
         #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
         format: ManualFormat,
     },
+}
+
+/// The shells that completion scripts are written for.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum CompletionShell {
+    /// GNU Bash
+    Bash,
+    /// Elvish
+    Elvish,
+    /// Fish
+    Fish,
+    /// Nushell
+    Nushell,
+    /// PowerShell
+    #[value(name = "powershell")]
+    PowerShell,
+    /// Z shell
+    Zsh,
 }
 
 /// The form of the manual pages.

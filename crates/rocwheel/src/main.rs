@@ -25,6 +25,7 @@ mod documents;
 mod environment;
 mod failure;
 mod github;
+mod help;
 mod interrupt;
 mod misplaced;
 mod output_file;
@@ -35,7 +36,7 @@ mod store;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches};
+use clap::FromArgMatches;
 use rocwheel_report::Exit;
 
 use crate::arguments::Arguments;
@@ -62,15 +63,21 @@ struct Parsed {
 
 /// Parses the command line. Errors in it, and `--help`, are printed here.
 fn parse() -> Result<Parsed, Exit> {
-    let command = Arguments::command();
-    let typed: Vec<OsString> = commands::build::with_questions(&command, std::env::args_os().collect());
+    let command = help::program();
+    let mut typed: Vec<OsString> = commands::build::with_questions(&command, std::env::args_os().collect());
     let applied =
         environment::directory().and_then(|directory| Ok(configuration::apply(&command, typed.clone(), &directory)?));
     let (words, configuration) = match applied {
         Ok(CommandLine { words, configuration }) => (words, Ok(configuration)),
         Err(error) => (typed.clone(), Err(error)),
     };
-    let matches = command.try_get_matches_from(words);
+    let mut matches = command.clone().try_get_matches_from(&words);
+    let asked = matches.as_ref().ok().and_then(|matches| matches.subcommand_matches("help"));
+    if let (Some(asked), Some(program)) = (asked, words.first()) {
+        let of: Vec<_> = asked.get_many("command").unwrap_or_default().cloned().collect();
+        typed = help::words_for(program, &of);
+        matches = command.try_get_matches_from(&typed);
+    }
     if let Ok(matches) = &matches {
         github::begin(arguments::path_of(matches));
     }

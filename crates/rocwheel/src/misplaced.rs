@@ -16,13 +16,14 @@ pub(crate) fn explain(error: &clap::Error, typed: &[String]) -> Option<Usage> {
     let context = match error.kind() {
         ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,
         ErrorKind::UnknownArgument => ContextKind::InvalidArg,
+        ErrorKind::MissingRequiredArgument => return missing(error, &command_of(typed)),
         _ => return None,
     };
     let Some(ContextValue::String(wrong)) = error.get(context) else { return None };
     let at = command_of(typed);
     let words = documents::words();
     if error.kind() == ErrorKind::InvalidSubcommand {
-        return command(wrong, &at, &words);
+        return command(wrong, &at, &words, typed);
     }
     if !wrong.starts_with('-') && at == "package" {
         let usage = Usage::new(format!("`rocwheel package` takes its input with an option, not as `{wrong}`"));
@@ -53,14 +54,68 @@ fn find<'a>(words: &'a [Word], at: &str, typed: &str) -> Option<&'a Word> {
     words.iter().find(|word| word.at == at && word.typed.iter().any(|one| one == typed))
 }
 
-fn command(wrong: &str, at: &str, words: &[Word]) -> Option<Usage> {
+/// Words for a wheel, and our command for it.
+const WHEEL_WORDS: [(&[&str], &str, &str); 2] = [
+    (&["check", "verify", "validate"], "audit", "It checks whether wheels will load"),
+    (&["show", "list", "ls"], "kernels", "It shows the GPU code of wheels"),
+];
+
+/// Words that other tools have for commands which take wheels: `rocwheel check X.whl`.
+fn of_wheels(wrong: &str, typed: &[String]) -> Option<Usage> {
+    if !typed.iter().any(|word| word.ends_with(".whl")) {
+        return None;
+    }
+    let (_, meant, why) = WHEEL_WORDS.iter().find(|(words, ..)| words.contains(&wrong))?;
+    Some(
+        Usage::new(format!("there is no command `{wrong}` here"))
+            .hint(format!("did you mean `rocwheel {meant}`? {why}")),
+    )
+}
+
+/// The commands of this name below other commands: `hipify` is `rocwheel source hipify`.
+fn nested(wrong: &str, at: &str) -> Option<Usage> {
+    fn search(command: &Command, path: &str, wrong: &str, found: &mut Vec<String>) {
+        // The scripts of `compat` have words of their own, which would lead away from ours.
+        for inner in command.get_subcommands().filter(|inner| inner.get_name() != "compat") {
+            let path = format!("{path} {}", inner.get_name());
+            search(inner, &path, wrong, found);
+            if inner.get_name() == wrong {
+                found.push(format!("`{path}`"));
+            }
+        }
+    }
+    let mut found = Vec::new();
+    search(&Arguments::command(), "rocwheel", wrong, &mut found);
+    if at == "compat" || found.is_empty() {
+        return None;
+    }
+    let hint = format!("did you mean {}?", found.join(" or "));
+    Some(Usage::new(format!("there is no command `{wrong}` here")).hint(hint))
+}
+
+/// clap names the one option that is required; `edit` has a second way.
+fn missing(error: &clap::Error, at: &str) -> Option<Usage> {
+    let Some(ContextValue::Strings(names)) = error.get(ContextKind::InvalidArg) else { return None };
+    if at != "edit" || names.len() != 1 || !names[0].starts_with("--output") {
+        return None;
+    }
+    let usage = Usage::new("`rocwheel edit` does not know where to write");
+    Some(usage.hint("add `--output DIR` for edited copies, or `--in-place`; `--dry-run` writes nothing"))
+}
+
+fn command(wrong: &str, at: &str, words: &[Word], typed: &[String]) -> Option<Usage> {
     let script = wrong.strip_suffix(".py").or(wrong.strip_suffix(".sh")).unwrap_or(wrong);
     if compat::has_script(script) && at != "compat" {
         let usage = Usage::new(format!("there is no command `{wrong}` here"));
         let hint = format!("did you mean `rocwheel compat {script}`? It takes the options of that script");
         return Some(usage.hint(hint));
     }
-    let word = find(words, at, wrong).or_else(|| find(words, "", wrong).filter(|_| at != "compat"))?;
+    if let Some(usage) = of_wheels(wrong, typed).filter(|_| at.is_empty()) {
+        return Some(usage);
+    }
+    let Some(word) = find(words, at, wrong).or_else(|| find(words, "", wrong).filter(|_| at != "compat")) else {
+        return nested(wrong, at);
+    };
     let yet = if word.later { " yet" } else { "" };
     let usage = match at {
         "compat" => format!("`rocwheel compat` does not cover the script `{wrong}`{yet}"),
@@ -153,6 +208,19 @@ mod tests {
                 assert!(seen.insert((word.at.clone(), typed.clone())), "{} {typed} is there twice", word.at);
             }
         }
+    }
+
+    #[test]
+    fn words_for_wheels_and_for_nested_commands() {
+        let hint = |line: &[&str]| explained(line).unwrap_or_default();
+        assert!(hint(&["rocwheel", "check", "X.whl"]).contains("did you mean `rocwheel audit`?"));
+        assert!(hint(&["rocwheel", "check", "artifacts"]).contains("did you mean `rocwheel artifact verify`?"));
+        assert!(hint(&["rocwheel", "show", "X.whl"]).contains("did you mean `rocwheel kernels`?"));
+        assert!(hint(&["rocwheel", "yank", "1.0"]).contains("did you mean `rocwheel release yank`?"));
+        assert!(hint(&["rocwheel", "edit", "X.whl", "--version", "3"]).contains("or `--in-place`"));
+        // Another missing argument is clap's to explain.
+        assert_eq!(explained(&["rocwheel", "edit"]), None);
+        assert_eq!(explained(&["rocwheel", "prune", "X.whl"]), None);
     }
 
     #[test]

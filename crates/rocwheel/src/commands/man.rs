@@ -12,6 +12,7 @@ use rocwheel_report::Exit;
 
 use crate::arguments::{Arguments, ManualFormat};
 use crate::failure::Result;
+use crate::help;
 use crate::printer::Printer;
 
 /// Writes the pages and prints their paths.
@@ -35,8 +36,24 @@ fn roff(command: &clap::Command, directory: &Path, printer: &Printer) -> Result<
     let manual = Man::new(command.clone()).manual("rocwheel");
     let mut page = Vec::new();
     manual.render(&mut page).context("cannot make a manual page")?;
+    page.extend(examples(command).into_bytes());
     write(&directory.join(manual.get_filename()), &page, printer)?;
     command.get_subcommands().try_for_each(|inner| roff(inner, directory, printer))
+}
+
+/// The section EXAMPLES of a page, empty for commands without examples.
+fn examples(command: &clap::Command) -> String {
+    let path = command.get_bin_name().unwrap_or_default();
+    let mut section = String::new();
+    for (line, purpose) in help::examples(path.strip_prefix("rocwheel ").unwrap_or_default()) {
+        if section.is_empty() {
+            section.push_str(".SH EXAMPLES\n");
+        }
+        // A hyphen is typed as it is read: without the backslash it may become a dash.
+        let line = line.replace('\\', "\\e").replace('-', "\\-");
+        section.push_str(&format!(".TP\n{purpose}\n.nf\n\\fB{line}\\fR\n.fi\n"));
+    }
+    section
 }
 
 fn write(path: &Path, page: &[u8], printer: &Printer) -> Result<()> {

@@ -116,6 +116,8 @@ pub(crate) fn dispatch(arguments: Arguments, printer: &Printer) -> Result<Exit> 
             without_json("completions", printer)?;
             completions::command(shell, printer)
         }
+        // `main` replaces it with `--help` before the command line is read.
+        Command::Help { .. } => Err(Usage::new("`rocwheel help` takes the words of a command").into()),
         Command::Man { directory, format } => {
             without_json("man", printer)?;
             man::command(&directory, format, printer)

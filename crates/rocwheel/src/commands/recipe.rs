@@ -12,7 +12,7 @@ use rocwheel_recipe::{Author, Book, Cell, Evaluated, Platform, SdkKind, Switch, 
 use rocwheel_report::Exit;
 use serde::Serialize;
 
-use crate::commands::build::cell::CellArguments;
+use crate::commands::build::{self, cell::CellArguments};
 use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Column, Format, Printer};
 
@@ -279,6 +279,10 @@ fn check(book: &Book, names: &[String], printer: &Printer) -> Result<()> {
 }
 
 fn new(name: &str, path: &Path, printer: &Printer) -> Result<()> {
+    if build::QUESTIONS.contains(&name) {
+        let usage = Usage::new(format!("a recipe cannot be called `{name}`"));
+        return Err(usage.hint(format!("`rocwheel build {name}` is about plans; choose another name")).into());
+    }
     if path.exists() {
         let usage = Usage::new(format!("`{}` exists already", path.display()));
         return Err(usage.hint("choose another name, or remove it first").into());

@@ -13,7 +13,7 @@ const NOT_IN_A_FILE: [&str; 5] = ["help", "version", "config", "no-config", "jso
 
 /// Commands without a table in the file: today's scripts have their own flags, and the others have
 /// nothing to set.
-const WITHOUT: [&str; 4] = ["compat", "completions", "config", "man"];
+const WITHOUT: [&str; 5] = ["compat", "completions", "config", "help", "man"];
 
 /// The type of an option's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

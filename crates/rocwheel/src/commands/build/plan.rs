@@ -73,9 +73,9 @@ pub(super) struct Choices {
     pub(super) sbatch: Vec<String>,
 }
 
-/// Questions about plans, which are options that can be typed as words: `build status DIR` is
-/// `build --status DIR`.
-const QUESTIONS: [&str; 3] = ["status", "logs", "cancel"];
+/// What can be done with a plan: options that can be typed as words. `build status DIR` is
+/// `build --status DIR`, and `build plan DIR` runs a plan. No recipe has such a name.
+pub(crate) const QUESTIONS: [&str; 4] = ["status", "logs", "cancel", "plan"];
 
 /// Replaces these words of the command line with the options that they stand for.
 pub(crate) fn with_questions(program: &Command, mut words: Vec<OsString>) -> Vec<OsString> {

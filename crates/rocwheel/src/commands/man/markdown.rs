@@ -5,6 +5,8 @@ use std::fmt::Write;
 
 use clap::{Arg, Command};
 
+use crate::help;
+
 /// The pages: file name and text. Commands of commands are on the page of their parent.
 pub(super) fn pages(program: &Command) -> Vec<(String, String)> {
     let mut index = String::from("# Commands\n\n| command | |\n| --- | --- |\n");
@@ -57,6 +59,11 @@ fn section(page: &mut String, command: &Command, level: usize) {
     }
     if let Some(after) = command.get_after_long_help().or(command.get_after_help()) {
         row(page, format_args!("{}\n", escaped(&after.to_string())));
+    }
+    let path = name.strip_prefix("rocwheel ").unwrap_or_default();
+    let examples: Vec<String> = help::examples(path).map(|(line, purpose)| format!("# {purpose}\n{line}\n")).collect();
+    if !examples.is_empty() {
+        row(page, format_args!("```text\n{}```\n", examples.concat()));
     }
     visible(command).for_each(|inner| section(page, inner, level + 1));
 }
