@@ -62,7 +62,7 @@ const WHEEL_WORDS: [(&[&str], &str, &str); 2] = [
 
 /// Words that other tools have for commands which take wheels: `rocwheel check X.whl`.
 fn of_wheels(wrong: &str, typed: &[String]) -> Option<Usage> {
-    if !typed.iter().any(|word| rocwheel_wheel::WheelName::is_wheel(word)) {
+    if !typed.iter().any(rocwheel_wheel::WheelName::is_wheel) {
         return None;
     }
     let (_, meant, why) = WHEEL_WORDS.iter().find(|(words, ..)| words.contains(&wrong))?;
