@@ -62,8 +62,11 @@ def test_commands_have_the_options_that_they_name(rocwheel: Rocwheel) -> None:
         return rocwheel.run(*names, "--help").stdout
 
     def is_command(names: tuple[str, ...], word: str) -> bool:
-        listed = re.search(r"^(?:Commands|Scripts):\n(.*?)^(?!  )", help_of(*names), re.M | re.S)
-        return listed is not None and re.search(rf"^  {re.escape(word)}(?: |$)", listed[1], re.M) is not None
+        text = help_of(*names)
+        # The program's own commands are in groups, each with a heading.
+        listed = re.search(r"^(?:Commands|Scripts):\n(.*?)^(?!  )", text, re.M | re.S) if names else None
+        lines = listed[1] if listed else "" if names else text.partition("\nOptions:")[0]
+        return re.search(rf"^  {re.escape(word)}(?: |$)", lines, re.M) is not None
 
     wrong, seen = [], 0
     for page in PAGES:

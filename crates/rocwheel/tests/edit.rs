@@ -173,7 +173,7 @@ fn wrong_usage_is_named() {
     context.write("pkg-1.0.zip", b"");
     context.write("copy/pkg-1.0-py3-none-any.whl", fs_err::read(context.path(NAME)).unwrap());
     for (words, code, says) in [
-        (&[NAME][..], 2, "--output <DIR>"),
+        (&[NAME][..], 2, "hint: add `--output DIR` for edited copies, or `--in-place`"),
         (&[NAME, "-o", "o", "--in-place"], 2, "cannot be used with"),
         (&["pkg-1.0.zip", "-o", "o"], 2, "is neither a wheel nor a source distribution"),
         (&[NAME, "-o", "o", "--version", "1.0-1"], 2, "hint: write it as `1.0.post1`"),
