@@ -15,7 +15,7 @@ const GROUPS: [Group; 5] = [
     ("Any wheel", &["audit", "repair", "edit", "diff"]),
     ("GPU code", &["kernels", "prune", "split", "fuse"]),
     ("ROCm as packages", &["artifact", "package", "rocm-version", "compat", "data"]),
-    ("Frameworks", &["source", "build", "recipe", "matrix", "test", "index", "release"]),
+    ("Build, test, publish", &["source", "build", "recipe", "matrix", "test", "index", "release"]),
     ("This machine and rocwheel", &["doctor", "config", "completions", "man", "help"]),
 ];
 
