@@ -525,37 +525,6 @@ def test_wrong_options_are_refused(rocwheel: Rocwheel, tmp_path: Path) -> None:
     fails(1, "`rw` is not a mode", "--root", tmp_path)
 
 
-def test_this_machine_is_looked_at(rocwheel: Rocwheel, tmp_path: Path) -> None:
-    """No GPU is needed for the test: whatever this machine has, the report is whole, and nothing
-    was written."""
-    command = [rocwheel.binary, "--json", "doctor", "--python", sys.executable]
-    finished = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
-    report = json.loads(finished.stdout)
-    assert report["python"]["count"] > 5 and report["verdict"], report
-    assert finished.returncode == (1 if report["counts"]["errors"] + report["counts"]["unknown"] else 0)
-    assert not list(tmp_path.iterdir())
-
-
-def test_the_python_on_the_path_is_looked_at(rocwheel: Rocwheel, tmp_path: Path) -> None:
-    """In images of containers no environment is active."""
-
-    def findings(path: Path) -> tuple[set[str], dict]:
-        environment = {"PATH": str(path), "VIRTUAL_ENV": "", "CONDA_PREFIX": ""}
-        report = json.loads(rocwheel.run("--json", "doctor", environment=environment, cwd=tmp_path).stdout)
-        return set(named(report)), report
-
-    subprocess.run([sys.executable, "-m", "venv", tmp_path / "image"], check=True)
-    names, report = findings(tmp_path / "image" / "bin")
-    assert "no-python" not in names
-    assert report["python"]["path"].startswith(str(tmp_path / "image"))
-    # pyenv puts scripts on the path, which choose a Python when they are started.
-    scripts = tmp_path / "shims"
-    scripts.mkdir()
-    (scripts / "python3").write_text("#!/bin/sh\nexit 1\n")
-    (scripts / "python3").chmod(0o755)
-    assert "no-python" in findings(scripts)[0]
-
-
 def test_variables_come_from_a_file_too(rocwheel: Rocwheel, machine: Machine, tmp_path: Path) -> None:
     (tmp_path / "env").write_text("HIP_VISIBLE_DEVICES=7\nHOME=/root\n")
     report = diagnose(rocwheel, machine, "--environment", tmp_path / "env", expect=1)

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use percent_encoding::percent_decode_str;
 use url::{Host, Origin, Url};
 
-/// What messages have instead of a secret.
+/// Printed in place of a secret.
 const MASK: &str = "****";
 
 /// A user of a server.
@@ -21,7 +21,7 @@ struct Login {
     password: String,
 }
 
-/// Users of servers. No message has them.
+/// Users of servers. `Debug` and errors do not print them.
 #[derive(Clone, Default)]
 pub struct Credentials {
     /// Server, path and user of the addresses that named one.
@@ -51,7 +51,7 @@ pub fn text_without_users(text: &str) -> String {
         Some(scheme) => {
             let (begin, rest) = word.split_at(scheme + 3);
             let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-            // A password with an unescaped slash is none of an address, but it is one of a person.
+            // People forget to escape a slash in a password, so the `@` may be behind one.
             let end = if rest[..end].contains('@') { end } else { rest.len() };
             match rest[..end].rfind('@') {
                 Some(at) => format!("{begin}{}", &rest[at + 1..]),
@@ -67,7 +67,7 @@ impl Credentials {
     /// Adds the rows of a netrc file.
     ///
     /// # Errors
-    /// The text is no netrc file. The reason is not told, because it may have a password.
+    /// The text is no netrc file. The error has no details, because they could contain a password.
     pub fn add_netrc(&mut self, text: &str) -> Result<(), NoNetrc> {
         let netrc: netrc::Netrc = text.parse().map_err(|_| NoNetrc)?;
         let rows = netrc.hosts.into_iter().filter(|(host, _)| host != "default");

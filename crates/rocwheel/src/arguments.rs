@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use bytesize::ByteSize;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{ArgAction, ArgMatches, Args, Parser, Subcommand, ValueEnum};
 
@@ -247,6 +248,12 @@ fn threads(text: &str) -> Result<u16, String> {
     number.ok_or_else(|| "a number of threads from 1 to 1024 is expected".to_owned())
 }
 
+/// Parses a size: bytes, or a number with a unit of 1000 (MB) or 1024 (MiB).
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    let size = text.parse::<ByteSize>();
+    size.map(|size| size.as_u64()).map_err(|_| format!("`{text}` is no size: write it as 500MB or 1.5GiB"))
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -280,5 +287,22 @@ mod tests {
         assert_eq!(color(&["rocwheel", "--color=purple"]), Color::Auto);
         assert_eq!(color(&["rocwheel", "--", "--color=always"]), Color::Auto);
         assert_eq!(color(&["rocwheel", "--color"]), Color::Auto);
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        for (text, bytes) in [
+            ("100", 100),
+            ("500MB", 500_000_000),
+            ("1.5GiB", 1_610_612_736),
+            ("2 kB", 2000),
+            ("1GB", 1_000_000_000),
+            ("2t", 2_000_000_000_000),
+        ] {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        for wrong in ["", "MB", "5 parsecs", "1.2.3MB", "-1"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -130,7 +130,7 @@ pub(crate) fn http(scheme: &str) -> Result<Http> {
     let named = std::env::var_os("NETRC").filter(|path| !path.is_empty()).map(PathBuf::from);
     let home = || Some(etcetera::home_dir().ok()?.join(".netrc"));
     let Some(path) = named.or_else(home) else { return Ok(http) };
-    // A file that is missing or somebody else's is as good as none, for pip too.
+    // As in pip, a file that is missing or cannot be read is ignored.
     let Ok(text) = fs_err::read_to_string(&path) else { return Ok(http) };
     let mut credentials = Credentials::default();
     credentials.add_netrc(&text).map_err(|_| {

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use clap::{Command, CommandFactory};
 
 use crate::arguments::{Arguments, STYLES};
+use crate::printer;
 
 /// A heading of the program's help, and the commands below it.
 type Group = (&'static str, &'static [&'static str]);
@@ -85,28 +86,14 @@ fn grouped(program: &Command, columns: usize) -> String {
         let _ = writeln!(text, "{header}{title}:{header:#}");
         for command in names.iter().filter_map(|name| program.find_subcommand(name)) {
             let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-            let lines = wrapped(&about, columns.saturating_sub(INDENT).max(20)).join(&format!("\n{:INDENT$}", ""));
+            let lines =
+                printer::wrapped(&about, columns.saturating_sub(INDENT).max(20)).join(&format!("\n{:INDENT$}", ""));
             let width = INDENT - 2;
             let _ = writeln!(text, "  {literal}{:width$}{literal:#}{lines}", command.get_name());
         }
         text.push('\n');
     }
     text
-}
-
-/// Lines of whole words. A word that is longer than `columns` is a line.
-fn wrapped(text: &str, columns: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut().filter(|line| line.chars().count() + 1 + word.chars().count() <= columns) {
-            Some(line) => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            None => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }
 
 /// Command, example, purpose.
@@ -228,11 +215,5 @@ mod tests {
             assert!(typed == *path || *path == "compat", "{line} runs {typed}");
             assert_eq!(examples(path).count(), 2, "{path}");
         }
-    }
-
-    #[test]
-    fn words_are_wrapped_whole() {
-        assert_eq!(wrapped("one two three four", 9), ["one two", "three", "four"]);
-        assert_eq!(wrapped("", 9), Vec::<String>::new());
     }
 }

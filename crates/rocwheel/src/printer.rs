@@ -410,6 +410,22 @@ pub(crate) fn count(amount: u64, one: &str, many: &str) -> String {
     format!("{amount} {}", if amount == 1 { one } else { many })
 }
 
+/// Breaks a text at spaces into lines of at most `width` characters; a longer word has its own
+/// line.
+pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -440,5 +456,12 @@ mod tests {
     fn nouns_follow_their_number() {
         assert_eq!(count(1, "file", "files"), "1 file");
         assert_eq!(count(0, "file", "files"), "0 files");
+    }
+
+    #[test]
+    fn words_are_wrapped_whole() {
+        assert_eq!(wrapped("a bb ccc dddd", 5), ["a bb", "ccc", "dddd"]);
+        assert_eq!(wrapped("a waytoolong b", 5), ["a", "waytoolong", "b"]);
+        assert_eq!(wrapped("", 5), [""]);
     }
 }

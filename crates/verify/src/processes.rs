@@ -39,29 +39,25 @@ impl ProcessState {
 
 /// All processes that have not ended.
 pub(crate) fn process_states() -> impl Iterator<Item = ProcessState> {
-    process_folders().filter_map(|(number, folder)| {
-        let stat = fs_err::read_to_string(folder.join("stat")).ok()?;
-        // The name of the program, in brackets, may contain spaces and brackets.
-        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-        // One that has ended and was not waited for costs a number, and nothing else.
-        if *fields.first()? == "Z" {
-            return None;
-        }
-        let at = |index: usize| fields.get(index)?.parse::<u64>().ok();
-        Some(ProcessState { number, folder, group: u32::try_from(at(2)?).ok()?, begun: at(19)? })
-    })
+    let entries = fs_err::read_dir("/proc").ok().into_iter().flatten().flatten();
+    entries.filter_map(|entry| process_state(entry.file_name().to_str()?.parse().ok()?))
+}
+
+fn process_state(number: i32) -> Option<ProcessState> {
+    let folder = PathBuf::from(format!("/proc/{number}"));
+    let stat = fs_err::read_to_string(folder.join("stat")).ok()?;
+    // The name of the program, in brackets, may contain spaces and brackets.
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    // One that has ended and was not waited for costs a number, and nothing else.
+    if *fields.first()? == "Z" {
+        return None;
+    }
+    let at = |index: usize| fields.get(index)?.parse::<u64>().ok();
+    Some(ProcessState { number, folder, group: u32::try_from(at(2)?).ok()?, begun: at(19)? })
 }
 
 /// When a process started, in ticks since the machine started; `None` if it has ended. Number and
 /// start are an identity: numbers are used again.
 pub(crate) fn process_start(number: i32) -> Option<u64> {
-    let stat = fs_err::read_to_string(format!("/proc/{number}/stat")).ok()?;
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    fields.next().filter(|state| *state != "Z")?;
-    fields.nth(18)?.parse().ok()
-}
-
-fn process_folders() -> impl Iterator<Item = (i32, PathBuf)> {
-    let entries = fs_err::read_dir("/proc").ok().into_iter().flatten().flatten();
-    entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())))
+    Some(process_state(number)?.begun)
 }

@@ -1,5 +1,5 @@
 //! Input: a matrix. Output: the share of buildable cells that exist, as one table of the frameworks
-//! that somebody builds and a grid for each.
+//! with at least one file, and a grid for each.
 
 use std::collections::BTreeSet;
 

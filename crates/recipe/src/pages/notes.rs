@@ -45,7 +45,7 @@ impl FilesAt<'_> {
         }
     }
 
-    /// What pip installs.
+    /// The argument of `pip install`: the address of a file, or its name if that is not known.
     fn installable(self, name: &str) -> String {
         match self {
             Self::Folder(base) if !base.is_empty() => format!("{base}{}", encoded(name)),

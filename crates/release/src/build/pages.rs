@@ -423,8 +423,6 @@ impl<'a> Writer<'a> {
                 stale.extend([HTML, VERSIONED_HTML, JSON].map(|name| join(folder, name)));
                 stale.insert(join(folder, &format!("{JSON_ROOT}/{HTML}")));
             }
-        }
-        if work.options.project.is_none() {
             stale.extend(self.pages_without_record()?);
         }
         // Several projects have pages in a folder, so what one of them left may be another's now.
@@ -454,8 +452,7 @@ impl<'a> Writer<'a> {
             }
             // Another index may be in the folder, and other programs' pages.
             let title = format!("<title>Links for {name}</title>");
-            let bytes = store.read(page)?.unwrap_or_default();
-            let head = String::from_utf8_lossy(&bytes[..bytes.len().min(8192)]);
+            let head = page_head(*store, page)?.unwrap_or_default();
             if head.contains(GENERATOR) && head.contains(&title) {
                 found.extend([HTML, VERSIONED_HTML, JSON].map(|page| join(folder, page)));
                 found.push(join(&join(&join(index, JSON_ROOT), name), HTML));
@@ -529,11 +526,15 @@ impl<'f> Links<'f> {
     }
 }
 
+/// The beginning of a page, with its author and title. The links behind it may be megabytes.
+fn page_head(store: &dyn Store, page: &str) -> Result<Option<String>, Error> {
+    let bytes = store.read(page)?;
+    Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes[..bytes.len().min(8192)]).into_owned()))
+}
+
 /// A page that another program wrote is replaced only when the user says so.
 pub(crate) fn check_ours(store: &dyn Store, replace_pages: bool, page: &str) -> Result<(), Error> {
-    let Some(bytes) = store.read(page)? else { return Ok(()) };
-    // The author is named before the links, of which there may be megabytes.
-    let head = String::from_utf8_lossy(&bytes[..bytes.len().min(8192)]);
+    let Some(head) = page_head(store, page)? else { return Ok(()) };
     let is_ours = replace_pages || head.contains(GENERATOR);
     if is_ours { Ok(()) } else { Err(Error::ForeignPage { page: join(&store.name(), page) }) }
 }

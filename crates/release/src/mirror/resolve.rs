@@ -36,7 +36,7 @@ pub struct MirrorRequest {
     pub platforms: Vec<String>,
     /// `true`: pre-releases count as other versions.
     pub pre_releases: bool,
-    /// What fetches the files. Users that the addresses of indexes name are used for these too.
+    /// The client that fetches the files. It knows the users named in the addresses of the indexes.
     pub http: Arc<Http>,
 }
 
@@ -198,7 +198,7 @@ fn resolve(
     Ok(files)
 }
 
-/// What uv says, without the users and passwords of addresses.
+/// The error output of uv, without the users and passwords in addresses.
 fn said(stderr: &[u8]) -> String {
     text_without_users(&String::from_utf8_lossy(stderr)).trim().to_owned()
 }

@@ -84,19 +84,21 @@ fn check(bytes: &[u8], name: &str, sha256: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads the attestations of the file with a name, if it has some.
-pub type FindAttestations<'a> = dyn Fn(&str) -> Result<Option<Vec<u8>>, Error> + 'a;
-
 /// Writes attestations beside those promoted files that have the name and the bytes of the file
-/// that they were made from. The answer is the number of the others.
+/// that they were made from; `find` returns those of the file with a name. Returns the number of
+/// the other files with attestations.
 ///
 /// # Errors
-/// What cannot be read or written.
-pub fn carry_attestations(promoted: &[Promoted], folder: &Path, find: &FindAttestations<'_>) -> Result<usize, Error> {
+/// [`Error::Write`].
+pub fn carry_attestations(
+    promoted: &[Promoted],
+    folder: &Path,
+    find: impl Fn(&str) -> Option<Vec<u8>>,
+) -> Result<usize, Error> {
     let mut left = 0;
     for file in promoted {
         let Some(source) = &file.source else { continue };
-        let Some(bytes) = find(&source.name)? else { continue };
+        let Some(bytes) = find(&source.name) else { continue };
         if source.name != file.name || source.sha256 != file.sha256 {
             left += 1;
             continue;

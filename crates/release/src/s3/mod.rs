@@ -201,8 +201,7 @@ impl Store for S3Store {
     fn list(&self, folder: &str, reporter: &dyn Reporter) -> Result<Vec<StoredFile>, Error> {
         let mut files = Vec::new();
         self.for_each_object(folder, reporter, &mut |object| files.extend(stored(folder, object)))?;
-        files.sort_unstable_by(|one, other| one.key.cmp(&other.key));
-        Ok(files)
+        Ok(sorted(files))
     }
 
     fn list_batches(

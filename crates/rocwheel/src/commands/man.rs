@@ -49,7 +49,7 @@ fn examples(command: &clap::Command) -> String {
         if section.is_empty() {
             section.push_str(".SH EXAMPLES\n");
         }
-        // A hyphen is typed as it is read: without the backslash it may become a dash.
+        // Without a backslash, groff may print a dash that shells do not understand.
         let line = line.replace('\\', "\\e").replace('-', "\\-");
         section.push_str(&format!(".TP\n{purpose}\n.nf\n\\fB{line}\\fR\n.fi\n"));
     }

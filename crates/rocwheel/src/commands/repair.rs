@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_audit::written::{Verdict, WheelSet};
@@ -17,6 +16,7 @@ use rocwheel_report::Exit;
 use rocwheel_wheel::{FileDigest, Level, WriteOptions};
 use serde::Serialize;
 
+use crate::arguments::size;
 use crate::commands::Mode;
 use crate::commands::last_look::{self, LastLook, LastLookArguments, Look};
 use crate::environment;
@@ -365,33 +365,5 @@ fn whose(members: &[&str]) -> String {
         [first, second] => format!("{first}, {second}"),
         [first, rest @ ..] if !rest.is_empty() => format!("{first} and {} others", rest.len()),
         _ => members.concat(),
-    }
-}
-
-/// Parses a size: bytes, or a number with a unit of 1000 (MB) or 1024 (MiB).
-pub(super) fn size(text: &str) -> Result<u64, String> {
-    let size = text.parse::<ByteSize>();
-    size.map(|size| size.as_u64()).map_err(|_| format!("`{text}` is no size: write it as 500MB or 1.5GiB"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_have_units() {
-        for (text, bytes) in [
-            ("100", 100),
-            ("500MB", 500_000_000),
-            ("1.5GiB", 1_610_612_736),
-            ("2 kB", 2000),
-            ("1GB", 1_000_000_000),
-            ("2t", 2_000_000_000_000),
-        ] {
-            assert_eq!(size(text), Ok(bytes), "{text}");
-        }
-        for wrong in ["", "MB", "5 parsecs", "1.2.3MB", "-1"] {
-            assert!(size(wrong).is_err(), "{wrong}");
-        }
     }
 }

@@ -319,7 +319,7 @@ fn audit(
                 let folder = shell_word(&installed.folder.path().to_string_lossy());
                 let command = finding.fix.as_ref().map(|fix| fix.command().to_owned());
                 let command = command.unwrap_or_else(|| format!("rocwheel audit {folder}"));
-                Symptom::new("library-not-found").fill("message", &finding.message).fill("command", &command)
+                Symptom::new("library-not-found").fill("command", &command)
             }
             _ => continue,
         };

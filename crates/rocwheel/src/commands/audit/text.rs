@@ -99,7 +99,7 @@ pub(in crate::commands) fn print(finding: &Finding, printer: &Printer) -> Result
         }
     }
     printer.styled(format!("{style}{}{style:#} {head}", finding.severity.name()))?;
-    for line in wrapped(&printer::one_line(&finding.message), WIDTH - 2) {
+    for line in printer::wrapped(&printer::one_line(&finding.message), WIDTH - 2) {
         printer.line(format!("  {line}"))?;
     }
     Ok(())
@@ -123,7 +123,7 @@ fn block(report: &AuditReport, remedies: &Remedies, printer: &Printer) -> Result
 /// The text that explains a code.
 pub(super) fn explanation(explanation: &Explanation) -> String {
     let Explanation { code, name, severity, title, explanation, cure } = explanation;
-    let paragraph = |text: &str| wrapped(text, WIDTH).join("\n");
+    let paragraph = |text: &str| printer::wrapped(text, WIDTH).join("\n");
     format!(
         "{code} {name} ({})\n\n{}\n\n{}\n\n{}",
         severity.name(),
@@ -131,22 +131,6 @@ pub(super) fn explanation(explanation: &Explanation) -> String {
         paragraph(explanation),
         paragraph(&format!("What to do: {cure}"))
     )
-}
-
-/// Breaks a text at spaces into lines of at most `width` characters; a longer word has its own
-/// line.
-pub(in crate::commands) fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }
 
 /// The tree of the files that pull a library in.
@@ -176,17 +160,5 @@ fn label(puller: &Puller) -> String {
             format!("{}  {}  {distribution}{repeated}", printer::one_line(path), printer::bytes(puller.size))
         }
         None => format!("{}  not in the set", printer::one_line(&puller.name)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_are_broken_at_spaces() {
-        assert_eq!(wrapped("a bb ccc dddd", 5), ["a bb", "ccc", "dddd"]);
-        assert_eq!(wrapped("a waytoolong b", 5), ["a", "waytoolong", "b"]);
-        assert_eq!(wrapped("", 5), [""]);
     }
 }

@@ -73,8 +73,8 @@ pub(super) struct Choices {
     pub(super) sbatch: Vec<String>,
 }
 
-/// What can be done with a plan: options that can be typed as words. `build status DIR` is
-/// `build --status DIR`, and `build plan DIR` runs a plan. No recipe has such a name.
+/// Options about a plan that can be typed as words: `build status DIR` is `build --status DIR`.
+/// `recipe new` refuses them as names.
 pub(crate) const QUESTIONS: [&str; 4] = ["status", "logs", "cancel", "plan"];
 
 /// Replaces these words of the command line with the options that they stand for.

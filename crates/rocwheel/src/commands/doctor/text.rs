@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use clap::builder::styling::{AnsiColor, Style};
 use rocwheel_verify::doctor::{Diagnosis, GpuFacts, Gravity, Need, Symptom};
 
-use crate::commands::audit::text::wrapped;
 use crate::failure::Result;
 use crate::printer::{self, Printer};
 
@@ -37,7 +36,7 @@ pub(super) fn print(diagnosis: &Diagnosis, printer: &Printer) -> Result<()> {
     }
     let style = if diagnosis.is_well() { GOOD } else { ERROR };
     printer.line("")?;
-    for line in wrapped(&printer::one_line(&diagnosis.verdict), width) {
+    for line in printer::wrapped(&printer::one_line(&diagnosis.verdict), width) {
         printer.styled(format!("{style}{line}{style:#}"))?;
     }
     Ok(())
@@ -133,7 +132,7 @@ struct Page<'a> {
 impl Page<'_> {
     /// A label, and a text whose further lines begin below its first one.
     fn labelled(&self, label: &str, text: &str) -> Result<()> {
-        for (number, line) in wrapped(&printer::one_line(text), self.width - LABEL).into_iter().enumerate() {
+        for (number, line) in printer::wrapped(&printer::one_line(text), self.width - LABEL).into_iter().enumerate() {
             let label = if number == 0 { label } else { "" };
             self.printer.line(format!("{label:<LABEL$}{line}"))?;
         }
@@ -148,7 +147,7 @@ impl Page<'_> {
         };
         let name = symptom.severity.name();
         let head = format!("{name} {} {}: {}", symptom.code, symptom.name, symptom.title);
-        for (number, line) in wrapped(&printer::one_line(&head), self.width).into_iter().enumerate() {
+        for (number, line) in printer::wrapped(&printer::one_line(&head), self.width).into_iter().enumerate() {
             match line.strip_prefix(name).filter(|_| number == 0) {
                 Some(rest) => self.printer.styled(format!("{style}{name}{style:#}{rest}"))?,
                 None => self.printer.line(format!("  {line}"))?,
@@ -176,7 +175,7 @@ impl Page<'_> {
     /// A text whose first line begins with `start`, and the others with as many spaces.
     fn indented(&self, start: &str, text: &str) -> Result<()> {
         let indent = start.chars().count();
-        for (number, line) in wrapped(&printer::one_line(text), self.width - indent).into_iter().enumerate() {
+        for (number, line) in printer::wrapped(&printer::one_line(text), self.width - indent).into_iter().enumerate() {
             let start = if number == 0 { start.to_owned() } else { " ".repeat(indent) };
             self.printer.line(format!("{start}{line}"))?;
         }

@@ -10,7 +10,7 @@ use rocwheel_report::Exit;
 
 use self::plan::SuitePlan;
 use super::result;
-use crate::commands::repair::size;
+use crate::arguments::size;
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};
 use crate::printer::Printer;

@@ -281,8 +281,7 @@ impl Work<'_> {
         let staging = staging.with_context(|| "cannot make a folder for the promoted files".to_owned())?;
         let (promoted, statement) = promote_into(plan, staging.path(), &self.general.write, reporter)?;
         check_sources(stored, &promoted)?;
-        let attested = |name: &str| Ok(stored.provenance.get(name).cloned());
-        let left = carry_attestations(&promoted, staging.path(), &attested)?;
+        let left = carry_attestations(&promoted, staging.path(), |name| stored.provenance.get(name).cloned())?;
         if left > 0 {
             let files = printer::count(left as u64, "file", "files");
             printer.note(format!("attestations of {files} are about the bytes before and were left behind"));

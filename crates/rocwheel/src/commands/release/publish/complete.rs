@@ -80,7 +80,7 @@ pub(super) fn complete(
     fs_err::create_dir(&folder)?;
     let write = rocwheel_wheel::WriteOptions { epoch: environment::epoch()?, ..Default::default() };
     let (promoted, _) = promote_into(&plan, &folder, &write, printer.reporter())?;
-    carry_attestations(&promoted, &folder, &|name| Ok(local.attestations(name)))?;
+    carry_attestations(&promoted, &folder, |name| local.attestations(name))?;
     printer.warn(format!("dropped, because something is missing for them: {}", names.join(", ")));
     options.dropped = targets.incomplete;
     Ok(read_set(&folder, printer.reporter())?)

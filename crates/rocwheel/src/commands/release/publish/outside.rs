@@ -65,7 +65,7 @@ pub(in crate::commands::release) fn resolve(
         fs_err::write(&file, requirements)?;
         loop {
             let mut command = Command::new(&program);
-            // Everybody on the machine can read the words of a command, and nobody its variables.
+            // Other users can read the arguments of a process, but not its environment.
             let own = |name: &str| name.starts_with("PIP_") || UV_INDEXES.contains(&name);
             for (variable, _) in environment::text_variables().filter(|(name, _)| own(name)) {
                 command.env_remove(variable);
