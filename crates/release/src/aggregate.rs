@@ -432,7 +432,7 @@ impl ProductFile {
         let url = if place.origin() == to.origin() { to.make_relative(&place)? } else { place.into() };
         Some(IndexedFile {
             url,
-            version: distribution.version.to_string(),
+            version: distribution.version,
             size: self.size,
             sha256: self.hashes.remove("sha256")?,
             requires_python: self.requires_python,

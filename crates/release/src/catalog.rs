@@ -58,7 +58,8 @@ pub(crate) struct Catalog {
     pub(crate) has_attestations: bool,
     /// Archives that an index does not list: `therock-dist-*.tar.gz`, and what has no version.
     pub(crate) ignored: Vec<String>,
-    /// `FILE: why`, for names that look like a distribution's and are none.
+    /// `FILE: why`, for names that look like a distribution's and are none. Nobody has looked at
+    /// versions: that costs as much as all the rest, and those of an unchanged project are good.
     pub(crate) problems: Vec<String>,
 }
 
@@ -92,31 +93,36 @@ impl Catalog {
     fn of_batch(files: Vec<StoredFile>, filter: &NameFilter) -> Catalog {
         let is_beside = |file: &StoredFile| file.key.ends_with(METADATA) || file.key.ends_with(ATTESTATIONS);
         let (beside, files): (Vec<StoredFile>, Vec<StoredFile>) = files.into_iter().partition(is_beside);
-        let beside: HashSet<String> = beside.into_iter().map(|file| file.key).collect();
-        let identify = |file: StoredFile| {
+        let with = |ending: &str| beside.iter().filter_map(|file| file.key.strip_suffix(ending)).collect();
+        let (metadata, attestations): (HashSet<&str>, HashSet<&str>) = (with(METADATA), with(ATTESTATIONS));
+        let look = |file: StoredFile| {
             let name = file_name(&file.key);
-            let found = if filter.accepts(name) { identity(name) } else { Identity::Other };
+            let found = match if filter.accepts(name) { identity(name) } else { Identity::Other } {
+                Identity::Distribution(parts) => {
+                    let pythons = parts.wheel.iter().flat_map(pythons).map(str::to_owned);
+                    Found::Distribution(parts.project(), pythons.collect())
+                }
+                Identity::Wrong(reason) => Found::Wrong(reason),
+                Identity::Archive => Found::Archive,
+                Identity::Other => Found::Other,
+            };
             (file, found)
         };
         let mut catalog = Catalog::default();
-        for (file, found) in files.into_par_iter().with_min_len(1024).map(identify).collect::<Vec<_>>() {
+        for (file, found) in files.into_par_iter().with_min_len(1024).map(look).collect::<Vec<_>>() {
             match found {
-                Identity::Distribution(project, _, wheel) => {
+                Found::Distribution(project, pythons) => {
                     let project = catalog.projects.entry(project).or_default();
-                    for python in wheel.iter().flat_map(|wheel| pythons(wheel)) {
-                        if !project.pythons.contains(python) {
-                            project.pythons.insert(python.to_owned());
-                        }
-                    }
-                    let has = |ending: &str| beside.contains(&format!("{}{ending}", file.key));
-                    let (has_metadata, has_attestations) = (has(METADATA), has(ATTESTATIONS));
+                    project.pythons.extend(pythons);
+                    let key = file.key.as_str();
+                    let (has_metadata, has_attestations) = (metadata.contains(key), attestations.contains(key));
                     catalog.has_attestations |= has_attestations;
                     project.files.push(ListedFile { file, has_metadata, has_attestations });
                 }
-                Identity::Wrong(reason) => catalog.problems.push(format!("`{}`: {reason}", file.key)),
-                Identity::Archive => catalog.ignored.push(file.key),
-                Identity::Other if is_page(&file.key) => drop(catalog.pages.insert(file.key, file.size)),
-                Identity::Other => {}
+                Found::Wrong(reason) => catalog.problems.push(format!("`{}`: {reason}", file.key)),
+                Found::Archive => catalog.ignored.push(file.key),
+                Found::Other if is_page(&file.key) => drop(catalog.pages.insert(file.key, file.size)),
+                Found::Other => {}
             }
         }
         catalog
@@ -139,6 +145,15 @@ impl Catalog {
         let projects = self.projects.iter();
         projects.flat_map(|(name, project)| project.files.iter().map(move |listed| (name.as_str(), &listed.file)))
     }
+}
+
+/// What a file is by its name, apart from the name.
+enum Found {
+    /// A distribution: its project, and the CPythons that it was compiled for.
+    Distribution(String, Vec<String>),
+    Wrong(String),
+    Archive,
+    Other,
 }
 
 fn is_page(key: &str) -> bool {

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use super::{API_VERSION, GENERATOR, IndexedFile, IndexedProject, ProjectStatus, sorted_names};
+use super::{API_VERSION, GENERATOR, IndexedFile, IndexedProject, LINK, ProjectStatus, sorted_names};
 
 /// The page of a project (PEP 503).
 pub fn project_html(project: &IndexedProject) -> String {
@@ -59,7 +59,7 @@ pub fn root_html<'a>(
 
 fn page(title: &str, meta: &str, files: &[&IndexedFile]) -> String {
     let mut text = head(title, meta);
-    text.reserve(files.len() * 512);
+    text.reserve(files.len() * LINK);
     for file in files {
         write_link(&mut text, file);
     }
@@ -138,7 +138,7 @@ pub(super) struct Escaped<'a>(pub(super) &'a str);
 impl fmt::Display for Escaped<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rest = self.0;
-        while let Some(at) = rest.find(['&', '<', '>', '"', '\'']) {
+        while let Some(at) = rest.bytes().position(|byte| matches!(byte, b'&' | b'<' | b'>' | b'"' | b'\'')) {
             formatter.write_str(&rest[..at])?;
             formatter.write_str(match rest.as_bytes()[at] {
                 b'&' => "&amp;",

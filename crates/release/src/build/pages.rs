@@ -235,7 +235,7 @@ impl<'a> Writer<'a> {
             indexed.push(IndexedFile {
                 name: one.name().to_owned(),
                 url: store.address(&one.file).unwrap_or_else(|| links.to(&one.file.key)),
-                version: one.version.to_string(),
+                version: one.version.clone(),
                 size: one.file.size,
                 sha256: hexadecimal(&known.sha256),
                 requires_python: known.requires_python.as_deref().map(str::to_owned),

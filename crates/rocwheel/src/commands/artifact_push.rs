@@ -34,7 +34,8 @@ pub(crate) struct Arguments {
     /// Artifacts (directories or archives), or directories that hold artifacts
     #[arg(required = true, value_name = "PATH")]
     inputs: Vec<PathBuf>,
-    /// Bucket or directory with the folders of runs [default: TheRock's bucket for the release type]
+    /// Bucket or directory with the folders of runs [default: TheRock's bucket for the release
+    /// type]
     #[arg(long, value_name = "s3://…|DIR", required_unless_present = "release_type")]
     to: Option<OsString>,
     /// Kind of build: ci, dev, dev-bkc, nightly, nightly-bkc, prerelease, release

@@ -1,5 +1,5 @@
-//! `rocwheel compat write_artifacts_bucket_info` and `write_product_release_bucket_info`: the bucket
-//! of a kind of build, and the role that may write into it.
+//! `write_artifacts_bucket_info` and `write_product_release_bucket_info`: the bucket of a kind of
+//! build, and the role that may write into it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
