@@ -298,6 +298,24 @@ def test_what_test_report_signs_opens_the_gate(rocwheel: Rocwheel, tmp_path: Pat
     rocwheel.run("release", "verify", store, "--stream", "release")
 
 
+def test_pruning_deletes_the_statements_of_sets_that_are_gone(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    store = staged(rocwheel, tmp_path)
+    promote(rocwheel, store)
+    release = store / "release"
+    statements = release / ".release/statements"
+    (old,) = statements.iterdir()
+    later = ("--stream", "release", "--now", "2026-12-20T00:00:00Z")
+    rocwheel.run("release", "publish", rocm(tmp_path / "next", "7.13.0"), "--to", store, "--allow", "fewer", *later)
+    prune = ("release", "prune", "--store", store, *later[:2])
+    (release / ".release/stream.toml").write_text("[retention]\ndays = 10\ngrace-days = 1\nsnapshots = 1\n")
+    rocwheel.run(*prune, "--now", "2026-12-21T00:00:00Z")
+    assert old.exists(), "the snapshot before can still be restored"
+    rocwheel.run(*prune, "--now", "2026-12-25T00:00:00Z")
+    rocwheel.run(*prune, "--now", "2026-12-26T00:00:00Z")
+    assert not old.exists(), list(statements.iterdir())
+    rocwheel.run("release", "verify", store, "--stream", "release")
+
+
 @pytest.mark.parametrize("words", [(), ("--", "false")])
 def test_options_of_streams_need_streams(rocwheel: Rocwheel, tmp_path: Path, words: tuple[str, ...]) -> None:
     said = rocwheel.run("release", "promote", tmp_path, "--version", NEW, "--to", "x", *words, expect=2)
