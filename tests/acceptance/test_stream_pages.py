@@ -123,6 +123,18 @@ def test_views_of_a_stream(rocwheel: Rocwheel, tmp_path: Path) -> None:
     assert not (stream / "by_python/cp39/torchaudio").exists()
     assert not (stream / "by_python/cp39/index.html").exists()
     assert_every_link_is_true(stream)
+    rocwheel.run("release", "verify", stream)
+    page, first = stream / "by_target/gfx942/torch/index.v1_json", stream / f"by_python/{OWN_TAG}/index.html"
+    page.write_text(page.read_text().replace("../../../torch/", "../../torch/"))
+    first.write_text(first.read_text().replace('<a href="torch/">torch</a>', ""))
+    (stream / "by_target/gfx1100/rocm/index.html").unlink()
+    said = rocwheel.run("release", "verify", stream, expect=1)
+    for problem in (
+        "`by_target/gfx942/torch/index.v1_json` does not list what the snapshot does",
+        f"`by_python/{OWN_TAG}/index.html` does not list the projects of the snapshot",
+        "`by_target/gfx1100/rocm/index.html` is missing",
+    ):
+        assert problem in said.stdout + said.stderr, said
 
 
 def test_views_go_with_their_rule(rocwheel: Rocwheel, tmp_path: Path) -> None:

@@ -141,7 +141,7 @@ impl Catalog {
         }
     }
 
-    /// Says what is beside a distribution. Keys are in order, so it is nearly always the one before.
+    /// Says what is beside a distribution. Keys are in order: it is nearly always the one before.
     fn mark(&mut self, beside: Beside, key: &str, last: &str) {
         let before = self.projects.get_mut(last).and_then(|project| project.files.last_mut());
         let found = match before.filter(|before| before.file.key == key) {

@@ -26,8 +26,8 @@ pub(super) fn listed_html(project: &IndexedProject, files: &[&IndexedFile]) -> S
     page(&format!("Links for {}", project.name), &status, files)
 }
 
-/// The parts of a page with the files of many projects, for `--find-links`. `chooser` is the address
-/// of the page for people. The page may be larger than memory should be, so it is made in parts.
+/// The parts of a page with the files of many projects, for `--find-links`: all of it may be more
+/// than memory should have. `chooser` is the address of the page for people.
 pub fn find_links_html<E>(
     title: &str,
     projects: impl IntoIterator<Item = Result<IndexedProject, E>>,

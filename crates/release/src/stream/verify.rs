@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use rayon::prelude::*;
-use rocwheel_content::archive_path::join;
+use rocwheel_content::archive_path::{join, parent};
 use rocwheel_content::{Digest, hexadecimal, sha256, sha256_of};
 use rocwheel_index::page::{self, PageLink};
 use rocwheel_report::{Reporter, Unit, Watched};
@@ -15,9 +15,10 @@ use url::Url;
 use super::PublicKey;
 use super::history::numbers;
 use super::manifest::{SnapshotFile, SnapshotManifest};
+use super::offer::StreamView;
+use super::pages::Pages;
 use super::{SNAPSHOT_TYPE, SignedEnvelope, Stream, StreamFault, pages, set_key, snapshot_key, statement_key};
 use crate::Error;
-use crate::build::pages::HTML;
 use crate::catalog::ATTESTATIONS;
 use crate::store::{Store, StoredBytes, StoredFile, with_threads};
 
@@ -73,7 +74,7 @@ pub fn verify_stream(
         store.list("", reporter)?.into_iter().map(|file| (file.key.clone(), file)).collect();
     let total = manifest.files.values().map(|file| file.size).sum();
     reporter.begin("Verifying files", Some(total), Unit::Bytes);
-    let work = Verification { store, stored: &stored, options, reporter };
+    let work = Verification { store, stored: &stored, views: StreamView::all(manifest), options, reporter };
     let found = with_threads(store, || {
         let files: Vec<_> =
             manifest.files.par_iter().map(|(key, file)| work.file(key, file)).collect::<Result<_, _>>()?;
@@ -83,7 +84,7 @@ pub fn verify_stream(
     });
     reporter.end();
     problems.extend(found?.into_iter().flatten().flatten());
-    problems.extend(root_page(&stream)?);
+    problems.extend(work.root_pages(manifest)?);
     for name in manifest.sets.keys() {
         let set = match stream.set(name) {
             Ok(set) => set,
@@ -158,6 +159,7 @@ fn chain(stream: &Stream<'_>, reporter: &dyn Reporter) -> Result<Vec<String>, Er
 struct Verification<'a> {
     store: &'a dyn Store,
     stored: &'a BTreeMap<String, StoredFile>,
+    views: BTreeSet<StreamView>,
     options: &'a VerifyOptions,
     reporter: &'a dyn Reporter,
 }
@@ -205,18 +207,39 @@ impl Verification<'_> {
         digest.map(Some).map_err(failed)
     }
 
+    /// The pages of a project, in the index and in its views.
     fn page(&self, manifest: &SnapshotManifest, name: &str) -> Result<Vec<String>, Error> {
         self.reporter.check()?;
-        let wanted = pages::project_pages(pages::project(manifest, name), manifest.number);
+        let project = pages::project(manifest, name);
+        let views = self.views.iter().filter_map(|view| view.project_pages(&project, manifest.number));
+        let mut wanted: Pages = views.flatten().collect();
+        wanted.extend(pages::project_pages(project, manifest.number));
+        self.compare(wanted, "list what the snapshot does", links)
+    }
+
+    /// The first pages of the index and of its views.
+    fn root_pages(&self, manifest: &SnapshotManifest) -> Result<Vec<String>, Error> {
+        let mut wanted = pages::root_pages(&manifest.projects(), None, manifest.number);
+        wanted.extend(self.views.iter().flat_map(|view| view.root_pages(manifest, manifest.number)));
+        self.compare(wanted, "list the projects of the snapshot", names)
+    }
+
+    /// What differs from pages as they should be. An older version of rocwheel may have written the
+    /// same in other words, so only what installers read is compared.
+    fn compare<T: PartialEq>(
+        &self,
+        wanted: Pages,
+        shortfall: &str,
+        read: fn(&str, &[u8]) -> Option<T>,
+    ) -> Result<Vec<String>, Error> {
         let mut problems = Vec::new();
         for (key, expected) in wanted {
-            let Some(found) = self.store.read(&key)? else {
-                problems.push(format!("`{key}` is missing"));
-                continue;
-            };
-            // An older version of rocwheel may have written the same links in other words.
-            if links(&key, &found, name) != links(&key, &expected, name) {
-                problems.push(format!("`{key}` does not list what the snapshot does"));
+            match self.store.read(&key)? {
+                None => problems.push(format!("`{key}` is missing")),
+                Some(found) if read(&key, &found) != read(&key, &expected) => {
+                    problems.push(format!("`{key}` does not {shortfall}"));
+                }
+                Some(_) => {}
             }
         }
         Ok(problems)
@@ -227,19 +250,18 @@ fn media(key: &str) -> &'static str {
     if key.ends_with("json") { rocwheel_index::pages::JSON_TYPE } else { "text/html" }
 }
 
-/// The links of a project's page; `None` for what is no page.
-fn links(key: &str, page: &[u8], name: &str) -> Option<Vec<PageLink>> {
-    let base = Url::parse(&format!("http://stream.invalid/{name}/")).ok()?;
-    page::parse(media(key), page, &base).ok()
+/// The address of the folder of a page, so that relative links lead somewhere.
+fn address(key: &str) -> Option<Url> {
+    let top = Url::parse("http://stream.invalid/").ok()?;
+    if parent(key).is_empty() { Some(top) } else { top.join(&format!("{}/", parent(key))).ok() }
 }
 
-fn root_page(stream: &Stream<'_>) -> Result<Option<String>, Error> {
-    let names = stream.manifest.projects();
-    let listed = stream.store.read(HTML)?.and_then(|page| {
-        let base = Url::parse("http://stream.invalid/").ok()?;
-        page::parse_root("text/html", &page, &base).ok()
-    });
-    let listed: Option<BTreeSet<String>> = listed.map(|names| names.into_iter().collect());
-    let is_right = listed.is_some_and(|listed| listed.iter().map(String::as_str).eq(names.iter().copied()));
-    Ok((!is_right).then(|| format!("`{HTML}` does not list the projects of the snapshot")))
+/// The links of a project's page; `None` for what is no page.
+fn links(key: &str, page: &[u8]) -> Option<Vec<PageLink>> {
+    page::parse(media(key), page, &address(key)?).ok()
+}
+
+/// The projects of a first page; `None` for what is no page.
+fn names(key: &str, page: &[u8]) -> Option<BTreeSet<String>> {
+    Some(page::parse_root(media(key), page, &address(key)?).ok()?.into_iter().collect())
 }
