@@ -283,6 +283,16 @@ impl Store for FolderStore {
         }
     }
 
+    fn read_start(&self, key: &str, limit: usize) -> Result<Option<Vec<u8>>, Error> {
+        let path = self.path(key);
+        let mut start = Vec::new();
+        match fs_err::File::open(&path).and_then(|file| file.take(limit as u64).read_to_end(&mut start)) {
+            Ok(_) => Ok(Some(start)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(Error::Read { path, source }),
+        }
+    }
+
     fn write(&self, key: &str, bytes: &[u8]) -> Result<(), Error> {
         let path = self.path(key);
         let write = || {

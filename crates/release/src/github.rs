@@ -26,7 +26,7 @@ use crate::listing::{Listing, NameFilter};
 use crate::ranges::RangeReader;
 use crate::s3::from_hexadecimal;
 use crate::store::{NewFile, Store, StoreLock, StoredBytes, StoredFile};
-use crate::{Error, FolderStore};
+use crate::{Error, FolderStore, PageChange};
 
 /// Rows of one page of an answer; GitHub sends no more.
 const ROWS: usize = 100;
@@ -374,8 +374,21 @@ impl Store for GithubStore {
         self.pages.read(key)
     }
 
+    fn read_start(&self, key: &str, limit: usize) -> Result<Option<Vec<u8>>, Error> {
+        self.pages.read_start(key, limit)
+    }
+
     fn write(&self, key: &str, bytes: &[u8]) -> Result<(), Error> {
         self.pages.write(key, bytes)
+    }
+
+    fn put_parts(
+        &self,
+        key: &str,
+        parts: &mut dyn Iterator<Item = Result<String, Error>>,
+        write: bool,
+    ) -> Result<(Option<PageChange>, u64), Error> {
+        self.pages.put_parts(key, parts, write)
     }
 
     fn compare_and_swap(&self, key: &str, before: Option<&[u8]>, after: &[u8]) -> Result<bool, Error> {

@@ -153,6 +153,18 @@ pub trait Store: Send + Sync {
     /// What cannot be read.
     fn read(&self, key: &str) -> Result<Option<Vec<u8>>, Error>;
 
+    /// The first bytes of a page, at most `limit`; `None` when there is none.
+    ///
+    /// # Errors
+    /// What cannot be read.
+    fn read_start(&self, key: &str, limit: usize) -> Result<Option<Vec<u8>>, Error> {
+        let mut bytes = self.read(key)?;
+        if let Some(bytes) = &mut bytes {
+            bytes.truncate(limit);
+        }
+        Ok(bytes)
+    }
+
     /// Writes a page as a whole: a reader gets the old bytes or the new ones.
     ///
     /// # Errors

@@ -521,8 +521,7 @@ impl<'f> Links<'f> {
 
 /// The beginning of a page, with its author and title. The links behind it may be megabytes.
 fn page_head(store: &dyn Store, page: &str) -> Result<Option<String>, Error> {
-    let bytes = store.read(page)?;
-    Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes[..bytes.len().min(8192)]).into_owned()))
+    Ok(store.read_start(page, 8192)?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
 }
 
 /// A page that another program wrote is replaced only when the user says so.
