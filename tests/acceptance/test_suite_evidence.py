@@ -223,3 +223,32 @@ def test_a_full_disk_is_named_and_is_not_flaky(suite: Suite):
     words = ("test", "suite", "test_a.py", "--output", "other", "--python", sys.executable)
     failed = suite.rocwheel.run(*words, expect=1, cwd=suite.folder)
     assert "Failed while the disk is full" in failed.stdout
+
+
+def test_words_of_the_test_itself_excuse_no_failure(suite: Suite):
+    suite.write(
+        "test_a.py",
+        """
+        from pathlib import Path
+        def first(name):
+            seen = Path(__file__).with_name(name)
+            return not seen.exists() and not seen.touch()
+        def test_prints():
+            print("peer 1: No route to host")
+            assert not first("prints"), "the answer was wrong"
+        def test_compares():
+            assert not first("compares"), "'Network is unreachable' is not 'refused'"
+        """,
+    )
+    suite.write(
+        "prints.sh",
+        "#!/bin/sh\necho 'peer 1: No route to host'\ntest -e seen && exit 0\ntouch seen\nexit 1\n",
+    ).chmod(0o755)
+    run = suite.run("test_a.py", "--retries", 1)
+    assert run.summary["flaky"] == ["test_a.py::test_compares", "test_a.py::test_prints"]
+    # A script has no message, so its output tells the cause, until it passes and prints the same.
+    script = suite.run("prints.sh", "--as", "script", "--retries", 1)
+    assert [attempt["outcome"] for attempt in script.of("attempt")] == ["failed", "passed"]
+    assert (len(script.summary["flaky"]), script.summary["outside_causes"]) == (1, {})
+    merged = suite.rocwheel.run("--json", "test", "report", script.summary["folder"], "--fail-on-flaky", expect=1)
+    assert [test["flaky"] for test in json.loads(merged.stdout)["report"]["tests"]] == [True]

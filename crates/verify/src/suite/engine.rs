@@ -386,7 +386,9 @@ impl Watch<'_, '_> {
             self.report.bad.insert(attempt.id.clone());
         }
         let printed = self.text.take();
-        if attempt.outcome.is_bad() && attempt.output.is_none() && !printed.trim().is_empty() {
+        // What a later attempt prints when it passes shows which words are the test's own.
+        let is_kept = attempt.outcome.is_bad() || self.attempt > 1;
+        if is_kept && attempt.output.is_none() && !printed.trim().is_empty() {
             attempt.output = Some(printed);
         }
         self.report.done.insert(attempt.id.clone());
