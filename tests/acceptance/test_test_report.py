@@ -367,7 +367,7 @@ def test_two_states_are_measured_in_turns(rocwheel: Rocwheel, tmp_path: Path) ->
 
 def test_measurements_of_other_conditions_have_no_verdict(rocwheel: Rocwheel, tmp_path: Path) -> None:
     script = tmp_path / "bench.py"
-    script.write_text("import sys\nprint('name,value,unit\\nloop,' + sys.argv[1] + ',' + sys.argv[2])\n")
+    script.write_text("import sys\nprint('name,value,unit')\nprint('loop', *sys.argv[1:], sep=',')\n")
     history = tmp_path / "history"
 
     def measure(value: float, unit: str = "us", expect: int = 0) -> tuple[dict, str]:

@@ -236,7 +236,10 @@ impl<'a> Engine<'a> {
             program.set(name, value);
         }
         let mark = format!("{}-{number}", scratch.display());
-        let running = SupervisedProgram::start(&program, &mark)?;
+        let mut running = SupervisedProgram::start(&program, &mark)?;
+        if let Some(most) = self.limits.process.memory {
+            running.limit_memory(most);
+        }
         let mut watch = Watch {
             engine: self,
             worker,
@@ -309,6 +312,8 @@ impl Watch<'_, '_> {
                 break;
             }
         }
+        let excess = running.ran_out_of_memory(self.engine.limits.process);
+        self.stopped = self.stopped.or(excess.map(Stopped::Excess));
         let (end, rest, left) = running.finish()?;
         self.take(&rest)?;
         if matches!(self.stopped, None | Some(Stopped::Leaving)) {
