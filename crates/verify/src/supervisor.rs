@@ -213,16 +213,25 @@ impl SupervisedProgram {
         Ok(Self { child, pages, mark: mark.to_owned(), begun, counted: Instant::now(), is_over: false, memory: None })
     }
 
-    /// Lets the kernel keep a limit of memory, if control groups are delegated to this process.
-    /// Otherwise [`SupervisedProgram::excess`] measures it.
-    pub fn limit_memory(&mut self, most: u64) {
-        let Some(group) = MemoryGroup::create(&self.mark, most) else { return };
-        // It has just begun, but may have a child already.
-        let is_in = group.add(self.number()).is_ok();
-        for process in self.processes() {
-            let _ = group.add(process.number.cast_unsigned());
+    /// As [`SupervisedProgram::start`]; the kernel keeps the limit of memory, if control groups are
+    /// delegated to this process. Otherwise [`SupervisedProgram::excess`] measures it.
+    ///
+    /// # Errors
+    /// The program cannot be started.
+    pub fn start_limited(program: &ProgramLine, mark: &str, limits: ProcessLimits) -> io::Result<Self> {
+        // Before the start: a group with other processes than this one cannot be divided.
+        let group = limits.memory.and_then(|most| MemoryGroup::create(mark, most));
+        let mut running = Self::start(program, mark)?;
+        if let Some(group) = group
+            && group.add(running.number()).is_ok()
+        {
+            // It has just begun, but may have a child already.
+            for process in running.processes() {
+                let _ = group.add(process.number.cast_unsigned());
+            }
+            running.memory = Some(group);
         }
-        self.memory = Some(group).filter(|_| is_in);
+        Ok(running)
     }
 
     /// The bytes that it used when the kernel ended it because of its limit.

@@ -236,10 +236,7 @@ impl<'a> Engine<'a> {
             program.set(name, value);
         }
         let mark = format!("{}-{number}", scratch.display());
-        let mut running = SupervisedProgram::start(&program, &mark)?;
-        if let Some(most) = self.limits.process.memory {
-            running.limit_memory(most);
-        }
+        let running = SupervisedProgram::start_limited(&program, &mark, self.limits.process)?;
         let mut watch = Watch {
             engine: self,
             worker,
