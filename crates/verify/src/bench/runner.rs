@@ -156,7 +156,7 @@ impl BenchCommand {
         RunningGroup(&mut child).end(Duration::ZERO);
         let _ = child.wait();
         let status = status?;
-        let (printed, said) = (received(printed), received(said));
+        let (printed, said) = (received(printed.as_ref()), received(said.as_ref()));
         if status.success() {
             return Ok(printed);
         }
@@ -207,12 +207,11 @@ fn reader(output: Option<impl Read + Send + 'static>) -> Option<Text> {
 }
 
 /// The beginning of an output, up to the largest size.
-fn received(text: Option<Text>) -> String {
+fn received(text: Option<&Text>) -> String {
+    let Some(pages) = text else { return String::new() };
     let mut bytes = Vec::new();
     let until = Instant::now() + LAST_OUTPUT;
-    while let Some(Ok(page)) =
-        text.as_ref().map(|pages| pages.recv_timeout(until.saturating_duration_since(Instant::now())))
-    {
+    while let Ok(page) = pages.recv_timeout(until.saturating_duration_since(Instant::now())) {
         bytes.extend(page);
     }
     String::from_utf8_lossy(&bytes).into_owned()

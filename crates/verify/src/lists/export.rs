@@ -198,9 +198,12 @@ fn sections_of(row: &ListRow) -> Vec<String> {
     if !row.targets.is_empty() {
         // Sections are compared with targets. A short form of JAX is one as it is.
         let is_family = |name: &String| members(name).len() > 1 && !is_short(name);
-        let expand = |name: &String| match is_family(name) {
-            true => members(name).into_iter().filter(|one| one != name).collect(),
-            false => vec![name.clone()],
+        let expand = |name: &String| {
+            if is_family(name) {
+                members(name).into_iter().filter(|one| one != name).collect()
+            } else {
+                vec![name.clone()]
+            }
         };
         row.targets.iter().flat_map(expand).collect()
     } else if systems && !row.platforms.is_empty() {
@@ -236,9 +239,12 @@ fn comment(row: &ListRow) -> Option<String> {
 /// An entry of a list, and the comment in front of it.
 type Entry = (String, Option<String>);
 
-/// Section → label → entries, in the order in which they come.
+/// Label → entries, in the order in which they come.
+type Labels = Vec<(String, Vec<Entry>)>;
+
+/// Section → labels, in the order in which they come.
 #[derive(Debug, Default)]
-struct PythonList(Vec<(String, Vec<(String, Vec<Entry>)>)>);
+struct PythonList(Vec<(String, Labels)>);
 
 impl PythonList {
     fn add(&mut self, section: &str, label: &str, entry: String, comment: Option<String>) {
