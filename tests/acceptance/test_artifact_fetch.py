@@ -488,6 +488,26 @@ def test_the_documents_lines_do_what_they_say(
     )
 
 
+def test_the_release_type_names_bucket_and_role(
+    rocwheel: Rocwheel, artifacts: Path, buckets: Bucket, home: dict[str, str], tmp_path: Path
+) -> None:
+    outputs = tmp_path / "outputs"
+    signed = {**home, **buckets.environment, "AWS_REGION": "", "GITHUB_OUTPUT": str(outputs)}
+    push = ["artifact", "push", *artifacts.iterdir(), "--run-id", "77", "--release-type", "nightly"]
+    run(rocwheel.binary, *push, environment=signed)
+    said = dict(line.split("=", 1) for line in outputs.read_text().splitlines())
+    assert said["bucket"] == "therock-nightly-artifacts" and said["aws_region"] == "us-east-2"
+    assert said["iam_role"] == "arn:aws:iam::692859939525:role/therock-nightly"
+    assert said["artifacts"] == "s3://therock-nightly-artifacts/77-linux"
+    words = ["artifact", "fetch", "--run-id", "77", "--release-type", "nightly", "--output", tmp_path / "back"]
+    fetched = run(rocwheel.binary, *words, environment=signed)
+    assert names(tmp_path / "back") == sorted(path.name for path in artifacts.iterdir()), fetched.stderr
+    both = rocwheel.run(*push, "--to", tmp_path, expect=2)
+    assert "cannot be used with" in both.stderr
+    neither = rocwheel.run(*push[:-2], expect=2)
+    assert "--to" in neither.stderr
+
+
 def test_pages_of_folders_are_what_other_scripts_read(
     rocwheel: Rocwheel, store: Path, buckets: Bucket, home: dict[str, str], tmp_path: Path
 ) -> None:
@@ -509,7 +529,11 @@ def test_pages_of_folders_are_what_other_scripts_read(
     tarball = tmp_path / "therock-dist-linux-gfx94X-dcgpu-7.1.tar.gz"
     tarball.write_bytes(b"\x1f\x8b")
     upload = ["release", "upload", tarball, "--to", "s3://therock-nightly-artifacts/v4/tarball"]
-    run(rocwheel.binary, *upload, environment=signed)
+    outputs = tmp_path / "outputs"
+    run(rocwheel.binary, *upload, environment={**signed, "GITHUB_OUTPUT": str(outputs)})
+    (urls,) = [line for line in outputs.read_text().splitlines() if line.startswith("tarball_urls=")]
+    url = json.loads(urls.partition("=")[2])["multiarch"]
+    assert url == f"{buckets.endpoint}/therock-nightly-artifacts/v4/tarball/{tarball.name}"
     tar = ["compat", "index_generation_s3_tar", "--bucket", "therock-nightly-artifacts", "--directory", "v4/tarball"]
     run(rocwheel.binary, *tar, environment=signed, cwd=tmp_path)
     array = (tmp_path / "index.html").read_text().split("const files = ")[1].split(";\n")[0]

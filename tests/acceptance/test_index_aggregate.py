@@ -95,6 +95,17 @@ def test_contradictions_are_errors(rocwheel: Rocwheel, tree: Path) -> None:
         assert "core/whl-next" in aggregate(rocwheel, tree, owners=(wrong,), expect=2).stderr
 
 
+def test_a_page_of_others_stops_it_before_anything_is_written(rocwheel: Rocwheel, tree: Path) -> None:
+    page = tree / "rocm/whl-next/torch/index.html"
+    page.parent.mkdir(parents=True)
+    page.write_text("<html>mine</html>")
+    said = aggregate(rocwheel, tree, expect=1)
+    assert "was not written by" in said.stderr
+    assert [path for path in (tree / "rocm/whl-next").rglob("*") if path.is_file()] == [page]
+    aggregate(rocwheel, tree, "--replace-pages")
+    assert "torch-2.9.1" in page.read_text()
+
+
 def test_projects_that_are_gone_leave(rocwheel: Rocwheel, tree: Path) -> None:
     aggregate(rocwheel, tree)
     own = tree / "rocm/whl-next/mine/index.html"

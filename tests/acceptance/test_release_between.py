@@ -6,7 +6,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 import sys
 import time
 from pathlib import Path
@@ -299,20 +298,22 @@ def test_what_test_report_signs_opens_the_gate(rocwheel: Rocwheel, tmp_path: Pat
     rocwheel.run("release", "verify", store, "--stream", "release")
 
 
-def test_native_packages_are_copied_as_they_are(rocwheel: Rocwheel, tmp_path: Path) -> None:
+def test_pruning_deletes_the_statements_of_sets_that_are_gone(rocwheel: Rocwheel, tmp_path: Path) -> None:
     store = staged(rocwheel, tmp_path)
-    native = tmp_path / "native"
-    for name in ("deb/pool/main/rocm_7.12.0_amd64.deb", "deb/dists/stable/Release", "rpm/x86_64/repodata/repomd.xml"):
-        (native / name).parent.mkdir(parents=True, exist_ok=True)
-        (native / name).write_bytes(os.urandom(100))
-    dry = promote(rocwheel, store, "--native", native, "--dry-run")
-    assert "3 native files" in dry.stderr and not (store / "native").exists()
-    said = promote(rocwheel, store, "--native", native)
-    assert "3 native files" in said.stderr
-    copied = store / "native/release/rocm-7.12.0"
-    assert differences(snapshot(native), snapshot(copied)) == []
-    (native / "deb/dists/stable/Release").write_bytes(b"other")
-    assert "other contents of 1 file" in promote(rocwheel, store, "--native", native, expect=1).stderr
+    promote(rocwheel, store)
+    release = store / "release"
+    statements = release / ".release/statements"
+    (old,) = statements.iterdir()
+    later = ("--stream", "release", "--now", "2026-12-20T00:00:00Z")
+    rocwheel.run("release", "publish", rocm(tmp_path / "next", "7.13.0"), "--to", store, "--allow", "fewer", *later)
+    prune = ("release", "prune", "--store", store, *later[:2])
+    (release / ".release/stream.toml").write_text("[retention]\ndays = 10\ngrace-days = 1\nsnapshots = 1\n")
+    rocwheel.run(*prune, "--now", "2026-12-21T00:00:00Z")
+    assert old.exists(), "the snapshot before can still be restored"
+    rocwheel.run(*prune, "--now", "2026-12-25T00:00:00Z")
+    rocwheel.run(*prune, "--now", "2026-12-26T00:00:00Z")
+    assert not old.exists(), list(statements.iterdir())
+    rocwheel.run("release", "verify", store, "--stream", "release")
 
 
 @pytest.mark.parametrize("words", [(), ("--", "false")])

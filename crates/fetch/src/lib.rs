@@ -25,7 +25,7 @@ pub use error::{DownloadFault, Error};
 pub use github::{GitHub, RunQuery, WorkflowRun};
 pub use http::HttpSource;
 pub use page::{FolderEntry, TarballEntry, folder_page, tarball_page};
-pub use place::{BuildSystem, RunPlace, StreamType, folder_of_run};
+pub use place::{BuildSystem, ReleasePlace, RunPlace, StreamType, folder_of_run};
 pub use push::{PushPlan, PushState, PushedFile, push_plan, push_to_bucket, push_to_folder};
 pub use run::{
     ChecksumSource, FetchForm, FetchOptions, FetchPlan, FetchState, FetchedArtifact, PlannedFetch, fetch, fetch_file,

@@ -13,6 +13,14 @@ const THEROCK: &str = "ROCm/TheRock";
 const EXTERNAL: &str = "therock-ci-artifacts-external";
 /// The region of all buckets.
 const REGION: &str = "us-east-2";
+/// The account of the roles that write into the buckets of runs (`s3_buckets.py` of TheRock).
+const RUNS_ACCOUNT: &str = "692859939525";
+/// The account of the roles that write into the buckets from which AMD serves releases.
+const RELEASES_ACCOUNT: &str = "324352301041";
+
+fn role_name(account: &str, role: &str) -> String {
+    format!("arn:aws:iam::{account}:role/{role}")
+}
 
 /// The kind of release that a run builds. It decides the bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +88,17 @@ impl StreamType {
         }
     }
 
+    /// The word for the type in the addresses from which AMD serves releases.
+    fn served(self) -> Option<&'static str> {
+        match self {
+            Self::Dev => Some("dev"),
+            Self::Nightly => Some("nightly"),
+            Self::DevBkc | Self::NightlyBkc => Some("bkc"),
+            Self::Prerelease => Some("rc"),
+            Self::Ci | Self::Release => None,
+        }
+    }
+
     /// The bucket with the tarballs of releases.
     ///
     /// # Errors
@@ -117,6 +136,9 @@ pub struct RunPlace {
     pub bucket: String,
     /// `OWNER-NAME/` in the bucket of foreign code, otherwise empty.
     prefix: String,
+    /// The role of AWS that may write into the bucket. Forks have none, and nobody uploads
+    /// finished releases by machine.
+    pub write_role: Option<String>,
 }
 
 impl RunPlace {
@@ -140,7 +162,13 @@ impl RunPlace {
             kind => format!("therock-{}-artifacts", kind.word()),
         };
         let prefix = if bucket == EXTERNAL { format!("{owner}-{name}/") } else { String::new() };
-        Ok(RunPlace { bucket, prefix })
+        let role = match kind {
+            StreamType::Release => None,
+            _ if is_fork => None,
+            _ if bucket == EXTERNAL => Some("therock-ci-external".to_owned()),
+            kind => Some(format!("therock-{}", kind.word())),
+        };
+        Ok(RunPlace { bucket, prefix, write_role: role.map(|role| role_name(RUNS_ACCOUNT, &role)) })
     }
 
     /// The folder of a run below the bucket.
@@ -167,6 +195,42 @@ impl RunPlace {
     /// The region of the buckets.
     pub fn region() -> &'static str {
         REGION
+    }
+}
+
+/// Where AMD serves the releases of a product from (TheRock's RFC 12).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReleasePlace {
+    /// The bucket.
+    pub bucket: String,
+    /// The role of AWS that may write into it.
+    pub write_role: String,
+    /// The index of all packages, for pip.
+    pub index: String,
+}
+
+impl ReleasePlace {
+    /// What AMD releases: ROCm itself and frameworks.
+    pub const PRODUCTS: [&'static str; 3] = ["core", "pytorch", "jax"];
+
+    /// The place of a product's releases of a type.
+    ///
+    /// # Errors
+    /// [`Error::Place`] for another product, and for the types `ci` and `release`, which are not
+    /// published this way.
+    pub fn new(kind: StreamType, product: &str) -> Result<ReleasePlace, Error> {
+        if !Self::PRODUCTS.contains(&product) {
+            let known = Self::PRODUCTS.join(", ");
+            return Err(Error::Place(format!("`{product}` is no product: there are {known}")));
+        }
+        let Some(stream) = kind.served() else {
+            return Err(Error::Place(format!("runs of the type `{}` are not published by machine", kind.word())));
+        };
+        Ok(ReleasePlace {
+            bucket: format!("therock-repo-amd-{stream}-{product}"),
+            write_role: role_name(RELEASES_ACCOUNT, &format!("therock-repo-{stream}-{product}")),
+            index: format!("https://{stream}.repo.amd.com/rocm/whl-next/"),
+        })
     }
 }
 
@@ -203,6 +267,23 @@ mod tests {
         assert!(StreamType::parse("night").unwrap_err().to_string().contains("nightly-bkc"));
         assert!(RunPlace::new(StreamType::Ci, "TheRock", false).is_err());
         assert!(folder_of_run("../1", BuildSystem::Linux).is_err() && folder_of_run("", BuildSystem::Windows).is_err());
+    }
+
+    #[test]
+    fn roles_are_those_of_therock() {
+        let role = |kind, repository: &str, fork| RunPlace::new(kind, repository, fork).unwrap().write_role;
+        let named = |name: &str| Some(format!("arn:aws:iam::692859939525:role/{name}"));
+        assert_eq!(role(StreamType::Ci, "ROCm/TheRock", false), named("therock-ci"));
+        assert_eq!(role(StreamType::Ci, "me/x", false), named("therock-ci-external"));
+        assert_eq!(role(StreamType::NightlyBkc, "ROCm/rockrel", false), named("therock-nightly"));
+        assert_eq!(role(StreamType::Ci, "ROCm/TheRock", true), None);
+        assert_eq!(role(StreamType::Release, "ROCm/rockrel", false), None);
+        let place = ReleasePlace::new(StreamType::NightlyBkc, "pytorch").unwrap();
+        assert_eq!(place.bucket, "therock-repo-amd-bkc-pytorch");
+        assert_eq!(place.write_role, "arn:aws:iam::324352301041:role/therock-repo-bkc-pytorch");
+        assert_eq!(place.index, "https://bkc.repo.amd.com/rocm/whl-next/");
+        assert!(ReleasePlace::new(StreamType::Release, "core").is_err());
+        assert!(ReleasePlace::new(StreamType::Nightly, "tensorflow").unwrap_err().to_string().contains("jax"));
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod html;
 mod json;
 
 use jiff::Timestamp;
+use pep440_rs::Version;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +31,9 @@ pub const GENERATOR: &str = "rocwheel index build";
 /// Storage and proxies read `+` in a path as a blank, and do not agree on `~` and `!`.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_');
 
+/// About how many bytes a page has for each file.
+const LINK: usize = 640;
+
 /// A wheel or source distribution on the page of its project.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexedFile {
@@ -37,8 +41,8 @@ pub struct IndexedFile {
     pub name: String,
     /// The address: relative to the page, or absolute. Percent-encoded, without a fragment.
     pub url: String,
-    /// The version, which parses as PEP 440.
-    pub version: String,
+    /// The version.
+    pub version: Version,
     /// Size in bytes.
     pub size: u64,
     /// Lower-case hexadecimal SHA-256.
@@ -106,10 +110,9 @@ impl IndexedProject {
         if self.status == ProjectStatus::Quarantined {
             return Vec::new();
         }
-        let mut files: Vec<(Option<pep440_rs::Version>, &IndexedFile)> =
-            self.files.iter().map(|file| (file.version.parse().ok(), file)).collect();
-        files.sort_by(|(one, first), (other, second)| one.cmp(other).then_with(|| first.name.cmp(&second.name)));
-        files.into_iter().map(|(_, file)| file).collect()
+        let mut files: Vec<&IndexedFile> = self.files.iter().collect();
+        files.sort_by(|one, other| one.version.cmp(&other.version).then_with(|| one.name.cmp(&other.name)));
+        files
     }
 }
 
@@ -150,7 +153,7 @@ mod tests {
         IndexedFile {
             name: name.to_owned(),
             url: encoded_segment(name),
-            version: version.to_owned(),
+            version: version.parse().unwrap(),
             size: 7,
             sha256: "0123456789abcdef".repeat(4),
             requires_python: Some(">=3.9,<4".to_owned()),

@@ -236,6 +236,13 @@ impl Aggregate<'_> {
 
     /// Writes the pages of projects, then the first page, then the table of routes.
     fn write(&self, projects: &[IndexedProject]) -> Result<Vec<PageFile>, Error> {
+        let chooser = join(&self.base, chooser::FILE);
+        let page = self.chooser()?;
+        // Before anything is written.
+        let check = |key: &str| check_ours(self.store, self.options.replace_pages, key);
+        projects.iter().try_for_each(|project| check(&join(&join(&self.base, &project.name), HTML)))?;
+        check(&join(&self.base, HTML))?;
+        page.iter().try_for_each(|_| check(&chooser))?;
         let mut pages = Vec::new();
         let mut put_page = |key: String, text: &str| -> Result<(), Error> {
             pages.extend(put(self.store, self.options.write, key, text.as_bytes())?);
@@ -243,18 +250,13 @@ impl Aggregate<'_> {
         };
         for project in projects {
             let folder = join(&self.base, &project.name);
-            check_ours(self.store, self.options.replace_pages, &join(&folder, HTML))?;
             let (html, json) = (project_html(project), project_json(project));
             for (name, text) in [(HTML, &html), (VERSIONED_HTML, &html), (JSON, &json)] {
                 put_page(join(&folder, name), text)?;
             }
         }
         let names = || self.packages.keys().map(String::as_str);
-        check_ours(self.store, self.options.replace_pages, &join(&self.base, HTML))?;
-        let chooser = join(&self.base, chooser::FILE);
-        let page = self.chooser()?;
         if let Some(page) = &page {
-            check_ours(self.store, self.options.replace_pages, &chooser)?;
             put_page(chooser.clone(), page)?;
         }
         let (html, json) = (root_html(names(), page.as_ref().map(|_| chooser::FILE), None), root_json(names()));
@@ -432,7 +434,7 @@ impl ProductFile {
         let url = if place.origin() == to.origin() { to.make_relative(&place)? } else { place.into() };
         Some(IndexedFile {
             url,
-            version: distribution.version.to_string(),
+            version: distribution.version,
             size: self.size,
             sha256: self.hashes.remove("sha256")?,
             requires_python: self.requires_python,

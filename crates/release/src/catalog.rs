@@ -4,7 +4,7 @@
 //! Names are parsed to find the project and parsed again where more of them is needed: what is in a
 //! name takes ten times the memory of the name.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
@@ -21,6 +21,9 @@ use crate::{Error, chooser};
 const METADATA: &str = ".metadata";
 /// The ending of attestations beside a file (PEP 740).
 pub(crate) const ATTESTATIONS: &str = ".provenance";
+
+/// How many files are looked at between two looks at their results.
+const CHUNK: usize = 16 * 1024;
 
 /// A distribution in a store.
 #[derive(Debug)]
@@ -58,7 +61,8 @@ pub(crate) struct Catalog {
     pub(crate) has_attestations: bool,
     /// Archives that an index does not list: `therock-dist-*.tar.gz`, and what has no version.
     pub(crate) ignored: Vec<String>,
-    /// `FILE: why`, for names that look like a distribution's and are none.
+    /// `FILE: why`, for names that look like a distribution's and are none. Nobody has looked at
+    /// versions: that costs as much as all the rest, and those of an unchanged project are good.
     pub(crate) problems: Vec<String>,
 }
 
@@ -90,36 +94,74 @@ impl Catalog {
     }
 
     fn of_batch(files: Vec<StoredFile>, filter: &NameFilter) -> Catalog {
-        let is_beside = |file: &StoredFile| file.key.ends_with(METADATA) || file.key.ends_with(ATTESTATIONS);
-        let (beside, files): (Vec<StoredFile>, Vec<StoredFile>) = files.into_iter().partition(is_beside);
-        let beside: HashSet<String> = beside.into_iter().map(|file| file.key).collect();
-        let identify = |file: StoredFile| {
+        let look = |file: StoredFile| {
             let name = file_name(&file.key);
-            let found = if filter.accepts(name) { identity(name) } else { Identity::Other };
+            if let Some(beside) = Beside::of(&file.key) {
+                return (file, Found::Beside(beside));
+            }
+            let found = match if filter.accepts(name) { identity(name) } else { Identity::Other } {
+                Identity::Distribution(parts) => {
+                    let pythons = parts.wheel.iter().flat_map(pythons).map(str::to_owned);
+                    Found::Distribution(parts.project(), pythons.collect())
+                }
+                Identity::Wrong(reason) => Found::Wrong(reason),
+                Identity::Archive => Found::Archive,
+                Identity::Other => Found::Other,
+            };
             (file, found)
         };
-        let mut catalog = Catalog::default();
-        for (file, found) in files.into_par_iter().with_min_len(1024).map(identify).collect::<Vec<_>>() {
-            match found {
-                Identity::Distribution(project, _, wheel) => {
-                    let project = catalog.projects.entry(project).or_default();
-                    for python in wheel.iter().flat_map(|wheel| pythons(wheel)) {
-                        if !project.pythons.contains(python) {
-                            project.pythons.insert(python.to_owned());
-                        }
-                    }
-                    let has = |ending: &str| beside.contains(&format!("{}{ending}", file.key));
-                    let (has_metadata, has_attestations) = (has(METADATA), has(ATTESTATIONS));
-                    catalog.has_attestations |= has_attestations;
-                    project.files.push(ListedFile { file, has_metadata, has_attestations });
-                }
-                Identity::Wrong(reason) => catalog.problems.push(format!("`{}`: {reason}", file.key)),
-                Identity::Archive => catalog.ignored.push(file.key),
-                Identity::Other if is_page(&file.key) => drop(catalog.pages.insert(file.key, file.size)),
-                Identity::Other => {}
+        let (mut catalog, mut last) = (Catalog::default(), String::new());
+        let mut files = files.into_iter().peekable();
+        while files.peek().is_some() {
+            // As few names as possible are in memory in parts.
+            let chunk: Vec<StoredFile> = files.by_ref().take(CHUNK).collect();
+            for (file, found) in chunk.into_par_iter().with_min_len(1024).map(look).collect::<Vec<_>>() {
+                catalog.add(file, found, &mut last);
             }
         }
         catalog
+    }
+
+    /// Adds a file. `last` is the project of the distribution before it.
+    fn add(&mut self, file: StoredFile, found: Found, last: &mut String) {
+        match found {
+            Found::Distribution(name, pythons) => {
+                let project = self.projects.entry(name.clone()).or_default();
+                project.pythons.extend(pythons);
+                project.files.push(ListedFile { file, has_metadata: false, has_attestations: false });
+                *last = name;
+            }
+            Found::Beside(beside) => {
+                self.mark(beside, file.key.strip_suffix(beside.ending()).unwrap_or_default(), last)
+            }
+            Found::Wrong(reason) => self.problems.push(format!("`{}`: {reason}", file.key)),
+            Found::Archive => self.ignored.push(file.key),
+            Found::Other if is_page(&file.key) => drop(self.pages.insert(file.key, file.size)),
+            Found::Other => {}
+        }
+    }
+
+    /// Says what is beside a distribution. Keys are in order, so it is nearly always the one before.
+    fn mark(&mut self, beside: Beside, key: &str, last: &str) {
+        let before = self.projects.get_mut(last).and_then(|project| project.files.last_mut());
+        let found = match before.filter(|before| before.file.key == key) {
+            Some(before) => Some(before),
+            None => match identity(file_name(key)) {
+                Identity::Distribution(parts) => self.projects.get_mut(&parts.project()).and_then(|project| {
+                    let at = project.files.binary_search_by(|one| one.file.key.as_str().cmp(key)).ok()?;
+                    project.files.get_mut(at)
+                }),
+                _ => None,
+            },
+        };
+        let Some(found) = found else { return };
+        match beside {
+            Beside::Metadata => found.has_metadata = true,
+            Beside::Attestations => {
+                found.has_attestations = true;
+                self.has_attestations = true;
+            }
+        }
     }
 
     fn append(&mut self, mut other: Catalog) {
@@ -138,6 +180,36 @@ impl Catalog {
     pub(crate) fn files(&self) -> impl Iterator<Item = (&str, &StoredFile)> {
         let projects = self.projects.iter();
         projects.flat_map(|(name, project)| project.files.iter().map(move |listed| (name.as_str(), &listed.file)))
+    }
+}
+
+/// What a file is by its name, apart from the name.
+enum Found {
+    /// A distribution: its project, and the CPythons that it was compiled for.
+    Distribution(String, Vec<String>),
+    Beside(Beside),
+    Wrong(String),
+    Archive,
+    Other,
+}
+
+/// What can be beside a distribution.
+#[derive(Clone, Copy)]
+enum Beside {
+    Metadata,
+    Attestations,
+}
+
+impl Beside {
+    fn of(key: &str) -> Option<Beside> {
+        [Beside::Metadata, Beside::Attestations].into_iter().find(|beside| key.ends_with(beside.ending()))
+    }
+
+    fn ending(self) -> &'static str {
+        match self {
+            Self::Metadata => METADATA,
+            Self::Attestations => ATTESTATIONS,
+        }
     }
 }
 

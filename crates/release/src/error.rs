@@ -125,6 +125,12 @@ pub enum Error {
         /// The refusal of the server, or the failed transfer.
         source: BucketFault,
     },
+    /// Repositories of native packages that cannot be published.
+    #[error("the native packages cannot be published:{}", list(problems))]
+    Native {
+        /// `REPOSITORY: why`.
+        problems: Vec<String>,
+    },
     /// The indexes of an aggregate contradict each other, or are not complete.
     #[error("no index of all products can be made:{}", list(problems))]
     Aggregate {
@@ -225,6 +231,7 @@ impl Hint for Error {
             Self::Files { problems }
             | Self::Aggregate { problems }
             | Self::Uploads { problems }
+            | Self::Native { problems }
             | Self::OtherBytes { problems } => problems.clone(),
             _ => Vec::new(),
         }

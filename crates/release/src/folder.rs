@@ -1,16 +1,17 @@
 //! Input: a folder. Output: the [`Store`] of its files.
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Write as _};
 use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 
 use rayon::prelude::*;
 use rocwheel_content::{Digest, Sha256, sha256_of};
 use rocwheel_report::{Reporter, Unit, Watched};
 use rocwheel_system::Lock;
+use tempfile::{NamedTempFile, PersistError};
 use walkdir::WalkDir;
 
 use crate::store::{FileTransfer, NewFile, Store, StoreLock, StoredBytes, StoredFile};
-use crate::{Error, known};
+use crate::{Error, PageChange, known};
 
 /// Pages are for everybody who can read the folder.
 const PAGE_MODE: u32 = 0o644;
@@ -142,6 +143,32 @@ impl FolderStore {
         }
     }
 
+    /// A page that is not finished.
+    fn unfinished(&self) -> io::Result<NamedTempFile> {
+        let folder = self.path(known::TOP);
+        let make = || tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&folder);
+        match make() {
+            // Most folders exist, and an index has hundreds of thousands of small files.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                fs_err::create_dir_all(&folder)?;
+                make()
+            }
+            made => made,
+        }
+    }
+
+    /// Gives a page its name.
+    fn finish(&self, file: NamedTempFile, path: &Path) -> io::Result<()> {
+        file.as_file().set_permissions(rocwheel_system::permissions(PAGE_MODE))?;
+        match file.persist(path) {
+            Err(PersistError { error, file }) if error.kind() == io::ErrorKind::NotFound => {
+                fs_err::create_dir_all(path.parent().unwrap_or(&self.root))?;
+                file.persist(path).map(drop).map_err(|error| error.error)
+            }
+            done => done.map(drop).map_err(|error| error.error),
+        }
+    }
+
     /// Removes pages that a killed run did not finish. Only the holder of the lock writes any.
     fn sweep(&self) {
         let Ok(entries) = fs_err::read_dir(self.path(known::TOP)) else { return };
@@ -259,21 +286,54 @@ impl Store for FolderStore {
     fn write(&self, key: &str, bytes: &[u8]) -> Result<(), Error> {
         let path = self.path(key);
         let write = || {
-            let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(self.path(known::TOP))?;
+            let mut file = self.unfinished()?;
             file.write_all(bytes)?;
-            file.as_file().set_permissions(rocwheel_system::permissions(PAGE_MODE))?;
-            file.persist(&path).map(drop).map_err(|error| error.error)
+            self.finish(file, &path)
         };
-        let written = match write() {
-            // Most folders exist, and an index has hundreds of thousands of small files.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                fs_err::create_dir_all(path.parent().unwrap_or(&self.root))
-                    .and_then(|()| fs_err::create_dir_all(self.path(known::TOP)))
-                    .and_then(|()| write())
+        write().map_err(|source| Error::Write { path: path.clone(), source })
+    }
+
+    fn put_parts(
+        &self,
+        key: &str,
+        parts: &mut dyn Iterator<Item = Result<String, Error>>,
+        write: bool,
+    ) -> Result<(Option<PageChange>, u64), Error> {
+        let path = self.path(key);
+        let failed = |source| Error::Write { path: path.clone(), source };
+        let mut before = match fs_err::File::open(&path) {
+            Ok(file) => Some(BufReader::new(file)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(source) => return Err(Error::Read { path: path.clone(), source }),
+        };
+        let change = if before.is_some() { PageChange::Changed } else { PageChange::New };
+        let mut new = match write {
+            true => Some(BufWriter::new(self.unfinished().map_err(failed)?)),
+            false => None,
+        };
+        let (mut size, mut stored) = (0, Vec::new());
+        for part in parts {
+            let part = part?;
+            size += part.len() as u64;
+            if let Some(file) = &mut before {
+                stored.resize(part.len(), 0);
+                if file.read_exact(&mut stored).is_err() || stored != part.as_bytes() {
+                    before = None;
+                }
             }
-            done => done,
-        };
-        written.map_err(|source| Error::Write { path: path.clone(), source })
+            if let Some(file) = &mut new {
+                file.write_all(part.as_bytes()).map_err(failed)?;
+            }
+        }
+        // What was there is the same if nothing is left of it.
+        if before.is_some_and(|mut file| file.fill_buf().is_ok_and(<[u8]>::is_empty)) {
+            return Ok((None, size));
+        }
+        if let Some(file) = new {
+            let file = file.into_inner().map_err(|error| failed(error.into_error()))?;
+            self.finish(file, &path).map_err(failed)?;
+        }
+        Ok((Some(change), size))
     }
 
     fn compare_and_swap(&self, key: &str, before: Option<&[u8]>, after: &[u8]) -> Result<bool, Error> {

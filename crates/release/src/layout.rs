@@ -92,9 +92,12 @@ impl IndexRoot {
 
     /// `true` if it lists a file.
     pub(crate) fn has(&self, one: &Distribution) -> bool {
-        let is_of_family =
-            self.family.as_ref().is_none_or(|family| one.folder().is_empty() || one.folder() == family.as_str());
-        is_of_family && self.view.as_ref().is_none_or(|(view, name)| view.has(one, name))
+        self.has_folder(one.folder()) && self.view.as_ref().is_none_or(|(view, name)| view.has(one, name))
+    }
+
+    /// `true` if it, or a view of it, lists the files of a folder.
+    pub(crate) fn has_folder(&self, folder: &str) -> bool {
+        self.family.as_ref().is_none_or(|family| folder.is_empty() || folder == family.as_str())
     }
 
     /// Where its page for people is: beside the page for `--find-links`, or else beside the first

@@ -47,7 +47,7 @@ pub use mirror::{
     LockedFile, MIRROR_MANIFEST, MirrorPlan, MirrorReport, MirrorRequest, MirrorVerdict, ResolvedSet, make_mirror,
     mirror_into, plan_mirror, verify_mirror, verify_stored_mirror,
 };
-pub use native::{NativeCopy, copy_native};
+pub use native::{NativeCopy, NativeOptions, NativeSignature, NativeSigner, publish_native};
 pub use publish::attested::carry_attestations;
 pub use publish::promoted::{StoredSet, find_set, plan_promoted, planned_manifest, stored_set};
 pub use publish::pythons::{SetPythons, find_pythons};

@@ -1,13 +1,14 @@
 //! Input: the files of a store. Output: the wheels and source distributions among them, by what
 //! their names say.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
-use pep440_rs::Version;
+use pep440_rs::{Version, VersionParseError};
 use rocwheel_content::archive_path;
-use rocwheel_wheel::{Tag, WheelName, canonical_name, check_name};
+use rocwheel_wheel::{WheelName, WheelNameParts, canonical_name, check_name};
 
 use crate::Error;
 use crate::store::StoredFile;
@@ -38,9 +39,10 @@ impl Distribution {
         self.wheel.is_none() && Path::new(self.name()).extension().is_some_and(|ending| ending == "zip")
     }
 
-    /// The build number of a wheel (PEP 427).
-    fn build(&self) -> Option<&str> {
-        self.wheel.as_ref().and_then(|name| name.build.as_deref())
+    /// The parts of the name of a wheel.
+    pub(crate) fn parts(&self) -> Option<WheelNameParts<'_>> {
+        self.wheel.as_ref()?;
+        WheelNameParts::parse(self.name()).ok()
     }
 
     /// The folder of the file.
@@ -97,13 +99,23 @@ impl Listing {
                 listing.others.insert(file.key.clone(), file);
                 continue;
             }
-            match identity(name) {
-                Identity::Distribution(project, version, wheel) => {
-                    listing.distributions.push(Distribution { file, project, version, wheel: wheel.map(|name| *name) });
+            let found = match identity(name) {
+                Identity::Distribution(parts) => parts.parsed_version().map(|version| parts.owned(version)),
+                Identity::Wrong(reason) => Err(reason),
+                Identity::Archive => {
+                    listing.ignored.push(file.key);
+                    continue;
                 }
-                Identity::Wrong(reason) => listing.problems.push(format!("`{}`: {reason}", file.key)),
-                Identity::Archive => listing.ignored.push(file.key),
-                Identity::Other => drop(listing.others.insert(file.key.clone(), file)),
+                Identity::Other => {
+                    listing.others.insert(file.key.clone(), file);
+                    continue;
+                }
+            };
+            match found {
+                Ok((project, version, wheel)) => {
+                    listing.distributions.push(Distribution { file, project, version, wheel });
+                }
+                Err(reason) => listing.problems.push(format!("`{}`: {reason}", file.key)),
             }
         }
         listing
@@ -112,43 +124,81 @@ impl Listing {
 
 /// The distribution of a file; `None` for a file of another kind.
 pub(crate) fn distribution(file: StoredFile) -> Option<Distribution> {
-    match identity(archive_path::file_name(&file.key)) {
-        Identity::Distribution(project, version, wheel) => {
-            Some(Distribution { file, project, version, wheel: wheel.map(|name| *name) })
-        }
-        _ => None,
-    }
+    let Identity::Distribution(parts) = identity(archive_path::file_name(&file.key)) else { return None };
+    let (project, version, wheel) = parts.owned(parts.parsed_version().ok()?);
+    Some(Distribution { file, project, version, wheel })
 }
 
 /// The canonical name of the project of a file, by the name of the file.
 pub(crate) fn project_of(name: &str) -> Option<String> {
     match identity(name) {
-        Identity::Distribution(project, ..) => Some(project),
+        Identity::Distribution(parts) if parts.parsed_version().is_ok() => Some(parts.project()),
         _ => None,
+    }
+}
+
+/// What tells a distribution from others for an installer.
+pub(crate) struct Candidate<'a> {
+    /// Where it is.
+    key: &'a str,
+    /// The canonical name of its project.
+    project: &'a str,
+    version: Cow<'a, Version>,
+    /// `None` for a source distribution.
+    wheel: Option<WheelNameParts<'a>>,
+}
+
+impl<'a> Candidate<'a> {
+    /// A file of a project, by its name.
+    ///
+    /// # Errors
+    /// Why a name cannot be that of a distribution.
+    pub(crate) fn of_file(key: &'a str, project: &'a str) -> Result<Candidate<'a>, String> {
+        match identity(archive_path::file_name(key)) {
+            Identity::Distribution(parts) => {
+                let version = Cow::Owned(parts.parsed_version()?);
+                Ok(Candidate { key, project, version, wheel: parts.wheel })
+            }
+            Identity::Wrong(reason) => Err(reason),
+            Identity::Archive | Identity::Other => Err("it is no Python package".to_owned()),
+        }
+    }
+
+    fn build(&self) -> Option<&str> {
+        self.wheel.as_ref().and_then(|wheel| wheel.build)
+    }
+
+    /// Interpreters, ABIs and platforms. A source distribution has none.
+    fn tags(&self) -> [BTreeSet<&str>; 3] {
+        self.wheel.map_or_else(Default::default, |wheel| wheel.tags.map(|set| set.split('.').collect()))
+    }
+}
+
+impl<'a> From<&'a Distribution> for Candidate<'a> {
+    fn from(one: &'a Distribution) -> Candidate<'a> {
+        let version = Cow::Borrowed(&one.version);
+        Candidate { key: &one.file.key, project: &one.project, version, wheel: one.parts() }
     }
 }
 
 /// Files that an installer takes for the same, as `ONE and OTHER: why`: `1.0` and `1.0.0`, `Foo`
 /// and `foo` are one. All of them are on one index.
-pub(crate) fn clashes<'a>(distributions: impl IntoIterator<Item = &'a Distribution>) -> Vec<String> {
-    let mut all: Vec<&Distribution> = distributions.into_iter().collect();
+pub(crate) fn clashes<'a>(candidates: impl IntoIterator<Item = impl Into<Candidate<'a>>>) -> Vec<String> {
+    let mut all: Vec<Candidate<'a>> = candidates.into_iter().map(Into::into).collect();
     all.sort_by(|one, other| {
-        let order = one.project.cmp(&other.project).then_with(|| one.version.cmp(&other.version));
+        let order = one.project.cmp(other.project).then_with(|| one.version.cmp(&other.version));
         order.then_with(|| one.build().cmp(&other.build()))
     });
-    let is_same = |one: &&Distribution, other: &&Distribution| {
+    let is_same = |one: &Candidate<'_>, other: &Candidate<'_>| {
         one.project == other.project && one.version == other.version && one.build() == other.build()
     };
     let mut problems = Vec::new();
     for group in all.chunk_by(is_same).filter(|group| group.len() > 1) {
-        // A source distribution has no tags.
-        let tags = |one: &Distribution| -> Vec<Tag> { one.wheel.iter().flat_map(WheelName::tags).collect() };
-        let mut group: Vec<(Vec<Tag>, &Distribution)> = group.iter().map(|one| (tags(one), *one)).collect();
+        let mut group: Vec<([BTreeSet<&str>; 3], &str)> = group.iter().map(|one| (one.tags(), one.key)).collect();
         group.sort_by(|(one, _), (other, _)| one.cmp(other));
         for pair in group.windows(2) {
             let [(one, first), (other, second)] = pair else { continue };
             if one == other {
-                let (first, second) = (&first.file.key, &second.file.key);
                 problems.push(format!("`{first}` and `{second}`: installers take them for the same file"));
             }
         }
@@ -156,10 +206,39 @@ pub(crate) fn clashes<'a>(distributions: impl IntoIterator<Item = &'a Distributi
     problems
 }
 
-/// What a name says.
-pub(crate) enum Identity {
+/// What the name of a distribution says.
+#[derive(Clone, Copy)]
+pub(crate) struct NameParts<'n> {
+    /// As it is in the name.
+    project: &'n str,
+    version: &'n str,
+    /// `None` for a source distribution.
+    pub(crate) wheel: Option<WheelNameParts<'n>>,
+}
+
+impl NameParts<'_> {
+    /// The canonical name of the project.
+    pub(crate) fn project(&self) -> String {
+        canonical_name(self.project)
+    }
+
+    fn parsed_version(&self) -> Result<Version, String> {
+        match &self.wheel {
+            Some(wheel) => wheel.parsed_version().map_err(|error| error.to_string()),
+            None => self.version.parse().map_err(|error: VersionParseError| error.to_string()),
+        }
+    }
+
     /// Project, version, and the tags of a wheel.
-    Distribution(String, Version, Option<Box<WheelName>>),
+    fn owned(&self, version: Version) -> (String, Version, Option<WheelName>) {
+        (self.project(), version, self.wheel.map(|wheel| wheel.to_wheel_name()))
+    }
+}
+
+/// What a file is by its name.
+pub(crate) enum Identity<'n> {
+    /// A distribution. The version of a wheel may still be none.
+    Distribution(NameParts<'n>),
     /// An archive that is no Python package.
     Archive,
     /// It should be a distribution, and is none for this reason.
@@ -167,26 +246,24 @@ pub(crate) enum Identity {
     Other,
 }
 
-pub(crate) fn identity(name: &str) -> Identity {
+pub(crate) fn identity(name: &str) -> Identity<'_> {
     if WheelName::is_wheel(name) {
-        return match name.parse::<WheelName>() {
-            Ok(wheel) => match wheel.version.replace('_', "-").parse() {
-                Ok(version) => {
-                    Identity::Distribution(canonical_name(&wheel.distribution), version, Some(Box::new(wheel)))
-                }
-                Err(error) => Identity::Wrong(error.to_string()),
-            },
+        return match WheelNameParts::parse(name) {
+            Ok(wheel) => Identity::Distribution(NameParts {
+                project: wheel.distribution,
+                version: wheel.version,
+                wheel: Some(wheel),
+            }),
             Err(error) => Identity::Wrong(error.to_string()),
         };
     }
     let Some(stem) = name.strip_suffix(".tar.gz").or_else(|| name.strip_suffix(".zip")) else { return Identity::Other };
     // Source distributions from before PEP 625 have hyphens in their names.
     match stem.rsplit_once('-') {
-        Some((project, version)) if !name.starts_with(TARBALL) && check_name(project).is_ok() => {
-            match version.parse() {
-                Ok(version) => Identity::Distribution(canonical_name(project), version, None),
-                Err(_) => Identity::Archive,
-            }
+        Some((project, version))
+            if !name.starts_with(TARBALL) && check_name(project).is_ok() && version.parse::<Version>().is_ok() =>
+        {
+            Identity::Distribution(NameParts { project, version, wheel: None })
         }
         _ => Identity::Archive,
     }

@@ -12,7 +12,7 @@ use positioned_io::Cursor;
 use rocwheel_content::{Content, Digest};
 use rocwheel_report::Reporter;
 
-use crate::Error;
+use crate::{Error, PageChange};
 
 /// A file of a store, as a listing has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -159,6 +159,26 @@ pub trait Store: Send + Sync {
     /// What cannot be written.
     fn write(&self, key: &str, bytes: &[u8]) -> Result<(), Error>;
 
+    /// Writes a page of parts, which need not be in memory at the same time, where it differs from
+    /// the one of before; `write` is `false` for a dry run. The answer has its change and its size
+    /// in bytes.
+    ///
+    /// # Errors
+    /// What cannot be read or written, and errors of the parts: the page is then as before.
+    fn put_parts(
+        &self,
+        key: &str,
+        parts: &mut dyn Iterator<Item = Result<String, Error>>,
+        write: bool,
+    ) -> Result<(Option<PageChange>, u64), Error> {
+        let mut text = String::new();
+        for part in parts {
+            text.push_str(&part?);
+        }
+        let change = put(self, write, key, text.as_bytes())?;
+        Ok((change, text.len() as u64))
+    }
+
     /// Writes a small file only if the stored one has the bytes `before`, or is missing where
     /// `before` is `None`. The answer is `false` when it is another one.
     ///
@@ -186,6 +206,24 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// [`Error::Locked`] when another one is at work.
     fn lock(&self) -> Result<StoreLock, Error>;
+}
+
+/// Writes a page where it differs from the one of before; `write` is `false` for a dry run.
+pub(crate) fn put<S: Store + ?Sized>(
+    store: &S,
+    write: bool,
+    key: &str,
+    bytes: &[u8],
+) -> Result<Option<PageChange>, Error> {
+    let change = match store.read(key)? {
+        Some(before) if before == bytes => return Ok(None),
+        Some(_) => PageChange::Changed,
+        None => PageChange::New,
+    };
+    if write {
+        store.write(key, bytes)?;
+    }
+    Ok(Some(change))
 }
 
 /// Runs `work` with as many threads as the requests of a store deserve.

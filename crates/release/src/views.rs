@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use rocwheel_wheel::WheelName;
+use rocwheel_wheel::WheelNameParts;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::ListedProject;
@@ -56,10 +56,11 @@ impl IndexView {
 }
 
 /// The CPythons that a wheel was compiled for: `cp312`.
-pub(crate) fn pythons(wheel: &WheelName) -> impl Iterator<Item = &str> {
-    let is_stable = wheel.abis.iter().all(|abi| abi == "abi3" || abi == "none");
-    let tags = if is_stable { &[] } else { wheel.pythons.as_slice() };
-    tags.iter().map(String::as_str).filter(|tag| minor(tag).is_some())
+pub(crate) fn pythons<'n>(wheel: &WheelNameParts<'n>) -> impl Iterator<Item = &'n str> {
+    let [pythons, abis, _] = wheel.tags;
+    let is_stable = abis.split('.').all(|abi| abi == "abi3" || abi == "none");
+    let pythons = (!is_stable).then(|| pythons.split('.'));
+    pythons.into_iter().flatten().filter(|tag| minor(tag).is_some())
 }
 
 /// `12` of `cp312`.
@@ -110,7 +111,7 @@ mod tests {
         let mut projects: BTreeMap<String, ListedProject> = BTreeMap::new();
         for one in &all {
             let project = projects.entry(one.project.clone()).or_default();
-            project.pythons.extend(one.wheel.iter().flat_map(pythons).map(str::to_owned));
+            project.pythons.extend(one.parts().iter().flat_map(pythons).map(str::to_owned));
         }
         let root = IndexRoot { pages: "simple".to_owned(), ..IndexRoot::default() };
         let shown = |view: IndexView| -> Vec<String> {

@@ -443,6 +443,35 @@ mod packages {
 }
 
 #[test]
+fn buckets_and_roles_are_outputs() {
+    let context = context();
+    let outputs = context.write("outputs", "");
+    let event = |head: &str| {
+        let text = r#"{"pull_request": {"head": {"repo": {"full_name": "HEAD"}}, "base": {"repo": {"full_name": "ROCm/TheRock"}}}}"#;
+        context.write("event.json", text.replace("HEAD", head)).display().to_string()
+    };
+    let own = event("ROCm/TheRock");
+    let context = context.with_variable("GITHUB_OUTPUT", outputs.display().to_string());
+    let context = context.with_variable("GITHUB_EVENT_PATH", own);
+    let ran = good(&context, &["write_artifacts_bucket_info.py", "--release-type", ""]);
+    let expected =
+        "bucket=therock-ci-artifacts\niam_role=arn:aws:iam::692859939525:role/therock-ci\naws_region=us-east-2\n";
+    assert_eq!((ran.stdout.as_str(), fs_err::read_to_string(&outputs).unwrap().as_str()), (expected, expected));
+    context.write("event.json", fs_err::read_to_string(context.path("event.json")).unwrap().replacen("ROCm", "me", 1));
+    let ran = good(&context, &["write_artifacts_bucket_info"]);
+    assert_eq!(ran.stdout, "bucket=therock-ci-artifacts-external\niam_role=\naws_region=us-east-2\n");
+    context.write("event.json", "no event");
+    let ran = compat(&context, &["write_artifacts_bucket_info"]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("is no event"), "{ran:?}");
+
+    let release = ["write_product_release_bucket_info", "--release-type", "prerelease", "--product", "core"];
+    let ran = good(&context, &release);
+    assert!(ran.stdout.ends_with("\npackage_index_url=https://rc.repo.amd.com/rocm/whl-next/\n"), "{ran:?}");
+    let ran = compat(&context, &["write_product_release_bucket_info", "--release-type", "ci", "--product", "core"]);
+    assert!(ran.code != Some(0) && ran.stderr.contains("not published by machine"), "{ran:?}");
+}
+
+#[test]
 fn names_of_scripts_may_end_as_their_files_do() {
     let context = context();
     let with = compat(&context, &["expand_amdgpu_families.py", "--amdgpu-families=gfx94X-dcgpu"]);

@@ -36,8 +36,8 @@ pub use headers::Headers;
 pub use known_tags::TagPart;
 pub use metadata::{Description, Metadata};
 pub use names::{
-    Tag, WheelName, canonical_name, case_collisions, check_member_name, check_name, check_requirement, check_version,
-    file_name_part,
+    Tag, WheelName, WheelNameParts, canonical_name, case_collisions, check_member_name, check_name, check_requirement,
+    check_version, file_name_part,
 };
 pub use platform::{Platform, UnknownPlatform};
 pub use platform_tag::PlatformTag;

@@ -7,6 +7,8 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
+use pep440_rs::Version;
+
 use crate::Error;
 
 /// The name in its canonical form: lower case, with one `-` for each run of `-`, `_` and `.` (PEP
@@ -86,7 +88,7 @@ fn check_nesting(requirement: &str) -> Result<(), Error> {
 /// Checks that a version is in the canonical form of PEP 440, which file names and pins require.
 pub fn check_version(version: &str) -> Result<(), Error> {
     let fail = |reason: String| Error::Name { what: "version", value: version.to_owned(), reason };
-    let parsed = pep440_rs::Version::from_str(version).map_err(|error| fail(error.to_string()))?;
+    let parsed = Version::from_str(version).map_err(|error| fail(error.to_string()))?;
     let canonical = parsed.to_string();
     if canonical == version { Ok(()) } else { Err(fail(format!("its canonical form is `{canonical}`"))) }
 }
@@ -228,25 +230,39 @@ impl fmt::Display for WheelName {
     }
 }
 
-impl FromStr for WheelName {
-    type Err = Error;
+/// The parts of a wheel's file name as they are in it, without a copy of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WheelNameParts<'n> {
+    /// Name in the form for file names.
+    pub distribution: &'n str,
+    /// Version with `_` for `-`. It may be none: [`WheelNameParts::parsed_version`] tells.
+    pub version: &'n str,
+    /// Build tag, which begins with a digit.
+    pub build: Option<&'n str>,
+    /// Interpreters, ABIs and platforms, each a set with `.` between its members.
+    pub tags: [&'n str; 3],
+}
 
-    fn from_str(text: &str) -> Result<WheelName, Error> {
-        let fail =
-            |reason: &str| Error::Name { what: "wheel file name", value: text.to_owned(), reason: reason.to_owned() };
+impl<'n> WheelNameParts<'n> {
+    /// Divides a file name, and checks everything but the version.
+    ///
+    /// # Errors
+    /// [`Error::Name`] for what is no name of a wheel.
+    pub fn parse(text: &'n str) -> Result<WheelNameParts<'n>, Error> {
+        let fail = |reason| wrong_wheel_name(text, reason);
         let stem = text.strip_suffix(".whl").ok_or_else(|| fail("it does not end in `.whl`"))?;
-        let parts: Vec<&str> = stem.split('-').collect();
-        let (distribution, version, build, tags) = match parts[..] {
-            [distribution, version, python, abi, platform] => (distribution, version, None, [python, abi, platform]),
-            [distribution, version, build, python, abi, platform] => {
-                (distribution, version, Some(build), [python, abi, platform])
+        let mut split = stem.split('-');
+        let parts: [Option<&str>; 7] = std::array::from_fn(|_| split.next());
+        let (distribution, version, build, tags) = match parts {
+            [Some(distribution), Some(version), Some(python), Some(abi), Some(platform), None, None] => {
+                (distribution, version, None, [python, abi, platform])
+            }
+            [Some(distribution), Some(version), build, Some(python), Some(abi), Some(platform), None] => {
+                (distribution, version, build, [python, abi, platform])
             }
             _ => return Err(fail("five or six parts separated by `-` are expected")),
         };
         check_name(distribution).map_err(|_| fail("the first part is not a distribution name"))?;
-        if pep440_rs::Version::from_str(&version.replace('_', "-")).is_err() {
-            return Err(fail("the second part is not a version"));
-        }
         if let Some(build) = build
             && !build.starts_with(|first: char| first.is_ascii_digit())
         {
@@ -257,24 +273,53 @@ impl FromStr for WheelName {
         if build.is_some_and(|build| !build.chars().all(is_plain)) {
             return Err(fail("the build tag has characters that cannot be in a file name"));
         }
-        let mut sets = Vec::with_capacity(3);
-        for set in tags {
-            let parts: Vec<String> = set.split('.').map(str::to_owned).collect();
-            for part in &parts {
-                check_tag_part(part, text)?;
-            }
-            sets.push(parts);
+        for part in tags.iter().flat_map(|set| set.split('.')) {
+            check_tag_part(part, text)?;
         }
-        let [pythons, abis, platforms] =
-            <[Vec<String>; 3]>::try_from(sets).map_err(|_| fail("three tags are needed"))?;
-        Ok(WheelName {
-            distribution: distribution.to_owned(),
-            version: version.to_owned(),
-            build: build.map(str::to_owned),
+        Ok(WheelNameParts { distribution, version, build, tags })
+    }
+
+    /// The version.
+    ///
+    /// # Errors
+    /// [`Error::Name`] for a text that is no version (PEP 440).
+    pub fn parsed_version(&self) -> Result<Version, Error> {
+        let parsed =
+            if self.version.contains('_') { self.version.replace('_', "-").parse() } else { self.version.parse() };
+        parsed.map_err(|_| wrong_wheel_name(&self.to_string(), "the second part is not a version"))
+    }
+
+    /// The same, with copies of the parts.
+    pub fn to_wheel_name(&self) -> WheelName {
+        let [pythons, abis, platforms] = self.tags.map(|set| set.split('.').map(str::to_owned).collect());
+        WheelName {
+            distribution: self.distribution.to_owned(),
+            version: self.version.to_owned(),
+            build: self.build.map(str::to_owned),
             pythons,
             abis,
             platforms,
-        })
+        }
+    }
+}
+
+impl fmt::Display for WheelNameParts<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.to_wheel_name().fmt(formatter)
+    }
+}
+
+fn wrong_wheel_name(text: &str, reason: &str) -> Error {
+    Error::Name { what: "wheel file name", value: text.to_owned(), reason: reason.to_owned() }
+}
+
+impl FromStr for WheelName {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<WheelName, Error> {
+        let parts = WheelNameParts::parse(text)?;
+        parts.parsed_version()?;
+        Ok(parts.to_wheel_name())
     }
 }
 

@@ -1,8 +1,12 @@
 //! Input: projects. Output: their pages in HTML, one link per line.
 
 use std::fmt::{self, Write as _};
+use std::iter;
 
-use super::{API_VERSION, GENERATOR, IndexedFile, IndexedProject, ProjectStatus, sorted_names};
+use super::{API_VERSION, GENERATOR, IndexedFile, IndexedProject, LINK, ProjectStatus, sorted_names};
+
+/// How a page ends.
+const END: &str = "</body>\n</html>\n";
 
 /// The page of a project (PEP 503).
 pub fn project_html(project: &IndexedProject) -> String {
@@ -22,20 +26,22 @@ pub(super) fn listed_html(project: &IndexedProject, files: &[&IndexedFile]) -> S
     page(&format!("Links for {}", project.name), &status, files)
 }
 
-/// A page with the files of many projects, for `--find-links`. `chooser` is the address of the page
-/// for people.
-pub fn find_links_html(
+/// The parts of a page with the files of many projects, for `--find-links`. `chooser` is the address
+/// of the page for people. The page may be larger than memory should be, so it is made in parts.
+pub fn find_links_html<E>(
     title: &str,
-    projects: impl IntoIterator<Item = IndexedProject>,
+    projects: impl IntoIterator<Item = Result<IndexedProject, E>>,
     chooser: Option<&str>,
-) -> String {
-    let mut text = head(title, "");
-    write_chooser(&mut text, chooser);
-    for project in projects {
+) -> impl Iterator<Item = Result<String, E>> {
+    let mut first = head(title, "");
+    write_chooser(&mut first, chooser);
+    let links = |project: Result<IndexedProject, E>| {
+        let project = project?;
+        let mut text = String::with_capacity(project.files.len() * LINK);
         project.listed().into_iter().for_each(|file| write_link(&mut text, file));
-    }
-    text.push_str("</body>\n</html>\n");
-    text
+        Ok(text)
+    };
+    iter::once(Ok(first)).chain(projects.into_iter().map(links)).chain(iter::once(Ok(END.to_owned())))
 }
 
 /// The first page of an index: the names of its projects, given in any order. `chooser` is the
@@ -53,17 +59,17 @@ pub fn root_html<'a>(
         // A canonical name contains only letters, digits and `-`.
         let _ = writeln!(text, "<a href=\"{name}/\">{name}</a><br>");
     }
-    text.push_str("</body>\n</html>\n");
+    text.push_str(END);
     text
 }
 
 fn page(title: &str, meta: &str, files: &[&IndexedFile]) -> String {
     let mut text = head(title, meta);
-    text.reserve(files.len() * 512);
+    text.reserve(files.len() * LINK);
     for file in files {
         write_link(&mut text, file);
     }
-    text.push_str("</body>\n</html>\n");
+    text.push_str(END);
     text
 }
 
@@ -138,7 +144,7 @@ pub(super) struct Escaped<'a>(pub(super) &'a str);
 impl fmt::Display for Escaped<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rest = self.0;
-        while let Some(at) = rest.find(['&', '<', '>', '"', '\'']) {
+        while let Some(at) = rest.bytes().position(|byte| matches!(byte, b'&' | b'<' | b'>' | b'"' | b'\'')) {
             formatter.write_str(&rest[..at])?;
             formatter.write_str(match rest.as_bytes()[at] {
                 b'&' => "&amp;",

@@ -1,9 +1,10 @@
 //! Input: projects. Output: their pages in JSON (PEP 691), one line each.
 
 use jiff::Timestamp;
+use pep440_rs::Version;
 use serde::Serialize;
 
-use super::{API_VERSION, IndexedFile, IndexedProject, ProjectStatus, sorted_names};
+use super::{API_VERSION, IndexedFile, IndexedProject, LINK, ProjectStatus, sorted_names};
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -38,7 +39,7 @@ struct ProjectPage<'a> {
     name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     project_status: Option<Status<'a>>,
-    versions: Vec<&'a str>,
+    versions: Vec<&'a Version>,
     files: Vec<File<'a>>,
 }
 
@@ -114,19 +115,20 @@ pub fn project_json(project: &IndexedProject) -> String {
 
 /// The page of a project whose files are in order already.
 pub(super) fn listed_json(project: &IndexedProject, files: &[&IndexedFile]) -> String {
-    let mut versions: Vec<&str> = files.iter().map(|file| file.version.as_str()).collect();
+    let mut versions: Vec<&Version> = files.iter().map(|file| &file.version).collect();
     versions.dedup();
     let status = match project.status {
         ProjectStatus::Active => None,
         status => Some(Status { status, reason: project.status_reason.as_deref() }),
     };
-    line(&ProjectPage {
+    let page = ProjectPage {
         meta: Meta::of(project.generation),
         name: &project.name,
         project_status: status,
         versions,
         files: files.iter().copied().map(File::from).collect(),
-    })
+    };
+    line(&page, files.len() * LINK)
 }
 
 /// The first page of an index: the names of its projects, given in any order.
@@ -137,13 +139,16 @@ pub fn root_json<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
 /// The same, with the number of the publication that writes it.
 pub fn root_json_of<'a>(names: impl IntoIterator<Item = &'a str>, generation: Option<u64>) -> String {
     let projects = sorted_names(names).into_iter().map(|name| ProjectName { name }).collect();
-    line(&RootPage { meta: Meta::of(generation), projects })
+    line(&RootPage { meta: Meta::of(generation), projects }, 0)
 }
 
+/// `size` is how many bytes are expected.
+///
 /// # Panics
 /// Never: all keys are text.
-fn line(page: &impl Serialize) -> String {
-    let mut text = serde_json::to_string(page).expect("all keys are text");
-    text.push('\n');
-    text
+fn line(page: &impl Serialize, size: usize) -> String {
+    let mut text = Vec::with_capacity(size);
+    serde_json::to_writer(&mut text, page).expect("all keys are text");
+    text.push(b'\n');
+    String::from_utf8(text).expect("JSON is UTF-8")
 }

@@ -20,7 +20,7 @@ use crate::chooser::{ChooserData, ChooserProject, OfferedFile, OfferedProject};
 use crate::known::{self, KnownFile, ProjectHead};
 use crate::layout::IndexRoot;
 use crate::listing::{Distribution, distribution};
-use crate::store::{Store, StoredFile};
+use crate::store::{self, Store, StoredFile};
 
 /// The pages of a folder, as bandersnatch calls them: servers choose one by `Accept`.
 pub(crate) const HTML: &str = "index.html";
@@ -235,7 +235,7 @@ impl<'a> Writer<'a> {
             indexed.push(IndexedFile {
                 name: one.name().to_owned(),
                 url: store.address(&one.file).unwrap_or_else(|| links.to(&one.file.key)),
-                version: one.version.to_string(),
+                version: one.version.clone(),
                 size: one.file.size,
                 sha256: hexadecimal(&known.sha256),
                 requires_python: known.requires_python.as_deref().map(str::to_owned),
@@ -304,20 +304,13 @@ impl<'a> Writer<'a> {
             if states.iter().all(|state| state.known.is_some()) {
                 let folder = parent(page);
                 let chooser = root.chooser.as_ref().map(|key| link(folder, key));
-                // One project after the other is in memory beside the page.
-                let mut failed = Ok(());
-                let listed = |state: &ProjectState<'a>| match self.listed(root, state, folder) {
-                    Ok(project) => Some(project),
-                    Err(error) => {
-                        failed = Err(error);
-                        None
-                    }
-                };
                 let states = states.iter().filter(|state| names.contains(state.name));
-                let html = find_links_html("Python packages", states.map_while(listed), chooser.as_deref());
-                failed?;
-                record.find_links = Some(html.len() as u64);
-                self.put(page.clone(), html.as_bytes())?;
+                let projects = states.map(|state| self.listed(root, state, folder));
+                let mut parts = find_links_html("Python packages", projects, chooser.as_deref());
+                let (change, size) = work.store.put_parts(page, &mut parts, work.options.write)?;
+                record.find_links = Some(size);
+                drop(parts);
+                self.changes.extend(change.map(|change| PageFile { page: page.clone(), change }));
             }
         }
         let chooser = root.chooser.as_ref().map(|key| link(&root.pages, key));
@@ -541,15 +534,7 @@ pub(crate) fn check_ours(store: &dyn Store, replace_pages: bool, page: &str) -> 
 
 /// Writes a page where it differs from the one of before; `write` is `false` for a dry run.
 pub(crate) fn put(store: &dyn Store, write: bool, key: String, bytes: &[u8]) -> Result<Option<PageFile>, Error> {
-    let change = match store.read(&key)? {
-        Some(before) if before == bytes => return Ok(None),
-        Some(_) => PageChange::Changed,
-        None => PageChange::New,
-    };
-    if write {
-        store.write(&key, bytes)?;
-    }
-    Ok(Some(PageFile { page: key, change }))
+    Ok(store::put(store, write, &key, bytes)?.map(|change| PageFile { page: key, change }))
 }
 
 /// The address of a file on a page in `folder`, percent-encoded.

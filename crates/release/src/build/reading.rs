@@ -19,7 +19,8 @@ use crate::Error;
 use crate::catalog::{ListedFile, ListedProject};
 use crate::facts::{Facts, Fault};
 use crate::known::{self, KnownFile, RecordedFile, Texts};
-use crate::listing::{clashes, distribution};
+use crate::layout::IndexRoot;
+use crate::listing::{Candidate, clashes, distribution};
 use crate::store::StoredFile;
 
 /// The projects of an index.
@@ -144,9 +145,8 @@ impl<'a> Reading<'a> {
         }
         let mut problems = Vec::new();
         if !is_current {
-            let distributions = listed.distributions();
             for root in work.roots.iter().filter(|root| root.view.is_none()) {
-                problems.extend(clashes(distributions.iter().filter(|one| root.has(one))));
+                problems.extend(problems_of(name, listed, root));
             }
             problems.sort();
             problems.dedup();
@@ -296,6 +296,20 @@ impl<'a> Reading<'a> {
         }
         Ok(times)
     }
+}
+
+/// Files that cannot be on one index, and names without a version.
+fn problems_of(project: &str, listed: &ListedProject, root: &IndexRoot) -> Vec<String> {
+    let keys = listed.files.iter().map(|listed| listed.file.key.as_str()).filter(|key| root.has_folder(parent(key)));
+    let (mut candidates, mut problems) = (Vec::with_capacity(listed.files.len()), Vec::new());
+    for key in keys {
+        match Candidate::of_file(key, project) {
+            Ok(candidate) => candidates.push(candidate),
+            Err(reason) => problems.push(format!("`{key}`: {reason}")),
+        }
+    }
+    problems.extend(clashes(candidates));
+    problems
 }
 
 fn find<'r>(recorded: &'r [RecordedFile], key: &str) -> Option<&'r RecordedFile> {

@@ -32,8 +32,6 @@ const TRIES: usize = 6;
 const TRYING: Duration = Duration::from_mins(1);
 /// What S3 does not encode in a key before it signs it.
 const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
-/// A variable by another name, which AWS' own tools know.
-const ENDPOINTS: [&str; 3] = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
 
 /// Why there is no answer.
 pub(super) enum Stop {
@@ -95,10 +93,8 @@ impl Client {
         if options.signing == Signing::Credentials && !has_credentials(&variable) {
             return Err(failed(BucketFault::NoCredentials));
         }
-        let region = variable("AWS_REGION").or_else(|| variable("AWS_DEFAULT_REGION"));
-        let region = region.unwrap_or_else(|| "us-east-1".to_owned());
-        let endpoint = options.endpoint.clone().or_else(|| ENDPOINTS.iter().find_map(|name| variable(name)));
-        let endpoint = endpoint.map(|text| endpoint_address(&text)).transpose().map_err(failed)?;
+        let region = options.region().unwrap_or("us-east-1").to_owned();
+        let endpoint = options.server().map(endpoint_address).transpose().map_err(failed)?;
         // object_store itself would take more of the environment than is meant here.
         let mut builder = AmazonS3Builder::new()
             .with_bucket_name(&options.address.bucket)

@@ -19,6 +19,10 @@ pub(super) fn attributes(key: &str) -> Attributes {
     let (media, cache) = match name {
         _ if is_json_page => ("application/vnd.pypi.simple.v1+json", ASK),
         _ if key.split('/').any(|part| part.starts_with('.')) => ("application/json", "no-store"),
+        // The lists of a Debian repository change under their names, except those by hash.
+        _ if format!("/{key}").contains("/dists/") => {
+            (of_name(name).0, if key.contains("/by-hash/") { FOR_EVER } else { ASK })
+        }
         _ => of_name(name),
     };
     let mut attributes = Attributes::new();
@@ -75,6 +79,12 @@ mod tests {
         assert_eq!(of("a-1-py3-none-any.whl.metadata"), made("text/plain; charset=utf-8", FOR_EVER));
         assert_eq!(of("linux-64/magma-rocm63-abc-1.tar.bz2"), made("application/x-bzip2", FOR_EVER));
         assert_eq!(of("rocm-7.2.0.tar.gz"), made("application/gzip", FOR_EVER));
+        let lists = "deb/dists/stable/main/binary-amd64";
+        assert_eq!(of(&format!("{lists}/Packages.gz")), made("application/gzip", ASK));
+        assert_eq!(of("dists/stable/InRelease"), made("application/octet-stream", ASK));
+        assert_eq!(of(&format!("{lists}/by-hash/SHA256/00")), made("application/octet-stream", FOR_EVER));
+        assert_eq!(of("rpm/repodata/00-primary.xml.gz"), made("application/gzip", FOR_EVER));
+        assert_eq!(of("rpm/repodata/repomd.xml"), made("application/octet-stream", ASK));
         assert_eq!(of(".rocwheel/index/simple/torch.json"), made("application/json", "no-store"));
     }
 }

@@ -23,6 +23,7 @@ use object_store::path::Path;
 use object_store::{GetOptions, ObjectStore as _, ObjectStoreExt as _, PutMode, PutOptions, PutPayload, UpdateVersion};
 use rocwheel_content::archive_path::{file_name, join};
 use rocwheel_content::{Digest, hexadecimal};
+use rocwheel_index::pages::encoded_segment;
 use rocwheel_report::Reporter;
 
 use crate::store::{NewFile, Store, StoreLock, StoredBytes, StoredFile};
@@ -37,6 +38,10 @@ pub use upload::{BucketUpload, UploadOptions, UploadState, collect_uploads, plan
 
 /// Requests at the same time. An answer takes some 30 ms, of which the processor works one.
 const REQUESTS: usize = 16;
+/// Variables with the region, the first one that has a value counts.
+const REGION_VARIABLES: [&str; 2] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
+/// Variables with the address of the server, as AWS' own tools know them.
+const ENDPOINT_VARIABLES: [&str; 3] = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
 
 /// Who keeps publishers from each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +76,43 @@ pub struct S3Options {
     pub variables: Vec<(String, String)>,
     /// Who the lock says holds it, for other publishers' messages.
     pub owner: String,
+}
+
+impl S3Options {
+    /// In this region, unless the environment names one.
+    #[must_use]
+    pub fn in_region(mut self, region: &str) -> S3Options {
+        if self.region().is_none() {
+            self.variables.push((REGION_VARIABLES[0].to_owned(), region.to_owned()));
+        }
+        self
+    }
+
+    /// The region that the environment names.
+    pub fn region(&self) -> Option<&str> {
+        self.variable(&REGION_VARIABLES)
+    }
+
+    /// The server; `None`: AWS.
+    pub(crate) fn server(&self) -> Option<&str> {
+        self.endpoint.as_deref().or_else(|| self.variable(&ENDPOINT_VARIABLES))
+    }
+
+    /// The value of the first of these variables that has one.
+    fn variable(&self, names: &[&str]) -> Option<&str> {
+        let value = |name: &&str| self.variables.iter().find(|(known, value)| known == *name && !value.is_empty());
+        names.iter().find_map(value).map(|(_, value)| value.as_str())
+    }
+
+    /// Where a browser finds an object, if the bucket is public.
+    pub fn web_address(&self, key: &str) -> String {
+        let S3Address { bucket, prefix } = &self.address;
+        let path = join(prefix, key).split('/').map(encoded_segment).collect::<Vec<_>>().join("/");
+        match self.server() {
+            Some(server) => format!("{}/{bucket}/{path}", server.trim_end_matches('/')),
+            None => format!("https://{bucket}.s3.amazonaws.com/{path}"),
+        }
+    }
 }
 
 /// Without the values of variables, which are secret.

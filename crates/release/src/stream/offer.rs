@@ -149,8 +149,9 @@ impl StreamView {
         let mut projects: BTreeMap<String, ListedProject> = BTreeMap::new();
         if !views.is_empty() {
             for one in manifest.files.keys().filter_map(|key| distribution_of(key)) {
+                let compiled: Vec<String> = one.parts().iter().flat_map(pythons).map(str::to_owned).collect();
                 let project = projects.entry(one.project).or_default();
-                project.pythons.extend(one.wheel.iter().flat_map(pythons).map(str::to_owned));
+                project.pythons.extend(compiled);
             }
         }
         let named = |view: &IndexView| {

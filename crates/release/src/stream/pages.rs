@@ -26,7 +26,7 @@ pub(crate) fn project(manifest: &SnapshotManifest, name: &str) -> IndexedProject
         Some(IndexedFile {
             name: file_name(&one.file.key).to_owned(),
             url: link(name, &one.file.key),
-            version: one.version.to_string(),
+            version: one.version.clone(),
             size: file.size,
             sha256: file.sha256.clone(),
             requires_python: file.requires_python.clone(),

@@ -16,7 +16,7 @@ use super::history::{change_stream, numbers};
 use super::manifest::UnlistedFile;
 use super::settings::{Retention, patterns_of};
 use super::yank::requirements;
-use super::{FOLDER, Stream, StreamChange, Transition, document_key, snapshot_key};
+use super::{FOLDER, ReleaseSet, Stream, StreamChange, Transition, document_key, snapshot_key, statement_key};
 use crate::Error;
 use crate::catalog::ATTESTATIONS;
 use crate::listing::Distribution;
@@ -186,18 +186,35 @@ fn delete(stream: &Stream<'_>, plan: &PrunePlan, delete_orphans: bool, reporter:
         for number in &plan.snapshots {
             store.remove(&snapshot_key(*number))?;
         }
-        // Descriptions that no snapshot refers to.
-        let mut used: BTreeSet<String> = BTreeSet::new();
-        for number in numbers(store, reporter)? {
-            used.extend(super::read_snapshot(store, number, None)?.0.sets.into_values().map(|sha| document_key(&sha)));
-        }
-        for file in store.list(&format!("{FOLDER}/documents"), reporter)? {
-            if !used.contains(&file.key) {
-                store.remove(&file.key)?;
-            }
-        }
+        delete_documents(store, reporter)?;
         Ok(())
     })();
     reporter.end();
     removed
+}
+
+/// Deletes the descriptions of sets that no snapshot refers to, and the statements that none of the
+/// others does. Nothing but them names these files.
+fn delete_documents(store: &dyn Store, reporter: &dyn Reporter) -> Result<(), Error> {
+    let (mut documents, mut statements): (BTreeSet<String>, BTreeSet<String>) = Default::default();
+    for number in numbers(store, reporter)? {
+        for (name, sha256) in super::read_snapshot(store, number, None)?.0.sets {
+            let key = document_key(&sha256);
+            if documents.contains(&key) {
+                continue;
+            }
+            // Of a description that is missing nobody knows the statements: all of them stay.
+            let Some(bytes) = store.read(&key)? else { return Ok(()) };
+            statements.extend(ReleaseSet::parse(&bytes, &name)?.statements.iter().map(|sha256| statement_key(sha256)));
+            documents.insert(key);
+        }
+    }
+    for (folder, used) in [("documents", documents), ("statements", statements)] {
+        for file in store.list(&format!("{FOLDER}/{folder}"), reporter)? {
+            if !used.contains(&file.key) {
+                store.remove(&file.key)?;
+            }
+        }
+    }
+    Ok(())
 }

@@ -403,16 +403,12 @@ impl Settings {
     }
 
     fn bucket(&self, address: S3Address, region: Option<&str>, printer: &Printer) -> Result<Box<dyn ArtifactSource>> {
-        let mut variables = environment::aws_variables();
+        let variables = environment::aws_variables();
         let has = |name: &str| variables.iter().any(|(known, value)| known == name && !value.is_empty());
         let is_signed = has("AWS_ACCESS_KEY_ID")
             || has("AWS_WEB_IDENTITY_TOKEN_FILE")
             || has("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
             || has("AWS_CONTAINER_CREDENTIALS_FULL_URI");
-        let has_region = has("AWS_REGION") || has("AWS_DEFAULT_REGION");
-        if let Some(region) = region.filter(|_| !has_region) {
-            variables.push(("AWS_REGION".to_owned(), region.to_owned()));
-        }
         let options = S3Options {
             address,
             endpoint: self.endpoint.clone(),
@@ -420,6 +416,10 @@ impl Settings {
             locking: StoreLocking::External,
             variables,
             owner: String::new(),
+        };
+        let options = match region {
+            Some(region) => options.in_region(region),
+            None => options,
         };
         Ok(Box::new(StoreSource::new(Box::new(open_bucket(&options, printer)?), "")))
     }

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use clap::Args;
 use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_artifact::archive::{self, ArchiveOptions};
-use rocwheel_fetch::{BuildSystem, BuildTopology, PushState, PushedFile, push_plan, push_to_bucket, push_to_folder};
+use rocwheel_fetch::{
+    BuildSystem, BuildTopology, PushState, PushedFile, RunPlace, StreamType, push_plan, push_to_bucket, push_to_folder,
+};
 use rocwheel_report::Exit;
 use serde::Serialize;
 
@@ -32,9 +34,19 @@ pub(crate) struct Arguments {
     /// Artifacts (directories or archives), or directories that hold artifacts
     #[arg(required = true, value_name = "PATH")]
     inputs: Vec<PathBuf>,
-    /// Bucket or directory with the folders of runs
-    #[arg(long, value_name = "s3://…|DIR")]
-    to: OsString,
+    /// Bucket or directory with the folders of runs [default: TheRock's bucket for the release
+    /// type]
+    #[arg(long, value_name = "s3://…|DIR", required_unless_present = "release_type")]
+    to: Option<OsString>,
+    /// Kind of build: ci, dev, dev-bkc, nightly, nightly-bkc, prerelease, release
+    #[arg(long, value_name = "TYPE", conflicts_with = "to")]
+    release_type: Option<String>,
+    /// Repository of the run; nightly builds run in `ROCm/rockrel`
+    #[arg(long, value_name = "OWNER/NAME", default_value = "ROCm/TheRock", conflicts_with = "to")]
+    repository: String,
+    /// The code of the run comes from a fork of the repository
+    #[arg(long, conflicts_with = "to")]
+    fork: bool,
     /// Number of the run
     #[arg(long, value_name = "ID")]
     run_id: String,
@@ -68,6 +80,8 @@ pub(crate) struct Arguments {
 pub(crate) struct Settings {
     inputs: Vec<PathBuf>,
     to: StorePlace,
+    /// The role of AWS for a bucket of TheRock's.
+    write_role: Option<String>,
     run: String,
     system: BuildSystem,
     /// The artifacts of a stage; `None`: all.
@@ -92,14 +106,24 @@ impl TryFrom<Arguments> for Settings {
                 })?)
             }
         };
-        if arguments.to.as_encoded_bytes().starts_with(b"http") {
-            return Err(Usage::new("a web server takes no files")
-                .hint("name a bucket (`s3://…`) or a directory")
-                .into());
-        }
+        let (to, write_role) = match arguments.to {
+            Some(to) if to.as_encoded_bytes().starts_with(b"http") => {
+                return Err(Usage::new("a web server takes no files")
+                    .hint("name a bucket (`s3://…`) or a directory")
+                    .into());
+            }
+            Some(to) => (arguments.bucket.place(to)?, None),
+            None => {
+                let kind = StreamType::parse(arguments.release_type.as_deref().unwrap_or("ci"))?;
+                let place = RunPlace::new(kind, &arguments.repository, arguments.fork)?;
+                let options = arguments.bucket.bucket(&place.store().to_string())?;
+                (StorePlace::Bucket(options.in_region(RunPlace::region())), place.write_role)
+            }
+        };
         Ok(Self {
             inputs: arguments.inputs,
-            to: arguments.bucket.place(arguments.to)?,
+            to,
+            write_role,
             run: arguments.run_id,
             system: arguments.platform.into(),
             made,
@@ -158,9 +182,13 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
 fn outputs(settings: &Settings, folder: &str, printer: &Printer) -> Result<()> {
     let page = format!("{folder}/index.html");
     let mut outputs = vec![("artifacts", folder), ("artifacts_index", page.as_str()), ("run_id", &settings.run)];
-    let region = environment::first_of(&["AWS_REGION", "AWS_DEFAULT_REGION"]).unwrap_or_default();
     if let StorePlace::Bucket(options) = &settings.to {
-        outputs.extend([("bucket", options.address.bucket.as_str()), ("aws_region", region.as_str())]);
+        let role = settings.write_role.as_deref().unwrap_or_default();
+        outputs.extend([
+            ("bucket", options.address.bucket.as_str()),
+            ("aws_region", options.region().unwrap_or_default()),
+            ("iam_role", role),
+        ]);
     }
     printer.outputs(&outputs)
 }

@@ -1,6 +1,7 @@
 //! `rocwheel compat`: scripts of ROCm's build tools, with their names and flags.
 
 mod artifact_manager;
+mod bucket_info;
 mod build_packages;
 mod expand_families;
 mod fat_wheel;
@@ -116,6 +117,10 @@ enum Script {
     GenerateTestShardingMatrix(test_reports::MatrixArguments),
     #[command(name = "upload_python_packages", alias = "upload_python_packages.py")]
     UploadPythonPackages(upload_packages::Arguments),
+    #[command(name = "write_artifacts_bucket_info", alias = "write_artifacts_bucket_info.py")]
+    ArtifactsBucket(bucket_info::ArtifactsArguments),
+    #[command(name = "write_product_release_bucket_info", alias = "write_product_release_bucket_info.py")]
+    ReleaseBucket(bucket_info::ReleaseArguments),
 }
 
 #[derive(Debug)]
@@ -137,6 +142,8 @@ pub(crate) enum Settings {
     TestMatrix(Vec<test_reports::ShardJob>),
     /// Lines that are the whole answer.
     Lines(Vec<String>),
+    /// Outputs of the step, which are printed too.
+    Outputs(bucket_info::Outputs),
 }
 
 impl TryFrom<Arguments> for Settings {
@@ -186,12 +193,14 @@ impl TryFrom<Arguments> for Settings {
             Script::SummarizeTestResults(arguments) => Self::TestReport(Box::new(arguments.settings())),
             Script::GenerateTestShardingMatrix(arguments) => Self::TestMatrix(arguments.jobs()?),
             Script::UploadPythonPackages(arguments) => Self::UploadPackages(Box::new(arguments.check()?)),
+            Script::ArtifactsBucket(arguments) => Self::Outputs(arguments.outputs()?),
+            Script::ReleaseBucket(arguments) => Self::Outputs(arguments.outputs()?),
         })
     }
 }
 
 /// The covered scripts: name, purpose, and the rocwheel command that does more.
-const SCRIPTS: [[&str; 3]; 30] = [
+const SCRIPTS: [[&str; 3]; 32] = [
     [
         "artifact_manager",
         "the artifacts of a run, by stages of the build",
@@ -226,6 +235,12 @@ const SCRIPTS: [[&str; 3]; 30] = [
     ["summarize_test_results", "what the reports of PyTorch's tests say", "rocwheel test report DIR"],
     ["upload_python_packages", "the packages of a run into its folder", "rocwheel release upload"],
     ["windows_patch_fat_wheel", "a wheel with ROCm in it", "rocwheel repair --mode fat --rocm DIR WHEEL"],
+    [
+        "write_artifacts_bucket_info",
+        "the bucket for artifacts, and its role",
+        "rocwheel artifact push --release-type TYPE",
+    ],
+    ["write_product_release_bucket_info", "the bucket of a product's releases, and its role", "none"],
 ];
 
 /// `true` if a script of this name is covered.
@@ -255,6 +270,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
             lines.iter().try_for_each(|line| printer.line(line))?;
             Ok(Exit::Done)
         }
+        Settings::Outputs(outputs) => bucket_info::command(outputs, printer),
     }
 }
 

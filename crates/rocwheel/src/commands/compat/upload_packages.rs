@@ -82,18 +82,15 @@ pub(super) fn command(arguments: &Arguments, printer: &Printer) -> Result<Exit> 
         format!("file://{}", std::path::absolute(&top)?.display())
     } else {
         let bucket = arguments.bucket.as_deref().unwrap_or(&place.bucket);
-        let mut variables = environment::aws_variables();
-        if !variables.iter().any(|(name, value)| name == "AWS_REGION" && !value.is_empty()) {
-            variables.push(("AWS_REGION".to_owned(), RunPlace::region().to_owned()));
-        }
         let options = S3Options {
             address: S3Address { bucket: bucket.to_owned(), prefix: folder.clone() },
             endpoint: None,
             signing: Signing::Credentials,
             locking: StoreLocking::External,
-            variables,
+            variables: environment::aws_variables(),
             owner: environment::run_name(),
-        };
+        }
+        .in_region(RunPlace::region());
         let store = open_bucket(&options, printer)?;
         let uploads = plan_uploads(&store, &files, UploadOptions::Keep, printer.reporter())?;
         for upload in &uploads {

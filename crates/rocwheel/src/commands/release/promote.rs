@@ -1,6 +1,7 @@
 //! `rocwheel release promote`: a set of packages gets another version without a build.
 
 mod between;
+mod native;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

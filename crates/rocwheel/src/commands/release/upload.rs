@@ -115,6 +115,12 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
             .collect();
         let addresses = serde_json::to_string(&addresses).map_err(Failure::other)?;
         printer.outputs(&[("store", &settings.to.address.to_string()), ("files", &addresses)])?;
+        // The shared tarball of a build, as TheRock's workflows take it.
+        let mut tarballs = uploads.iter().filter(|upload| upload.key.ends_with(".tar.gz"));
+        if let (Some(tarball), None) = (tarballs.next(), tarballs.next()) {
+            let tarball = serde_json::json!({ "multiarch": settings.to.web_address(&tarball.key) });
+            printer.outputs(&[("tarball_urls", &tarball.to_string())])?;
+        }
     }
     show(settings, &uploads, printer)?;
     Ok(Exit::Done)

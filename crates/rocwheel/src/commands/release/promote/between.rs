@@ -15,13 +15,14 @@ use rocwheel_release::promote::{
 };
 use rocwheel_release::{
     FileTransfer, FolderStore, LocalSet, NativeCopy, PublicationPlan, PublishOptions, Published, STATEMENT_PAYLOAD,
-    SignedEnvelope, Store, StoredSet, Stream, carry_attestations, copy_native, find_set, plan_promoted,
-    plan_publication, planned_manifest, publish, read_set, stored_set, write_dated_index,
+    SignedEnvelope, Store, StoredSet, Stream, carry_attestations, find_set, plan_promoted, plan_publication,
+    planned_manifest, publish, read_set, stored_set, write_dated_index,
 };
 use rocwheel_report::{Context as _, Exit};
 use rocwheel_wheel::WheelName;
 use url::Url;
 
+use super::native::{self, NativeArguments, NativeSettings};
 use crate::commands::Mode;
 use crate::commands::last_look::{self, Look};
 use crate::commands::release::bisect::{install_command, run_command};
@@ -33,9 +34,6 @@ use crate::environment;
 use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Format, Printer};
 use crate::store::{BucketOptions, StorePlace};
-
-/// The folder of the store that has repositories of native packages.
-const NATIVE: &str = "native";
 
 /// Options of a promotion between streams.
 #[derive(Debug, Clone, Args)]
@@ -66,10 +64,8 @@ pub(super) struct BetweenArguments {
     /// Say for each suite and target why the set may go out or not, and change nothing
     #[arg(long, requires = "from")]
     explain: bool,
-    /// Folder with a repository of native packages, copied unchanged to `native/STREAM/SET` of the
-    /// store
-    #[arg(long, value_name = "DIR", requires = "from")]
-    native: Option<PathBuf>,
+    #[command(flatten)]
+    native: NativeArguments,
     /// Public address of the second stream: afterwards, uv or pip installs the set from it in
     /// thought, with hashes required
     #[arg(long, value_name = "URL", requires = "from")]
@@ -94,7 +90,6 @@ pub(super) struct BetweenArguments {
 #[derive(Debug)]
 pub(super) struct Settings {
     store: StorePlace,
-    native_store: StorePlace,
     from: StreamPlace,
     to: StreamPlace,
     set: Option<String>,
@@ -102,7 +97,7 @@ pub(super) struct Settings {
     allow: Vec<GapArgument>,
     outside: Vec<String>,
     explain: bool,
-    native: Option<PathBuf>,
+    native: Option<NativeSettings>,
     verify_url: Option<Url>,
     scratch: PathBuf,
     command: Vec<OsString>,
@@ -121,18 +116,17 @@ impl BetweenArguments {
             return Err(Usage::new("`--from` and `--to` name the same stream").into());
         }
         let place = |name: String| StreamPlace::new(store.clone(), name, &arguments.bucket);
-        let native_store = arguments.bucket.place(store.clone())?.below(NATIVE).below(&to);
+        let native = arguments.native.settings(arguments.bucket.place(store.clone())?, &to)?;
         Ok(Some(Settings {
             from: place(from)?,
             to: place(to)?,
-            native_store,
             store: arguments.bucket.place(store.clone())?,
             set: arguments.set,
             join: arguments.join,
             allow: arguments.allow,
             outside: arguments.outside,
             explain: arguments.explain,
-            native: arguments.native,
+            native,
             verify_url: arguments.verify_url,
             scratch: arguments.scratch.unwrap_or_else(environment::scratch),
             command: arguments.command,
@@ -182,7 +176,7 @@ pub(super) fn command(general: &super::Settings, settings: &Settings, printer: &
 }
 
 /// The store of a stream; an empty folder answers for one that does not exist yet.
-fn open_or_empty(place: &StorePlace, scratch: &Path, printer: &Printer) -> Result<Box<dyn Store>> {
+pub(super) fn open_or_empty(place: &StorePlace, scratch: &Path, printer: &Printer) -> Result<Box<dyn Store>> {
     match place {
         StorePlace::Folder(path) if !path.exists() => {
             let empty = scratch.join("empty");
@@ -235,7 +229,7 @@ impl Work<'_> {
         let target = Stream::read(self.target, &settings.to.name)?;
         let planned = plan_promoted(plan, &stored.set, &target.manifest);
         let publication = plan_publication(&target, &planned, options, &settings.change.change(&settings.to.name))?;
-        let native = self.native(&publication.set)?;
+        let native = self.native()?;
         if printer.format() == Format::Json {
             printer.json(&serde_json::json!({
                 "published": false,
@@ -251,10 +245,7 @@ impl Work<'_> {
             for key in &publication.new {
                 printer.line(format!("added {key}"))?;
             }
-            if let Some(native) = &native {
-                let files = printer::count(native.files.len() as u64, "native file", "native files");
-                printer.note(format!("{files} ({}) would be copied", printer::bytes(native.bytes)));
-            }
+            native::show(native.as_ref(), Mode::DryRun, printer);
             let (set, name, number) = (&publication.set, &settings.to.name, publication.number);
             printer.note(format!("`{set}` would be published in `{name}` as number {number}"));
         }
@@ -304,7 +295,7 @@ impl Work<'_> {
         if !settings.change.is_signed() {
             printer.warn("the snapshot is not signed: `--signing-key` names a key");
         }
-        let native = self.native(&publication.set)?;
+        let native = self.native()?;
         let store: Box<dyn Store> = match &settings.to.place {
             StorePlace::Folder(path) => {
                 fs_err::create_dir_all(path)?;
@@ -322,17 +313,10 @@ impl Work<'_> {
         Ok(Exit::Done)
     }
 
-    /// Copies the native packages, or looks what there is for a dry run.
-    fn native(&self, set: &str) -> Result<Option<NativeCopy>> {
-        let Some(folder) = &self.settings.native else { return Ok(None) };
-        let write = self.settings.change.mode == Mode::Execute;
-        let place = self.settings.native_store.clone().below(set);
-        if let (StorePlace::Folder(path), true) = (&place, write) {
-            fs_err::create_dir_all(path)?;
-        }
-        let store = open_or_empty(&place, self.scratch, self.printer)?;
-        let when = (self.settings.change.patience, write);
-        Ok(Some(copy_native(folder, &*store, when, self.printer.reporter())?))
+    /// Publishes the native packages, or looks what there is for a dry run.
+    fn native(&self) -> Result<Option<NativeCopy>> {
+        let Some(settings) = &self.settings.native else { return Ok(None) };
+        native::publish(settings, &self.settings.change, self.scratch, self.printer).map(Some)
     }
 
     /// Audits names and RECORD of the wheels of each environment, because nothing else can have
@@ -439,11 +423,7 @@ impl Work<'_> {
             }));
         }
         super::show(plan, Mode::Execute, printer)?;
-        if let Some(native) = native {
-            let (files, size) = (native.files.len() as u64, printer::bytes(native.bytes));
-            let files = printer::count(files, "native file", "native files");
-            printer.note(format!("{files} ({size}), {} new", native.copied));
-        }
+        native::show(native, Mode::Execute, printer);
         let (name, files) = (&self.settings.to.name, printer::count(publication.new.len() as u64, "file", "files"));
         let bytes = printer::bytes(publication.bytes);
         printer.note(if published.pages.is_empty() {
