@@ -329,7 +329,7 @@ def test_a_benchmark_that_became_slower_is_found(rocwheel: Rocwheel, tmp_path: P
 
 
 def test_two_states_are_measured_in_turns(rocwheel: Rocwheel, tmp_path: Path) -> None:
-    """On a machine that becomes slower all the time, a later series is slower, and turns are not."""
+    """On a machine that becomes slower all the time, a later series is slower; turns are not."""
     script = tmp_path / "bench.py"
     script.write_text(
         "import json, pathlib, sys\n"
