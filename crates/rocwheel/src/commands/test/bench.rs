@@ -372,7 +372,9 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         changes.extend(BenchConditions::of(&MachineTree::live()).changes(&conditions));
     }
     if !changes.is_empty() {
-        comparisons.values_mut().for_each(|one| *one = BenchComparison::none(BenchMovement::OtherConditions));
+        for one in comparisons.values_mut() {
+            *one = BenchComparison::none(BenchMovement::OtherConditions);
+        }
         reasons.extend(changes.iter().cloned());
     }
     let of = |movement: BenchMovement| comparisons.iter().filter(move |(_, one)| one.movement == movement);

@@ -97,7 +97,9 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let changed: Vec<&str> = exported().flat_map(changes).collect();
     if !changed.is_empty() && !settings.is_lossy {
         let count = changed.len();
-        changed.iter().for_each(|message| printer.warn(message));
+        for message in &changed {
+            printer.warn(message);
+        }
         let text = format!("nothing was written, since {count} rows would mean something else; `--lossy` writes it");
         return Err(Failure::message(text));
     }
