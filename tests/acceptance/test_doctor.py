@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -380,6 +381,54 @@ def a_library_is_missing(machine: Machine) -> None:
     library = machine.site / "torch/lib/libtorch_hip.so"
     subprocess.run([*build, "-o", library, "-Wl,--no-as-needed", gone], input=b"int g;", check=True)
     machine.torch("gfx1100", library=library.read_bytes())
+
+
+def compiled(folder: Path, *needed: str) -> bytes:
+    """A library that needs these, which exist while it is made."""
+    folder.mkdir(parents=True, exist_ok=True)
+    build = ["gcc", "-shared", "-x", "c", "-", "-x", "none"]
+    for name in needed:
+        subprocess.run([*build, "-o", folder / name, f"-Wl,-soname,{name}"], input=b"static int f;", check=True)
+    libraries = [folder / name for name in needed]
+    command = [*build, "-o", folder / "made.so", "-Wl,--no-as-needed", *libraries]
+    subprocess.run(command, input=b"static int g;", check=True)
+    return (folder / "made.so").read_bytes()
+
+
+# What libtorch_hip.so of PyTorch's wheels for ROCm 7 needs of ROCm.
+OF_TORCH = ("libamdhip64.so.7", "libMIOpen.so.1", "libhipblas.so.3", "librocblas.so.5", "libhsa-runtime64.so.1")
+
+
+@case("-", "rocm-libraries-missing", "'rocm[libraries]==7.1.0'")
+def torch_without_rocm(machine: Machine) -> None:
+    for path in machine.site.iterdir():
+        if path.name.lstrip("_").startswith("rocm"):
+            shutil.rmtree(path)
+    machine.torch("gfx1100", library=compiled(machine.root.parent / "made", *OF_TORCH))
+
+
+@case("-", "rocm-libraries-missing", "'rocm[libraries]==7.1.0'")
+def torch_with_the_runtime_of_another_rocm(machine: Machine) -> None:
+    library = compiled(machine.root.parent / "made", *OF_TORCH)
+    machine.torch("gfx1100", requires=("rocm[libraries]==7.1.0",), library=library)
+    for folder, names in (("_rocm_sdk_libraries", OF_TORCH[1:]), ("_rocm_sdk_core", ("libamdhip64.so.6",))):
+        for name in names:
+            library = machine.site / folder / "lib" / name
+            library.parent.mkdir(parents=True, exist_ok=True)
+            library.write_text("no ELF")
+
+
+def test_the_missing_library_and_the_other_version_are_named(rocwheel: Rocwheel, machine: Machine) -> None:
+    torch_with_the_runtime_of_another_rocm(machine)
+    finding = named(diagnose(rocwheel, machine, expect=1))["rocm-libraries-missing"]
+    assert finding["code"] == "RD073"
+    evidence = json.dumps(finding["evidence"])
+    assert 'needs libamdhip64.so.7"' in evidence, evidence
+    assert "_rocm_sdk_core/lib/libamdhip64.so.6" in evidence
+    # The loader finds it in a folder of the system, so nothing is missing.
+    machine.write("etc/ld.so.conf.d/rocm.conf", "/opt/rocm/lib\n")
+    machine.write("opt/rocm/lib/libamdhip64.so.7", "no ELF")
+    assert "rocm-libraries-missing" not in named(diagnose(rocwheel, machine))
 
 
 def remove_torch(machine: Machine) -> None:

@@ -223,3 +223,73 @@ def test_a_full_disk_is_named_and_is_not_flaky(suite: Suite):
     words = ("test", "suite", "test_a.py", "--output", "other", "--python", sys.executable)
     failed = suite.rocwheel.run(*words, expect=1, cwd=suite.folder)
     assert "Failed while the disk is full" in failed.stdout
+
+
+def test_words_of_the_test_itself_excuse_no_failure(suite: Suite):
+    suite.write(
+        "test_a.py",
+        """
+        from pathlib import Path
+        def first(name):
+            seen = Path(__file__).with_name(name)
+            return not seen.exists() and not seen.touch()
+        def test_prints():
+            print("peer 1: No route to host")
+            assert not first("prints"), "the answer was wrong"
+        def test_compares():
+            assert not first("compares"), "'Network is unreachable' is not 'refused'"
+        """,
+    )
+    suite.write(
+        "prints.sh",
+        "#!/bin/sh\necho 'peer 1: No route to host'\ntest -e seen && exit 0\ntouch seen\nexit 1\n",
+    ).chmod(0o755)
+    run = suite.run("test_a.py", "--retries", 1)
+    assert run.summary["flaky"] == ["test_a.py::test_compares", "test_a.py::test_prints"]
+    # A script has no message, so its output tells the cause, until it passes and prints the same.
+    script = suite.run("prints.sh", "--as", "script", "--retries", 1)
+    assert [attempt["outcome"] for attempt in script.of("attempt")] == ["failed", "passed"]
+    assert (len(script.summary["flaky"]), script.summary["outside_causes"]) == (1, {})
+    merged = suite.rocwheel.run("--json", "test", "report", script.summary["folder"], "--fail-on-flaky", expect=1)
+    assert [test["flaky"] for test in json.loads(merged.stdout)["report"]["tests"]] == [True]
+
+
+def test_lists_in_other_forms_are_written_only_if_they_skip_the_same(suite: Suite):
+    disabled = {"test_x (__main__.TestA)": ["https://example.org/1", ["rocm"]], "test_y (__main__.TestA)": ["", []]}
+    (suite.folder / "disabled.json").write_text(json.dumps(disabled))
+    suite.write(
+        "own.toml",
+        """
+        [[test]]
+        id = "test_a.py::TestA::test_x"
+        kind = "skip"
+        reason = "r"
+        owner = "numerics"
+
+        [[test]]
+        id = "test_a.py::TestA::test_old"
+        kind = "skip"
+        reason = "r"
+        expires = 2020-01-01
+        """,
+    )
+    words = ("test", "lists")
+    suite.rocwheel.run(*words, "disabled.json", "--disabled", "again.json", cwd=suite.folder)
+    assert json.loads((suite.folder / "again.json").read_text()) == disabled
+    refused = suite.rocwheel.run(*words, "own.toml", "--disabled", "own.json", expect=1, cwd=suite.folder)
+    assert "`test_a.py::TestA::test_x` is skipped in every file" in refused.stderr
+    assert not (suite.folder / "own.json").exists()
+    lossy = (*words, "own.toml", "--disabled", "own.json", "--skip-tests", "skips", "--lossy")
+    written = suite.rocwheel.run(*lossy, expect=3, cwd=suite.folder)
+    assert "reason, owner is lost" in written.stderr and "expired on 2020-01-01" in written.stderr
+    assert json.loads((suite.folder / "own.json").read_text()) == {"test_x (__main__.TestA)": ["", []]}
+    # Python itself reads the list.
+    scope: dict = {}
+    exec((suite.folder / "skips/generic.py").read_text(), scope)
+    assert scope["skip_tests"] == {"common": {"a": ["test_x"]}}
+    # A file that is no list is not replaced, and neither is the other one written then.
+    (suite.folder / "skips/generic.py").write_text("print('mine')\n")
+    kept = suite.rocwheel.run(*lossy, expect=2, cwd=suite.folder)
+    assert "is not a list of skipped tests" in kept.stderr
+    table = suite.rocwheel.run(*words, "disabled.json", cwd=suite.folder).stdout
+    assert "`test_y` of class `TestA`" in table

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -325,6 +326,78 @@ def test_a_benchmark_that_became_slower_is_found(rocwheel: Rocwheel, tmp_path: P
     file.unlink()
     again = rocwheel.run("test", "bench", "--cpu", "--history", history, "--import", tmp_path / "export.json")
     assert "no baseline" in again.stdout
+
+
+def test_two_states_are_measured_in_turns(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """On a machine that becomes slower all the time, a later series is slower; turns are not."""
+    script = tmp_path / "bench.py"
+    script.write_text(
+        "import json, pathlib, sys\n"
+        "count = pathlib.Path(__file__).with_name('count')\n"
+        "number = int(count.read_text()) + 1 if count.exists() else 1\n"
+        "count.write_text(str(number))\n"
+        "factor = float(sys.argv[1]) if len(sys.argv) > 1 else 1\n"
+        "print(json.dumps([{'name': 'warming', 'unit': 'us', 'value': (100 + 2 * number) * factor}]))\n"
+    )
+
+    def measure(*options: object, expect: int = 0) -> dict:
+        words = ("--json", "test", "bench", "--cpu", "--samples", 10, *options)
+        return json.loads(rocwheel.run(*words, expect=expect).stdout)["benchmarks"]["warming"]
+
+    history = ("--history", tmp_path / "history")
+    measure(*history, "--", sys.executable, script)
+    drifted = measure(*history, "--", sys.executable, script, expect=1)
+    assert drifted["comparison"]["movement"] == "slower"
+    command = f"'{sys.executable}' '{script}'"
+    same = measure("--base", command, "--", sys.executable, script)
+    assert (same["comparison"]["movement"], same["base"]["samples"]) == ("same", 10)
+    slower = measure("--base", command, "--", sys.executable, script, 2, expect=1)
+    assert slower["comparison"]["movement"] == "slower"
+    # The second series is in the samples of both.
+    assert (slower["summary"]["samples"], slower["base"]["samples"]) == (20, 20)
+    other = tmp_path / "other-python"
+    other.write_text(f'#!/bin/sh\nexec {sys.executable} "$@" 0.5\n')
+    other.chmod(0o755)
+    assert measure("--base-python", other, "--", sys.executable, script, expect=1)["comparison"]["ratio"] > 1.8
+    for wrong in ("", "'open"):
+        words = ("test", "bench", "--cpu", "--base", wrong, "--", sys.executable, script)
+        assert "`--base` is no command" in rocwheel.run(*words, expect=2).stderr
+    rocwheel.run("test", "bench", "--base", command, *history, "--", sys.executable, script, expect=2)
+
+
+def test_measurements_of_other_conditions_have_no_verdict(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    script = tmp_path / "bench.py"
+    script.write_text("import sys\nprint('name,value,unit')\nprint('loop', *sys.argv[1:], sep=',')\n")
+    history = tmp_path / "history"
+
+    def measure(value: float, unit: str = "us", expect: int = 0) -> tuple[dict, str]:
+        options = ("--cpu", "--samples", 8, "--history", history, "--", sys.executable, script, value, unit)
+        ran = rocwheel.run("--json", "test", "bench", *options, expect=expect)
+        document = json.loads(ran.stdout)
+        return document["benchmarks"]["loop"]["comparison"], ran.stderr
+
+    measure(1)
+    (file,) = history.iterdir()
+    record = json.loads(file.read_text())
+    assert record["conditions"]["load"]
+    record["conditions"]["machine"] = "on fire"
+    file.write_text(json.dumps(record) + "\n")
+    comparison, words = measure(5, expect=3)
+    assert comparison["movement"] == "other_conditions"
+    assert "there is no verdict: machine was on fire and is " in words
+    # It is a baseline of its own, in its own unit.
+    assert measure(10, expect=1)[0]["movement"] == "slower"
+    assert measure(10, "ms")[0]["movement"] == "no_baseline"
+
+
+def test_a_process_that_a_benchmark_leaves_behind_holds_nothing_up(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    left = tmp_path / "left.sh"
+    left.write_text("sleep 333 & setsid sleep 4 & echo name,value; echo a,1\n")
+    started = time.monotonic()
+    rocwheel.run("test", "bench", "--cpu", "--samples", 8, "--warm-up", 0, "--timeout", 20, "--", "sh", left)
+    assert time.monotonic() - started < 60
+    listing = subprocess.run(["pgrep", "-f", "^sleep 333$"], capture_output=True, text=True, check=False)
+    assert listing.stdout == ""
 
 
 def test_commands_that_measure_nothing_are_errors(rocwheel: Rocwheel) -> None:

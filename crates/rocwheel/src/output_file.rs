@@ -53,6 +53,10 @@ pub(crate) enum FileKind {
     Durations,
     /// `test bench --export`: JSON.
     Measurements,
+    /// `test lists --disabled`: JSON.
+    DisabledTests,
+    /// `test lists --skip-tests`: Python.
+    PythonList,
     /// `compat fileset_tool artifact-archive --hash-file`: a SHA-256 in hexadecimal.
     Digest,
 }
@@ -74,6 +78,8 @@ impl FileKind {
             Self::Statement => ("a statement about wheels", "verdict.json"),
             Self::Durations => ("durations of tests", ".test_durations"),
             Self::Measurements => ("measurements", "benchmarks.json"),
+            Self::DisabledTests => ("a list of disabled tests", "disabled-tests.json"),
+            Self::PythonList => ("a list of skipped tests", "generic.py"),
             Self::Digest => ("a SHA-256 digest", "artifact.sha256sum"),
         }
     }
@@ -84,9 +90,13 @@ impl FileKind {
         let text = text.trim_start_matches('\u{feff}').trim_start();
         match self {
             _ if text.is_empty() => true,
-            Self::SarifLog | Self::Manifest | Self::Decision | Self::Statement | Self::Durations => {
-                text.starts_with('{')
-            }
+            Self::SarifLog
+            | Self::Manifest
+            | Self::Decision
+            | Self::Statement
+            | Self::Durations
+            | Self::DisabledTests => text.starts_with('{'),
+            Self::PythonList => text.lines().any(|line| line.starts_with("skip_tests")),
             Self::WebPage => text.get(..9).is_some_and(|start| start.eq_ignore_ascii_case("<!doctype")),
             Self::JunitXml => text.starts_with("<?xml") || text.starts_with("<testsuite"),
             Self::Measurements => text.starts_with('['),

@@ -90,7 +90,8 @@ class Teller:
         if wanted is not None:
             chosen = set(wanted)
             items[:] = [item for item, name in zip(items, ids, strict=True) if name in chosen]
-            missing = [name for name in wanted if name not in set(ids)]
+            known = set(ids)
+            missing = [name for name in wanted if name not in known]
             if missing:
                 self.tell(event="missing", ids=missing)
             return

@@ -7,6 +7,7 @@
 
 pub mod bench;
 mod cause;
+mod cgroup;
 pub mod doctor;
 pub mod lists;
 pub mod outcome;

@@ -13,6 +13,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::cgroup::MemoryGroup;
 use crate::processes::{ProcessState, process_start, process_states};
 use rocwheel_system::{RunningGroup, ending_signal, kill_process, start_in_group};
 
@@ -173,6 +174,8 @@ pub struct SupervisedProgram {
     begun: u64,
     counted: Instant,
     is_over: bool,
+    /// Keeps the limit of memory, if the kernel does.
+    memory: Option<MemoryGroup>,
 }
 
 impl SupervisedProgram {
@@ -207,7 +210,34 @@ impl SupervisedProgram {
             }
         });
         let begun = process_start(child.id().cast_signed()).unwrap_or_default();
-        Ok(Self { child, pages, mark: mark.to_owned(), begun, counted: Instant::now(), is_over: false })
+        Ok(Self { child, pages, mark: mark.to_owned(), begun, counted: Instant::now(), is_over: false, memory: None })
+    }
+
+    /// As [`SupervisedProgram::start`]; the kernel keeps the limit of memory, if control groups are
+    /// delegated to this process. Otherwise [`SupervisedProgram::excess`] measures it.
+    ///
+    /// # Errors
+    /// The program cannot be started.
+    pub fn start_limited(program: &ProgramLine, mark: &str, limits: ProcessLimits) -> io::Result<Self> {
+        // Before the start: a group with other processes than this one cannot be divided.
+        let group = limits.memory.and_then(|most| MemoryGroup::create(mark, most));
+        let mut running = Self::start(program, mark)?;
+        if let Some(group) = group
+            && group.add(running.number()).is_ok()
+        {
+            // It has just begun, but may have a child already.
+            for process in running.processes() {
+                let _ = group.add(process.number.cast_unsigned());
+            }
+            running.memory = Some(group);
+        }
+        Ok(running)
+    }
+
+    /// The bytes that it used when the kernel ended it because of its limit.
+    pub fn ran_out_of_memory(&self, limits: ProcessLimits) -> Option<ProcessExcess> {
+        let group = self.memory.as_ref().filter(|group| group.kills() > 0)?;
+        Some(ProcessExcess::Memory { used: group.peak().or(limits.memory)? })
     }
 
     /// Its process number.
@@ -252,6 +282,9 @@ impl SupervisedProgram {
         let own = self.processes();
         if own.len() > limits.processes {
             return Some(ProcessExcess::Processes);
+        }
+        if self.memory.is_some() {
+            return self.ran_out_of_memory(limits);
         }
         let most = limits.memory?;
         // Pages that processes share are in the sum once for each of them, so the sum is the cheap

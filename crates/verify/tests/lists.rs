@@ -3,7 +3,10 @@
 
 use std::path::Path;
 
-use rocwheel_verify::lists::{ListError, ListKind, ListSetting, RemarkKind, judge, read_list, therock_expression};
+use rocwheel_verify::lists::{
+    ExportLoss, ExportedLists, ListError, ListKind, ListRow, ListSetting, RemarkKind, export_disabled, export_therock,
+    judge, read_list, therock_expression,
+};
 
 fn setting() -> ListSetting {
     ListSetting {
@@ -227,6 +230,112 @@ fn words_of_jax_have_exceptions() {
     assert!(judge(&rows, &collected, &setting).tests.is_empty());
 }
 
+/// Rows without their places, which name other files.
+fn contents(rows: &[ListRow]) -> Vec<ListRow> {
+    let mut rows: Vec<ListRow> = rows.iter().map(|row| ListRow { place: String::new(), ..row.clone() }).collect();
+    rows.sort_by_key(|row| format!("{row:?}"));
+    rows
+}
+
+fn losses(lists: &ExportedLists, loss: ExportLoss) -> Vec<&str> {
+    lists.remarks.iter().filter(|remark| remark.loss == loss).map(|remark| remark.message.as_str()).collect()
+}
+
+fn written_folder(lists: &ExportedLists) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in &lists.files {
+        fs_err::write(folder.path().join(name), text).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn lists_of_others_are_the_same_after_a_round_trip() {
+    let folder = therock();
+    let rows = read_list(&folder.path().display().to_string(), Some("all"), false).unwrap().rows;
+    let lists = export_therock(&rows, "pytorch");
+    assert_eq!(lists.files.keys().collect::<Vec<_>>(), ["generic.py", "pytorch_2.12.py"]);
+    assert_eq!(lists.remarks, []);
+    let again = written_folder(&lists);
+    let read = read_list(&again.path().display().to_string(), Some("all"), false).unwrap().rows;
+    assert_eq!(contents(&read), contents(&rows));
+
+    let text = r#"{"test_a (__main__.TestX)": ["https://i/1", ["rocm", "linux"]], "test_b (__main__.TestX)": ["", []],
+        "test_c (__main__.Test\"X)": ["7", "https://i/7", []]}"#;
+    let (_folder, path) = written("disabled.json", text);
+    let rows = read_list(&path, None, false).unwrap().rows;
+    let lists = export_disabled(&rows);
+    assert_eq!(lists.remarks, []);
+    let (_folder, path) = written("again.json", &lists.files[""]);
+    assert_eq!(contents(&read_list(&path, None, false).unwrap().rows), contents(&rows));
+
+    let text = "skip_tests = {\"gfx94\": {\"keywords\": [{\"deny\": \"conv\", \"unless\": [\"convert\"]}, {\"deny\": \"x\"}]}}";
+    let (_folder, path) = written("jax_0.10.1.py", text);
+    let rows = read_list(&path, None, false).unwrap().rows;
+    let again = written_folder(&export_therock(&rows, "jax"));
+    let path = again.path().join("jax_0.10.1.py").display().to_string();
+    assert_eq!(contents(&read_list(&path, None, false).unwrap().rows), contents(&rows));
+}
+
+#[test]
+fn what_another_form_cannot_say_is_reported() {
+    let (_folder, path) = written(
+        "own.toml",
+        r#"
+[[test]]
+id = "test_torch.py::TestTorch::test_print[cpu]"
+kind = "skip"
+reason = "prints \" and a line\nbreak"
+link = "https://example.org/1"
+owner = "numerics"
+expires = 2027-01-31
+targets = ["gfx942"]
+versions = "2.12"
+
+[[test]]
+id = "test_torch.py::test_alone"
+kind = "skip"
+reason = "r"
+platforms = ["cuda"]
+
+[[test]]
+id = "test_torch.py::TestTorch::test_known"
+kind = "xfail"
+reason = "r"
+owner = "o"
+expires = 2027-01-31
+
+[[test]]
+glob = "*bfloat16*"
+expect = 3
+kind = "skip"
+reason = "r"
+versions = ">=2.12,<2.14"
+"#,
+    );
+    let rows = read_list(&path, None, false).unwrap().rows;
+    let json = export_disabled(&rows);
+    let missing = losses(&json, ExportLoss::Missing);
+    assert_eq!(missing.len(), 3, "{missing:?}");
+    assert!(missing[0].starts_with("own.toml, row 2: `test_torch.py::test_alone` has no class"), "{missing:?}");
+    assert!(missing[1].contains("is no skip"), "{missing:?}");
+    assert_eq!(losses(&json, ExportLoss::Wider).len(), 2);
+    assert!(losses(&json, ExportLoss::Fact)[0].contains("reason, owner, expires is lost"), "{json:?}");
+    let document: serde_json::Value = serde_json::from_str(&json.files[""]).unwrap();
+    assert_eq!(document, serde_json::json!({"test_print (__main__.TestTorch)": ["https://example.org/1", []]}));
+
+    let python = export_therock(&rows, "pytorch");
+    assert_eq!(losses(&python, ExportLoss::Missing).len(), 2);
+    assert_eq!(losses(&python, ExportLoss::Wider).len(), 3, "{python:?}");
+    let text = &python.files["pytorch_2.12.py"];
+    assert!(text.contains("\"gfx942\": {\n        \"torch\": [\n"), "{text}");
+    assert!(
+        text.contains("# prints \" and a line\\nbreak; https://example.org/1; owner: numerics; expires: 2027-01-31"),
+        "{text}"
+    );
+    assert!(python.files["generic.py"].contains("\"test_alone\","));
+}
+
 /// TheRock's own lists, if a checkout is at hand (`ROCWHEEL_THEROCK`, as in the real lane).
 #[test]
 fn the_lists_of_a_checkout_are_read() {
@@ -234,4 +343,12 @@ fn the_lists_of_a_checkout_are_read() {
     let folder = Path::new(&checkout).join("external-builds/pytorch/skip_tests");
     let list = read_list(&folder.display().to_string(), Some("2.12"), false).unwrap();
     assert!(list.rows.len() > 200, "{}", list.rows.len());
+    let all = read_list(&folder.display().to_string(), Some("all"), false).unwrap().rows;
+    let lists = export_therock(&all, "pytorch");
+    assert_eq!(lists.remarks, []);
+    let again = written_folder(&lists);
+    assert_eq!(
+        contents(&read_list(&again.path().display().to_string(), Some("all"), false).unwrap().rows),
+        contents(&all)
+    );
 }

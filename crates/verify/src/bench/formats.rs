@@ -79,12 +79,12 @@ fn of_json(value: &Value) -> Result<BTreeMap<String, Measurement>, String> {
         Value::Object(table) if table.get("entries").is_some_and(Value::is_object) => {
             github_data(table, &mut found)?;
         }
-        Value::Object(table) if table.get("results").is_some_and(Value::is_object) => asv(table, &mut found),
+        Value::Object(table) if table.get("results").is_some_and(Value::is_object) => asv(table, &mut found)?,
         Value::Object(table) => {
             for (name, value) in table {
                 let samples =
                     numbers(value).ok_or_else(|| format!("`{name}` is neither a number nor a list of numbers"))?;
-                add(&mut found, name, "", Better::Smaller, samples);
+                add(&mut found, name, measurement("", Better::Smaller, samples))?;
             }
         }
         _ => return Err("it is neither a list nor a table".to_owned()),
@@ -92,9 +92,18 @@ fn of_json(value: &Value) -> Result<BTreeMap<String, Measurement>, String> {
     Ok(found)
 }
 
-fn add(found: &mut BTreeMap<String, Measurement>, name: &str, unit: &str, better: Better, samples: Vec<f64>) {
-    let empty = || Measurement { unit: unit.to_owned(), better, samples: Vec::new() };
-    found.entry(name.to_owned()).or_insert_with(empty).samples.extend(samples);
+/// Adds the samples of a benchmark. Those of one name are of one unit.
+fn add(found: &mut BTreeMap<String, Measurement>, name: &str, one: Measurement) -> Result<(), String> {
+    match found.get_mut(name) {
+        None => drop(found.insert(name.to_owned(), one)),
+        Some(known) if known.unit == one.unit && known.better == one.better => known.samples.extend(one.samples),
+        Some(known) => return Err(format!("`{name}` has two units: `{}` and `{}`", known.unit, one.unit)),
+    }
+    Ok(())
+}
+
+fn measurement(unit: &str, better: Better, samples: Vec<f64>) -> Measurement {
+    Measurement { unit: unit.to_owned(), better, samples }
 }
 
 fn numbers(value: &Value) -> Option<Vec<f64>> {
@@ -115,8 +124,8 @@ fn custom_row(row: &Value, better: Better, found: &mut BTreeMap<String, Measurem
         Some("bigger") => Better::Bigger,
         _ => better,
     };
-    add(found, name, row.get("unit").and_then(Value::as_str).unwrap_or_default(), better, samples);
-    Ok(())
+    let unit = row.get("unit").and_then(Value::as_str).unwrap_or_default();
+    add(found, name, measurement(unit, better, samples))
 }
 
 /// The file that github-action-benchmark keeps; each point is a sample.
@@ -133,7 +142,7 @@ fn github_data(table: &Map<String, Value>, found: &mut BTreeMap<String, Measurem
 }
 
 /// A result file of asv: `result_columns` names what each list has; older files have tables.
-fn asv(table: &Map<String, Value>, found: &mut BTreeMap<String, Measurement>) {
+fn asv(table: &Map<String, Value>, found: &mut BTreeMap<String, Measurement>) -> Result<(), String> {
     let columns: Vec<&str> = table
         .get("result_columns")
         .and_then(Value::as_array)
@@ -157,9 +166,10 @@ fn asv(table: &Map<String, Value>, found: &mut BTreeMap<String, Measurement>) {
             let Some(middle) = numbers(value).filter(|_| !value.is_null()) else { continue };
             let list = samples.and_then(|samples| numbers(samples.get(number)?)).filter(|list| !list.is_empty());
             let name = if values.len() == 1 { name.clone() } else { format!("{name}[{number}]") };
-            add(found, &name, "seconds", Better::Smaller, list.unwrap_or(middle));
+            add(found, &name, measurement("seconds", Better::Smaller, list.unwrap_or(middle)))?;
         }
     }
+    Ok(())
 }
 
 fn of_csv(text: &str) -> Result<BTreeMap<String, Measurement>, String> {
@@ -191,7 +201,7 @@ fn of_csv(text: &str) -> Result<BTreeMap<String, Measurement>, String> {
             backward.and_then(|column| row.get(column)).is_some_and(|text| text.eq_ignore_ascii_case("true"));
         let label = if is_backward && !label.contains("_bwd") { format!("{label}_backward") } else { label.to_owned() };
         let unit = if is_operator { "us" } else { unit.and_then(|column| row.get(column)).unwrap_or_default() };
-        add(&mut found, &label, unit, Better::Smaller, vec![number]);
+        add(&mut found, &label, measurement(unit, Better::Smaller, vec![number]))?;
     }
     Ok(found)
 }
@@ -241,6 +251,7 @@ mod tests {
             r#"[{"name": "a"}]"#,
             "name,value\n",
             "name,value\na,x\n",
+            "name,value,unit\na,1,ms\na,1000,us\n",
             "{\"a\": []}",
         ] {
             assert!(parse_measurements(wrong, "x").is_err(), "{wrong}");

@@ -1,7 +1,7 @@
 //! Input: measurements with what they were made on. Output: a history in JSON lines, one file for
 //! each kind of hardware, which is only appended to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -9,9 +9,9 @@ use rocwheel_content::{hexadecimal, sha256};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::BenchError;
 use super::formats::{Better, Measurement};
 use super::statistics::Summary;
+use super::{BenchConditions, BenchError};
 use crate::doctor::{Diagnosis, MachineTree};
 
 /// What has to be equal for measurements to be compared.
@@ -44,6 +44,15 @@ impl BenchKey {
         &self.0
     }
 
+    /// What differs, as `power limit was 300 and is 200`.
+    pub fn differences(&self, before: &BenchKey) -> Vec<String> {
+        let value = |key: &BenchKey, name: &String| key.0.get(name).map_or("unknown", String::as_str).to_owned();
+        let names: BTreeSet<&String> = self.0.keys().chain(before.0.keys()).collect();
+        let differs = |name: &&String| self.0.get(*name) != before.0.get(*name);
+        let words = |name: &String| format!("{name} was {} and is {}", value(before, name), value(self, name));
+        names.into_iter().filter(differs).map(words).collect()
+    }
+
     /// The name of the file of this key.
     fn file_name(&self) -> String {
         let text: String = self.0.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
@@ -66,14 +75,26 @@ pub struct BenchRecord {
     /// Name of the measured state: a commit, a version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// Facts that are not compared: other programs on the GPU, temperatures.
+    /// Facts that hardware does not fix: the governor, the load.
     #[serde(default)]
-    pub conditions: BTreeMap<String, String>,
+    pub conditions: BenchConditions,
     /// Benchmarks by name.
     pub benchmarks: BTreeMap<String, Measurement>,
     /// Benchmarks that were slower than their baseline, which later runs are still compared with.
     #[serde(default)]
     pub slower: Vec<String>,
+}
+
+/// What a benchmark is compared with.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Baseline<'a> {
+    /// Nothing was measured before, or only in another unit.
+    None,
+    /// Everything that was measured before was so under other conditions. The differences from the
+    /// newest one.
+    OtherConditions(Vec<String>),
+    /// These samples.
+    Found(&'a Measurement),
 }
 
 /// A folder with a file for each key.
@@ -97,8 +118,9 @@ impl History {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(error) => return Err(wrong(error)),
         };
-        let others =
-            fs_err::read_dir(folder).into_iter().flatten().flatten().filter(|entry| entry.path() != path).count();
+        let is_history = |found: &Path| found.extension() == Some("jsonl".as_ref()) && found != path;
+        let entries = fs_err::read_dir(folder).into_iter().flatten().flatten();
+        let others = entries.filter(|entry| is_history(&entry.path())).count();
         let mut records = Vec::new();
         for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             let record: BenchRecord = serde_json::from_str(line).map_err(|error| BenchError::Record {
@@ -113,14 +135,32 @@ impl History {
         Ok(History { path, records, others })
     }
 
-    /// The newest measurement of a benchmark that was not slower than its own baseline; with a
-    /// label, the newest one with that label.
-    pub fn baseline(&self, benchmark: &str, label: Option<&str>) -> Option<&Measurement> {
+    /// The newest measurement of a benchmark, under the same conditions and in the same unit, that
+    /// was not slower than its own baseline; with a label, the newest one with that label.
+    pub fn baseline(
+        &self,
+        benchmark: &str,
+        new: &Measurement,
+        conditions: &BenchConditions,
+        label: Option<&str>,
+    ) -> Baseline<'_> {
         let is_right = |record: &&BenchRecord| match label {
             Some(label) => record.label.as_deref() == Some(label),
             None => !record.slower.iter().any(|name| name == benchmark),
         };
-        self.records.iter().rev().filter(is_right).find_map(|record| record.benchmarks.get(benchmark))
+        let mut differences = None;
+        for record in self.records.iter().rev().filter(is_right) {
+            let Some(one) = record.benchmarks.get(benchmark) else { continue };
+            if (&one.unit, one.better) != (&new.unit, new.better) {
+                continue;
+            }
+            let found = conditions.differences(&record.conditions);
+            if found.is_empty() {
+                return Baseline::Found(one);
+            }
+            differences.get_or_insert(found);
+        }
+        differences.map_or(Baseline::None, Baseline::OtherConditions)
     }
 
     /// The number of records.
@@ -195,7 +235,7 @@ mod tests {
             key: key(target),
             time: "2026-11-23T12:00:00Z".into(),
             label: Some(label.into()),
-            conditions: BTreeMap::new(),
+            conditions: BenchConditions::default(),
             benchmarks: BTreeMap::from([("add".to_owned(), measurement)]),
             slower: slower.iter().map(|name| (*name).to_owned()).collect(),
         }
@@ -209,12 +249,22 @@ mod tests {
         history.append(&record("gfx942", "one", 1.0, &[])).unwrap();
         history.append(&record("gfx942", "two", 2.0, &["add"])).unwrap();
         let history = History::open(folder.path(), &key("gfx942")).unwrap();
-        assert_eq!(history.baseline("add", None).unwrap().samples, [1.0]);
-        assert_eq!(history.baseline("add", Some("two")).unwrap().samples, [2.0]);
-        assert!(history.baseline("mul", None).is_none());
+        let new = record("gfx942", "three", 1.0, &[]).benchmarks.remove("add").unwrap();
+        let conditions = BenchConditions::default();
+        let samples = |label| match history.baseline("add", &new, &conditions, label) {
+            Baseline::Found(one) => one.samples.clone(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((samples(None), samples(Some("two"))), (vec![1.0], vec![2.0]));
+        assert_eq!(history.baseline("mul", &new, &conditions, None), Baseline::None);
+        // Milliseconds are not compared with microseconds.
+        let other_unit = Measurement { unit: "ms".into(), ..new.clone() };
+        assert_eq!(history.baseline("add", &other_unit, &conditions, None), Baseline::None);
+        fs_err::write(folder.path().join("README.md"), "ours").unwrap();
         let other = History::open(folder.path(), &key("gfx1100")).unwrap();
         assert_eq!((other.is_empty(), other.others()), (true, 1));
         assert!(!key("gfx942").facts().contains_key("empty"));
+        assert_eq!(key("gfx942").differences(&key("gfx90a")), ["target was gfx90a and is gfx942"]);
     }
 
     #[test]

@@ -6,16 +6,18 @@ use std::ffi::OsString;
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rocwheel_report::{Reporter, Unit, one_line};
+use rocwheel_system::{RunningGroup, start_in_group};
 
 use super::BenchError;
 use super::formats::{Measurement, parse_measurements};
 
 /// Bytes that are kept of an output.
-const LARGEST: u64 = 64 << 20;
+const LARGEST: usize = 64 << 20;
 /// Time between two looks at a program.
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -52,15 +54,39 @@ pub fn measure(command: &BenchCommand, reporter: &dyn Reporter) -> Result<BTreeM
     }
     // A program that drops a benchmark now and then is not run for ever.
     for _ in 0..command.samples {
-        let found = command.run(reporter)?;
-        for (name, one) in found {
-            match all.get_mut(&name) {
-                Some(known) => known.samples.extend(one.samples),
-                None => drop(all.insert(name, one)),
-            }
-        }
+        command.add_run(&mut all, reporter)?;
         reporter.advance(1);
-        if all.values().all(|one| one.samples.len() >= command.samples) {
+        if command.has_enough(&all) {
+            break;
+        }
+    }
+    drop(stage);
+    Ok(all)
+}
+
+/// The measurements of two commands, by name.
+pub type MeasuredPair = [BTreeMap<String, Measurement>; 2];
+
+/// Runs two commands in turns, so that a GPU that becomes warm, or a machine that becomes busy, is
+/// the same for both. The one that begins changes with every turn.
+///
+/// # Errors
+/// [`BenchError`] if a run fails or prints no measurements.
+pub fn measure_pair(commands: [&BenchCommand; 2], reporter: &dyn Reporter) -> Result<MeasuredPair, BenchError> {
+    let mut all = MeasuredPair::default();
+    let turns = commands[0].samples.max(commands[1].samples);
+    let warm_up = commands[0].warm_up.max(commands[1].warm_up);
+    let stage = reporter.stage("measuring", Some(2 * (u64::from(warm_up) + turns as u64)), Unit::Items);
+    for command in (0..warm_up).flat_map(|_| commands) {
+        command.run(reporter)?;
+        reporter.advance(1);
+    }
+    for turn in 0..turns {
+        for side in if turn % 2 == 0 { [0, 1] } else { [1, 0] } {
+            commands[side].add_run(&mut all[side], reporter)?;
+            reporter.advance(1);
+        }
+        if (0..2).all(|side| commands[side].has_enough(&all[side])) {
             break;
         }
     }
@@ -71,6 +97,27 @@ pub fn measure(command: &BenchCommand, reporter: &dyn Reporter) -> Result<BTreeM
 impl BenchCommand {
     fn name(&self) -> String {
         self.words.first().map_or_else(String::new, |word| word.to_string_lossy().into_owned())
+    }
+
+    fn has_enough(&self, all: &BTreeMap<String, Measurement>) -> bool {
+        all.values().all(|one| one.samples.len() >= self.samples)
+    }
+
+    /// Runs it once, and adds the samples.
+    fn add_run(&self, all: &mut BTreeMap<String, Measurement>, reporter: &dyn Reporter) -> Result<(), BenchError> {
+        for (name, one) in self.run(reporter)? {
+            match all.get_mut(&name) {
+                Some(known) if known.unit == one.unit && known.better == one.better => {
+                    known.samples.extend(one.samples);
+                }
+                Some(known) => {
+                    let reason = format!("the unit of `{name}` was `{}` and is `{}`", known.unit, one.unit);
+                    return Err(BenchError::Output { name: self.name(), reason });
+                }
+                None => drop(all.insert(name, one)),
+            }
+        }
+        Ok(())
     }
 
     fn run(&self, reporter: &dyn Reporter) -> Result<BTreeMap<String, Measurement>, BenchError> {
@@ -101,15 +148,15 @@ impl BenchCommand {
             command.current_dir(directory);
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(|source| BenchError::Start { program: program.clone(), source })?;
+        let started = start_in_group(&mut command).spawn();
+        let mut child = started.map_err(|source| BenchError::Start { program: program.clone(), source })?;
         let (printed, said) = (reader(child.stdout.take()), reader(child.stderr.take()));
         let status = self.wait(&mut child, reporter);
-        if status.is_err() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        // Its processes would keep the GPU busy, and its output open.
+        RunningGroup(&mut child).end(Duration::ZERO);
+        let _ = child.wait();
         let status = status?;
-        let (printed, said) = (joined(printed), joined(said));
+        let (printed, said) = (received(printed.as_ref()), received(said.as_ref()));
         if status.success() {
             return Ok(printed);
         }
@@ -136,19 +183,36 @@ impl BenchCommand {
     }
 }
 
-type Text = thread::JoinHandle<String>;
+/// Time in which the rest of an output arrives after the end of its program. A process that left
+/// the group may hold it open for ever.
+const LAST_OUTPUT: Duration = Duration::from_secs(1);
 
-/// Reads an output to its end, and keeps its beginning.
+type Text = mpsc::Receiver<Vec<u8>>;
+
+/// Reads an output to its end in pages.
 fn reader(output: Option<impl Read + Send + 'static>) -> Option<Text> {
     let mut output = output?;
-    Some(thread::spawn(move || {
-        let mut bytes = Vec::new();
-        let _ = output.by_ref().take(LARGEST).read_to_end(&mut bytes);
-        let _ = std::io::copy(&mut output, &mut std::io::sink());
-        String::from_utf8_lossy(&bytes).into_owned()
-    }))
+    let (sender, pages) = mpsc::channel();
+    thread::spawn(move || {
+        let mut page = vec![0; 1 << 16];
+        let mut kept = 0;
+        while let Ok(read @ 1..) = output.read(&mut page) {
+            kept += read;
+            if kept <= LARGEST && sender.send(page[..read].to_vec()).is_err() {
+                break;
+            }
+        }
+    });
+    Some(pages)
 }
 
-fn joined(text: Option<Text>) -> String {
-    text.and_then(|text| text.join().ok()).unwrap_or_default()
+/// The beginning of an output, up to the largest size.
+fn received(text: Option<&Text>) -> String {
+    let Some(pages) = text else { return String::new() };
+    let mut bytes = Vec::new();
+    let until = Instant::now() + LAST_OUTPUT;
+    while let Ok(page) = pages.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        bytes.extend(page);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }

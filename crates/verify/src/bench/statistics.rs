@@ -59,6 +59,8 @@ pub enum BenchMovement {
     Faster,
     /// Too few samples to decide.
     TooFew,
+    /// The two states were measured under different conditions.
+    OtherConditions,
 }
 
 impl BenchMovement {
@@ -70,6 +72,7 @@ impl BenchMovement {
             Self::Slower => "slower",
             Self::Faster => "faster",
             Self::TooFew => "too few samples",
+            Self::OtherConditions => "other conditions",
         }
     }
 }
@@ -87,9 +90,16 @@ pub struct BenchComparison {
     pub probability: Option<f64>,
 }
 
+impl BenchComparison {
+    /// No comparison, and why.
+    pub fn none(movement: BenchMovement) -> BenchComparison {
+        BenchComparison { movement, ratio: None, probability: None }
+    }
+}
+
 /// Compares new samples with those of the baseline.
 pub fn compare(before: &[f64], after: &[f64], better: Better) -> BenchComparison {
-    let none = |movement| BenchComparison { movement, ratio: None, probability: None };
+    let none = BenchComparison::none;
     let (Some(old), Some(new)) = (Summary::of(before), Summary::of(after)) else {
         return none(BenchMovement::NoBaseline);
     };

@@ -20,7 +20,7 @@ use super::system::SystemFacts;
 use super::tree::{MachineTree, ReadFault};
 use super::user::SessionUser;
 use super::variables::SessionVariables;
-use super::{Error, driver, installer, masks, overrides, pci, torch, wsl};
+use super::{Error, driver, installer, masks, overrides, pci, rocm_libraries, torch, wsl};
 
 /// The machine and the packages that are examined.
 #[derive(Debug)]
@@ -320,6 +320,13 @@ fn audit(
                 let command = finding.fix.as_ref().map(|fix| fix.command().to_owned());
                 let command = command.unwrap_or_else(|| format!("rocwheel audit {folder}"));
                 Symptom::new("library-not-found").fill("command", &command)
+            }
+            (Code::MissingRequirement | Code::NotGiven | Code::WrongRequirement, _) => {
+                let Some(owner) = owner else { continue };
+                let names = rocm_libraries::libraries_in(&finding.message);
+                let found = rocm_libraries::check(installed, (tree, variables), owner, &file, &names);
+                symptoms.extend(found);
+                continue;
             }
             _ => continue,
         };

@@ -18,6 +18,7 @@ mod masks;
 mod overrides;
 mod packages;
 mod pci;
+mod rocm_libraries;
 mod system;
 mod torch;
 mod tree;

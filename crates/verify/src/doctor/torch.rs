@@ -129,7 +129,7 @@ pub(super) fn check_pins(installed: &Installed, symptoms: &mut Vec<Symptom>) {
 }
 
 /// The exact version in a requirement on ROCm: `rocm[libraries]==7.1; …`.
-fn pin(requirement: &str) -> Option<(String, String)> {
+pub(super) fn pin(requirement: &str) -> Option<(String, String)> {
     let text = requirement.split(';').next()?;
     let (name, version) = text.split_once("==")?;
     let name = name.split(['[', ' ', '(']).next()?.trim();
@@ -140,7 +140,7 @@ fn pin(requirement: &str) -> Option<(String, String)> {
 }
 
 /// The version that torch's start compares ROCm with (`rocm_sdk.initialize_process`).
-fn checked_version(installed: &Installed, package: &Distribution) -> Option<String> {
+pub(super) fn checked_version(installed: &Installed, package: &Distribution) -> Option<String> {
     if package.name != "torch" {
         return None;
     }

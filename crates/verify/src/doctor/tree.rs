@@ -220,7 +220,7 @@ impl MachineTree {
     }
 
     /// The text of a file whose absence, for whatever reason, means nothing.
-    pub(super) fn text_if_any(&self, path: &str) -> Option<String> {
+    pub(crate) fn text_if_any(&self, path: &str) -> Option<String> {
         self.text(path).ok().filter(|text| !text.is_empty())
     }
 
@@ -244,6 +244,11 @@ impl MachineTree {
         }
         names.sort_by_cached_key(|name| (name.parse::<u64>().unwrap_or(u64::MAX), name.clone()));
         Ok(names)
+    }
+
+    /// The names in a folder, sorted; `None` if it cannot be read.
+    pub(crate) fn names_if_any(&self, path: &str) -> Option<Vec<String>> {
+        self.names(path).ok()
     }
 
     /// The last name of the text of a link: the driver, for the link `driver` of a device.

@@ -14,7 +14,11 @@ use super::table::{read_pinned, specifiers};
 use super::{ListError, ListFile, ListKind, ListRow, TestPattern};
 
 /// The systems that a section may name.
-const SYSTEMS: [&str; 2] = ["linux", "windows"];
+pub(super) const SYSTEMS: [&str; 2] = ["linux", "windows"];
+
+/// The reason of rows whose list has none.
+pub(super) const OF_THEROCK: &str = "in TheRock's list";
+pub(super) const OF_PYTORCH: &str = "disabled in PyTorch's CI";
 
 fn row(pattern: TestPattern, reason: String, place: String) -> ListRow {
     ListRow {
@@ -88,7 +92,7 @@ pub(super) fn rows_of_python(text: &str, name: &str) -> Result<Vec<ListRow>, Str
         for (label, values) in pairs(&labels)? {
             for value in values.sequence().ok_or_else(|| format!("`{label}` of `{section}` is no list"))? {
                 let place = format!("{name}, {section}, {label}");
-                let mut row = row(pattern(&label, value)?, "in TheRock's list".to_owned(), place);
+                let mut row = row(pattern(&label, value)?, OF_THEROCK.to_owned(), place);
                 row.versions.clone_from(&versions);
                 if SYSTEMS.contains(&section.as_str()) {
                     row.platforms.push(section.clone());
@@ -181,7 +185,7 @@ pub(super) fn rows_of_json(text: &str, name: &str) -> Result<Vec<ListRow>, Strin
         let place = format!("{name}, `{test}`");
         rows.push(match value {
             Json::Number(seconds) => row(pattern, format!("slow: takes {seconds} s in PyTorch's CI"), place),
-            Json::Array(fields) => disabled(row(pattern, "disabled in PyTorch's CI".to_owned(), place), &fields)?,
+            Json::Array(fields) => disabled(row(pattern, OF_PYTORCH.to_owned(), place), &fields)?,
             _ => return Err(format!("`{test}` has neither a list nor a number")),
         });
     }
@@ -194,7 +198,7 @@ fn disabled(mut row: ListRow, fields: &[Json]) -> Result<ListRow, String> {
     else {
         return Err(format!("{}: not `[link, [platforms]]`", row.place));
     };
-    row.link = Some(link.clone());
+    row.link = Some(link.clone()).filter(|link| !link.is_empty());
     row.platforms = platforms.iter().filter_map(Json::as_str).map(str::to_owned).collect();
     Ok(row)
 }

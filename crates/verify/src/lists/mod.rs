@@ -5,6 +5,7 @@
 //! contains a word (`test_print` deselects `test_print_options` in all files); here a pattern is
 //! written as one, and what it fits is listed.
 
+mod export;
 mod import;
 mod table;
 
@@ -18,6 +19,7 @@ use rocwheel_report::Hint;
 use rocwheel_rocm::TargetTable;
 use serde::{Deserialize, Serialize};
 
+pub use export::{ExportLoss, ExportRemark, ExportedLists, export_disabled, export_therock};
 pub use import::therock_expression;
 pub use table::{ListFile, read_list};
 
@@ -215,7 +217,8 @@ impl TestPattern {
         }
     }
 
-    fn words(&self) -> String {
+    /// For messages and tables.
+    pub fn words(&self) -> String {
         match self {
             Self::Id(id) => format!("`{id}`"),
             Self::Glob { glob, .. } => format!("`{glob}`"),

@@ -115,6 +115,10 @@ struct OpenSuite {
     name: String,
     announced: Option<u64>,
     seen: u64,
+    /// Cases and suites directly in it, which Node announces.
+    children: u64,
+    /// Tries of its cases beside those that count.
+    retries: u64,
 }
 
 /// Reads a file, and hands over each case as soon as it is complete.
@@ -236,10 +240,11 @@ impl<'a> JunitState<'a> {
                 if self.end.started.is_none() {
                     self.end.started = attributes.find("timestamp").filter(|text| !text.is_empty()).map(str::to_owned);
                 }
+                self.file.suites.push(self.file.suite.clone());
                 self.suites.push(OpenSuite {
                     name: self.file.suite.clone(),
                     announced: attributes.find("tests").and_then(|text| text.trim().parse().ok()),
-                    seen: 0,
+                    ..OpenSuite::default()
                 });
             }
             b"testcase" if self.case.is_none() => {
@@ -322,9 +327,11 @@ impl<'a> JunitState<'a> {
     fn hand_over(&mut self, case: OpenCase) {
         if let Some(suite) = self.suites.last_mut() {
             suite.seen += 1;
+            suite.children += 1;
+            suite.retries += case.retries.len() as u64;
         }
         let dialect = JunitDialect::of(&case.names, &self.file);
-        let id = dialect.id(&case.names, self.path);
+        let id = dialect.id(&case.names, &self.file, self.path);
         if id.is_empty() {
             self.end.problems.push("a test case has no name".to_owned());
         }
@@ -338,11 +345,16 @@ impl<'a> JunitState<'a> {
 
     fn close_suite(&mut self) {
         let Some(suite) = self.suites.pop() else { return };
+        self.file.suites.pop();
         // Suites around others announce their tests as well.
         if let Some(outer) = self.suites.last_mut() {
             outer.seen += suite.seen;
+            outer.children += 1;
+            outer.retries += suite.retries;
         }
-        if let Some(announced) = suite.announced.filter(|announced| *announced != suite.seen) {
+        // Surefire announces every try as a test.
+        let is_right = |announced: &u64| [suite.seen, suite.seen + suite.retries, suite.children].contains(announced);
+        if let Some(announced) = suite.announced.filter(|announced| !is_right(announced)) {
             let name = suite.name;
             self.end.problems.push(format!("the suite `{name}` announces {announced} tests and has {}", suite.seen));
         }

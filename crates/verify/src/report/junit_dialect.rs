@@ -10,6 +10,7 @@ pub(super) enum JunitDialect {
     Gtest,
     Ctest,
     Nextest,
+    Node,
     Other,
 }
 
@@ -30,6 +31,8 @@ pub(super) struct FileNames {
     pub(super) root: String,
     /// Name of the innermost suite.
     pub(super) suite: String,
+    /// Names of all suites around the case, the outermost first.
+    pub(super) suites: Vec<String>,
     /// The suites have attributes of gtest or nextest.
     pub(super) has_uuid: bool,
 }
@@ -45,6 +48,8 @@ impl JunitDialect {
             JunitDialect::Pytest
         } else if file.has_uuid || file.root.starts_with("nextest") {
             JunitDialect::Nextest
+        } else if case.class == "test" && file.root.is_empty() {
+            JunitDialect::Node
         } else {
             JunitDialect::Other
         }
@@ -58,14 +63,19 @@ impl JunitDialect {
             JunitDialect::Gtest | JunitDialect::Ctest => or(&stem(), "gtest"),
             JunitDialect::Pytest => "pytest".to_owned(),
             JunitDialect::Nextest => or(&file.root, "nextest"),
-            JunitDialect::Other => or(&file.root, "junit"),
+            JunitDialect::Node | JunitDialect::Other => or(&file.root, "junit"),
         }
     }
 
     /// The identity of a test, as its own runner writes it.
-    pub(super) fn id(self, case: &CaseNames, path: &Path) -> String {
+    pub(super) fn id(self, case: &CaseNames, file: &FileNames, path: &Path) -> String {
         let CaseNames { name, class, .. } = case;
         match self {
+            // Every class is `test`; the suites are the groups. Node escapes quotes twice.
+            JunitDialect::Node => {
+                let words = file.suites.iter().chain([name]).map(String::as_str);
+                words.collect::<Vec<_>>().join(" > ").replace("&quot;", "\"")
+            }
             JunitDialect::Gtest if !class.is_empty() => format!("{class}.{name}"),
             JunitDialect::Gtest | JunitDialect::Ctest => name.clone(),
             JunitDialect::Pytest => node_id(case, path),
@@ -123,7 +133,9 @@ mod tests {
 
     #[test]
     fn identities_are_those_of_the_runners() {
-        let id = |dialect: JunitDialect, case: &CaseNames, path: &str| dialect.id(case, Path::new(path));
+        let id = |dialect: JunitDialect, case: &CaseNames, path: &str| {
+            dialect.id(case, &FileNames::default(), Path::new(path))
+        };
         let pytest = JunitDialect::Pytest;
         assert_eq!(
             id(pytest, &case("tests.test_a.TestX", "test_y[1]", None), "r.xml"),

@@ -16,8 +16,8 @@ use super::discover::{NamedShard, ReportSource};
 use super::junit::{self, CaseAttempt, JunitCase};
 use super::model::{ReportForm, ReportProblem, ReportedAttempt, ReportedRun, ReportedTest, ShardCoverage, TestReport};
 use super::{ReportError, ReportOptions, events, gtest};
-use crate::cause::cause_of;
-use crate::outcome::{TestAttempt, TestEvent, TestOutcome, TestRunFacts};
+use crate::cause::{cause_of, causes_in};
+use crate::outcome::{OutsideCause, TestAttempt, TestEvent, TestOutcome, TestRunFacts};
 
 /// Tests of one report; more are not read.
 const MOST_TESTS: usize = 3_000_000;
@@ -46,6 +46,8 @@ pub(super) struct Merger {
     shard_suite: Option<String>,
     /// How often the current file has had an identity, if more than once.
     repeats: HashMap<usize, u32>,
+    /// Words of causes that tests have printed in tries that passed.
+    own_words: HashMap<usize, BTreeSet<OutsideCause>>,
     /// Bytes of outputs that may still be kept.
     room: (usize, usize),
     is_full: bool,
@@ -86,6 +88,7 @@ impl Merger {
             shards: BTreeMap::new(),
             shard_suite: None,
             repeats: HashMap::new(),
+            own_words: HashMap::new(),
             room: (OUTPUT_OF_FAILURES, OUTPUT_OF_OTHERS),
             is_full: false,
         }
@@ -278,8 +281,15 @@ impl Merger {
     }
 
     fn add(&mut self, index: usize, mut attempt: ReportedAttempt) {
-        if attempt.outcome.is_bad() && attempt.cause.is_none() {
-            attempt.cause = cause_of([attempt.message.as_deref(), attempt.output.as_deref()]);
+        let words = || cause_of(attempt.outcome, attempt.message.as_deref(), attempt.output.as_deref());
+        attempt.cause = attempt.cause.or_else(words);
+        if attempt.outcome == TestOutcome::Passed
+            && let Some(output) = &attempt.output
+        {
+            let mut causes = causes_in(output).peekable();
+            if causes.peek().is_some() {
+                self.own_words.entry(index).or_default().extend(causes);
+            }
         }
         if let Some(message) = &mut attempt.message {
             shorten(message, LONGEST_MESSAGE);
@@ -472,6 +482,11 @@ impl Merger {
     pub(super) fn finish(mut self) -> TestReport {
         self.check_shards();
         let times = std::mem::take(&mut self.times);
+        for (index, causes) in &self.own_words {
+            for attempt in &mut self.tests[*index].attempts {
+                attempt.cause = attempt.cause.filter(|cause| !causes.contains(cause));
+            }
+        }
         let mut mixed = 0;
         for test in &mut self.tests {
             mixed += u64::from(judge(test, &times));

@@ -236,7 +236,7 @@ impl<'a> Engine<'a> {
             program.set(name, value);
         }
         let mark = format!("{}-{number}", scratch.display());
-        let running = SupervisedProgram::start(&program, &mark)?;
+        let running = SupervisedProgram::start_limited(&program, &mark, self.limits.process)?;
         let mut watch = Watch {
             engine: self,
             worker,
@@ -309,6 +309,8 @@ impl Watch<'_, '_> {
                 break;
             }
         }
+        let excess = running.ran_out_of_memory(self.engine.limits.process);
+        self.stopped = self.stopped.or(excess.map(Stopped::Excess));
         let (end, rest, left) = running.finish()?;
         self.take(&rest)?;
         if matches!(self.stopped, None | Some(Stopped::Leaving)) {
@@ -386,7 +388,9 @@ impl Watch<'_, '_> {
             self.report.bad.insert(attempt.id.clone());
         }
         let printed = self.text.take();
-        if attempt.outcome.is_bad() && attempt.output.is_none() && !printed.trim().is_empty() {
+        // What a later attempt prints when it passes shows which words are the test's own.
+        let is_kept = attempt.outcome.is_bad() || self.attempt > 1;
+        if is_kept && attempt.output.is_none() && !printed.trim().is_empty() {
             attempt.output = Some(printed);
         }
         self.report.done.insert(attempt.id.clone());

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rocwheel_system::Lock;
 use serde::Serialize;
 
-use crate::cause::cause_of;
+use crate::cause::{cause_of, causes_in};
 use crate::lists::ListRemark;
 use crate::outcome::{OutsideCause, TestAttempt, TestEvent, TestOutcome, TestRunFacts};
 
@@ -146,10 +146,12 @@ impl RunRecorder {
 
     /// Notes how an attempt ended. An attempt that tried nothing does not undo an earlier failure.
     pub fn attempt(&self, mut attempt: TestAttempt) {
-        if attempt.outcome.is_bad() {
-            attempt.cause = attempt.cause.or_else(|| cause_of([attempt.message.as_deref(), attempt.output.as_deref()]));
-        }
+        let words = || cause_of(attempt.outcome, attempt.message.as_deref(), attempt.output.as_deref());
+        attempt.cause = attempt.cause.or_else(words);
         let mut state = self.lock();
+        if attempt.outcome == TestOutcome::Passed {
+            state.refute(&attempt.id, attempt.output.as_deref().unwrap_or_default());
+        }
         state.write(&TestEvent::Attempt(attempt.clone()));
         // Ten thousand failures would keep 640 MB of output, which is in the file.
         let attempt = TestAttempt { output: None, ..attempt };
@@ -234,6 +236,17 @@ impl RunRecorder {
 }
 
 impl State {
+    /// A test that passes and prints the words of a cause prints them itself, so that they explain
+    /// no failure of it.
+    fn refute(&mut self, id: &str, printed: &str) {
+        for cause in causes_in(printed) {
+            if self.causes.get_mut(&cause).is_some_and(|tests| tests.remove(id)) {
+                self.was_bad.insert(id.to_owned());
+            }
+        }
+        self.causes.retain(|_, tests| !tests.is_empty());
+    }
+
     fn write(&mut self, event: &TestEvent) {
         let Ok(mut line) = serde_json::to_vec(event) else { return };
         line.push(b'\n');
@@ -341,5 +354,18 @@ mod tests {
         let summary = recorder.finish("now", Vec::new());
         assert!(summary.is_good() && summary.flaky.is_empty());
         assert!(summary.outside_causes[&OutsideCause::DiskFull].contains("a"));
+    }
+
+    #[test]
+    fn words_that_a_test_prints_when_it_passes_excuse_no_failure() {
+        let folder = tempfile::tempdir().unwrap();
+        let recorder = RunRecorder::create(folder.path(), &mut facts()).unwrap();
+        recorder.collected(&["a".to_owned()]);
+        let output = Some("peer 1: No route to host\n".to_owned());
+        recorder.attempt(TestAttempt { outcome: TestOutcome::Crashed, output: output.clone(), ..passed("a") });
+        recorder.attempt(TestAttempt { attempt: 2, output, ..passed("a") });
+        let summary = recorder.finish("now", Vec::new());
+        assert_eq!(summary.flaky, ["a"]);
+        assert!(summary.outside_causes.is_empty());
     }
 }

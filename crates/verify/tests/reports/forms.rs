@@ -68,46 +68,6 @@ fn retries_of_pytorch_surefire_and_nextest_are_tries() {
     );
 }
 
-/// The report of `node --test --test-reporter=junit` of Node.js 20, with shortened traces.
-#[test]
-fn nodes_tests_to_do_are_known_failures() {
-    let node = r#"<?xml version="1.0" encoding="utf-8"?>
-<testsuites>
-	<testcase name="passes" time="0.001074" classname="test"/>
-	<testcase name="fails &amp; &lt;b>" time="0.000586" classname="test" failure="one is not two">
-		<failure type="testCodeFailure" message="one is not two">
-[Error [ERR_TEST_FAILURE]: one is not two] { code: 'ERR_TEST_FAILURE' }
-		</failure>
-	</testcase>
-	<testcase name="skipped" time="0.000107" classname="test">
-		<skipped type="skipped" message="no GPU"/>
-	</testcase>
-	<testcase name="todo" time="0.000096" classname="test" failure="not yet">
-		<skipped type="todo" message="later"/>
-		<failure type="testCodeFailure" message="not yet">
-[Error [ERR_TEST_FAILURE]: not yet] { code: 'ERR_TEST_FAILURE' }
-		</failure>
-	</testcase>
-	<testsuite name="suite" time="0.007222" disabled="0" errors="0" tests="1" failures="0" skipped="0" hostname="vm">
-		<testcase name="inner" time="0.000188" classname="test"/>
-	</testsuite>
-	<testcase name="hangs" time="0.104" classname="test" failure="test timed out after 100ms">
-		<failure type="testTimeoutFailure" message="test timed out after 100ms"/>
-	</testcase>
-</testsuites>"#;
-    assert_eq!(
-        rows(&junit(node)),
-        [
-            ("test::fails & <b>", Failed, 1),
-            ("test::hangs", TimedOut, 1),
-            ("test::inner", Passed, 1),
-            ("test::passes", Passed, 1),
-            ("test::skipped", Skipped, 1),
-            ("test::todo", ExpectedFailure, 1),
-        ]
-    );
-}
-
 #[test]
 fn gtest_ctest_and_absl_are_read() {
     let reports = Reports::new();

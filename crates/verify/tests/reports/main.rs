@@ -5,6 +5,7 @@
 mod forms;
 mod hostile;
 mod runs;
+mod written_by;
 
 use std::path::{Path, PathBuf};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueHint};
@@ -10,8 +10,8 @@ use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_output::StagingFolder;
 use rocwheel_report::{Context as _, Exit};
 use rocwheel_verify::bench::{
-    BenchCommand, BenchComparison, BenchKey, BenchMovement, BenchRecord, Better, History, Measurement, Summary,
-    compare, github_benchmarks, measure, parse_measurements,
+    Baseline, BenchCommand, BenchComparison, BenchConditions, BenchKey, BenchMovement, BenchRecord, Better, History,
+    Measurement, Summary, compare, github_benchmarks, measure, measure_pair, parse_measurements,
 };
 use rocwheel_verify::doctor::{self, MachineTree, Patient, SessionVariables};
 
@@ -35,7 +35,9 @@ const COLUMNS: [Column; 6] = [
 /// each sample in a fresh process. A benchmark is slower if its median moved by more than 5 % and
 /// by more than the noise, if a rank test agrees, and if a second series says the same; then the
 /// exit code is 1. Measurements of another GPU, partition, driver or power limit are never
-/// compared.
+/// compared; those of another governor or of a busy machine have no verdict (exit code 3).
+///
+/// `--base` and `--base-python` measure two states in turns, and need no history.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The command and its arguments
@@ -56,6 +58,12 @@ pub(crate) struct Arguments {
     /// File that the command writes its results to, instead of printing them
     #[arg(long, value_name = "RESULTS", requires = "words")]
     result_file: Option<PathBuf>,
+    /// Command of the state to compare with, as one text; both commands run in turns
+    #[arg(long, value_name = "COMMAND", requires = "words", conflicts_with_all = ["base_python", "history"])]
+    base: Option<String>,
+    /// Python of the environment to compare with: the first word of its command, or its `--python`
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["import", "history"])]
+    base_python: Option<PathBuf>,
     /// Folder with the history: a file in JSON lines for each kind of hardware
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     history: Option<PathBuf>,
@@ -90,6 +98,8 @@ pub(crate) struct Arguments {
 #[derive(Debug)]
 enum BenchSource {
     Commands(Vec<BenchCommand>),
+    /// The state to compare with, and the new one.
+    Pairs(Vec<[BenchCommand; 2]>),
     Files(Vec<PathBuf>),
 }
 
@@ -136,20 +146,24 @@ impl TryFrom<Arguments> for Settings {
                 let place = environment::scratch_below(&environment::scratch())?;
                 let file = place.path().join("operators.csv");
                 scratch = Some(place);
-                let python = match environment::program(&arguments.python.to_string_lossy()) {
-                    Some(program) => program,
-                    None => std::path::absolute(&arguments.python)?,
-                };
-                let command = |name: &String| {
+                let command = |python: &Path, name: &String| {
                     let module = format!("pt.{}_test", name.trim_end_matches("_test"));
                     let device = if arguments.cpu { "cpu" } else { "cuda" };
                     let words = ["-m", &module, "--omp-num-threads", "1", "--mkl-num-threads", "1", "--device", device];
                     let mut words: Vec<OsString> = words.iter().map(OsString::from).collect();
-                    words.insert(0, python.clone().into());
+                    words.insert(0, python.into());
                     words.extend(["--output-csv".into(), file.clone().into()]);
                     BenchCommand { words, directory: Some(folder.clone()), file: Some(file.clone()), ..plain.clone() }
                 };
-                BenchSource::Commands(arguments.operators.iter().map(command).collect())
+                let python = absolute_program(&arguments.python)?;
+                let names = arguments.operators.iter();
+                match &arguments.base_python {
+                    Some(base) => {
+                        let base = absolute_program(base)?;
+                        BenchSource::Pairs(names.map(|name| [command(&base, name), command(&python, name)]).collect())
+                    }
+                    None => BenchSource::Commands(names.map(|name| command(&python, name)).collect()),
+                }
             }
             None if !arguments.import.is_empty() => BenchSource::Files(arguments.import),
             None if plain.words.is_empty() => {
@@ -157,7 +171,10 @@ impl TryFrom<Arguments> for Settings {
                     .hint("give a command: `rocwheel test bench --history DIR -- python bench.py`")
                     .into());
             }
-            None => BenchSource::Commands(vec![plain]),
+            None => match base_words(&plain.words, arguments.base.as_deref(), arguments.base_python)? {
+                Some(words) => BenchSource::Pairs(vec![[BenchCommand { words, ..plain.clone() }, plain]]),
+                None => BenchSource::Commands(vec![plain]),
+            },
         };
         Ok(Self {
             source,
@@ -172,23 +189,60 @@ impl TryFrom<Arguments> for Settings {
     }
 }
 
+fn absolute_program(program: &Path) -> Result<PathBuf> {
+    Ok(match environment::program(&program.to_string_lossy()) {
+        Some(program) => program,
+        None => std::path::absolute(program)?,
+    })
+}
+
+/// The command of the state to compare with; `None` if there is none.
+fn base_words(words: &[OsString], base: Option<&str>, python: Option<PathBuf>) -> Result<Option<Vec<OsString>>> {
+    if let Some(python) = python {
+        let program = OsString::from(python);
+        return Ok(Some([program].into_iter().chain(words.iter().skip(1).cloned()).collect()));
+    }
+    let Some(base) = base else { return Ok(None) };
+    let words = shlex::split(base).filter(|words| !words.is_empty());
+    let words = words.ok_or_else(|| {
+        Usage::new("`--base` is no command").hint("write it as for a shell: `--base 'old/bin/python bench.py'`")
+    })?;
+    Ok(Some(words.into_iter().map(OsString::from).collect()))
+}
+
+/// Measurements, and those of the state to compare with, if it was measured in turns.
+#[derive(Default)]
+struct MeasuredStates {
+    new: BTreeMap<String, Measurement>,
+    base: Option<BTreeMap<String, Measurement>>,
+}
+
 impl Settings {
-    fn measure(&self, printer: &Printer) -> Result<BTreeMap<String, Measurement>> {
-        let mut all = BTreeMap::new();
+    fn measure(&self, printer: &Printer) -> Result<MeasuredStates> {
+        let mut states = MeasuredStates::default();
+        let all = &mut states.new;
         match &self.source {
+            BenchSource::Pairs(pairs) => {
+                let olds = states.base.insert(BTreeMap::new());
+                for [base, new] in pairs {
+                    let [old, found] = measure_pair([base, new], printer.reporter())?;
+                    join(olds, old)?;
+                    join(all, found)?;
+                }
+            }
             BenchSource::Commands(commands) => {
                 for command in commands {
-                    join(&mut all, measure(command, printer.reporter())?);
+                    join(all, measure(command, printer.reporter())?)?;
                 }
             }
             BenchSource::Files(files) => {
                 for path in files {
                     let text = fs_err::read_to_string(path).context("cannot read results")?;
-                    join(&mut all, parse_measurements(&text, &path.to_string_lossy())?);
+                    join(all, parse_measurements(&text, &path.to_string_lossy())?)?;
                 }
             }
         }
-        Ok(all)
+        Ok(states)
     }
 
     /// The hardware that is measured.
@@ -220,57 +274,119 @@ impl Settings {
 }
 
 /// Samples of one name in several outputs are of one benchmark.
-fn join(all: &mut BTreeMap<String, Measurement>, more: BTreeMap<String, Measurement>) {
+fn join(all: &mut BTreeMap<String, Measurement>, more: BTreeMap<String, Measurement>) -> Result<()> {
     for (name, one) in more {
         match all.get_mut(&name) {
-            Some(known) => known.samples.extend(one.samples),
+            Some(known) if known.unit == one.unit && known.better == one.better => known.samples.extend(one.samples),
+            Some(known) => {
+                let text = format!("`{name}` has two units: `{}` and `{}`", known.unit, one.unit);
+                return Err(Failure::message(text));
+            }
             None => drop(all.insert(name, one)),
         }
+    }
+    Ok(())
+}
+
+/// What measurements are compared with.
+struct Standard<'a> {
+    settings: &'a Settings,
+    history: Option<&'a History>,
+    conditions: &'a BenchConditions,
+}
+
+impl Standard<'_> {
+    fn compare(&self, states: &MeasuredStates, name: &str) -> BenchComparison {
+        let Some(new) = states.new.get(name) else { return BenchComparison::none(BenchMovement::NoBaseline) };
+        let found = match (&states.base, self.history) {
+            (Some(base), _) => match base.get(name) {
+                Some(old) if (&old.unit, old.better) == (&new.unit, new.better) => Baseline::Found(old),
+                _ => Baseline::None,
+            },
+            (None, Some(history)) => history.baseline(name, new, self.conditions, self.settings.baseline.as_deref()),
+            (None, None) => Baseline::None,
+        };
+        match found {
+            Baseline::Found(old) => compare(&old.samples, &new.samples, new.better),
+            Baseline::OtherConditions(_) => BenchComparison::none(BenchMovement::OtherConditions),
+            Baseline::None => BenchComparison::none(BenchMovement::NoBaseline),
+        }
+    }
+
+    /// Compares all benchmarks; a second series confirms what moved, and its samples are added.
+    fn compare_all(&self, states: &mut MeasuredStates, printer: &Printer) -> Result<BTreeMap<String, BenchComparison>> {
+        let has_moved = |one: &BenchComparison| matches!(one.movement, BenchMovement::Slower | BenchMovement::Faster);
+        let names: Vec<String> = states.new.keys().cloned().collect();
+        let mut comparisons: BTreeMap<String, BenchComparison> =
+            names.iter().map(|name| (name.clone(), self.compare(states, name))).collect();
+        if matches!(self.settings.source, BenchSource::Files(_)) || !comparisons.values().any(has_moved) {
+            return Ok(comparisons);
+        }
+        printer.note("benchmarks moved: a second series decides");
+        let again = self.settings.measure(printer)?;
+        for name in again.new.keys() {
+            let second = self.compare(&again, name);
+            if let Some(first) = comparisons.get_mut(name)
+                && has_moved(first)
+                && first.movement != second.movement
+            {
+                *first = BenchComparison { movement: BenchMovement::Same, ..second };
+            }
+        }
+        join(&mut states.new, again.new)?;
+        if let (Some(base), Some(more)) = (&mut states.base, again.base) {
+            join(base, more)?;
+        }
+        Ok(comparisons)
+    }
+
+    /// Why benchmarks have no verdict.
+    fn reasons(&self, states: &MeasuredStates) -> Vec<String> {
+        let Some(history) = self.history else { return Vec::new() };
+        let label = self.settings.baseline.as_deref();
+        let found =
+            states.new.iter().filter_map(|(name, new)| match history.baseline(name, new, self.conditions, label) {
+                Baseline::OtherConditions(reasons) => Some(reasons),
+                _ => None,
+            });
+        let mut reasons: Vec<String> = found.flatten().collect();
+        reasons.sort();
+        reasons.dedup();
+        reasons
     }
 }
 
 /// Measures, compares and remembers.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let key = settings.key(printer)?;
+    let conditions = BenchConditions::of(&MachineTree::live());
     let history = settings.history.as_deref().map(|folder| History::open(folder, &key)).transpose()?;
-    let mut benchmarks = settings.measure(printer)?;
-    let baseline = |name: &str| history.as_ref()?.baseline(name, settings.baseline.as_deref());
-    let against = |name: &str, one: &Measurement| {
-        let before = baseline(name).map_or(&[][..], |before| &before.samples);
-        compare(before, &one.samples, one.better)
-    };
-    let mut comparisons: BTreeMap<String, BenchComparison> =
-        benchmarks.iter().map(|(name, one)| (name.clone(), against(name, one))).collect();
-    let has_moved =
-        comparisons.values().any(|one| matches!(one.movement, BenchMovement::Slower | BenchMovement::Faster));
-    if has_moved && matches!(settings.source, BenchSource::Commands(_)) {
-        printer.note("benchmarks moved: a second series decides");
-        for (name, again) in settings.measure(printer)? {
-            let second = against(&name, &again);
-            if let Some(first) = comparisons.get_mut(&name)
-                && first.movement != second.movement
-                && matches!(first.movement, BenchMovement::Slower | BenchMovement::Faster)
-            {
-                *first = BenchComparison { movement: BenchMovement::Same, ..second };
-            }
-            if let Some(known) = benchmarks.get_mut(&name) {
-                known.samples.extend(again.samples);
-            }
-        }
+    let mut states = settings.measure(printer)?;
+    let standard = Standard { settings, history: history.as_ref(), conditions: &conditions };
+    let mut comparisons = standard.compare_all(&mut states, printer)?;
+    let mut reasons = standard.reasons(&states);
+    // What changed meanwhile changed the measurements, so that they say nothing at any time.
+    let mut changes = Vec::new();
+    if !matches!(settings.source, BenchSource::Files(_)) {
+        changes = settings.key(printer)?.differences(&key);
+        changes.extend(BenchConditions::of(&MachineTree::live()).changes(&conditions));
     }
-    let slower: Vec<String> = comparisons
-        .iter()
-        .filter(|(_, one)| one.movement == BenchMovement::Slower)
-        .map(|(name, _)| name.clone())
-        .collect();
-    if let Some(history) = &history {
+    if !changes.is_empty() {
+        for one in comparisons.values_mut() {
+            *one = BenchComparison::none(BenchMovement::OtherConditions);
+        }
+        reasons.extend(changes.iter().cloned());
+    }
+    let of = |movement: BenchMovement| comparisons.iter().filter(move |(_, one)| one.movement == movement);
+    let slower: Vec<String> = of(BenchMovement::Slower).map(|(name, _)| name.clone()).collect();
+    if let Some(history) = history.as_ref().filter(|_| changes.is_empty()) {
         let record = BenchRecord {
             schema: 1,
             key: key.clone(),
             time: environment::present()?.to_string(),
             label: settings.label.clone(),
-            conditions: BTreeMap::new(),
-            benchmarks: benchmarks.clone(),
+            conditions: conditions.clone(),
+            benchmarks: states.new.clone(),
             slower: slower.clone(),
         };
         history.append(&record)?;
@@ -278,34 +394,54 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
             printer.note("there is no baseline: the history has measurements of other hardware only");
         }
     }
-    if let Some(file) = &settings.export {
-        let rows = github_benchmarks(&benchmarks, Better::Smaller);
-        file.write(&format!("{}\n", serde_json::to_string_pretty(&rows).map_err(Failure::other)?))?;
-    }
-    print(&benchmarks, &comparisons, &key, printer)?;
+    export(settings, &states.new, printer)?;
+    let machine = serde_json::json!({ "hardware": key.facts(), "conditions": conditions, "no_verdict": reasons });
+    print(&states, &comparisons, machine, printer)?;
     for name in &slower {
         printer.point_out(&format!("`{name}` became slower"));
     }
-    Ok(if slower.is_empty() { Exit::Done } else { Exit::Failed })
+    for reason in &reasons {
+        printer.warn(format!("there is no verdict: {reason}"));
+    }
+    Ok(match (slower.is_empty(), of(BenchMovement::OtherConditions).next()) {
+        (false, _) => Exit::Failed,
+        (true, Some(_)) => Exit::Partial,
+        (true, None) => Exit::Done,
+    })
+}
+
+fn export(settings: &Settings, benchmarks: &BTreeMap<String, Measurement>, printer: &Printer) -> Result<()> {
+    let Some(file) = &settings.export else { return Ok(()) };
+    let rows = github_benchmarks(benchmarks, Better::Smaller);
+    file.write(&format!("{}\n", serde_json::to_string_pretty(&rows).map_err(Failure::other)?))?;
+    let others = benchmarks.values().filter(|one| one.better == Better::Bigger).count();
+    if others > 0 {
+        let path = file.path().display();
+        printer.warn(format!("{others} benchmarks are better if they are bigger, and are not in `{path}`"));
+    }
+    Ok(())
 }
 
 fn print(
-    benchmarks: &BTreeMap<String, Measurement>,
+    states: &MeasuredStates,
     comparisons: &BTreeMap<String, BenchComparison>,
-    key: &BenchKey,
+    mut machine: serde_json::Value,
     printer: &Printer,
 ) -> Result<()> {
-    let summaries = benchmarks.iter().filter_map(|(name, one)| Some((name, one, Summary::of(&one.samples)?)));
+    let summaries = states.new.iter().filter_map(|(name, one)| Some((name, one, Summary::of(&one.samples)?)));
     if printer.format() == Format::Json {
+        let base = |name: &String| Summary::of(&states.base.as_ref()?.get(name)?.samples);
         let rows: BTreeMap<&String, serde_json::Value> = summaries
             .map(|(name, one, summary)| {
                 let row = serde_json::json!({
-                    "unit": one.unit, "better": one.better, "summary": summary, "comparison": comparisons.get(name),
+                    "unit": one.unit, "better": one.better, "summary": summary, "base": base(name),
+                    "comparison": comparisons.get(name),
                 });
                 (name, row)
             })
             .collect();
-        return printer.json(&serde_json::json!({ "hardware": key.facts(), "benchmarks": rows }));
+        machine["benchmarks"] = serde_json::json!(rows);
+        return printer.json(&machine);
     }
     let rows = summaries.map(|(name, one, summary)| {
         let comparison = comparisons.get(name);

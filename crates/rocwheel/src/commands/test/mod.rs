@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 mod container;
+pub(crate) mod lists;
 pub(crate) mod report;
 mod result;
 pub(crate) mod shards;
@@ -21,6 +22,7 @@ pub(crate) enum TestCommand {
     Suite(Box<suite::Arguments>),
     Report(Box<report::Arguments>),
     Shards(shards::Arguments),
+    Lists(lists::Arguments),
     Bench(Box<bench::Arguments>),
 }
 
@@ -39,6 +41,7 @@ pub(crate) fn run(command: TestCommand, printer: &Printer) -> Result<Exit> {
         TestCommand::Suite(arguments) => run!(suite, *arguments),
         TestCommand::Report(arguments) => run!(report, *arguments),
         TestCommand::Shards(arguments) => run!(shards, arguments),
+        TestCommand::Lists(arguments) => run!(lists, arguments),
         TestCommand::Bench(arguments) => run!(bench, *arguments),
     }
 }

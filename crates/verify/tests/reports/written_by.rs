@@ -1,0 +1,97 @@
+//! Real reports of other programs, in `written_by/`.
+
+use rocwheel_verify::outcome::TestOutcome::{Crashed, Error, ExpectedFailure, Failed, Passed, Skipped, TimedOut};
+use rocwheel_verify::report::ReportResult;
+
+use crate::{Reports, result, rows};
+
+fn reports(files: &[(&str, &str)]) -> Reports {
+    let reports = Reports::new();
+    for (name, text) in files {
+        reports.write(name, text);
+    }
+    reports
+}
+
+#[test]
+fn nextest_writes_every_try() {
+    let report = reports(&[("a.xml", include_str!("written_by/nextest.xml"))]).read();
+    assert_eq!(
+        rows(&report),
+        [
+            ("sample::tests::bad", Failed, 2),
+            ("sample::tests::dies", Crashed, 2),
+            ("sample::tests::flaky", Passed, 2),
+            ("sample::tests::good", Passed, 1),
+            ("sample::tests::hangs", TimedOut, 2),
+            ("sample::tests::prints_bytes", Failed, 2),
+            ("sample::tests::should_panic", Failed, 2),
+        ]
+    );
+    assert!(report.tests[2].flaky && report.problems.is_empty());
+    let dead = &report.tests[1].attempts;
+    assert!(dead.iter().all(|attempt| attempt.outcome == Crashed), "{dead:?}");
+    let late = &report.tests[4].attempts;
+    assert!(late.iter().all(|attempt| attempt.outcome == TimedOut), "{late:?}");
+}
+
+#[test]
+fn surefire_announces_every_try_as_a_test() {
+    let files = [
+        ("TEST-a.xml", include_str!("written_by/surefire-SampleTest.xml")),
+        ("TEST-b.xml", include_str!("written_by/surefire-SetUpTest.xml")),
+    ];
+    let report = reports(&files).read();
+    assert_eq!(
+        rows(&report),
+        [
+            ("com.example.SampleTest::bad", Failed, 3),
+            ("com.example.SampleTest::error", Error, 3),
+            ("com.example.SampleTest::flaky", Passed, 2),
+            ("com.example.SampleTest::good", Passed, 1),
+            ("com.example.SampleTest::skipped", Skipped, 1),
+            ("com.example.SetUpTest", Error, 1),
+        ]
+    );
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
+    let flaky = &report.tests[2];
+    assert!(flaky.flaky);
+    assert_eq!(flaky.attempts[0].message.as_deref(), Some("only at first"));
+    assert!(flaky.attempts[0].output.as_deref().unwrap().contains("SampleTest.java"));
+    // A number that fits neither the tests nor their tries is still reported.
+    let lying = include_str!("written_by/surefire-SampleTest.xml").replace("tests=\"10\"", "tests=\"11\"");
+    let report = reports(&[("TEST-a.xml", &lying)]).read();
+    assert!(report.problems[0].message.contains("announces 11 tests and has 5"), "{:?}", report.problems);
+}
+
+#[test]
+fn node_names_a_test_by_its_groups() {
+    let report = reports(&[("a.xml", include_str!("written_by/node.xml"))]).read();
+    assert_eq!(
+        rows(&report),
+        [
+            ("/home/user/node/dies.test.mjs", Failed, 1),
+            ("arithmetic > adds", Passed, 1),
+            ("arithmetic > deeper > throws \"quotes\" & <tags> ]]>", Failed, 1),
+            ("arithmetic > is known to fail", ExpectedFailure, 1),
+            ("arithmetic > is wrong", Failed, 1),
+            ("arithmetic > skips", Skipped, 1),
+            ("set-up > never runs", Failed, 1),
+            ("times out", TimedOut, 1),
+            ("top level", Passed, 1),
+        ]
+    );
+    assert_eq!(result(&report), ReportResult::Failed);
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
+    // A group announces its groups and not what is in them.
+    let more = "<testcase name=\"more\" time=\"0\" classname=\"test\"/>";
+    let deeper = include_str!("written_by/node.xml").replacen(
+        "<testcase name=\"throws",
+        &format!("{more}<testcase name=\"throws"),
+        1,
+    );
+    let report =
+        reports(&[("a.xml", &deeper.replace("tests=\"1\" failures=\"1\"", "tests=\"2\" failures=\"1\""))]).read();
+    assert!(report.tests.iter().any(|test| test.id == "arithmetic > deeper > more"));
+    assert!(!report.problems.iter().any(|problem| problem.message.contains("arithmetic")), "{:?}", report.problems);
+}
