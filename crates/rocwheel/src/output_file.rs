@@ -248,8 +248,9 @@ mod tests {
     use crate::arguments::Arguments;
 
     /// Options that name a file to read.
-    const READ: [&str; 24] = [
+    const READ: [&str; 25] = [
         "--accept",
+        "--base-python",
         "--bypass",
         "--config",
         "--data-file",
@@ -304,6 +305,7 @@ mod tests {
             "build --write-job",
             "diff --write-deviations",
             "kernels --plot",
+            "lists --disabled",
             "manifest --output",
             "pages --history",
             "pages --readme",
