@@ -132,7 +132,7 @@ impl Catalog {
                 *last = name;
             }
             Found::Beside(beside) => {
-                self.mark(beside, file.key.strip_suffix(beside.ending()).unwrap_or_default(), last)
+                self.mark(beside, file.key.strip_suffix(beside.ending()).unwrap_or_default(), last);
             }
             Found::Wrong(reason) => self.problems.push(format!("`{}`: {reason}", file.key)),
             Found::Archive => self.ignored.push(file.key),

@@ -317,10 +317,7 @@ impl Store for FolderStore {
             Err(source) => return Err(Error::Read { path: path.clone(), source }),
         };
         let change = if before.is_some() { PageChange::Changed } else { PageChange::New };
-        let mut new = match write {
-            true => Some(BufWriter::new(self.unfinished().map_err(failed)?)),
-            false => None,
-        };
+        let mut new = if write { Some(BufWriter::new(self.unfinished().map_err(failed)?)) } else { None };
         let (mut size, mut stored) = (0, Vec::new());
         for part in parts {
             let part = part?;
