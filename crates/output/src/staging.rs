@@ -2,8 +2,8 @@
 //! was killed, the next one in the same folder removes it.
 //!
 //! Only an abandoned folder is removed: one with a name of the right form that belongs to the same
-//! user and contains a mark file on which no process holds a lock. The kernel frees locks when a
-//! process ends, however it ends.
+//! user and contains a mark file on which no process holds a lock, or nothing at all. The kernel
+//! frees locks when a process ends, however it ends.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,11 @@ use tempfile::TempDir;
 
 /// The file that marks such a folder. It is locked while the folder is in use.
 const MARK: &str = ".in-use";
+/// Its name before it is locked. One in a folder with nothing else is of a process that was killed
+/// at that moment.
+const UNLOCKED: &str = ".unlocked";
+/// How often a folder is made that another process takes for abandoned. Once is rare.
+const TRIES: usize = 16;
 /// Length of the random part of a name, as tempfile makes it.
 const RANDOM: usize = 6;
 
@@ -62,10 +67,16 @@ impl StagingFolder {
     /// A folder that cannot be created.
     pub fn new_in(parent: &Path, prefix: &str) -> io::Result<StagingFolder> {
         StagingFolder::sweep(parent, prefix);
-        let folder = tempfile::Builder::new().prefix(prefix).tempdir_in(parent)?;
-        // Without a lock no other process removes the folder.
-        let lock = mark(folder.path()).ok();
-        Ok(StagingFolder { folder, _lock: lock, _around: MadeFolders::default() })
+        for _ in 0..TRIES {
+            let folder = tempfile::Builder::new().prefix(prefix).tempdir_in(parent)?;
+            let lock = match mark(folder.path()) {
+                Mark::Locked(lock) => Some(lock),
+                Mark::Unlocked => None,
+                Mark::Lost => continue,
+            };
+            return Ok(StagingFolder { folder, _lock: lock, _around: MadeFolders::default() });
+        }
+        Err(io::Error::other("other processes remove each folder that is made"))
     }
 
     /// Like [`StagingFolder::new_in`], in an output folder, which is created if it is missing. The
@@ -99,17 +110,32 @@ impl StagingFolder {
     }
 }
 
-/// Adds the mark to a folder. The mark gets its name after it is locked, so no other process finds
-/// it unlocked.
-fn mark(folder: &Path) -> io::Result<Lock> {
-    let unlocked = folder.join(".unlocked");
-    let locked = Lock::try_exclusive(fs_err::File::create_new(&unlocked)?);
-    let Ok(Some(lock)) = locked else {
-        fs_err::remove_file(&unlocked)?;
-        return Err(locked.err().unwrap_or(io::ErrorKind::WouldBlock.into()));
+/// What became of the mark of a new folder.
+enum Mark {
+    Locked(Lock),
+    /// The file system has no locks. So no other process locks the file, or removes the folder.
+    Unlocked,
+    /// Another process has taken the folder for abandoned.
+    Lost,
+}
+
+/// Adds the mark to a folder. It gets its name after it is locked, so no other process finds it
+/// unlocked.
+fn mark(folder: &Path) -> Mark {
+    let unlocked = folder.join(UNLOCKED);
+    let file = match fs_err::File::create_new(&unlocked) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Mark::Lost,
+        Err(_) => return Mark::Unlocked,
     };
-    fs_err::rename(&unlocked, folder.join(MARK))?;
-    Ok(lock)
+    match Lock::try_exclusive(file) {
+        Ok(Some(lock)) => match fs_err::rename(&unlocked, folder.join(MARK)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Mark::Lost,
+            _ => Mark::Locked(lock),
+        },
+        Ok(None) => Mark::Lost,
+        Err(_) => Mark::Unlocked,
+    }
 }
 
 /// Removes the folders that killed processes have left. Those that cannot be removed stay.
@@ -127,11 +153,28 @@ fn sweep(parent: &Path, prefix: &str) {
         .filter(|path| is_own(path))
         .collect();
     for folder in stale {
-        let Ok(file) = fs_err::File::open(folder.join(MARK)) else { continue };
-        if let Ok(Some(_lock)) = Lock::try_exclusive(file) {
-            let _ = fs_err::remove_dir_all(&folder);
+        if let Ok(file) = fs_err::File::open(folder.join(MARK)) {
+            if let Ok(Some(_lock)) = Lock::try_exclusive(file) {
+                let _ = fs_err::remove_dir_all(&folder);
+            }
+            continue;
         }
+        // Its process was killed before it had a mark, so nothing else is in it.
+        let unlocked = folder.join(UNLOCKED);
+        if let Ok(file) = fs_err::File::open(&unlocked)
+            && has_only(&folder, UNLOCKED)
+            && let Ok(Some(_lock)) = Lock::try_exclusive(file)
+        {
+            let _ = fs_err::remove_file(&unlocked);
+        }
+        // Fails if anything is in it.
+        let _ = fs_err::remove_dir(&folder);
     }
+}
+
+fn has_only(folder: &Path, name: &str) -> bool {
+    fs_err::read_dir(folder)
+        .is_ok_and(|mut entries| entries.all(|entry| entry.is_ok_and(|entry| entry.file_name().to_str() == Some(name))))
 }
 
 /// `true` for a folder, not a link to one, that belongs to the user of this process.
@@ -156,6 +199,8 @@ mod tests {
         make(".rocwheel-Ab12Cd", &[MARK, "large.whl"]);
         make(".rocwheel-unmark", &["precious.txt"]);
         make(".rocwheel-nomark", &[]);
+        make(".rocwheel-killed", &[UNLOCKED]);
+        make(".rocwheel-Mine00", &[UNLOCKED, "precious.txt"]);
         make(".rocwheel-long-name", &[MARK]);
         make("rocwheel-Ab12Cd", &[MARK]);
         let used = StagingFolder::new_in(parent.path(), ".rocwheel-").unwrap();
@@ -164,7 +209,7 @@ mod tests {
         assert!(used.path().join(MARK).exists() && other.path().exists(), "a folder in use was removed");
         drop(used);
         other.close().unwrap();
-        let kept = [".rocwheel-long-name", ".rocwheel-nomark", ".rocwheel-unmark", "rocwheel-Ab12Cd"];
+        let kept = [".rocwheel-Mine00", ".rocwheel-long-name", ".rocwheel-unmark", "rocwheel-Ab12Cd"];
         let mut names: Vec<String> = fs_err::read_dir(parent.path())
             .unwrap()
             .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
@@ -177,6 +222,25 @@ mod tests {
         rocwheel_system::symlink(outside.path(), parent.path().join(".rocwheel-linked")).unwrap();
         drop(StagingFolder::new_in(parent.path(), ".rocwheel-").unwrap());
         assert!(outside.path().join(MARK).exists());
+    }
+
+    /// Processes that begin at the same time sweep up each other's folders before these are marked.
+    #[test]
+    fn a_folder_that_others_take_for_abandoned_is_made_again() {
+        let parent = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        let folder = StagingFolder::new_in(parent.path(), ".rocwheel-").unwrap();
+                        fs_err::write(folder.path().join("file"), "x").unwrap();
+                        assert!(folder.path().join(MARK).exists());
+                        folder.close().unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(fs_err::read_dir(parent.path()).unwrap().count(), 0);
     }
 
     #[test]
