@@ -395,7 +395,8 @@ def compiled(folder: Path, *needed: str) -> bytes:
     return (folder / "made.so").read_bytes()
 
 
-# What libtorch_hip.so of PyTorch's wheels for ROCm 7 needs of ROCm.
+# SONAMEs of ROCm 7. Which of them torch's libraries need is not read from a wheel of torch: none is
+# on a registry that the tests reach.
 OF_TORCH = ("libamdhip64.so.7", "libMIOpen.so.1", "libhipblas.so.3", "librocblas.so.5", "libhsa-runtime64.so.1")
 
 
