@@ -147,6 +147,15 @@ fn show_says_what_is_set_and_where() {
 }
 
 #[test]
+fn show_prints_no_password() {
+    let context = context();
+    context.write("rocwheel.toml", "[artifact.fetch]\nfrom = \"https://me:hidden@example.invalid/runs\"\n");
+    for ran in [context.run(["config", "show"]), context.run(["config", "show", "--json"])] {
+        assert!(ran.stdout.contains("https://example.invalid/runs") && !ran.stdout.contains("hidden"), "{ran:?}");
+    }
+}
+
+#[test]
 fn the_schema_has_every_command_and_option() {
     let context = context();
     let schema: serde_json::Value = serde_json::from_str(&context.run(["config", "schema"]).stdout).unwrap();

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, Args, CommandFactory, Subcommand};
 use comfy_table::CellAlignment::Left;
+use rocwheel_index::text_without_users;
 use rocwheel_report::Exit;
 use serde::Serialize;
 
@@ -137,7 +138,9 @@ fn row(setting: &Setting, program: &clap::Command) -> Row {
     let key = setting.key();
     match from_environment {
         Some((variable, value)) => Row { key, value: Some(value), origin: Origin::Environment { variable } },
-        None => Row { key, value: Some(setting.text.clone()), origin: Origin::File { line: setting.line } },
+        None => {
+            Row { key, value: Some(text_without_users(&setting.text)), origin: Origin::File { line: setting.line } }
+        }
     }
 }
 
@@ -145,7 +148,8 @@ fn row(setting: &Setting, program: &clap::Command) -> Row {
 fn environment_of(argument: &Arg) -> Option<(String, String)> {
     let name = argument.get_env()?;
     let value = environment::variables().find(|(variable, _)| variable == name)?.1;
-    Some((name.to_string_lossy().into_owned(), format!("{:?}", value.to_string_lossy())))
+    let value = text_without_users(&value.to_string_lossy());
+    Some((name.to_string_lossy().into_owned(), format!("{value:?}")))
 }
 
 /// Every option of a command, with its default if nothing sets it.
