@@ -1,8 +1,8 @@
 """Times `rocwheel test suite` beside plain pytest on the same tests, in turns.
 
 Both run the same Python and the same files; the one that begins changes with every turn. Prints the
-medians of the wall time and of the processor time (user and system, with all processes that were
-started), and the ratios. On a busy machine only the processor time says something.
+medians of wall time and processor time, and their ratios. Processor time is user and system time of
+all processes that were started; on a busy machine only it says something.
 """
 
 from __future__ import annotations

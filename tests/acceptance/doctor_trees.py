@@ -6,9 +6,12 @@ MI300X in the modes SPX and CPX, an MI210, and a processor with a GPU inside bes
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from command import Rocwheel
 
 CPU = {"cpu_cores_count": 24, "simd_count": 0, "mem_banks_count": 1, "gfx_target_version": 0, "vendor_id": 0}
 
@@ -278,3 +281,21 @@ def make_cpx(folder: Path, count: int) -> Machine:
         )
         machine.write(f"sys/bus/pci/devices/0000:{bus:02x}:00.0/current_compute_partition", "CPX\n")
     return machine
+
+
+def make_healthy_machine(folder: Path) -> Machine:
+    """A machine with one GPU on which everything works."""
+    machine = make_machine(folder, "gfx1100")
+    machine.rocm("gfx1100")
+    machine.torch("gfx1100", requires=(f"rocm[libraries]=={VERSION}",))
+    return machine
+
+
+def diagnose(rocwheel: Rocwheel, machine: Machine, *arguments: object, expect: int = 0) -> dict:
+    machine.finish()
+    found = rocwheel.run("--json", "doctor", "--root", machine.root, "--venv", machine.venv, *arguments, expect=expect)
+    return json.loads(found.stdout)
+
+
+def named(report: dict) -> dict[str, dict]:
+    return {finding["name"]: finding for finding in report["findings"]}

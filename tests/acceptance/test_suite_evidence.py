@@ -291,5 +291,9 @@ def test_lists_in_other_forms_are_written_only_if_they_skip_the_same(suite: Suit
     (suite.folder / "skips/generic.py").write_text("print('mine')\n")
     kept = suite.rocwheel.run(*lossy, expect=2, cwd=suite.folder)
     assert "is not a list of skipped tests" in kept.stderr
+    both = (*words, "own.toml", "--disabled", "third.json", "--lossy", "--skip-tests")
+    for folder, code in (("own.toml", 2), ("own.toml/below", 1), ("skips", 2)):
+        suite.rocwheel.run(*both, folder, expect=code, cwd=suite.folder)
+        assert not (suite.folder / "third.json").exists()
     table = suite.rocwheel.run(*words, "disabled.json", cwd=suite.folder).stdout
     assert "`test_y` of class `TestA`" in table

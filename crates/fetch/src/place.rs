@@ -136,8 +136,8 @@ pub struct RunPlace {
     pub bucket: String,
     /// `OWNER-NAME/` in the bucket of foreign code, otherwise empty.
     prefix: String,
-    /// The role of AWS that may write into the bucket. Forks have none, and nobody uploads
-    /// finished releases by machine.
+    /// The role of AWS that may write into the bucket; `None` for forks and for finished releases,
+    /// which no job uploads.
     pub write_role: Option<String>,
 }
 
@@ -210,7 +210,7 @@ pub struct ReleasePlace {
 }
 
 impl ReleasePlace {
-    /// What AMD releases: ROCm itself and frameworks.
+    /// The names of the products that AMD releases: ROCm itself is `core`.
     pub const PRODUCTS: [&'static str; 3] = ["core", "pytorch", "jax"];
 
     /// The place of a product's releases of a type.

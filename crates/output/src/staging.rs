@@ -110,7 +110,7 @@ impl StagingFolder {
     }
 }
 
-/// What became of the mark of a new folder.
+/// How a new folder is marked as in use.
 enum Mark {
     Locked(Lock),
     /// The file system has no locks. So no other process locks the file, or removes the folder.

@@ -165,14 +165,12 @@ fn build_index(store: &dyn Store, options: &BuildOptions, reporter: &dyn Reporte
     let mut writer = Writer::new(&work);
     writer.check_pages(&read.projects)?;
     let indexes = writer.write(&read.projects, &records, reporter)?;
-    Ok(Built {
-        layout: layout.word(),
-        indexes,
-        pages: writer.done(),
-        files_read: read.files,
-        bytes_read: read.bytes,
-        ignored: catalog.ignored,
-    })
+    let (metadata, mut changes) = writer.done();
+    let (files_read, bytes_read) = (read.files, read.bytes);
+    drop(read.projects);
+    let mut pages = metadata.pages(catalog.projects);
+    pages.append(&mut changes);
+    Ok(Built { layout: layout.word(), indexes, pages, files_read, bytes_read, ignored: catalog.ignored })
 }
 
 fn list(store: &dyn Store, options: &BuildOptions, reporter: &dyn Reporter) -> Result<Catalog, Error> {
@@ -200,11 +198,15 @@ fn status_table(store: &dyn Store, options: &BuildOptions) -> Result<Option<(Pat
     Ok(Some((path, table)))
 }
 
-/// METADATA of a wheel and its key.
-fn metadata_of(store: &dyn Store, file: &StoredFile) -> Result<Option<(String, Vec<u8>)>, Error> {
+/// METADATA of a wheel; `None` for another file.
+fn metadata_of(store: &dyn Store, file: &StoredFile) -> Result<Option<Vec<u8>>, Error> {
     if !rocwheel_wheel::WheelName::is_wheel(file_name(&file.key)) {
         return Ok(None);
     }
-    let bytes = facts::stored_metadata(file, &store.bytes(file)?)?;
-    Ok(Some((format!("{}.metadata", file.key), bytes)))
+    Ok(Some(facts::stored_metadata(file, &store.bytes(file)?)?))
+}
+
+/// Where METADATA of a wheel is (PEP 658).
+fn metadata_key(wheel: &str) -> String {
+    format!("{wheel}.metadata")
 }

@@ -183,7 +183,7 @@ impl Catalog {
     }
 }
 
-/// What a file is by its name, apart from the name.
+/// The kind of a file, by its name.
 enum Found {
     /// A distribution: its project, and the CPythons that it was compiled for.
     Distribution(String, Vec<String>),
@@ -193,7 +193,7 @@ enum Found {
     Other,
 }
 
-/// What can be beside a distribution.
+/// A kind of file that is beside a distribution and named after it.
 #[derive(Clone, Copy)]
 enum Beside {
     Metadata,

@@ -1,5 +1,6 @@
 //! Input: a folder. Output: the [`Store`] of its files.
 
+use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Write as _};
 use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 
@@ -26,6 +27,8 @@ const BLOCK: usize = 1 << 20;
 #[derive(Debug, Clone)]
 pub struct FolderStore {
     root: PathBuf,
+    /// SHA-256 of files that this run wrote, by key.
+    hashes: BTreeMap<String, Digest>,
 }
 
 impl FolderStore {
@@ -36,7 +39,12 @@ impl FolderStore {
     pub fn open(root: &Path) -> Result<FolderStore, Error> {
         // Listing is the question that a file and a missing folder answer with an error.
         fs_err::read_dir(root).map_err(|source| Error::Folder { path: root.to_owned(), source })?;
-        Ok(FolderStore { root: root.to_owned() })
+        Ok(FolderStore { root: root.to_owned(), hashes: BTreeMap::new() })
+    }
+
+    /// The store with the SHA-256 of files that this run wrote, by key: they are not read again.
+    pub(crate) fn with_hashes(self, hashes: BTreeMap<String, Digest>) -> FolderStore {
+        FolderStore { hashes, ..self }
     }
 
     fn path(&self, key: &str) -> PathBuf {
@@ -270,8 +278,8 @@ impl Store for FolderStore {
         Ok(StoredBytes::Local(self.path(&file.key)))
     }
 
-    fn sha256(&self, _file: &StoredFile) -> Result<Option<Digest>, Error> {
-        Ok(None)
+    fn sha256(&self, file: &StoredFile) -> Result<Option<Digest>, Error> {
+        Ok(self.hashes.get(&file.key).copied())
     }
 
     fn read(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
@@ -332,7 +340,7 @@ impl Store for FolderStore {
                 file.write_all(part.as_bytes()).map_err(failed)?;
             }
         }
-        // What was there is the same if nothing is left of it.
+        // The old page is the same if it has nothing behind the last part.
         if before.is_some_and(|mut file| file.fill_buf().is_ok_and(<[u8]>::is_empty)) {
             return Ok((None, size));
         }

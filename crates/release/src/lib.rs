@@ -53,7 +53,7 @@ pub use publish::promoted::{StoredSet, find_set, plan_promoted, planned_manifest
 pub use publish::pythons::{SetPythons, find_pythons};
 pub use publish::{
     AllowedGap, LocalSet, PlannedEnvironment, PublicationPlan, PublishOptions, Published, SetTargets, find_targets,
-    plan_publication, publish, read_set,
+    plan_publication, publish, read_promoted, read_set,
 };
 pub use s3::{
     BucketFault, BucketUpload, S3Address, S3Options, S3Store, Signing, StoreLocking, UploadOptions, UploadState,

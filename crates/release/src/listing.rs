@@ -137,7 +137,7 @@ pub(crate) fn project_of(name: &str) -> Option<String> {
     }
 }
 
-/// What tells a distribution from others for an installer.
+/// A distribution with the parts of its name by which an installer chooses.
 pub(crate) struct Candidate<'a> {
     /// Where it is.
     key: &'a str,
@@ -206,7 +206,7 @@ pub(crate) fn clashes<'a>(candidates: impl IntoIterator<Item = impl Into<Candida
     problems
 }
 
-/// What the name of a distribution says.
+/// The name of a distribution in its parts.
 #[derive(Clone, Copy)]
 pub(crate) struct NameParts<'n> {
     /// As it is in the name.
@@ -235,7 +235,7 @@ impl NameParts<'_> {
     }
 }
 
-/// What a file is by its name.
+/// The kind of a file, by its name.
 pub(crate) enum Identity<'n> {
     /// A distribution. The version of a wheel may still be none.
     Distribution(NameParts<'n>),

@@ -1,7 +1,7 @@
 //! Input: an index and what is known of its files. Output: its pages in the store, where they
 //! differ from those of before.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::prelude::*;
@@ -14,8 +14,9 @@ use rocwheel_index::pages::{
 use rocwheel_report::{Reporter, Unit};
 
 use super::work::{ProjectState, Records, RootRecord, Work};
-use super::{BuiltIndex, PageChange, PageFile, metadata_of};
+use super::{BuiltIndex, PageChange, PageFile, metadata_key, metadata_of};
 use crate::Error;
+use crate::catalog::ListedProject;
 use crate::chooser::{ChooserData, ChooserProject, OfferedFile, OfferedProject};
 use crate::known::{self, KnownFile, ProjectHead};
 use crate::layout::IndexRoot;
@@ -33,8 +34,8 @@ const JSON_ROOT: &str = "v1_json";
 struct WrittenProject<'a> {
     name: &'a str,
     head: ProjectHead,
-    /// METADATA that was put beside wheels.
-    metadata: Vec<PageFile>,
+    /// METADATA that was put beside wheels, by the numbers of their files.
+    metadata: Vec<(usize, PageChange)>,
     /// The pages that changed, for each index.
     pages: Vec<Vec<PageFile>>,
     /// Pages of the last run that are no more.
@@ -55,19 +56,41 @@ pub(super) struct Writer<'a> {
     work: &'a Work<'a>,
     /// The data of the pages for people, for each index.
     choosers: Vec<Mutex<ChooserData>>,
+    metadata: MetadataChanges,
     changes: Vec<PageFile>,
+}
+
+/// METADATA that was put beside wheels: the numbers of the files by project. A first run writes as
+/// many as there are wheels, and their keys are in the catalog.
+#[derive(Default)]
+pub(super) struct MetadataChanges(BTreeMap<String, Vec<(usize, PageChange)>>);
+
+impl MetadataChanges {
+    /// The changed files in the order of their keys.
+    pub(super) fn pages(self, mut projects: BTreeMap<String, ListedProject>) -> Vec<PageFile> {
+        let mut pages = Vec::with_capacity(self.0.values().map(Vec::len).sum());
+        for (name, changed) in self.0 {
+            let mut files = projects.remove(&name).unwrap_or_default().files;
+            pages.extend(changed.into_iter().map(|(at, change)| {
+                let page = metadata_key(&std::mem::take(&mut files[at].file.key));
+                PageFile { page, change }
+            }));
+        }
+        pages.sort_unstable_by(|one, other| one.page.cmp(&other.page));
+        pages
+    }
 }
 
 impl<'a> Writer<'a> {
     pub(super) fn new(work: &'a Work<'a>) -> Writer<'a> {
         // The pages for people begin with what the last run kept of them.
         let choosers = work.root_records.iter().map(|record| Mutex::new(record.data.clone())).collect();
-        Writer { work, choosers, changes: Vec::new() }
+        Writer { work, choosers, metadata: MetadataChanges::default(), changes: Vec::new() }
     }
 
-    /// The changes, in the order in which they were made.
-    pub(super) fn done(self) -> Vec<PageFile> {
-        self.changes
+    /// The changes, in the order in which they were made: METADATA before the pages.
+    pub(super) fn done(self) -> (MetadataChanges, Vec<PageFile>) {
+        (self.metadata, self.changes)
     }
 
     /// Fails for pages that another program wrote, before anything is written.
@@ -100,10 +123,8 @@ impl<'a> Writer<'a> {
         };
         let mut written: Vec<WrittenProject<'a>> = states.par_iter().map(write).collect::<Result<_, Error>>()?;
         drop(stage);
-        let mut metadata: Vec<PageFile> =
-            written.iter_mut().flat_map(|one| std::mem::take(&mut one.metadata)).collect();
-        metadata.sort_by(|one, other| one.page.cmp(&other.page));
-        self.changes.append(&mut metadata);
+        let metadata = written.iter_mut().map(|one| (one.name.to_owned(), std::mem::take(&mut one.metadata)));
+        self.metadata.0.extend(metadata.filter(|(_, changed)| !changed.is_empty()));
         let (mut indexes, mut root_records) = (Vec::new(), Vec::new());
         for (at, root) in self.work.roots.iter().enumerate() {
             for one in &mut written {
@@ -152,9 +173,11 @@ impl<'a> Writer<'a> {
         let Some(known) = &state.known else { return Ok(written) };
         for at in &state.read {
             if store.takes_metadata()
-                && let Some((key, bytes)) = metadata_of(*store, &state.listed.files[*at].file)?
+                && let file = &state.listed.files[*at].file
+                && let Some(bytes) = metadata_of(*store, file)?
+                && let Some(change) = store::put(*store, options.write, &metadata_key(&file.key), &bytes)?
             {
-                written.metadata.extend(put(*store, options.write, key, &bytes)?);
+                written.metadata.push((*at, change));
             }
         }
         let distributions = state.listed.distributions();

@@ -9,7 +9,7 @@ use rocwheel_content::{Digest, hexadecimal, sha256};
 use rocwheel_report::Reporter;
 use serde::{Deserialize, Serialize};
 
-use super::BuildOptions;
+use super::{BuildOptions, metadata_key};
 use crate::catalog::{Catalog, ListedProject};
 use crate::chooser::ChooserData;
 use crate::known::{self, KnownFile, ProjectHead, sealed, unsealed};
@@ -159,7 +159,7 @@ impl Work<'_> {
 
     /// The SHA-256 of the file with METADATA beside a wheel, where the store knows it.
     pub(super) fn stored_metadata(&self, key: &str) -> Result<Option<Digest>, Error> {
-        let file = StoredFile { key: format!("{key}.metadata"), size: 0, stamp: String::new() };
+        let file = StoredFile { key: metadata_key(key), size: 0, stamp: String::new() };
         self.store.sha256(&file)
     }
 

@@ -1,11 +1,13 @@
 //! Input: a plan and a folder. Output: the promoted files and their statement, complete and not at
 //! their places yet.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
+use rayon::prelude::*;
 use rocwheel_content::{hexadecimal, sha256, sha256_ahead};
 use rocwheel_output::{Staged, StagedFile, StagingFolder};
-use rocwheel_report::Reporter;
+use rocwheel_report::{Reporter, Unit, WithoutProgress};
 use rocwheel_wheel::{FileDigest, WriteOptions};
 use serde::Serialize;
 
@@ -60,8 +62,9 @@ pub fn promote(
     options: &WriteOptions,
     reporter: &dyn Reporter,
 ) -> Result<Staged<Vec<Promoted>>, Error> {
-    let made = plan.files.iter().filter(|file| !is_at_its_place(file, output));
-    let made = made.filter_map(|file| file.new_name.as_deref());
+    let stay = plan.files.iter().filter(|file| is_at_its_place(file, output)).map(|file| file.name.as_str());
+    let stay: BTreeSet<&str> = stay.collect();
+    let made = plan.files.iter().filter_map(|file| file.new_name.as_deref()).filter(|name| !stay.contains(name));
     // Beside the old files, the statement is that of the last promotion.
     let statement_name = (!is_same(&plan.folder, output)).then_some(STATEMENT);
     for name in made.chain(statement_name) {
@@ -74,20 +77,11 @@ pub fn promote(
         .map_err(|source| Error::Write { path: output.to_owned(), source })?;
     let folder = staging.path().to_owned();
     let options = WriteOptions { digest: FileDigest::Sha256, ..*options };
-    let writer = Writer { folder: &folder, options: &options, reporter };
-    let mut files = Vec::new();
+    let files = Writer { folder: &folder, options: &options, reporter }.write_all(plan, &stay)?;
     let mut staged = Vec::new();
-    for file in &plan.files {
-        reporter.check()?;
-        if is_at_its_place(file, output) {
-            files.push(Writer::existing(file)?);
-        } else if let Some(promoted) = writer.write(file)? {
-            staged.push((
-                StagedFile { staged: folder.join(&promoted.name), place: output.join(&promoted.name) },
-                promoted.kind,
-            ));
-            files.push(promoted);
-        }
+    for promoted in files.iter().filter(|file| !stay.contains(file.name.as_str())) {
+        let file = StagedFile { staged: folder.join(&promoted.name), place: output.join(&promoted.name) };
+        staged.push((file, promoted.kind));
     }
     let path = folder.join(STATEMENT);
     fs_err::write(&path, statement(plan, &files)).map_err(|source| Error::Write { path: path.clone(), source })?;
@@ -117,12 +111,7 @@ pub fn promote_into(
     reporter: &dyn Reporter,
 ) -> Result<(Vec<Promoted>, String), Error> {
     let options = WriteOptions { digest: FileDigest::Sha256, ..*options };
-    let writer = Writer { folder, options: &options, reporter };
-    let mut files = Vec::new();
-    for file in &plan.files {
-        reporter.check()?;
-        files.extend(writer.write(file)?);
-    }
+    let files = Writer { folder, options: &options, reporter }.write_all(plan, &BTreeSet::new())?;
     let statement = statement(plan, &files);
     Ok((files, statement))
 }
@@ -148,6 +137,21 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
+    /// Writes the files of a plan, several at once. Those that `stay` are only hashed.
+    fn write_all(&self, plan: &PromotionPlan, stay: &BTreeSet<&str>) -> Result<Vec<Promoted>, Error> {
+        let total = plan.files.iter().map(|file| file.size).sum();
+        let _stage = self.reporter.stage("Writing promoted files", Some(total), Unit::Bytes);
+        let write = |file: &PlannedPromotion| -> Result<Option<Promoted>, Error> {
+            self.reporter.check()?;
+            let stays = stay.contains(file.name.as_str());
+            let promoted = if stays { Some(Writer::existing(file)?) } else { self.write(file)? };
+            self.reporter.advance(file.size);
+            Ok(promoted)
+        };
+        let written: Vec<_> = plan.files.par_iter().with_max_len(1).map(write).collect::<Result<_, _>>()?;
+        Ok(written.into_iter().flatten().collect())
+    }
+
     fn existing(file: &PlannedPromotion) -> Result<Promoted, Error> {
         let sha256 = digest(&file.path)?;
         let source = Some(PromotedFrom { name: file.name.clone(), sha256: sha256.clone() });
@@ -156,7 +160,7 @@ impl Writer<'_> {
 
     fn write(&self, file: &PlannedPromotion) -> Result<Option<Promoted>, Error> {
         let Some(name) = &file.new_name else { return Ok(None) };
-        let input = &file.path;
+        let (input, reporter) = (&file.path, WithoutProgress(self.reporter));
         let path = self.folder.join(name);
         let write = |source| Error::Write { path: path.clone(), source };
         let mut sha256_of_result = None;
@@ -167,10 +171,10 @@ impl Writer<'_> {
                 fs_err::copy(input, &path).map_err(write)?;
             }
             Steps::Wheel(steps) => {
-                let written = write_wheel(input, steps, (self.folder, self.folder), self.options, self.reporter)?;
+                let written = write_wheel(input, steps, (self.folder, self.folder), self.options, &reporter)?;
                 sha256_of_result = written.sha256;
             }
-            Steps::Archive(patch) => write_packed(input, patch, &path, self.reporter)?,
+            Steps::Archive(patch) => write_packed(input, patch, &path, &reporter)?,
             Steps::Text(text) => {
                 fs_err::write(&path, text).map_err(write)?;
                 sha256_of_result = Some(hexadecimal(&sha256(text.as_bytes())));

@@ -13,6 +13,7 @@ use rocwheel_wheel::canonical_name;
 use super::attested;
 use crate::facts::{Facts, Fault, headers};
 use crate::listing::{Distribution, Listing, NameFilter};
+use crate::promote::Promoted;
 use crate::s3::from_hexadecimal;
 use crate::store::{FileTransfer, NewFile, Store};
 use crate::stream::manifest::SnapshotFile;
@@ -112,7 +113,21 @@ impl LocalFile {
 /// [`Error::Files`] for files that cannot be in an index, all of them at once; [`Error::Empty`];
 /// what cannot be read.
 pub fn read_set(folder: &Path, reporter: &dyn Reporter) -> Result<LocalSet, Error> {
-    let store = FolderStore::open(folder)?;
+    read_store(&FolderStore::open(folder)?, folder, reporter)
+}
+
+/// Reads the folder that a promotion has just written, where nobody else writes: [`read_set`]
+/// without the hashes, which were taken of the bytes on their way to the disk.
+///
+/// # Errors
+/// Those of [`read_set`].
+pub fn read_promoted(folder: &Path, promoted: &[Promoted], reporter: &dyn Reporter) -> Result<LocalSet, Error> {
+    let hash = |file: &Promoted| Some((file.name.clone(), from_hexadecimal(&file.sha256)?));
+    let store = FolderStore::open(folder)?.with_hashes(promoted.iter().filter_map(hash).collect());
+    Ok(LocalSet { transfer: FileTransfer::Link, ..read_store(&store, folder, reporter)? })
+}
+
+fn read_store(store: &FolderStore, folder: &Path, reporter: &dyn Reporter) -> Result<LocalSet, Error> {
     let listing = Listing::of(store.list("", reporter)?, &NameFilter::default());
     if listing.distributions.is_empty() && listing.problems.is_empty() {
         return Err(Error::Empty { store: store.name(), filter: String::new() });
@@ -122,7 +137,7 @@ pub fn read_set(folder: &Path, reporter: &dyn Reporter) -> Result<LocalSet, Erro
     let found = Mutex::new((BTreeMap::new(), listing.problems.clone()));
     let read = listing.distributions.par_iter().try_for_each(|one| -> Result<(), Error> {
         reporter.check()?;
-        let file = match read_file(&store, folder, one, reporter) {
+        let file = match read_file(store, folder, one, reporter) {
             Ok(file) => Ok(file),
             Err(Fault::Interrupted(interrupted)) => return Err(interrupted.into()),
             Err(Fault::Store(error)) => return Err(error),

@@ -35,7 +35,7 @@ use crate::stream::{Stream, StreamChange, StreamFault, Transition, statement_key
 use crate::views::target;
 use local::LocalFile;
 pub(crate) use local::distributions;
-pub use local::{LocalSet, read_set};
+pub use local::{LocalSet, read_promoted, read_set};
 use previous::Objection;
 use world::ClosedWorld;
 

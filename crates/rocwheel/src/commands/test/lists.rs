@@ -1,6 +1,6 @@
 //! `rocwheel test lists`: shows lists of known failures, and writes them in the forms of others.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 use comfy_table::CellAlignment::Left;
@@ -10,7 +10,7 @@ use rocwheel_verify::lists::{
 };
 
 use crate::environment;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, Usage};
 use crate::output_file::{FileKind, OutputFile, OutputOption};
 use crate::printer::{Column, Format, Printer};
 
@@ -106,12 +106,15 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     for remark in exported().flat_map(|lists| &lists.remarks) {
         printer.warn(&remark.message);
     }
+    let mut files: Vec<(OutputFile, String)> = Vec::new();
+    if let Some((path, lists)) = &folder {
+        files = checked_files(path, lists)?;
+        fs_err::create_dir_all(path).context("cannot make the folder of lists")?;
+    }
     if let Some((file, lists)) = &disabled {
         file.write(lists.files.values().map(String::as_str).collect::<String>().as_str())?;
     }
-    if let Some((path, lists)) = &folder {
-        write_folder(path, lists)?;
-    }
+    files.iter().try_for_each(|(file, text)| file.write(text))?;
     Ok(if changed.is_empty() { Exit::Done } else { Exit::Partial })
 }
 
@@ -120,15 +123,17 @@ fn changes(lists: &ExportedLists) -> impl Iterator<Item = &str> {
     lists.remarks.iter().filter(|remark| remark.loss != ExportLoss::Fact).map(|remark| remark.message.as_str())
 }
 
-/// Checks all files before the first one is written.
-fn write_folder(path: &PathBuf, lists: &ExportedLists) -> Result<()> {
-    fs_err::create_dir_all(path).context("cannot make the folder of lists")?;
+/// The files of a folder, none of which is in the way of something else.
+fn checked_files(path: &Path, lists: &ExportedLists) -> Result<Vec<(OutputFile, String)>> {
+    if path.exists() && !path.is_dir() {
+        let problem = format!("`--skip-tests` names `{}`, which is no folder", path.display());
+        return Err(Usage::new(problem).hint("name a folder: `--skip-tests skip_tests`").into());
+    }
     let check = |(name, text): (&String, &String)| {
         let file = OutputOption::from(path.join(name).into_os_string());
         Ok((file.check("--skip-tests", FileKind::PythonList, &[])?, text.clone()))
     };
-    let files: Vec<(OutputFile, String)> = lists.files.iter().map(check).collect::<Result<_>>()?;
-    files.iter().try_for_each(|(file, text)| file.write(text))
+    lists.files.iter().map(check).collect()
 }
 
 fn show(rows: &[ListRow], printer: &Printer) -> Result<()> {

@@ -14,9 +14,9 @@ use rocwheel_release::promote::{
     Promoted, PromotionPlan, PromotionRequest, VersionChange, plan_promotion, promote_into,
 };
 use rocwheel_release::{
-    FileTransfer, FolderStore, LocalSet, NativeCopy, PublicationPlan, PublishOptions, Published, STATEMENT_PAYLOAD,
-    SignedEnvelope, Store, StoredSet, Stream, carry_attestations, find_set, plan_promoted, plan_publication,
-    planned_manifest, publish, read_set, stored_set, write_dated_index,
+    FolderStore, LocalSet, NativeCopy, PublicationPlan, PublishOptions, Published, STATEMENT_PAYLOAD, SignedEnvelope,
+    Store, StoredSet, Stream, carry_attestations, find_set, plan_promoted, plan_publication, planned_manifest, publish,
+    read_promoted, stored_set, write_dated_index,
 };
 use rocwheel_report::{Context as _, Exit};
 use rocwheel_wheel::WheelName;
@@ -277,8 +277,7 @@ impl Work<'_> {
             let files = printer::count(left as u64, "file", "files");
             printer.note(format!("attestations of {files} are about the bytes before and were left behind"));
         }
-        let mut local = read_set(staging.path(), reporter)?;
-        local.transfer = FileTransfer::Link;
+        let local = read_promoted(staging.path(), &promoted, reporter)?;
         let change = settings.change.change(&settings.to.name);
         let target = Stream::read(self.target, &settings.to.name)?;
         let publication = plan_publication(&target, &local, &options, &change)?;

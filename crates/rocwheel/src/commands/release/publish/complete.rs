@@ -7,7 +7,7 @@ use rocwheel_content::archive_path::file_name;
 use rocwheel_release::promote::{PromotionRequest, VersionChange, find_set_version, plan_promotion, promote_into};
 use rocwheel_release::{
     LocalSet, PublishOptions, Stream, StreamChange, StreamFault, carry_attestations, find_pythons, find_targets,
-    read_set,
+    read_promoted,
 };
 use rocwheel_wheel::WheelName;
 
@@ -83,7 +83,7 @@ pub(super) fn complete(
     carry_attestations(&promoted, &folder, |name| local.attestations(name))?;
     printer.warn(format!("dropped, because something is missing for them: {}", names.join(", ")));
     options.dropped = targets.incomplete;
-    Ok(read_set(&folder, printer.reporter())?)
+    Ok(read_promoted(&folder, &promoted, printer.reporter())?)
 }
 
 /// Leaves out wheels that are only for Pythons of which something is missing.
