@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
 
+use std::collections::BTreeMap;
+
 use insta::assert_snapshot;
 use rocwheel_recipe::{
     Book, BuildPurpose, Cell, ChosenBy, CompilerCache, Error, Evaluated, Platform, Switch, evaluate, script,
@@ -96,6 +98,15 @@ fn magma_for_a_rocm_that_its_name_says() {
         ..cell(Platform::Linux, None)
     };
     assert_snapshot!("magma_linux", text("magma", &cell));
+    // Without known GPU targets too: these features do not depend on them.
+    let open = Cell {
+        features: BTreeMap::from([("openblas".to_owned(), Switch::On), ("unoptimized".to_owned(), Switch::On)]),
+        chosen_by: ChosenBy::Rocm,
+        ..cell
+    };
+    let script = text("magma", &open);
+    assert!(script.contains("make.inc.hip-gcc-openblas"), "{script}");
+    assert!(!script.contains("MKL") && script.contains("-O0"), "{script}");
 }
 
 /// The lines that are only in `new`, and those that are only in `old`.

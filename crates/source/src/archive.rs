@@ -3,6 +3,7 @@
 
 use std::io::{self, BufReader, Read};
 use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
 
 use rocwheel_content::{hexadecimal, sha256_of};
 use rocwheel_report::{Interrupted, Reporter, Unit, Watched};
@@ -90,7 +91,8 @@ fn unpack_into(path: &Path, file: fs_err::File, folder: &Path, reporter: &dyn Re
             EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
                 let executable = entry.header().mode().unwrap_or(0) & 0o100 != 0;
                 let size = entry.size();
-                if write(&place, &mut entry, executable).map_err(failed)? != size {
+                let modified = entry.header().mtime().ok();
+                if write(&place, &mut entry, executable, modified).map_err(failed)? != size {
                     return Err(wrong(format!("it ends inside `{}`", name.display())));
                 }
                 unpacked.files += 1;
@@ -127,11 +129,17 @@ fn unpack_into(path: &Path, file: fs_err::File, folder: &Path, reporter: &dyn Re
     Ok(unpacked)
 }
 
-fn write(place: &Path, content: &mut impl Read, executable: bool) -> io::Result<u64> {
+/// `modified` is in seconds since 1970: `make` compares the time stamps of generated sources with
+/// those of the files that they are generated from.
+fn write(place: &Path, content: &mut impl Read, executable: bool, modified: Option<u64>) -> io::Result<u64> {
     let mut options = fs_err::OpenOptions::new();
     options.write(true).create_new(true);
     let mut file = rocwheel_system::create_mode(&mut options, if executable { 0o755 } else { 0o644 }).open(place)?;
-    io::copy(content, &mut file)
+    let length = io::copy(content, &mut file)?;
+    if let Some(modified) = modified.and_then(|seconds| UNIX_EPOCH.checked_add(Duration::from_secs(seconds))) {
+        file.file().set_modified(modified)?;
+    }
+    Ok(length)
 }
 
 /// A reader for the compression that the first bytes show; names are not reliable.
@@ -260,6 +268,9 @@ mod tests {
             }
             let mode = |name: &str| fs_err::metadata(tree.join(name)).unwrap().mode() & 0o100;
             assert_eq!((mode("run.sh"), mode("x")), (0o100, 0));
+            // `make` would generate again what is older than its origin.
+            let modified = fs_err::metadata(tree.join("x")).unwrap().modified().unwrap();
+            assert_eq!(modified, UNIX_EPOCH + Duration::from_secs(1_700_000_000));
         }
     }
 
