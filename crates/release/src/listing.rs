@@ -257,7 +257,9 @@ pub(crate) fn identity(name: &str) -> Identity<'_> {
             Err(error) => Identity::Wrong(error.to_string()),
         };
     }
-    let Some(stem) = name.strip_suffix(".tar.gz").or_else(|| name.strip_suffix(".zip")) else { return Identity::Other };
+    let Some(stem) = name.strip_suffix(".tar.gz").or_else(|| name.strip_suffix(".zip")) else {
+        return if is_unlisted_archive(name) { Identity::Archive } else { Identity::Other };
+    };
     // Source distributions from before PEP 625 have hyphens in their names.
     match stem.rsplit_once('-') {
         Some((project, version))
@@ -267,6 +269,13 @@ pub(crate) fn identity(name: &str) -> Identity<'_> {
         }
         _ => Identity::Archive,
     }
+}
+
+/// `true` for archives that PyPI had before PEP 527, or in a form that no installer reads. They are
+/// reported, so nobody waits for them on a page.
+fn is_unlisted_archive(name: &str) -> bool {
+    const ENDINGS: [&str; 8] = [".egg", ".exe", ".msi", ".tar", ".tar.bz2", ".tar.xz", ".tar.zst", ".tgz"];
+    ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 
 #[cfg(test)]
@@ -288,6 +297,9 @@ mod tests {
                 "flash-attn-2.8.3.tar.gz",
                 "therock-dist-linux-gfx1151-7.2.0.tar.gz",
                 "magma.tar.gz",
+                "Paste-0.3-py2.3.egg",
+                "blas_lib_gfx942.tar.zst",
+                "SHA256SUMS",
                 "broken.whl",
                 "torch-2.9.0-cp312-cp312-linux_x86_64.whl.metadata",
             ],
@@ -297,9 +309,11 @@ mod tests {
             listing.distributions.iter().map(|one| (one.project.as_str(), one.version.to_string())).collect();
         let expected = [("rocm-sdk-core", "7.2.0"), ("rocm", "7.2.0"), ("flash-attn", "2.8.3")];
         assert_eq!(found, expected.map(|(project, version)| (project, version.to_owned())));
-        assert_eq!(listing.ignored, ["therock-dist-linux-gfx1151-7.2.0.tar.gz", "magma.tar.gz"]);
+        let ignored =
+            ["therock-dist-linux-gfx1151-7.2.0.tar.gz", "magma.tar.gz", "Paste-0.3-py2.3.egg", "blas_lib_gfx942.tar.zst"];
+        assert_eq!(listing.ignored, ignored);
         assert!(listing.problems[0].starts_with("`broken.whl`: "), "{:?}", listing.problems);
-        assert_eq!(listing.others.len(), 1);
+        assert_eq!(listing.others.len(), 2);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use rocwheel_release::{
     AggregateOptions, BuildOptions, Built, BuiltIndex, ChooserOptions, GpuChoice, IndexView, Layout, PageChange,
     StatusTable, build,
 };
-use rocwheel_report::{Context as _, Exit};
+use rocwheel_report::{Context as _, Exit, few_in_backticks};
 use rocwheel_rocm::{DevicePackages, TargetTable};
 use url::Url;
 
@@ -202,7 +202,8 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     printer.table(&COLUMNS, built.indexes.iter().map(row))?;
     if !built.ignored.is_empty() {
         let archives = printer::count(built.ignored.len() as u64, "archive is", "archives are");
-        printer.note(format!("{archives} not listed, being no Python packages: {}", built.ignored.join(", ")));
+        let names = few_in_backticks(&built.ignored, 8);
+        printer.note(format!("{archives} not listed, because pip does not install such files: {names}"));
     }
     printer.note(summary(&built, settings.options.write));
     if settings.options.write
