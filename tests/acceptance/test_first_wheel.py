@@ -1,0 +1,22 @@
+"""docs/first-wheel.md, followed with the debug binary on this machine. test_release_real.py follows
+it in a root that has nothing but Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from guides import script
+
+from command import Rocwheel, run
+from tool_wheel import write_tool_wheel
+
+
+def test_the_guide_can_be_followed(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    tool = write_tool_wheel(rocwheel, tmp_path / "tool")
+    (tmp_path / "follow.sh").write_text(script("first-wheel.md", tmp_path))
+    said = run("bash", "follow.sh", cwd=tmp_path, environment={"PIP_FIND_LINKS": str(tool.parent)})
+    assert "RW007 too-new" in said.stdout
+    assert list((tmp_path / "repaired").glob("gafime_rocm-0.4.7-*manylinux_2_34_x86_64.whl"))
+    received = sorted(path.name.split("-")[0] for path in (tmp_path / "received").glob("*.whl"))
+    assert received == ["gafime_rocm", "gafime_rocm_device_gfx942"]
+    assert ", 0 errors" in said.stdout.splitlines()[-1] or ": 0 errors" in said.stdout.splitlines()[-1]
