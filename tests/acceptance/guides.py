@@ -12,8 +12,8 @@ def script(page: str, folder: Path) -> str:
     """The blocks of a page one after the other, as a script of Bash that prints each command.
 
     Files that the page shows (a block that begins with their name) are written to `folder` at once;
-    the page shows them where it speaks of them. Blocks in Python run in the Python of that moment. A
-    command with the comment `# exit code N` has to end with that code.
+    the page shows them where it speaks of them. Blocks in Python run in the Python of that moment.
+    A command with the comment `# exit code N` has to end with that code.
     """
     steps = ["set -eux"]
     blocks = re.findall(r"^```(sh|python|cmake)\n(.*?)^```$", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)

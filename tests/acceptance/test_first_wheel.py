@@ -7,12 +7,10 @@ from pathlib import Path
 
 from guides import script
 
-from command import Rocwheel, run
-from tool_wheel import write_tool_wheel
+from command import run
 
 
-def test_the_guide_can_be_followed(rocwheel: Rocwheel, tmp_path: Path) -> None:
-    tool = write_tool_wheel(rocwheel, tmp_path / "tool")
+def test_the_guide_can_be_followed(tool: Path, tmp_path: Path) -> None:
     (tmp_path / "follow.sh").write_text(script("first-wheel.md", tmp_path))
     said = run("bash", "follow.sh", cwd=tmp_path, environment={"PIP_FIND_LINKS": str(tool.parent)})
     assert "RW007 too-new" in said.stdout

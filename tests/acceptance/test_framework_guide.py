@@ -12,7 +12,6 @@ from guides import script
 
 from command import Rocwheel, run
 from linked_wheels import extension, write_wheel
-from tool_wheel import write_tool_wheel
 
 # What a ROCm has there.
 CONFIG = """
@@ -48,9 +47,8 @@ def write_project(folder: Path, dist: Path) -> None:
     write_wheel(folder, {"plain/__init__.py": b"", "plain/_ext.so": module.read_bytes()}, name="plain")
 
 
-def test_the_guide_can_be_followed(rocwheel: Rocwheel, dist: Path, tmp_path: Path) -> None:
+def test_the_guide_can_be_followed(tool: Path, dist: Path, tmp_path: Path) -> None:
     write_project(tmp_path, dist)
-    tool = write_tool_wheel(rocwheel, tmp_path / "tool")
     (tmp_path / "follow.sh").write_text(script("framework-authors.md", tmp_path))
     environment = {"DIST": str(dist), "PIP_FIND_LINKS": str(tool.parent)}
     said = run("bash", "follow.sh", cwd=tmp_path, environment=environment).stdout

@@ -1,5 +1,6 @@
 """What a release of the tool consists of: built twice, installed, and run on an old system, in a
-container, by uvx and pipx, and by people who follow the guides in a Debian that has nothing else."""
+container, by uvx and pipx, and by people who follow the guides in a Debian that has nothing
+else."""
 
 from __future__ import annotations
 
@@ -120,7 +121,10 @@ def test_the_archive_has_the_program_of_the_wheel(wheel: Path, program: Path, tm
         (name,) = (name for name in archive.namelist() if name.endswith(".data/scripts/rocwheel"))
         assert archive.read(name) == (folder / "rocwheel").read_bytes()
     assert run(folder / "rocwheel", "--version").stdout.startswith("rocwheel ")
-    assert "rocwheel\\-audit" in (folder / "man/rocwheel-audit.1").read_text() or (folder / "man/rocwheel-audit.1").exists()
+    assert (
+        "rocwheel\\-audit" in (folder / "man/rocwheel-audit.1").read_text()
+        or (folder / "man/rocwheel-audit.1").exists()
+    )
     run("bash", "-c", f"source {folder / 'completions/rocwheel.bash'} && complete -p rocwheel")
 
 
@@ -185,7 +189,7 @@ def test_the_archive_builds_without_a_network_and_without_a_registry(source: Pat
 
 
 @pytest.mark.parametrize("runner", ["uvx", "pipx"])
-def test_it_runs_without_being_installed(dist: Path, index: str, wheel: Path, tmp_path: Path, runner: str) -> None:
+def test_it_runs_without_being_installed(index: str, wheel: Path, tmp_path: Path, runner: str) -> None:
     home = {"HOME": str(tmp_path), "UV_CACHE_DIR": str(tmp_path / "cache"), "PIPX_HOME": str(tmp_path / "pipx")}
     home |= {"UV_DEFAULT_INDEX": index, "PIP_INDEX_URL": index, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
     command = [TOOLS / "uvx"] if runner == "uvx" else [TOOLS / "pipx", "run"]
@@ -199,11 +203,17 @@ def follow(page: str, index: str, folder: Path, packages: tuple[str, ...] = (), 
     work.mkdir(exist_ok=True)
     (work / "follow.sh").write_text(script(page, work))
     given = {"PIP_INDEX_URL": index, "PIP_DISABLE_PIP_VERSION_CHECK": "1", **variables}
-    shared = [word for path in (work, *(path for path in variables.values() if isinstance(path, Path))) for word in ("--share", path)]
+    shared = [
+        word
+        for path in (work, *(path for path in variables.values() if isinstance(path, Path)))
+        for word in ("--share", path)
+    ]
     named = [word for name in packages for word in ("--package", name)]
     place = ["env", *(f"{name}={value}" for name, value in given.items())]
     script_ = f"cp -r {work} /root/guide && cd /root/guide && bash follow.sh"
-    return run(REPOSITORY / "scripts/in-root", "bookworm", *named, *shared, "--", *place, "bash", "-euc", script_).stdout
+    return run(
+        REPOSITORY / "scripts/in-root", "bookworm", *named, *shared, "--", *place, "bash", "-euc", script_
+    ).stdout
 
 
 def test_a_publisher_follows_the_guide(index: str, tmp_path: Path) -> None:
@@ -219,7 +229,7 @@ def test_an_author_of_a_framework_follows_the_guide(index: str, rocm_dist: Path,
 
 
 def test_the_image_runs_in_podman(rocwheel: Rocwheel, dist: Path, tmp_path: Path) -> None:
-    """On a Debian root instead of Docker's Python, which a machine without a registry cannot get."""
+    """On a Debian root instead of Docker's Python, which not every machine can get."""
     version = rocwheel.run("--version").stdout
     work = tmp_path / "work"
     (work / "dist").mkdir(parents=True)
@@ -227,7 +237,16 @@ def test_the_image_runs_in_podman(rocwheel: Rocwheel, dist: Path, tmp_path: Path
     shutil.copy(wheel, work / "dist")
     with engines.podman(tmp_path / "podman") as podman:
         podman.import_root(engines.root("bookworm"), "debian")
-        build = ["--engine", " ".join(podman.words), "--tag", "rocwheel", dist, "--", "--build-arg", "BASE=localhost/debian"]
+        build = [
+            "--engine",
+            " ".join(podman.words),
+            "--tag",
+            "rocwheel",
+            dist,
+            "--",
+            "--build-arg",
+            "BASE=localhost/debian",
+        ]
         run(REPOSITORY / "scripts/image", *build)
         container = ["run", "--rm", "--network", "none", *podman.options, "--volume", f"{work}:/work", "rocwheel"]
         assert podman.run(*container, "rocwheel", "--version").stdout == version
