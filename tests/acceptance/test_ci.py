@@ -60,38 +60,39 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @dataclass
 class Job:
-    """A job of a workflow that uses the action: its folder, and what the action left behind."""
+    """A job of a workflow that uses the action: the folder that GitHub gives it, and what the
+    action left behind."""
 
-    folder: Path
+    temporary: Path
     outputs: dict[str, str] = field(default_factory=dict)
     summary: str = ""
 
-    def use(self, expect: int = 0, **inputs: str) -> Result:
-        """Runs the steps one after the other as GitHub does; the last one's exit code is
-        `expect`."""
-        temporary = self.folder / "temporary"
-        temporary.mkdir(exist_ok=True)
+    def step(self, name: str, folder: Path, expect: int = 0, **inputs: str) -> Result:
+        """Runs a step in the folder of a repository as GitHub does."""
+        (step,) = (step for step in ACTION["runs"]["steps"] if step["name"] == name)
         known = {name: definition.get("default", "") for name, definition in ACTION["inputs"].items()}
-        assert set(inputs) <= set(known)
-        github = {"GITHUB_ACTIONS": "true", "RUNNER_TEMP": str(temporary)}
+        assert step["shell"] == "bash" and set(inputs) <= set(known)
+        known |= inputs
+        expressions = {name: re.fullmatch(r"\$\{\{ inputs\.([\w-]+) \}\}", text) for name, text in step["env"].items()}
+        environment = {name: known[found[1]] for name, found in expressions.items()}
+        environment |= {"GITHUB_ACTIONS": "true", "RUNNER_TEMP": str(self.temporary)}
         for variable in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY"):
-            (temporary / variable).write_text("")
-            github[variable] = str(temporary / variable)
-        *before, last = ACTION["runs"]["steps"]
-        for step in before:
-            self.step(step, known | inputs, github, 0)
-        said = self.step(last, known | inputs, github, expect)
-        written = (temporary / "GITHUB_OUTPUT").read_text().splitlines()
+            (self.temporary / variable).write_text("")
+            environment[variable] = str(self.temporary / variable)
+        command = ("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"])
+        said = run(*command, cwd=folder, environment=environment, expect=expect)
+        written = (self.temporary / "GITHUB_OUTPUT").read_text().splitlines()
         self.outputs = dict(line.split("=", 1) for line in written)
-        self.summary = (temporary / "GITHUB_STEP_SUMMARY").read_text()
+        self.summary = (self.temporary / "GITHUB_STEP_SUMMARY").read_text()
         return said
 
-    def step(self, step: dict, inputs: dict[str, str], github: dict[str, str], expect: int) -> Result:
-        assert step["shell"] == "bash"
-        expressions = {name: re.fullmatch(r"\$\{\{ inputs\.([\w-]+) \}\}", text) for name, text in step["env"].items()}
-        environment = {name: inputs[found[1]] for name, found in expressions.items()}
-        command = ("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"])
-        return run(*command, cwd=self.folder, environment=environment | github, expect=expect)
+
+@pytest.fixture(scope="module")
+def job(tool: Path, tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """A job after the first step, which installs rocwheel."""
+    job = Job(tmp_path_factory.mktemp("job"))
+    job.step(ACTION["runs"]["steps"][0]["name"], job.temporary, rocwheel=str(tool))
+    return job
 
 
 def test_github_takes_the_action() -> None:
@@ -104,34 +105,33 @@ def test_github_takes_the_action() -> None:
         assert judged.returncode == 0, judged.stdout
 
 
-def test_the_action_fails_the_job_with_annotations(tool: Path, broken: Path, tmp_path: Path) -> None:
-    job = Job(tmp_path)
+def test_the_action_fails_the_job_with_annotations(job: Job, broken: Path, tmp_path: Path) -> None:
+    assert [step["name"] for step in ACTION["runs"]["steps"]] == ["Install rocwheel", "Audit"]
     dist = tmp_path / "dist of today"
     dist.mkdir()
     shutil.copy(broken, dist)
-    given = {"rocwheel": str(tool), "wheels": "dist of today/*.whl\nmore/*.whl"}
-    said = job.use(expect=1, **given, sarif="found.sarif")
+    given = {"wheels": "dist of today/*.whl\nmore/*.whl"}
+    said = job.step("Audit", tmp_path, expect=1, **given, sarif="found.sarif")
     errors = [line for line in said.stderr.splitlines() if line.startswith("::error title=rocwheel audit::RW001")]
     assert len(errors) == 1 and "libelsewhere.so.1" in errors[0] and broken.name in errors[0], said
     assert job.outputs == {"exit_code": "1", "sarif": "found.sarif"}
-    assert "RW001 missing&#45;library" in job.summary and "libelsewhere" in job.summary
+    assert "RW001 library&#45;not&#45;found" in job.summary and "libelsewhere" in job.summary
     (ran,) = json.loads((tmp_path / "found.sarif").read_text())["runs"]
     assert "RW001" in {result["ruleId"] for result in ran["results"]}
     # What the wheel needs is in a wheel beside it, in an environment, or does not matter.
-    job.use(**given, ignore="RW001,RW003,RW012", **{"fail-on": "error"})
+    job.step("Audit", tmp_path, **given, ignore="RW001,RW003,RW012", **{"fail-on": "error"})
     assert job.outputs == {"exit_code": "0"}
 
 
-def test_the_action_says_what_it_does_not_find(tool: Path, tmp_path: Path) -> None:
-    job = Job(tmp_path)
-    said = job.use(expect=2, rocwheel=str(tool), wheels="no $(touch evil) `touch evil`/*.whl")
+def test_the_action_says_what_it_does_not_find(job: Job, tmp_path: Path) -> None:
+    said = job.step("Audit", tmp_path, expect=2, wheels="no $(touch evil) `touch evil`/*.whl")
     assert said.stdout.startswith("::error title=rocwheel audit::there is no file that fits")
     assert not (tmp_path / "evil").exists()
     # The requirement is in a folder that `with` names; a warning fails the job when it is asked to.
     write_plain_wheel(tmp_path / "beside", "other", "1.0")
     write_plain_wheel(tmp_path / "dist", "demo", "1.0", "Requires-Dist: other")
-    job.use(rocwheel=str(tool), **{"with": "beside", "fail-on": "warning"})
-    job.use(expect=2, rocwheel=str(tool), **{"fail-on": "anything"})
+    job.step("Audit", tmp_path, **{"with": "beside", "fail-on": "warning"})
+    job.step("Audit", tmp_path, expect=2, **{"fail-on": "anything"})
 
 
 def test_only_the_first_findings_are_annotations(rocwheel: Rocwheel, tmp_path: Path) -> None:

@@ -38,11 +38,11 @@ def write_tool_wheel(rocwheel: Rocwheel, folder: Path) -> Path:
         record += f"{name},sha256={digest},{len(data)}\n"
     members[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
     path = folder / f"rocwheel-{version}-{TAG}.whl"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+    # Stored: a debug binary is packed and unpacked longer than the tests of it run.
+    with zipfile.ZipFile(path, "w") as archive:
         for name, data in members.items():
             member = zipfile.ZipInfo(name)
             mode = 0o755 if "/scripts/" in name else 0o644
             member.external_attr = (stat.S_IFREG | mode) << 16
-            member.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(member, data)
     return path
