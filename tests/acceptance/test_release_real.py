@@ -121,10 +121,7 @@ def test_the_archive_has_the_program_of_the_wheel(wheel: Path, program: Path, tm
         (name,) = (name for name in archive.namelist() if name.endswith(".data/scripts/rocwheel"))
         assert archive.read(name) == (folder / "rocwheel").read_bytes()
     assert run(folder / "rocwheel", "--version").stdout.startswith("rocwheel ")
-    assert (
-        "rocwheel\\-audit" in (folder / "man/rocwheel-audit.1").read_text()
-        or (folder / "man/rocwheel-audit.1").exists()
-    )
+    assert ".TH rocwheel-audit 1" in (folder / "man/rocwheel-audit.1").read_text()
     run("bash", "-c", f"source {folder / 'completions/rocwheel.bash'} && complete -p rocwheel")
 
 
@@ -194,7 +191,7 @@ def test_it_runs_without_being_installed(index: str, wheel: Path, tmp_path: Path
     home |= {"UV_DEFAULT_INDEX": index, "PIP_INDEX_URL": index, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
     command = [TOOLS / "uvx"] if runner == "uvx" else [TOOLS / "pipx", "run"]
     said = run(*command, "rocwheel", "audit", wheel, environment=home, cwd=tmp_path)
-    assert "manylinux_2_17" in said.stdout and " 0 errors" in said.stdout, said
+    assert f"rocwheel {wheel.name.split('-')[1]} " in said.stdout and " 0 errors" in said.stdout, said
 
 
 def follow(page: str, index: str, folder: Path, packages: tuple[str, ...] = (), **variables: object) -> str:

@@ -19,11 +19,11 @@ def version_of(rocwheel: Rocwheel) -> str:
 
 
 def write_tool_wheel(rocwheel: Rocwheel, folder: Path) -> Path:
-    """Writes the wheel into a folder, without what debuggers read."""
+    """Writes the wheel into a folder, without symbols, which are most of a debug binary."""
     folder.mkdir(parents=True, exist_ok=True)
     version = version_of(rocwheel)
     program = folder / "program"
-    run("strip", "--strip-debug", "-o", program, rocwheel.binary)
+    run("strip", "-o", program, rocwheel.binary)
     info = f"rocwheel-{version}.dist-info"
     metadata = f"Metadata-Version: 2.4\nName: rocwheel\nVersion: {version}\nRequires-Python: >=3.8\n"
     members = {
