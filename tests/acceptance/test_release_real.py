@@ -215,7 +215,7 @@ def follow(page: str, index: str, folder: Path, packages: tuple[str, ...] = (), 
 
 def test_a_publisher_follows_the_guide(index: str, tmp_path: Path) -> None:
     said = follow("first-wheel.md", index, tmp_path)
-    assert "RW007 too-new" in said and said.splitlines()[-1].endswith(" 0 errors, 0 warnings, 0 notes"), said[-3000:]
+    assert "RW007 too-new" in said and " 0 errors, 0 warnings, " in said.splitlines()[-1], said[-3000:]
 
 
 def test_an_author_of_a_framework_follows_the_guide(index: str, rocm_dist: Path, tmp_path: Path) -> None:  # noqa: F811
