@@ -17,8 +17,8 @@ use rocwheel_verify::doctor::{self, MachineTree, Patient, SessionVariables};
 
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};
-use crate::output_file::{FileKind, OutputFile, OutputOption};
 use crate::github::Level;
+use crate::output_file::{FileKind, OutputFile, OutputOption};
 use crate::printer::{Column, Format, Printer};
 
 const COLUMNS: [Column; 6] = [
