@@ -12,6 +12,7 @@ from guides import script
 
 from command import Rocwheel, run
 from linked_wheels import extension, write_wheel
+from tool_wheel import pip_of
 
 # What a ROCm has there.
 CONFIG = """
@@ -50,7 +51,7 @@ def write_project(folder: Path, dist: Path) -> None:
 def test_the_guide_can_be_followed(tool: Path, dist: Path, tmp_path: Path) -> None:
     write_project(tmp_path, dist)
     (tmp_path / "follow.sh").write_text(script("framework-authors.md", tmp_path))
-    environment = {"DIST": str(dist), "PIP_FIND_LINKS": str(tool.parent)}
+    environment = {"DIST": str(dist), **pip_of(tool, tmp_path)}
     said = run("bash", "follow.sh", cwd=tmp_path, environment=environment).stdout
     assert "42" in said.split() and "hipsparselt" in said
     assert "compiled against a ROCm version matching '1.0.*'" in said

@@ -46,3 +46,11 @@ def write_tool_wheel(rocwheel: Rocwheel, folder: Path) -> Path:
             member.external_attr = (stat.S_IFREG | mode) << 16
             archive.writestr(member, data)
     return path
+
+
+def pip_of(tool: Path, folder: Path) -> dict[str, str]:
+    """Variables with which pip takes the wheel for `rocwheel`, whatever an index has by that
+    name."""
+    constraint = folder / "constraint.txt"
+    constraint.write_text(f"rocwheel @ {tool.as_uri()}\n")
+    return {"PIP_CONSTRAINT": str(constraint)}
