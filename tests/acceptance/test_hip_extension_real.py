@@ -53,9 +53,9 @@ def test_cibuildwheel_repairs_with_our_command(rocwheel: Rocwheel, package_set: 
     build.install(package_set.dist, "rocm[libraries,devel]")
     path = f"{build.prefix / 'bin'}:{rocwheel.binary.parent}:/usr/local/bin:/usr/bin:/bin"
     root = build.run("rocm-sdk", "path", "--root").stdout.strip()
-    variables = {"PATH": path, "ROCM_HOME": root, "HIP_TARGETS": "gfx1100"}
-    wheel = [UV, "build", "--wheel", "--quiet", "--out-dir", tmp_path / "compiled", tmp_path / "source"]
-    run(*wheel, environment=variables)
+    variables = {"PATH": path, "ROCM_HOME": root, "ROCM_PATH": root, "HIP_TARGETS": "gfx1100"}
+    python = ("--python", build.python)
+    run(UV, "build", "--wheel", *python, "--out-dir", tmp_path / "compiled", tmp_path / "source", environment=variables)
     (compiled,) = (tmp_path / "compiled").glob("*.whl")
     assert "-linux_x86_64" in compiled.name
     destination = tmp_path / "repaired"
