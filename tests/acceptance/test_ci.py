@@ -83,6 +83,10 @@ def job(tool: Path, tmp_path_factory: pytest.TempPathFactory) -> Job:
 
 def test_github_takes_the_action() -> None:
     assert faults(stored_schema("https://json.schemastore.org/github-action.json"), ACTION) == []
+    used = [step for step in yaml.safe_load(block("yaml", "steps:"))["steps"] if "rocwheel" in step.get("uses", "")]
+    assert len(used) == 1 and set(used[0]["with"]) < set(ACTION["inputs"])
+    rows = re.findall(r"^\| `([\w-]+)` \| .* \| (?:`(.*)` )?\|$", PAGE.partition("| input |")[2], re.M)
+    assert dict(rows) == {name: definition["default"] for name, definition in ACTION["inputs"].items()}
     # What a script is given goes through its environment: text of an input is never code.
     for step in ACTION["runs"]["steps"]:
         assert "${{" not in step["run"]
