@@ -12,7 +12,7 @@ lint: setup
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --all-features --locked -- --deny warnings
 	shellcheck --external-sources $$(grep -L '^#!.*python' scripts/*) .ci/run tests/acceptance/*.bash
-	.venv/bin/ruff check --config tests/ruff.toml tests bench crates examples scripts/check-width scripts/site scripts/chooser-screenshots
+	.venv/bin/ruff check --config tests/ruff.toml tests bench crates examples scripts/check-width scripts/site scripts/chooser-screenshots scripts/terminal-picture
 	.venv/bin/ruff check python
 	scripts/check-width
 

@@ -21,6 +21,7 @@ import synthetic
 from command import Rocwheel, own_suite
 from environment import Environment
 from packages import PackageSet, fetch_debs, make_package_set
+from tool_wheel import write_tool_wheel
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SOURCES = tomllib.loads((REPOSITORY / "data/sources.toml").read_text())
@@ -48,6 +49,12 @@ def rocwheel() -> Rocwheel:
     binary = Path(os.environ.get("ROCWHEEL_BINARY", REPOSITORY / "target/debug/rocwheel"))
     assert binary.is_file(), f"{binary} is not built: run `cargo build`, or name the binary in ROCWHEEL_BINARY"
     return Rocwheel(binary.resolve())
+
+
+@pytest.fixture(scope="session")
+def tool(rocwheel: Rocwheel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel of the binary, alone in its folder, as pip installs it."""
+    return write_tool_wheel(rocwheel, tmp_path_factory.mktemp("tool"))
 
 
 @pytest.fixture(scope="session")

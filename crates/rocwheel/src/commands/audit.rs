@@ -1,5 +1,6 @@
 //! `rocwheel audit`: checks that wheels load on every system that their tags name.
 
+mod annotations;
 mod remedies;
 pub(super) mod text;
 
@@ -297,6 +298,7 @@ fn report_on(look: &Look, wheels: &[PathBuf], printer: &Printer) -> Result<Exit>
     }
     let mut report = examine(look, wheels, scratch.path(), printer)?;
     let remedies = remedies::find(&mut report, scratch.path(), printer)?;
+    annotations::annotate(&report, printer);
     if let Some(file) = &look.sarif {
         let log =
             serde_json::to_string_pretty(&sarif::log(&report, env!("CARGO_PKG_VERSION"))).map_err(Failure::other)?;

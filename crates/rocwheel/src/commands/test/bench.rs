@@ -17,6 +17,7 @@ use rocwheel_verify::doctor::{self, MachineTree, Patient, SessionVariables};
 
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};
+use crate::github::Level;
 use crate::output_file::{FileKind, OutputFile, OutputOption};
 use crate::printer::{Column, Format, Printer};
 
@@ -398,7 +399,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let machine = serde_json::json!({ "hardware": key.facts(), "conditions": conditions, "no_verdict": reasons });
     print(&states, &comparisons, machine, printer)?;
     for name in &slower {
-        printer.point_out(&format!("`{name}` became slower"));
+        printer.point_out(Level::Error, &format!("`{name}` became slower"));
     }
     for reason in &reasons {
         printer.warn(format!("there is no verdict: {reason}"));

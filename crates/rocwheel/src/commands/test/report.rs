@@ -14,6 +14,7 @@ use rocwheel_verify::verdict::{self, VerdictRequest};
 
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};
+use crate::github::Level;
 use crate::output_file::{FileKind, OutputFile, OutputOption};
 use crate::printer::{self, Column, Format, Printer};
 
@@ -302,6 +303,9 @@ fn reason(test: &report::ReportedTest) -> String {
 /// The first failures as annotations of the workflow.
 fn annotate(report: &TestReport, options: &ReportOptions, printer: &Printer) {
     for test in report.failures(options).take(ANNOTATIONS) {
-        printer.point_out(&format!("{}: {}: {}", test.outcome.word().replace('_', " "), test.id, reason(test)));
+        printer.point_out(
+            Level::Error,
+            &format!("{}: {}: {}", test.outcome.word().replace('_', " "), test.id, reason(test)),
+        );
     }
 }

@@ -1,0 +1,202 @@
+"""What other projects take over into their CI, from docs/ci.md and from the files that GitHub and
+pre-commit read here: judged by their schemas and programs, and run."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+import yaml
+from schemas import faults, stored_schema
+
+from command import Result, Rocwheel, run
+from linked_wheels import extension, library, write_wheel
+from small_index import write_wheel as write_plain_wheel
+from tool_wheel import version_of
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+TOOLS = Path(sys.prefix) / "bin"
+ACTION = yaml.safe_load((REPOSITORY / "action.yml").read_text())
+PAGE = (REPOSITORY / "docs/ci.md").read_text()
+
+
+def block(language: str, begin: str) -> str:
+    """The block of the page that begins with a text."""
+    blocks = re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.M | re.S)
+    (found,) = (text for text in blocks if text.startswith(begin))
+    return found
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel with a library that no other machine has: the audit has an error about it."""
+    folder = tmp_path_factory.mktemp("broken")
+    wanted = library(folder / "lib", "elsewhere", "other", "int other(void) { return 42; }")
+    module = extension(folder / "lib", "other", wanted)
+    return write_wheel(folder, {"demo/__init__.py": b"", "demo/_ext.so": module.read_bytes()})
+
+
+@dataclass
+class Job:
+    """A job of a workflow that uses the action: the folder that GitHub gives it, and what the
+    action left behind."""
+
+    temporary: Path
+    outputs: dict[str, str] = field(default_factory=dict)
+    summary: str = ""
+
+    def step(self, name: str, folder: Path, expect: int = 0, **inputs: str) -> Result:
+        """Runs a step in the folder of a repository as GitHub does."""
+        (step,) = (step for step in ACTION["runs"]["steps"] if step["name"] == name)
+        known = {name: definition.get("default", "") for name, definition in ACTION["inputs"].items()}
+        assert step["shell"] == "bash" and set(inputs) <= set(known)
+        known |= inputs
+        expressions = {name: re.fullmatch(r"\$\{\{ inputs\.([\w-]+) \}\}", text) for name, text in step["env"].items()}
+        environment = {name: known[found[1]] for name, found in expressions.items()}
+        environment |= {"GITHUB_ACTIONS": "true", "RUNNER_TEMP": str(self.temporary)}
+        for variable in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY"):
+            (self.temporary / variable).write_text("")
+            environment[variable] = str(self.temporary / variable)
+        command = ("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"])
+        said = run(*command, cwd=folder, environment=environment, expect=expect)
+        written = (self.temporary / "GITHUB_OUTPUT").read_text().splitlines()
+        self.outputs = dict(line.split("=", 1) for line in written)
+        self.summary = (self.temporary / "GITHUB_STEP_SUMMARY").read_text()
+        return said
+
+
+@pytest.fixture(scope="module")
+def job(tool: Path, tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """A job after the first step, which installs rocwheel."""
+    job = Job(tmp_path_factory.mktemp("job"))
+    job.step(ACTION["runs"]["steps"][0]["name"], job.temporary, rocwheel=str(tool))
+    return job
+
+
+def test_github_takes_the_action() -> None:
+    assert faults(stored_schema("https://json.schemastore.org/github-action.json"), ACTION) == []
+    used = [step for step in yaml.safe_load(block("yaml", "steps:"))["steps"] if "rocwheel" in step.get("uses", "")]
+    assert len(used) == 1 and set(used[0]["with"]) < set(ACTION["inputs"])
+    rows = re.findall(r"^\| `([\w-]+)` \| .* \| (?:`(.*)` )?\|$", PAGE.partition("| input |")[2], re.M)
+    assert dict(rows) == {name: definition["default"] for name, definition in ACTION["inputs"].items()}
+    # What a script is given goes through its environment: text of an input is never code.
+    for step in ACTION["runs"]["steps"]:
+        assert "${{" not in step["run"]
+        shell = ["shellcheck", "--shell", "bash", "-"]
+        judged = subprocess.run(shell, input=step["run"], text=True, capture_output=True, check=False)
+        assert judged.returncode == 0, judged.stdout
+
+
+def test_the_action_fails_the_job_with_annotations(job: Job, broken: Path, tmp_path: Path) -> None:
+    assert [step["name"] for step in ACTION["runs"]["steps"]] == ["Install rocwheel", "Audit"]
+    dist = tmp_path / "dist of today"
+    dist.mkdir()
+    shutil.copy(broken, dist)
+    given = {"wheels": "dist of today/*.whl\nmore/*.whl"}
+    said = job.step("Audit", tmp_path, expect=1, **given, sarif="found.sarif")
+    errors = [line for line in said.stderr.splitlines() if line.startswith("::error title=rocwheel audit::RW001")]
+    assert len(errors) == 1 and "libelsewhere.so.1" in errors[0] and broken.name in errors[0], said
+    assert job.outputs == {"exit_code": "1", "sarif": "found.sarif"}
+    assert "RW001 library&#45;not&#45;found" in job.summary and "libelsewhere" in job.summary
+    (ran,) = json.loads((tmp_path / "found.sarif").read_text())["runs"]
+    assert "RW001" in {result["ruleId"] for result in ran["results"]}
+    # What the wheel needs is in a wheel beside it, in an environment, or does not matter.
+    job.step("Audit", tmp_path, **given, ignore="RW001,RW003,RW012", **{"fail-on": "error"})
+    assert job.outputs == {"exit_code": "0"}
+
+
+def test_the_action_says_what_it_does_not_find(job: Job, tmp_path: Path) -> None:
+    said = job.step("Audit", tmp_path, expect=2, wheels="no $(touch evil) `touch evil`/*.whl")
+    assert said.stdout.startswith("::error title=rocwheel audit::there is no file that fits")
+    assert not (tmp_path / "evil").exists()
+    # The requirement is in a folder that `with` names; a warning fails the job when it is asked to.
+    write_plain_wheel(tmp_path / "beside", "other", "1.0")
+    write_plain_wheel(tmp_path / "dist", "demo", "1.0", "Requires-Dist: other")
+    job.step("Audit", tmp_path, **{"with": "beside", "fail-on": "warning"})
+    job.step("Audit", tmp_path, expect=2, **{"fail-on": "anything"})
+
+
+def test_only_the_first_findings_are_annotations(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """GitHub shows ten of each level, and the summary has all."""
+    wanted = library(tmp_path / "lib", "elsewhere", "other", "int other(void) { return 42; }")
+    module = extension(tmp_path / "lib", "other", wanted).read_bytes()
+    wheels = [
+        write_wheel(
+            tmp_path / str(number), {f"p{number}/__init__.py": b"", f"p{number}/_ext.so": module}, name=f"p{number}"
+        )
+        for number in range(12)
+    ]
+    summary = tmp_path / "summary"
+    github = {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(summary)}
+    for form in ([], ["--json"], ["--sarif", "-"]):
+        said = rocwheel.run("audit", *wheels, *form, expect=1, environment=github)
+        assert said.stderr.count("::error ") == 10, said.stderr
+    assert summary.read_text().count("RW001") == 3 * 12
+
+
+def test_pre_commit_installs_and_runs_the_hooks(rocwheel: Rocwheel, tool: Path, broken: Path, tmp_path: Path) -> None:
+    """The hooks of this repository, in one whose backend hands out the wheel of the tests instead
+    of compiling for minutes."""
+    hooks = tmp_path / "hooks"
+    hooks.mkdir()
+    shutil.copy(REPOSITORY / ".pre-commit-hooks.yaml", hooks)
+    (hooks / "pyproject.toml").write_text('[build-system]\nrequires = []\nbuild-backend = "b"\nbackend-path = ["."]\n')
+    (hooks / "b.py").write_text(
+        f"import shutil\ndef build_wheel(folder, *_): return shutil.copy({str(tool)!r}, folder).rpartition('/')[2]\n"
+    )
+    project = tmp_path / "project"
+    recipes = project / "recipes"
+    recipes.mkdir(parents=True)
+    rocwheel.run("recipe", "new", "mine", "--output", recipes)
+    shutil.copy(broken, project)
+    for folder in (hooks, project):
+        git = ["git", "-C", folder, "-c", "user.name=a", "-c", "user.email=a@b"]
+        run("git", "init", "--quiet", folder)
+        run(*git, "add", "--all", "--force")
+        run(*git, "commit", "--quiet", "--message", "all")
+    environment = {"PRE_COMMIT_HOME": str(tmp_path / "home"), "PIP_NO_INDEX": "1"}
+    environment["PATH"] = f"{rocwheel.binary.parent}:{TOOLS}:/usr/local/bin:/usr/bin:/bin"
+    run(TOOLS / "pre-commit", "validate-manifest", hooks / ".pre-commit-hooks.yaml")
+    revision = run("git", "-C", hooks, "rev-parse", "HEAD").stdout.strip()
+    shown = yaml.safe_load(block("yaml", "repos:"))
+    (repo,) = shown["repos"]
+    assert repo["rev"] == f"v{version_of(rocwheel)}"
+    repo |= {"repo": str(hooks), "rev": revision}
+    repo["hooks"] += [{"id": f"{hook['id']}-system"} for hook in repo["hooks"]]
+    (project / ".pre-commit-config.yaml").write_text(yaml.safe_dump(shown))
+    run(TOOLS / "pre-commit", "validate-config", cwd=project)
+    said = run(TOOLS / "pre-commit", "run", "--all-files", cwd=project, environment=environment, expect=1).stdout
+    assert said.count("RW001") == 2 and said.count("rocwheel audit") >= 2, said
+    assert len(re.findall(r"^rocwheel recipe check\.+Passed$", said, re.M)) == 2, said
+    (recipes / "mine.toml").write_text('[project]\nnmae = "mine"\n')
+    (project / broken.name).unlink()
+    run("git", "-C", project, "add", "--all")
+    said = run(TOOLS / "pre-commit", "run", "--all-files", cwd=project, environment=environment, expect=1).stdout
+    assert said.count("nmae") >= 2 and said.count("(no files to check)Skipped") == 2, said
+
+
+def test_gitlab_takes_the_job_and_it_writes_its_report(rocwheel: Rocwheel, broken: Path, tmp_path: Path) -> None:
+    jobs = yaml.safe_load(block("yaml", "audit wheels:"))
+    address = "https://gitlab.com/gitlab-org/gitlab/-/raw/master/app/assets/javascripts/editor/schema/ci.json"
+    assert faults(stored_schema(address), jobs) == []
+    (job,) = jobs.values()
+    (tmp_path / "dist").mkdir()
+    shutil.copy(broken, tmp_path / "dist")
+    environment = {"PATH": f"{rocwheel.binary.parent}:/usr/bin:/bin"}
+    run("sh", "-ec", "\n".join(job["script"]), cwd=tmp_path, environment=environment, expect=1)
+    assert all((tmp_path / path).stat().st_size > 0 for path in job["artifacts"]["paths"])
+
+
+def test_cibuildwheel_knows_the_options() -> None:
+    table = tomllib.loads(block("toml", "[tool.cibuildwheel"))["tool"]["cibuildwheel"]
+    schema = json.loads(files("cibuildwheel").joinpath("resources/cibuildwheel.schema.json").read_text())
+    assert faults(schema, table) == []
+    assert faults(schema, {"linux": {"repair-wheel-comand": "x"}}) != []
