@@ -328,7 +328,7 @@ impl SupervisedProgram {
                 let words = [tool.into_os_string()].into_iter().chain(arguments.into_iter().map(OsString::from));
                 let line = ProgramLine { words: words.collect(), ..program.clone() };
                 let text = run_briefly(&line, &format!("{}-{name}", self.mark), LOOK / 2)?;
-                Some(format!("{name}:\n{text}"))
+                (!text.trim().is_empty()).then(|| format!("{name}:\n{text}"))
             })
             .collect();
         (!texts.is_empty()).then(|| texts.join("\n"))
