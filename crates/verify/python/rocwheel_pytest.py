@@ -128,15 +128,14 @@ class Teller:
     def ask(self) -> list[str]:
         """Waits until rocwheel has chosen tests; this process has imported all of them."""
         self.tell(event="ready", root=str(self.session.config.rootpath))
-        answer, parent = self.plan["answer"], os.getppid()
-        while not os.path.exists(answer):
+        answer, parent = Path(self.plan["answer"]), os.getppid()
+        while not answer.exists():
             if os.getppid() != parent:
                 os._exit(1)
             time.sleep(0.005)
         # Files that could not be imported are known, and no reason for this process to fail.
         self.session.testsfailed = 0
-        with open(answer, encoding="utf-8") as file:
-            return json.load(file)["run"]
+        return json.loads(answer.read_text(encoding="utf-8"))["run"]
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self.left = len(session.items)
@@ -166,7 +165,11 @@ class Teller:
             return
         outcome, message = judge(reports)
         bad = outcome in ("failed", "error")
-        texts = [text for report in reports if (text := text_of(report, with_sections=bad))]
+        texts = [report.longreprtext for report in reports if went_wrong(report)]
+        if bad:
+            # A phase has the outputs of the earlier ones, too.
+            sections = dict.fromkeys(section for report in reports for section in report.sections)
+            texts += [f"--- {name} ---\n{text}" for name, text in sections if text.strip()]
         output = bounded("\n".join(texts))
         self.tell(
             event="attempt",
@@ -201,15 +204,6 @@ def skip_reason(longrepr: object) -> str:
     if isinstance(longrepr, tuple) and len(longrepr) == 3:
         return clean(str(longrepr[2]))[:500]
     return clean(str(longrepr))[:500]
-
-
-def text_of(report: pytest.TestReport, *, with_sections: bool) -> str:
-    parts = []
-    if went_wrong(report):
-        parts.append(report.longreprtext)
-    if with_sections and report.when != "setup" or went_wrong(report):
-        parts += [f"--- {name} ---\n{text}" for name, text in report.sections if text.strip()]
-    return "\n".join(parts)
 
 
 def went_wrong(report: pytest.TestReport) -> bool:

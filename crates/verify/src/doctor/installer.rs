@@ -78,15 +78,17 @@ fn pip_files(variables: &SessionVariables, prefix: &str) -> Vec<(String, Option<
 /// The indexes in a file of pip's: `SECTION.KEY`, and the address. Values may have several lines.
 fn indexes_of(text: &str) -> Vec<(String, String)> {
     let (mut section, mut key, mut found) = (String::new(), None, Vec::new());
+    let mut has_option = false;
     for line in text.lines().filter(|line| !line.trim_start().starts_with(['#', ';'])) {
         let word = line.trim();
-        let value = if line.starts_with([' ', '\t']) && !word.is_empty() {
+        let value = if has_option && line.starts_with([' ', '\t']) {
             word
         } else if let Some(name) = word.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            (section, key) = (name.to_owned(), None);
+            (section, key, has_option) = (name.to_owned(), None, false);
             continue;
         } else {
             let Some((name, value)) = word.split_once(['=', ':']) else { continue };
+            has_option = true;
             let name = name.trim().replace('_', "-");
             key = ["index-url", "extra-index-url"].contains(&name.as_str()).then(|| format!("{section}.{name}"));
             value
@@ -171,7 +173,7 @@ mod tests {
     #[test]
     fn settings_of_pip_are_read_as_pip_does() {
         let text = "[install]\nno-index = false\nextra_index_url =\n    https://a/gfx942\n    https://b/gfx1100\n\n\
-                    [global]\n# index-url = https://c\nindex-url = https://d\n";
+                    [global]\n# index-url = https://c\n  index-url = https://d\n";
         let found: Vec<String> =
             indexes_of(text).into_iter().map(|(key, address)| format!("{key} {address}")).collect();
         let keys = ["install.extra-index-url https://a/gfx942", "install.extra-index-url https://b/gfx1100"];
