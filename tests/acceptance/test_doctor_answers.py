@@ -105,6 +105,13 @@ def test_one_generation_is_not_one_family(
     assert named(report)["override-wrong"]["severity"] == severity
 
 
+def test_an_override_is_wrong_and_not_the_packages(rocwheel: Rocwheel, machine: Machine) -> None:
+    machine.variables["HSA_OVERRIDE_GFX_VERSION"] = "10.3.0"
+    found = named(diagnose(rocwheel, machine, expect=1))
+    assert set(found) == {"override-wrong"} and found["override-wrong"]["severity"] == "error"
+    assert found["override-wrong"]["command"] == "unset HSA_OVERRIDE_GFX_VERSION"
+
+
 def test_masks_count_the_gpus_that_open(rocwheel: Rocwheel, machine: Machine) -> None:
     machine.gpu(1, "gfx1100", location_id=2048, drm_render_minor=130, device=False)
     machine.gpu(2, "gfx1036", location_id=4096, drm_render_minor=128)

@@ -104,14 +104,15 @@ pub fn diagnose(patient: &Patient, reporter: &dyn Reporter) -> Result<Diagnosis,
         gpus = examine_gpus(patient, container, &mut symptoms);
     }
     reporter.check()?;
-    if let Some(installed) = &installed {
-        examine_packages(patient, installed, &gpus, reporter, &mut symptoms)?;
-    }
     let kernels = installed.as_ref().map(|installed| installed.kernels(&["rocm-sdk", "torch", "amd-torch"]));
+    let kernels = kernels.unwrap_or_default();
     if let Some(installed) = &installed {
-        examine_installer(patient, installed, &gpus, &mut symptoms);
+        let targets = targets_of_interest(&gpus, variables, &kernels);
+        examine_packages(patient, installed, &targets, reporter, &mut symptoms)?;
+        let targets: Vec<String> = targets.into_iter().map(|(_, target)| target).collect();
+        examine_installer(patient, installed, &targets, &mut symptoms);
     }
-    overrides::check(&gpus, variables, &kernels.unwrap_or_default(), &mut symptoms);
+    overrides::check(&gpus, variables, &kernels, &mut symptoms);
     examine_variables(patient, installed.as_ref(), &mut symptoms);
     let python = installed.as_ref().map(|installed| PythonFolder {
         path: installed.folder.path().to_owned(),
@@ -260,35 +261,40 @@ fn open_packages(
 fn examine_packages(
     patient: &Patient,
     installed: &Installed,
-    gpus: &[GpuFacts],
+    targets: &[(&GpuFacts, String)],
     reporter: &dyn Reporter,
     symptoms: &mut Vec<Symptom>,
 ) -> Result<(), Error> {
     if installed.of_gpus().next().is_none() {
         return Ok(());
     }
-    let targets = targets_of_interest(gpus, &patient.variables);
     packages::check_versions(installed, symptoms);
-    packages::check_kernels(installed, &targets, symptoms);
+    packages::check_kernels(installed, targets, symptoms);
     packages::check_devel(installed, symptoms);
     packages::check_unknown_files(installed, symptoms);
     packages::check_twice(installed, symptoms);
     packages::check_copies(installed, symptoms);
-    torch::check(installed, &targets, symptoms);
+    torch::check(installed, targets, symptoms);
     torch::check_pins(installed, symptoms);
     audit(patient, installed, reporter, symptoms)
 }
 
 /// The GPUs that packages need kernels for, one for each target. The GPU of a processor beside a
-/// discrete one needs none. With an override, the runtime asks for the other target's kernels.
-fn targets_of_interest<'a>(gpus: &'a [GpuFacts], variables: &SessionVariables) -> Vec<(&'a GpuFacts, String)> {
+/// discrete one needs none. With an override, the runtime asks for the other target's kernels; if
+/// these are not among the installed `kernels`, the override is what is wrong.
+fn targets_of_interest<'a>(
+    gpus: &'a [GpuFacts],
+    variables: &SessionVariables,
+    kernels: &BTreeSet<String>,
+) -> Vec<(&'a GpuFacts, String)> {
     let has_discrete = gpus.iter().any(|gpu| !gpu.integrated);
     let mut seen = BTreeSet::new();
     let wanted = gpus.iter().filter(|gpu| !gpu.integrated || !has_discrete);
-    wanted
-        .filter_map(|gpu| Some((gpu, overrides::effective(gpu, variables).or_else(|| gpu.target.clone())?)))
-        .filter(|(_, target)| seen.insert(target.clone()))
-        .collect()
+    let target = |gpu: &GpuFacts| {
+        let other = overrides::effective(gpu, variables);
+        other.filter(|other| packages::is_covered(other, kernels)).or_else(|| gpu.target.clone())
+    };
+    wanted.filter_map(|gpu| Some((gpu, target(gpu)?))).filter(|(_, target)| seen.insert(target.clone())).collect()
 }
 
 /// Asks the audit whether every file will load.
@@ -355,11 +361,10 @@ fn is_about_loading(code: Code) -> bool {
 }
 
 /// The settings that the next installation follows, and the room for it.
-fn examine_installer(patient: &Patient, installed: &Installed, gpus: &[GpuFacts], symptoms: &mut Vec<Symptom>) {
+fn examine_installer(patient: &Patient, installed: &Installed, targets: &[String], symptoms: &mut Vec<Symptom>) {
     let Patient { tree, variables, .. } = patient;
     let prefix = prefix_of(tree, installed);
-    let targets: Vec<String> = targets_of_interest(gpus, variables).into_iter().map(|(_, target)| target).collect();
-    installer::check_indexes(tree, variables, &prefix, &targets, symptoms);
+    installer::check_indexes(tree, variables, &prefix, targets, symptoms);
     installer::check_conda(tree, &prefix, symptoms);
     installer::check_space(tree, installed, symptoms);
 }

@@ -50,9 +50,12 @@ pub(super) fn check(
         }
         let major = |target: &str| target[3..target.len().saturating_sub(2).max(3)].to_owned();
         let generic = |target: &str| TargetId::plain(target).generic();
-        let (gravity, reason) = if is_covered(target, kernels) {
+        let (gravity, reason) = if is_covered(target, kernels) && is_covered(&other, kernels) {
             let reason = format!("Kernels for {target} are installed, so the variable is not needed.");
             (Gravity::Warning, reason)
+        } else if is_covered(target, kernels) {
+            let reason = format!("Kernels for {target} are installed and none for {other}: programs fail.");
+            (Gravity::Error, reason)
         } else if major(&other) != major(target) {
             let reason = "The two have different instructions: programs fail with `invalid device function` or worse.";
             (Gravity::Error, reason.to_owned())

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ._doctor_machine import AccessError, Machine
-from ._doctor_packages import examine_packages, is_covered
+from ._doctor_packages import examine_packages, installed_kernels, is_covered
 from ._doctor_rows import ROWS
 
 KFD = "/dev/kfd"
@@ -107,11 +107,11 @@ def examine(
         opening = [gpu for gpu, opens in zip(gpus, usable, strict=True) if opens]
         # If none opens, the masks are judged as if all did.
         _check_masks(opening or gpus, variables, found)
+    kernels: set[str] = set()
     if site is not None:
-        targets = _targets_of_interest(gpus, variables)
-        kernels = examine_packages(site, targets, variables, lambda *a, **k: found.append(finding(*a, **k)))
-    else:
-        kernels = set()
+        kernels = installed_kernels(site)
+        targets = _targets_of_interest(gpus, variables, kernels)
+        examine_packages(site, targets, variables, lambda *a, **k: found.append(finding(*a, **k)))
     _check_overrides(gpus, variables, kernels, found)
     for one in found:
         if "sudo " in one.command and "root" not in one.needs:
@@ -370,14 +370,16 @@ def _override(gpu: Gpu, variables: Mapping[str, str]) -> tuple[str, str] | None:
     return None
 
 
-def _targets_of_interest(gpus: list[Gpu], variables: Mapping[str, str]) -> list[tuple[str, str]]:
-    """The paths and targets of the GPUs that packages need kernels for."""
+def _targets_of_interest(gpus: list[Gpu], variables: Mapping[str, str], kernels: set[str]) -> list[tuple[str, str]]:
+    """The paths and targets of the GPUs that packages need kernels for. An override counts if there
+    are kernels for its target, else it is what is wrong."""
     discrete = [gpu for gpu in gpus if not gpu.integrated] or gpus
     targets: dict[str, str] = {}
     for gpu in discrete:
         override = _override(gpu, variables)
         version = _version(override[1]) if override else None
-        target = (_target(version) if version else None) or gpu.target
+        other = _target(version) if version else None
+        target = other if other and is_covered(other, kernels) else gpu.target
         if target:
             targets.setdefault(target, gpu.path)
     return [(path, target) for target, path in targets.items()]
@@ -404,9 +406,12 @@ def _check_overrides(gpus: list[Gpu], variables: Mapping[str, str], kernels: set
         if other == gpu.target or (name, gpu.target) in told:
             continue
         told.add((name, gpu.target))
-        if is_covered(gpu.target, kernels):
+        if is_covered(gpu.target, kernels) and is_covered(other, kernels):
             severity = "warning"
             reason = f"Kernels for {gpu.target} are installed, so the variable is not needed."
+        elif is_covered(gpu.target, kernels):
+            severity = "error"
+            reason = f"Kernels for {gpu.target} are installed and none for {other}: programs fail."
         elif other[:-2] != gpu.target[:-2]:
             severity = "error"
             reason = "The two have different instructions: programs fail with `invalid device function` or worse."

@@ -21,9 +21,9 @@ class Package:
 
 def examine_packages(
     site: Path, targets: list[tuple[str, str]], variables: Mapping[str, str], add: Callable[..., None]
-) -> set[str]:
+) -> None:
     """Adds what is wrong with the packages in `site` for the GPUs with these targets, each with the
-    path that names it. Returns the targets that packages have kernels for."""
+    path that names it."""
     packages = _read(site)
     rocm = {name: one for name, one in packages.items() if name == "rocm" or name.startswith("rocm-sdk")}
     version = next((rocm[name].version for name in ("rocm", "rocm-sdk-core") if name in rocm), None)
@@ -39,7 +39,11 @@ def examine_packages(
         _check_pins(site, packages, version, add)
     if rocm or torch:
         _check_variables(site, bool(rocm), variables, add)
-    return _kernels(packages, ("rocm-sdk", "torch", "amd-torch"))
+
+
+def installed_kernels(site: Path) -> set[str]:
+    """The targets that the packages in `site` have kernels for."""
+    return _kernels(_read(site), ("rocm-sdk", "torch", "amd-torch"))
 
 
 def _read(site: Path) -> dict[str, Package]:
