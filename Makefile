@@ -1,6 +1,6 @@
 # Everything here works on a fresh Debian machine that has Rust and Python; scripts/setup installs
 # the rest.
-.PHONY: demo setup lint test test-real dist bench bench-split bench-audit bench-build bench-hipify bench-index bench-doctor bench-test-report bench-promote docs clean
+.PHONY: demo setup lint test test-real dist bench bench-split bench-audit bench-build bench-hipify bench-index bench-doctor bench-test-report bench-supervisor bench-promote docs clean
 
 demo:
 	scripts/demo
@@ -12,7 +12,7 @@ lint: setup
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --all-features --locked -- --deny warnings
 	shellcheck --external-sources $$(grep -L '^#!.*python' scripts/*) .ci/run tests/acceptance/*.bash
-	.venv/bin/ruff check --config tests/ruff.toml tests bench crates examples scripts/check-width scripts/site scripts/chooser-screenshots scripts/terminal-picture
+	.venv/bin/ruff check --config tests/ruff.toml tests bench crates examples $$(grep -l '^#!.*python' scripts/*)
 	.venv/bin/ruff check python
 	scripts/check-width
 
@@ -45,6 +45,9 @@ bench-doctor: setup
 
 bench-test-report: setup
 	scripts/run-benchmark-test-report
+
+bench-supervisor: setup
+	scripts/run-benchmark-supervisor
 
 bench-promote: setup
 	scripts/run-benchmark-promote

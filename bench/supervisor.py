@@ -1,8 +1,10 @@
-"""Times `rocwheel test suite` beside plain pytest on the same tests, in turns.
+"""Times `rocwheel test suite` beside plain pytest on test suites of released packages, in turns.
 
-Both run the same Python and the same files; the one that begins changes with every turn. Prints the
-medians of wall time and processor time, and their ratios. Processor time is user and system time of
-all processes that were started; on a busy machine only it says something.
+Both run the same Python, the same files and pytest's default options; the one that begins changes
+with every turn. The suites are in a virtual environment: `packaging` (tests of a fifth of a
+millisecond, from its sdist), and those that the wheels of networkx and NumPy bring. Prints medians
+of wall time and of processor time, and their ratios. Processor time is user and system time of all
+processes that were started; on a busy machine only it says something.
 """
 
 from __future__ import annotations
@@ -10,54 +12,106 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
+import tarfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
+PACKAGES = (
+    "pytest==9.0.3",
+    "packaging==25.0",
+    "pretend==1.0.9",
+    "networkx==3.6.1",
+    "numpy==2.4.6",
+    "hypothesis==6.148.2",
+)
+SDIST = "packaging==25.0"
 
-def run(command: list[object], folder: Path) -> tuple[float, float, int]:
-    """Seconds on the clock, seconds of the processor, and the exit code."""
+
+@dataclass
+class Suite:
+    """Tests of a package, and the folder in which pytest starts."""
+
+    name: str
+    folder: Path
+    tests: tuple[str, ...]
+
+
+def prepare(work: Path) -> tuple[Path, list[Suite]]:
+    """A Python with the packages, and their suites."""
+    environment = work / "environment"
+    subprocess.run([sys.executable, "-m", "venv", environment], check=True)
+    python = environment / "bin/python"
+    pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "install", *PACKAGES], check=True)
+    sdist = [*pip, "download", "--no-deps", "--no-binary", ":all:", "--dest", work, SDIST]
+    subprocess.run(sdist, check=True)
+    (archive,) = work.glob("packaging-*.tar.gz")
+    with tarfile.open(archive) as file:
+        file.extractall(work, filter="data")
+    site = next(environment.glob("lib/python*/site-packages"))
+    return python, [
+        Suite("packaging", work / archive.name.removesuffix(".tar.gz"), ("tests",)),
+        Suite("networkx", site, ("networkx",)),
+        Suite("numpy: lib, linalg, fft", site, ("numpy/lib", "numpy/linalg", "numpy/fft")),
+    ]
+
+
+def run(command: list[object], folder: Path) -> tuple[float, float, int, str]:
+    """Seconds on the clock, seconds of the processor, the exit code, and what was printed."""
     begin = time.monotonic()
-    with subprocess.Popen(
-        [str(word) for word in command], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as process:
+    words = [str(word) for word in command]
+    with subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        said = process.stdout.read()
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-    return time.monotonic() - begin, usage.ru_utime + usage.ru_stime, process.returncode
+    return time.monotonic() - begin, usage.ru_utime + usage.ru_stime, process.returncode, said
+
+
+def compare(rocwheel: Path, python: Path, suite: Suite, output: Path, runs: int) -> dict[str, object]:
+    options = ["-p", "no:cacheprovider"]
+    sides: dict[str, list[object]] = {
+        "pytest": [python, "-m", "pytest", *options, *suite.tests],
+        "rocwheel": [rocwheel, "test", "suite", "--python", python, "--output", output, *suite.tests, "--", *options],
+    }
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in sides}
+    codes, tests = set(), 0
+    for turn in range(runs):
+        for name in sides if turn % 2 == 0 else reversed(sides):
+            wall, processor, code, said = run(sides[name], suite.folder)
+            found[name].append((wall, processor))
+            codes.add(code)
+            if name == "pytest":
+                counts = re.findall(r"(\d+) (?:passed|failed|skipped|xfailed|xpassed|errors?)\b", said.splitlines()[-1])
+                tests = sum(map(int, counts))
+    if len(codes) != 1 or not codes <= {0, 1}:
+        sys.exit(f"error: {suite.name}: the runs ended with different exit codes: {sorted(codes)}")
+    row: dict[str, object] = {"suite": suite.name, "tests": tests, "runs": runs, "load": round(os.getloadavg()[0], 1)}
+    for index, word in enumerate(("wall", "processor")):
+        medians = {name: statistics.median(pair[index] for pair in pairs) for name, pairs in found.items()}
+        row |= {f"{name}_{word}_seconds": round(seconds, 2) for name, seconds in medians.items()}
+        row[f"{word}_ratio"] = round(medians["rocwheel"] / medians["pytest"], 3)
+    return row
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rocwheel", type=Path, required=True)
-    parser.add_argument("--python", type=Path, required=True, help="a Python that has pytest and the tested package")
-    parser.add_argument("--folder", type=Path, required=True, help="the folder in which pytest starts")
-    parser.add_argument("--output", type=Path, required=True, help="a folder for the runs of rocwheel")
+    parser.add_argument("--work", type=Path, required=True, help="an empty folder")
+    parser.add_argument("--only", default="", help="suites whose names begin so")
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("tests", nargs="+")
     arguments = parser.parse_args()
-    python = arguments.python.absolute()
-    plain = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments.tests]
-    ours = [arguments.rocwheel.resolve(), "test", "suite", "--python", python, "--output", arguments.output.absolute()]
-    ours += [*arguments.tests, "--", "-p", "no:cacheprovider"]
-    sides = {"pytest": plain, "rocwheel": ours}
-    found: dict[str, list[tuple[float, float, int]]] = {name: [] for name in sides}
-    for turn in range(arguments.runs):
-        for name in sides if turn % 2 == 0 else reversed(sides):
-            found[name].append(run(sides[name], arguments.folder))
-    codes = {code for rows in found.values() for *_, code in rows}
-    if len(codes) != 1 or not codes <= {0, 1}:
-        sys.exit(f"error: the runs ended with different exit codes: {sorted(codes)}")
-    medians = {
-        name: [statistics.median(column) for column in list(zip(*rows, strict=True))[:2]]
-        for name, rows in found.items()
-    }
-    row: dict[str, object] = {"runs": arguments.runs, "load": os.getloadavg()[0]}
-    for index, word in enumerate(("wall", "processor")):
-        row |= {f"{name}_{word}_seconds": round(values[index], 3) for name, values in medians.items()}
-        row[f"{word}_ratio"] = round(medians["rocwheel"][index] / medians["pytest"][index], 4)
-    sys.stdout.write(json.dumps(row) + "\n")
+    python, suites = prepare(arguments.work.resolve())
+    for suite in suites:
+        if suite.name.startswith(arguments.only):
+            output = arguments.work.resolve() / "results"
+            row = compare(arguments.rocwheel.resolve(), python.absolute(), suite, output, arguments.runs)
+            sys.stdout.write(json.dumps(row) + "\n")
+            sys.stdout.flush()
     return 0
 
 

@@ -85,6 +85,24 @@ def test_good_tests_pass_and_every_step_is_told(suite: Suite):
     assert (facts["suite"], facts["shard"], facts["shards"]) == ("pytest", 1, 1)
 
 
+def test_what_is_tested_is_imported_once(suite: Suite):
+    """The process that lists the tests runs the first of them, beside a broken file too."""
+    text = "with open('imports', 'a') as file:\n    file.write('x')\n\n"
+    suite.write("test_a.py", text + "def test_a(): pass\n\ndef test_skip_me(): pass\n")
+    suite.write("test_b.py", "import no_such_module\n")
+    suite.write("test_c.py", "import os\n\ndef test_dies(): os._exit(0)\n\ndef test_after(): pass\n")
+    suite.write("list.toml", '[[test]]\nid = "test_a.py::test_skip_me"\nkind = "skip"\nreason = "no"\n')
+    run = suite.run("test_a.py", "--list", "list.toml")
+    assert run.outcomes() == {"test_a": "passed", "test_skip_me": "deselected"}
+    assert (suite.folder / "imports").read_text() == "x"
+    run = suite.run(".", expect=1)
+    expected = {"test_a": "passed", "test_skip_me": "passed", "test_b.py": "error", "test_dies": "crashed"}
+    assert run.outcomes() == {**expected, "test_after": "passed"}
+    # The process that continues after the crash needs one file only.
+    assert (suite.folder / "imports").read_text() == "xx"
+    assert run.of("problem") == []
+
+
 def test_each_way_to_end_has_its_outcome(suite: Suite):
     suite.write(
         "test_a.py",

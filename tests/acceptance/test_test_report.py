@@ -214,12 +214,12 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 def test_the_page_works_from_a_file(rocwheel: Rocwheel, tmp_path: Path, browser: Browser) -> None:
     many = SUITE + "\n@pytest.mark.parametrize('n', range(500))\ndef test_many(n): ...\n"
-    many += (
-        "def test_evil():\n    print('<img src=x onerror=document.title=1>')\n    assert 0, '</script><script>boom()'\n"
-    )
+    many += "def test_evil():\n    print('<img src=x onerror=document.title=1>')\n    assert 0, '{data}</script><script>boom()'\n"
     pytest_report(tmp_path / "r", "xunit2", many)
     page = tmp_path / "report.html"
     rocwheel.run("test", "report", tmp_path / "r", "--html", page, "--title", "torch <2.9>", expect=1)
+    # For readers without scripts.
+    assert '<p class="verdict failed">failed: 508 tests</p>' in page.read_text()
     browser.resize(1280)
     browser.open(page.as_uri())
     assert browser.run("return document.title") == "torch <2.9>"
@@ -231,7 +231,7 @@ def test_the_page_works_from_a_file(rocwheel: Rocwheel, tmp_path: Path, browser:
     ]
     browser.run("document.querySelectorAll('#tests details')[1].open = true")
     wait = "return new Promise(done => setTimeout(() => done(document.querySelector('#tests pre').textContent), 200))"
-    assert "</script><script>boom()" in browser.run(wait)
+    assert "{data}</script><script>boom()" in browser.run(wait)
     assert browser.run("return document.querySelectorAll('img').length") == 0
     # All outcomes, then a search.
     browser.run("document.querySelectorAll('#outcomes input:checked').forEach(box => box.click())")

@@ -37,6 +37,10 @@ const CENSUS: Duration = Duration::from_millis(500);
 /// How often their memory is measured: a program can fill 1 GB in this time.
 const MEMORY_CENSUS: Duration = Duration::from_millis(250);
 
+/// Pause of the reader after a few bytes. pytest prints a dot for each test, and to be woken for
+/// each costs as much as a small test; the pipe holds 64 KiB meanwhile.
+const BETWEEN_WORDS: Duration = Duration::from_millis(5);
+
 /// How long output is awaited after the program has ended.
 const STRAGGLERS: Duration = Duration::from_millis(200);
 
@@ -207,6 +211,9 @@ impl SupervisedProgram {
                 if sender.send(page[..read].to_vec()).is_err() {
                     break;
                 }
+                if read < page.len() / 4 {
+                    thread::sleep(BETWEEN_WORDS);
+                }
             }
         });
         let begun = process_start(child.id().cast_signed()).unwrap_or_default();
@@ -245,21 +252,23 @@ impl SupervisedProgram {
         self.child.id()
     }
 
-    /// Waits at most `tick` for output, and returns it.
+    /// Waits for `tick`, or until it closes its output or has printed 1 MiB, and returns what it
+    /// printed meanwhile.
     pub fn read(&mut self, tick: Duration) -> Vec<u8> {
-        let mut bytes = match self.pages.recv_timeout(tick) {
-            Ok(page) => page,
-            Err(RecvTimeoutError::Timeout) => return Vec::new(),
-            Err(RecvTimeoutError::Disconnected) => {
-                // It closed its output but may still run.
-                thread::sleep(tick.min(Duration::from_millis(5)));
-                return Vec::new();
+        let until = Instant::now() + tick;
+        let mut bytes = Vec::new();
+        while bytes.len() < 1 << 20 {
+            match self.pages.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(page) => bytes.extend(page),
+                Err(RecvTimeoutError::Timeout) => break,
+                Err(RecvTimeoutError::Disconnected) => {
+                    // It closed its output but may still run.
+                    if bytes.is_empty() {
+                        thread::sleep(tick.min(Duration::from_millis(5)));
+                    }
+                    break;
+                }
             }
-        };
-        while bytes.len() < 1 << 20
-            && let Ok(page) = self.pages.try_recv()
-        {
-            bytes.extend(page);
         }
         bytes
     }
@@ -319,7 +328,7 @@ impl SupervisedProgram {
                 let words = [tool.into_os_string()].into_iter().chain(arguments.into_iter().map(OsString::from));
                 let line = ProgramLine { words: words.collect(), ..program.clone() };
                 let text = run_briefly(&line, &format!("{}-{name}", self.mark), LOOK / 2)?;
-                Some(format!("{name}:\n{text}"))
+                (!text.trim().is_empty()).then(|| format!("{name}:\n{text}"))
             })
             .collect();
         (!texts.is_empty()).then(|| texts.join("\n"))

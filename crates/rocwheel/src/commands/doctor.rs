@@ -140,7 +140,25 @@ fn folder_of_python(program: &Path) -> Result<PathBuf> {
     let real = fs_err::canonicalize(&given)?;
     let mut prefixes = [given.as_path(), real.as_path()].into_iter().filter_map(|path| path.parent()?.parent());
     let found = prefixes.find_map(site_packages);
-    found.ok_or_else(|| Error::NoPackages { path: program.to_owned() }.into())
+    // In an environment of its own, a Python has one folder, else those of user and system, too.
+    let others = if found.as_ref().is_some_and(|folder| folder.join("pyvenv.cfg").is_file()) {
+        Vec::new()
+    } else {
+        folders_of_a_system(&real)
+    };
+    let other = others.into_iter().find(|folder| doctor::has_gpu_packages(folder));
+    other.or(found).ok_or_else(|| Error::NoPackages { path: program.to_owned() }.into())
+}
+
+/// The folders that a Python outside of an environment looks into before that of its system: the
+/// user's, and Debian's for pip.
+fn folders_of_a_system(program: &Path) -> Vec<PathBuf> {
+    let Some(name) = program.file_name().and_then(|name| name.to_str()) else { return Vec::new() };
+    let home = environment::text_variables().find(|(variable, _)| variable == "HOME");
+    let user = home.map(|(_, home)| Path::new(&home).join(".local/lib").join(name).join("site-packages"));
+    let debian = Path::new("/usr/local/lib").join(name).join("dist-packages");
+    let is_debian = program.starts_with("/usr/bin");
+    user.into_iter().chain(is_debian.then_some(debian)).filter(|folder| folder.is_dir()).collect()
 }
 
 /// Prints what is wrong.

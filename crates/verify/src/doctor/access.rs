@@ -114,16 +114,21 @@ impl Session<'_> {
     }
 
     fn denied(&self, rights: Option<FileRights>, groups: &Groups, found: &mut Findings) -> Symptom {
-        let Some(FileRights { mode, user, group }) = rights else {
-            return Symptom::new("device-fails").fill("error", &ReadFault::Denied.words());
-        };
+        let refused = || Symptom::new("device-fails").fill("error", &ReadFault::Denied.words());
+        let Some(rights) = rights else { return refused() };
+        let FileRights { mode, user, group } = rights;
         let owner = format!("{user}:{group}");
         let has_right = (mode >> 3) & 0o6 == 0o6;
-        if self.container.is_some() && has_right {
-            // Podman gives its first process root's number, so the map of numbers tells.
-            if group == NOBODY || container::is_rootless(self.tree) {
-                return Symptom::new("rootless-container").seen("/proc/self/uid_map", "numbers differ from the host's");
-            }
+        let is_contained = self.container.is_some() && has_right;
+        // Podman gives its first process root's number, so the map of numbers tells.
+        if is_contained && (group == NOBODY || container::is_rootless(self.tree)) {
+            return Symptom::new("rootless-container").seen("/proc/self/uid_map", "numbers differ from the host's");
+        }
+        // Owner, group and mode allow it, so that SELinux or another security module refuses.
+        if self.user.is_some_and(|user| user.may_use(rights)) {
+            return refused();
+        }
+        if is_contained {
             return Symptom::new("container-group").fill("gid", &group.to_string());
         }
         if !has_right || group == 0 || !groups.has_name(group) {

@@ -94,20 +94,25 @@ pub fn diagnose(patient: &Patient, reporter: &dyn Reporter) -> Result<Diagnosis,
     let installed = open_packages(patient, reporter, &mut symptoms)?;
     let mut gpus = Vec::new();
     if system.wsl {
-        let own = installed.as_ref().map(runtime_folders).unwrap_or_default();
-        wsl::check(tree, variables, &own, &mut symptoms);
+        let own = installed.as_ref().map(|installed| runtime_folders(tree, installed)).unwrap_or_default();
+        wsl::check(tree, variables, (&own, container), &mut symptoms);
+        if patient.needs_gpu {
+            let symptom = Symptom::new("not-read").fill("question", "Whether a GPU can be used");
+            symptoms.push(symptom.seen("/sys/class/kfd/kfd/topology/nodes", "WSL has none"));
+        }
     } else {
         gpus = examine_gpus(patient, container, &mut symptoms);
     }
     reporter.check()?;
-    if let Some(installed) = &installed {
-        examine_packages(patient, installed, &gpus, reporter, &mut symptoms)?;
-    }
     let kernels = installed.as_ref().map(|installed| installed.kernels(&["rocm-sdk", "torch", "amd-torch"]));
+    let kernels = kernels.unwrap_or_default();
     if let Some(installed) = &installed {
-        examine_installer(patient, installed, &gpus, &mut symptoms);
+        let targets = targets_of_interest(&gpus, variables, &kernels);
+        examine_packages(patient, installed, &targets, reporter, &mut symptoms)?;
+        let targets: Vec<String> = targets.into_iter().map(|(_, target)| target).collect();
+        examine_installer(patient, installed, &targets, &mut symptoms);
     }
-    overrides::check(&gpus, variables, &kernels.unwrap_or_default(), &mut symptoms);
+    overrides::check(&gpus, variables, &kernels, &mut symptoms);
     examine_variables(patient, installed.as_ref(), &mut symptoms);
     let python = installed.as_ref().map(|installed| PythonFolder {
         path: installed.folder.path().to_owned(),
@@ -184,8 +189,8 @@ fn examine_gpus(patient: &Patient, container: Option<ContainerKind>, symptoms: &
         let session = Session { tree, user: user.as_ref(), container };
         let usable = access::check(&session, &gpus, symptoms);
         masks::apply(&mut gpus, &usable, variables, symptoms);
+        gpus::check_order(&gpus, &usable, symptoms);
     }
-    gpus::check_order(&gpus, symptoms);
     driver::check_firmware(tree, &gpus, symptoms);
     driver::check_iommu(tree, &gpus, symptoms);
     let has_doubt = symptoms.iter().any(|symptom| symptom.severity >= Gravity::Unknown);
@@ -199,12 +204,19 @@ fn examine_gpus(patient: &Patient, container: Option<ContainerKind>, symptoms: &
             .seen("/sys/bus/pci/devices", "no GPU of the vendor 0x1002");
         symptoms.push(if patient.needs_gpu { symptom.weighing(Gravity::Error) } else { symptom });
     }
+    if patient.needs_gpu && gpus.iter().all(|gpu| gpu.hip_index.is_none()) {
+        let is_why = |symptom: &&mut Symptom| UNUSABLE.contains(&symptom.name);
+        symptoms.iter_mut().filter(is_why).for_each(|symptom| symptom.severity = Gravity::Error);
+    }
     gpus
 }
 
+/// Findings that are errors if a GPU is needed and no other one can be used.
+const UNUSABLE: [&str; 4] = ["gpu-reserved", "display-driver", "no-compute-node", "docker-desktop"];
+
 /// Folders of packages with the runtime.
-fn runtime_folders(installed: &Installed) -> Vec<String> {
-    let base = installed.folder.path().to_string_lossy().into_owned();
+fn runtime_folders(tree: &MachineTree, installed: &Installed) -> Vec<String> {
+    let base = tree.path_inside(installed.folder.path());
     let files = installed.files(|_| true).filter(|(_, path)| path.contains("/libhsa-runtime64.so"));
     let folders: BTreeSet<String> =
         files.filter_map(|(_, path)| Some(format!("{base}/{}", path.rsplit_once('/')?.0))).collect();
@@ -249,35 +261,40 @@ fn open_packages(
 fn examine_packages(
     patient: &Patient,
     installed: &Installed,
-    gpus: &[GpuFacts],
+    targets: &[(&GpuFacts, String)],
     reporter: &dyn Reporter,
     symptoms: &mut Vec<Symptom>,
 ) -> Result<(), Error> {
     if installed.of_gpus().next().is_none() {
         return Ok(());
     }
-    let targets = targets_of_interest(gpus, &patient.variables);
     packages::check_versions(installed, symptoms);
-    packages::check_kernels(installed, &targets, symptoms);
+    packages::check_kernels(installed, targets, symptoms);
     packages::check_devel(installed, symptoms);
     packages::check_unknown_files(installed, symptoms);
     packages::check_twice(installed, symptoms);
     packages::check_copies(installed, symptoms);
-    torch::check(installed, &targets, symptoms);
+    torch::check(installed, targets, symptoms);
     torch::check_pins(installed, symptoms);
     audit(patient, installed, reporter, symptoms)
 }
 
 /// The GPUs that packages need kernels for, one for each target. The GPU of a processor beside a
-/// discrete one needs none. With an override, the runtime asks for the other target's kernels.
-fn targets_of_interest<'a>(gpus: &'a [GpuFacts], variables: &SessionVariables) -> Vec<(&'a GpuFacts, String)> {
+/// discrete one needs none. With an override, the runtime asks for the other target's kernels; if
+/// these are not among the installed `kernels`, the override is what is wrong.
+fn targets_of_interest<'a>(
+    gpus: &'a [GpuFacts],
+    variables: &SessionVariables,
+    kernels: &BTreeSet<String>,
+) -> Vec<(&'a GpuFacts, String)> {
     let has_discrete = gpus.iter().any(|gpu| !gpu.integrated);
     let mut seen = BTreeSet::new();
     let wanted = gpus.iter().filter(|gpu| !gpu.integrated || !has_discrete);
-    wanted
-        .filter_map(|gpu| Some((gpu, overrides::effective(gpu, variables).or_else(|| gpu.target.clone())?)))
-        .filter(|(_, target)| seen.insert(target.clone()))
-        .collect()
+    let target = |gpu: &GpuFacts| {
+        let other = overrides::effective(gpu, variables);
+        other.filter(|other| packages::is_covered(other, kernels)).or_else(|| gpu.target.clone())
+    };
+    wanted.filter_map(|gpu| Some((gpu, target(gpu)?))).filter(|(_, target)| seen.insert(target.clone())).collect()
 }
 
 /// Asks the audit whether every file will load.
@@ -344,18 +361,17 @@ fn is_about_loading(code: Code) -> bool {
 }
 
 /// The settings that the next installation follows, and the room for it.
-fn examine_installer(patient: &Patient, installed: &Installed, gpus: &[GpuFacts], symptoms: &mut Vec<Symptom>) {
+fn examine_installer(patient: &Patient, installed: &Installed, targets: &[String], symptoms: &mut Vec<Symptom>) {
     let Patient { tree, variables, .. } = patient;
-    let prefix = prefix_of(installed);
-    let targets: Vec<String> = targets_of_interest(gpus, variables).into_iter().map(|(_, target)| target).collect();
-    installer::check_indexes(tree, variables, &prefix, &targets, symptoms);
+    let prefix = prefix_of(tree, installed);
+    installer::check_indexes(tree, variables, &prefix, targets, symptoms);
     installer::check_conda(tree, &prefix, symptoms);
     installer::check_space(tree, installed, symptoms);
 }
 
-/// The environment around a folder of packages.
-fn prefix_of(installed: &Installed) -> String {
-    installed.folder.path().ancestors().nth(3).unwrap_or(Path::new("/")).to_string_lossy().into_owned()
+/// The environment around a folder of packages, as a path of the machine.
+fn prefix_of(tree: &MachineTree, installed: &Installed) -> String {
+    tree.path_inside(installed.folder.path().ancestors().nth(3).unwrap_or(Path::new("/")))
 }
 
 /// Variables and files that bring another ROCm or another Python package in.
@@ -367,8 +383,9 @@ fn examine_variables(patient: &Patient, installed: Option<&Installed>, symptoms:
     else {
         return;
     };
-    let prefix = prefix_of(installed);
-    let is_own = |folder: &str| folder.starts_with(&prefix) && prefix.len() > 1;
+    let prefix = prefix_of(tree, installed);
+    // `/venv-old` is not in `/venv`.
+    let is_own = |folder: &str| prefix.len() > 1 && Path::new(folder).starts_with(&prefix);
     let is_said = symptoms.iter().any(|symptom| symptom.name == "library-path");
     for folder in variables.folders("LD_LIBRARY_PATH").iter().filter(|folder| !is_said && !is_own(folder)) {
         let names = tree.names(folder).unwrap_or_default();

@@ -45,11 +45,25 @@ pub(super) fn check_iommu(tree: &MachineTree, gpus: &[GpuFacts], symptoms: &mut 
         Err(ReadFault::Absent) => return,
         Err(fault) => return symptoms.push(Symptom::not_read("Whether an IOMMU is on", GROUPS, &fault)),
     };
+    // A kernel may pass addresses through without being told to.
+    let modes: Vec<(String, String)> = gpus
+        .iter()
+        .filter(|gpu| !gpu.integrated)
+        .filter_map(|gpu| {
+            let path = format!("{}/iommu_group/type", gpu.folder);
+            tree.text_if_any(&path).map(|mode| (path, mode))
+        })
+        .collect();
+    let translating = modes.iter().find(|(_, mode)| mode != "identity");
+    if translating.is_none() && !modes.is_empty() {
+        return;
+    }
     let line = tree.text_if_any("/proc/cmdline").unwrap_or_default();
     let is_set = line.split_whitespace().any(|word| {
         ["iommu=pt", "iommu.passthrough=1", "amd_iommu=off", "intel_iommu=off", "iommu=off"].contains(&word)
     });
     if !units.is_empty() && !is_set {
-        symptoms.push(Symptom::new("iommu").seen(GROUPS, units.join(", ")).seen("/proc/cmdline", "no iommu=pt"));
+        let symptom = Symptom::new("iommu").seen(GROUPS, units.join(", ")).seen("/proc/cmdline", "no iommu=pt");
+        symptoms.push(translating.into_iter().fold(symptom, |symptom, (path, mode)| symptom.seen(path, mode)));
     }
 }

@@ -173,6 +173,7 @@ pub(super) fn check_offer(tree: &MachineTree, gpus: &[GpuFacts], bus: &[PciGpu],
                 .seen("/sys/class/kfd/kfd/topology/nodes", format!("no node at {}", gpu.address))
                 // Beside a GPU that computes, an old one often serves the display only.
                 .weighing(if gpus.is_empty() { Gravity::Error } else { Gravity::Warning }),
+            Some(driver @ "radeon") => Symptom::new("display-driver").fill("driver", driver).seen(driver_path, driver),
             Some(driver) => Symptom::new("gpu-reserved").fill("driver", driver).seen(driver_path, driver),
             None if tree.exists("/sys/module/amdgpu") => Symptom::new("driver-refuses")
                 .fill("reason", &firmware(tree))
@@ -219,13 +220,14 @@ fn partitions(gpus: &[GpuFacts], symptoms: &mut Vec<Symptom>) {
     }
 }
 
-/// A processor's GPU that HIP numbers before a discrete one.
-pub(super) fn check_order(gpus: &[GpuFacts], symptoms: &mut Vec<Symptom>) {
+/// A processor's GPU that HIP numbers before a discrete one. `usable` are the GPUs that open, among
+/// which masks count.
+pub(super) fn check_order(gpus: &[GpuFacts], usable: &[bool], symptoms: &mut Vec<Symptom>) {
     let mut visible: Vec<&GpuFacts> = gpus.iter().filter(|gpu| gpu.hip_index.is_some()).collect();
     visible.sort_by_key(|gpu| gpu.hip_index);
     let Some(first) = visible.first().filter(|first| first.integrated) else { return };
-    let discrete: Vec<String> = gpus
-        .iter()
+    let opening = gpus.iter().zip(usable).filter(|(_, opens)| **opens).map(|(gpu, _)| gpu);
+    let discrete: Vec<String> = opening
         .enumerate()
         .filter(|(_, gpu)| !gpu.integrated && gpu.hip_index.is_some())
         .map(|(index, _)| index.to_string())

@@ -1,5 +1,5 @@
-//! Input: the settings of pip and uv, the libraries of conda and the disk. Output: findings about
-//! what the next installation would do, or the last one did.
+//! Input: the settings of pip, variables of uv, the libraries of conda and the disk. Output:
+//! findings about what the next installation would do, or the last one did.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -31,44 +31,72 @@ pub(super) fn check_indexes(
     if targets.is_empty() {
         return;
     }
-    let mut places: Vec<(String, String, &str)> = Vec::new();
+    let mut places: Vec<(String, String, Option<String>)> = Vec::new();
     for name in VARIABLES {
         let value = variables.filled(name).unwrap_or_default();
-        places.extend(value.split_whitespace().map(|address| (name.to_owned(), address.to_owned(), name)));
+        let command = format!("unset {name}");
+        places.extend(
+            value.split_whitespace().map(|address| (name.to_owned(), address.to_owned(), Some(command.clone()))),
+        );
     }
-    let home = variables.filled("HOME").unwrap_or_default();
-    let files = [
-        "/etc/pip.conf".to_owned(),
-        format!("{home}/.pip/pip.conf"),
-        format!("{home}/.config/pip/pip.conf"),
-        format!("{prefix}/pip.conf"),
-    ];
-    for file in files {
-        let text = tree.text_if_any(&file).unwrap_or_default();
-        for line in text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';'])) {
-            let Some((key, value)) = line.split_once('=') else { continue };
-            let key = match key.trim() {
-                "index-url" | "index_url" => "global.index-url",
-                "extra-index-url" | "extra_index_url" => "global.extra-index-url",
-                _ => continue,
-            };
-            places.extend(value.split_whitespace().map(|address| (file.clone(), address.to_owned(), key)));
+    for (file, scope) in pip_files(variables, prefix) {
+        for (key, address) in indexes_of(&tree.text_if_any(&file).unwrap_or_default()) {
+            let command = scope.map(|scope| format!("pip config --{scope} unset {key}"));
+            places.push((file.clone(), address, command));
         }
     }
-    for (place, address, key) in places {
+    for (place, address, command) in places {
         let Some(family) = family_of(&address) else { continue };
         let Some(target) = targets.iter().find(|target| !is_covered(target, &BTreeSet::from([family.clone()]))) else {
             continue;
         };
-        let command = if place.starts_with('/') { format!("pip config unset {key}") } else { format!("unset {place}") };
-        symptoms.push(
-            Symptom::new("other-index")
-                .fill("family", &family)
-                .fill("target", target)
-                .fill("command", &command)
-                .seen(place, without_user(&address)),
-        );
+        let symptom = Symptom::new("other-index").fill("family", &family).fill("target", target);
+        let symptom = match command {
+            Some(command) => symptom.fill("command", &command),
+            None => symptom.without_command(),
+        };
+        symptoms.push(symptom.seen(place, without_user(&address)));
     }
+}
+
+/// The files in which pip looks for settings, each with the option of `pip config` that changes it.
+fn pip_files(variables: &SessionVariables, prefix: &str) -> Vec<(String, Option<&'static str>)> {
+    let home = variables.filled("HOME").unwrap_or_default();
+    let settings = variables.filled("XDG_CONFIG_HOME").map_or_else(|| format!("{home}/.config"), str::to_owned);
+    let mut files = vec![
+        ("/etc/xdg/pip/pip.conf".to_owned(), None),
+        ("/etc/pip.conf".to_owned(), Some("global")),
+        // `pip config --user` changes the newer one of the two.
+        (format!("{home}/.pip/pip.conf"), None),
+        (format!("{settings}/pip/pip.conf"), Some("user")),
+        (format!("{prefix}/pip.conf"), Some("site")),
+    ];
+    files.extend(variables.filled("PIP_CONFIG_FILE").map(|file| (file.to_owned(), None)));
+    files
+}
+
+/// The indexes in a file of pip's: `SECTION.KEY`, and the address. Values may have several lines.
+fn indexes_of(text: &str) -> Vec<(String, String)> {
+    let (mut section, mut key, mut found) = (String::new(), None, Vec::new());
+    let mut has_option = false;
+    for line in text.lines().filter(|line| !line.trim_start().starts_with(['#', ';'])) {
+        let word = line.trim();
+        let value = if has_option && line.starts_with([' ', '\t']) {
+            word
+        } else if let Some(name) = word.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            (section, key, has_option) = (name.to_owned(), None, false);
+            continue;
+        } else {
+            let Some((name, value)) = word.split_once(['=', ':']) else { continue };
+            has_option = true;
+            let name = name.trim().replace('_', "-");
+            key = ["index-url", "extra-index-url"].contains(&name.as_str()).then(|| format!("{section}.{name}"));
+            value
+        };
+        let Some(key) = &key else { continue };
+        found.extend(value.split_whitespace().map(|address| (key.clone(), address.to_owned())));
+    }
+    found
 }
 
 /// The GPU target or family in the path of an address: the part for `gfx94X-dcgpu` of
@@ -140,6 +168,16 @@ mod tests {
         assert_eq!(family("https://me:secret@example.com/gfx1151/simple").as_deref(), Some("gfx1151"));
         assert_eq!(family("https://gfx942/simple"), None, "a host");
         assert_eq!(family("https://example.com/whl/rocm7.2"), None);
+    }
+
+    #[test]
+    fn settings_of_pip_are_read_as_pip_does() {
+        let text = "[install]\nno-index = false\nextra_index_url =\n    https://a/gfx942\n    https://b/gfx1100\n\n\
+                    [global]\n# index-url = https://c\n  index-url = https://d\n";
+        let found: Vec<String> =
+            indexes_of(text).into_iter().map(|(key, address)| format!("{key} {address}")).collect();
+        let keys = ["install.extra-index-url https://a/gfx942", "install.extra-index-url https://b/gfx1100"];
+        assert_eq!(found, [keys[0], keys[1], "global.index-url https://d"]);
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub use diagnosis::{Diagnosis, Patient, PythonFolder, diagnose};
 pub use error::Error;
 pub use finding::{DoctorRow, Evidence, Gravity, Need, Symptom, rows};
 pub use gpus::GpuFacts;
-pub use packages::PackageFacts;
+pub use packages::{PackageFacts, has_gpu_packages};
 pub use system::SystemFacts;
 pub(crate) use system::processor;
 pub use tree::MachineTree;

@@ -3,9 +3,12 @@
 
 use std::collections::BTreeSet;
 
+use rocwheel_rocm::target::TargetId;
+
 use super::finding::{Gravity, Symptom};
 use super::gpus::GpuFacts;
 use super::kfd::target_of;
+use super::packages::is_covered;
 use super::variables::SessionVariables;
 
 const NAME: &str = "HSA_OVERRIDE_GFX_VERSION";
@@ -46,12 +49,19 @@ pub(super) fn check(
             continue;
         }
         let major = |target: &str| target[3..target.len().saturating_sub(2).max(3)].to_owned();
-        let (gravity, reason) = if kernels.contains(target) {
+        let generic = |target: &str| TargetId::plain(target).generic();
+        let (gravity, reason) = if is_covered(target, kernels) && is_covered(&other, kernels) {
             let reason = format!("Kernels for {target} are installed, so the variable is not needed.");
             (Gravity::Warning, reason)
+        } else if is_covered(target, kernels) {
+            let reason = format!("Kernels for {target} are installed and none for {other}: programs fail.");
+            (Gravity::Error, reason)
         } else if major(&other) != major(target) {
             let reason = "The two have different instructions: programs fail with `invalid device function` or worse.";
             (Gravity::Error, reason.to_owned())
+        } else if generic(target).is_none() || generic(target) != generic(&other) {
+            let reason = "The two are of one generation, and their instructions differ: programs may fail.";
+            (Gravity::Warning, reason.to_owned())
         } else {
             (Gravity::Note, "The two are of one family. That often works, and AMD does not support it.".to_owned())
         };

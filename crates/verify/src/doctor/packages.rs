@@ -153,6 +153,15 @@ fn is_of_gpus(name: &str) -> bool {
     PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
+/// `true` if a folder of packages has one that has to do with GPUs.
+pub fn has_gpu_packages(folder: &Path) -> bool {
+    let entries = fs_err::read_dir(folder).ok().into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names
+        .filter_map(|name| Some(name.strip_suffix(".dist-info")?.split_once('-')?.0.to_owned()))
+        .any(|name| is_of_gpus(&rocwheel_wheel::canonical_name(&name)))
+}
+
 /// The target in the name of a file with kernels: `gfx942` for
 /// `_rocm_sdk_libraries/lib/rocblas/library/TensileLibrary_lazy_gfx942.dat`.
 fn kernel_target(path: &str) -> Option<String> {
@@ -318,6 +327,17 @@ pub(super) fn check_twice(installed: &Installed, symptoms: &mut Vec<Symptom>) {
     }
 }
 
+/// `true` if another package for GPUs than those of ROCm requires this one by name.
+fn is_required(installed: &Installed, name: &str) -> bool {
+    let names = |one: &Distribution| one.metadata.all("Requires-Dist");
+    let is_named = |text: String| {
+        let end = text.find(|letter: char| !letter.is_ascii_alphanumeric() && !"-_.".contains(letter));
+        rocwheel_wheel::canonical_name(&text[..end.unwrap_or(text.len())]) == name
+    };
+    let mut frameworks = installed.of_gpus().filter(|one| !one.name.starts_with("rocm") && one.name != name);
+    !name.starts_with("rocm") && frameworks.any(|one| names(one).into_iter().any(is_named))
+}
+
 /// Libraries that count or run GPUs, and are in two packages.
 pub(super) fn check_copies(installed: &Installed, symptoms: &mut Vec<Symptom>) {
     const LIBRARIES: [&str; 4] = ["libamd_smi.so", "libamdhip64.so", "libhsa-runtime64.so", "librocm_smi64.so"];
@@ -329,6 +349,8 @@ pub(super) fn check_copies(installed: &Installed, symptoms: &mut Vec<Symptom>) {
                 found.entry(owner.name.as_str()).or_insert(path);
             }
         }
+        // PyTorch's triton for ROCm brings the runtime for itself, and torch needs it.
+        found.retain(|name, _| !name.contains("triton") || !is_required(installed, name));
         if found.len() < 2 {
             continue;
         }
@@ -337,8 +359,8 @@ pub(super) fn check_copies(installed: &Installed, symptoms: &mut Vec<Symptom>) {
         let Some(copy) = found.keys().copied().min_by_key(rank) else { continue };
         let symptom = Symptom::new("two-copies").fill("library", library).fill("package", copy);
         let symptom = found.iter().fold(symptom, |symptom, (owner, path)| symptom.seen(*path, *owner));
-        let is_framework = copy.starts_with("torch");
-        symptoms.push(if is_framework { symptom.without_command() } else { symptom });
+        let is_kept = copy.starts_with("torch") || is_required(installed, copy);
+        symptoms.push(if is_kept { symptom.without_command() } else { symptom });
     }
 }
 

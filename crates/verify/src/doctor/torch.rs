@@ -21,6 +21,9 @@ enum TorchKind {
 }
 
 fn kind(installed: &Installed, torch: &Distribution) -> (TorchKind, String) {
+    if let Some(found) = built_for(installed) {
+        return found;
+    }
     let version = torch.version();
     let local = version.split_once('+').map_or("", |(_, local)| local);
     let has = |start: &str| {
@@ -43,6 +46,25 @@ fn kind(installed: &Installed, torch: &Distribution) -> (TorchKind, String) {
     } else {
         (TorchKind::Processor, "no libtorch_hip.so".to_owned())
     }
+}
+
+/// What `torch/version.py` says: its build writes the versions of HIP and CUDA there, or `None`.
+fn built_for(installed: &Installed) -> Option<(TorchKind, String)> {
+    let bytes = installed.site.bytes(&format!("{}/torch/version.py", installed.site.packages())).ok()?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    // `hip: Optional[str] = '7.1.25424'`
+    let value = |name: &str| {
+        let mut lines = text.lines().filter_map(|line| line.strip_prefix(name)?.split_once('='));
+        let (_, value) = lines.find(|(kind, _)| kind.trim().is_empty() || kind.starts_with(':'))?;
+        Some(value.trim().trim_matches(['\'', '"']).to_owned())
+    };
+    let (hip, cuda) = (value("hip")?, value("cuda")?);
+    let found = |name: &str, value: &str| format!("torch/version.py: {name} = {value}");
+    Some(match (hip.as_str(), cuda.as_str()) {
+        ("None", "None") => (TorchKind::Processor, found("hip", "None")),
+        ("None", cuda) => (TorchKind::Cuda, found("cuda", cuda)),
+        (hip, _) => (TorchKind::Rocm, found("hip", hip)),
+    })
 }
 
 /// Judges torch for the GPUs of the machine.

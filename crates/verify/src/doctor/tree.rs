@@ -155,6 +155,13 @@ impl MachineTree {
         self.root.as_deref()
     }
 
+    /// The path of the machine for a folder that the user named, which may be inside of the copy.
+    pub(super) fn path_inside(&self, folder: &Path) -> String {
+        let inside = self.root.as_ref().and_then(|root| folder.strip_prefix(root).ok());
+        let path = folder.to_string_lossy().into_owned();
+        inside.map_or(path, |inside| format!("/{}", inside.display()))
+    }
+
     fn fault_of(&self, path: &str) -> Option<ReadFault> {
         let number = self.notes.get(path)?.error?;
         Some(ReadFault::of(&io::Error::from_raw_os_error(number)))

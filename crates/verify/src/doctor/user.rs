@@ -70,7 +70,9 @@ pub(super) struct Groups {
 impl Groups {
     pub(super) fn read(tree: &MachineTree) -> Groups {
         let mut groups = Groups::default();
-        for line in tree.text_up_to("/etc/group", 1 << 20).unwrap_or_default().lines() {
+        // Systems whose /usr is an image have groups of the system there.
+        let files = ["/etc/group", "/usr/lib/group"].map(|path| tree.text_up_to(path, 1 << 20).unwrap_or_default());
+        for line in files.iter().flat_map(|text| text.lines()) {
             let fields: Vec<&str> = line.split(':').collect();
             let [name, _, number, members] = fields[..] else { continue };
             let Ok(number) = number.parse() else { continue };

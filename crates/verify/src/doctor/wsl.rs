@@ -2,6 +2,7 @@
 //!
 //! WSL has neither /dev/kfd nor the module amdgpu; that they are missing is no finding.
 
+use super::container::ContainerKind;
 use super::finding::{Gravity, Symptom};
 use super::tree::MachineTree;
 use super::variables::SessionVariables;
@@ -19,7 +20,17 @@ pub(super) fn is_wsl(tree: &MachineTree, variables: &SessionVariables) -> bool {
 
 /// Looks for what the runtime needs. `own` are folders of installed packages with the runtime, as
 /// paths of the tree.
-pub(super) fn check(tree: &MachineTree, variables: &SessionVariables, own: &[String], symptoms: &mut Vec<Symptom>) {
+pub(super) fn check(
+    tree: &MachineTree,
+    variables: &SessionVariables,
+    (own, container): (&[String], Option<ContainerKind>),
+    symptoms: &mut Vec<Symptom>,
+) {
+    if !tree.exists(DOOR) && container.is_some() {
+        let symptom = Symptom::new("wsl-libraries").fill("reason", "The container was started without /dev/dxg.");
+        let command = "docker run --device /dev/dxg --volume /usr/lib/wsl:/usr/lib/wsl \"$IMAGE\"";
+        return symptoms.push(symptom.fill("command", command).seen(DOOR, "does not exist"));
+    }
     if !tree.exists(DOOR) {
         let reason = "There is no /dev/dxg: WSL 1, or a driver of Windows that does not offer the GPU.";
         let symptom = Symptom::new("wsl-libraries").fill("reason", reason).fill("command", "wsl.exe --update");

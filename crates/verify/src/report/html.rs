@@ -32,23 +32,55 @@ pub fn write_html(report: &TestReport, options: &ReportOptions, title: &str, mut
         source(SCRIPT),
         source(STYLE)
     );
-    let rest = PAGE.replace("{title}", &escape(title)).replace("{policy}", &policy).replace("{style}", STYLE);
-    let rest = rest.replace("{table}", &table(report));
-    let (before, rest) = rest.split_once("{data}").unwrap_or((&rest, ""));
-    output.write_all(before.as_bytes())?;
-    write_data(report, options, ScriptData { inner: &mut output })?;
-    output.write_all(rest.replace("{script}", SCRIPT).as_bytes())?;
+    // Names of tests may be `{data}`: what is filled in is not searched for places to fill.
+    let mut rest = PAGE;
+    while let Some((before, name, after)) = next_place(rest) {
+        output.write_all(before.as_bytes())?;
+        match name {
+            "title" => output.write_all(escape(title).as_bytes())?,
+            "policy" => output.write_all(policy.as_bytes())?,
+            "style" => output.write_all(STYLE.as_bytes())?,
+            "summary" => output.write_all(summary(report, options).as_bytes())?,
+            "data" => write_data(report, options, ScriptData { inner: &mut output })?,
+            _ => output.write_all(SCRIPT.as_bytes())?,
+        }
+        rest = after;
+    }
+    output.write_all(rest.as_bytes())?;
     output.flush()
 }
 
-/// The failures for people without a script.
+/// Splits the page at its first `{name}`.
+fn next_place(page: &str) -> Option<(&str, &str, &str)> {
+    let (before, rest) = page.split_once('{')?;
+    let (name, after) = rest.split_once('}')?;
+    Some((before, name, after))
+}
+
+/// The result and the failures, for people without a script.
+fn summary(report: &TestReport, options: &ReportOptions) -> String {
+    let result = report.result(options).word();
+    let gaps = report.gaps(options).into_iter().map(|gap| format!("<li>{}</li>\n", escape(gap)));
+    let gaps: String = gaps.collect();
+    let total = report.counts().total;
+    format!("<p class=\"verdict {result}\">{result}: {total} tests</p>\n<ul>\n{gaps}</ul>\n{}", table(report))
+}
+
 fn table(report: &TestReport) -> String {
+    let failures = report.tests.iter().filter(|test| test.outcome.is_bad()).count();
+    if failures == 0 {
+        return String::new();
+    }
+    let more = match failures.saturating_sub(LISTED) {
+        0 => String::new(),
+        more => format!("<p>{more} more failed.</p>\n"),
+    };
     let rows = report.tests.iter().filter(|test| test.outcome.is_bad()).take(LISTED).map(|test| {
         let message = test.last_message().unwrap_or_default();
         format!("<tr><td>{}</td><td>{}</td><td>{}</td></tr>\n", test.outcome.word(), escape(&test.id), escape(message))
     });
     let rows: String = rows.collect();
-    format!("<table>\n<tr><th>Outcome</th><th>Test</th><th>Reason</th></tr>\n{rows}</table>")
+    format!("<table>\n<tr><th>Outcome</th><th>Test</th><th>Reason</th></tr>\n{rows}</table>\n{more}")
 }
 
 /// Writes the data test by test, so that it is never in memory as a whole.
@@ -133,16 +165,24 @@ fn row(test: &ReportedTest, suite: usize) -> Value {
     json!([suite, test.id, number(test.outcome), u8::from(test.flaky), test.seconds(), attempts])
 }
 
-/// A text without the sequences that colour a terminal (ECMA-48, CSI).
+/// A text without the sequences that colour a terminal or make links in it (ECMA-48, CSI and OSC).
 fn without_escapes(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut letters = text.chars().peekable();
     while let Some(letter) = letters.next() {
-        if letter == '\u{1b}' && letters.peek() == Some(&'[') {
-            letters.next();
-            while letters.next().is_some_and(|letter| !('@'..='~').contains(&letter)) {}
-        } else {
-            plain.push(letter);
+        match letters.peek() {
+            Some('[') if letter == '\u{1b}' => {
+                letters.next();
+                while letters.next().is_some_and(|letter| !('@'..='~').contains(&letter)) {}
+            }
+            // It ends with BEL or with ESC and a backslash; a line has no longer one.
+            Some(']') if letter == '\u{1b}' => {
+                while letters.next_if(|letter| !['\u{7}', '\u{1b}', '\n'].contains(letter)).is_some() {}
+                if letters.next_if(|letter| *letter != '\n') == Some('\u{1b}') {
+                    letters.next_if_eq(&'\\');
+                }
+            }
+            _ => plain.push(letter),
         }
     }
     plain
@@ -183,5 +223,17 @@ mod tests {
     #[test]
     fn colours_are_removed() {
         assert_eq!(without_escapes("a\u{1b}[31;1mb\u{1b}[0m\u{1b}c"), "ab\u{1b}c");
+        let link = "\u{1b}]8;;https://example.org\u{1b}\\text\u{1b}]8;;\u{7}\nnext\u{1b}]open\nlast";
+        assert_eq!(without_escapes(link), "text\nnext\nlast");
+    }
+
+    #[test]
+    fn the_page_has_known_places_only() {
+        let (mut rest, mut names) = (PAGE, Vec::new());
+        while let Some((_, name, after)) = next_place(rest) {
+            names.push(name);
+            rest = after;
+        }
+        assert_eq!(names, ["policy", "title", "style", "title", "summary", "data", "script"]);
     }
 }

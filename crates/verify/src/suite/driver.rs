@@ -2,13 +2,13 @@
 //! and how to read what their process tells.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rocwheel_report::Reporter;
 
-use super::SuiteError;
+use super::{SuiteError, SuiteLimits, TestWorker};
 use crate::outcome::{TestAttempt, TestOutcome};
-use crate::supervisor::{ProgramEnd, ProgramLine};
+use crate::supervisor::{ProgramEnd, ProgramLine, SupervisedProgram};
 
 /// The tests that exist.
 #[derive(Debug, Default)]
@@ -50,7 +50,15 @@ pub enum StreamEvent {
 }
 
 /// Reads what a process tells.
-pub trait TestStream {
+pub trait TestStream: Send {
+    /// Tells a [`WaitingProcess`] which of its tests run.
+    ///
+    /// # Errors
+    /// The answer cannot be written.
+    fn choose(&mut self, _ids: &[String]) -> io::Result<()> {
+        Ok(())
+    }
+
     /// The events since the last call. `output` are the bytes that it printed since then.
     ///
     /// # Errors
@@ -73,6 +81,30 @@ pub trait TestStream {
     }
 }
 
+/// A process that has listed its tests and waits for the choice of those that run.
+pub struct WaitingProcess {
+    /// The process.
+    pub running: SupervisedProgram,
+    /// What was started.
+    pub program: ProgramLine,
+    /// What it tells, and where it gets the choice.
+    pub stream: Box<dyn TestStream>,
+    /// Folder of this process alone.
+    pub scratch: PathBuf,
+}
+
+/// How the tests of a run are listed.
+pub struct CollectionRequest<'a> {
+    /// Folder for temporary files.
+    pub scratch: &'a Path,
+    /// The first worker, for whose GPU a process that waits is started.
+    pub worker: &'a TestWorker,
+    /// What the process may use.
+    pub limits: &'a SuiteLimits,
+    /// Asked for an interruption.
+    pub reporter: &'a dyn Reporter,
+}
+
 /// A kind of tests.
 pub trait TestDriver: Sync {
     /// Lists the tests.
@@ -80,6 +112,15 @@ pub trait TestDriver: Sync {
     /// # Errors
     /// They cannot be listed at all.
     fn collect(&self, scratch: &Path, reporter: &dyn Reporter) -> Result<Collection, SuiteError>;
+
+    /// Lists the tests, and may leave the process that did it waiting for the first batch: to
+    /// import what is tested can take longer than to test it.
+    ///
+    /// # Errors
+    /// They cannot be listed at all.
+    fn open(&self, request: &CollectionRequest<'_>) -> Result<(Collection, Option<WaitingProcess>), SuiteError> {
+        Ok((self.collect(request.scratch, request.reporter)?, None))
+    }
 
     /// A program that runs these tests in this order, and the reader of what it tells. `scratch` is
     /// a folder of this process alone.

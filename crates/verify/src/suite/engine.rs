@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rocwheel_report::{Interrupted, Reporter};
 
-use super::driver::{StreamEvent, TestDriver};
+use super::driver::{StreamEvent, TestDriver, TestStream, WaitingProcess};
 use super::recorder::{RunRecorder, not_run};
 use super::{SuiteError, SuiteLimits, TestWorker};
 use crate::cause::memory_kills;
@@ -89,12 +89,18 @@ impl<'a> Engine<'a> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs the tests.
-    pub(super) fn run(&self, ids: &[String], workers: &[TestWorker]) -> Result<(), SuiteError> {
+    /// Runs the tests. The first worker begins with the process that is `waiting`.
+    pub(super) fn run(
+        &self,
+        ids: &[String],
+        workers: &[TestWorker],
+        mut waiting: Option<WaitingProcess>,
+    ) -> Result<(), SuiteError> {
         self.queue().batches = self.batches(ids, workers.len());
         thread::scope(|scope| {
             for worker in workers {
-                scope.spawn(move || self.work(worker));
+                let waiting = waiting.take();
+                scope.spawn(move || self.work(worker, waiting));
             }
         });
         match self.queue().failed.take() {
@@ -122,7 +128,7 @@ impl<'a> Engine<'a> {
         batches
     }
 
-    fn work(&self, worker: &TestWorker) {
+    fn work(&self, worker: &TestWorker, mut waiting: Option<WaitingProcess>) {
         loop {
             let batch = {
                 let mut queue = self.queue();
@@ -142,7 +148,7 @@ impl<'a> Engine<'a> {
                 thread::sleep(TICK);
                 continue;
             };
-            let answer = self.run_batch(worker, &batch);
+            let answer = self.run_batch(worker, &batch, waiting.take());
             let mut queue = self.queue();
             queue.running -= 1;
             if let Err(error) = answer {
@@ -151,10 +157,19 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn run_batch(&self, worker: &TestWorker, batch: &Batch) -> Result<(), SuiteError> {
+    fn run_batch(
+        &self,
+        worker: &TestWorker,
+        batch: &Batch,
+        mut waiting: Option<WaitingProcess>,
+    ) -> Result<(), SuiteError> {
         let mut left = batch.ids.clone();
         while !left.is_empty() {
-            let report = self.run_process(worker, &left, batch.attempt)?;
+            let process = match waiting.take() {
+                Some(process) => self.choose(process, &left)?,
+                None => self.start_process(worker, &left)?,
+            };
+            let report = self.run_process(worker, process, batch.attempt)?;
             if let Some(id) = &report.poisoned
                 && report.ran.first() != Some(id)
                 && batch.attempt == 1
@@ -223,7 +238,13 @@ impl<'a> Engine<'a> {
         self.recorder.attempt(attempt);
     }
 
-    fn run_process(&self, worker: &TestWorker, ids: &[String], attempt: u32) -> Result<ProcessReport, SuiteError> {
+    /// Tells a process that has listed its tests which of them run.
+    fn choose(&self, mut process: WaitingProcess, ids: &[String]) -> Result<WaitingProcess, SuiteError> {
+        process.stream.choose(ids)?;
+        Ok(process)
+    }
+
+    fn start_process(&self, worker: &TestWorker, ids: &[String]) -> Result<WaitingProcess, SuiteError> {
         let number = {
             let mut queue = self.queue();
             queue.processes += 1;
@@ -237,6 +258,16 @@ impl<'a> Engine<'a> {
         }
         let mark = format!("{}-{number}", scratch.display());
         let running = SupervisedProgram::start_limited(&program, &mark, self.limits.process)?;
+        Ok(WaitingProcess { running, program, stream, scratch })
+    }
+
+    fn run_process(
+        &self,
+        worker: &TestWorker,
+        process: WaitingProcess,
+        attempt: u32,
+    ) -> Result<ProcessReport, SuiteError> {
+        let WaitingProcess { running, program, stream, scratch } = process;
         let mut watch = Watch {
             engine: self,
             worker,
@@ -273,7 +304,7 @@ struct Watch<'a, 'e> {
     worker: &'a TestWorker,
     attempt: u32,
     program: &'a ProgramLine,
-    stream: Box<dyn super::driver::TestStream>,
+    stream: Box<dyn TestStream>,
     text: BoundedText,
     /// The running test and its begin.
     current: Option<(String, Instant)>,
@@ -342,9 +373,11 @@ impl Watch<'_, '_> {
     }
 
     fn take(&mut self, bytes: &[u8]) -> Result<(), SuiteError> {
-        for event in self.stream.read(bytes)? {
+        let events = self.stream.read(bytes)?;
+        if !events.is_empty() {
             self.since = Instant::now();
-            self.event(event);
+            let _one_write = self.engine.recorder.gather();
+            events.into_iter().for_each(|event| self.event(event));
         }
         // After the events: what came at the same time as the end of a test and the begin of the
         // next one is more likely of the next one, which may have died.

@@ -25,7 +25,9 @@ use rocwheel_report::{Exit, Hint, Interrupted, Reporter, Unit};
 use serde::Serialize;
 
 pub use ctest::CtestDriver;
-pub use driver::{Collection, FailedCollection, StreamEvent, TestDriver, TestStream};
+pub use driver::{
+    Collection, CollectionRequest, FailedCollection, StreamEvent, TestDriver, TestStream, WaitingProcess,
+};
 pub use gpus::{GpuTable, find_gpus, workers_for};
 pub use gtest::GtestDriver;
 pub use pytest::{PytestDriver, PytestSetup};
@@ -102,10 +104,12 @@ pub struct SuiteRequest<'a> {
 pub fn run_suite(request: SuiteRequest<'_>, reporter: &dyn Reporter) -> Result<RunSummary, SuiteError> {
     let mut facts = request.facts;
     let recorder = RunRecorder::create(request.output, &mut facts)?;
-    let collection = {
+    let (collection, waiting) = {
         let _stage = reporter.stage("collecting tests", None, Unit::Items);
-        match request.driver.collect(request.scratch, reporter) {
-            Ok(collection) => collection,
+        let worker = request.workers.first().cloned().unwrap_or_default();
+        let (scratch, limits) = (request.scratch, &request.limits);
+        match request.driver.open(&CollectionRequest { scratch, worker: &worker, limits, reporter }) {
+            Ok(opened) => opened,
             Err(error) => {
                 recorder.problem(rocwheel_report::with_causes(&error));
                 recorder.finish(&(request.now)(), Vec::new());
@@ -129,7 +133,7 @@ pub fn run_suite(request: SuiteRequest<'_>, reporter: &dyn Reporter) -> Result<R
     let engine =
         engine::Engine::new(request.driver, &recorder, &verdict.tests, &request.limits, (request.scratch, reporter));
     let stage = reporter.stage("testing", Some(to_run.len() as u64), Unit::Items);
-    let answer = engine.run(&to_run, request.workers);
+    let answer = engine.run(&to_run, request.workers, waiting);
     drop(stage);
     // A run that was cut off has no last line.
     answer?;

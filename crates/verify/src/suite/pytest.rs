@@ -13,7 +13,9 @@ use rocwheel_report::{Interrupted, Reporter};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::driver::{Collection, FailedCollection, StreamEvent, TestDriver, TestStream};
+use super::driver::{
+    Collection, CollectionRequest, FailedCollection, StreamEvent, TestDriver, TestStream, WaitingProcess,
+};
 use super::{SuiteError, not_run};
 use crate::outcome::{TestAttempt, TestOutcome};
 use crate::supervisor::{BoundedText, ProgramEnd, ProgramLine, SupervisedProgram};
@@ -146,27 +148,26 @@ impl TestDriver for PytestDriver {
         let mut program = self.program(&json!({}), &self.paths, &scratch)?;
         // Right behind `python -m pytest`, so that a user's `--` hides none of it.
         program.words.splice(3..3, ["--collect-only", "-q"].map(OsString::from));
-        let mut running = SupervisedProgram::start(&program, &scratch.display().to_string())?;
-        let (mut text, mut stream) = (BoundedText::default(), EventFiles::new(&scratch.join("events")));
-        let mut events = Vec::new();
-        let begun = Instant::now();
-        let mut is_late = false;
-        while running.end()?.is_none() {
-            text.push(&running.read(Duration::from_millis(20)));
-            events.extend(stream.lines()?);
-            if reporter.interrupted() {
-                return Err(Interrupted.into());
-            }
-            if begun.elapsed() > self.collect_timeout {
-                is_late = true;
-                running.stop(Duration::from_secs(2));
-            }
+        let running = SupervisedProgram::start(&program, &scratch.display().to_string())?;
+        let (collection, _) = self.listen(running, EventFiles::new(&scratch.join("events")), reporter)?;
+        Ok(collection)
+    }
+
+    fn open(&self, request: &CollectionRequest<'_>) -> Result<(Collection, Option<WaitingProcess>), SuiteError> {
+        let scratch = request.scratch.join("collection");
+        fs_err::create_dir_all(&scratch)?;
+        let answer = scratch.join("answer.json");
+        let mut program = self.program(&json!({ "answer": answer, "sticky": STICKY }), &self.paths, &scratch)?;
+        for (name, value) in &request.worker.variables {
+            program.set(name, value);
         }
-        let (end, rest, _) = running.finish()?;
-        text.push(&rest);
-        events.extend(stream.lines()?);
-        let collected = self.collected(events);
-        collected.close(end, is_late, &text.take(), self.collect_timeout)
+        let mark = scratch.display().to_string();
+        let running = SupervisedProgram::start_limited(&program, &mark, request.limits.process)?;
+        let files = EventFiles { answer: Some(answer), ..EventFiles::new(&scratch.join("events")) };
+        let (collection, left) = self.listen(running, files, request.reporter)?;
+        let waiting =
+            left.map(|(running, files)| WaitingProcess { running, program, stream: Box::new(files), scratch });
+        Ok((collection, waiting))
     }
 
     fn start(&self, ids: &[String], scratch: &Path) -> io::Result<(ProgramLine, Box<dyn TestStream>)> {
@@ -186,13 +187,44 @@ impl TestDriver for PytestDriver {
             option.push(root);
             program.words.insert(3, option);
         }
-        Ok((program, Box::new(EventFiles::new(&scratch.join("events")))))
+        let files = EventFiles { ids: ids.to_vec(), ..EventFiles::new(&scratch.join("events")) };
+        Ok((program, Box::new(files)))
     }
 }
 
 impl PytestDriver {
-    fn collected(&self, events: Vec<PluginEvent>) -> Collected {
+    /// Hears which tests a process has, until it has ended or waits for an answer.
+    fn listen(
+        &self,
+        mut running: SupervisedProgram,
+        mut files: EventFiles,
+        reporter: &dyn Reporter,
+    ) -> Result<(Collection, Option<(SupervisedProgram, EventFiles)>), SuiteError> {
+        let mut text = BoundedText::default();
         let mut collected = Collected::default();
+        let begun = Instant::now();
+        let mut is_late = false;
+        while running.end()?.is_none() {
+            text.push(&running.read(Duration::from_millis(20)));
+            self.note(files.lines()?, &mut collected);
+            if collected.is_ready && files.answer.is_some() {
+                return Ok((collected.collection, Some((running, files))));
+            }
+            if reporter.interrupted() {
+                return Err(Interrupted.into());
+            }
+            if begun.elapsed() > self.collect_timeout {
+                is_late = true;
+                running.stop(Duration::from_secs(2));
+            }
+        }
+        let (end, rest, _) = running.finish()?;
+        text.push(&rest);
+        self.note(files.lines()?, &mut collected);
+        Ok((collected.close(end, is_late, &text.take(), self.collect_timeout)?, None))
+    }
+
+    fn note(&self, events: Vec<PluginEvent>, collected: &mut Collected) {
         for event in events {
             match event {
                 PluginEvent::Collecting { id } => collected.current = Some(id),
@@ -208,7 +240,6 @@ impl PytestDriver {
                 _ => {}
             }
         }
-        collected
     }
 }
 
@@ -250,7 +281,8 @@ fn error_lines(said: &str) -> String {
     if errors.is_empty() { lines[lines.len().saturating_sub(3)..].join(" | ") } else { errors.join(" | ") }
 }
 
-/// A line of the plugin.
+/// A line of the plugin. `[3]` and `[3,0.0002]` are [`PluginEvent::Started`] and a pass of the test
+/// with this index in the plan.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(super) enum PluginEvent {
@@ -309,6 +341,10 @@ pub(super) enum PluginEvent {
 pub(super) struct EventFiles {
     folder: PathBuf,
     files: BTreeMap<OsString, EventFile>,
+    /// The tests of the plan, which lines name by index; empty without a plan.
+    ids: Vec<String>,
+    /// The file for which a process waits that has listed its tests.
+    answer: Option<PathBuf>,
 }
 
 #[derive(Debug)]
@@ -320,7 +356,7 @@ struct EventFile {
 
 impl EventFiles {
     pub(super) fn new(folder: &Path) -> Self {
-        Self { folder: folder.to_owned(), files: BTreeMap::new() }
+        Self { folder: folder.to_owned(), files: BTreeMap::new(), ids: Vec::new(), answer: None }
     }
 
     /// The complete new lines of all files, file by file.
@@ -344,17 +380,45 @@ impl EventFiles {
             let Some(end) = file.rest.iter().rposition(|byte| *byte == b'\n') else { continue };
             let complete: Vec<u8> = file.rest.drain(..=end).collect();
             for line in complete.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-                let event = serde_json::from_slice(line).unwrap_or_else(|error| PluginEvent::Problem {
-                    message: format!("a line of the pytest plugin is not understood: {error}"),
-                });
-                events.push((name.clone(), event));
+                events.push((name.clone(), event_of(line, &self.ids)));
             }
         }
         Ok(events)
     }
 }
 
+/// The event of a line.
+fn event_of(line: &[u8], ids: &[String]) -> PluginEvent {
+    let short = line.strip_prefix(b"[").and_then(|rest| {
+        let text = std::str::from_utf8(rest).ok()?.strip_suffix(']')?;
+        let (index, seconds) = match text.split_once(',') {
+            Some((index, seconds)) => (index, Some(seconds.parse::<f64>().ok()?)),
+            None => (text, None),
+        };
+        let id = ids.get(index.parse::<usize>().ok()?)?.clone();
+        let outcome = TestOutcome::Passed;
+        Some(match seconds {
+            None => PluginEvent::Started { id },
+            Some(_) => PluginEvent::Attempt { id, outcome, seconds, message: None, output: None },
+        })
+    });
+    short.unwrap_or_else(|| {
+        serde_json::from_slice(line).unwrap_or_else(|error| PluginEvent::Problem {
+            message: format!("a line of the pytest plugin is not understood: {error}"),
+        })
+    })
+}
+
 impl TestStream for EventFiles {
+    fn choose(&mut self, ids: &[String]) -> io::Result<()> {
+        self.ids = ids.to_vec();
+        let Some(answer) = self.answer.take() else { return Ok(()) };
+        // It is read as soon as it exists, so that it comes to be whole.
+        let part = answer.with_extension("part");
+        fs_err::write(&part, json!({ "run": ids }).to_string())?;
+        fs_err::rename(part, answer)
+    }
+
     fn read(&mut self, _output: &[u8]) -> io::Result<Vec<StreamEvent>> {
         let events = self.lines()?.into_iter().filter_map(|event| {
             Some(match event {

@@ -18,7 +18,10 @@ pub const EVENTS: &str = "events.jsonl";
 /// Ids in one line of collected tests.
 const CHUNK: usize = 1000;
 
-/// Writes the events of a run. Every line is written with one call, so a killed run is readable.
+/// Bytes of lines that wait for one write.
+const LONGEST_WRITE: usize = 1 << 16;
+
+/// Writes the events of a run. Lines are written whole, so a killed run is readable.
 #[derive(Debug)]
 pub struct RunRecorder {
     /// The folder of this run alone.
@@ -32,6 +35,9 @@ pub struct RunRecorder {
 #[derive(Debug)]
 struct State {
     file: fs_err::File,
+    /// Lines that [`RunRecorder::gather`] keeps for one write.
+    lines: Vec<u8>,
+    is_gathering: bool,
     collected: Vec<String>,
     last: BTreeMap<String, TestAttempt>,
     /// Tests with a failure that nothing outside of them explains.
@@ -114,6 +120,8 @@ impl RunRecorder {
         let file = fs_err::OpenOptions::new().append(true).create_new(true).open(folder.join(EVENTS))?;
         let state = State {
             file,
+            lines: Vec::new(),
+            is_gathering: false,
             collected: Vec::new(),
             last: BTreeMap::new(),
             was_bad: BTreeSet::new(),
@@ -128,6 +136,13 @@ impl RunRecorder {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps the lines of events that are known at once, and writes them together when the guard
+    /// is dropped: a write for each event costs as much as a small test.
+    pub(super) fn gather(&self) -> Gathering<'_> {
+        self.lock().is_gathering = true;
+        Gathering { recorder: self }
     }
 
     /// Notes the tests of this shard.
@@ -152,9 +167,11 @@ impl RunRecorder {
         if attempt.outcome == TestOutcome::Passed {
             state.refute(&attempt.id, attempt.output.as_deref().unwrap_or_default());
         }
-        state.write(&TestEvent::Attempt(attempt.clone()));
+        let event = TestEvent::Attempt(attempt);
+        state.write(&event);
+        let TestEvent::Attempt(mut attempt) = event else { return };
         // Ten thousand failures would keep 640 MB of output, which is in the file.
-        let attempt = TestAttempt { output: None, ..attempt };
+        attempt.output = None;
         match attempt.cause {
             Some(cause) => {
                 state.causes.entry(cause).or_default().insert(attempt.id.clone());
@@ -248,11 +265,36 @@ impl State {
     }
 
     fn write(&mut self, event: &TestEvent) {
-        let Ok(mut line) = serde_json::to_vec(event) else { return };
-        line.push(b'\n');
-        if let Err(error) = self.file.write_all(&line) {
+        let begin = self.lines.len();
+        if serde_json::to_writer(&mut self.lines, event).is_err() {
+            return self.lines.truncate(begin);
+        }
+        self.lines.push(b'\n');
+        if !self.is_gathering || self.lines.len() > LONGEST_WRITE {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        if let Err(error) = self.file.write_all(&self.lines) {
             self.failed.get_or_insert_with(|| format!("the events cannot be written: {error}"));
         }
+        self.lines.clear();
+    }
+}
+
+/// Writes what was gathered at its end.
+#[derive(Debug)]
+pub(super) struct Gathering<'a> {
+    recorder: &'a RunRecorder,
+}
+
+impl Drop for Gathering<'_> {
+    fn drop(&mut self) {
+        // Another worker may gather as well; its lines are then written one by one.
+        let mut state = self.recorder.lock();
+        state.is_gathering = false;
+        state.flush();
     }
 }
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ._doctor_machine import AccessError, Machine
-from ._doctor_packages import examine_packages
+from ._doctor_packages import examine_packages, installed_kernels, is_covered
 from ._doctor_rows import ROWS
 
 KFD = "/dev/kfd"
@@ -88,21 +88,30 @@ class Gpu:
         return f"{NODES}/{self.node}/properties"
 
 
-def examine(root: Path | None, site: Path | None, variables: Mapping[str, str]) -> list[Finding]:
-    """The findings of a machine, the heaviest first. `root` is a copy of one, None for this one."""
+def examine(
+    root: Path | None, site: Path | None, variables: Mapping[str, str], need_gpu: bool = False
+) -> list[Finding]:
+    """The findings of a machine, the heaviest first. `root` is a copy of one, None for this one. A
+    machine without a GPU has an error if it needs one."""
     found: list[Finding] = []
     machine = Machine(root, variables)
     gpus = _gpus(machine, found)
+    if need_gpu and not gpus:
+        for one in found:
+            one.severity = "error" if one.name == "no-gpu" else one.severity
+        # A GPU of another driver, and that of WSL: files do not show that it computes.
+        if all(one.weight < SEVERITIES.index("unknown") for one in found):
+            found.append(finding("not-read", (NODES, "no node of a GPU"), question="Whether a GPU can be used"))
     if gpus:
         usable = _check_devices(machine, gpus, found)
         opening = [gpu for gpu, opens in zip(gpus, usable, strict=True) if opens]
         # If none opens, the masks are judged as if all did.
         _check_masks(opening or gpus, variables, found)
+    kernels: set[str] = set()
     if site is not None:
-        targets = _targets_of_interest(gpus, variables)
-        kernels = examine_packages(site, targets, variables, lambda *a, **k: found.append(finding(*a, **k)))
-    else:
-        kernels = set()
+        kernels = installed_kernels(site)
+        targets = _targets_of_interest(gpus, variables, kernels)
+        examine_packages(site, targets, variables, lambda *a, **k: found.append(finding(*a, **k)))
     _check_overrides(gpus, variables, kernels, found)
     for one in found:
         if "sudo " in one.command and "root" not in one.needs:
@@ -276,9 +285,11 @@ def _device_finding(machine: Machine, device: str, error: OSError, groups: set[s
     mode, user, group = machine.rights(device)
     seen = (device, f"{words}; mode {mode:04o}, owner {user}:{group}")
     has_right = mode >> 3 & 6 == 6
+    if container and has_right and (group == 65534 or machine.is_rootless()):
+        return finding("rootless-container", seen, device=device)
+    if machine.may_use(device):
+        return finding("device-fails", seen, device=device, error=words)
     if container and has_right:
-        if group == 65534 or machine.is_rootless():
-            return finding("rootless-container", seen, device=device)
         return finding("container-group", seen, device=device, gid=str(group))
     name = machine.group_name(group)
     if not has_right or group == 0 or name is None:
@@ -359,17 +370,25 @@ def _override(gpu: Gpu, variables: Mapping[str, str]) -> tuple[str, str] | None:
     return None
 
 
-def _targets_of_interest(gpus: list[Gpu], variables: Mapping[str, str]) -> list[tuple[str, str]]:
-    """The paths and targets of the GPUs that packages need kernels for."""
+def _targets_of_interest(gpus: list[Gpu], variables: Mapping[str, str], kernels: set[str]) -> list[tuple[str, str]]:
+    """The paths and targets of the GPUs that packages need kernels for. An override counts if there
+    are kernels for its target, else it is what is wrong."""
     discrete = [gpu for gpu in gpus if not gpu.integrated] or gpus
     targets: dict[str, str] = {}
     for gpu in discrete:
         override = _override(gpu, variables)
         version = _version(override[1]) if override else None
-        target = (_target(version) if version else None) or gpu.target
+        other = _target(version) if version else None
+        target = other if other and is_covered(other, kernels) else gpu.target
         if target:
             targets.setdefault(target, gpu.path)
     return [(path, target) for target, path in targets.items()]
+
+
+def _generic(target: str) -> int | None:
+    """A number for the targets that have a generic target of LLVM in common; None without one."""
+    groups = ("gfx90[02469c]", "gfx94[0-2]|gfx950", "gfx101[0-3]", "gfx103[0-6]", "gfx11[05][0-3]", "gfx120[01]")
+    return next((number for number, group in enumerate(groups) if re.fullmatch(group, target)), None)
 
 
 def _check_overrides(gpus: list[Gpu], variables: Mapping[str, str], kernels: set[str], found: list[Finding]) -> None:
@@ -387,12 +406,18 @@ def _check_overrides(gpus: list[Gpu], variables: Mapping[str, str], kernels: set
         if other == gpu.target or (name, gpu.target) in told:
             continue
         told.add((name, gpu.target))
-        if gpu.target in kernels:
+        if is_covered(gpu.target, kernels) and is_covered(other, kernels):
             severity = "warning"
             reason = f"Kernels for {gpu.target} are installed, so the variable is not needed."
+        elif is_covered(gpu.target, kernels):
+            severity = "error"
+            reason = f"Kernels for {gpu.target} are installed and none for {other}: programs fail."
         elif other[:-2] != gpu.target[:-2]:
             severity = "error"
             reason = "The two have different instructions: programs fail with `invalid device function` or worse."
+        elif _generic(gpu.target) is None or _generic(gpu.target) != _generic(other):
+            severity = "warning"
+            reason = "The two are of one generation, and their instructions differ: programs may fail."
         else:
             severity = "note"
             reason = "The two are of one family. That often works, and AMD does not support it."
@@ -434,12 +459,8 @@ def _lines(one: Finding, width: int) -> Iterator[str]:
 
 
 def run(site: Path, as_json: bool, need_gpu: bool) -> int:
-    """Examines this machine and prints the findings. A machine without a GPU has an error if it
-    needs one."""
-    findings = examine(None, site, dict(os.environ))
-    for one in findings:
-        if need_gpu and one.name == "no-gpu":
-            one.severity = "error"
+    """Examines this machine and prints the findings."""
+    findings = examine(None, site, dict(os.environ), need_gpu)
     text, status = verdict(findings)
     if as_json:
         rows = [

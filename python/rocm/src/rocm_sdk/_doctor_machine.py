@@ -88,10 +88,7 @@ class Machine:
             return
         if not self.exists(path):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-        mode, owner, group = self.rights(path)
-        user, groups = self._user()
-        bits = mode >> 6 if user == owner else mode >> 3 if group in groups else mode
-        if user != 0 and bits & 6 != 6:
+        if not self.may_use(path):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     def rights(self, path: str) -> tuple[int, int, int]:
@@ -107,20 +104,28 @@ class Machine:
         groups = {int(number) for number in fields.get("Groups", "").split()}
         return int(fields.get("Uid", "0 0").split()[1]), groups | {int(fields.get("Gid", "0 0").split()[1])}
 
+    def _groups(self) -> list[list[str]]:
+        # Systems whose /usr is an image have groups of the system there.
+        text = "\n".join(self._text_if_any(path) for path in ("/etc/group", "/usr/lib/group"))
+        rows = [line.split(":") for line in text.splitlines()]
+        return [row for row in rows if len(row) == 4]
+
     def group_name(self, group: int) -> str | None:
-        for line in self._text_if_any("/etc/group").splitlines():
-            fields = line.split(":")
-            if len(fields) == 4 and fields[2] == str(group):
-                return fields[0]
-        return None
+        return next((row[0] for row in self._groups() if row[2] == str(group)), None)
+
+    def may_use(self, path: str) -> bool:
+        """True if mode, owner and group of a device allow reading and writing."""
+        mode, owner, group = self.rights(path)
+        user, groups = self._user()
+        bits = mode >> 6 if user == owner else mode >> 3 if group in groups else mode
+        return user == 0 or bits & 6 == 6
 
     def is_listed(self, group: int) -> bool:
         """True if the files have the user in the group, whatever the session has."""
         user, _ = self._user()
         users = [line.split(":") for line in self._text_if_any("/etc/passwd").splitlines()]
         name = next((fields[0] for fields in users if len(fields) > 2 and fields[2] == str(user)), None)
-        rows = [line.split(":") for line in self._text_if_any("/etc/group").splitlines()]
-        return any(len(row) == 4 and row[2] == str(group) and name in row[3].split(",") for row in rows)
+        return any(row[2] == str(group) and name in row[3].split(",") for row in self._groups())
 
     def container(self) -> str:
         """The kind of container; empty outside of one."""

@@ -21,9 +21,9 @@ class Package:
 
 def examine_packages(
     site: Path, targets: list[tuple[str, str]], variables: Mapping[str, str], add: Callable[..., None]
-) -> set[str]:
+) -> None:
     """Adds what is wrong with the packages in `site` for the GPUs with these targets, each with the
-    path that names it. Returns the targets that packages have kernels for."""
+    path that names it."""
     packages = _read(site)
     rocm = {name: one for name, one in packages.items() if name == "rocm" or name.startswith("rocm-sdk")}
     version = next((rocm[name].version for name in ("rocm", "rocm-sdk-core") if name in rocm), None)
@@ -34,12 +34,16 @@ def examine_packages(
     _check_devel(site, add)
     torch = packages.get("torch")
     if torch is not None and targets:
-        _check_torch(torch, targets[0], add)
+        _check_torch(site, torch, targets[0], add)
     if version is not None:
         _check_pins(site, packages, version, add)
     if rocm or torch:
         _check_variables(site, bool(rocm), variables, add)
-    return _kernels(packages, ("rocm-sdk", "torch", "amd-torch"))
+
+
+def installed_kernels(site: Path) -> set[str]:
+    """The targets that the packages in `site` have kernels for."""
+    return _kernels(_read(site), ("rocm-sdk", "torch", "amd-torch"))
 
 
 def _read(site: Path) -> dict[str, Package]:
@@ -101,7 +105,7 @@ def _kernels(packages: dict[str, Package], prefixes: tuple[str, ...]) -> set[str
     return targets
 
 
-def _is_covered(target: str, names: set[str]) -> bool:
+def is_covered(target: str, names: set[str]) -> bool:
     """True if code for one of these targets or families runs on a target."""
     plain = {name.lower().replace("_", "-") for name in names}
     stem, generation = target[:-1], target[:-2]
@@ -125,14 +129,14 @@ def _check_kernels(
     if not kernels and not offered:
         return
     for path, target in targets:
-        if _is_covered(target, kernels):
+        if is_covered(target, kernels):
             continue
-        if offered and not _is_covered(target, set(offered)):
+        if offered and not is_covered(target, set(offered)):
             words = {"version": version or "", "offered": ", ".join(offered), "target": target}
             add("target-not-offered", (path, target), ("rocm_sdk/_dist_info.py", words["offered"]), **words)
             continue
         requirement = f"rocm-sdk-device-{target}=={version}"
-        family = next((family for family in offered if _is_covered(target, {family})), None)
+        family = next((family for family in offered if is_covered(target, {family})), None)
         if family and libraries.name != "rocm-sdk-libraries":
             requirement = f"rocm-sdk-libraries-{family}=={version}"
         seen = (libraries.info.name, f"kernels for {_listed(kernels)}")
@@ -161,17 +165,29 @@ def _check_devel(site: Path, add: Callable[..., None]) -> None:
     add("half-expanded", seen, tree=str(tree))
 
 
-def _check_torch(torch: Package, gpu: tuple[str, str], add: Callable[..., None]) -> None:
+def _built_for(site: Path) -> dict[str, str]:
+    """The versions of HIP and CUDA in `torch/version.py`, empty for `None`; no keys without the file."""
+    try:
+        text = (site / "torch" / "version.py").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return {}
+    rows = re.findall(r"^(hip|cuda)(?: *:[^=\n]*)? *= *(.*?) *$", text, re.MULTILINE)
+    found = {name: "" if value == "None" else value.strip("'\"") for name, value in rows}
+    return found if len(found) == 2 else {}
+
+
+def _check_torch(site: Path, torch: Package, gpu: tuple[str, str], add: Callable[..., None]) -> None:
     names = [path.rpartition("/")[2] for path in torch.files]
     local = torch.version.partition("+")[2]
 
     def has(*starts: str) -> bool:
         return any(name.startswith(starts) for name in names)
 
-    if has("libtorch_hip.so", "libc10_hip.so") or "rocm" in local:
+    built = _built_for(site)
+    if built.get("hip") or (not built and (has("libtorch_hip.so", "libc10_hip.so") or "rocm" in local)):
         return
-    is_cuda = has("libtorch_cuda.so", "libc10_cuda.so") or local.startswith("cu")
-    is_cuda = is_cuda or any(requirement.startswith("nvidia-") for requirement in torch.requires)
+    is_cuda = bool(built.get("cuda")) if built else has("libtorch_cuda.so", "libc10_cuda.so") or local.startswith("cu")
+    is_cuda = is_cuda or (not built and any(one.startswith("nvidia-") for one in torch.requires))
     path, target = gpu
     evidence = [(torch.info.name, torch.version), (path, target)]
     add("cuda-torch" if is_cuda else "cpu-torch", *evidence, version=torch.version, target=target)
@@ -203,11 +219,11 @@ def _check_pins(site: Path, packages: dict[str, Package], version: str, add: Cal
 
 
 def _check_variables(site: Path, has_rocm: bool, variables: Mapping[str, str], add: Callable[..., None]) -> None:
-    prefix = str(site.resolve().parents[2])
+    prefix = site.resolve().parents[2]
     preload = variables.get("LD_PRELOAD", "")
     if any(name in preload for name in ("libamdhip64.so", "libhsa-runtime64.so", "librocblas.so", "rocm")):
         add("preloaded", ("LD_PRELOAD", preload))
     for variable in ("ROCM_PATH", "ROCM_HOME", "HIP_PATH"):
         folder = variables.get(variable, "")
-        if folder and has_rocm and not folder.startswith(prefix):
+        if folder and has_rocm and not Path(folder).is_relative_to(prefix):
             add("rocm-path", (variable, folder), variable=variable, folder=folder)

@@ -1,0 +1,181 @@
+"""`rocwheel doctor` on machines where the first look gives a wrong answer."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from command import Rocwheel
+from doctor_trees import RENDER, VERSION, Machine, diagnose, make_healthy_machine, make_machine, named
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return make_healthy_machine(tmp_path)
+
+
+def findings(rocwheel: Rocwheel, machine: Machine) -> dict[str, dict]:
+    """The findings, whatever the exit code: these machines have others, too."""
+    machine.finish()
+    command = [rocwheel.binary, "--json", "doctor", "--root", machine.root, "--venv", machine.venv]
+    return named(json.loads(subprocess.run(command, capture_output=True, text=True).stdout))
+
+
+def add_second_card(machine: Machine) -> None:
+    machine.gpu(2, "gfx1100", location_id=1536, drm_render_minor=129)
+    machine.write("sys/class/iommu/ivhd0/type", "")
+
+
+def test_a_kernel_passes_addresses_through_without_being_told(rocwheel: Rocwheel, machine: Machine) -> None:
+    add_second_card(machine)
+    assert "iommu" in named(diagnose(rocwheel, machine))
+    for card in ("0000:03:00.0", "0000:06:00.0"):
+        machine.write(f"sys/bus/pci/devices/{card}/iommu_group/type", "identity\n")
+    assert "iommu" not in named(diagnose(rocwheel, machine))
+    machine.write("sys/bus/pci/devices/0000:06:00.0/iommu_group/type", "DMA-FQ\n")
+    seen = named(diagnose(rocwheel, machine))["iommu"]["evidence"]
+    assert {"path": "/sys/bus/pci/devices/0000:06:00.0/iommu_group/type", "value": "DMA-FQ"} in seen
+
+
+def test_an_old_driver_reserves_nothing(rocwheel: Rocwheel, machine: Machine) -> None:
+    machine.pci("0000:0a:00.0", 0x6719, driver="radeon")
+    found = named(diagnose(rocwheel, machine))
+    assert "gpu-reserved" not in found and found["display-driver"]["command"] is None
+    assert "The driver radeon runs the GPU 0000:0a:00.0" in found["display-driver"]["meaning"]
+
+
+@pytest.mark.parametrize("driver", ["vfio-pci", "radeon", "amdgpu"])
+def test_a_gpu_that_cannot_compute_is_not_the_one_that_is_needed(
+    rocwheel: Rocwheel, tmp_path: Path, driver: str
+) -> None:
+    machine = make_machine(tmp_path)
+    machine.package("something", **{"something.py": ""})
+    machine.pci("0000:0a:00.0", 0x744C, driver=driver)
+    machine.write("sys/module/amdgpu/initstate", "live\n")
+    report = diagnose(rocwheel, machine, "--need-gpu", expect=1)
+    assert "no AMD GPU can be used here" in report["verdict"]
+
+
+def test_wsl_does_not_show_the_gpu_that_is_needed(rocwheel: Rocwheel, machine: Machine) -> None:
+    machine.write("proc/version", "Linux version 6.6.87.2-microsoft-standard-WSL2\n")
+    machine.write("dev/dxg")
+    machine.write("opt/rocm/lib/librocdxg.so.1")
+    machine.variables["HSA_ENABLE_DXG_DETECTION"] = "1"
+    diagnose(rocwheel, machine)
+    assert "not-read" in named(diagnose(rocwheel, machine, "--need-gpu", expect=1))
+
+
+def test_a_container_in_wsl_is_started_again(rocwheel: Rocwheel, machine: Machine) -> None:
+    machine.write("proc/version", "Linux version 6.6.87.2-microsoft-standard-WSL2\n")
+    machine.write(".dockerenv")
+    assert "--device /dev/dxg" in named(diagnose(rocwheel, machine, expect=1))["wsl-libraries"]["command"]
+
+
+def test_a_security_module_is_no_missing_group(rocwheel: Rocwheel, machine: Machine) -> None:
+    machine.note("dev/kfd", error="EACCES", mode="0660", owner=f"0:{RENDER}")
+    for container in (False, True):
+        if container:
+            machine.write(".dockerenv")
+        found = named(diagnose(rocwheel, machine, expect=1))
+        assert "selinux" in found["device-fails"]["check"], found
+        assert not {"device-denied", "container-group", "login-again"} & found.keys()
+
+
+def test_groups_of_a_system_image_are_groups(rocwheel: Rocwheel, machine: Machine) -> None:
+    machine.user = "1000:1000"
+    machine.write("etc/group", "root:x:0:\nme:x:1000:\n")
+    machine.write("usr/lib/group", f"render:x:{RENDER}:\n")
+    assert "usermod -aG render" in named(diagnose(rocwheel, machine, expect=1))["device-denied"]["command"]
+
+
+@pytest.mark.parametrize(
+    ("target", "value", "severity"),
+    [("gfx90a", "9.4.2", "warning"), ("gfx1100", "11.0.1", "note"), ("gfx90a", "10.3.0", "error")],
+)
+def test_one_generation_is_not_one_family(
+    rocwheel: Rocwheel, tmp_path: Path, target: str, value: str, severity: str
+) -> None:
+    machine = make_machine(tmp_path, target)
+    machine.package("something", **{"something.py": ""})
+    machine.variables["HSA_OVERRIDE_GFX_VERSION"] = value
+    report = diagnose(rocwheel, machine, expect=1 if severity == "error" else 0)
+    assert named(report)["override-wrong"]["severity"] == severity
+
+
+def test_an_override_is_wrong_and_not_the_packages(rocwheel: Rocwheel, machine: Machine) -> None:
+    machine.variables["HSA_OVERRIDE_GFX_VERSION"] = "10.3.0"
+    found = named(diagnose(rocwheel, machine, expect=1))
+    assert set(found) == {"override-wrong"} and found["override-wrong"]["severity"] == "error"
+    assert found["override-wrong"]["command"] == "unset HSA_OVERRIDE_GFX_VERSION"
+
+
+def test_masks_count_the_gpus_that_open(rocwheel: Rocwheel, machine: Machine) -> None:
+    machine.gpu(1, "gfx1100", location_id=2048, drm_render_minor=130, device=False)
+    machine.gpu(2, "gfx1036", location_id=4096, drm_render_minor=128)
+    machine.gpu(3, "gfx1100", location_id=1536, drm_render_minor=129)
+    report = diagnose(rocwheel, machine, expect=1)
+    assert named(report)["integrated-first"]["command"] == "export ROCR_VISIBLE_DEVICES=1"
+
+
+def test_another_environment_with_a_longer_name_is_another_one(rocwheel: Rocwheel, machine: Machine) -> None:
+    machine.variables["ROCM_PATH"] = f"{machine.venv}/lib/python3.12/site-packages/_rocm_sdk_devel"
+    assert "rocm-path" not in named(diagnose(rocwheel, machine))
+    machine.variables["ROCM_PATH"] = f"{machine.venv}-old/lib/python3.12/site-packages/_rocm_sdk_devel"
+    assert "rocm-path" in named(diagnose(rocwheel, machine))
+
+
+def test_an_environment_in_the_copy_has_the_paths_of_the_machine(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    machine = make_machine(tmp_path, "gfx1100")
+    machine.venv.rename(tmp_path / "root/venv")
+    machine.venv = tmp_path / "root/venv"
+    machine.rocm("gfx1100")
+    machine.variables["ROCM_PATH"] = "/venv/lib/python3.12/site-packages/_rocm_sdk_devel"
+    assert "rocm-path" not in named(diagnose(rocwheel, machine))
+    machine.write("venv/conda-meta/history")
+    machine.write("venv/lib/libstdc++.so.6.0.29")
+    machine.write("usr/lib/x86_64-linux-gnu/libstdc++.so.6.0.33")
+    assert "/venv/lib/libstdc++.so.6.0.29" in json.dumps(named(diagnose(rocwheel, machine))["old-cxx-library"])
+
+
+def test_the_triton_that_torch_needs_is_not_uninstalled(rocwheel: Rocwheel, machine: Machine) -> None:
+    """PyTorch's own wheels for ROCm: both bring the runtime."""
+    requires = ("pytorch-triton-rocm==3.5.1; platform_system == 'Linux'", f"rocm[libraries]=={VERSION}")
+    machine.package(
+        "torch", "2.9.1+rocm6.4", requires=requires[:1], **{"torch/lib/libamdhip64.so": "1", "torch/__init__.py": ""}
+    )
+    machine.package("pytorch-triton-rocm", "3.5.1", **{"triton/backends/amd/lib/libamdhip64.so": "1"})
+    assert "two-copies" not in findings(rocwheel, machine)
+    machine.package("rocm-sdk-core", **{"_rocm_sdk_core/lib/libamd_smi.so.26": "one"})
+    machine.package("amdsmi", "26.0.2", **{"amdsmi/__init__.py": "", "amdsmi/libamd_smi.so": "other"})
+    machine.package("vllm", "0.12.0", requires=("amdsmi (>=6)",), **{"vllm/__init__.py": ""})
+    found = findings(rocwheel, machine)
+    assert found["two-copies"]["command"] is None
+
+
+def test_a_torch_whose_libraries_are_the_systems_is_asked_itself(rocwheel: Rocwheel, machine: Machine) -> None:
+    """Debian's python3-torch-rocm has its libraries in /usr/lib and a plain version."""
+    text = "__version__ = '2.6.0'\ncuda: Optional[str] = {}\nhip: Optional[str] = {}\n"
+    machine.package("torch", "2.6.0", **{"torch/__init__.py": "", "torch/version.py": text.format(None, "'5.7.31921'")})
+    for file in [*machine.site.glob("torch-2.9*/*"), *machine.site.glob("torch/lib/*.so")]:
+        file.unlink()
+    assert not {"cpu-torch", "cuda-torch"} & findings(rocwheel, machine).keys()
+    for hip, cuda, name in ((None, None, "cpu-torch"), (None, "'12.8'", "cuda-torch")):
+        machine.package("torch", "2.6.0", **{"torch/__init__.py": "", "torch/version.py": text.format(cuda, hip)})
+        assert "torch/version.py" in json.dumps(named(diagnose(rocwheel, machine, expect=1))[name])
+
+
+def test_the_setting_of_an_index_is_removed_where_it_is(rocwheel: Rocwheel, machine: Machine) -> None:
+    machine.variables["HOME"] = "/home/me"
+    text = "[install]\nextra-index-url =\n    https://example.com/simple\n    https://example.com/gfx942/simple\n"
+    for path, command in {
+        "home/me/.config/pip/pip.conf": "pip config --user unset install.extra-index-url",
+        "etc/pip.conf": "pip config --global unset install.extra-index-url",
+        "home/me/.pip/pip.conf": None,
+    }.items():
+        machine.write(path, text)
+        found = named(diagnose(rocwheel, machine))["other-index"]
+        assert (found["command"], found["evidence"][0]["path"]) == (command, f"/{path}")
+        (machine.root / path).unlink()
