@@ -332,7 +332,7 @@ def index_of_another_family(machine: Machine) -> None:
     machine.variables["PIP_INDEX_URL"] = "https://me:secret@example.com/v2/gfx94X-dcgpu/"
 
 
-@case("-", "other-index", "pip config unset global.extra-index-url")
+@case("-", "other-index", "pip config --user unset global.extra-index-url")
 def configured_index_of_another_family(machine: Machine) -> None:
     machine.variables["HOME"] = "/home/me"
     machine.write("home/me/.config/pip/pip.conf", "[global]\nextra-index-url = https://example.com/gfx942/simple\n")
