@@ -44,8 +44,8 @@ def part(said: str, name: str) -> str:
 
 
 def test_the_tarball_is_as_the_document_says(said: str, archive: Path) -> None:
-    """The name that PyTorch's script gives; the headers of the release, one library, the licence and
-    the script of the build, and nothing else."""
+    """The name that PyTorch's script gives; the headers of the release, one library, the licence
+    and the script of the build, and nothing else."""
     assert re.fullmatch(r"linux-64/magma-rocm64-[0-9a-f]{64}-1\.tar\.bz2", part(said, "tarball"))
     with tarfile.open(archive) as release:
         names = [Path(*Path(member.name).parts[1:]) for member in release if member.isfile()]
