@@ -19,9 +19,11 @@ class Result:
     stderr: str
 
 
-def run(*command: object, expect: int = 0, environment: dict[str, str] | None = None, **options) -> Result:
-    """Runs a program to its end, with `environment` laid over our own, and insists on its exit
-    code."""
+def run(
+    *command: object, expect: int = 0, environment: dict[str, str] | None = None, timeout: int = 1800, **options
+) -> Result:
+    """Runs a program to its end, in `timeout` seconds at most, with `environment` laid over our
+    own, and insists on its exit code."""
     arguments = [os.fspath(part) if isinstance(part, os.PathLike) else str(part) for part in command]
     finished = subprocess.run(
         arguments,
@@ -29,7 +31,7 @@ def run(*command: object, expect: int = 0, environment: dict[str, str] | None = 
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=1800,
+        timeout=timeout,
         **options,
     )
     if finished.returncode != expect:

@@ -31,6 +31,9 @@ from setuptools import setup
 for flag in ("--cpp_ext", "--cuda_ext"):
     if flag in sys.argv:
         sys.argv.remove(flag)
+# apex 1.8 goes by these, and not by the flags.
+if PACKAGE == "apex":
+    assert os.environ["APEX_BUILD_CPP_OPS"] and os.environ["APEX_BUILD_CUDA_OPS"]
 # As PyTorch's own setup.py takes it.
 extra = os.environ.get("PYTORCH_EXTRA_INSTALL_REQUIREMENTS", "")
 required = [text.strip() for text in extra.split("|")] if extra else []
@@ -157,6 +160,8 @@ def test_one_command_from_git_to_smoke_tests(rocwheel: Rocwheel, world: Path, tm
         required = [line for line in metadata(wheels["torch"]).splitlines() if line.startswith("Requires-Dist")]
         assert required == ["Requires-Dist: triton==3.5.0+rocm7.2.0"]
         assert "torch/_rocm_init.py" not in archive.namelist()
+    # Its own setup.py names no requirement, as that of 2.11.
+    assert "Requires-Dist: torch" in metadata(wheels["torchaudio"]).splitlines()
     assert "torchvision/newer.txt" not in zipfile.ZipFile(wheels["torchvision"]).namelist()
     stated = json.loads((tmp_path / "out" / f"{wheels['torchvision'].name}.provenance.json").read_text())
     sources, *others = stated["predicate"]["buildDefinition"]["resolvedDependencies"]

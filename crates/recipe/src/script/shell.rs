@@ -38,7 +38,8 @@ impl Dialect for Shell {
     }
 
     fn set_default(&self, name: &str, value: &str) -> String {
-        format!("[ -n \"${{{name}:-}}\" ] || export {name}={}", quoted(value))
+        // A variable that is empty is an answer too.
+        format!("[ -n \"${{{name}+set}}\" ] || export {name}={}", quoted(value))
     }
 
     fn set_from_file(&self, path: &str) -> String {
@@ -125,7 +126,7 @@ impl Dialect for Shell {
             }
             Action::Remove(paths) => vec![format!("rm -rf {}", self.command(paths))],
             Action::Replace(replace) => {
-                let script = format!("s@{}@{}@g", replace.pattern, replace.with);
+                let script = format!("s@{}@{}@g", replace.pattern, perl_replacement(&replace.with));
                 vec![format!("perl -0777 -pi -e {} {}", quoted(&script), quoted(&replace.path))]
             }
             Action::Script(path) => vec![self.comment(&format!("these lines are written to {path}"))],
@@ -133,9 +134,55 @@ impl Dialect for Shell {
     }
 }
 
+/// The text that replaces a match, as Perl reads it between two `@`: only its `$1` and our `${…}`
+/// stay names.
+fn perl_replacement(text: &str) -> String {
+    let mut written = String::with_capacity(text.len());
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let is_name = letters.peek().is_some_and(|&next| next == '{' || next.is_ascii_digit());
+        match letter {
+            '@' => written.push_str(r"\x40"),
+            '\\' => written.push_str(r"\\"),
+            '$' if !is_name => written.push_str(r"\$"),
+            _ => written.push(letter),
+        }
+    }
+    written
+}
+
 fn heredoc(how: &str, path: &str, text: &str) -> Vec<String> {
     let mut lines = vec![format!("cat {how} {} {BEGIN}", quoted(path))];
     lines.extend(text.trim_end_matches('\n').split('\n').map(str::to_owned));
     lines.push(END.into());
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed expectation fails the test")]
+
+    use std::process::Command;
+
+    use super::*;
+    use crate::recipe::Replace;
+
+    /// Perl writes what the build writes.
+    #[test]
+    fn text_with_signs_of_perl_replaces_a_match() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("script");
+        let text = "echo \"NOT_FOUND\"\nexit 1\n";
+        fs_err::write(&path, text).unwrap();
+        let replace = Replace {
+            path: path.to_str().unwrap().into(),
+            pattern: r#"echo "(NOT_FOUND)"\s+exit"#.into(),
+            with: r"it=$(tool | cut -d . -f 1,2).0 a@b \n $1".into(),
+        };
+        let expected =
+            regex::Regex::new(&replace.pattern).unwrap().replace_all(text, replace.with.as_str()).into_owned();
+        let lines = Shell.action(&Action::Replace(replace));
+        assert!(Command::new("sh").arg("-ec").arg(lines.join("\n")).status().unwrap().success());
+        assert_eq!(fs_err::read_to_string(&path).unwrap(), expected);
+    }
 }
