@@ -53,7 +53,6 @@ pub fn symlink(target: impl AsRef<Path>, link: impl AsRef<Path>) -> io::Result<(
     copy_folder(&absolute, link)
 }
 
-#[expect(clippy::disallowed_methods, reason = "this is the place for it")]
 fn make(target: &Path, link: &Path, is_folder: bool) -> io::Result<()> {
     if is_folder {
         fs_err::os::windows::fs::symlink_dir(target, link)
