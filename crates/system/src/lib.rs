@@ -18,6 +18,7 @@ mod system;
 #[cfg(windows)]
 #[path = "windows/mod.rs"]
 mod system;
+mod writer;
 
 pub use links::make_links;
 pub use lock::Lock;
@@ -26,8 +27,9 @@ pub use names::{check_path, refused_by_windows, same_but_for_case, slashed, vari
 pub use program::{RunningGroup, find_program};
 pub use replace::{is_same_file, replace};
 pub use system::{
-    OpenFile, PositionedWriter, REMOVES_OPEN_FILES, argument_limit, canonicalize, copy_content, copy_range,
-    create_mode, current_user, ending_signal, exchange, folder_entries, free_space, is_own, kill_process,
-    link_nameless, nameless_file, open_identity, open_numbered, persist, raise_argument_limit, rename, set_mode,
-    set_open_mode, set_owner, special_kind, symlink, temporary_mode, try_device,
+    OpenFile, REMOVES_OPEN_FILES, argument_limit, canonicalize, copy_content, copy_range, create_mode, current_user,
+    ending_signal, exchange, folder_entries, free_space, is_own, kill_process, link_nameless, nameless_file,
+    open_identity, open_numbered, persist, raise_argument_limit, rename, set_mode, set_open_mode, set_owner,
+    special_kind, symlink, temporary_mode, try_device,
 };
+pub use writer::PositionedWriter;

@@ -115,33 +115,9 @@ pub fn symlink(target: impl AsRef<Path>, link: impl AsRef<Path>) -> io::Result<(
     fs_err::os::unix::fs::symlink(target.as_ref(), link.as_ref())
 }
 
-/// Writes to an open file from a given position without moving the file's own position, so several
-/// threads can write to different parts of it.
-#[derive(Debug)]
 #[expect(clippy::disallowed_types, reason = "both kinds of files have one inside")]
-pub struct PositionedWriter<'a> {
-    file: &'a std::fs::File,
-    position: u64,
-}
-
-#[expect(clippy::disallowed_types, reason = "both kinds of files have one inside")]
-impl<'a> PositionedWriter<'a> {
-    /// Begins at `position`, in bytes from the start of the file.
-    pub fn new(file: &'a std::fs::File, position: u64) -> Self {
-        Self { file, position }
-    }
-}
-
-impl io::Write for PositionedWriter<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let count = self.file.write_at(bytes, self.position)?;
-        self.position += count as u64;
-        Ok(count)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+pub(crate) fn write_at(file: &std::fs::File, bytes: &[u8], position: u64) -> io::Result<usize> {
+    file.write_at(bytes, position)
 }
 
 /// The absolute path with all links resolved.

@@ -35,6 +35,11 @@ const WRITING: u32 = 0o222;
 /// Bits of a mode for others than the owner.
 const OTHERS: u32 = 0o077;
 
+#[expect(clippy::disallowed_types, reason = "both kinds of files have one inside")]
+pub(crate) fn write_at(file: &std::fs::File, bytes: &[u8], position: u64) -> io::Result<usize> {
+    file.seek_write(bytes, position)
+}
+
 /// The absolute path with all links resolved, in the usual form (`C:\folder`) where that is
 /// possible, and else in the form without a limit (`\\?\C:\folder`).
 ///
@@ -108,35 +113,6 @@ pub fn set_owner(file: &fs_err::File, _: FileOwner) -> io::Result<()> {
 /// `None`: the user of a process has no number on Windows.
 pub fn current_user() -> Option<FileOwner> {
     None
-}
-
-/// Writes to an open file from a given position, so several threads can write to different parts of
-/// it. The file's own position moves as well.
-#[derive(Debug)]
-#[expect(clippy::disallowed_types, reason = "both kinds of files have one inside")]
-pub struct PositionedWriter<'a> {
-    file: &'a std::fs::File,
-    position: u64,
-}
-
-#[expect(clippy::disallowed_types, reason = "both kinds of files have one inside")]
-impl<'a> PositionedWriter<'a> {
-    /// Begins at `position`, in bytes from the start of the file.
-    pub fn new(file: &'a std::fs::File, position: u64) -> Self {
-        Self { file, position }
-    }
-}
-
-impl io::Write for PositionedWriter<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let count = self.file.seek_write(bytes, self.position)?;
-        self.position += count as u64;
-        Ok(count)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// Appends a copy of `from` to `to`.
@@ -243,17 +219,5 @@ mod tests {
         assert!(!real.to_string_lossy().starts_with(r"\\?\"), "{}", real.display());
         assert!(real.is_absolute() && real.is_dir());
         assert!(canonicalize(folder.path().join("none")).is_err());
-    }
-
-    #[test]
-    fn two_writers_write_to_their_own_parts() {
-        use std::io::Write as _;
-        let file = tempfile::tempfile().unwrap();
-        let (mut one, mut other) = (PositionedWriter::new(&file, 0), PositionedWriter::new(&file, 3));
-        other.write_all(b"def").unwrap();
-        one.write_all(b"abc").unwrap();
-        let mut bytes = [0; 6];
-        file.seek_read(&mut bytes, 0).unwrap();
-        assert_eq!(&bytes, b"abcdef");
     }
 }
