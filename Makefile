@@ -1,6 +1,6 @@
 # Everything here works on a fresh Debian machine that has Rust and Python; scripts/setup installs
 # the rest.
-.PHONY: demo setup lint test test-real dist bench bench-split bench-audit bench-build bench-hipify bench-index bench-doctor bench-test-report bench-supervisor bench-promote docs clean
+.PHONY: demo setup lint test test-real test-windows dist dist-windows bench bench-split bench-audit bench-build bench-hipify bench-index bench-doctor bench-test-report bench-supervisor bench-promote docs clean
 
 demo:
 	scripts/demo
@@ -21,6 +21,9 @@ test: setup
 
 test-real: setup
 	scripts/run-tests real
+
+test-windows: setup
+	scripts/run-tests-windows
 
 bench: setup
 	scripts/run-benchmark
@@ -54,6 +57,9 @@ bench-promote: setup
 
 dist:
 	scripts/dist
+
+dist-windows:
+	scripts/dist-windows
 
 docs:
 	scripts/site

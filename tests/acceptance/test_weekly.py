@@ -1,4 +1,4 @@
-"""The project's own workflow, as actionlint and shellcheck see it, and the step that compares."""
+"""The project's own workflows, as actionlint and shellcheck see it, and the step that compares."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 WORKFLOW = REPOSITORY / ".github/workflows/weekly.yml"
 
 
-def test_github_takes_the_weekly_workflow(tmp_path: Path) -> None:
+def test_github_takes_the_workflows(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
-    copy = tmp_path / ".github/workflows/weekly.yml"
-    copy.parent.mkdir(parents=True)
-    copy.write_text(WORKFLOW.read_text())
+    folder = tmp_path / ".github/workflows"
+    folder.mkdir(parents=True)
+    workflows = list(WORKFLOW.parent.glob("*.yml"))
+    assert {"weekly.yml", "windows.yml"} <= {path.name for path in workflows}
+    for workflow in workflows:
+        (folder / workflow.name).write_text(workflow.read_text())
     found = run(Path(sys.prefix) / "bin/actionlint", "-no-color", cwd=tmp_path)
     assert not found.stdout.strip(), found.stdout
 

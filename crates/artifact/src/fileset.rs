@@ -75,7 +75,7 @@ impl Fileset {
                     let path = error.path().unwrap_or(directory).to_owned();
                     Error::Walk { path, source: error.into_io_error().unwrap_or_else(|| io::Error::other("a circle")) }
                 })?;
-                let relative = found.path().strip_prefix(directory).unwrap_or(found.path());
+                let relative = rocwheel_system::slashed(found.path().strip_prefix(directory).unwrap_or(found.path()));
                 let Some(relative) = relative.to_str() else {
                     return Err(Error::NotUnicode { path: found.path().to_owned() });
                 };
@@ -144,7 +144,7 @@ impl Fileset {
                 EntryKind::Symlink { target } => rocwheel_system::symlink(target, &new)?,
                 EntryKind::File { size, .. } => {
                     let metadata = fs_err::symlink_metadata(&found.source)?;
-                    let first = first_names.get(&metadata.identity());
+                    let first = first_names.get(&metadata.identity(&found.source)?);
                     let linked = match (transfer, first) {
                         (_, Some(first)) => fs_err::hard_link(first, &new).is_ok(),
                         (Transfer::Link, None) => fs_err::hard_link(&found.source, &new).is_ok(),
@@ -155,14 +155,14 @@ impl Fileset {
                     } else {
                         copy_file(&found.source, &new, reporter)?;
                     }
-                    if metadata.link_count() > 1 {
-                        first_names.insert(metadata.identity(), destination.clone());
+                    if metadata.link_count(&found.source)? > 1 {
+                        first_names.insert(metadata.identity(&found.source)?, destination.clone());
                     }
                 }
             }
             // POSIX: renaming one name of a file to another name of the same file does nothing. The
             // destination is correct in that case too.
-            fs_err::rename(&new, &destination)?;
+            rocwheel_system::rename(&new, &destination)?;
         }
         Ok(())
     }
@@ -192,9 +192,9 @@ fn copy_file(source: &Path, copy: &Path, reporter: &dyn Reporter) -> Result<(), 
         }
     }
     let metadata = from.metadata().map_err(failed)?;
-    let mode = metadata.mode() & 0o777 | 0o200;
-    to.set_permissions(rocwheel_system::permissions(mode)).map_err(failed)?;
+    let mode = metadata.mode(source) & 0o777 | 0o200;
     to.set_modified(metadata.modified().map_err(failed)?).map_err(failed)?;
+    rocwheel_system::set_open_mode(&to, mode).map_err(failed)?;
     Ok(())
 }
 
@@ -250,13 +250,13 @@ mod tests {
         let folder = source();
         let input = [folder.path().join("in")];
         let output = folder.path().join("out");
-        let inode = |path: &Path| fs_err::metadata(path).unwrap().identity();
+        let inode = |path: &Path| fs_err::metadata(path).unwrap().identity(path).unwrap();
         let set = scan(folder.path(), &[], &[]);
         set.copy(&output, (Transfer::Contents, Before::Keep), &input, &Silent).unwrap();
         assert_eq!(inode(&output.join("lib/same")), inode(&output.join("lib/a.so.1")));
         assert_ne!(inode(&output.join("lib/same")), inode(&input[0].join("lib/same")));
         assert_eq!(fs_err::read_link(output.join("lib/a.so")).unwrap(), Path::new("a.so.1"));
-        assert_eq!(fs_err::metadata(output.join("bin/tool")).unwrap().mode() & 0o777, 0o755);
+        assert_eq!(fs_err::metadata(output.join("bin/tool")).unwrap().mode(&output.join("bin/tool")) & 0o777, 0o755);
 
         fs_err::write(output.join("lib/other"), "").unwrap();
         let tools = scan(folder.path(), &["bin/tool"], &[]);

@@ -13,12 +13,12 @@ use serde::Serialize;
 
 use crate::archive::Compression;
 use crate::catalog::{self, Artifact, ArtifactForm, ArtifactLocation, Catalog, EntryKind};
+use crate::contents;
 use crate::error::Error;
 use crate::input::separate;
 use crate::links::{self, Links};
 use crate::name::ArtifactName;
 use crate::scan::MANIFEST;
-use crate::{contents, portable};
 
 /// The file in the root of a flattened tree that lists its artifacts. Only a directory with this
 /// file is replaced without being asked to.
@@ -156,16 +156,16 @@ fn check_output(output: &Path, existing: Replaceable, inputs: &[PathBuf]) -> Res
 /// of the two is always in place.
 pub(crate) fn replace(made: &Path, output: &Path, work: &Path) -> Result<(), Error> {
     if fs_err::symlink_metadata(output).is_err() {
-        return Ok(fs_err::rename(made, output)?);
+        return Ok(rocwheel_system::rename(made, output)?);
     }
     if rocwheel_system::exchange(made, output).is_ok() {
         return Ok(());
     }
     // Not every file system can exchange two names.
     let old = work.join("old");
-    fs_err::rename(output, &old)?;
-    if let Err(error) = fs_err::rename(made, output) {
-        fs_err::rename(&old, output)?;
+    rocwheel_system::rename(output, &old)?;
+    if let Err(error) = rocwheel_system::rename(made, output) {
+        rocwheel_system::rename(&old, output)?;
         return Err(error.into());
     }
     Ok(())
@@ -239,7 +239,7 @@ impl<'a> Tree<'a> {
                 EntryKind::Symlink { .. } => flattened.links += 1,
             }
         }
-        flattened.same_but_for_case = portable::same_but_for_case(self.places.keys().copied());
+        flattened.same_but_for_case = rocwheel_system::same_but_for_case(self.places.keys().copied());
         flattened
     }
 
@@ -254,7 +254,7 @@ impl<'a> Tree<'a> {
             let source = artifact.path(entry);
             match &entry.kind {
                 EntryKind::Directory => {
-                    let mode = fs_err::symlink_metadata(&source)?.mode();
+                    let mode = fs_err::symlink_metadata(&source)?.mode(&source);
                     fs_err::create_dir(tree.join(path))?;
                     rocwheel_system::set_mode(tree.join(path), mode & 0o777 | 0o700)?;
                 }
@@ -262,15 +262,15 @@ impl<'a> Tree<'a> {
                 EntryKind::File { size, .. } => {
                     let metadata = fs_err::symlink_metadata(&source)?;
                     let temporary = matches!(artifact.form, ArtifactForm::Archive { .. });
-                    if metadata.link_count() > 1 {
-                        let inode = metadata.identity();
+                    if metadata.link_count(&source)? > 1 {
+                        let inode = metadata.identity(&source)?;
                         if let Some(first) = first_names.get(&inode) {
                             hard_links.push((first, path));
                             continue;
                         }
                         first_names.insert(inode, path);
                     }
-                    let mode = metadata.mode() & 0o777 | 0o600;
+                    let mode = metadata.mode(&source) & 0o777 | 0o600;
                     files.push(Transfer { path, source, mode, size: *size, temporary });
                 }
             }
@@ -294,7 +294,7 @@ impl Transfer<'_> {
         reporter.check()?;
         let destination = tree.join(self.path);
         if self.temporary {
-            fs_err::rename(&self.source, &destination)?;
+            rocwheel_system::rename(&self.source, &destination)?;
             reporter.advance(self.size);
         } else {
             self.copy(&destination, reporter)?;

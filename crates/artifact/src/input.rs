@@ -40,7 +40,7 @@ fn refused(path: &Path, reason: &str) -> io::Error {
 pub fn separate(output: &Path, inputs: &[PathBuf]) -> Result<PathBuf, Error> {
     let real = outside(output, inputs)?;
     for input in inputs {
-        let input = fs_err::canonicalize(input)?;
+        let input = rocwheel_system::canonicalize(input)?;
         if input.starts_with(&real) {
             return Err(Error::OutputOverlapsInput { output: real, input });
         }
@@ -56,7 +56,7 @@ pub fn separate(output: &Path, inputs: &[PathBuf]) -> Result<PathBuf, Error> {
 pub fn outside(output: &Path, inputs: &[PathBuf]) -> Result<PathBuf, Error> {
     let real = resolve(output)?;
     for input in inputs {
-        let input = fs_err::canonicalize(input).map_err(|error| match error.kind() {
+        let input = rocwheel_system::canonicalize(input).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Error::NotThere { path: input.clone() },
             _ => Error::Io(error),
         })?;
@@ -69,7 +69,7 @@ pub fn outside(output: &Path, inputs: &[PathBuf]) -> Result<PathBuf, Error> {
 
 /// Resolves the part of a path that exists and appends the rest unchanged.
 pub(crate) fn resolve(path: &Path) -> Result<PathBuf, Error> {
-    match fs_err::canonicalize(path) {
+    match rocwheel_system::canonicalize(path) {
         Ok(real) => Ok(real),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             if let Ok(target) = fs_err::read_link(path) {

@@ -18,7 +18,6 @@ pub mod links;
 pub mod list;
 pub mod manifest;
 pub mod name;
-pub mod portable;
 mod scan;
 pub mod verify;
 

@@ -116,7 +116,7 @@ pub(crate) fn scan(root: &Path, name: &ArtifactName, shown: &Path, reporter: &dy
             let source = error.into_io_error().unwrap_or_else(|| io::Error::other("links in a circle"));
             Error::Walk { path, source }
         })?;
-        let relative = found.path().strip_prefix(root).unwrap_or(found.path());
+        let relative = rocwheel_system::slashed(found.path().strip_prefix(root).unwrap_or(found.path()));
         let Some(relative) = relative.to_str() else {
             scan.problems.push(Error::NotUnicode { path: shown.join(relative) });
             continue;
@@ -188,7 +188,7 @@ pub(crate) fn kind_of(found: &walkdir::DirEntry) -> Result<Result<EntryKind, &'s
     }
     if file_type.is_file() {
         let metadata = fs_err::symlink_metadata(found.path())?;
-        let executable = metadata.is_executable();
+        let executable = metadata.is_executable(found.path());
         return Ok(Ok(EntryKind::File { size: metadata.len(), executable }));
     }
     Ok(Err(rocwheel_system::special_kind(file_type)))

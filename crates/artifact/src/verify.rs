@@ -15,7 +15,7 @@ use crate::error::{Error, with_source};
 use crate::links::{self, Links};
 use crate::manifest::{DistInfo, Manifest};
 use crate::name::ArtifactName;
-use crate::{archive, contents, portable, scan};
+use crate::{archive, contents, scan};
 
 /// One problem of a directory of artifacts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -299,7 +299,7 @@ fn check_portable(catalog: &Catalog, findings: &mut Findings) {
         let mut refused: BTreeMap<&str, (u64, &str)> = BTreeMap::new();
         for entry in &artifact.entries {
             owners.entry(entry.path.as_str()).or_insert(artifact);
-            if let Some(reason) = portable::refused_by_windows(&entry.path) {
+            if let Some(reason) = rocwheel_system::refused_by_windows(&entry.path) {
                 refused.entry(reason).or_insert((0, &entry.path)).0 += 1;
             }
         }
@@ -308,7 +308,7 @@ fn check_portable(catalog: &Catalog, findings: &mut Findings) {
             findings.add(Severity::Note, &artifact.name.to_string(), Some(first), message);
         }
     }
-    for (first, second) in portable::same_but_for_case(owners.keys().copied()) {
+    for (first, second) in rocwheel_system::same_but_for_case(owners.keys().copied()) {
         let message = format!("differs only by case from `{first}`, which not every file system can hold beside it");
         findings.add(Severity::Note, &owners[second.as_str()].name.to_string(), Some(&second), message);
     }

@@ -81,11 +81,12 @@ impl Side {
             }
             if kind.is_file() && is_package(found.path()) {
                 let parent = found.path().parent().and_then(|parent| parent.strip_prefix(path).ok());
-                let folder = parent.unwrap_or(Path::new("")).to_string_lossy().into_owned();
+                let folder = rocwheel_system::slashed(parent.unwrap_or(Path::new(""))).to_string_lossy().into_owned();
                 packages.push(Package { folder, ..Package::file(found.path(), scratch, reporter)? });
                 continue;
             }
-            let inside = found.path().strip_prefix(path).unwrap_or(found.path()).to_string_lossy().into_owned();
+            let inside = rocwheel_system::slashed(found.path().strip_prefix(path).unwrap_or(found.path()));
+            let inside = inside.to_string_lossy().into_owned();
             let entry = if kind.is_symlink() {
                 Entry::Link { target: fs_err::read_link(found.path())?.to_string_lossy().into_owned() }
             } else if kind.is_file() {
@@ -129,7 +130,7 @@ fn artifact_name(file: &str) -> Option<String> {
 fn on_disk(path: &Path) -> Result<File, Error> {
     use rocwheel_system::FileMetadata as _;
     let metadata = fs_err::symlink_metadata(path)?;
-    let executable = metadata.is_executable();
+    let executable = metadata.is_executable(path);
     Ok(File { size: metadata.len(), executable, source: Source::Disk(path.to_owned()) })
 }
 

@@ -22,7 +22,7 @@ use crate::{Edit, EditOutcome, Error};
 pub fn edit_file(path: &Path, edit: &Edit) -> Result<EditOutcome, Error> {
     let read = |source: io::Error| Error::file("read", path, source);
     let change = |source: io::Error| Error::file("edit", path, source);
-    let path = &fs_err::canonicalize(path).map_err(read)?;
+    let path = &rocwheel_system::canonicalize(path).map_err(read)?;
     let original = File::open(path).map_err(read)?;
     let patch = edit.plan(original.file()).map_err(|source| Error::file("edit", path, source))?;
     if patch.outcome != EditOutcome::Changed {
@@ -34,6 +34,6 @@ pub fn edit_file(path: &Path, edit: &Edit) -> Result<EditOutcome, Error> {
     patch.apply(copy.as_file_mut()).map_err(change)?;
     let permissions = original.metadata().map_err(read)?.permissions();
     fs_err::set_permissions(copy.path(), permissions).map_err(change)?;
-    copy.persist(path).map_err(|error| change(error.error))?;
+    rocwheel_system::persist(copy, path).map_err(change)?;
     Ok(EditOutcome::Changed)
 }

@@ -144,7 +144,7 @@ impl DownloadCache {
             let alone = temporary.path().to_owned();
             let mut file = fs_err::File::from_parts(temporary.reopen().map_err(disk)?, &alone);
             let digest = Partial::open(&mut file, reporter).map_err(disk)?.fill(wanted, &alone, reporter)?;
-            let persist = |place: &Path| temporary.persist(place).map(drop).map_err(|error| error.error);
+            let persist = |place: &Path| rocwheel_system::persist(temporary, place);
             return self.keep(wanted, &digest, persist);
         };
         let filled = Partial::open(&mut file, reporter).map_err(disk)?.fill(wanted, &path, reporter);
@@ -153,7 +153,7 @@ impl DownloadCache {
             let _ = fs_err::remove_file(&path);
         }
         // The lock is held until the file has its name.
-        self.keep(wanted, &filled?, |place| fs_err::rename(&path, place))
+        self.keep(wanted, &filled?, |place| rocwheel_system::rename(&path, place))
     }
 
     fn keep(

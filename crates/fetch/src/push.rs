@@ -239,8 +239,8 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let folder = to.parent().unwrap_or(Path::new("."));
     let mut temporary = tempfile::Builder::new().prefix(".rocwheel-push-").tempfile_in(folder)?;
     io::copy(&mut fs_err::File::open(from)?, temporary.as_file_mut())?;
-    temporary.as_file().set_permissions(rocwheel_system::permissions(0o644))?;
-    temporary.persist(to).map(drop).map_err(|error| error.error)
+    rocwheel_system::set_open_mode(temporary.as_file(), 0o644)?;
+    rocwheel_system::persist(temporary, to)
 }
 
 fn folder_entries(folder: &Path) -> io::Result<Vec<FolderEntry>> {

@@ -472,9 +472,9 @@ impl Fetching<'_> {
             })?,
         }
         if fs_err::symlink_metadata(path).is_ok() {
-            fs_err::rename(path, self.staging.join(format!("old-{name}"))).map_err(disk)?;
+            rocwheel_system::rename(path, self.staging.join(format!("old-{name}"))).map_err(disk)?;
         }
-        fs_err::rename(&staged, path).map_err(disk)?;
+        rocwheel_system::rename(&staged, path).map_err(disk)?;
         let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
         let recorded = RecordedArtifact { sha256: archive.sha256.clone(), source: self.source.name() };
         record.artifacts.insert(name.to_owned(), recorded);

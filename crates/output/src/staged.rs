@@ -130,7 +130,7 @@ impl<T> Staged<T> {
 fn move_to_place(file: &StagedFile) -> Result<(), Error> {
     let failed = |source| Error::Place { action: "move the finished file to", path: file.place.clone(), source };
     file.place.parent().map_or(Ok(()), fs_err::create_dir_all).map_err(failed)?;
-    fs_err::rename(&file.staged, &file.place).map_err(failed)
+    rocwheel_system::rename(&file.staged, &file.place).map_err(failed)
 }
 
 fn remove(path: &Path, below: Option<&Path>) -> io::Result<()> {

@@ -8,7 +8,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rocwheel_system::{FileMetadata as _, Lock, current_user};
+use rocwheel_system::Lock;
 use tempfile::TempDir;
 
 /// The file that marks such a folder. It is locked while the folder is in use.
@@ -24,6 +24,9 @@ const RANDOM: usize = 6;
 /// A temporary folder. Dropping it removes it with all its contents.
 #[derive(Debug)]
 pub struct StagingFolder {
+    // The lock, on systems that do not remove a folder with an open file in it. Another process may
+    // remove the folder at the same moment.
+    closed_first: Option<Lock>,
     // Declared before the lock, so it is dropped first.
     folder: TempDir,
     _lock: Option<Lock>,
@@ -74,7 +77,8 @@ impl StagingFolder {
                 Mark::Unlocked => None,
                 Mark::Lost => continue,
             };
-            return Ok(StagingFolder { folder, _lock: lock, _around: MadeFolders::default() });
+            let (first, last) = if rocwheel_system::REMOVES_OPEN_FILES { (None, lock) } else { (lock, None) };
+            return Ok(StagingFolder { closed_first: first, folder, _lock: last, _around: MadeFolders::default() });
         }
         Err(io::Error::other("other processes remove each folder that is made"))
     }
@@ -106,6 +110,7 @@ impl StagingFolder {
     /// # Errors
     /// A folder that cannot be removed. Dropping it would hide that error.
     pub fn close(self) -> io::Result<()> {
+        drop(self.closed_first);
         self.folder.close()
     }
 }
@@ -129,7 +134,7 @@ fn mark(folder: &Path) -> Mark {
         Err(_) => return Mark::Unlocked,
     };
     match Lock::try_exclusive(file) {
-        Ok(Some(lock)) => match fs_err::rename(&unlocked, folder.join(MARK)) {
+        Ok(Some(lock)) => match rocwheel_system::rename(&unlocked, folder.join(MARK)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Mark::Lost,
             _ => Mark::Locked(lock),
         },
@@ -179,8 +184,7 @@ fn has_only(folder: &Path, name: &str) -> bool {
 
 /// `true` for a folder, not a link to one, that belongs to the user of this process.
 fn is_own(path: &Path) -> bool {
-    let is_users = |metadata: &std::fs::Metadata| metadata.owner().user == current_user().user;
-    fs_err::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir() && is_users(&metadata))
+    fs_err::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir() && rocwheel_system::is_own(path, &metadata))
 }
 
 #[cfg(test)]

@@ -74,7 +74,7 @@ impl OutputTree {
             rocwheel_system::exchange(self.tree.path(), &self.output)?;
             self.tree.close()?;
         } else {
-            fs_err::rename(self.tree.path(), &self.output)?;
+            rocwheel_system::rename(self.tree.path(), &self.output)?;
             let _ = self.tree.keep();
         }
         drop(self.lock);
@@ -84,7 +84,7 @@ impl OutputTree {
 
 /// Resolves the links in the part of a path that exists; the rest stays unchanged.
 fn resolve(path: &Path, maker: TreeMaker) -> Result<PathBuf, Error> {
-    match fs_err::canonicalize(path) {
+    match rocwheel_system::canonicalize(path) {
         Ok(real) => Ok(real),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             if let Ok(target) = fs_err::read_link(path) {

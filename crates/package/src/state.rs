@@ -190,7 +190,7 @@ impl OutputFolder {
                 if path.is_dir() {
                     pending.push(path);
                 } else if let Ok(below) = path.strip_prefix(&self.root)
-                    && let Some(name) = below.to_str()
+                    && let Some(name) = rocwheel_system::slashed(below).to_str()
                     && !self.file.finished.contains_key(name)
                 {
                     strangers.push(name.to_owned());
@@ -231,11 +231,11 @@ fn is_package_path(path: &str) -> bool {
 /// Returns the metadata of a file as text; any change to the file changes it.
 pub fn stamp(path: &Path) -> std::io::Result<String> {
     let data = fs::metadata(path)?;
-    let (modified, changed) = (data.modified_at(), data.changed_at());
+    let (modified, changed) = (data.modified_at(), data.changed_at(path)?);
     Ok(format!(
         "{} {} {}.{:09} {}.{:09}",
         data.len(),
-        data.identity().inode,
+        data.identity(path)?.inode,
         modified.seconds,
         modified.nanoseconds,
         changed.seconds,

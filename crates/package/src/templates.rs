@@ -216,7 +216,8 @@ fn read_texts(folder: &Path, place: &str) -> Result<Texts, String> {
         if entry.file_type().is_dir() {
             continue;
         }
-        let relative = entry.path().strip_prefix(&root).unwrap_or(entry.path()).to_string_lossy().into_owned();
+        let relative = rocwheel_system::slashed(entry.path().strip_prefix(&root).unwrap_or(entry.path()));
+        let relative = relative.to_string_lossy().into_owned();
         let text = read_text(entry.path())?.ok_or_else(|| format!("`{place}/{relative}` does not exist"))?;
         texts.insert(relative, text);
     }

@@ -74,13 +74,13 @@ mod tests {
         replace(&path, b"1").unwrap();
         replace(&path, b"2").unwrap();
         assert_eq!(fs_err::read(&path).unwrap(), b"2");
-        assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o644);
+        assert_eq!(path.metadata().unwrap().mode(&path) & 0o777, 0o644);
         for secret in [r#"{"index":"https://someone:password@there/simple/"}"#, "«https://token@there»"] {
             replace(&path, secret.as_bytes()).unwrap();
-            assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600, "{secret}");
+            assert_eq!(path.metadata().unwrap().mode(&path) & 0o777, 0o600, "{secret}");
         }
         replace(&path, b"a = 'https://there/simple/someone@else', b = \"ssh://git@there/it\"").unwrap();
-        assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o644);
+        assert_eq!(path.metadata().unwrap().mode(&path) & 0o777, 0o644);
         assert_eq!(fs_err::read_dir(folder.path()).unwrap().count(), 1);
         let error = replace(&folder.path().join("none/state.json"), b"").unwrap_err();
         assert!(error.to_string().contains("none/state.json"), "{error}");

@@ -201,7 +201,7 @@ mod tests {
         write("package/build/x.py", "3");
         let second = digest();
         assert_ne!(second, first);
-        fs_err::rename(folder.path().join("setup.py"), folder.path().join("setup2.py")).unwrap();
+        rocwheel_system::rename(folder.path().join("setup.py"), folder.path().join("setup2.py")).unwrap();
         assert_ne!(digest(), second);
         let copied = tempfile::tempdir().unwrap();
         copy(folder.path(), copied.path(), &Silent).unwrap();

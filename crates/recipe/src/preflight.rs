@@ -16,11 +16,6 @@ use crate::evaluated::Evaluated;
 
 /// Bytes of a decimal GB, the unit of memory in recipes.
 const GB: f64 = 1e9;
-/// Linux's upper limit for all arguments and variables of a program, whatever the stack limit
-/// (three quarters of 8 MiB, `fs/exec.c`).
-const MOST_ARGUMENTS: u64 = 6 << 20;
-/// Linux's lower limit for them.
-const LEAST_ARGUMENTS: u64 = 128 << 10;
 /// Space for the environment and the flags, besides the names of the object files.
 const OTHER_ARGUMENTS: u64 = 32 << 10;
 /// Each argument takes a pointer and a terminating zero besides its characters.
@@ -73,7 +68,7 @@ impl Machine {
             (Some(total), Some((limit, by))) if limit < total => (Some(limit), Some(by)),
             (total, limit) => (total.or(limit.map(|(limit, _)| limit)), None),
         };
-        Machine { cores, memory, limited_by, disk: free(work), arguments: argument_limit() }
+        Machine { cores, memory, limited_by, disk: free(work), arguments: rocwheel_system::argument_limit() }
     }
 
     /// The number of parallel compilers: `said` if the user gave a number, otherwise as many as
@@ -140,11 +135,11 @@ impl Estimated {
 /// # Errors
 /// The command does not fit even with the largest limit.
 pub(crate) fn make_room(job: &str, estimated: &Estimated) -> Result<(), Error> {
-    let Some(limit) = argument_limit() else { return Ok(()) };
+    let Some(limit) = rocwheel_system::argument_limit() else { return Ok(()) };
     if estimated.link_bytes <= limit {
         return Ok(());
     }
-    let limit = raise_stack(estimated.link_bytes).unwrap_or(limit);
+    let limit = rocwheel_system::raise_argument_limit(estimated.link_bytes).unwrap_or(limit);
     if estimated.link_bytes <= limit {
         return Ok(());
     }
@@ -193,31 +188,6 @@ fn cgroup_limit(root: &Path) -> Option<(u64, String)> {
 
 fn free(work: &Path) -> Option<u64> {
     rocwheel_system::free_space(work.ancestors().find(|folder| folder.exists())?).ok()
-}
-
-#[cfg(target_os = "linux")]
-#[allow(clippy::unnecessary_wraps, reason = "other systems have no such limit")]
-fn argument_limit() -> Option<u64> {
-    let stack = rocwheel_system::stack_limit();
-    Some(stack.map_or(MOST_ARGUMENTS, |stack| (stack / 4).clamp(LEAST_ARGUMENTS, MOST_ARGUMENTS)))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn argument_limit() -> Option<u64> {
-    None
-}
-
-/// Raises the soft stack limit of this process, which its children inherit, and returns the
-/// resulting limit for arguments.
-#[cfg(target_os = "linux")]
-fn raise_stack(bytes: u64) -> Option<u64> {
-    rocwheel_system::raise_stack_limit(bytes.saturating_mul(4).max(64 << 20)).ok()?;
-    argument_limit()
-}
-
-#[cfg(not(target_os = "linux"))]
-fn raise_stack(_: u64) -> Option<u64> {
-    None
 }
 
 #[cfg(test)]

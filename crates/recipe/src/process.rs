@@ -7,13 +7,13 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rocwheel_report::{Interrupted, Reporter};
-use rocwheel_system::{RunningGroup, ending_signal, find_program, start_in_group};
+use rocwheel_system::{RunningGroup, ending_signal, find_program};
 
 use crate::error::Error;
 
@@ -82,7 +82,7 @@ impl Finished {
 /// A program that runs until it is released or dropped; its stdin stays open until then.
 #[derive(Debug)]
 pub(crate) struct Held {
-    child: Child,
+    child: RunningGroup,
     /// Its end closes when this value is dropped, and also when this process ends for any reason.
     stdin: Option<ChildStdin>,
     pages: mpsc::Receiver<Vec<u8>>,
@@ -146,19 +146,18 @@ impl Held {
             }
             thread::sleep(TICK);
         }
-        RunningGroup(&mut self.child).end(PATIENCE);
+        self.child.end(PATIENCE);
         false
     }
 }
 
 /// Starts a program in its own process group; its output arrives in pages.
-fn spawn(program: &Program<'_>, stdin: Stdio) -> Result<(Child, mpsc::Receiver<Vec<u8>>), Error> {
+fn spawn(program: &Program<'_>, stdin: Stdio) -> Result<(RunningGroup, mpsc::Receiver<Vec<u8>>), Error> {
     let (mut reader, writer) = io::pipe()?;
     let mut command = Command::new(locate(program).as_ref().map_or(Path::new(&program.words[0]), PathBuf::as_path));
     command.args(&program.words[1..]).current_dir(program.directory).env_clear().envs(program.environment);
     command.stdin(stdin).stdout(writer.try_clone()?).stderr(writer);
-    start_in_group(&mut command);
-    let spawned = command.spawn();
+    let spawned = RunningGroup::start(&mut command);
     // The command holds the write ends of the pipe.
     drop(command);
     let child = spawned.map_err(|source| match source.kind() {
@@ -207,7 +206,7 @@ pub(crate) fn run(
     let mut watch = Watch { program, reporter, began: Instant::now(), stopped: None };
     let listened = watch.listen(&mut child, &pages, log);
     if listened.is_err() {
-        RunningGroup(&mut child).end(PATIENCE);
+        child.end(PATIENCE);
     }
     let (status, said) = listened?;
     let ended = match watch.stopped {
@@ -243,7 +242,7 @@ struct Watch<'a> {
 impl Watch<'_> {
     fn listen(
         &mut self,
-        child: &mut Child,
+        child: &mut RunningGroup,
         pages: &mpsc::Receiver<Vec<u8>>,
         mut log: Option<&mut dyn Write>,
     ) -> Result<(ExitStatus, Vec<u8>), Error> {
@@ -270,7 +269,7 @@ impl Watch<'_> {
             if self.stopped.is_none() {
                 self.stopped = self.reason();
                 if self.stopped.is_some() {
-                    RunningGroup(child).end(PATIENCE);
+                    child.end(PATIENCE);
                 }
             }
         };

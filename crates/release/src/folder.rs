@@ -119,7 +119,7 @@ impl FolderStore {
         let folder = target.parent().unwrap_or(&self.root);
         fs_err::create_dir_all(folder).map_err(failed)?;
         if new.transfer == FileTransfer::Link {
-            fs_err::set_permissions(&new.path, rocwheel_system::permissions(PAGE_MODE)).map_err(failed)?;
+            rocwheel_system::set_mode(&new.path, PAGE_MODE).map_err(failed)?;
             match fs_err::hard_link(&new.path, &target) {
                 Ok(()) => {
                     reporter.advance(new.size);
@@ -135,7 +135,7 @@ impl FolderStore {
             fs_err::create_dir_all(&staging).map_err(failed)?;
             let mut file = tempfile::Builder::new().prefix("incoming-").tempfile_in(staging).map_err(failed)?;
             copy_checked(new, &mut file, reporter)?;
-            file.as_file().set_permissions(rocwheel_system::permissions(PAGE_MODE)).map_err(failed)?;
+            rocwheel_system::set_open_mode(file.as_file(), PAGE_MODE).map_err(failed)?;
             return match file.persist_noclobber(&target) {
                 Ok(_) => Ok(Some(true)),
                 // Another publisher was quicker; it may have brought the same file.
@@ -167,7 +167,7 @@ impl FolderStore {
 
     /// Gives a page its name.
     fn finish(&self, file: NamedTempFile, path: &Path) -> io::Result<()> {
-        file.as_file().set_permissions(rocwheel_system::permissions(PAGE_MODE))?;
+        rocwheel_system::set_open_mode(file.as_file(), PAGE_MODE)?;
         match file.persist(path) {
             Err(PersistError { error, file }) if error.kind() == io::ErrorKind::NotFound => {
                 fs_err::create_dir_all(path.parent().unwrap_or(&self.root))?;

@@ -221,7 +221,7 @@ fn all_files(folder: &Path, reporter: &dyn Reporter) -> Result<BTreeMap<String, 
         if entry.file_type().is_dir() {
             continue;
         }
-        let below = entry.path().strip_prefix(folder).unwrap_or(entry.path());
+        let below = rocwheel_system::slashed(entry.path().strip_prefix(folder).unwrap_or(entry.path()));
         let name = below.to_string_lossy().into_owned();
         let size = entry.metadata().map_or(0, |metadata| metadata.len());
         if name != MIRROR_MANIFEST {

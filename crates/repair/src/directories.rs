@@ -41,7 +41,7 @@ impl Finder {
 
     /// The library at this path; `None` if there is none.
     pub(crate) fn take(&mut self, path: &Path, refused: &mut BTreeSet<String>) -> Option<Found> {
-        let real = match fs_err::canonicalize(path) {
+        let real = match rocwheel_system::canonicalize(path) {
             Ok(real) => real,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 if path.is_symlink() {

@@ -124,7 +124,7 @@ impl<'a> Edits<'a> {
             needed_by: external.needed_by.iter().cloned().collect(),
             found_by: external.found_by.clone(),
             package,
-            executable: metadata.is_some_and(|metadata| metadata.is_executable()),
+            executable: metadata.is_some_and(|metadata| metadata.is_executable(&external.found.real)),
             edit: self.graft_edit(external, name),
             member,
         }

@@ -214,7 +214,7 @@ fn in_elf_terms(edit: &PlannedEdit) -> rocwheel_elf::Edit {
 }
 
 fn is_same(input: &Path, output: &Path) -> bool {
-    match (fs_err::canonicalize(input), fs_err::canonicalize(output)) {
+    match (rocwheel_system::canonicalize(input), rocwheel_system::canonicalize(output)) {
         (Ok(input), Ok(output)) => input == output,
         _ => false,
     }

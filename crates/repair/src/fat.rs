@@ -54,7 +54,7 @@ pub(crate) fn plan(wheel: &Wheel, request: &Request, inventory: &mut Inventory) 
         let path = PathBuf::from("--rocm");
         return Err(Error::Tree { path, reason: "no directory was given".to_owned() });
     };
-    let root = &fs_err::canonicalize(root).map_err(Error::file("read", root))?;
+    let root = &rocwheel_system::canonicalize(root).map_err(Error::file("read", root))?;
     let is_windows = wheel.name.platforms.iter().any(|platform| platform.starts_with("win"));
     let mut left_out: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut candidates = list(root, is_windows, &mut left_out)?;
@@ -134,7 +134,7 @@ fn list(root: &Path, is_windows: bool, left_out: &mut BTreeMap<String, Vec<Strin
     let libraries: BTreeMap<PathBuf, usize> =
         candidates.iter().enumerate().map(|(index, candidate)| (candidate.real.clone(), index)).collect();
     for (path, link) in links {
-        let Ok(real) = fs_err::canonicalize(&link) else {
+        let Ok(real) = rocwheel_system::canonicalize(&link) else {
             leave("links to nothing", path);
             continue;
         };
@@ -174,10 +174,10 @@ fn candidate(
     let soname = elf.as_ref().and_then(|elf| elf.soname.clone());
     let name = soname.filter(|soname| soname != paths::name(&path) && !soname.contains('/'));
     Ok(Candidate {
-        real: fs_err::canonicalize(file).map_err(Error::file("read", file))?,
+        real: rocwheel_system::canonicalize(file).map_err(Error::file("read", file))?,
         path,
         size: metadata.len(),
-        executable: metadata.is_executable(),
+        executable: metadata.is_executable(file),
         elf,
         excluded,
         name,

@@ -196,13 +196,13 @@ pub(crate) fn indexes() -> Result<Places> {
 
 /// The environment variables for programs that this one starts.
 pub(crate) fn variables() -> impl Iterator<Item = (OsString, OsString)> {
-    std::env::vars_os()
+    std::env::vars_os().map(|(name, value)| (rocwheel_system::variable_name(name), value))
 }
 
 /// The environment variables that are text.
 pub(crate) fn text_variables() -> impl Iterator<Item = (String, String)> {
     let is_text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
-    std::env::vars_os().filter_map(is_text)
+    variables().filter_map(is_text)
 }
 
 /// The first of these variables that is set and not empty.

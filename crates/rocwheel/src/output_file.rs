@@ -194,17 +194,16 @@ impl OutputFile {
             return Err(Failure::message(text));
         }
         // The umask is subtracted, as for any new file.
-        let mode = rocwheel_system::permissions(0o666);
-        let file = tempfile::Builder::new().prefix(".rocwheel-").permissions(mode).tempfile_in(folder);
+        let mut builder = tempfile::Builder::new();
+        let file = rocwheel_system::temporary_mode(builder.prefix(".rocwheel-"), 0o666).tempfile_in(folder);
         let mut file = file.with_context(failed)?;
         let mut buffer = std::io::BufWriter::new(file.as_file_mut());
         fill(&mut buffer).and_then(|()| buffer.flush()).with_context(failed)?;
         drop(buffer);
         match self.kind {
-            FileKind::Deviations => file.persist_noclobber(&self.path),
-            _ => file.persist(&self.path),
+            FileKind::Deviations => file.persist_noclobber(&self.path).map(drop).map_err(|error| error.error),
+            _ => rocwheel_system::persist(file, &self.path),
         }
-        .map_err(|error| error.error)
         .with_context(failed)?;
         Ok(())
     }

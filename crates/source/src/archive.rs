@@ -7,7 +7,6 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use rocwheel_content::{hexadecimal, sha256_of};
 use rocwheel_report::{Interrupted, Reporter, Unit, Watched};
-use rocwheel_system::symlink;
 use tar::EntryType;
 
 use crate::error::Error;
@@ -82,6 +81,7 @@ fn unpack_into(path: &Path, file: fs_err::File, folder: &Path, reporter: &dyn Re
         if name.components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git")) {
             return Err(wrong(format!("it contains a repository: `{}`", name.display())));
         }
+        rocwheel_system::check_path(&rocwheel_system::slashed(&name).to_string_lossy()).map_err(failed)?;
         unpacked.newest = unpacked.newest.max(entry.header().mtime().unwrap_or(0));
         let place = folder.join(&name);
         let parent = if kind == EntryType::Directory { Some(place.as_path()) } else { place.parent() };
@@ -115,17 +115,14 @@ fn unpack_into(path: &Path, file: fs_err::File, folder: &Path, reporter: &dyn Re
                             format!("the link `{}` leads out of it, to `{}`", name.display(), target.display());
                         return Err(wrong(reason));
                     }
-                    links.push((place, target));
+                    links.push((target, place));
                 }
                 unpacked.files += 1;
             }
             _ => return Err(wrong(format!("`{}` is neither a file, a folder nor a link", name.display()))),
         }
     }
-    for (place, target) in links {
-        symlink(&target, &place)
-            .map_err(|error| failed(io::Error::new(error.kind(), format!("`{}`: {error}", place.display()))))?;
-    }
+    rocwheel_system::make_links(links).map_err(failed)?;
     Ok(unpacked)
 }
 
@@ -197,10 +194,10 @@ fn lift(folder: &Path) -> Result<(), Error> {
     }
     // An entry of the folder may have the folder's name.
     let aside = folder.join(".rocwheel-lifted");
-    fs_err::rename(only.path(), &aside)?;
+    rocwheel_system::rename(only.path(), &aside)?;
     for entry in fs_err::read_dir(&aside)? {
         let entry = entry?;
-        fs_err::rename(entry.path(), folder.join(entry.file_name()))?;
+        rocwheel_system::rename(entry.path(), folder.join(entry.file_name()))?;
     }
     Ok(fs_err::remove_dir(&aside)?)
 }
@@ -266,7 +263,7 @@ mod tests {
             for name in ["x", "d/link", "d/hard"] {
                 assert_eq!(fs_err::read_to_string(tree.join(name)).unwrap(), "inner");
             }
-            let mode = |name: &str| fs_err::metadata(tree.join(name)).unwrap().mode() & 0o100;
+            let mode = |name: &str| fs_err::metadata(tree.join(name)).unwrap().mode(&tree.join(name)) & 0o100;
             assert_eq!((mode("run.sh"), mode("x")), (0o100, 0));
             // `make` would generate again what is older than its origin.
             let modified = fs_err::metadata(tree.join("x")).unwrap().modified().unwrap();

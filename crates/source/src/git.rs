@@ -11,13 +11,13 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
 use rocwheel_report::{Exit, Hint, Interrupted, Reporter, shell_word};
-use rocwheel_system::{RunningGroup, start_in_group};
+use rocwheel_system::RunningGroup;
 
 use crate::error::Error;
 use crate::state::Lock;
@@ -179,13 +179,13 @@ impl Call<'_> {
         }
         // git gets its own process group. When the work stops, everything that git has started
         // stops with it.
-        start_in_group(&mut command).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         reporter.check()?;
         if let Some(lock) = &self.git.lock {
             let (name, value) = lock.variable();
             command.env(name, value);
         }
-        let child = command.spawn().map_err(|source| match source.kind() {
+        let child = RunningGroup::start(&mut command).map_err(|source| match source.kind() {
             // A missing working folder looks like a missing program.
             std::io::ErrorKind::NotFound if !self.directory.is_dir() => {
                 std::io::Error::new(source.kind(), format!("there is no folder `{}`", self.directory.display())).into()
@@ -200,7 +200,7 @@ impl Call<'_> {
 }
 
 /// Reads both outputs to their end, and ends the process if the user stops the work.
-fn watch(mut child: Child, reporter: &dyn Reporter) -> Result<(ExitStatus, Vec<u8>, Vec<u8>), Error> {
+fn watch(mut child: RunningGroup, reporter: &dyn Reporter) -> Result<(ExitStatus, Vec<u8>, Vec<u8>), Error> {
     let (done, finished) = mpsc::channel();
     let output = child.stdout.take().map(|stream| gather(stream, usize::MAX, done.clone()));
     let complaint = child.stderr.take().map(|stream| gather(stream, LONGEST_COMPLAINT, done));
@@ -211,7 +211,7 @@ fn watch(mut child: Child, reporter: &dyn Reporter) -> Result<(ExitStatus, Vec<u
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) if reporter.interrupted() && !interrupted => {
                 interrupted = true;
-                RunningGroup(&mut child).end(PATIENCE);
+                child.end(PATIENCE);
             }
             Ok(()) | Err(RecvTimeoutError::Timeout) => {}
         }

@@ -123,7 +123,8 @@ fn groups(root: &Path, folder: &Path) -> Result<Vec<(String, Stage, Vec<PathBuf>
         let files = patch_files(&path)?;
         match stage {
             Some(stage) if !files.is_empty() => {
-                let parent = folder.strip_prefix(root).unwrap_or(folder).to_string_lossy().into_owned();
+                let parent = rocwheel_system::slashed(folder.strip_prefix(root).unwrap_or(folder));
+                let parent = parent.to_string_lossy().into_owned();
                 found.push((parent, stage, files));
             }
             _ => found.extend(groups(root, &path)?),
@@ -320,7 +321,7 @@ impl PatchSet {
         if let Some(group) = groups.iter().find(|group| group.folder == target) {
             fs_err::create_dir_all(&target)?;
             for name in &group.patches {
-                fs_err::rename(staging.join(&place).join(name), target.join(name))?;
+                rocwheel_system::rename(staging.join(&place).join(name), target.join(name))?;
             }
         } else {
             // Only empty folders are removed; a set may have notes beside its patches.

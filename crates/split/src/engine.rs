@@ -244,7 +244,7 @@ fn create(path: &Path) -> Result<File, Error> {
         fs_err::create_dir_all(directory)?;
     }
     let file = File::create(path)?;
-    file.set_permissions(rocwheel_system::permissions(0o644))?;
+    rocwheel_system::set_open_mode(file.file(), 0o644)?;
     Ok(file)
 }
 

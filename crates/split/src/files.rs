@@ -158,7 +158,7 @@ pub fn execute(
             let stage = reporter.stage("Writing files", Some(content.size()), Counted::Bytes);
             copy(&content, to, reporter)?;
             drop(stage);
-            let mode = fs_err::metadata(&file.input)?.mode() & 0o7777;
+            let mode = fs_err::metadata(&file.input)?.mode(&file.input) & 0o7777;
             rocwheel_system::set_mode(&path, mode)?;
             outcome.files.push(WrittenFile { name: file.name.clone(), before, size: content.size() });
         }
@@ -166,7 +166,7 @@ pub fn execute(
     if request.verification == Verification::Full {
         let mut before = View::default();
         for file in plan {
-            let executable = fs_err::metadata(&file.input)?.is_executable();
+            let executable = fs_err::metadata(&file.input)?.is_executable(&file.input);
             let content = Arc::new(FileContent::new(&file.input)?);
             before.insert(&*file.name, Item::File { content, executable });
         }

@@ -3,22 +3,33 @@
 //!
 //! Links, modes, locks, unnamed files, replacing a file, process groups and how to end them,
 //! limits. No other crate uses `std::os::unix` or `rustix`; clippy.toml and a test enforce that.
-//! Code that differs between systems is in a module named after the system.
+//! Code that differs between systems is in `unix.rs` and in the folder `windows`; both offer the
+//! same names. What Windows cannot do is an error that says so.
 
+mod links;
 mod lock;
+mod metadata;
+mod names;
 mod program;
 mod replace;
 #[cfg(unix)]
-mod unix;
+#[path = "unix.rs"]
+mod system;
+#[cfg(windows)]
+#[path = "windows/mod.rs"]
+mod system;
+mod writer;
 
+pub use links::make_links;
 pub use lock::Lock;
+pub use metadata::{FileIdentity, FileMetadata, FileOwner, Timestamp};
+pub use names::{check_path, refused_by_windows, same_but_for_case, slashed, variable_name};
 pub use program::{RunningGroup, find_program};
 pub use replace::{is_same_file, replace};
-#[cfg(unix)]
-pub use unix::{
-    FileIdentity, FileMetadata, FileOwner, PositionedWriter, Timestamp, copy_content, copy_range, create_mode,
-    current_user, ending_signal, exchange, folder_entries, free_space, kill_process, link_nameless, nameless_file,
-    open_numbered, permissions, set_mode, set_owner, special_kind, start_in_group, symlink, try_device,
+pub use system::{
+    OpenFile, REMOVES_OPEN_FILES, argument_limit, canonicalize, copy_content, copy_range, create_mode, current_user,
+    ending_signal, exchange, folder_entries, free_space, is_own, kill_process, link_nameless, nameless_file,
+    open_identity, open_numbered, persist, raise_argument_limit, rename, set_mode, set_open_mode, set_owner,
+    special_kind, symlink, temporary_mode, try_device,
 };
-#[cfg(target_os = "linux")]
-pub use unix::{raise_stack_limit, stack_limit};
+pub use writer::PositionedWriter;

@@ -1,17 +1,26 @@
 //! Input: an open file. Output: a lock on it, which other processes and threads respect until it is
 //! dropped.
 //!
-//! The kernel attaches such a lock to the open file description (flock(2)). A child process shares
-//! the description between its fork and its exec, so closing the file does not free the lock while
-//! another thread is starting a program. Unlocking frees it for every copy of the descriptor, so a
-//! [`Lock`] unlocks when it is dropped. When a process is killed, the kernel frees its locks.
+//! Others may still read and write the file.
+//!
+//! On Unix the kernel attaches such a lock to the open file description (flock(2)). A child process
+//! shares the description between its fork and its exec, so closing the file does not free the lock
+//! while another thread is starting a program. Unlocking frees it for every copy of the descriptor,
+//! so a [`Lock`] unlocks when it is dropped. When a process is killed, the kernel frees its locks.
 
-use std::fs::TryLockError;
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 
 use crate::is_same_file;
+use crate::system::{try_lock, unlock};
+
+/// What else a lock allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    Exclusive,
+    Shared,
+}
 
 /// A locked file. Dropping it frees the lock, then closes the file.
 #[derive(Debug)]
@@ -40,8 +49,7 @@ impl Lock {
     /// # Errors
     /// A file system without locks.
     pub fn try_exclusive(file: fs_err::File) -> io::Result<Option<Self>> {
-        let answer = file.file().try_lock();
-        Self::new(file, answer)
+        Ok(try_lock(&file, Sharing::Exclusive)?.then_some(Self(file)))
     }
 
     /// Takes a shared lock; `None` if another holder has an exclusive one.
@@ -49,16 +57,7 @@ impl Lock {
     /// # Errors
     /// A file system without locks.
     pub fn try_shared(file: fs_err::File) -> io::Result<Option<Self>> {
-        let answer = file.file().try_lock_shared();
-        Self::new(file, answer)
-    }
-
-    fn new(file: fs_err::File, answer: Result<(), TryLockError>) -> io::Result<Option<Self>> {
-        match answer {
-            Ok(()) => Ok(Some(Self(file))),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => Err(error),
-        }
+        Ok(try_lock(&file, Sharing::Shared)?.then_some(Self(file)))
     }
 }
 
@@ -79,6 +78,6 @@ impl DerefMut for Lock {
 impl Drop for Lock {
     fn drop(&mut self) {
         // If this fails, closing the file frees the lock a little later.
-        let _ = self.0.file().unlock();
+        let _ = unlock(&self.0);
     }
 }

@@ -1,10 +1,14 @@
 //! Input: the name of a program, or a running one. Output: its path; the end of it and of every
 //! process that it has started.
 
+use std::io;
+use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
-use std::process::Child;
+use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use crate::system::Group;
 
 /// Interval at which a group that was asked to end is checked.
 const TICK: Duration = Duration::from_millis(20);
@@ -19,65 +23,101 @@ pub fn find_program(name: &str, path: &str) -> Option<PathBuf> {
     which::which_in_global(name, Some(folders)).ok()?.next()
 }
 
-/// A child that was started with [`start_in_group`](crate::start_in_group), and every process that
-/// it has started.
-pub struct RunningGroup<'a>(pub &'a mut Child);
+/// A child, and every process that it has started. On Unix it is a process group, on Windows a job.
+///
+/// Dropping it ends nothing.
+#[derive(Debug)]
+pub struct RunningGroup {
+    child: Child,
+    group: Group,
+}
 
-impl RunningGroup<'_> {
+impl RunningGroup {
+    /// Starts a program in a new group.
+    ///
+    /// # Errors
+    /// A program that cannot be started.
+    pub fn start(command: &mut Command) -> io::Result<Self> {
+        let (child, group) = Group::start(command)?;
+        Ok(Self { child, group })
+    }
+
     /// Asks the whole group to end, and kills the processes that are left after `patience`.
-    pub fn end(self, patience: Duration) {
-        let Some(group) = crate::unix::Group::of(self.0) else { return };
-        group.ask_to_end();
+    pub fn end(&mut self, patience: Duration) {
+        self.group.ask_to_end();
         let end = Instant::now() + patience;
         while Instant::now() < end {
             // A child stays in the group until it is waited for. Other members are gone when no
             // process of the group can receive a signal.
-            let _ = self.0.try_wait();
-            if group.is_empty() {
+            let _ = self.child.try_wait();
+            if self.group.is_empty() {
                 return;
             }
             thread::sleep(TICK);
         }
-        group.kill();
+        self.group.kill();
+    }
+}
+
+impl Deref for RunningGroup {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        &self.child
+    }
+}
+
+impl DerefMut for RunningGroup {
+    fn deref_mut(&mut self) -> &mut Child {
+        &mut self.child
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
+    use std::path::Path;
 
     use super::*;
+
+    /// A name that this system can execute, and its content.
+    const TOOL: (&str, &str) = if cfg!(windows) { ("tool.bat", "@exit\r\n") } else { ("tool", "#!/bin/sh\n") };
 
     #[test]
     fn programs_are_found_in_absolute_folders_only_and_when_they_can_be_executed() {
         let folder = tempfile::tempdir().unwrap();
         let (first, second) = (folder.path().join("first"), folder.path().join("second"));
-        for path in [&first, &second] {
+        for (path, name) in [(&first, "tool"), (&second, TOOL.0)] {
             fs_err::create_dir(path).unwrap();
-            fs_err::write(path.join("tool"), "#!/bin/sh\n").unwrap();
+            fs_err::write(path.join(name), TOOL.1).unwrap();
         }
-        crate::set_mode(second.join("tool"), 0o755).unwrap();
-        let path = format!("relative:{}:{}", first.display(), second.display());
-        assert_eq!(find_program("tool", &path), Some(second.join("tool")));
+        let tool = second.join(TOOL.0);
+        crate::set_mode(&tool, 0o755).unwrap();
+        let path = std::env::join_paths([Path::new("relative"), &first, &second]).unwrap().into_string().unwrap();
+        // Windows adds the extension as PATHEXT has it.
+        let found = find_program("tool", &path).unwrap();
+        assert!(is_same_path(&found, &tool), "{}", found.display());
         assert_eq!(find_program("tool", &first.display().to_string()), None);
         assert_eq!(find_program("./tool", &path), None);
         assert_eq!(find_program("tool", ""), None);
     }
 
+    fn is_same_path(one: &Path, other: &Path) -> bool {
+        one == other || cfg!(windows) && one.to_string_lossy().eq_ignore_ascii_case(&other.to_string_lossy())
+    }
+
+    #[cfg(unix)]
     #[test]
     fn a_group_ends_with_everything_it_started_also_if_it_does_not_want_to() {
         let folder = tempfile::tempdir().unwrap();
         let mark = folder.path().join("mark");
         for (trap, patience) in [("", 5000), ("trap '' TERM;", 200)] {
             let script = format!("{trap} (sleep 2; touch {}) & echo; sleep 60", mark.display());
-            let mut command = Command::new("sh");
-            crate::start_in_group(command.args(["-c", &script]));
-            let mut child = command.spawn().unwrap();
+            let mut running = RunningGroup::start(Command::new("sh").args(["-c", &script])).unwrap();
             thread::sleep(Duration::from_millis(100));
             let begun = Instant::now();
-            RunningGroup(&mut child).end(Duration::from_millis(patience));
+            running.end(Duration::from_millis(patience));
             assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
-            assert!(!child.wait().unwrap().success());
+            assert!(!running.wait().unwrap().success());
         }
         thread::sleep(Duration::from_millis(2200));
         assert!(!mark.exists(), "what it had started went on");

@@ -1,92 +1,57 @@
 //! Implementation for Unix: Linux, and what other Unix systems share with it.
 
+use std::fs::TryLockError;
 use std::io;
-use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 
 use rustix::fs::{CWD, RenameFlags};
 use rustix::process::{Pid, Signal};
+use tempfile::NamedTempFile;
 
-/// Device and inode: two paths with the same identity are one file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FileIdentity {
-    /// Number of the device.
-    pub device: u64,
-    /// Number of the inode on it.
-    pub inode: u64,
-}
+use crate::lock::Sharing;
+use crate::metadata::{FileIdentity, FileMetadata, FileOwner, Timestamp};
 
-/// Seconds and nanoseconds since 1970.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Timestamp {
-    /// Whole seconds; negative before 1970.
-    pub seconds: i64,
-    /// Nanoseconds of the second.
-    pub nanoseconds: i64,
-}
+/// What gives access to an open file.
+pub use std::os::fd::AsFd as OpenFile;
 
-/// Owner of a file, as numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FileOwner {
-    /// The user ID.
-    pub user: u32,
-    /// The group ID.
-    pub group: u32,
-}
-
-/// Metadata of a file that the standard library does not provide in portable form.
-pub trait FileMetadata {
-    /// Type and permissions, in the format of `st_mode`.
-    fn mode(&self) -> u32;
-
-    /// `true` if the owner, the group or others may execute it.
-    fn is_executable(&self) -> bool {
-        self.mode() & 0o111 != 0
-    }
-
-    /// Device and inode.
-    fn identity(&self) -> FileIdentity;
-
-    /// Number of hard links.
-    fn link_count(&self) -> u64;
-
-    /// Time of the last change of its bytes.
-    fn modified_at(&self) -> Timestamp;
-
-    /// Time of the last change of its bytes or metadata.
-    fn changed_at(&self) -> Timestamp;
-
-    /// Owner and group.
-    fn owner(&self) -> FileOwner;
-}
+/// `true` if a folder can be removed while this process has files in it open.
+pub const REMOVES_OPEN_FILES: bool = true;
 
 impl FileMetadata for std::fs::Metadata {
-    fn mode(&self) -> u32 {
+    fn mode(&self, _: &Path) -> u32 {
         self.permissions().mode()
     }
 
-    fn identity(&self) -> FileIdentity {
-        FileIdentity { device: self.dev(), inode: self.ino() }
+    fn identity(&self, _: &Path) -> io::Result<FileIdentity> {
+        Ok(FileIdentity { device: self.dev(), inode: self.ino() })
     }
 
-    fn link_count(&self) -> u64 {
-        self.nlink()
+    fn link_count(&self, _: &Path) -> io::Result<u64> {
+        Ok(self.nlink())
     }
 
     fn modified_at(&self) -> Timestamp {
         Timestamp { seconds: self.mtime(), nanoseconds: self.mtime_nsec() }
     }
 
-    fn changed_at(&self) -> Timestamp {
-        Timestamp { seconds: self.ctime(), nanoseconds: self.ctime_nsec() }
+    fn changed_at(&self, _: &Path) -> io::Result<Timestamp> {
+        Ok(Timestamp { seconds: self.ctime(), nanoseconds: self.ctime_nsec() })
     }
 
-    fn owner(&self) -> FileOwner {
-        FileOwner { user: self.uid(), group: self.gid() }
+    fn owner(&self) -> Option<FileOwner> {
+        Some(FileOwner { user: self.uid(), group: self.gid() })
     }
+}
+
+/// Which file an open file is.
+///
+/// # Errors
+/// The errors of `fstat(2)`.
+pub fn open_identity(file: &fs_err::File) -> io::Result<FileIdentity> {
+    file.metadata()?.identity(file.path())
 }
 
 /// A word for a file type that is neither a file, a folder nor a link.
@@ -101,17 +66,29 @@ pub fn special_kind(file_type: std::fs::FileType) -> &'static str {
     }
 }
 
-/// The standard library's form of a mode.
-pub fn permissions(mode: u32) -> std::fs::Permissions {
-    std::fs::Permissions::from_mode(mode)
-}
-
 /// Sets the mode of a file or folder, regardless of the umask.
 ///
 /// # Errors
 /// A path that does not exist or belongs to another user.
 pub fn set_mode(path: impl AsRef<Path>, mode: u32) -> io::Result<()> {
-    fs_err::set_permissions(path.as_ref(), permissions(mode))
+    fs_err::set_permissions(path.as_ref(), std::fs::Permissions::from_mode(mode))
+}
+
+/// Sets the mode of an open file, regardless of the umask.
+///
+/// # Errors
+/// A file of another user.
+#[expect(clippy::disallowed_types, reason = "temporary files have one inside")]
+pub fn set_open_mode(file: &std::fs::File, mode: u32) -> io::Result<()> {
+    file.set_permissions(std::fs::Permissions::from_mode(mode))
+}
+
+/// Sets the mode of temporary files; the umask is subtracted.
+pub fn temporary_mode<'a, 'b, 'c>(
+    builder: &'a mut tempfile::Builder<'b, 'c>,
+    mode: u32,
+) -> &'a mut tempfile::Builder<'b, 'c> {
+    builder.permissions(std::fs::Permissions::from_mode(mode))
 }
 
 /// Sets the mode of files that these options create; the umask is subtracted.
@@ -138,33 +115,51 @@ pub fn symlink(target: impl AsRef<Path>, link: impl AsRef<Path>) -> io::Result<(
     fs_err::os::unix::fs::symlink(target.as_ref(), link.as_ref())
 }
 
-/// Writes to an open file from a given position without moving the file's own position, so several
-/// threads can write to different parts of it.
-#[derive(Debug)]
 #[expect(clippy::disallowed_types, reason = "both kinds of files have one inside")]
-pub struct PositionedWriter<'a> {
-    file: &'a std::fs::File,
-    position: u64,
+pub(crate) fn write_at(file: &std::fs::File, bytes: &[u8], position: u64) -> io::Result<usize> {
+    file.write_at(bytes, position)
 }
 
-#[expect(clippy::disallowed_types, reason = "both kinds of files have one inside")]
-impl<'a> PositionedWriter<'a> {
-    /// Begins at `position`, in bytes from the start of the file.
-    pub fn new(file: &'a std::fs::File, position: u64) -> Self {
-        Self { file, position }
+/// The absolute path with all links resolved.
+///
+/// # Errors
+/// A path that does not exist; the message names it.
+pub fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
+    fs_err::canonicalize(path.as_ref())
+}
+
+/// Renames a file or folder and replaces an existing file.
+///
+/// # Errors
+/// The errors of `rename(2)`; the message names both paths.
+pub fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
+    let (from, to) = (from.as_ref(), to.as_ref());
+    fs_err::rename(from, to)
+}
+
+/// Gives a temporary file its name and replaces an existing file.
+///
+/// # Errors
+/// The error of `rename(2)`.
+pub fn persist(file: NamedTempFile, path: impl AsRef<Path>) -> io::Result<()> {
+    file.persist(path.as_ref()).map(drop).map_err(|error| error.error)
+}
+
+/// Takes a lock; `false` if another holder has one.
+pub(crate) fn try_lock(file: &fs_err::File, sharing: Sharing) -> io::Result<bool> {
+    let answer = match sharing {
+        Sharing::Exclusive => file.file().try_lock(),
+        Sharing::Shared => file.file().try_lock_shared(),
+    };
+    match answer {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(error),
     }
 }
 
-impl io::Write for PositionedWriter<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let count = self.file.write_at(bytes, self.position)?;
-        self.position += count as u64;
-        Ok(count)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+pub(crate) fn unlock(file: &fs_err::File) -> io::Result<()> {
+    file.file().unlock()
 }
 
 /// Exchanges two paths atomically, so both exist at every moment.
@@ -189,7 +184,7 @@ pub fn free_space(path: &Path) -> io::Result<u64> {
 ///
 /// # Errors
 /// The errors of the files.
-pub fn copy_content(mut from: impl AsFd + io::Read, to: &mut (impl AsFd + io::Write)) -> io::Result<()> {
+pub fn copy_content(mut from: impl OpenFile + io::Read, to: &mut (impl OpenFile + io::Write)) -> io::Result<()> {
     if rustix::fs::ioctl_ficlone(to.as_fd(), from.as_fd()).is_ok() {
         return Ok(());
     }
@@ -199,7 +194,7 @@ pub fn copy_content(mut from: impl AsFd + io::Read, to: &mut (impl AsFd + io::Wr
 /// Lets the kernel copy `length` bytes from one file to the end of another one. Returns the number
 /// of copied bytes; `None` if the kernel cannot copy between these files, or met an error.
 #[cfg(target_os = "linux")]
-pub fn copy_range(source: &impl AsFd, position: u64, target: &impl AsFd, length: u64) -> Option<u64> {
+pub fn copy_range(source: &impl OpenFile, position: u64, target: &impl OpenFile, length: u64) -> Option<u64> {
     let (mut position, mut done) = (position, 0);
     while done < length {
         let left = usize::try_from(length - done).unwrap_or(usize::MAX);
@@ -215,7 +210,7 @@ pub fn copy_range(source: &impl AsFd, position: u64, target: &impl AsFd, length:
 
 /// Other systems copy through the process.
 #[cfg(not(target_os = "linux"))]
-pub fn copy_range(_: &impl AsFd, _: u64, _: &impl AsFd, _: u64) -> Option<u64> {
+pub fn copy_range(_: &impl OpenFile, _: u64, _: &impl OpenFile, _: u64) -> Option<u64> {
     None
 }
 
@@ -293,14 +288,14 @@ pub fn folder_entries(path: &Path) -> io::Result<std::fs::ReadDir> {
     std::fs::read_dir(path)
 }
 
-/// Effective user and group of this process.
-pub fn current_user() -> FileOwner {
-    FileOwner { user: rustix::process::geteuid().as_raw(), group: rustix::process::getegid().as_raw() }
+/// Effective user and group of this process; `None` where they are no numbers.
+pub fn current_user() -> Option<FileOwner> {
+    Some(FileOwner { user: rustix::process::geteuid().as_raw(), group: rustix::process::getegid().as_raw() })
 }
 
-/// Makes the program that is about to start the leader of a new process group.
-pub fn start_in_group(command: &mut Command) -> &mut Command {
-    command.process_group(0)
+/// `true` if a file belongs to the user of this process. `metadata` is that of `path`.
+pub fn is_own(_: &Path, metadata: &std::fs::Metadata) -> bool {
+    metadata.uid() == rustix::process::geteuid().as_raw()
 }
 
 /// The number of the signal that ended a process.
@@ -316,42 +311,69 @@ pub fn kill_process(number: i32) {
 }
 
 /// A process group. A signal to a group that has ended already is not an error.
-pub(crate) struct Group(Pid);
+#[derive(Debug)]
+pub(crate) struct Group(Option<Pid>);
 
 impl Group {
-    pub(crate) fn of(child: &Child) -> Option<Group> {
-        Pid::from_raw(child.id().cast_signed()).map(Group)
+    /// Starts a program as the leader of a new process group.
+    pub(crate) fn start(command: &mut Command) -> io::Result<(Child, Group)> {
+        let child = command.process_group(0).spawn()?;
+        let leader = Pid::from_raw(child.id().cast_signed());
+        Ok((child, Group(leader)))
     }
 
     pub(crate) fn ask_to_end(&self) {
-        let _ = rustix::process::kill_process_group(self.0, Signal::TERM);
+        let _ = self.0.map(|leader| rustix::process::kill_process_group(leader, Signal::TERM));
     }
 
     pub(crate) fn kill(&self) {
-        let _ = rustix::process::kill_process_group(self.0, Signal::KILL);
+        let _ = self.0.map(|leader| rustix::process::kill_process_group(leader, Signal::KILL));
     }
 
     /// `true` if no process of the group can receive a signal.
     pub(crate) fn is_empty(&self) -> bool {
-        rustix::process::test_kill_process_group(self.0).is_err()
+        self.0.is_none_or(|leader| rustix::process::test_kill_process_group(leader).is_err())
     }
 }
 
-/// The soft limit of the stack in bytes; `None` if there is no limit.
+/// Linux's upper limit for all arguments and variables of a program, whatever the stack limit
+/// (three quarters of 8 MiB, `fs/exec.c`).
 #[cfg(target_os = "linux")]
-pub fn stack_limit() -> Option<u64> {
-    rustix::process::getrlimit(rustix::process::Resource::Stack).current
+const MOST_ARGUMENTS: u64 = 6 << 20;
+/// Linux's lower limit for them.
+#[cfg(target_os = "linux")]
+const LEAST_ARGUMENTS: u64 = 128 << 10;
+
+/// Bytes of arguments and environment that a program can get (`ARG_MAX`), from the soft limit of
+/// the stack; `None` if the system has no such limit.
+#[cfg(target_os = "linux")]
+#[allow(clippy::unnecessary_wraps, reason = "other systems have no such limit")]
+pub fn argument_limit() -> Option<u64> {
+    let stack = rustix::process::getrlimit(rustix::process::Resource::Stack).current;
+    // A quarter of the stack (execve(2)), within these limits.
+    Some(stack.map_or(MOST_ARGUMENTS, |stack| (stack / 4).clamp(LEAST_ARGUMENTS, MOST_ARGUMENTS)))
 }
 
 /// Raises the soft stack limit of this process, which its children inherit, as far as the hard
-/// limit allows.
-///
-/// # Errors
-/// A system that refuses.
+/// limit allows, so that a program can get `bytes` of arguments. Returns the resulting limit for
+/// arguments; `None` if the system refuses.
 #[cfg(target_os = "linux")]
-pub fn raise_stack_limit(bytes: u64) -> io::Result<()> {
+pub fn raise_argument_limit(bytes: u64) -> Option<u64> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Stack);
+    let (limit, bytes) = (getrlimit(Resource::Stack), bytes.saturating_mul(4).max(64 << 20));
     let current = Some(limit.maximum.map_or(bytes, |maximum| bytes.min(maximum)));
-    Ok(setrlimit(Resource::Stack, Rlimit { current, maximum: limit.maximum })?)
+    setrlimit(Resource::Stack, Rlimit { current, maximum: limit.maximum }).ok()?;
+    argument_limit()
+}
+
+/// Other systems have no such limit.
+#[cfg(not(target_os = "linux"))]
+pub fn argument_limit() -> Option<u64> {
+    None
+}
+
+/// Other systems have no such limit.
+#[cfg(not(target_os = "linux"))]
+pub fn raise_argument_limit(_: u64) -> Option<u64> {
+    None
 }

@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::cgroup::MemoryGroup;
 use crate::processes::{ProcessState, process_start, process_states};
-use rocwheel_system::{RunningGroup, ending_signal, kill_process, start_in_group};
+use rocwheel_system::{RunningGroup, ending_signal, kill_process};
 
 /// Bytes of output that are kept of a test. The first quarter and the last three are kept.
 pub const KEPT_OUTPUT: usize = 64 << 10;
@@ -171,7 +171,7 @@ impl BoundedText {
 /// A running program.
 #[derive(Debug)]
 pub struct SupervisedProgram {
-    child: Child,
+    child: RunningGroup,
     pages: mpsc::Receiver<Vec<u8>>,
     mark: String,
     /// Time of its start in the kernel's clock; processes that are older are not its own.
@@ -197,7 +197,7 @@ impl SupervisedProgram {
         command.args(&program.words[1..]).current_dir(&program.directory);
         command.env_clear().envs(&program.variables).env(MARK, mark);
         command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
-        let child = start_in_group(&mut command).spawn();
+        let child = RunningGroup::start(&mut command);
         // The command holds the write ends of the pipe.
         drop(command);
         let child = child.map_err(|error| {
@@ -336,7 +336,7 @@ impl SupervisedProgram {
 
     /// Ends the whole group: SIGTERM, and SIGKILL after `grace`.
     pub fn stop(&mut self, grace: Duration) {
-        RunningGroup(&mut self.child).end(grace);
+        self.child.end(grace);
     }
 
     /// Waits for the end of a program that has been stopped or has ended, and kills what it left
@@ -380,7 +380,7 @@ impl SupervisedProgram {
 impl Drop for SupervisedProgram {
     fn drop(&mut self) {
         if !self.is_over {
-            RunningGroup(&mut self.child).end(Duration::ZERO);
+            self.child.end(Duration::ZERO);
             let _ = self.child.wait();
             self.kill_rest();
         }

@@ -5,7 +5,7 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use rocwheel_content::{Sha256, hexadecimal};
-use rocwheel_system::{copy_range, link_nameless, nameless_file, permissions};
+use rocwheel_system::{copy_range, link_nameless, nameless_file, persist, temporary_mode};
 use tempfile::NamedTempFile;
 
 use crate::{Error, FileDigest, Written};
@@ -59,8 +59,7 @@ impl Unfinished {
         }
         // tempfile's own default mode is 0600.
         let mut builder = builder();
-        builder.permissions(permissions(MODE));
-        builder.tempfile_in(directory).map(Unfinished::Named)
+        temporary_mode(&mut builder, MODE).tempfile_in(directory).map(Unfinished::Named)
     }
 
     #[expect(clippy::disallowed_types, reason = "both kinds of files have one inside, and errors name the path anyway")]
@@ -81,7 +80,7 @@ impl Unfinished {
                     builder().make_in(path.parent().unwrap_or(Path::new(".")), |name| link_nameless(&file, name))?;
                 named.persist(path).map(drop).map_err(|error| error.error)
             }
-            Unfinished::Named(file) => file.persist(path).map(drop).map_err(|error| error.error),
+            Unfinished::Named(file) => persist(file, path),
         }
     }
 }

@@ -56,7 +56,10 @@ fn unpack_into(
 ) -> Result<(), Error> {
     let mut made: HashSet<PathBuf> = HashSet::new();
     let mut buffer = vec![0; 1 << 18];
+    // Made last: see `make_links`.
+    let mut links: Vec<(PathBuf, PathBuf)> = Vec::new();
     read::for_each_member_of(file, archive, reporter, &mut |member: &Member, content: Content| {
+        rocwheel_system::check_path(&member.path)?;
         let path = destination.join(&member.path);
         if let Some(parent) = path.parent() {
             make_directories(parent, destination, &mut made)?;
@@ -66,7 +69,7 @@ fn unpack_into(
                 make_directories(&path, destination, &mut made)?;
                 rocwheel_system::set_mode(&path, member.mode | 0o700)?;
             }
-            MemberKind::Symlink { target } => rocwheel_system::symlink(target, &path)?,
+            MemberKind::Symlink { target } => links.push((target.into(), path)),
             MemberKind::HardLink { first } => fs_err::hard_link(destination.join(first), &path)?,
             MemberKind::File => {
                 let mut file = fs_err::OpenOptions::new().write(true).create_new(true).open(&path)?;
@@ -88,7 +91,7 @@ fn unpack_into(
         }
         Ok(())
     })?;
-    Ok(())
+    Ok(rocwheel_system::make_links(links)?)
 }
 
 /// Creates a directory and its parents, with mode 755 regardless of the umask.
@@ -126,7 +129,7 @@ fn cached(
     if place.exists() && !is_complete(&place) {
         fs_err::remove_dir_all(&place)?;
     }
-    match fs_err::rename(temporary.path(), &place) {
+    match rocwheel_system::rename(temporary.path(), &place) {
         // Another process was faster; it unpacked the same bytes.
         Err(_) if is_complete(&place) => {}
         renamed => renamed?,

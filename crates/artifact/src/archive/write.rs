@@ -155,8 +155,8 @@ fn write_one(
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
         _ => {}
     }
-    temporary.persist(&planned.path).map_err(|error| failed(error.error))?;
-    temporary_sidecar.persist(&sidecar).map_err(|error| failed(error.error))?;
+    rocwheel_system::persist(temporary, &planned.path).map_err(failed)?;
+    rocwheel_system::persist(temporary_sidecar, &sidecar).map_err(failed)?;
     let (artifact, path, files) = (planned.artifact.clone(), planned.path.clone(), planned.files);
     Ok(PackedArtifact { artifact, path, sidecar, digest, files, raw, compressed })
 }
@@ -164,7 +164,7 @@ fn write_one(
 /// Creates a temporary file with mode 644, regardless of the umask.
 fn new_file(directory: &Path) -> io::Result<tempfile::NamedTempFile> {
     let file = tempfile::Builder::new().prefix(".rocwheel-").tempfile_in(directory)?;
-    file.as_file().set_permissions(rocwheel_system::permissions(0o644))?;
+    rocwheel_system::set_open_mode(file.as_file(), 0o644)?;
     Ok(file)
 }
 
@@ -196,8 +196,8 @@ fn write_members<W: Write>(artifact: &Artifact, tarball: &mut Tarball<W>, report
                 let path = artifact.path(entry);
                 let metadata = fs_err::symlink_metadata(&path)?;
                 let mode = if *executable { 0o755 } else { 0o644 };
-                if metadata.link_count() > 1 {
-                    let inode = metadata.identity();
+                if metadata.link_count(&path)? > 1 {
+                    let inode = metadata.identity(&path)?;
                     if let Some(first) = first_names.get(&inode) {
                         tarball.head(&name, Head { kind: EntryType::Link, mode, size: 0, link: first })?;
                         reporter.advance(*size);

@@ -78,7 +78,7 @@ mod tests {
         for _ in 0..2 {
             write(&claims.components["lib"], folder.path(), &at("out/x_lib_generic"), &Silent).unwrap();
             let made = at("out/x_lib_generic/a/stage/lib");
-            let inode = |path: PathBuf| fs_err::metadata(path).unwrap().identity();
+            let inode = |path: PathBuf| fs_err::metadata(&path).unwrap().identity(&path).unwrap();
             assert_eq!(inode(made.join("x.so")), inode(made.join("y.so")));
             assert_ne!(inode(made.join("x.so")), inode(at("a/stage/lib/x.so")));
         }

@@ -32,7 +32,7 @@ const TREE: &str = "prefix";
 
 /// Plans the import of `prefix`.
 pub(super) fn plan(prefix: &Path, options: &ImportOptions) -> Result<ImportPlan, Error> {
-    let prefix = fs_err::canonicalize(prefix)?;
+    let prefix = rocwheel_system::canonicalize(prefix)?;
     let shared = prefix.ends_with("usr");
     if !shared && !looks_like_rocm(&prefix) {
         return Err(Error::NoRocm { prefix });
@@ -151,7 +151,7 @@ fn take(unpacker: &Unpacker<'_>, source: usize, base: &Path, belongs: Belongs, p
         let reason = "it is neither file, directory nor link".to_owned();
         return Err(Error::Unsafe { archive: base.to_owned(), member: path.to_owned(), reason });
     }
-    let executable = metadata.is_executable();
+    let executable = metadata.is_executable(&full);
     let mut content = fs_err::File::open(&full)?;
     unpacker.file(&Incoming { source, belongs, path, size: metadata.len(), executable }, &mut content)
 }
@@ -208,7 +208,7 @@ fn tree(prefix: &Path) -> Result<Vec<String>, Error> {
         if entry.file_type().is_dir() {
             continue;
         }
-        let path = entry.path().strip_prefix(prefix).unwrap_or(entry.path());
+        let path = rocwheel_system::slashed(entry.path().strip_prefix(prefix).unwrap_or(entry.path()));
         let text = path.to_str().filter(|text| !text.contains(['\n', '\\'])).ok_or_else(|| Error::Unsafe {
             archive: prefix.to_owned(),
             member: path.to_string_lossy().into_owned(),
@@ -355,7 +355,7 @@ impl Libraries {
             self.provided.insert(name.clone());
             let Some((package, path)) = dpkg.libraries.get(&name) else { continue };
             packages.insert(package.clone());
-            if let Some(elf) = read_elf(&fs_err::canonicalize(root.join(path))?, path)? {
+            if let Some(elf) = read_elf(&rocwheel_system::canonicalize(root.join(path))?, path)? {
                 self.wanted.extend(elf.needed);
             }
         }

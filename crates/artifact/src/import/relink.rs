@@ -110,7 +110,7 @@ fn rename(
                 let file = &unpacked.files[index];
                 return Err(Error::Collision { path, first, second: owner(&names[file.source], &file.input) });
             }
-            fs_err::rename(context.unpacker.path(&file.place), target)?;
+            rocwheel_system::rename(context.unpacker.path(&file.place), target)?;
             file.place = place;
         }
         relinked.taken.insert(index, (soname, original));

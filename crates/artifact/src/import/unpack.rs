@@ -208,7 +208,7 @@ impl<'a> Unpacker<'a> {
                 fs_err::remove_file(&present)?;
                 let place = self.path(&first.place);
                 fs_err::create_dir_all(place.parent().unwrap_or(self.root))?;
-                fs_err::rename(&path, place)?;
+                rocwheel_system::rename(&path, place)?;
                 unpacked.owners.insert(first.place.path.clone(), (first.source, first.input.clone()));
             } else {
                 fs_err::remove_file(&path)?;
@@ -255,7 +255,7 @@ impl<'a> Unpacker<'a> {
             self.skip(incoming.source, incoming.path, reason);
             return Ok(());
         };
-        let executable = fs_err::metadata(&original)?.is_executable();
+        let executable = fs_err::metadata(&original)?.is_executable(&original);
         let mut content = fs_err::File::open(original)?;
         self.file(&Incoming { size, executable, ..*incoming }, &mut content)
     }
@@ -424,6 +424,8 @@ fn write(path: &Path, executable: bool, content: &mut dyn Read, reporter: &dyn R
     if let Some(parent) = path.parent() {
         fs_err::create_dir_all(parent)?;
     }
+    let name = path.file_name().unwrap_or_default();
+    rocwheel_system::check_path(&name.to_string_lossy())?;
     let mode = if executable { 0o755 } else { 0o644 };
     let mut options = fs_err::OpenOptions::new();
     let mut file = rocwheel_system::create_mode(options.write(true).create_new(true), mode).open(path)?;

@@ -182,7 +182,7 @@ pub(super) fn root(tree: &Path) -> Result<PathBuf, Error> {
     if !tree.is_dir() {
         return Err(Error::NoTree(tree.display().to_string()));
     }
-    let root = fs_err::canonicalize(tree)?;
+    let root = rocwheel_system::canonicalize(tree)?;
     if root.to_str().is_none() {
         return Err(Error::Name(root.display().to_string()));
     }

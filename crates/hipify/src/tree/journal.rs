@@ -57,9 +57,10 @@ struct Entry {
 pub(super) struct Stamp(u64, u64, i64, i64);
 
 impl Stamp {
-    pub(super) fn of(metadata: &std::fs::Metadata) -> Self {
+    /// `metadata` is that of `path`.
+    pub(super) fn of(path: &Path, metadata: &std::fs::Metadata) -> io::Result<Self> {
         let modified = metadata.modified_at();
-        Self(metadata.identity().inode, metadata.len(), modified.seconds, modified.nanoseconds)
+        Ok(Self(metadata.identity(path)?.inode, metadata.len(), modified.seconds, modified.nanoseconds))
     }
 }
 
@@ -201,7 +202,7 @@ impl Journal {
                 keep(&path, &self.aside(index, "old"))?;
             }
             step();
-            fs_err::rename(self.aside(index, "new"), path)
+            rocwheel_system::rename(self.aside(index, "new"), path)
         })?;
         step();
         self.append(&Line::Done)
@@ -234,7 +235,7 @@ impl Journal {
                 step();
                 let path = self.root.join(&entry.path);
                 if entry.replaced {
-                    fs_err::rename(self.aside(index, "old"), path)?;
+                    rocwheel_system::rename(self.aside(index, "old"), path)?;
                 } else {
                     remove(&path)?;
                 }
@@ -261,21 +262,18 @@ impl Journal {
         if look(&self.aside(index, "new")).is_some() {
             return Fate::Untouched;
         }
-        let kept = look(&self.aside(index, "old"));
-        let there = look(&self.root.join(&entry.path));
+        let (path, old) = (self.root.join(&entry.path), self.aside(index, "old"));
+        let (there, kept) = (look(&path), look(&old));
+        let identity = |path: &Path, metadata: &std::fs::Metadata| metadata.identity(path).ok();
         match (there, kept) {
             // The second name exists until the file is back at its first name.
-            (Some(there), kept) if Stamp::of(&there) == *stamp => {
-                if entry.replaced && kept.is_none() {
-                    Fate::Foreign
-                } else {
-                    Fate::Ours
-                }
+            (Some(there), kept) if Stamp::of(&path, &there).is_ok_and(|there| there == *stamp) => {
+                if entry.replaced && kept.is_none() { Fate::Foreign } else { Fate::Ours }
             }
             (None, Some(_)) => Fate::Ours,
             (None, None) => Fate::Untouched,
             (Some(_), None) if entry.replaced => Fate::Untouched,
-            (Some(there), Some(kept)) if there.identity() == kept.identity() => Fate::Untouched,
+            (Some(there), Some(kept)) if identity(&path, &there) == identity(&old, &kept) => Fate::Untouched,
             (Some(_), _) => Fate::Foreign,
         }
     }

@@ -69,7 +69,7 @@ fn contents(tree: &Path) -> BTreeMap<String, (u32, Vec<u8>)> {
         let entry = entry.unwrap();
         let bytes = if entry.file_type().is_dir() { Vec::new() } else { fs_err::read(entry.path()).unwrap() };
         let path = entry.path().strip_prefix(tree).unwrap().display().to_string();
-        found.insert(path, (entry.metadata().unwrap().mode(), bytes));
+        found.insert(path, (entry.metadata().unwrap().mode(entry.path()), bytes));
     }
     found
 }

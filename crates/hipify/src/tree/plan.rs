@@ -229,7 +229,7 @@ impl Targets<'_> {
         if !is_link {
             return Ok(real);
         }
-        let end = fs_err::canonicalize(&place)?;
+        let end = rocwheel_system::canonicalize(&place)?;
         end.strip_prefix(self.root).map(Path::to_owned).map_err(|_| Error::Outside(path.to_owned()))
     }
 
@@ -245,7 +245,7 @@ impl Targets<'_> {
             missing.push(place.file_name()?.to_owned());
             place.pop();
         }
-        let real = fs_err::canonicalize(&place).ok()?;
+        let real = rocwheel_system::canonicalize(&place).ok()?;
         let real = real.strip_prefix(self.root).ok()?;
         Some(missing.iter().rev().fold(real.to_owned(), |path, part| path.join(part)))
     }

@@ -92,7 +92,7 @@ fn walk(
     found: &mut dyn FnMut(&str) -> bool,
 ) -> Result<(), Error> {
     let descend = |entry: &DirEntry| {
-        let path = entry.path().strip_prefix(root).unwrap_or(entry.path());
+        let path = rocwheel_system::slashed(entry.path().strip_prefix(root).unwrap_or(entry.path()));
         let left_out =
             below.is_empty() && entry.depth() == 1 && path.to_str().is_some_and(|path| LEFT_OUT.contains(&path));
         !entry.file_type().is_dir() || (!left_out && path.to_str().is_none_or(|path| includes.may_match_below(path)))
@@ -123,7 +123,7 @@ fn entries(
         if entry.file_type().is_dir() {
             continue;
         }
-        let relative = entry.path().strip_prefix(root).unwrap_or(entry.path());
+        let relative = rocwheel_system::slashed(entry.path().strip_prefix(root).unwrap_or(entry.path()));
         let Some(path) = relative.to_str() else {
             let shown = relative.display().to_string();
             if SOURCES.iter().any(|ending| shown.ends_with(ending)) {

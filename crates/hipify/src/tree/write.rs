@@ -83,7 +83,7 @@ impl Plan {
             return Err(Error::OutputExists(folder.display().to_string()));
         }
         fs_err::create_dir_all(parent)?;
-        if fs_err::canonicalize(parent)?.starts_with(&self.root) {
+        if rocwheel_system::canonicalize(parent)?.starts_with(&self.root) {
             return Err(Error::OutputInside(folder.display().to_string()));
         }
         let staging = Staging::open(&folder)?;
@@ -104,7 +104,7 @@ impl Plan {
         let put: Vec<Result<(), Error>> = self.writes.par_iter().map(put).collect();
         drop(stage);
         put.into_iter().collect::<Result<(), _>>()?;
-        Ok(fs_err::rename(&copy, &folder)?)
+        Ok(rocwheel_system::rename(&copy, &folder)?)
     }
 }
 
@@ -115,16 +115,16 @@ fn create(path: &Path, bytes: &[u8], replaced: Option<&std::fs::Metadata>) -> Re
     file.write_all(bytes)?;
     let own = file.metadata()?;
     if let Some(replaced) = replaced {
-        if own.owner() != replaced.owner() {
+        if let Some(owner) = replaced.owner().filter(|owner| own.owner() != Some(*owner)) {
             // Only an administrator may do this. For one it matters, because the files of other
             // users must keep their owner.
-            let _ = rocwheel_system::set_owner(&file, replaced.owner());
+            let _ = rocwheel_system::set_owner(&file, owner);
         }
-        if own.mode() != replaced.mode() {
+        if own.permissions() != replaced.permissions() {
             file.set_permissions(replaced.permissions())?;
         }
     }
-    Ok(Stamp::of(&own))
+    Ok(Stamp::of(path, &own)?)
 }
 
 /// The folder in which a copy is made, beside its destination. Its name allows the next run to find

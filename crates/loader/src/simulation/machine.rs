@@ -202,7 +202,7 @@ impl<'a> Machine<'a> {
 }
 
 fn read(root: &Root, path: &str) -> Result<Arc<Real>, NotTaken> {
-    let file = fs_err::canonicalize(root.locate(path)).map_err(|_| NotTaken::Absent)?;
+    let file = rocwheel_system::canonicalize(root.locate(path)).map_err(|_| NotTaken::Absent)?;
     if file.is_dir() {
         return Err(NotTaken::Absent);
     }

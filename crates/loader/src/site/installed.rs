@@ -125,14 +125,14 @@ impl PackageFolder {
     /// # Errors
     /// [`Error::Read`], and [`Error::SeveralFolders`] for an environment with several folders.
     pub fn find(path: &Path) -> Result<Option<PackageFolder>, Error> {
-        let given = fs_err::canonicalize(path).map_err(read_error(path))?;
+        let given = rocwheel_system::canonicalize(path).map_err(read_error(path))?;
         if given.join("pyvenv.cfg").is_file() {
             let mut folders = BTreeSet::new();
             for library in ["lib", "lib64"] {
                 for name in names(&given.join(library)).unwrap_or_default() {
                     let folder = given.join(library).join(&name).join("site-packages");
                     if name.starts_with("python") && folder.is_dir() {
-                        folders.insert(fs_err::canonicalize(&folder).map_err(read_error(&folder))?);
+                        folders.insert(rocwheel_system::canonicalize(&folder).map_err(read_error(&folder))?);
                     }
                 }
             }
@@ -206,7 +206,8 @@ impl PackageFolder {
     pub fn place(&self, python: PythonVersion) -> PythonEnvironment {
         match &self.environment {
             Some((prefix, _)) => {
-                let packages = self.path.strip_prefix(prefix).unwrap_or(&self.path).to_string_lossy().into_owned();
+                let packages = rocwheel_system::slashed(self.path.strip_prefix(prefix).unwrap_or(&self.path));
+                let packages = packages.to_string_lossy().into_owned();
                 PythonEnvironment::new(python, prefix.to_string_lossy().trim_end_matches('/')).with_packages(packages)
             }
             None => PythonEnvironment::new(python, "/environment"),
@@ -367,7 +368,7 @@ impl PackageFolder {
                 source: error.into(),
             })?;
             let Ok(inside) = entry.path().strip_prefix(&self.path) else { continue };
-            let member = inside.to_string_lossy().into_owned();
+            let member = rocwheel_system::slashed(inside).to_string_lossy().into_owned();
             if entry.path().is_file() && !is_bytecode(&member) {
                 found.push((member, entry.into_path()));
             }
@@ -387,13 +388,8 @@ impl PackageFolder {
 impl InstalledFile {
     fn new(path: PathBuf, place: String) -> Option<InstalledFile> {
         let metadata = fs_err::metadata(&path).ok().filter(std::fs::Metadata::is_file)?;
-        Some(InstalledFile {
-            path,
-            place,
-            size: metadata.len(),
-            executable: metadata.is_executable(),
-            identity: metadata.identity(),
-        })
+        let (executable, identity) = (metadata.is_executable(&path), metadata.identity(&path).ok()?);
+        Some(InstalledFile { path, place, size: metadata.len(), executable, identity })
     }
 }
 

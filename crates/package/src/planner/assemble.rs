@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rocwheel_artifact::portable;
 use rocwheel_rocm::target::base_target;
 use rocwheel_wheel::manylinux::{self, FileNeeds, LibraryNeeds};
 use rocwheel_wheel::{Platform, Tag, WheelName};
@@ -248,11 +247,11 @@ impl Planner<'_> {
         }
         let refused = |path: &str, reason: String| Error::WindowsPath { path: format!("{package}/{path}"), reason };
         for path in paths.clone() {
-            if let Some(reason) = portable::refused_by_windows(path) {
+            if let Some(reason) = rocwheel_system::refused_by_windows(path) {
                 return Err(refused(path, reason.to_owned()));
             }
         }
-        match portable::same_but_for_case(paths.map(String::as_str)).into_iter().next() {
+        match rocwheel_system::same_but_for_case(paths.map(String::as_str)).into_iter().next() {
             Some((other, path)) => Err(refused(&path, format!("it is the same path as `{package}/{other}` there"))),
             None => Ok(()),
         }

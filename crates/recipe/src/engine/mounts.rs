@@ -167,12 +167,13 @@ impl Engine {
             (None, false) => option("--network", "none"),
             (None, true) => {}
         }
-        let FileOwner { user, group } = current_user();
-        match self.root {
+        match (self.root, current_user()) {
             // Root in the container is the user who started the engine, even if that user has no
             // range of subordinate user numbers.
-            Root::Caller => option("--user", "0:0"),
-            Root::Real => option("--user", &format!("{user}:{group}")),
+            (Root::Caller, _) => option("--user", "0:0"),
+            (Root::Real, Some(FileOwner { user, group })) => option("--user", &format!("{user}:{group}")),
+            // Docker for Windows gives the mounted folders to whatever user the container has.
+            (Root::Real, None) => {}
         }
         let (devices, groups) = gpu_devices(Path::new("/"));
         for device in &devices {
@@ -253,7 +254,7 @@ impl Engine {
 /// is broken in a container that sees only the folder.
 fn lies_in(path: &Path, folder: &Path) -> bool {
     path.starts_with(folder)
-        && match (fs_err::canonicalize(path), fs_err::canonicalize(folder)) {
+        && match (rocwheel_system::canonicalize(path), rocwheel_system::canonicalize(folder)) {
             (Ok(path), Ok(folder)) => path.starts_with(folder),
             _ => true,
         }
@@ -334,7 +335,7 @@ pub fn gpu_devices(root: &Path) -> (Vec<String>, BTreeSet<u32>) {
 }
 
 fn group_of(path: &Path) -> Option<u32> {
-    Some(path.metadata().ok()?.owner().group)
+    Some(path.metadata().ok()?.owner()?.group)
 }
 
 fn home(surroundings: &BTreeMap<String, String>) -> Option<PathBuf> {
@@ -481,8 +482,8 @@ mod tests {
         needs.repository(&main, &caller).unwrap();
         assert_eq!(needs, Needs::default());
         needs.repository(&tree, &caller).unwrap();
-        let seen: Vec<PathBuf> = needs.read.iter().map(|path| fs_err::canonicalize(path).unwrap()).collect();
-        assert_eq!(seen, [fs_err::canonicalize(main.join(".git")).unwrap()]);
+        let seen: Vec<PathBuf> = needs.read.iter().map(|path| rocwheel_system::canonicalize(path).unwrap()).collect();
+        assert_eq!(seen, [rocwheel_system::canonicalize(main.join(".git")).unwrap()]);
         let settings = folder.path().join(".config/uv/uv.toml");
         fs_err::create_dir_all(settings.parent().unwrap()).unwrap();
         fs_err::write(&settings, "").unwrap();

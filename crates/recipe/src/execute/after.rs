@@ -47,7 +47,7 @@ impl Context<'_> {
             fs_err::remove_dir_all(folder)?;
         }
         if !before.exists() {
-            fs_err::rename(&made, &before)?;
+            rocwheel_system::rename(&made, &before)?;
         } else if made.exists() {
             fs_err::remove_dir_all(&made)?;
         }

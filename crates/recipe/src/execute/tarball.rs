@@ -21,7 +21,7 @@ pub(super) fn write(from: &Path, members: &[String], place: &Path, epoch: u64) -
     for member in members {
         for entry in WalkDir::new(from.join(member)).sort_by_file_name() {
             let entry = entry.map_err(std::io::Error::from)?;
-            let name = entry.path().strip_prefix(from).unwrap_or(entry.path());
+            let name = rocwheel_system::slashed(entry.path().strip_prefix(from).unwrap_or(entry.path()));
             let mut header = Header::new_gnu();
             header.set_mtime(epoch);
             header.set_mode(0o644);
@@ -41,7 +41,7 @@ pub(super) fn write(from: &Path, members: &[String], place: &Path, epoch: u64) -
                 let metadata = file.metadata()?;
                 header.set_entry_type(EntryType::Regular);
                 header.set_size(metadata.len());
-                if metadata.is_executable() {
+                if metadata.is_executable(entry.path()) {
                     header.set_mode(0o755);
                 }
                 tarball.append_data(&mut header, name, file)?;

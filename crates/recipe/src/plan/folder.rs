@@ -111,7 +111,7 @@ impl PlanFolder {
         }
         write_jobs(staged.path(), &plan, jobs)?;
         fs_err::write(staged.path().join(PLAN), text(&plan)?)?;
-        match fs_err::rename(staged.path(), &place) {
+        match rocwheel_system::rename(staged.path(), &place) {
             Ok(()) => drop(staged.keep()),
             // Another run has just written the same plan.
             Err(_) if place.join(PLAN).is_file() => return Self::open(&place),

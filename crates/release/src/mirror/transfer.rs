@@ -124,8 +124,8 @@ fn fetch_once(http: &Http, file: &LockedFile, path: &Path, reporter: &dyn Report
     if actual != file.sha256 {
         return Err(Fault::lasting(format!("its SHA-256 is {actual}, but the index says {}", file.sha256)));
     }
-    temporary.as_file().set_permissions(rocwheel_system::permissions(0o644)).map_err(disk)?;
-    temporary.persist(path).map(drop).map_err(|error| disk(error.error))
+    rocwheel_system::set_open_mode(temporary.as_file(), 0o644).map_err(disk)?;
+    rocwheel_system::persist(temporary, path).map_err(disk)
 }
 
 fn open(http: &Http, address: &str) -> Result<Box<dyn Read + Send>, Fault> {

@@ -124,7 +124,7 @@ fn is_at_its_place(file: &PlannedPromotion, output: &Path) -> bool {
 
 /// `true` if two paths lead to the same existing file or folder.
 fn is_same(one: &Path, other: &Path) -> bool {
-    match (fs_err::canonicalize(one), fs_err::canonicalize(other)) {
+    match (rocwheel_system::canonicalize(one), rocwheel_system::canonicalize(other)) {
         (Ok(one), Ok(other)) => one == other,
         _ => false,
     }

@@ -137,7 +137,7 @@ fn folder_of_python(program: &Path) -> Result<PathBuf> {
             .hint("name a file such as `.venv/bin/python`")
             .into());
     }
-    let real = fs_err::canonicalize(&given)?;
+    let real = rocwheel_system::canonicalize(&given)?;
     let mut prefixes = [given.as_path(), real.as_path()].into_iter().filter_map(|path| path.parent()?.parent());
     let found = prefixes.find_map(site_packages);
     // In an environment of its own, a Python has one folder, else those of user and system, too.

@@ -169,7 +169,7 @@ fn remove_temporary(objects: &Path) -> io::Result<()> {
 mod tests {
     use std::process::{Command, Stdio};
 
-    use rocwheel_system::start_in_group;
+    use rocwheel_system::RunningGroup;
 
     use super::*;
 
@@ -181,8 +181,8 @@ mod tests {
             String::from_utf8(Command::new("sh").args(["-c", "command -v sleep"]).output().unwrap().stdout).unwrap();
         let git = folder.path().join("git-fetch");
         fs_err::copy(sleep.trim(), &git).unwrap();
-        let mut child = start_in_group(Command::new(&git).arg("300")).stdin(Stdio::null()).spawn().unwrap();
-        let mut other = start_in_group(Command::new("sleep").arg("300")).stdin(Stdio::null()).spawn().unwrap();
+        let mut child = RunningGroup::start(Command::new(&git).arg("300").stdin(Stdio::null())).unwrap();
+        let mut other = RunningGroup::start(Command::new("sleep").arg("300").stdin(Stdio::null())).unwrap();
         let mark = Mark::of(child.id());
         let path = folder.path().join("lock");
         Mark::NOTHING.write(&fs_err::File::create(&path).unwrap()).unwrap();
@@ -195,7 +195,7 @@ mod tests {
         // A git of another folder, and a git of this folder that was not recorded.
         let start = |own: &Path| {
             let mut command = Command::new(&git);
-            start_in_group(command.arg("300")).stdin(Stdio::null()).env(VARIABLE, own).spawn().unwrap()
+            RunningGroup::start(command.arg("300").stdin(Stdio::null()).env(VARIABLE, own)).unwrap()
         };
         let (mut unknown, mut elsewhere) = (start(folder.path()), start(&folder.path().join("x")));
         Mark::NOTHING.end(folder.path());

@@ -90,7 +90,7 @@ pub fn of_directory(path: &Path) -> Result<Build, Error> {
 
 fn file(path: &Path) -> Result<Item, Error> {
     use rocwheel_system::FileMetadata as _;
-    let executable = fs_err::metadata(path)?.is_executable();
+    let executable = fs_err::metadata(path)?.is_executable(path);
     Ok(Item::File { content: Arc::new(FileContent::new(path)?), executable })
 }
 

@@ -242,7 +242,7 @@ pub fn prepare(
     }
     let input = wheels.host.path();
     let path = output.join(input.file_name().unwrap_or_default());
-    if fs_err::canonicalize(&path).ok() == Some(fs_err::canonicalize(input)?) {
+    if rocwheel_system::canonicalize(&path).ok() == Some(rocwheel_system::canonicalize(input)?) {
         return Err(rocwheel_wheel::Error::SameFile { path }.into());
     }
     // The new RECORD would hide a damaged member that is copied in compressed form.

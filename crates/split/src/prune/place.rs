@@ -37,14 +37,14 @@ pub(super) fn check(paths: &[PathBuf], destination: &Destination) -> Result<(), 
 fn name(path: &Path) -> Result<String, Error> {
     let absolute = match path.file_name() {
         Some(_) => path.to_owned(),
-        None => fs_err::canonicalize(path)?,
+        None => rocwheel_system::canonicalize(path)?,
     };
     let unsuitable = || Error::Unsuitable { path: path.to_owned(), reason: "it has no file name".to_owned() };
     Ok(absolute.file_name().ok_or_else(unsuitable)?.to_string_lossy().into_owned())
 }
 
 fn canonical(path: &Path) -> Option<PathBuf> {
-    fs_err::canonicalize(path).ok()
+    rocwheel_system::canonicalize(path).ok()
 }
 
 /// Makes the existing part of a path canonical.
@@ -69,7 +69,7 @@ impl Place {
             Destination::Folder(folder) => (folder.clone(), folder.join(name(path)?), false),
             Destination::InPlace => {
                 // A link is not replaced; its target is.
-                let output = fs_err::canonicalize(path)?;
+                let output = rocwheel_system::canonicalize(path)?;
                 (output.parent().unwrap_or(Path::new("/")).to_owned(), output, true)
             }
         };

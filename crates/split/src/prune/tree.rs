@@ -166,7 +166,7 @@ impl<'a> Tree<'a> {
         while let Some(found) = walk.next() {
             self.pruner.reporter.check()?;
             let found = found.map_err(io::Error::from)?;
-            let relative = found.path().strip_prefix(self.root).unwrap_or(found.path());
+            let relative = rocwheel_system::slashed(found.path().strip_prefix(self.root).unwrap_or(found.path()));
             let Some(relative) = relative.to_str().map(str::to_owned) else {
                 let reason = "a name in it is not UTF-8".to_owned();
                 return Err(Error::Unsuitable { path: found.path().to_owned(), reason });
@@ -382,7 +382,7 @@ impl<'a> Tree<'a> {
         let mut found = BTreeSet::new();
         for entry in WalkDir::new(&result).min_depth(1) {
             let entry = entry.map_err(io::Error::from)?;
-            let relative = entry.path().strip_prefix(&result).unwrap_or(entry.path());
+            let relative = rocwheel_system::slashed(entry.path().strip_prefix(&result).unwrap_or(entry.path()));
             found.insert(relative.to_string_lossy().into_owned());
         }
         differences.extend(self.expected.difference(&found).map(|path| format!("`{path}` is missing")));

@@ -173,7 +173,7 @@ impl<'a> WheelFile<'a> {
         }
         pruned.verified = verified;
         fs_err::set_permissions(&written.path, fs_err::metadata(path)?.permissions())?;
-        fs_err::rename(&written.path, result)?;
+        rocwheel_system::rename(&written.path, result)?;
         Ok(pruned)
     }
 }

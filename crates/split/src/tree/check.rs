@@ -123,7 +123,7 @@ const MARKERS: &str = ".rocwheel-";
 
 fn file(path: &Path) -> Result<Item, Error> {
     use rocwheel_system::FileMetadata as _;
-    let executable = fs_err::metadata(path)?.is_executable();
+    let executable = fs_err::metadata(path)?.is_executable(path);
     Ok(Item::File { content: Arc::new(FileContent::new(path)?), executable })
 }
 

@@ -172,7 +172,7 @@ impl Writer<'_> {
             let to = root.join(&artifact.basedirs[entry.basedir]).join(&entry.path);
             let from = artifact.path(entry);
             if entry.kind == EntryKind::Directory {
-                let mode = fs_err::symlink_metadata(&from)?.mode();
+                let mode = fs_err::symlink_metadata(&from)?.mode(&from);
                 make_directory(&to, mode & 0o777 | 0o700)?;
                 continue;
             }
@@ -185,15 +185,15 @@ impl Writer<'_> {
                     let metadata = fs_err::symlink_metadata(&from)?;
                     let host = placement.host.map(|(group, binary)| &hosts[group][binary]);
                     // A host file is never a hard link, because its marker holds its own path.
-                    if metadata.link_count() > 1 && host.is_none() {
-                        let inode = metadata.identity();
+                    if metadata.link_count(&from)? > 1 && host.is_none() {
+                        let inode = metadata.identity(&from)?;
                         if let Some(first) = first_names.get(&inode) {
                             hard_links.push((first.clone(), to));
                             continue;
                         }
                         first_names.insert(inode, to.clone());
                     }
-                    let mode = metadata.mode() & 0o7777;
+                    let mode = metadata.mode(&from) & 0o7777;
                     files.push(Transfer { artifact, entry, from, to, size: *size, mode, host });
                 }
                 EntryKind::Directory => {}

@@ -106,8 +106,8 @@ pub fn prepare(
 ) -> Result<Staged<SplitWheelsReport>, Error> {
     let failed = |source| Error::Place { attempt: "make the folder", path: output.to_owned(), source };
     let input = &plan.input;
-    let folder = input.parent().and_then(|folder| fs_err::canonicalize(folder_or_here(folder)).ok());
-    if folder.is_some() && fs_err::canonicalize(output).ok() == folder {
+    let folder = input.parent().and_then(|folder| rocwheel_system::canonicalize(folder_or_here(folder)).ok());
+    if folder.is_some() && rocwheel_system::canonicalize(output).ok() == folder {
         return Err(Error::SameFolder { input: input.clone(), output: output.to_owned() });
     }
     let staging = StagingFolder::for_results(output, ".rocwheel-split-").map_err(failed)?;

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::Read;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rocwheel_report::{Reporter, Unit, one_line};
-use rocwheel_system::{RunningGroup, start_in_group};
+use rocwheel_system::RunningGroup;
 
 use super::BenchError;
 use super::formats::{Measurement, parse_measurements};
@@ -148,12 +148,12 @@ impl BenchCommand {
             command.current_dir(directory);
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let started = start_in_group(&mut command).spawn();
+        let started = RunningGroup::start(&mut command);
         let mut child = started.map_err(|source| BenchError::Start { program: program.clone(), source })?;
         let (printed, said) = (reader(child.stdout.take()), reader(child.stderr.take()));
         let status = self.wait(&mut child, reporter);
         // Its processes would keep the GPU busy, and its output open.
-        RunningGroup(&mut child).end(Duration::ZERO);
+        child.end(Duration::ZERO);
         let _ = child.wait();
         let status = status?;
         let (printed, said) = (received(printed.as_ref()), received(said.as_ref()));
@@ -165,7 +165,7 @@ impl BenchCommand {
         Err(BenchError::Failed { program, status: status.to_string(), last })
     }
 
-    fn wait(&self, child: &mut Child, reporter: &dyn Reporter) -> Result<std::process::ExitStatus, BenchError> {
+    fn wait(&self, child: &mut RunningGroup, reporter: &dyn Reporter) -> Result<std::process::ExitStatus, BenchError> {
         let program = self.name();
         let begin = Instant::now();
         loop {

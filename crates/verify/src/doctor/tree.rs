@@ -130,7 +130,7 @@ impl MachineTree {
     /// # Errors
     /// [`Error::NoRoot`], and those of its `doctor.toml`.
     pub fn of_folder(root: &Path) -> Result<MachineTree, Error> {
-        let folder = fs_err::canonicalize(root).ok().filter(|folder| folder.is_dir());
+        let folder = rocwheel_system::canonicalize(root).ok().filter(|folder| folder.is_dir());
         let folder = folder.ok_or_else(|| Error::NoRoot { path: root.to_owned() })?;
         let path = folder.join(NOTES);
         let mut notes = BTreeMap::new();
@@ -275,10 +275,11 @@ impl MachineTree {
 
     /// Mode and owner of a file.
     pub(super) fn rights(&self, path: &str) -> Option<FileRights> {
-        let metadata = fs_err::metadata(self.locate(path).ok()?).ok()?;
+        let place = self.locate(path).ok()?;
+        let metadata = fs_err::metadata(&place).ok()?;
         let note = self.notes.get(path).cloned().unwrap_or_default();
-        let owner = note.owner.unwrap_or_else(|| metadata.owner());
-        let mode = note.mode.unwrap_or_else(|| metadata.mode()) & 0o7777;
+        let owner = note.owner.or_else(|| metadata.owner())?;
+        let mode = note.mode.unwrap_or_else(|| metadata.mode(&place)) & 0o7777;
         Some(FileRights { mode, user: owner.user, group: owner.group })
     }
 

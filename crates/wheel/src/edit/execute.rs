@@ -73,13 +73,13 @@ pub fn prepare(
 ) -> Result<Staged<Edited>, Error> {
     let open = |source| Error::Open { path: plan.input.clone(), source };
     // Resolves a link, so that it stays a link to the file.
-    let input = fs_err::canonicalize(&plan.input).map_err(open)?;
+    let input = rocwheel_system::canonicalize(&plan.input).map_err(open)?;
     let folder = match &place.destination {
         Destination::Folder(folder) => folder.clone(),
         Destination::InPlace => input.parent().unwrap_or(Path::new("/")).to_owned(),
     };
     let path = folder.join(&plan.output);
-    let is_input = fs_err::canonicalize(&path).is_ok_and(|output| output == input);
+    let is_input = rocwheel_system::canonicalize(&path).is_ok_and(|output| output == input);
     let in_place = place.destination == Destination::InPlace;
     if is_input && !in_place {
         return Err(Error::SameFile { path });

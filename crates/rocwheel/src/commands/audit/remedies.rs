@@ -114,7 +114,7 @@ pub(super) fn apply(remedies: &Remedies, output: &Path, printer: &Printer) -> Re
                 .hint("remove it, or choose another output folder")
                 .into());
         }
-        fs_err::rename(&path, &place)?;
+        rocwheel_system::rename(&path, &place)?;
         fixed.push((wheel.path.clone(), place));
     }
     Ok(fixed)

@@ -349,7 +349,7 @@ fn write_archive(
 }
 
 fn same_path(left: &Path, right: &Path) -> bool {
-    let real = |path: &Path| fs_err::canonicalize(path).ok();
+    let real = |path: &Path| rocwheel_system::canonicalize(path).ok();
     left == right || real(left).is_some_and(|left| real(right) == Some(left))
 }
 

@@ -214,7 +214,7 @@ fn batch_name(path: &Path) -> Result<ArtifactName, Skipped> {
 /// Moves `new` to `place`; an existing entry is moved to `old` in the staging folder.
 fn replace(new: &Path, place: &Path, old: &Path) -> std::io::Result<()> {
     if fs_err::symlink_metadata(place).is_ok() {
-        fs_err::rename(place, old)?;
+        rocwheel_system::rename(place, old)?;
     }
-    fs_err::rename(new, place)
+    rocwheel_system::rename(new, place)
 }

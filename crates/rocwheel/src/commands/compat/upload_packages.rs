@@ -127,7 +127,7 @@ fn copy(from: &std::path::Path, to: &std::path::Path) -> Result<()> {
     fs_err::create_dir_all(folder)?;
     let temporary = folder.join(format!(".{}.unfinished", to.file_name().unwrap_or_default().to_string_lossy()));
     fs_err::copy(from, &temporary)?;
-    Ok(fs_err::rename(&temporary, to)?)
+    Ok(rocwheel_system::rename(&temporary, to)?)
 }
 
 /// manage, manage_structured: the pages of an index in a bucket

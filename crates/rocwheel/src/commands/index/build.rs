@@ -232,7 +232,7 @@ fn summary(built: &Built, write: bool) -> String {
 /// The address of an index for installers. A bucket has none but that of the server before it.
 fn public_page(settings: &Settings, folder: &str) -> Result<Option<String>> {
     match &settings.place {
-        StorePlace::Folder(path) => local_address(&fs_err::canonicalize(path.join(folder))?).map(Some),
+        StorePlace::Folder(path) => local_address(&rocwheel_system::canonicalize(path.join(folder))?).map(Some),
         StorePlace::Bucket(_) => {
             let slash = if folder.is_empty() { "" } else { "/" };
             Ok(settings.options.address.as_ref().map(|address| format!("{address}{folder}{slash}")))

@@ -72,7 +72,7 @@ fn roots(folder: &Path) -> Result<Vec<Url>> {
         }
     }
     let address = |path: PathBuf| -> Result<Url> {
-        let path = fs_err::canonicalize(path)?;
+        let path = rocwheel_system::canonicalize(path)?;
         Url::from_directory_path(&path).map_err(|()| Failure::message(format!("`{}` has no address", path.display())))
     };
     found.into_iter().map(address).collect()

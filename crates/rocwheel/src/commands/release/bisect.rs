@@ -71,7 +71,7 @@ impl TryFrom<Arguments> for Settings {
             }
             (Some(url), _) => url.to_string(),
             (None, StorePlace::Folder(path)) => {
-                let path = fs_err::canonicalize(path)?;
+                let path = rocwheel_system::canonicalize(path)?;
                 let address = Url::from_directory_path(path).map_err(|()| Usage::new("the store has no address"))?;
                 address.to_string()
             }

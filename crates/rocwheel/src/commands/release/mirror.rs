@@ -131,7 +131,7 @@ fn index_address(text: String) -> Result<String> {
         return Ok(text);
     }
     let missing = || Usage::new(format!("there is no index `{text}`")).hint("give an address or a folder with pages");
-    let mut folder = fs_err::canonicalize(&text).map_err(|_| missing())?;
+    let mut folder = rocwheel_system::canonicalize(&text).map_err(|_| missing())?;
     // A flat layout has a page for `--find-links` beside the files.
     if folder.join("simple/index.html").is_file() {
         folder.push("simple");
@@ -220,7 +220,7 @@ fn show(plan: &MirrorPlan, report: &MirrorReport, folder: Option<&Path>, printer
         printer::bytes(report.bytes)
     ));
     let Some(folder) = folder else { return Ok(()) };
-    let index = fs_err::canonicalize(folder.join(&report.index))?;
+    let index = rocwheel_system::canonicalize(folder.join(&report.index))?;
     if let Ok(address) = Url::from_directory_path(&index) {
         printer.note(format!("install from it: pip install --index-url {address} NAME"));
     }

@@ -156,7 +156,8 @@ impl Page {
 
 /// `true` if two paths lead to the same existing file.
 fn is_same(one: &Path, other: &Path) -> bool {
-    fs_err::canonicalize(one).is_ok_and(|one| fs_err::canonicalize(other).is_ok_and(|other| one == other))
+    rocwheel_system::canonicalize(one)
+        .is_ok_and(|one| rocwheel_system::canonicalize(other).is_ok_and(|other| one == other))
 }
 
 /// The text of a file; `None` if it does not exist.

@@ -37,7 +37,7 @@ pub(crate) fn archive(address: &str, sha256: &str, cache: &Path, reporter: &dyn 
         let wanted = sha256.to_owned();
         return Err(rocwheel_source::Error::Checksum { path: address.into(), found, wanted }.into());
     }
-    file.persist(&path).map_err(|error| error.error)?;
+    rocwheel_system::persist(file, &path)?;
     Ok(path)
 }
 

@@ -166,7 +166,11 @@ impl TryFrom<Arguments> for Settings {
 /// The path relative to the tree: unchanged if the tree has it, otherwise taken from the working
 /// directory.
 fn within(tree: &Path, path: &Path) -> Result<String> {
-    let relative = match (tree.join(path).exists() && path.is_relative(), tree.canonicalize(), path.canonicalize()) {
+    let relative = match (
+        tree.join(path).exists() && path.is_relative(),
+        rocwheel_system::canonicalize(tree),
+        rocwheel_system::canonicalize(path),
+    ) {
         (true, ..) => path.to_owned(),
         (false, Ok(tree), Ok(path)) => {
             let up = tree.ancestors().position(|ancestor| path.starts_with(ancestor)).unwrap_or_default();

@@ -34,7 +34,7 @@ pub(super) struct ContainerRun<'a> {
 pub(super) fn run(container: &ContainerRun<'_>, words: &[String], printer: &Printer) -> Result<Exit> {
     let (engine, program) = engine(container.engine)?;
     fs_err::create_dir_all(container.output)?;
-    let output = fs_err::canonicalize(container.output)?;
+    let output = rocwheel_system::canonicalize(container.output)?;
     let name = format!("rocwheel-test-{}", std::process::id());
     let mut command = Command::new(&program);
     command.args(["run", "--rm", "--name", &name, "--ipc=host", "--cap-add=SYS_PTRACE"]);
@@ -46,7 +46,8 @@ pub(super) fn run(container: &ContainerRun<'_>, words: &[String], printer: &Prin
     if devices.is_empty() {
         printer.note("there is no GPU device on this machine; the container gets none");
     }
-    let is_rootless = engine == ContainerProgram::Podman && rocwheel_system::current_user().user != 0;
+    let is_rootless =
+        engine == ContainerProgram::Podman && rocwheel_system::current_user().is_some_and(|caller| caller.user != 0);
     if is_rootless && !groups.is_empty() {
         // A user without root cannot name groups of the machine; those of the user come along.
         command.args(["--group-add", "keep-groups"]);

@@ -364,7 +364,7 @@ impl Work<'_> {
         let no_address = || Failure::message("the folder has no address");
         let files = match (&settings.to.place, &settings.verify_url) {
             (StorePlace::Folder(path), _) if path.is_dir() => {
-                Url::from_directory_path(fs_err::canonicalize(path)?).map_err(|()| no_address())?
+                Url::from_directory_path(rocwheel_system::canonicalize(path)?).map_err(|()| no_address())?
             }
             // Pages have no passwords; the command's installer finds the user in a netrc file.
             (_, Some(url)) => address_without_user(url),
@@ -373,13 +373,13 @@ impl Work<'_> {
                 return Err(usage.hint("`--verify-url` is the public address of the stream").into());
             }
             (StorePlace::Folder(_), None) => {
-                Url::from_directory_path(fs_err::canonicalize(self.scratch)?).map_err(|()| no_address())?
+                Url::from_directory_path(rocwheel_system::canonicalize(self.scratch)?).map_err(|()| no_address())?
             }
         };
         local.write_metadata()?;
         let mut staged = BTreeMap::new();
         for (key, path) in local.paths() {
-            let address = Url::from_file_path(fs_err::canonicalize(path)?).map_err(|()| no_address())?;
+            let address = Url::from_file_path(rocwheel_system::canonicalize(path)?).map_err(|()| no_address())?;
             staged.insert(key.to_owned(), address.to_string());
         }
         let change = settings.change.change(&settings.to.name);
@@ -388,7 +388,7 @@ impl Work<'_> {
         let address = files.to_string();
         let address = if address.ends_with('/') { address } else { format!("{address}/") };
         write_dated_index(&manifest, &address, &staged, &folder)?;
-        let index = Url::from_directory_path(fs_err::canonicalize(&folder)?).map_err(|()| no_address())?;
+        let index = Url::from_directory_path(rocwheel_system::canonicalize(&folder)?).map_err(|()| no_address())?;
         let mut command = install_command(&settings.command, &index)?;
         command.env("ROCWHEEL_SET", &publication.set);
         match run_command(command)? {

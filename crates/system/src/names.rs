@@ -1,8 +1,15 @@
 //! Input: paths of a tree. Output: the paths that file systems of other machines cannot hold, with
-//! the reason. The trees are made for Linux, but users copy them to shares and build for Windows
-//! from the same artifacts.
+//! the reason; names that are the same on every system.
+//!
+//! Trees for Linux are copied to shares, and packages for Windows are made from the same artifacts.
+//! On Windows itself these paths are refused before something else than meant is written: `aux.h`
+//! is a device there, and `a.` is another name of `a`.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
 
 /// Returns pairs of paths that name one file if case is ignored, in the order of the second path.
 /// `paths` must be sorted.
@@ -45,6 +52,30 @@ fn is_device(name: &str) -> bool {
     matches!(stem.as_str(), "con" | "prn" | "aux" | "nul") || numbered("com") || numbered("lpt")
 }
 
+/// A relative path with `/` between its names on every system, as archives and wheels have it.
+pub fn slashed(path: &Path) -> Cow<'_, Path> {
+    if cfg!(windows) { Cow::Owned(path.to_string_lossy().replace('\\', "/").into()) } else { Cow::Borrowed(path) }
+}
+
+/// Checks that this system can hold a file with that path, relative with `/`, under its own name.
+///
+/// # Errors
+/// On Windows, a path that [`refused_by_windows`] refuses; the message names it.
+pub fn check_path(path: &str) -> io::Result<()> {
+    match refused_by_windows(path) {
+        Some(reason) if cfg!(windows) => {
+            Err(io::Error::new(io::ErrorKind::InvalidFilename, format!("Windows cannot hold `{path}`: {reason}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The name of an environment variable as programs look it up. Windows ignores case, and calls PATH
+/// `Path`.
+pub fn variable_name(name: OsString) -> OsString {
+    if cfg!(windows) { name.to_ascii_uppercase() } else { name }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,5 +95,20 @@ mod tests {
     fn paths_that_differ_by_case() {
         let pairs = same_but_for_case(["A/x", "a/X", "a/x", "b"]);
         assert_eq!(pairs, [("A/x".into(), "a/X".into()), ("a/X".into(), "a/x".into())]);
+    }
+
+    #[test]
+    fn names_with_slashes_on_every_system() {
+        let path: std::path::PathBuf = ["a", "b", "c.d"].iter().collect();
+        assert_eq!(slashed(&path).to_str(), Some("a/b/c.d"));
+        check_path("a/b/c.d").unwrap();
+        assert_eq!(variable_name("PATH".into()), "PATH");
+        assert_eq!(variable_name("Path".into()), if cfg!(windows) { "PATH" } else { "Path" });
+        let checked = check_path("a/nul.h");
+        if cfg!(windows) {
+            assert_eq!(checked.unwrap_err().to_string(), "Windows cannot hold `a/nul.h`: a device is called like that");
+        } else {
+            checked.unwrap();
+        }
     }
 }

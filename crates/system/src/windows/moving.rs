@@ -1,0 +1,134 @@
+//! Input: two paths. Output: one moved to the other, as soon as no other program has it open.
+//!
+//! On Unix a file can be replaced while others read it. On Windows a virus scanner or an indexer
+//! may have any new file open for a moment, so a refused move is tried again for a while.
+
+use std::io;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::NamedTempFile;
+use windows_sys::Win32::Foundation::{ERROR_ACCESS_DENIED, ERROR_LOCK_VIOLATION, ERROR_SHARING_VIOLATION};
+
+use super::calls;
+
+/// How long a move that another program prevents is tried.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// First pause between two attempts; each one is twice as long as the one before.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Renames a file or folder and replaces an existing file.
+///
+/// # Errors
+/// The error after two seconds of attempts, if another program has one of the files open; any other
+/// error at once. The message names both paths.
+pub fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
+    let (from, to) = (from.as_ref(), to.as_ref());
+    let (end, mut pause) = (Instant::now() + PATIENCE, PAUSE);
+    loop {
+        match move_once(from, to) {
+            Err(error) if is_refused(&error) && Instant::now() < end && fs_err::symlink_metadata(from).is_ok() => {
+                thread::sleep(pause);
+                pause *= 2;
+            }
+            Err(error) => {
+                let text = format!("failed to rename `{}` to `{}`: {error}", from.display(), to.display());
+                return Err(io::Error::new(error.kind(), text));
+            }
+            Ok(()) => return Ok(()),
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the number of the error says whether another program has it open")]
+fn move_once(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::rename(from, to)
+}
+
+/// `true` if another program has one of the files open, or may have: Windows says "access denied"
+/// for that as well.
+fn is_refused(error: &io::Error) -> bool {
+    const NUMBERS: [u32; 3] = [ERROR_SHARING_VIOLATION, ERROR_LOCK_VIOLATION, ERROR_ACCESS_DENIED];
+    error.raw_os_error().is_some_and(|number| NUMBERS.contains(&number.cast_unsigned()))
+}
+
+/// Gives a temporary file its name and replaces an existing file, as [`rename`].
+///
+/// # Errors
+/// Those of [`rename`]; then the temporary file is removed.
+pub fn persist(file: NamedTempFile, path: impl AsRef<Path>) -> io::Result<()> {
+    // Closed first: an indexer or scanner that waits for it is done sooner.
+    let temporary = file.into_temp_path();
+    calls::make_permanent(&temporary)?;
+    rename(&temporary, path)?;
+    // It has another name now, so dropping the temporary path removes nothing.
+    drop(temporary);
+    Ok(())
+}
+
+/// Exchanges two paths. Windows cannot do this in one step: for a moment there is nothing at `one`,
+/// and then at `other`. If a step fails, the steps before it are undone.
+///
+/// # Errors
+/// A missing path, or a file that another program has open.
+pub fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+    let folder = one.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let between = tempfile::Builder::new().prefix(".rocwheel-exchange-").tempdir_in(folder)?;
+    let aside = between.path().join("one");
+    fs_err::symlink_metadata(other)?;
+    rename(one, &aside)?;
+    rename(other, one).or_else(|error| rename(&aside, one).and(Err(error)))?;
+    rename(&aside, other).or_else(|error| rename(one, other).and_then(|()| rename(&aside, one)).and(Err(error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::windows::fs::OpenOptionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn two_folders_are_exchanged_and_nothing_else_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, other) = (folder.path().join("one"), folder.path().join("other"));
+        for path in [&one, &other] {
+            fs_err::create_dir(path).unwrap();
+            fs_err::write(path.join("name"), path.file_name().unwrap().to_str().unwrap()).unwrap();
+        }
+        exchange(&one, &other).unwrap();
+        assert_eq!(fs_err::read_to_string(one.join("name")).unwrap(), "other");
+        assert_eq!(fs_err::read_to_string(other.join("name")).unwrap(), "one");
+        assert!(exchange(&one, &folder.path().join("none")).is_err());
+        assert!(one.is_dir());
+        assert_eq!(fs_err::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_file_that_another_program_has_open_is_replaced_when_it_is_closed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (new, old) = (folder.path().join("new"), folder.path().join("old"));
+        fs_err::write(&old, "old").unwrap();
+        let open = || {
+            let mut options = fs_err::OpenOptions::new();
+            // No sharing: what many programs do.
+            options.options_mut().read(true).share_mode(0).open(&old).unwrap()
+        };
+        fs_err::write(&new, "new").unwrap();
+        let held = open();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                thread::sleep(Duration::from_millis(300));
+                drop(held);
+            });
+            rename(&new, &old).unwrap();
+        });
+        assert_eq!(fs_err::read_to_string(&old).unwrap(), "new");
+        fs_err::write(&new, "newer").unwrap();
+        let held = open();
+        let error = rename(&new, &old).unwrap_err();
+        assert!(error.to_string().contains("old`"), "{error}");
+        drop(held);
+        assert_eq!(fs_err::read_to_string(&old).unwrap(), "new");
+    }
+}

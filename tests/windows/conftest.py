@@ -1,0 +1,30 @@
+"""Tests of rocwheel.exe under Wine, beside the program for Linux; scripts/run-tests-windows names
+both."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "acceptance"))
+
+from command import Rocwheel  # noqa: E402  (it is in the other folder)
+
+
+def program(variable: str) -> Rocwheel:
+    assert variable in os.environ, f"{variable} is not set: run scripts/run-tests-windows"
+    return Rocwheel(Path(os.environ[variable]))
+
+
+@pytest.fixture(scope="session")
+def linux() -> Rocwheel:
+    return program("ROCWHEEL_BINARY")
+
+
+@pytest.fixture(scope="session")
+def windows() -> Rocwheel:
+    """Wine answers a Unix path that begins with `/` on the drive of the working directory."""
+    return program("ROCWHEEL_WINDOWS")
