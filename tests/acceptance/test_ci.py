@@ -118,9 +118,9 @@ def test_the_action_says_what_it_does_not_find(job: Job, tmp_path: Path) -> None
     assert said.stdout.startswith("::error title=rocwheel audit::there is no file that fits")
     assert not (tmp_path / "evil").exists()
     # The requirement is in a folder that `with` names; a warning fails the job when it is asked to.
-    write_plain_wheel(tmp_path / "beside", "other", "1.0")
+    write_plain_wheel(tmp_path / "be[s]ide", "other", "1.0")
     write_plain_wheel(tmp_path / "dist", "demo", "1.0", "Requires-Dist: other")
-    job.step("Audit", tmp_path, **{"with": "beside", "fail-on": "warning"})
+    job.step("Audit", tmp_path, **{"with": "be[s]ide\n", "fail-on": "warning"})
     job.step("Audit", tmp_path, expect=2, **{"fail-on": "anything"})
 
 

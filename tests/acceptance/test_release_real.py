@@ -5,6 +5,7 @@ else."""
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import shutil
@@ -200,17 +201,11 @@ def follow(page: str, index: str, folder: Path, packages: tuple[str, ...] = (), 
     work.mkdir(exist_ok=True)
     (work / "follow.sh").write_text(script(page, work))
     given = {"PIP_INDEX_URL": index, "PIP_DISABLE_PIP_VERSION_CHECK": "1", **variables}
-    shared = [
-        word
-        for path in (work, *(path for path in variables.values() if isinstance(path, Path)))
-        for word in ("--share", path)
-    ]
-    named = [word for name in packages for word in ("--package", name)]
-    place = ["env", *(f"{name}={value}" for name, value in given.items())]
-    script_ = f"cp -r {work} /root/guide && cd /root/guide && bash follow.sh"
-    return run(
-        REPOSITORY / "scripts/in-root", "bookworm", *named, *shared, "--", *place, "bash", "-euc", script_
-    ).stdout
+    options: list[list[object]] = [["--package", name] for name in packages]
+    options += [["--share", path] for path in (work, *variables.values()) if isinstance(path, Path)]
+    root = [REPOSITORY / "scripts/in-root", "bookworm", *itertools.chain(*options), "--"]
+    steps = f"cp -r {work} /root/guide; cd /root/guide; bash follow.sh"
+    return run(*root, "env", *(f"{name}={value}" for name, value in given.items()), "bash", "-euc", steps).stdout
 
 
 def test_a_publisher_follows_the_guide(index: str, tmp_path: Path) -> None:
@@ -234,17 +229,8 @@ def test_the_image_runs_in_podman(rocwheel: Rocwheel, dist: Path, tmp_path: Path
     shutil.copy(wheel, work / "dist")
     with engines.podman(tmp_path / "podman") as podman:
         podman.import_root(engines.root("bookworm"), "debian")
-        build = [
-            "--engine",
-            " ".join(podman.words),
-            "--tag",
-            "rocwheel",
-            dist,
-            "--",
-            "--build-arg",
-            "BASE=localhost/debian",
-        ]
-        run(REPOSITORY / "scripts/image", *build)
+        options = ("--engine", " ".join(podman.words), "--tag", "rocwheel")
+        run(REPOSITORY / "scripts/image", *options, dist, "--", "--build-arg", "BASE=localhost/debian")
         container = ["run", "--rm", "--network", "none", *podman.options, "--volume", f"{work}:/work", "rocwheel"]
         assert podman.run(*container, "rocwheel", "--version").stdout == version
         assert "Usage: rocwheel" in podman.run(*container).stdout
