@@ -1,6 +1,6 @@
 # Everything here works on a fresh Debian machine that has Rust and Python; scripts/setup installs
 # the rest.
-.PHONY: demo setup lint test test-real dist bench bench-split bench-audit bench-build bench-hipify bench-index bench-doctor bench-test-report bench-promote docs clean
+.PHONY: demo setup lint test test-real dist bench bench-split bench-audit bench-build bench-hipify bench-index bench-doctor bench-test-report bench-promote bench-nightly docs clean
 
 demo:
 	scripts/demo
@@ -48,6 +48,9 @@ bench-test-report: setup
 
 bench-promote: setup
 	scripts/run-benchmark-promote
+
+bench-nightly: setup
+	scripts/run-benchmark-nightly
 
 dist:
 	scripts/dist
