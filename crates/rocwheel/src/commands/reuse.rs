@@ -30,8 +30,8 @@ pub(crate) struct ReuseArguments {
     /// Directory, package index or bucket (s3://…) with wheels of an earlier run: content that
     /// they have is not compressed again; may be repeated [always searched: the output directory]
     ///
-    /// The result is the same with and without it. Only wheels that rocwheel packed on this machine
-    /// (or with the same ROCWHEEL_CACHE) can be reused: how is recorded in the cache.
+    /// The result is the same with and without it. Only wheels whose packing rocwheel recorded in
+    /// its cache (ROCWHEEL_CACHE) are reused.
     #[arg(long, value_name = "DIR|INDEX|STORE", conflicts_with = "no_reuse")]
     reuse: Vec<OsString>,
     /// Compress everything, and record nothing for later runs
