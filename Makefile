@@ -1,6 +1,6 @@
 # Everything here works on a fresh Debian machine that has Rust and Python; scripts/setup installs
 # the rest.
-.PHONY: demo setup lint test test-real test-windows dist dist-windows bench bench-split bench-audit bench-build bench-hipify bench-index bench-doctor bench-test-report bench-supervisor bench-promote docs clean
+.PHONY: demo setup lint test test-real test-windows dist dist-windows bench bench-split bench-audit bench-build bench-hipify bench-index bench-doctor bench-test-report bench-supervisor bench-promote bench-nightly docs clean
 
 demo:
 	scripts/demo
@@ -54,6 +54,9 @@ bench-supervisor: setup
 
 bench-promote: setup
 	scripts/run-benchmark-promote
+
+bench-nightly: setup
+	scripts/run-benchmark-nightly
 
 dist:
 	scripts/dist

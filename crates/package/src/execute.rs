@@ -180,7 +180,12 @@ fn write(
     let scratch = staging.path().to_owned();
     let run = Run {
         plan,
-        options: WriteOptions { level: request.level, epoch: request.epoch, ..WriteOptions::default() },
+        options: WriteOptions {
+            level: request.level,
+            epoch: request.epoch,
+            reuse: request.reuse.clone(),
+            ..WriteOptions::default()
+        },
         staging: &scratch,
         reporter,
     };

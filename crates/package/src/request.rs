@@ -129,6 +129,8 @@ pub struct Request {
     pub level: rocwheel_wheel::Level,
     /// Time stamp of every member, in seconds since 1970.
     pub epoch: u64,
+    /// Earlier wheels whose packed bytes may be used.
+    pub reuse: rocwheel_wheel::PackedSource,
     /// Treatment of files that no rule claims.
     pub unclaimed: Unclaimed,
     /// Treatment of code that the set's runtime cannot load.
@@ -180,6 +182,7 @@ impl Request {
             platform_tag: None,
             level: rocwheel_wheel::Level::Default,
             epoch: 315_532_800,
+            reuse: rocwheel_wheel::PackedSource::default(),
             unclaimed: Unclaimed::Report,
             unsupported: Unsupported::Refuse,
             incompletes: Incompletes::Refuse,

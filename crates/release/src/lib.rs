@@ -55,6 +55,7 @@ pub use publish::{
     AllowedGap, LocalSet, PlannedEnvironment, PublicationPlan, PublishOptions, Published, SetTargets, find_targets,
     plan_publication, publish, read_promoted, read_set,
 };
+pub use ranges::open_remote;
 pub use s3::{
     BucketFault, BucketUpload, S3Address, S3Options, S3Store, Signing, StoreLocking, UploadOptions, UploadState,
     collect_uploads, plan_uploads, upload,

@@ -1,12 +1,15 @@
 //! Input: a way to fetch a range of a remote file. Output: its bytes at random access, in ranges
 //! that grow while they are read in order.
 
-use std::io;
+use std::io::{self, Read as _};
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use positioned_io::ReadAt;
+use rocwheel_content::Reader;
+use rocwheel_index::Fetch;
+use url::Url;
 
 /// Bytes of the first range at the end of a file, where wheels have their directory. That of a
 /// wheel of 2,000 members is smaller.
@@ -18,6 +21,25 @@ const LARGEST: u64 = 4 << 20;
 
 /// Fetches a range, which is never empty.
 type FetchRange = Box<dyn Fn(Range<u64>) -> io::Result<Bytes> + Send + Sync>;
+
+/// The bytes of a file of `size` bytes at an address, fetched in ranges when they are read. A
+/// server that does not send ranges is an error of reading.
+pub fn open_remote(fetch: Arc<dyn Fetch>, address: Url, size: u64) -> Reader {
+    Box::new(RangeReader::new(size, move |range| fetch_range(&*fetch, &address, &range)))
+}
+
+fn fetch_range(fetch: &dyn Fetch, address: &Url, range: &Range<u64>) -> io::Result<Bytes> {
+    let (bytes, length) = (format!("bytes={}-{}", range.start, range.end - 1), range.end - range.start);
+    let headers = [("Range", bytes.as_str()), ("Accept-Encoding", "identity")];
+    let answer = fetch.get_with(address, &headers).map_err(io::Error::other)?;
+    if answer.status != 206 {
+        let message = format!("the server answers {} to a request for a range", answer.status);
+        return Err(io::Error::other(message));
+    }
+    let mut body = Vec::with_capacity(length as usize);
+    answer.body.take(length).read_to_end(&mut body)?;
+    Ok(body.into())
+}
 
 /// A remote file.
 pub(crate) struct RangeReader {

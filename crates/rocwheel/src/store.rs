@@ -35,6 +35,12 @@ enum LockArgument {
 }
 
 impl BucketOptions {
+    /// The options of commands without options for buckets: variables have the address and the
+    /// credentials.
+    pub(crate) fn of_environment() -> BucketOptions {
+        BucketOptions { s3_endpoint: None, anonymous: false, store_lock: LockArgument::Conditional }
+    }
+
     /// The bucket of an address.
     pub(crate) fn bucket(&self, address: &str) -> Result<S3Options, Usage> {
         let address: S3Address =

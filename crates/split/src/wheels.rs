@@ -60,6 +60,8 @@ pub struct Request {
     pub level: rocwheel_wheel::Level,
     /// Time stamp of every member, in seconds since 1970.
     pub epoch: u64,
+    /// Earlier wheels whose packed bytes may be used.
+    pub reuse: rocwheel_wheel::PackedSource,
     /// `Full` compares the written wheels with the input before they are moved to the output.
     pub verification: Verification,
 }

@@ -10,7 +10,7 @@ use rocwheel_report::{Reporter, Silent, Unit};
 use crate::archive::{Archive, Source, file_mode};
 use crate::names::{self, Tag, WheelName};
 use crate::record::Record;
-use crate::{Error, Metadata};
+use crate::{Error, Metadata, PackedSource};
 
 /// One file of an archive.
 pub struct Member {
@@ -116,7 +116,7 @@ pub enum Level {
 }
 
 /// Settings for writing an archive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct WriteOptions {
     /// Compression level.
     pub level: Level,
@@ -125,6 +125,9 @@ pub struct WriteOptions {
     pub epoch: u64,
     /// Computation of the SHA-256 of the finished file.
     pub digest: FileDigest,
+    /// Wheels whose packed bytes are used instead of compressing the same content again. The
+    /// result has the same bytes with and without them.
+    pub reuse: PackedSource,
 }
 
 /// Decides if the SHA-256 of a finished file is computed. If almost all bytes are copied, the hash
@@ -143,7 +146,12 @@ pub const DEFAULT_EPOCH: u64 = 315_532_800;
 
 impl Default for WriteOptions {
     fn default() -> WriteOptions {
-        WriteOptions { level: Level::Default, epoch: DEFAULT_EPOCH, digest: FileDigest::Sha256 }
+        WriteOptions {
+            level: Level::Default,
+            epoch: DEFAULT_EPOCH,
+            digest: FileDigest::Sha256,
+            reuse: PackedSource::default(),
+        }
     }
 }
 
@@ -202,7 +210,7 @@ fn write_archive(
     options: &WriteOptions,
     reporter: &dyn Reporter,
 ) -> Result<Written, Error> {
-    let mut archive = Archive::create(path, *options)?;
+    let mut archive = Archive::create(path, options.clone())?;
     let entries = archive.add(sources, reporter)?;
     let mut record = Record::default();
     for (source, entry) in sources.iter().zip(&entries) {
@@ -211,7 +219,7 @@ fn write_archive(
     let record = record.text(record_name);
     // The bytes of RECORD are not part of the announced progress.
     archive.add(&[Source { name: record_name, mode: file_mode(false), content: &record.into_bytes() }], &Silent)?;
-    archive.finish()
+    archive.finish(reporter)
 }
 
 /// The generated files: METADATA, WHEEL, entry_points.txt and top_level.txt.

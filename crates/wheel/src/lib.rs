@@ -6,7 +6,8 @@
 //! makes a tar archive from contents without copying them; [`manylinux`] finds the lowest platform
 //! tag that fits a set of files. [`read`] opens finished wheels, [`rewrite()`] makes a new wheel
 //! from one without unpacking members that stay unchanged, and [`Headers`] changes the texts of
-//! METADATA and WHEEL. [`edit`] makes the changes of finished files that users ask for: another
+//! METADATA and WHEEL. A [`PackedSource`] has the packed bytes of earlier wheels, which are not
+//! compressed again. [`edit`] makes the changes of finished files that users ask for: another
 //! version, other tags, other requirements.
 
 mod archive;
@@ -24,6 +25,7 @@ mod platform_tag;
 mod python_version;
 pub mod read;
 mod record;
+mod reuse;
 mod rewrite;
 mod sdist;
 pub mod tar;
@@ -44,5 +46,6 @@ pub use platform_tag::PlatformTag;
 pub use python_version::{InvalidPythonVersion, PythonVersion};
 pub use read::same_version;
 pub use record::{RecordRow, RowEdit, edit_rows, hash_column, parse_rows};
+pub use reuse::{EarlierWheel, PackedSource};
 pub use rewrite::{Existing, MemberOrder, Rewrite, rewrite};
 pub use sdist::{Sdist, write_sdist};

@@ -429,7 +429,7 @@ impl Job<'_> {
         hashes: &BTreeMap<&str, String>,
         record_name: &str,
     ) -> Result<Written, Error> {
-        let mut archive = Archive::create(path, *self.options)?;
+        let mut archive = Archive::create(path, self.options.clone())?;
         if self.order == MemberOrder::Kept {
             archive.set_comment(&self.wheel.comment);
         }
@@ -463,7 +463,7 @@ impl Job<'_> {
         }
         // The bytes of RECORD are not part of the announced progress.
         archive.add(&[Source { name: record_name, mode: file_mode(false), content: &record }], &Silent)?;
-        archive.finish()
+        archive.finish(self.reporter)
     }
 
     /// Copies adjacent members with their headers, or each one with a new header.

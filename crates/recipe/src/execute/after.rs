@@ -89,7 +89,12 @@ impl Context<'_> {
             strip: None,
             budget: None,
             scratch: self.folder.clone(),
-            write: WriteOptions { level: Level::Small, epoch: self.job.epoch, digest: FileDigest::Skip },
+            write: WriteOptions {
+                level: Level::Small,
+                epoch: self.job.epoch,
+                digest: FileDigest::Skip,
+                ..WriteOptions::default()
+            },
         };
         let made = self.folder.join("made");
         for wheel in wheels {
@@ -131,6 +136,7 @@ impl Context<'_> {
             packing: Packing { level: ZSTD_LEVEL, ..Packing::default() },
             level: Level::Default,
             epoch: self.job.epoch,
+            reuse: rocwheel_wheel::PackedSource::default(),
             verification: Verification::Full,
         };
         let made = self.folder.join("made");

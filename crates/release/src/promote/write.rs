@@ -76,7 +76,7 @@ pub fn promote(
     let staging = StagingFolder::for_results(output, ".rocwheel-")
         .map_err(|source| Error::Write { path: output.to_owned(), source })?;
     let folder = staging.path().to_owned();
-    let options = WriteOptions { digest: FileDigest::Sha256, ..*options };
+    let options = WriteOptions { digest: FileDigest::Sha256, ..options.clone() };
     let files = Writer { folder: &folder, options: &options, reporter }.write_all(plan, &stay)?;
     let mut staged = Vec::new();
     for promoted in files.iter().filter(|file| !stay.contains(file.name.as_str())) {
@@ -110,7 +110,7 @@ pub fn promote_into(
     options: &WriteOptions,
     reporter: &dyn Reporter,
 ) -> Result<(Vec<Promoted>, String), Error> {
-    let options = WriteOptions { digest: FileDigest::Sha256, ..*options };
+    let options = WriteOptions { digest: FileDigest::Sha256, ..options.clone() };
     let files = Writer { folder, options: &options, reporter }.write_all(plan, &BTreeSet::new())?;
     let statement = statement(plan, &files);
     Ok((files, statement))

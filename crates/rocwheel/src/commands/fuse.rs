@@ -21,6 +21,7 @@ use serde::Serialize;
 use crate::commands::Mode;
 use crate::commands::artifact_inputs::{self, Forms};
 use crate::commands::last_look::{self, LastLook, LastLookArguments, Look};
+use crate::commands::reuse::{self, ReuseArguments};
 use crate::commands::split::is_artifacts;
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};
@@ -66,6 +67,8 @@ pub(crate) struct Arguments {
     family: String,
     #[command(flatten)]
     last_look: LastLookArguments,
+    #[command(flatten)]
+    reuse: ReuseArguments,
     /// Print the plan and write nothing
     #[arg(long)]
     dry_run: bool,
@@ -84,6 +87,7 @@ pub(crate) struct Settings {
     family: String,
     mode: Mode,
     last_look: LastLook,
+    reuse: ReuseArguments,
     scratch: Option<PathBuf>,
     options: WriteOptions,
 }
@@ -119,6 +123,7 @@ impl TryFrom<Arguments> for Settings {
             family: arguments.family,
             mode: Mode::new(arguments.dry_run),
             last_look: arguments.last_look.choice(),
+            reuse: arguments.reuse,
             scratch: arguments.scratch,
             options: WriteOptions { epoch: environment::epoch()?, ..WriteOptions::default() },
         })
@@ -288,7 +293,9 @@ impl Job<'_> {
         let Some(output) = self.output() else { return self.show_plans(&[&plan], &set.removed) };
         Self::needs_code(&[&plan])?;
         let fused = self.fuse(&plan, &set.builds, scratch.path())?;
-        let staged = wheels::prepare(&set, (&plan, &fused), output, &self.settings.options, self.printer.reporter())?;
+        let reuse = self.settings.reuse.source(Some(output), self.printer)?;
+        let options = WriteOptions { reuse: reuse.clone(), ..self.settings.options.clone() };
+        let staged = wheels::prepare(&set, (&plan, &fused), output, &options, self.printer.reporter())?;
         // The fused wheel is audited alone.
         let what = format!("`{}`", staged.report().path.file_name().unwrap_or_default().display());
         let written =
@@ -301,6 +308,7 @@ impl Job<'_> {
         let exit = self.show(&[&plan], &fused.files, (&set.removed, Some(&audited), written.bytes, &written.path))?;
         if let (Some(verdict), Format::Text) = (&verdict, self.printer.format()) {
             last_look::show(verdict, &[&written.path], self.printer);
+            reuse::tell_reuse(&reuse, self.printer);
         }
         Ok(exit)
     }

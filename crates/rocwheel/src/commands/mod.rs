@@ -28,6 +28,7 @@ pub(crate) mod prune;
 pub(crate) mod recipe;
 pub(crate) mod release;
 pub(crate) mod repair;
+mod reuse;
 pub(crate) mod rocm_version;
 pub(crate) mod source;
 pub(crate) mod split;

@@ -20,6 +20,7 @@ use serde::Serialize;
 
 use crate::commands::Mode;
 use crate::commands::last_look::{self, LastLook, LastLookArguments, Look};
+use crate::commands::reuse::{self, ReuseArguments};
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Column, Format, Printer};
@@ -84,6 +85,8 @@ pub(crate) struct Arguments {
     force: bool,
     #[command(flatten)]
     last_look: LastLookArguments,
+    #[command(flatten)]
+    reuse: ReuseArguments,
     /// Skip packages with missing files, and every extra that refers to them; the exit code is then
     /// 3
     #[arg(long)]
@@ -147,6 +150,7 @@ pub(crate) struct Settings {
     pub(super) request: Request,
     pub(super) mode: Mode,
     pub(super) last_look: LastLook,
+    pub(super) reuse: ReuseArguments,
     pub(super) earlier: Earlier,
     pub(super) scratch: PathBuf,
 }
@@ -208,13 +212,15 @@ impl TryFrom<Arguments> for Settings {
             platform_tag: arguments.platform_tag.map(known_platform).transpose()?,
             level,
             epoch: environment::epoch()?,
+            reuse: rocwheel_wheel::PackedSource::default(),
             unclaimed: if arguments.strict { Unclaimed::Refuse } else { Unclaimed::Report },
             unsupported: if arguments.force { Unsupported::Allow } else { Unsupported::Refuse },
         };
         let scratch = arguments.scratch.unwrap_or_else(environment::scratch);
         let last_look = arguments.last_look.choice();
         let earlier = if arguments.replace { Earlier::Replace } else { Earlier::Keep };
-        Ok(Self { request, mode: Mode::new(arguments.dry_run), last_look, earlier, scratch })
+        let mode = Mode::new(arguments.dry_run);
+        Ok(Self { request, mode, last_look, reuse: arguments.reuse, earlier, scratch })
     }
 }
 
@@ -246,6 +252,8 @@ struct Document<'a> {
     /// One verdict for each set of packages that are installed together; empty if nothing was
     /// written.
     audit: &'a [Verdict],
+    /// Bytes before compression that were not compressed again.
+    reused: u64,
     seconds: f64,
 }
 
@@ -299,6 +307,8 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         inputs.extend(rocwheel_artifact::survey(&folder)?.places.into_iter().map(|(_, place)| place.path().to_owned()));
     }
     rocwheel_artifact::outside(&request.output, &inputs)?;
+    let reuse = settings.reuse.source(Some(&request.output), printer)?;
+    let request = &Request { reuse, ..request.clone() };
     let mut folder = OutputFolder::open(&request.output)?;
     let artifacts = Artifacts::open(request, &folder.scratch(), printer)?;
     let plan = artifacts.plan(request, printer)?;
@@ -331,11 +341,13 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
             unknown_libraries: &plan.unknown_libraries,
             left_out: &plan.left_out,
             audit: &verdicts,
+            reused: request.reuse.reused(),
             seconds,
         })?;
         return Ok(exit_of(&plan));
     }
     show_outcome(&outcome, seconds, printer)?;
+    reuse::tell_reuse(&request.reuse, printer);
     printer.group("What is in no package", || show_remarks(&plan, request, printer));
     for path in &outcome.removed {
         printer.note(format!("removed `{path}`, which this set no longer has"));

@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use crate::commands::Mode;
 use crate::commands::last_look::{self, LastLook, LastLookArguments, Look};
+use crate::commands::reuse::{self, ReuseArguments};
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Format, Printer};
@@ -51,6 +52,8 @@ pub(crate) struct Arguments {
     allow_empty: bool,
     #[command(flatten)]
     last_look: LastLookArguments,
+    #[command(flatten)]
+    reuse: ReuseArguments,
     /// Print what would be kept and removed and how much that saves, and write nothing; sizes of
     /// compressed code are estimates
     #[arg(long)]
@@ -80,6 +83,7 @@ pub(crate) struct Settings {
     empty: Empty,
     mode: Mode,
     last_look: LastLook,
+    reuse: ReuseArguments,
     scratch: PathBuf,
     write: WriteOptions,
 }
@@ -109,6 +113,7 @@ impl TryFrom<Arguments> for Settings {
             empty: if arguments.allow_empty { Empty::Allow } else { Empty::Refuse },
             mode: Mode::new(arguments.dry_run),
             last_look: arguments.last_look.choice(),
+            reuse: arguments.reuse,
             scratch: arguments.scratch.unwrap_or_else(environment::scratch),
             write: WriteOptions { epoch: environment::epoch()?, ..WriteOptions::default() },
         })
@@ -118,6 +123,15 @@ impl TryFrom<Arguments> for Settings {
 /// Prunes and prints the savings.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let scratch = environment::scratch_below(&settings.scratch)?;
+    let mut write = settings.write.clone();
+    if settings.mode == Mode::Execute {
+        let output = match &settings.destination {
+            Destination::Folder(folder) => Some(&**folder),
+            Destination::InPlace => None,
+        };
+        write.reuse = settings.reuse.source(output, printer)?;
+    }
+    let reuse = write.reuse.clone();
     let options = Options {
         keep: settings.keep.clone(),
         compress: settings.compress,
@@ -126,7 +140,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         destination: settings.destination.clone(),
         mode: settings.mode,
         scratch: scratch.path(),
-        write: settings.write,
+        write,
     };
     let mut audited: Vec<(Vec<PathBuf>, Verdict)> = Vec::new();
     let outcome = prune::prune_each(&settings.paths, &options, printer.reporter(), |path, staged| {
@@ -144,6 +158,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         printer.json(&Document { outcome: &outcome, audit })?;
     } else {
         print(&outcome, settings, printer)?;
+        reuse::tell_reuse(&reuse, printer);
         for (wheels, verdict) in &audited {
             last_look::show(verdict, wheels, printer);
         }

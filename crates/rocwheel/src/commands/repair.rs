@@ -19,6 +19,7 @@ use serde::Serialize;
 use crate::arguments::size;
 use crate::commands::Mode;
 use crate::commands::last_look::{self, LastLook, LastLookArguments, Look};
+use crate::commands::reuse::{self, ReuseArguments};
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Format, Printer};
@@ -80,6 +81,8 @@ pub(crate) struct Arguments {
     size_budget: Option<u64>,
     #[command(flatten)]
     last_look: LastLookArguments,
+    #[command(flatten)]
+    reuse: ReuseArguments,
     /// Print what would be done, and write nothing
     #[arg(long)]
     dry_run: bool,
@@ -118,6 +121,7 @@ pub(crate) struct Settings {
     scratch: PathBuf,
     mode: Mode,
     last_look: LastLook,
+    reuse: ReuseArguments,
 }
 
 impl TryFrom<Arguments> for Settings {
@@ -165,10 +169,16 @@ impl TryFrom<Arguments> for Settings {
             strip: arguments.strip.then(|| PathBuf::from("strip")),
             budget: arguments.size_budget,
             scratch: PathBuf::new(),
-            write: WriteOptions { level: Level::Small, epoch: environment::epoch()?, digest: FileDigest::Skip },
+            write: WriteOptions {
+                level: Level::Small,
+                epoch: environment::epoch()?,
+                digest: FileDigest::Skip,
+                ..WriteOptions::default()
+            },
         };
         let last_look = arguments.last_look.choice();
-        Ok(Self { wheels: arguments.wheels, output: arguments.output, request, scratch, mode, last_look })
+        let (wheels, output, reuse) = (arguments.wheels, arguments.output, arguments.reuse);
+        Ok(Self { wheels, output, request, scratch, mode, last_look, reuse })
     }
 }
 
@@ -209,7 +219,10 @@ pub(super) fn apply(settings: &Settings, printer: &Printer) -> Result<PathBuf> {
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let begin = Instant::now();
     let scratch = environment::scratch_below(&settings.scratch)?;
-    let request = Request { scratch: scratch.path().to_owned(), ..settings.request.clone() };
+    let mut request = Request { scratch: scratch.path().to_owned(), ..settings.request.clone() };
+    if settings.mode == Mode::Execute {
+        request.write.reuse = settings.reuse.source(Some(&settings.output), printer)?;
+    }
     let mut repaired: Vec<Repaired> = Vec::with_capacity(settings.wheels.len());
     for path in &settings.wheels {
         let prepared: PreparedRepair = repair::plan(path, &request, printer.reporter())?;
@@ -239,6 +252,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     if printer.format() == Format::Json {
         printer.json(&Document { wheels: &repaired, seconds: begin.elapsed().as_secs_f64() })?;
     }
+    reuse::tell_reuse(&request.write.reuse, printer);
     Ok(Exit::Done)
 }
 

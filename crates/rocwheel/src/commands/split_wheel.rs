@@ -17,6 +17,7 @@ use rocwheel_wheel::WheelName;
 use serde::Serialize;
 
 use crate::commands::last_look::{self, LastLook, LastLookArguments, Look};
+use crate::commands::reuse::{self, ReuseArguments};
 use crate::commands::{Mode, split};
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};
@@ -52,6 +53,8 @@ pub(crate) struct WheelArguments {
     pub(crate) variant: Option<String>,
     #[command(flatten)]
     pub(crate) last_look: LastLookArguments,
+    #[command(flatten)]
+    pub(crate) reuse: ReuseArguments,
 }
 
 impl WheelArguments {
@@ -65,6 +68,7 @@ impl WheelArguments {
             ("--wheel-type", self.wheel_type.is_some()),
             ("--variant", self.variant.is_some()),
             ("--no-audit", self.last_look.choice() == LastLook::Skip),
+            ("--reuse", self.reuse.is_given()),
         ];
         match given.iter().find(|(_, given)| *given) {
             Some((flag, _)) => Err(Usage::new(format!("`{flag}` is for wheels")).hint("remove it for artifacts")),
@@ -95,6 +99,7 @@ pub(crate) struct Settings {
     pub(crate) request: Request,
     pub(crate) mode: Mode,
     pub(crate) last_look: LastLook,
+    pub(crate) reuse: ReuseArguments,
 }
 
 impl TryFrom<split::Arguments> for Settings {
@@ -116,7 +121,7 @@ impl TryFrom<split::Arguments> for Settings {
             environment::scratch_near(arguments.scratch.as_deref(), (mode == Mode::Execute).then_some(&*output));
         let named = arguments.split_databases.map(|names| names.into_iter().filter(|name| name != "none").collect());
         let wheel = arguments.wheel;
-        let last_look = wheel.last_look.choice();
+        let (last_look, reuse) = (wheel.last_look.choice(), wheel.reuse);
         let request = Request {
             scratch,
             prefix: wheel.device_prefix,
@@ -130,9 +135,10 @@ impl TryFrom<split::Arguments> for Settings {
             packing,
             level: rocwheel_wheel::Level::Default,
             epoch: environment::epoch()?,
+            reuse: rocwheel_wheel::PackedSource::default(),
             verification: if arguments.no_verify { Verification::Skip } else { Verification::Full },
         };
-        Ok(Self { wheels: arguments.inputs, output, request, mode, last_look })
+        Ok(Self { wheels: arguments.inputs, output, request, mode, last_look, reuse })
     }
 }
 
@@ -165,11 +171,13 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     if settings.mode == Mode::DryRun {
         return show_plans(&splits, begin.elapsed().as_secs_f64(), printer);
     }
+    let reuse = settings.reuse.source(Some(&settings.output), printer)?;
+    let request = Request { reuse, ..settings.request.clone() };
     let mut staged = Vec::with_capacity(splits.len());
     let mut looks = Vec::with_capacity(splits.len());
     for split in &mut splits {
         let begin = Instant::now();
-        let one = wheels::prepare(&split.plan, &settings.request, &settings.output, printer.reporter())?;
+        let one = wheels::prepare(&split.plan, &request, &settings.output, printer.reporter())?;
         looks.push(look(settings, &split.plan, one.files()));
         staged.push(one);
         split.seconds += begin.elapsed().as_secs_f64();
@@ -184,6 +192,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         return Ok(Exit::Done);
     }
     show_outcomes(&splits, printer)?;
+    reuse::tell_reuse(&request.reuse, printer);
     for split in &splits {
         remarks(&split.plan, printer);
         if let Some(outcome) = &split.outcome {

@@ -188,7 +188,12 @@ impl Job<'_> {
     }
 
     fn options(&self) -> WriteOptions {
-        WriteOptions { level: self.request.level, epoch: self.request.epoch, ..WriteOptions::default() }
+        WriteOptions {
+            level: self.request.level,
+            epoch: self.request.epoch,
+            reuse: self.request.reuse.clone(),
+            ..WriteOptions::default()
+        }
     }
 
     /// Checks the CRC-32 of members that are copied compressed. The survey has unpacked the

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::{Deref, Range};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use libdeflater::Compressor;
@@ -13,11 +14,13 @@ use rocwheel_content::{Digest, Reader, Sha256, sha256};
 use super::deflate::{self, CHUNK, Place};
 use super::format::Method;
 use super::{Source, read_error};
-use crate::{Error, Level};
+use crate::reuse::{Found, KnownMember, PackedPiece, PieceKey};
+use crate::{Error, Level, PackedSource};
 
 /// Buffers and compressors for reuse: a fresh 4 MiB buffer costs a thousand page faults.
 pub(super) struct Workshop {
     level: Level,
+    reuse: PackedSource,
     buffers: Mutex<Vec<Vec<u8>>>,
     compressors: Mutex<BTreeMap<Level, Vec<Compressor>>>,
 }
@@ -28,8 +31,8 @@ pub(super) struct Workshop {
 const FAR: u64 = 128 << 20;
 
 impl Workshop {
-    pub(super) fn new(level: Level) -> Workshop {
-        Workshop { level, buffers: Mutex::default(), compressors: Mutex::default() }
+    pub(super) fn new(level: Level, reuse: PackedSource) -> Workshop {
+        Workshop { level, reuse, buffers: Mutex::default(), compressors: Mutex::default() }
     }
 
     fn buffer(&self) -> Vec<u8> {
@@ -41,10 +44,15 @@ impl Workshop {
         lock(&self.buffers).push(buffer);
     }
 
+    /// The level for the bytes of a member from `start` on.
+    fn level_at(&self, start: u64) -> Level {
+        if self.level == Level::Small && start >= FAR { Level::Default } else { self.level }
+    }
+
     /// Calls `use_it` with the compressor for the bytes of a member from `start` on; `None` if
     /// nothing is compressed.
     fn with_compressor<T>(&self, start: u64, use_it: impl FnOnce(&mut Compressor) -> T) -> Option<T> {
-        let level = if self.level == Level::Small && start >= FAR { Level::Default } else { self.level };
+        let level = self.level_at(start);
         let pooled = lock(&self.compressors).entry(level).or_default().pop();
         let mut compressor = pooled.or_else(|| deflate::compressor(level))?;
         let result = use_it(&mut compressor);
@@ -79,6 +87,8 @@ pub(super) struct Packed {
     pub(super) crc32: u32,
     pub(super) sha256: Digest,
     pub(super) data: Vec<u8>,
+    /// How it was packed, without its offset; `None` if it was not or is not recorded.
+    pub(super) piece: Option<PackedPiece>,
 }
 
 /// A chunk of a large member, ready to be written.
@@ -88,6 +98,8 @@ pub(super) struct Part {
     pub(super) crc32: crc32fast::Hasher,
     pub(super) size: u64,
     data: PartData,
+    /// How it was packed, without its offset; `None` if it was not or is not recorded.
+    pub(super) piece: Option<PackedPiece>,
 }
 
 enum PartData {
@@ -134,6 +146,11 @@ pub(super) struct Large<'a> {
     hash: Mutex<Hash>,
     /// Windows that have been read but not hashed.
     waiting: Mutex<BTreeMap<usize, Arc<Vec<u8>>>>,
+    /// A member of an earlier wheel that may have the same bytes. Nothing is hashed then: if all
+    /// chunks turn out to be equal, so is the hash.
+    known: Option<Arc<KnownMember>>,
+    /// `true` if a chunk is another one than in `known`.
+    differs: AtomicBool,
 }
 
 struct Hash {
@@ -142,7 +159,11 @@ struct Hash {
 }
 
 impl<'a> Large<'a> {
-    pub(super) fn new(index: usize, source: &'a Source<'a>, method: Method) -> Large<'a> {
+    pub(super) fn new(
+        index: usize,
+        source: &'a Source<'a>,
+        (method, known): (Method, Option<Arc<KnownMember>>),
+    ) -> Large<'a> {
         Large {
             index,
             method,
@@ -151,6 +172,8 @@ impl<'a> Large<'a> {
             opening: Mutex::default(),
             hash: Mutex::new(Hash { context: Sha256::new(), next: 0 }),
             waiting: Mutex::default(),
+            known,
+            differs: AtomicBool::new(false),
         }
     }
 
@@ -193,11 +216,37 @@ impl<'a> Large<'a> {
         }
     }
 
-    /// The hash of the member. Call it when all chunks have been processed.
-    pub(super) fn digest(&self, workshop: &Workshop) -> Digest {
-        let mut hash = lock(&self.hash);
-        self.hash_waiting(workshop, &mut hash);
-        hash.context.clone().finish()
+    /// The hash of the member. Call it when all chunks have been processed; `crc32` is the checksum
+    /// of all of them.
+    pub(super) fn digest(&self, workshop: &Workshop, crc32: u32) -> Result<Digest, Error> {
+        match &self.known {
+            None => {
+                let mut hash = lock(&self.hash);
+                self.hash_waiting(workshop, &mut hash);
+                Ok(hash.context.clone().finish())
+            }
+            Some(known) if !self.differs.load(Ordering::Acquire) => Ok(known.sha256),
+            Some(_) => self.hash_again(workshop, crc32),
+        }
+    }
+
+    /// Reads the content once more, for a member that resembled an earlier one too much to be
+    /// hashed at first.
+    fn hash_again(&self, workshop: &Workshop, crc32: u32) -> Result<Digest, Error> {
+        let fail = |error| read_error(self.source.name, self.source.content, error);
+        let (size, mut window) = (self.source.content.size(), workshop.buffer());
+        let (mut sha256, mut again) = (Sha256::new(), crc32fast::Hasher::new());
+        for start in (0..size).step_by(CHUNK) {
+            window.resize((size - start).min(CHUNK as u64) as usize, 0);
+            read(self.reader().map_err(fail)?, self.source, start, &mut window)?;
+            sha256.update(&window);
+            again.update(&window);
+        }
+        workshop.give_back(window);
+        if again.finalize() != crc32 {
+            return Err(fail(io::Error::new(io::ErrorKind::InvalidData, "other bytes in a second reading")));
+        }
+        Ok(sha256.finish())
     }
 }
 
@@ -221,10 +270,14 @@ fn small(workshop: &Workshop, source: &Source<'_>, index: usize) -> Result<Packe
     let reader = source.content.open().map_err(|error| read_error(source.name, source.content, error))?;
     read(&reader, source, 0, &mut window)?;
     drop(reader);
-    let digest = sha256(&window);
     let crc32 = crc32fast::hash(&window);
     let mut output = workshop.buffer();
-    let deflated = if is_packed(source.name) {
+    let key = workshop.key(0, crc32, window.len(), Place::Last).filter(|_| !is_packed(source.name));
+    let found = key.and_then(|key| workshop.find(key, &window, &mut output)).filter(|_| output.len() < window.len());
+    let digest = found.as_ref().and_then(|found| found.sha256).unwrap_or_else(|| sha256(&window));
+    let deflated = if found.is_some() {
+        Some(output.len())
+    } else if key.is_none() {
         None
     } else {
         output.resize(window.len(), 0);
@@ -238,7 +291,8 @@ fn small(workshop: &Workshop, source: &Source<'_>, index: usize) -> Result<Packe
     };
     workshop.give_back(window);
     workshop.give_back(output);
-    Ok(Packed { index, method, crc32, sha256: digest, data })
+    let piece = key.filter(|_| method == Method::Deflated).and_then(|key| workshop.piece(key, found, &data));
+    Ok(Packed { index, method, crc32, sha256: digest, data, piece })
 }
 
 fn chunk(workshop: &Workshop, large: &Large<'_>, number: usize) -> Result<Part, Error> {
@@ -253,21 +307,99 @@ fn chunk(workshop: &Workshop, large: &Large<'_>, number: usize) -> Result<Part, 
     let mut crc32 = crc32fast::Hasher::new();
     crc32.update(&window);
     let window = Arc::new(window);
-    large.hash(workshop, number, Arc::clone(&window));
-    let size_of_part = length as u64;
+    if large.known.is_none() {
+        large.hash(workshop, number, Arc::clone(&window));
+    }
     let mut output = workshop.buffer();
-    let deflated = (large.method == Method::Deflated).then(|| {
-        let place = if start + length as u64 == size { Place::Last } else { Place::Inner };
-        workshop.with_compressor(start, |compressor| deflate::part(compressor, &window, place, &mut output))
-    });
-    let data = if deflated.flatten().is_some() {
-        workshop.take_back(window);
-        PartData::Deflated(output)
-    } else {
+    let place = if start + length as u64 == size { Place::Last } else { Place::Inner };
+    let sum = crc32.clone().finalize();
+    let key = workshop.key(start, sum, length, place).filter(|_| large.method == Method::Deflated);
+    let Some(key) = key else {
         workshop.give_back(output);
-        PartData::Window(window)
+        return Ok(Part { number, crc32, size: length as u64, data: PartData::Window(window), piece: None });
     };
-    Ok(Part { number, crc32, size: size_of_part, data })
+    let mut found = large.find(workshop, number, key, (&window, &mut output));
+    if found.is_none() {
+        found = workshop.find(key, &window, &mut output);
+    }
+    if found.is_none() {
+        workshop.with_compressor(start, |compressor| deflate::part(compressor, &window, place, &mut output));
+    }
+    workshop.take_back(window);
+    let piece = workshop.piece(key, found, &output);
+    Ok(Part { number, crc32, size: length as u64, data: PartData::Deflated(output), piece })
+}
+
+impl Workshop {
+    /// The key of a piece that begins at `start`; `None` if nothing is compressed.
+    fn key(&self, start: u64, crc32: u32, size: usize, place: Place) -> Option<PieceKey> {
+        let level = deflate::level_number(self.level_at(start))?;
+        Some(PieceKey { level, crc32, size, place })
+    }
+
+    /// Puts the packed form of `window` into `output` if an earlier wheel has it.
+    fn find(&self, key: PieceKey, window: &[u8], output: &mut Vec<u8>) -> Option<Found> {
+        if !self.reuse.is_active() {
+            return None;
+        }
+        let mut scratch = self.buffer();
+        let found = self.reuse.find(key, window, output, &mut scratch);
+        self.give_back(scratch);
+        found
+    }
+
+    /// What a record says of a piece; `None` if there are no records.
+    fn piece(&self, key: PieceKey, found: Option<Found>, packed: &[u8]) -> Option<PackedPiece> {
+        self.reuse.is_active().then(|| PackedPiece {
+            level: key.level,
+            crc32: key.crc32,
+            offset: 0,
+            length: packed.len() as u32,
+            blake3: found.map_or_else(|| *blake3::hash(packed).as_bytes(), |found| found.blake3),
+        })
+    }
+}
+
+impl Large<'_> {
+    /// Puts the packed form of a chunk into `output` if the known member has the same one there.
+    fn find(
+        &self,
+        workshop: &Workshop,
+        number: usize,
+        key: PieceKey,
+        (window, output): (&[u8], &mut Vec<u8>),
+    ) -> Option<Found> {
+        let known = self.known.as_deref()?;
+        let mut scratch = workshop.buffer();
+        let found = workshop.reuse.find_in((known, number), key, window, output, &mut scratch);
+        workshop.give_back(scratch);
+        if found.is_none() {
+            self.differs.store(true, Ordering::Release);
+        }
+        found
+    }
+}
+
+/// The member of an earlier wheel with the name, size, first and last chunk of this one. Reads up
+/// to 8 MiB.
+pub(super) fn known_member(workshop: &Workshop, source: &Source<'_>) -> Result<Option<Arc<KnownMember>>, Error> {
+    let size = source.content.size();
+    let mut members = workshop.reuse.members(source.name, size);
+    if members.is_empty() {
+        return Ok(None);
+    }
+    let reader = source.content.open().map_err(|error| read_error(source.name, source.content, error))?;
+    let mut window = workshop.buffer();
+    for number in [0, Large::chunks(size) - 1] {
+        let start = number as u64 * CHUNK as u64;
+        window.resize((size - start).min(CHUNK as u64) as usize, 0);
+        read(&reader, source, start, &mut window)?;
+        let place = if start + window.len() as u64 == size { Place::Last } else { Place::Inner };
+        let key = workshop.key(start, crc32fast::hash(&window), window.len(), place);
+        members.retain(|member| key.is_some_and(|key| member.has(number, key)));
+    }
+    workshop.give_back(window);
+    Ok(members.pop())
 }
 
 /// Reads a window. After the last one the content must end.

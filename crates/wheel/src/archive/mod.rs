@@ -18,9 +18,10 @@ use rocwheel_report::Reporter;
 
 use crate::output::{Hashing, Output};
 use crate::read::Listed;
+use crate::reuse::{KnownMember, PackedMember, PackedPiece, last_part};
 use crate::{Error, Level, WriteOptions, Written};
 use chunks::{Done, Large, Packed, Part, Unit, Workshop};
-pub(crate) use deflate::CHUNK;
+pub(crate) use deflate::{CHUNK, Place, unpack_part};
 pub(crate) use format::{DIRECTORY, Method, REGULAR_FILE, SYMLINK};
 use format::{DosTime, Header};
 
@@ -79,6 +80,8 @@ pub(crate) struct Archive {
     raw: u64,
     large: Growing,
     comment: Vec<u8>,
+    /// How members were packed, for later runs; empty if nobody wants to know.
+    packed: Vec<PackedMember>,
 }
 
 /// The large member that is being written.
@@ -88,6 +91,7 @@ struct Growing {
     crc32: crc32fast::Hasher,
     size: u64,
     compressed: u64,
+    pieces: Vec<PackedPiece>,
 }
 
 impl Archive {
@@ -101,6 +105,7 @@ impl Archive {
             raw: 0,
             large: Growing::default(),
             comment: Vec::new(),
+            packed: Vec::new(),
         })
     }
 
@@ -117,7 +122,8 @@ impl Archive {
     /// Adds members in the given order.
     pub(crate) fn add(&mut self, sources: &[Source<'_>], reporter: &dyn Reporter) -> Result<Vec<Entry>, Error> {
         self.output.set_hashing(Hashing::After);
-        let workshop = Workshop::new(self.options.level);
+        self.options.reuse.look_up();
+        let workshop = Workshop::new(self.options.level, self.options.reuse.clone());
         let units = units(&workshop, sources)?;
         let mut entries = Vec::with_capacity(sources.len());
         rocwheel_pipeline::ordered(
@@ -143,7 +149,10 @@ impl Archive {
                             .map_err(|error| self.write_error(source.name, error))?;
                         part.give_back(&workshop);
                         if is_last {
-                            entries.push(Entry { sha256: large.digest(&workshop), size: source.content.size() });
+                            let sha256 = large.digest(&workshop, self.large.crc32.clone().finalize())?;
+                            let pieces = std::mem::take(&mut self.large.pieces);
+                            self.note_packing(source, sha256, pieces);
+                            entries.push(Entry { sha256, size: source.content.size() });
                         }
                     }
                 }
@@ -248,9 +257,20 @@ impl Archive {
             large: false,
         };
         self.output.write_all(&header.local(self.time()))?;
+        if let Some(piece) = packed.piece {
+            let piece = PackedPiece { offset: self.output.position(), ..piece };
+            self.note_packing(source, packed.sha256, vec![piece]);
+        }
         self.output.write_all(&packed.data)?;
         self.enter(&header);
         Ok(())
+    }
+
+    fn note_packing(&mut self, source: &Source<'_>, sha256: Digest, pieces: Vec<PackedPiece>) {
+        if !pieces.is_empty() {
+            let file_name = last_part(source.name).to_owned();
+            self.packed.push(PackedMember { file_name, size: source.content.size(), sha256, pieces });
+        }
     }
 
     /// Writes a chunk. Before the first one it writes a header without sizes, as a placeholder.
@@ -264,6 +284,9 @@ impl Archive {
         self.large.crc32.combine(&part.crc32);
         self.large.size += part.size;
         self.large.compressed += part.len() as u64;
+        if let Some(piece) = part.piece {
+            self.large.pieces.push(PackedPiece { offset: self.output.position(), ..piece });
+        }
         self.output.write_all(part)
     }
 
@@ -308,7 +331,7 @@ impl Archive {
     }
 
     /// Writes the central directory and renames the file to its final name.
-    pub(crate) fn finish(mut self) -> Result<Written, Error> {
+    pub(crate) fn finish(mut self, reporter: &dyn Reporter) -> Result<Written, Error> {
         let offset = self.output.position();
         let end = format::end(self.entries, offset, self.central.len() as u64, &self.comment);
         let path = self.output.path().to_owned();
@@ -316,20 +339,27 @@ impl Archive {
             .write_all(&self.central)
             .and_then(|()| self.output.write_all(&end))
             .map_err(|source| Error::Write { path, member: None, source })?;
-        self.output.finish(self.entries, self.raw)
+        let written = self.output.finish(self.entries, self.raw)?;
+        self.options.reuse.remember(&written.path, self.packed, reporter);
+        Ok(written)
     }
 }
 
 /// Divides the work: large members into chunks, small ones gathered until they fill one chunk.
 fn units<'a>(workshop: &Workshop, sources: &'a [Source<'a>]) -> Result<Vec<Unit<'a>>, Error> {
     let is_large = |source: &Source<'_>| source.content.size() > CHUNK as u64;
-    let method = |source: &Source<'_>| -> Result<Option<Method>, Error> {
-        let shrinks = is_large(source).then(|| chunks::shrinks(workshop, source)).transpose()?;
-        Ok(shrinks.map(|shrinks| if shrinks { Method::Deflated } else { Method::Stored }))
+    let method = |source: &Source<'_>| -> Result<Option<(Method, Option<Arc<KnownMember>>)>, Error> {
+        if !is_large(source) {
+            return Ok(None);
+        }
+        if chunks::shrinks(workshop, source)? {
+            return Ok(Some((Method::Deflated, chunks::known_member(workshop, source)?)));
+        }
+        Ok(Some((Method::Stored, None)))
     };
     // Without large members nothing has to be tested, and the pool is not needed.
-    let methods: Vec<Option<Method>> = if sources.iter().any(is_large) {
-        sources.par_iter().map(method).collect::<Result<_, Error>>()?
+    let methods: Vec<_> = if sources.iter().any(is_large) {
+        sources.par_iter().map(method).collect::<Result<Vec<_>, Error>>()?
     } else {
         vec![None; sources.len()]
     };

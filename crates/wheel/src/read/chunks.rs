@@ -4,20 +4,17 @@
 
 use std::io;
 
-use libdeflater::Decompressor;
 use memchr::memmem;
 use positioned_io::ReadAt as _;
 use rocwheel_content::HashAlgorithm;
 
 use super::unpack::{Fault, Packed};
 use crate::Error;
-use crate::archive::CHUNK;
+use crate::archive::{CHUNK, Place, unpack_part};
 use crate::record::Hash;
 
-/// The end of each part of a stream except the last one (an empty stored block), and a block that
-/// ends a stream.
+/// The end of each part of a stream except the last one: an empty stored block.
 const MARK: [u8; 4] = [0, 0, 0xff, 0xff];
-const END: [u8; 5] = [1, 0, 0, 0xff, 0xff];
 
 impl Packed<'_> {
     /// The positions of the chunks, if the number of marks is that of a stream made by this crate.
@@ -62,14 +59,10 @@ impl Packed<'_> {
         let (start, end) = (starts[number], starts[number + 1]);
         let mut packed = vec![0; (end - start) as usize];
         self.window().read_exact_at(start, &mut packed)?;
-        let is_last = number + 2 == starts.len();
-        if !is_last {
-            packed.extend_from_slice(&END);
-        }
+        let place = if number + 2 == starts.len() { Place::Last } else { Place::Inner };
         let from = number as u64 * CHUNK as u64;
         let mut unpacked = vec![0; (self.listed.size - from).min(CHUNK as u64) as usize];
-        let length = Decompressor::new().deflate_decompress(&packed, &mut unpacked);
-        Ok((length == Ok(unpacked.len())).then_some(unpacked))
+        Ok(unpack_part(&mut packed, place, &mut unpacked).then_some(unpacked))
     }
 
     /// The hash of the member. Several threads unpack its chunks while this one hashes: unpacking

@@ -11,6 +11,7 @@ use rocwheel_report::Exit;
 
 use super::given;
 use crate::commands::last_look::LastLookArguments;
+use crate::commands::reuse::ReuseArguments;
 use crate::commands::{Mode, package as packages, rocm_version};
 use crate::environment;
 use crate::failure::{Failure, Result};
@@ -99,6 +100,7 @@ impl TryFrom<Arguments> for Settings {
             request,
             mode,
             last_look,
+            reuse: ReuseArguments::default(),
             // Today's script also replaces them without asking.
             earlier: packages::Earlier::Replace,
             scratch: environment::scratch(),

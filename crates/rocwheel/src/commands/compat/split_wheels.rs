@@ -9,6 +9,7 @@ use rocwheel_split::{Packing, TargetNames};
 
 use crate::commands::Mode;
 use crate::commands::last_look::LastLook;
+use crate::commands::reuse::ReuseArguments;
 use crate::commands::split_wheel::{self, WheelType};
 use crate::environment;
 use crate::failure::{Result, Usage};
@@ -103,6 +104,7 @@ impl Arguments {
             packing: Packing { scheme, level: self.compression_level, ..Packing::default() },
             level: rocwheel_wheel::Level::Default,
             epoch: environment::epoch()?,
+            reuse: rocwheel_wheel::PackedSource::default(),
             verification: Verification::Full,
         };
         let unused = self.clang_offload_bundler.is_some().then_some("--clang-offload-bundler").into_iter().collect();
@@ -114,6 +116,7 @@ impl Arguments {
                 request,
                 mode: Mode::Execute,
                 last_look: LastLook::Audit,
+                reuse: ReuseArguments::default(),
             }),
             unused,
         ))
