@@ -146,7 +146,7 @@ class Benchmark:
         assert looked == count
         # Nothing is built yet: the exit code says so.
         asked = [
-            self.measure("sh", "-c", f"{self.settings.rocwheel} build --status plan-{n} || [ $? = 3 ]") for n in runs
+            self.measure("sh", "-c", f"{self.settings.rocwheel} build status plan-{n} || [ $? = 3 ]") for n in runs
         ]
         self.show(f"status of {count} cells", median(asked), count)
 

@@ -46,7 +46,7 @@ def with_uv(**more: str) -> dict[str, str]:
 
 def cells(rocwheel: Rocwheel, output: Path, expect: int, environment: dict[str, str]) -> dict[str, dict]:
     """How all cells stand, by their names."""
-    said = rocwheel.run("build", "--status", output, "--json", expect=expect, environment=environment)
+    said = rocwheel.run("build", "status", output, "--json", expect=expect, environment=environment)
     return {cell["cell"]: cell for cell in json.loads(said.stdout)["cells"]}
 
 
@@ -80,7 +80,7 @@ def test_a_killed_matrix_goes_on(rocwheel: Rocwheel, tmp_path: Path) -> None:
     assert "memory ran out" in seen["base-1.0-rocm7.2-torch2.9"]["cause"]
     assert "memory ran out" in said.stdout and "left out" in said.stdout
     assert sum(cell["starts"] for cell in seen.values()) <= 9, "the killed cell alone starts twice"
-    logs = rocwheel.run("build", "--logs", tmp_path / "out", environment=with_uv()).stdout
+    logs = rocwheel.run("build", "logs", tmp_path / "out", environment=with_uv()).stdout
     assert "Killed signal terminated program cc1plus" in logs
     for wheel in (tmp_path / "out").glob("*.whl"):
         small_frameworks.check(wheel)
@@ -117,14 +117,12 @@ def test_twelve_cells_on_slurm(rocwheel: Rocwheel, tmp_path: Path) -> None:
         assert "JobHeldUser" in str(cells(rocwheel, tmp_path / "out", 3, environment))
         more = rocwheel.run(*on_slurm, environment=environment)
         assert "there is nothing to submit" in more.stderr
-        assert (
-            "cancelled 2 cells" in rocwheel.run("build", "--cancel", tmp_path / "out", environment=environment).stderr
-        )
+        assert "cancelled 2 cells" in rocwheel.run("build", "cancel", tmp_path / "out", environment=environment).stderr
         cluster.wait(lambda: not cluster.ask("squeue", "--noheader").strip(), "the queue was not empty")
     for wheel in (tmp_path / "out").glob("*.whl"):
         small_frameworks.check(wheel)
     # Without the cluster the plan's folder still says what became of the cells.
-    alone = rocwheel.run("build", "--status", tmp_path / "out", expect=1, environment=environment)
+    alone = rocwheel.run("build", "status", tmp_path / "out", expect=1, environment=environment)
     assert "what follows is what the plan's folder says" in alone.stderr and "10 built" in alone.stderr
 
 

@@ -174,7 +174,7 @@ def test_the_cells_of_a_plan_share_a_container(
     assert said.stderr.count("started in") == 1
     names = {NAME, NAME.replace("torch2.9", "torch2.10")}
     assert {path.name for path in (tmp_path / "out").glob("*.whl")} == names
-    status = json.loads(rocwheel.run("build", "--status", tmp_path / "out", "--json").stdout)
+    status = json.loads(rocwheel.run("build", "status", tmp_path / "out", "--json").stdout)
     assert [(cell["state"], cell["starts"]) for cell in status["cells"]] == [("built", 1)] * 2
     assert engine.running() == []
 
@@ -327,18 +327,18 @@ def test_tasks_of_slurm_run_in_containers(
         flash = [*FLASH, "--source", sdist, *in_containers, "--output", tmp_path / "out", "--wait"]
         rocwheel.run(*flash, environment={**surroundings, **offline(wheels)})
         assert (tmp_path / "out" / NAME).read_bytes() == built_here
-        status = json.loads(rocwheel.run("build", "--status", tmp_path / "out", "--json").stdout)
+        status = json.loads(rocwheel.run("build", "status", tmp_path / "out", "--json").stdout)
         assert [(cell["state"], cell["starts"]) for cell in status["cells"]] == [("built", 1)]
         assert engine.running() == []
 
         one = ["build", "waits", *recipes(tmp_path)[:2], "--source", tmp_path / "sources", *in_containers]
         rocwheel.run(*one, "--output", tmp_path / "slow", environment={**surroundings, "WAITS": "600"})
         cluster.wait(lambda: engine.running() != [], "no container was started")
-        said = rocwheel.run("build", "--cancel", tmp_path / "slow", environment=surroundings)
+        said = rocwheel.run("build", "cancel", tmp_path / "slow", environment=surroundings)
         assert "cancelled 1 cell" in said.stderr
         cluster.wait(lambda: engine.running() == [], "the container ran on")
         cluster.wait(lambda: not cluster.ask("squeue", "--noheader").strip(), "the queue was not empty")
-    states = json.loads(rocwheel.run("build", "--status", tmp_path / "slow", "--json", expect=3).stdout)["cells"]
+    states = json.loads(rocwheel.run("build", "status", tmp_path / "slow", "--json", expect=3).stdout)["cells"]
     assert [cell["state"] for cell in states] == ["interrupted"], states
 
 

@@ -392,7 +392,7 @@ impl<'a> Chooser<'a> {
 
     fn fetch(self, round: Round) -> Result<Gathered, Error> {
         let mut wheels = Vec::with_capacity(round.chosen.len());
-        let _stage = self.reporter.stage("collecting wheels", Some(round.chosen.len() as u64), Unit::Items);
+        let _stage = self.reporter.stage("Collecting wheels", Some(round.chosen.len() as u64), Unit::Items);
         for chosen in round.chosen.into_values() {
             let path = match (chosen.candidate.origin, &self.store) {
                 (Origin::File(path), _) => Ok(path),

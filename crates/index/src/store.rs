@@ -8,7 +8,7 @@ use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 
 use rocwheel_content::{HashAlgorithm, Hasher, hexadecimal, sha256};
-use rocwheel_report::Reporter;
+use rocwheel_report::{Reporter, Unit};
 use tempfile::NamedTempFile;
 use url::Url;
 
@@ -99,7 +99,9 @@ impl Store<'_> {
         let mut file = NamedTempFile::new_in(&folder).map_err(|source| cache_error(&folder, source))?;
         let algorithm = link.hash.as_ref().map_or(HashAlgorithm::Sha256, |hash| hash.algorithm);
         let body = Box::new(answer.body.take(limit));
+        let stage = self.reporter.stage(&format!("Downloading {}", link.file_name), answer.size, Unit::Bytes);
         let found = self.copy(body, &mut file, algorithm, &link.address)?;
+        drop(stage);
         let size = file.as_file().metadata().map_err(|source| cache_error(&path, source))?.len();
         if size == limit {
             return Err(Error::TooLarge { address: shown(&link.address), limit });
@@ -132,6 +134,7 @@ impl Store<'_> {
                 }
             };
             hasher.update(&window[..count]);
+            self.reporter.advance(count as u64);
             let path = file.path().to_owned();
             file.write_all(&window[..count]).map_err(|source| cache_error(&path, source))?;
         }

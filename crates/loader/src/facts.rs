@@ -185,7 +185,9 @@ impl SiteFacts {
         let is_known = |path: &String| self.objects.contains_key(path) || self.windows.contains_key(path);
         let large = site.files.iter().filter(|(_, placed)| placed.size >= SMALLEST).map(|(path, _)| path);
         let mut paths: Vec<&String> = large.filter(|path| !is_known(path)).collect();
-        let stage = reporter.stage("headers", Some(paths.len() as u64), Unit::Items);
+        // The time goes into unpacking the few large files, so bytes tell more than their number.
+        let total = paths.iter().map(|path| site.files[*path].size).sum();
+        let stage = reporter.stage("Reading headers", Some(total), Unit::Bytes);
         // Starts with the large files, so that no thread begins one when the others are done.
         paths.sort_by_key(|path| std::cmp::Reverse(site.files[*path].size));
         let found: Result<Vec<(String, Found)>, Error> = paths
@@ -193,7 +195,7 @@ impl SiteFacts {
             .map(|path| {
                 reporter.check()?;
                 let found = look(site, path);
-                reporter.advance(1);
+                reporter.advance(site.files[path].size);
                 Ok((path.clone(), found))
             })
             .collect();
@@ -217,12 +219,13 @@ impl SiteFacts {
     pub fn find_loads(&mut self, site: &Site, reporter: &dyn Reporter) -> Result<(), Error> {
         let mut callers: Vec<(&String, &mut Object)> =
             self.objects.iter_mut().filter(|(_, object)| object.calls_dlopen()).collect();
-        let _stage = reporter.stage("names of libraries", Some(callers.len() as u64), Unit::Items);
+        let total = callers.iter().map(|(_, object)| object.size).sum();
+        let _stage = reporter.stage("Reading names of libraries", Some(total), Unit::Bytes);
         callers.sort_by_key(|(_, object)| std::cmp::Reverse(object.size));
         callers.into_par_iter().try_for_each(|(path, object)| {
             reporter.check()?;
             object.loads = Some(mentions(site, path, &object.elf).unwrap_or_default());
-            reporter.advance(1);
+            reporter.advance(object.size);
             Ok(())
         })
     }

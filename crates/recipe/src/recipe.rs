@@ -14,6 +14,7 @@ use serde::Deserialize;
 use crate::cell::{Cell, Platform, Repair, Switch};
 use crate::executor::ImagePackages;
 use crate::matrix::Framework;
+pub use reading::PLAN_COMMANDS;
 pub(crate) use reading::{SCHEMA, from_toml};
 
 /// A recipe: how to build one framework.
@@ -26,15 +27,15 @@ pub struct Recipe {
     pub name: String,
     /// A description in a few words.
     pub summary: String,
-    /// Name of the wheel; `None` for a tarball.
+    /// Name of the wheel. A tarball has none.
     pub distribution: Option<String>,
     /// Project whose sources are built, a key of `data/sources.toml`.
     pub source: String,
-    /// Location of the sources; `None`: the table of sources has the project. The project's name is
+    /// Location of the sources, unless the table of sources has the project. The project's name is
     /// `source`.
     pub project: Option<Project>,
-    /// Versions that can be built; `None`: the table of frameworks has the recipe, or no table
-    /// does. Its recipe name, backends and platforms are those of this recipe.
+    /// Versions that can be built, unless the table of frameworks has them. Its recipe name,
+    /// backends and platforms are those of this recipe.
     pub framework: Option<Framework>,
     /// Recipes that are built before this one if both are built.
     #[serde(default)]
@@ -232,7 +233,7 @@ pub struct VersionRule {
 pub struct SourceVersionFile {
     /// Path relative to the sources.
     pub path: String,
-    /// Regular expression whose first group is the version; `None`: the version is the whole text.
+    /// Regular expression whose first group is the version. By default it is the whole text.
     pub pattern: Option<String>,
 }
 
@@ -276,9 +277,9 @@ pub struct RecipeStep {
     pub lacks: Option<String>,
     /// Skips the step unless the caller has this environment variable.
     pub if_variable: Option<String>,
-    /// Working folder; `None`: the sources.
+    /// Working folder. By default the sources.
     pub directory: Option<String>,
-    /// Time limit of the step; `None`: 6 hours for programs, 1 hour for the rest.
+    /// Time limit of the step. By default 6 hours for programs, 1 hour for the rest.
     pub timeout: Option<Duration>,
     /// Environment variables for this step only.
     pub set: BTreeMap<String, String>,
@@ -413,10 +414,10 @@ pub struct ExpectedOutput {
     pub install: bool,
     /// A tarball instead of a wheel.
     pub tarball: Option<Tarball>,
-    /// How the wheel is repaired so that it loads on other machines; `None`: not at all.
+    /// How the wheel is repaired so that it loads on other machines. By default not at all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repair: Option<Repair>,
-    /// On: the code for each GPU target gets its own wheel; `None`: off.
+    /// On: the code for each GPU target gets its own wheel. By default off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<Switch>,
 }

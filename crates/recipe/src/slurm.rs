@@ -1,7 +1,7 @@
 //! Input: the cells of a plan, in a folder that the nodes of a cluster share. Output: job arrays on
 //! Slurm, one for each kind of cell, and their states in Slurm.
 //!
-//! A task is `rocwheel build --plan FOLDER --cell GROUP.COLUMN`. Its outcome is recorded in the
+//! A task is `rocwheel build plan FOLDER --cell GROUP.COLUMN`. Its outcome is recorded in the
 //! plan's folder. So everything here works without Slurm's accounting, and a task that Slurm starts
 //! again continues. Cells of a column have the same number in their arrays: each waits only for its
 //! own predecessor (`--dependency=aftercorr`) where the arrays allow it.

@@ -70,15 +70,17 @@ pub(crate) struct GlobalArguments {
     pub(crate) color: Color,
     /// Number of threads, and of compilers that `build` runs at once [default: the cores this
     /// process may use]
-    #[arg(short, long, global = true, value_name = "N", value_parser = threads)]
+    #[arg(short, long, global = true, value_name = "N", value_parser = threads, env = "ROCWHEEL_JOBS")]
+    #[arg(hide_env_values = true)]
     pub(crate) jobs: Option<u16>,
     /// Print no progress
     #[arg(long, global = true)]
     pub(crate) no_progress: bool,
-    /// File with options [default: the nearest `rocwheel.toml` from the working directory upwards]
-    #[arg(long, global = true, value_name = "FILE", conflicts_with = "no_config")]
+    /// File with options [default: the nearest `rocwheel.toml`, or `pyproject.toml` with
+    /// `[tool.rocwheel]`, from the working directory upwards]
+    #[arg(long, global = true, value_name = "FILE", env = "ROCWHEEL_CONFIG", hide_env_values = true)]
     config: Option<PathBuf>,
-    /// Use no file with options
+    /// Use no file with options, not even that of --config
     #[arg(long, global = true)]
     no_config: bool,
     /// Rows that add to what is known of GPU targets and libraries, or change it (`rocwheel data`)

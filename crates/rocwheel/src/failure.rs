@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 use std::panic::{self, AssertUnwindSafe};
+use std::path::Path;
 
 use clap::builder::styling::{AnsiColor, Style};
+use clap::error::ContextKind;
 use rocwheel_audit::written::Verdict;
 use rocwheel_report::{Exit, Hint};
 
@@ -70,7 +72,11 @@ fn tell(text: String, exit: Exit) {
 }
 
 /// Prints clap's message about a wrong command line.
-pub(crate) fn print_usage(error: &clap::Error) {
+pub(crate) fn print_usage(mut error: clap::Error) {
+    // Unless a similar option exists, clap suggests to pass `--foo` as a value, which is no help.
+    if error.kind() == clap::error::ErrorKind::UnknownArgument && error.get(ContextKind::SuggestedArg).is_none() {
+        error.remove(ContextKind::Suggested);
+    }
     if github::step().is_running && error.use_stderr() {
         tell(error.render().to_string(), Exit::Usage);
         return;
@@ -105,7 +111,7 @@ struct Description {
 
 /// The error for machines, with the content that [`print()`] has for people.
 pub(crate) fn document(failure: &Failure) -> Document {
-    let mut chain = failure.chain().map(ToString::to_string);
+    let mut chain = sentences(failure).into_iter();
     let message = chain.next().unwrap_or_default();
     let audit = failure.find::<Refused>().map(|refused| refused.verdict.clone());
     let failed_step = failure.find::<rocwheel_recipe::Error>().and_then(rocwheel_recipe::Error::failed_step).cloned();
@@ -120,14 +126,43 @@ pub(crate) fn document(failure: &Failure) -> Document {
     Document { error, audit }
 }
 
+/// The error and its causes, outermost first. A path that does not exist is reported in our words
+/// instead of the system's, and without "cannot read" that path in front.
+fn sentences(failure: &Failure) -> Vec<String> {
+    let mut sentences: Vec<String> = Vec::new();
+    for cause in failure.chain() {
+        let text = cause.to_string();
+        let Some(path) = missing_path(&text) else {
+            sentences.push(text);
+            continue;
+        };
+        sentences.pop_if(|before| before.starts_with("cannot read ") && before.ends_with(&format!("`{path}`")));
+        sentences.push(if Path::new(path).is_symlink() {
+            format!("`{path}` is a link to nothing")
+        } else if path.contains(['*', '?']) {
+            format!("nothing matches `{path}`")
+        } else {
+            format!("there is no `{path}`")
+        });
+    }
+    sentences
+}
+
+/// The path in a message of `fs_err` about one that does not exist: failed to open file `PATH`: No
+/// such file or directory (os error 2). The error is often part of a library's error with the same
+/// text, so its kind cannot be asked for.
+fn missing_path(text: &str) -> Option<&str> {
+    let (path, _) = text.strip_prefix("failed to ")?.split_once('`')?.1.rsplit_once("`: ")?;
+    text.ends_with("(os error 2)").then_some(path)
+}
+
 fn text(failure: &Failure) -> String {
     if failure.exit() == Exit::Interrupted {
         return format!("{ERROR}interrupted{ERROR:#}\n");
     }
     let mut text = String::new();
-    for (depth, cause) in failure.chain().enumerate() {
+    for (depth, cause) in sentences(failure).into_iter().enumerate() {
         let (style, label) = if depth == 0 { (ERROR, "error") } else { (CAUSE, "  cause") };
-        let cause = cause.to_string();
         // A path that is too long for the system is shortened for the message.
         let cause = if cause.contains('\n') { printer::harmless_names(&cause) } else { printer::one_line(&cause) };
         text.push_str(&format!("{style}{label}:{style:#} {cause}\n"));
@@ -185,6 +220,20 @@ mod tests {
              cause: expected value at line 1 column 1\nhint: the file holds {\"rocm-version\": \"X.Y.Z\"} and optionally \
              {\"release-metadata\": {\"base-date\": \"YYYYMMDD\"}}\n"
         );
+    }
+
+    #[test]
+    fn a_missing_file_is_named_and_no_system_call() {
+        let said = |path: &str, attempt: &'static str| {
+            let error = fs_err::read(path).unwrap_err();
+            plain(&text(&Failure::from(error).context(attempt)))
+        };
+        assert_eq!(said("no/x.whl", "cannot read wheel `no/x.whl`"), "error: there is no `no/x.whl`\n");
+        assert_eq!(said("no/*.whl", "cannot read wheel `no/*.whl`"), "error: nothing matches `no/*.whl`\n");
+        assert_eq!(said("no/x", "cannot audit"), "error: cannot audit\n  cause: there is no `no/x`\n");
+        // Another fault keeps the words of the system.
+        let folder = plain(&text(&Failure::from(fs_err::read("/").unwrap_err())));
+        assert!(folder.starts_with("error: failed to "), "{folder}");
     }
 
     #[test]

@@ -1,6 +1,11 @@
 //! What `--help` prints beyond clap's own text: the commands in groups, and two examples for each
 //! command. Manual pages print the same examples.
 
+#[cfg(test)]
+mod documentation;
+mod examples;
+mod variables;
+
 use std::ffi::OsString;
 use std::fmt::Write as _;
 
@@ -8,6 +13,8 @@ use clap::{Command, CommandFactory};
 
 use crate::arguments::{Arguments, STYLES};
 use crate::printer;
+use examples::EXAMPLES;
+pub(crate) use variables::variables;
 
 /// A heading of the program's help, and the commands below it.
 type Group = (&'static str, &'static [&'static str]);
@@ -35,7 +42,7 @@ pub(crate) fn program() -> Command {
     let columns = comfy_table::Table::new().width().map_or(COLUMNS, usize::from).min(MOST_COLUMNS);
     let groups = grouped(&plain, columns);
     let names: Vec<String> = plain.get_subcommands().map(|inner| inner.get_name().to_owned()).collect();
-    let plain = names.iter().fold(plain, |program, name| program.mut_subcommand(name, |inner| explained(inner, name)));
+    let plain = explained(plain, "");
     // clap has one list of commands. Hidden commands are absent from it, and still parsed.
     names
         .iter()
@@ -55,28 +62,44 @@ pub(crate) fn words_for(program: &OsString, command: &[OsString]) -> Vec<OsStrin
     words
 }
 
-/// The examples of a command, each with its purpose. `path` is `source hipify`.
-pub(crate) fn examples(path: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
-    EXAMPLES.iter().filter(move |(command, ..)| *command == path).map(|(_, line, purpose)| (*line, *purpose))
+/// The examples of a command, each with its purpose. `path` is `source hipify`. A command of
+/// commands has the first example of two of them.
+pub(crate) fn examples(path: &str) -> Vec<(&'static str, &'static str)> {
+    let own: Vec<_> = EXAMPLES.iter().filter(|(command, ..)| *command == path).collect();
+    let is_below = |command: &str| command.strip_prefix(path).is_some_and(|rest| rest.starts_with(' '));
+    let mut chosen = own;
+    if chosen.is_empty() {
+        let all: Vec<_> = EXAMPLES.iter().filter(|(command, ..)| is_below(command)).collect();
+        let mut firsts = all.clone();
+        firsts.dedup_by_key(|example| example.0);
+        chosen = if firsts.len() > 1 { firsts } else { all };
+        chosen.truncate(2);
+    }
+    chosen.into_iter().map(|(_, line, purpose)| (*line, *purpose)).collect()
 }
 
 fn explained(command: Command, path: &str) -> Command {
     let names: Vec<String> = command.get_subcommands().map(|inner| inner.get_name().to_owned()).collect();
     let command = names.into_iter().fold(command, |command, name| {
-        let path = format!("{path} {name}");
+        let path = format!("{path} {name}").trim_start().to_owned();
         command.mut_subcommand(name, |inner| explained(inner, &path))
     });
-    let mut text = String::new();
-    for (line, purpose) in examples(path) {
-        let header = STYLES.get_placeholder();
-        let _ = write!(text, "\n  # {purpose}\n  {header}{line}{header:#}");
+    let (header, literal) = (STYLES.get_header(), STYLES.get_placeholder());
+    let mut sections: Vec<String> =
+        command.get_after_long_help().map(|text| text.ansi().to_string()).into_iter().collect();
+    let read = variables(path);
+    let width = read.iter().map(|(name, _)| name.chars().count()).max().unwrap_or_default();
+    let rows = read.iter().map(|(name, meaning)| format!("\n  {literal}{name:width$}{literal:#}  {meaning}"));
+    let rows: String = rows.collect();
+    if !rows.is_empty() {
+        sections.push(format!("{header}Environment:{header:#}{rows}"));
     }
-    if text.is_empty() {
-        return command;
+    let rows = examples(path).into_iter().map(|(line, why)| format!("\n  # {why}\n  {literal}{line}{literal:#}"));
+    let rows: String = rows.collect();
+    if !rows.is_empty() {
+        sections.push(format!("{header}Examples:{header:#}{rows}"));
     }
-    let header = STYLES.get_header();
-    let before = command.get_after_long_help().map(|before| format!("{}\n\n", before.ansi())).unwrap_or_default();
-    command.after_long_help(format!("{before}{header}Examples:{header:#}{text}"))
+    if sections.is_empty() { command } else { command.after_long_help(sections.join("\n\n")) }
 }
 
 fn grouped(program: &Command, columns: usize) -> String {
@@ -95,102 +118,6 @@ fn grouped(program: &Command, columns: usize) -> String {
     }
     text
 }
-
-/// Command, example, purpose.
-const EXAMPLES: &[(&str, &str, &str)] = &[
-    ("audit", "rocwheel audit dist/*.whl", "will these wheels load wherever their tags say?"),
-    ("audit", "rocwheel audit .venv", "what is installed in an environment"),
-    ("repair", "rocwheel repair X.whl --rocm-version 7.2 -o wheelhouse", "use the ROCm packages at run time"),
-    ("repair", "rocwheel repair X.whl --mode graft -o wheelhouse", "copy the missing libraries into the wheel"),
-    ("edit", "rocwheel edit X.whl --local-version rocm7.0 -o edited", "another version"),
-    ("edit", "rocwheel edit X.whl --platform-tag manylinux_2_28_x86_64 --in-place", "another platform tag"),
-    ("diff", "rocwheel diff old.whl new.whl", "what changed between two wheels"),
-    ("diff", "rocwheel diff dist-old dist-new --fail-on growth=5%,new-needed", "in CI: two folders of packages"),
-    ("kernels", "rocwheel kernels X.whl", "which GPUs a wheel has code for, and how much"),
-    ("kernels", "rocwheel kernels X.whl --plot code.svg", "the same as a picture"),
-    ("prune", "rocwheel prune --keep gfx942 X.whl --output pruned", "the code for one GPU"),
-    ("prune", "rocwheel prune --keep gfx942,gfx90a dist --output pruned --dry-run", "how much that would save"),
-    ("split", "rocwheel split X.whl --output dist", "a host wheel, and a device wheel for each GPU"),
-    ("split", "rocwheel split --verify-only X.whl dist", "compare only"),
-    ("fuse", "rocwheel fuse dist/*.whl --output fat", "host and device wheels become one again"),
-    ("fuse", "rocwheel fuse split --output artifacts", "artifacts that were split"),
-    (
-        "artifact fetch",
-        "rocwheel artifact fetch --run-id 17123441166 --targets gfx94X-dcgpu --output artifacts",
-        "of a CI run",
-    ),
-    (
-        "artifact fetch",
-        "rocwheel artifact fetch --run-id 17123441166 --release-type nightly --output artifacts",
-        "of a release",
-    ),
-    ("artifact push", "rocwheel artifact push artifacts --to s3://BUCKET --run-id 7", "to a bucket"),
-    ("artifact push", "rocwheel artifact push artifacts --to /srv/artifacts --run-id 7", "to a folder"),
-    ("artifact import", "rocwheel artifact import --deb *.deb --output artifacts", "Debian packages of ROCm"),
-    ("artifact import", "rocwheel artifact import --prefix /opt/rocm --output artifacts", "an installed ROCm"),
-    ("artifact list", "rocwheel artifact list artifacts", "a table"),
-    ("artifact list", "rocwheel artifact list artifacts --json", "the same as data"),
-    ("artifact archive", "rocwheel artifact archive artifacts --output archives", "pack all artifacts of a folder"),
-    ("artifact archive", "rocwheel artifact archive artifacts --output archives --level 9", "smaller"),
-    ("artifact flatten", "rocwheel artifact flatten artifacts --output rocm", "one tree of everything"),
-    (
-        "artifact flatten",
-        "rocwheel artifact flatten artifacts --output rocm --components lib,run",
-        "of some components",
-    ),
-    ("artifact verify", "rocwheel artifact verify artifacts", "are they whole?"),
-    ("artifact verify", "rocwheel artifact verify artifacts --json", "the answer as data"),
-    ("package", "rocwheel package --artifacts artifacts --output packages", "wheels and the selector"),
-    ("package", "rocwheel package --artifacts artifacts --output packages --dry-run", "what would be made"),
-    ("rocm-version", "rocwheel rocm-version --compare 7.2.0rc1 7.2.0", "which version does pip prefer?"),
-    ("rocm-version", "rocwheel rocm-version --custom-version-suffix .dev0 --json", "a version of your own"),
-    ("compat", "rocwheel compat", "which script is which command"),
-    (
-        "compat",
-        "rocwheel compat build_python_packages --artifact-dir=artifacts --dest-dir=out",
-        "a script with its flags",
-    ),
-    ("data list", "rocwheel data list", "the tables"),
-    ("data list", "rocwheel data list target", "the rows of one"),
-    ("data show", "rocwheel data show gfx942", "everything known of a target"),
-    ("data show", "rocwheel data show rocblas", "everything known of a library"),
-    ("data check", "rocwheel data check --therock TheRock", "what a checkout has that the tables lack"),
-    ("data check", "rocwheel data check --debian debs", "the same for Debian packages"),
-    ("source checkout", "rocwheel source checkout torch triton --line 2.9 --root src", "commits that belong together"),
-    ("source checkout", "rocwheel source checkout torch --patches patches", "with your patches"),
-    ("source hipify", "rocwheel source hipify pytorch --diff", "what would change"),
-    ("source hipify", "rocwheel source hipify pytorch --output pytorch-hip", "a converted copy"),
-    ("build", "rocwheel build torch --torch 2.12 --rocm 7.2 --output wheels --dry-run", "what would be done"),
-    ("build", "rocwheel build status wheels", "the state of a plan"),
-    ("recipe list", "rocwheel recipe list", "the recipes"),
-    ("recipe list", "rocwheel recipe list --recipes recipes", "yours as well"),
-    ("recipe show", "rocwheel recipe show torch --torch 2.12 --rocm 7.2", "as a shell script to read"),
-    ("recipe show", "rocwheel recipe show aiter --recipes recipes --torch 2.12 --rocm 7.2", "one of yours"),
-    ("recipe check", "rocwheel recipe check recipes/aiter.toml", "in every combination"),
-    ("recipe check", "rocwheel recipe check torch", "one of ours"),
-    ("matrix", "rocwheel matrix", "a grid for each framework"),
-    ("matrix", "rocwheel matrix flash-attn --torch 2.14 --wheels wheels --missing-only", "what is missing"),
-    ("test report", "rocwheel test report test-results", "a folder with runs or reports"),
-    ("test report", "rocwheel test report a.xml b.xml --html report.html", "reports of other tools"),
-    ("index build", "rocwheel index build dist", "pages beside the wheels"),
-    ("index build", "rocwheel index build s3://BUCKET/whl", "of a bucket"),
-    ("index check", "rocwheel index check dist --files", "what would installers stumble over?"),
-    ("index check", "rocwheel index check https://example.org/whl/", "on a server"),
-    ("release list", "rocwheel release list --store /srv/whl --stream nightly", "the publications of a stream"),
-    ("release list", "rocwheel release list --store /srv/whl --stream nightly --json", "the same as data"),
-    ("doctor", "rocwheel doctor", "this machine, and the active Python environment"),
-    ("doctor", "rocwheel doctor --need-gpu", "in CI: a machine without a GPU is an error"),
-    ("config show", "rocwheel config show --origin", "what is set, and in which line"),
-    ("config show", "rocwheel config show package --origin", "every option of a command"),
-    ("config schema", "rocwheel config schema", "for an editor"),
-    ("config schema", "rocwheel --no-config config schema", "without a file of the working directory"),
-    ("completions", "rocwheel completions bash", "for bash"),
-    ("completions", "rocwheel completions nushell", "for Nushell"),
-    ("man", "rocwheel man man1", "manual pages"),
-    ("man", "rocwheel man pages --format markdown", "the same as Markdown"),
-    ("help", "rocwheel help audit", "a command"),
-    ("help", "rocwheel help source hipify", "a command of a command"),
-];
 
 #[cfg(test)]
 mod tests {
@@ -212,8 +139,23 @@ mod tests {
             let matches = program().try_get_matches_from(line.split(' '));
             let matches = matches.unwrap_or_else(|error| panic!("{line}: {error}"));
             let typed = crate::arguments::path_of(&matches);
-            assert!(typed == *path || *path == "compat", "{line} runs {typed}");
-            assert_eq!(examples(path).count(), 2, "{path}");
+            assert!(typed == *path || ["compat", ""].contains(path), "{line} runs {typed}");
         }
+    }
+
+    #[test]
+    fn every_command_has_two_examples() {
+        fn walk(command: &Command, path: &str, lacking: &mut Vec<String>) {
+            // Scripts take their own flags; `compat` shows how.
+            if examples(path).len() != 2 && !path.starts_with("compat ") {
+                lacking.push(format!("{path}: {}", examples(path).len()));
+            }
+            for inner in command.get_subcommands() {
+                walk(inner, format!("{path} {}", inner.get_name()).trim_start(), lacking);
+            }
+        }
+        let mut lacking = Vec::new();
+        walk(&Arguments::command(), "", &mut lacking);
+        assert_eq!(lacking, [] as [&str; 0]);
     }
 }

@@ -64,7 +64,7 @@ struct Parsed {
 /// Parses the command line. Errors in it, and `--help`, are printed here.
 fn parse() -> Result<Parsed, Exit> {
     let command = help::program();
-    let mut typed: Vec<OsString> = commands::build::with_questions(&command, std::env::args_os().collect());
+    let mut typed: Vec<OsString> = std::env::args_os().collect();
     let applied =
         environment::directory().and_then(|directory| Ok(configuration::apply(&command, typed.clone(), &directory)?));
     let (words, configuration) = match applied {
@@ -92,8 +92,9 @@ fn parse() -> Result<Parsed, Exit> {
         failure::print(&misplaced.into());
         return Err(Exit::Usage);
     }
-    failure::print_usage(&error);
-    if !error.use_stderr() {
+    let is_wrong = error.use_stderr();
+    failure::print_usage(error);
+    if !is_wrong {
         return Err(Exit::Done);
     }
     match configuration {

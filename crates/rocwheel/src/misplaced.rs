@@ -29,6 +29,10 @@ pub(crate) fn explain(error: &clap::Error, typed: &[String]) -> Option<Usage> {
         let usage = Usage::new(format!("`rocwheel package` takes its input with an option, not as `{wrong}`"));
         return Some(usage.hint(format!("did you mean `--artifacts {wrong}`?")));
     }
+    if at == "doctor" && rocwheel_wheel::WheelName::is_wheel(wrong) {
+        let usage = Usage::new(format!("`rocwheel doctor` examines a machine, not `{wrong}`"));
+        return Some(usage.hint(format!("did you mean `rocwheel audit {wrong}`? It checks whether wheels will load")));
+    }
     option(name_of(wrong), &at, &words, typed)
 }
 
@@ -216,6 +220,7 @@ mod tests {
         assert!(hint(&["rocwheel", "check", "X.whl"]).contains("did you mean `rocwheel audit`?"));
         assert!(hint(&["rocwheel", "check", "artifacts"]).contains("did you mean `rocwheel artifact verify`?"));
         assert!(hint(&["rocwheel", "show", "X.whl"]).contains("did you mean `rocwheel kernels`?"));
+        assert!(hint(&["rocwheel", "doctor", "X.whl"]).contains("did you mean `rocwheel audit X.whl`?"));
         assert!(hint(&["rocwheel", "yank", "1.0"]).contains("did you mean `rocwheel release yank`?"));
         assert!(hint(&["rocwheel", "edit", "X.whl", "--version", "3"]).contains("or `--in-place`"));
         // Another missing argument is clap's to explain.

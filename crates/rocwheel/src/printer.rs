@@ -88,8 +88,12 @@ impl Printer {
         let format = if global.json { Format::Json } else { Format::Text };
         let progress = Progress::start(display, talk);
         let printer = Self { format, talk, progress, display, stdout_closed: AtomicBool::new(false), configuration };
-        if let Some(Used { path, sha256, options }) = &printer.configuration {
+        if let Some(Used { path, sha256, options, unused }) = &printer.configuration {
             printer.note(format!("`{}` (SHA-256 {sha256}) sets {}", path.display(), options.join(", ")));
+            if let Some(project) = unused {
+                printer
+                    .warn(format!("`[tool.rocwheel]` of `{}` is not used: that file comes first", project.display()));
+            }
         }
         printer
     }

@@ -2,8 +2,7 @@
 //! every ten seconds. Stages of less than a second are not shown.
 //!
 //! The libraries' threads only count; a separate thread reads the counters ten times a second and
-//! draws. The bar is text that is cut at the terminal's width, so a narrow window shows less
-//! instead of garbage.
+//! draws. What does not fit into the terminal is left out, the name of the stage last of all.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +19,12 @@ const TICK: Duration = Duration::from_millis(100);
 /// Shorter stages are not shown.
 const PATIENCE: Duration = Duration::from_secs(1);
 const LINE_EVERY: Duration = Duration::from_secs(10);
-const BAR_WIDTH: usize = 24;
+/// A count that did not change for this long is no base for an estimate.
+const STALLED: Duration = Duration::from_secs(3);
+/// Widths of the bar, the first that fits.
+const BAR_WIDTHS: [usize; 2] = [24, 10];
+/// Columns where the terminal does not tell.
+const COLUMNS: usize = 80;
 
 /// The way in which progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +64,8 @@ struct Stage {
     begun: Instant,
     /// The count of the outer stage when this one began.
     outer_done: u64,
+    /// The count when it was last read, and when it got to it.
+    seen: (u64, Instant),
 }
 
 impl Progress {
@@ -119,20 +125,26 @@ impl Progress {
         if state.stopped {
             return false;
         }
-        let Some(stage) = state.stages.last().filter(|stage| now.duration_since(stage.begun) >= PATIENCE) else {
+        let done = self.done.load(Ordering::Relaxed);
+        let Some(stage) = state.stages.last_mut() else { return true };
+        if stage.seen.0 != done {
+            stage.seen = (done, now);
+        }
+        if now.duration_since(stage.begun) < PATIENCE {
             // The bar stays for a moment between two long stages, so that it does not flicker.
             return true;
-        };
-        let text = stage.text(self.done.load(Ordering::Relaxed), now, self.display);
+        }
         match self.display {
             Display::Bar => {
+                let text = stage.bar(done, now, columns());
                 let bar = state.bar.get_or_insert_with(new_bar);
                 if bar.message() != text {
                     bar.set_message(text);
                 }
             }
             Display::Lines => {
-                let last = state.last_line.map_or(stage.begun, |last| last.max(stage.begun));
+                let (text, begun) = (stage.line(done, now), stage.begun);
+                let last = state.last_line.map_or(begun, |last| last.max(begun));
                 if now.duration_since(last) >= LINE_EVERY {
                     state.last_line = Some(now);
                     state.begin_group(say);
@@ -177,34 +189,87 @@ fn new_bar() -> ProgressBar {
     bar
 }
 
+/// Columns of the terminal that shows the bar.
+fn columns() -> usize {
+    terminal_size::terminal_size_of(std::io::stderr()).map_or(COLUMNS, |(width, _)| usize::from(width.0))
+}
+
 impl Stage {
-    /// The text of a stage, most important part first, since the end may be cut.
-    fn text(&self, done: u64, now: Instant, display: Display) -> String {
+    /// Thousandths that are done, if the whole is known.
+    fn permille(&self, done: u64) -> Option<u64> {
+        let total = self.total.filter(|total| *total > 0)?;
+        Some((u128::from(done.min(total)) * 1000 / u128::from(total)) as u64)
+    }
+
+    /// How much is done: `1.0 MB of 4.0 MB`; empty if nothing is counted.
+    fn amount(&self, done: u64) -> String {
         let amount = |number| match self.unit {
             Unit::Bytes => printer::bytes(number),
             Unit::Items => number.to_string(),
         };
-        let elapsed = now.duration_since(self.begun);
-        let text = match self.total.filter(|total| *total > 0) {
-            Some(total) => {
-                let done = done.min(total);
-                let part_of = |whole: u128| (u128::from(done) * whole / u128::from(total)) as usize;
-                let (percent, filled) = (part_of(100), part_of(BAR_WIDTH as u128));
-                let (full, empty) = ("#".repeat(filled), ".".repeat(BAR_WIDTH - filled));
-                let bar = if display == Display::Bar { format!("[{full}{empty}] ") } else { String::new() };
-                let mut text = format!("{percent:>3} % {bar}{} of {}", amount(done), amount(total));
-                // An estimate from less than a twentieth would vary too much.
-                if (5..100).contains(&percent) {
-                    let left = elapsed.as_millis() * u128::from(total - done) / u128::from(done);
-                    text = format!("{text}, {} left", duration(Duration::from_millis(left as u64)));
-                }
-                text
-            }
-            None if done > 0 => format!("{}, {}", amount(done), duration(elapsed)),
-            None => duration(elapsed),
-        };
-        format!("{text}: {}", self.name)
+        match self.total.filter(|total| *total > 0) {
+            Some(total) => format!("{} of {}", amount(done.min(total)), amount(total)),
+            None if done > 0 => amount(done),
+            None => String::new(),
+        }
     }
+
+    /// The time that is left, or the time so far where the former would be a guess; empty when the
+    /// end is near.
+    fn time(&self, done: u64, now: Instant) -> String {
+        let elapsed = now.duration_since(self.begun);
+        let (seen, since) = self.seen;
+        let is_stalled = seen == done && now.saturating_duration_since(since) >= STALLED;
+        let Some(total) = self.total.filter(|total| *total > 0) else { return duration(elapsed) };
+        // An estimate from less than a twentieth would vary too much.
+        if is_stalled || u128::from(done) * 20 < u128::from(total) {
+            return format!("{} so far", duration(elapsed));
+        }
+        let left = elapsed.as_millis() * u128::from(total.saturating_sub(done)) / u128::from(done.max(1));
+        if left < 1000 { String::new() } else { format!("{} left", duration(Duration::from_millis(left as u64))) }
+    }
+
+    /// The stage as a line of a log.
+    fn line(&self, done: u64, now: Instant) -> String {
+        let percent = self.permille(done).map(|permille| format!("{:>3} % ", permille / 10)).unwrap_or_default();
+        let parts = [self.amount(done), self.time(done, now)];
+        let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
+        format!("{percent}{}: {}", parts.join(", "), self.name)
+    }
+
+    /// The stage as a line of a terminal with this many columns. The name stays longest.
+    fn bar(&self, done: u64, now: Instant, columns: usize) -> String {
+        let permille = self.permille(done);
+        let percent = permille.map(|permille| format!("{:>3} % ", permille / 10)).unwrap_or_default();
+        let (amount, time) = (self.amount(done), self.time(done, now));
+        let drawn = |width: usize| match permille {
+            Some(permille) => {
+                let filled = permille as usize * width / 1000;
+                format!(" [{}{}]", "#".repeat(filled), ".".repeat(width - filled))
+            }
+            None => String::new(),
+        };
+        let facts = |facts: &[&String]| {
+            let facts: Vec<&str> = facts.iter().map(|fact| fact.as_str()).filter(|fact| !fact.is_empty()).collect();
+            if facts.is_empty() { String::new() } else { format!(" {}", facts.join(", ")) }
+        };
+        let both = facts(&[&amount, &time]);
+        let [wide, narrow] = BAR_WIDTHS.map(drawn);
+        let forms = [format!("{wide}{both}"), format!("{narrow}{both}"), both, facts(&[&time]), String::new()];
+        // The last column stays free: some terminals begin a line when it is written.
+        let room = columns.saturating_sub(percent.chars().count() + 1);
+        let name = self.name.chars().count();
+        let rest = forms.iter().find(|form| name + form.chars().count() <= room).map_or("", String::as_str);
+        format!("{percent}{}{rest}", shortened(&self.name, room))
+    }
+}
+
+/// The beginning of a text, with `…` where it is cut.
+fn shortened(text: &str, room: usize) -> String {
+    if text.chars().count() <= room {
+        return text.to_owned();
+    }
+    text.chars().take(room.saturating_sub(1)).chain(['…']).collect()
 }
 
 /// A duration in whole seconds, or in minutes and seconds: `59 s`, `2 min 05 s`.
@@ -217,7 +282,8 @@ impl Reporter for Progress {
     fn begin(&self, stage: &str, total: Option<u64>, unit: Unit) {
         let mut state = lock(&self.state);
         let outer_done = self.done.swap(0, Ordering::Relaxed);
-        state.stages.push(Stage { name: stage.to_owned(), total, unit, begun: Instant::now(), outer_done });
+        let (name, begun) = (stage.to_owned(), Instant::now());
+        state.stages.push(Stage { name, total, unit, begun, outer_done, seen: (0, begun) });
     }
 
     fn advance(&self, amount: u64) {
@@ -228,6 +294,10 @@ impl Reporter for Progress {
         let mut state = lock(&self.state);
         let Some(stage) = state.stages.pop() else { return };
         self.done.store(stage.outer_done, Ordering::Relaxed);
+        if let Some(outer) = state.stages.last_mut() {
+            // The outer stage did not stand still while this one went on.
+            outer.seen = (stage.outer_done, Instant::now());
+        }
         if state.stages.is_empty()
             && let Some(bar) = state.bar.take()
         {
@@ -255,29 +325,57 @@ impl Reporter for Progress {
 mod tests {
     use super::*;
 
-    fn stage(total: Option<u64>, unit: Unit) -> Stage {
-        Stage { name: "Reading".to_owned(), total, unit, begun: Instant::now(), outer_done: 0 }
+    fn stage(name: &str, total: Option<u64>, unit: Unit) -> Stage {
+        let begun = Instant::now();
+        Stage { name: name.to_owned(), total, unit, begun, outer_done: 0, seen: (0, begun) }
+    }
+
+    /// The stage after some seconds, and how much was done a moment before.
+    fn later(mut stage: Stage, seconds: u64, done: u64) -> (Stage, Instant) {
+        let now = stage.begun + Duration::from_secs(seconds);
+        stage.seen = (done, now - TICK);
+        (stage, now)
     }
 
     #[test]
     fn a_stage_says_how_far_it_is() {
-        let bytes = stage(Some(4_000_000), Unit::Bytes);
-        let later = bytes.begun + Duration::from_secs(30);
+        let (bytes, now) = later(stage("Reading", Some(4_000_000), Unit::Bytes), 30, 1_000_000);
+        assert_eq!(bytes.line(1_000_000, now), " 25 % 1.0 MB of 4.0 MB, 1 min 30 s left: Reading");
         assert_eq!(
-            bytes.text(1_000_000, later, Display::Bar),
-            " 25 % [######..................] 1.0 MB of 4.0 MB, 1 min 30 s left: Reading"
+            bytes.bar(1_000_000, now, 100),
+            " 25 % Reading [######..................] 1.0 MB of 4.0 MB, 1 min 30 s left"
         );
-        assert_eq!(bytes.text(1_000_000, later, Display::Lines), " 25 % 1.0 MB of 4.0 MB, 1 min 30 s left: Reading");
-        assert_eq!(bytes.text(0, later, Display::Bar), "  0 % [........................] 0 B of 4.0 MB: Reading");
-        assert_eq!(
-            bytes.text(9_000_000, later, Display::Bar),
-            "100 % [########################] 4.0 MB of 4.0 MB: Reading"
-        );
-        let unknown = stage(None, Unit::Items);
-        let later = unknown.begun + Duration::from_secs(3);
-        assert_eq!(unknown.text(0, later, Display::Bar), "3 s: Reading");
-        assert_eq!(unknown.text(12, later, Display::Bar), "12, 3 s: Reading");
-        assert_eq!(stage(Some(0), Unit::Items).text(0, Instant::now(), Display::Bar), "0 s: Reading");
+        assert_eq!(bytes.bar(0, now, 60), "  0 % Reading [..........] 0 B of 4.0 MB, 30 s so far");
+        let unknown = stage("Reading", None, Unit::Items);
+        let (unknown, now) = later(unknown, 3, 0);
+        assert_eq!((unknown.bar(0, now, 60), unknown.line(0, now)), ("Reading 3 s".into(), "3 s: Reading".into()));
+        assert_eq!(unknown.bar(12, now, 60), "Reading 12, 3 s");
+        assert_eq!(stage("Reading", Some(0), Unit::Items).bar(0, Instant::now(), 60), "Reading 0 s");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_left_out_and_the_name_last() {
+        let name = "Reading libMIOpen.so.1.0.60400";
+        let (bytes, now) = later(stage(name, Some(4_000_000), Unit::Bytes), 30, 1_000_000);
+        let bar = |columns| bytes.bar(1_000_000, now, columns);
+        assert!(bar(120).contains("[######..................] 1.0 MB of 4.0 MB, 1 min 30 s left"), "{}", bar(120));
+        assert_eq!(bar(88), format!(" 25 % {name} [##........] 1.0 MB of 4.0 MB, 1 min 30 s left"));
+        assert_eq!(bar(80), format!(" 25 % {name} 1.0 MB of 4.0 MB, 1 min 30 s left"));
+        assert_eq!(bar(60), format!(" 25 % {name} 1 min 30 s left"));
+        assert_eq!(bar(40), format!(" 25 % {name}"));
+        assert_eq!(bar(24), " 25 % Reading libMIOpe…");
+        for columns in 0..130 {
+            assert!(bar(columns).chars().count() <= columns.max(8), "{columns}: {}", bar(columns));
+        }
+    }
+
+    #[test]
+    fn no_estimate_is_shown_while_nothing_moves_or_when_the_end_is_near() {
+        let (items, now) = later(stage("headers", Some(100), Unit::Items), 20, 93);
+        assert_eq!(items.time(93, now), "1 s left");
+        assert_eq!(items.time(93, now + STALLED), "23 s so far");
+        assert_eq!(items.time(99, now), "");
+        assert_eq!(items.time(100, now), "");
     }
 
     #[test]

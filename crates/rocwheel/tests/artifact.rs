@@ -147,7 +147,7 @@ fn a_narrow_terminal_shows_less_but_never_wraps() {
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let drawn: Vec<&str> = text.split(['\r', '\n']).map(|line| line.trim_start_matches("\x1b[2K")).collect();
-    let bars: Vec<&&str> = drawn.iter().filter(|line| line.contains(" % [")).collect();
+    let bars: Vec<&&str> = drawn.iter().filter(|line| line.contains(" % Writing archives")).collect();
     assert!(!bars.is_empty(), "no bar was drawn: {text:?}");
     assert!(bars.iter().all(|line| line.chars().count() <= COLUMNS), "{bars:?}");
     // The bar is removed before the last message.

@@ -1,4 +1,5 @@
-//! `rocwheel.toml`: the options that it adds, the settings that override it, and its errors.
+//! `rocwheel.toml` and `[tool.rocwheel]`: the options that they add, the settings that override
+//! them, and their errors.
 
 use insta::assert_snapshot;
 use rocwheel_testing::{Ran, TestContext};
@@ -61,6 +62,66 @@ fn another_file_can_be_named() {
     let ran = context.run(["artifact", "list", "artifacts", "--config", "third.toml"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
     assert!(ran.stderr.contains("third.toml"), "{ran:?}");
+}
+
+#[test]
+fn a_python_project_has_a_table_for_the_folders_below_it() {
+    let context = context();
+    let project = "[project]\nname = \"demo\"\n\n[tool.ruff]\nline-length = 100\n";
+    context.write("pyproject.toml", format!("{project}\n[tool.rocwheel.artifact.flatten]\noutput = \"flat\"\n"));
+    // A project of its own without our table, and one that is not TOML and not for us.
+    context.write("inner/pyproject.toml", project);
+    context.write("inner/deeper/pyproject.toml", "[project\n");
+    let run = |folder: &str, artifacts: &str| {
+        let mut command = context.command();
+        command.current_dir(context.path(folder)).args(["artifact", "flatten", artifacts, "--force"]);
+        context.ran(&command.output().unwrap())
+    };
+    for (folder, artifacts) in [("", "artifacts"), ("inner", "../artifacts"), ("inner/deeper", "../../artifacts")] {
+        let ran = run(folder, artifacts);
+        assert!(ran.code == Some(0) && ran.stderr.contains("pyproject.toml` (SHA-256"), "{folder}: {ran:?}");
+        assert!(context.path("flat").is_dir(), "the path starts from the folder of the file");
+    }
+    // In one folder our own file comes first.
+    context.write("rocwheel.toml", "[artifact.flatten]\noutput = \"other\"\n");
+    let ran = run("inner", "../artifacts");
+    assert!(ran.stderr.contains("rocwheel.toml` (SHA-256") && context.path("other").is_dir(), "{ran:?}");
+    assert!(ran.stderr.contains("warning: `[tool.rocwheel]` of `"), "{ran:?}");
+    // The other file can still be named.
+    fs_err::remove_dir_all(context.path("flat")).unwrap();
+    let ran = context.run(["artifact", "flatten", "artifacts", "--config", "pyproject.toml"]);
+    assert!(ran.code == Some(0) && context.path("flat").is_dir(), "{ran:?}");
+    let ran = context.run(["artifact", "list", "artifacts", "--config", "inner/pyproject.toml"]);
+    assert!(ran.code == Some(2) && ran.stderr.contains("has no table `[tool.rocwheel]`"), "{ran:?}");
+}
+
+#[test]
+fn mistakes_in_the_table_of_a_project_name_file_and_line() {
+    let context = context();
+    for (text, words) in [
+        ("[tool.rocwheel.package]\nverson = \"1\"\n", "pyproject.toml`, line 2: there is no option `verson` of"),
+        ("[tool.rocwheel.artifact.list]\njobs = 3\n", "it stands in `[tool.rocwheel]` itself"),
+        ("[tool]\nrocwheel = 3\n", "pyproject.toml`, line 2: `tool.rocwheel` is a table and not this number"),
+        ("[tool.rocwheel\n", "pyproject.toml` is no TOML file"),
+    ] {
+        context.write("pyproject.toml", text);
+        let ran = context.run(["artifact", "list", "artifacts"]);
+        assert!(ran.code == Some(2) && ran.stderr.contains(words), "{text}: {ran:?}");
+    }
+}
+
+#[test]
+fn a_table_counts_for_the_commands_below_its_command() {
+    let context = context();
+    context.write("rocwheel.toml", "[build]\nno-uv = true\nkeep = true\n\n[build.plan]\nkeep = false\n");
+    let ran = context.run(["build", "plan", "nowhere"]);
+    assert!(ran.stderr.contains("sets --no-uv, --keep\n"), "{ran:?}");
+    // The other commands about plans have none of these options.
+    let ran = context.run(["build", "status", "nowhere"]);
+    assert!(!ran.stderr.contains("rocwheel.toml"), "{ran:?}");
+    context.write("rocwheel.toml", "[build]\nplan = \"x\"\n");
+    let ran = context.run(["build", "status", "nowhere"]);
+    assert!(ran.code == Some(2) && ran.stderr.contains("there is no option `plan` of"), "{ran:?}");
 }
 
 #[test]
@@ -152,6 +213,20 @@ fn show_prints_no_password() {
     context.write("rocwheel.toml", "[artifact.fetch]\nfrom = \"https://me:hidden@example.invalid/runs\"\n");
     for ran in [context.run(["config", "show"]), context.run(["config", "show", "--json"])] {
         assert!(ran.stdout.contains("https://example.invalid/runs") && !ran.stdout.contains("hidden"), "{ran:?}");
+    }
+}
+
+#[test]
+fn the_files_of_schemas_are_what_the_commands_print() {
+    let context = context();
+    for (name, command) in [("rocwheel", "config"), ("recipe", "recipe")] {
+        let path = format!("{}/../../docs/schemas/{name}.json", env!("CARGO_MANIFEST_DIR"));
+        let printed = context.run([command, "schema"]).stdout;
+        // That of recipes is written by hand, and part of the program.
+        if name == "rocwheel" && std::env::var_os("INSTA_UPDATE").is_some_and(|value| value == "always") {
+            fs_err::write(&path, &printed).unwrap();
+        }
+        assert!(fs_err::read_to_string(&path).unwrap() == printed, "{path} is old: INSTA_UPDATE=always writes it");
     }
 }
 

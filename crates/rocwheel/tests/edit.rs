@@ -77,7 +77,7 @@ fn machines_get_the_same() {
     let ran = context.run(["edit", "nothing-1.0-py3-none-any.whl", "--no-local", "--dry-run", "--json"]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let document: Value = serde_json::from_str(&ran.stdout).unwrap();
-    assert_eq!(document["error"]["message"], "cannot read wheel `nothing-1.0-py3-none-any.whl`");
+    assert_eq!(document["error"]["message"], "there is no `nothing-1.0-py3-none-any.whl`");
 }
 
 #[test]

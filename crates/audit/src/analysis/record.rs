@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use rocwheel_loader::site::{Distribution, Role, Site};
-use rocwheel_report::Reporter;
+use rocwheel_report::{Reporter, Unit};
 use rocwheel_wheel::read::WheelProblem;
 
 use super::expanded;
@@ -32,10 +32,14 @@ pub(crate) fn read(
     reporter: &dyn Reporter,
 ) -> Result<BTreeMap<usize, RecordState>, Error> {
     let mut states = BTreeMap::new();
+    let hashes = options.extras.contains(&ExtraCheck::Hashes);
+    let is_audited = |number: usize| site.distributions[number].role == Role::Audited;
+    let total = site.files.values().filter(|placed| is_audited(placed.wheel)).map(|placed| placed.size).sum();
+    let _stage = reporter.stage("Comparing files with RECORD", Some(total), Unit::Bytes);
     let audited = site.distributions.iter().enumerate().filter(|(_, distribution)| distribution.role == Role::Audited);
     for (number, distribution) in audited {
         reporter.check()?;
-        let state = match distribution.problems(options.extras.contains(&ExtraCheck::Hashes)) {
+        let state = match distribution.problems(hashes, reporter) {
             None => RecordState::Absent,
             Some(Err(
                 error @ (rocwheel_loader::Error::Wheel(rocwheel_wheel::Error::Malformed { .. })

@@ -2,12 +2,14 @@
 //! machines, also as SARIF.
 
 pub mod sarif;
+mod verdict;
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
 use crate::finding::{Finding, Severity};
+pub use verdict::{LoadAnswer, LoadVerdict};
 
 /// The result of an audit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -6,6 +6,7 @@ mod files;
 mod fixture;
 mod loading;
 mod system;
+mod verdicts;
 mod windows;
 
 /// Findings that a wheel made by a test cannot have; other tests cover them.

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use positioned_io::ReadAt;
-use rocwheel_wheel::read::{MemberKind, Sparse, Wheel, WheelProblem};
-use rocwheel_wheel::{Headers, Tag};
+use rocwheel_report::Reporter;
+use rocwheel_wheel::read::{Known, Listed, MemberKind, Sparse, Wheel, WheelProblem};
+use rocwheel_wheel::{Headers, RecordRow, Tag};
 
 use super::Role;
 use super::installed::Installed;
@@ -234,15 +235,18 @@ impl Distribution {
     }
 
     /// The contradictions between RECORD and the files; `None` if there is no RECORD. With `hashes`
-    /// the bytes are compared too.
-    pub fn problems(&self, hashes: bool) -> Option<Result<Vec<WheelProblem>, Error>> {
+    /// the bytes are compared too. Progress is in bytes of the files.
+    pub fn problems(&self, hashes: bool, reporter: &dyn Reporter) -> Option<Result<Vec<WheelProblem>, Error>> {
         match &self.form {
             DistributionForm::Wheel(wheel) => {
                 wheel.member(&format!("{}/RECORD", wheel.info()))?;
-                let problems = if hashes { wheel.verify() } else { wheel.verify_rows() };
-                Some(problems.map_err(Error::from))
+                let known = |member: &Listed, _: &RecordRow| {
+                    reporter.advance(member.size);
+                    if hashes { Known::Nothing } else { Known::Copy }
+                };
+                Some(wheel.verify_with(&known).map_err(Error::from))
             }
-            DistributionForm::Installed(installed) => installed.problems(hashes),
+            DistributionForm::Installed(installed) => installed.problems(hashes, reporter),
         }
     }
 

@@ -16,6 +16,7 @@ use pep440_rs::Version;
 use positioned_io::ReadAt as _;
 use rayon::prelude::*;
 use rocwheel_content::archive_path::normal_inside;
+use rocwheel_report::Reporter;
 use rocwheel_system::{FileIdentity, FileMetadata as _};
 use rocwheel_wheel::read::WheelProblem;
 use rocwheel_wheel::{Headers, PythonVersion, RecordRow};
@@ -475,7 +476,7 @@ impl Installed {
 
     /// The contradictions to RECORD. Rows of Python's bytecode are ignored, because these files
     /// come and go.
-    pub(super) fn problems(&self, hashes: bool) -> Option<Result<Vec<WheelProblem>, Error>> {
+    pub(super) fn problems(&self, hashes: bool, reporter: &dyn Reporter) -> Option<Result<Vec<WheelProblem>, Error>> {
         let rows = match &self.record {
             Record::Absent => return None,
             Record::Damaged(reason) => {
@@ -491,7 +492,10 @@ impl Installed {
             .map(|row| WheelProblem::Repeated(row.path.clone()))
             .collect();
         let compared = rows.par_iter().filter(|row| !is_bytecode(&row.path) && !row.path.starts_with(&own));
-        problems.par_extend(compared.flat_map_iter(|row| self.compare(row, hashes)));
+        problems.par_extend(compared.flat_map_iter(|row| {
+            reporter.advance(self.files.get(&row.path).map_or(0, |file| file.size));
+            self.compare(row, hashes)
+        }));
         problems.sort();
         problems.dedup();
         Some(Ok(problems))

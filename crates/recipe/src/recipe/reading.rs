@@ -15,6 +15,9 @@ use rocwheel_report::suggestion;
 /// The version of the format that this program reads.
 pub(crate) const SCHEMA: u32 = 1;
 
+/// The commands below `rocwheel build`, which recipes cannot be called.
+pub const PLAN_COMMANDS: [&str; 4] = ["status", "logs", "cancel", "plan"];
+
 impl Recipe {
     /// Parses a recipe; `path` is its name in errors.
     ///
@@ -39,6 +42,11 @@ impl Recipe {
         };
         if !is_plain(&self.name) {
             return wrong(format!("`{}` is no name: letters, digits, `-`, `_` and `.` make one", self.name));
+        }
+        if PLAN_COMMANDS.contains(&self.name.as_str()) {
+            let reason = format!("a recipe cannot be called `{}`", self.name);
+            let hint = Some(format!("`rocwheel build {}` is about plans; choose another name", self.name));
+            return Err(Error::Malformed { path: path.to_owned(), line: None, reason, hint });
         }
         if self.backends.is_empty() || self.platforms.is_empty() {
             return wrong("it needs at least one backend and one platform".into());
@@ -128,26 +136,47 @@ impl RecipeStep {
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub(super) struct StepFields {
+    /// Its name in messages, logs and `--only`.
     name: Option<String>,
+    /// Condition on the cell.
     when: When,
+    /// Skips the step unless this path exists when its turn comes.
     exists: Option<String>,
+    /// Skips the step if this path exists when its turn comes.
     lacks: Option<String>,
+    /// Skips the step unless the caller has this environment variable.
     if_variable: Option<String>,
+    /// Working folder. By default the sources.
     directory: Option<String>,
+    /// Time limit of the step (`30m`). By default 6 hours for programs, 1 hour for the rest.
     timeout: Option<String>,
+    /// Environment variables for this step only.
     set: BTreeMap<String, String>,
+    /// `true` if a failure does not stop the build.
     may_fail: bool,
+    /// Runs this program with these arguments.
     run: Option<Vec<String>>,
+    /// More arguments of `run`, under conditions.
     arguments: Vec<Arguments>,
+    /// Regular expression that the output of `run` must match.
     expect: Option<String>,
+    /// Installs these requirements (PEP 508), or options of pip, with pip or uv.
     install: Option<Vec<String>>,
+    /// Address of an additional index for `install`.
     index: Option<String>,
+    /// Uninstalls these distributions.
     uninstall: Option<Vec<String>>,
+    /// Writes a file.
     write: Option<Text>,
+    /// Appends text to a file.
     append: Option<Text>,
+    /// Copies files.
     copy: Option<CopyAction>,
+    /// Removes files and folders.
     remove: Option<Vec<String>>,
+    /// Replaces a text in a file.
     replace: Option<Replace>,
+    /// Writes the environment and steps as a script to this file.
     script: Option<String>,
 }
 
@@ -277,6 +306,8 @@ mod tests {
     use rocwheel_report::Hint as _;
 
     use super::super::WorkOn;
+    use std::collections::BTreeSet;
+
     use super::*;
 
     const SMALL: &str = r#"
@@ -336,6 +367,63 @@ wheel = "dist/*.whl"
         ] {
             let text = wrong(from, to).to_string();
             assert!(text.contains(words), "{text}");
+        }
+    }
+
+    /// The keys that serde lists when a table has another one.
+    fn keys<T: serde::de::DeserializeOwned>() -> BTreeSet<String> {
+        let error = toml::from_str::<T>("no-such-key = 1").err().unwrap();
+        quoted(error.message()).into_iter().skip(1).map(str::to_owned).collect()
+    }
+
+    /// `docs/schemas/recipe.json` is written by hand, so that no crate for schemas is needed.
+    #[test]
+    fn the_schema_has_the_keys_and_the_comments_of_the_types() {
+        let schema: serde_json::Value =
+            serde_json::from_str(include_str!("../../../../docs/schemas/recipe.json")).unwrap();
+        let tables = [
+            ("Recipe", keys::<Recipe>()),
+            ("Project", keys::<rocwheel_source::Project>()),
+            ("Framework", keys::<crate::matrix::Framework>()),
+            ("ImagePackages", keys::<crate::executor::ImagePackages>()),
+            ("TargetRule", keys::<super::super::TargetRule>()),
+            ("RecipeFeature", keys::<super::super::RecipeFeature>()),
+            ("VersionRule", keys::<super::super::VersionRule>()),
+            ("SourceVersionFile", keys::<super::super::SourceVersionFile>()),
+            ("EnvironmentBlock", keys::<super::super::EnvironmentBlock>()),
+            ("RecipeStep", keys::<StepFields>()),
+            ("Arguments", keys::<Arguments>()),
+            ("Contains", keys::<super::super::Contains>()),
+            ("Text", keys::<Text>()),
+            ("CopyAction", keys::<CopyAction>()),
+            ("Replace", keys::<Replace>()),
+            ("MachineRequirement", keys::<super::super::MachineRequirement>()),
+            ("ExpectedOutput", keys::<super::super::ExpectedOutput>()),
+            ("Tarball", keys::<super::super::Tarball>()),
+            ("RecipeCheck", keys::<super::super::RecipeCheck>()),
+            ("RunTime", keys::<super::super::RunTime>()),
+            ("CostRule", keys::<super::super::CostRule>()),
+            ("CostEstimate", keys::<super::super::CostEstimate>()),
+        ];
+        let sources = [
+            include_str!("../recipe.rs"),
+            include_str!("reading.rs"),
+            include_str!("../executor.rs"),
+            include_str!("../matrix/table.rs"),
+            include_str!("../../../source/src/table.rs"),
+        ];
+        let comments =
+            sources.concat().lines().filter_map(|line| line.trim().strip_prefix("/// ")).collect::<Vec<_>>().join(" ");
+        let comments = comments.replace("[`", "`").replace("`]", "`");
+        assert_eq!(schema["$defs"].as_object().unwrap().len() + 1, tables.len());
+        for (name, keys) in tables {
+            let table = if name == "Recipe" { &schema } else { &schema["$defs"][name] };
+            let properties = table["properties"].as_object().unwrap();
+            assert_eq!(properties.keys().cloned().collect::<BTreeSet<_>>(), keys, "{name}");
+            for (key, property) in properties {
+                let said = property["description"].as_str().unwrap_or_default();
+                assert!(comments.contains(said), "{name}.{key}: no comment is `{said}`");
+            }
         }
     }
 }

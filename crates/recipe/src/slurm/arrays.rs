@@ -124,7 +124,7 @@ impl Array {
         let mut command = vec![
             word(&launch.program.to_string_lossy()),
             "build".to_owned(),
-            format!("--plan {}", word(&plan.to_string_lossy())),
+            format!("plan {}", word(&plan.to_string_lossy())),
             format!("--cell \"{}.{task}\"", self.group),
             "--jobs \"${SLURM_CPUS_PER_TASK:-1}\"".to_owned(),
         ];
@@ -252,7 +252,7 @@ mod tests {
             String::from_utf8(command.output().unwrap().stdout).unwrap()
         };
         let plan = odd.display();
-        let always = format!("build\n--plan\n{plan}\n--cell\n0.7\n--jobs\n1\n--interpreter\n/$x/python\n");
+        let always = format!("build\nplan\n{plan}\n--cell\n0.7\n--jobs\n1\n--interpreter\n/$x/python\n");
         assert_eq!(said("0"), format!("{always}--from\nwheel\n"));
         assert_eq!(said("1"), always);
     }

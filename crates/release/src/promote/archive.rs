@@ -158,7 +158,7 @@ pub(super) fn write_packed(
     let read = |source| PlanError::Read(source).at(input, reporter);
     let write = |source| Error::Write { path: output.to_owned(), source };
     let size = fs_err::metadata(input).map_err(read)?.len();
-    reporter.begin(&format!("writing {}", output.file_name().unwrap_or_default().display()), Some(size), Unit::Bytes);
+    reporter.begin(&format!("Writing {}", output.file_name().unwrap_or_default().display()), Some(size), Unit::Bytes);
     let file = fs_err::File::create_new(output).map_err(write)?;
     let mut encoder = GzBuilder::new().mtime(0).operating_system(255).write(file, Compression::new(6));
     let mut reader = unpacked(input, reporter)?;

@@ -45,7 +45,7 @@ pub fn plan_promotion(request: &PromotionRequest<'_>, reporter: &dyn Reporter) -
     let versions = new_versions(&collected.files, &rules)?;
     let planner = Planner { rules: &rules, reporter };
     let total = collected.files.iter().map(|file| size(file).unwrap_or_default()).sum();
-    reporter.begin("reading the set", Some(total), Unit::Bytes);
+    reporter.begin("Reading the set", Some(total), Unit::Bytes);
     let planned = planner.files(&collected.files, &versions);
     reporter.end();
     let (mut files, leftovers) = planned?;

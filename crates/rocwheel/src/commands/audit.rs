@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use rocwheel_audit::finding::{Code, Severity};
-use rocwheel_audit::report::{AuditReport, sarif};
+use rocwheel_audit::report::{AuditReport, LoadVerdict, sarif};
 use rocwheel_audit::{ExtraCheck, Options, SetLibraryPath};
 use rocwheel_index::requirement::InstallTarget;
 use rocwheel_index::{self as index, Fetch, Request, Source, settings};
@@ -20,6 +20,7 @@ use rocwheel_report::Exit;
 use rocwheel_wheel::edit::MemberPattern;
 use rocwheel_wheel::manylinux::{DottedVersion, Policies};
 use rocwheel_wheel::{Platform, PythonVersion, WheelName};
+use serde::Serialize;
 
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};
@@ -309,13 +310,21 @@ fn report_on(look: &Look, wheels: &[PathBuf], printer: &Printer) -> Result<Exit>
         file.write(&(log + "\n"))?;
     }
     match printer.format() {
-        Format::Json => printer.json(&report)?,
+        Format::Json => printer.json(&Document { verdict: report.verdict(), report: &report })?,
         Format::Text => text::report(&report, &remedies, printer)?,
     }
     for note in &report.notes {
         printer.note(format!("note: {note}"));
     }
     Ok(exit(&report, look.fail_on))
+}
+
+/// The report for machines.
+#[derive(Serialize)]
+struct Document<'a> {
+    verdict: LoadVerdict,
+    #[serde(flatten)]
+    report: &'a AuditReport,
 }
 
 fn exit(report: &AuditReport, fail_on: Severity) -> Exit {

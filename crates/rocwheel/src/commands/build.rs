@@ -6,25 +6,25 @@ mod containers;
 mod machine;
 mod plan;
 mod rocm;
+mod run;
 mod sources;
 mod states;
 mod text;
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::time::Duration;
 
 use clap::Args;
 use rocwheel_recipe::containers::Containers;
-use rocwheel_recipe::execute::{ExistingOutput, JobPlace, LastLook, Leftovers, StageSelection, UserEnvironment};
+use rocwheel_recipe::execute::{ExistingOutput, JobPlace, LastLook, Leftovers, UserEnvironment};
 use rocwheel_recipe::executor::Executor;
 use rocwheel_recipe::plan::PlanFolder;
 use rocwheel_recipe::request::combinations::{self, PlanChoice};
 use rocwheel_recipe::request::jobs::JobMaker;
 use rocwheel_recipe::request::rocm::RocmChoice;
-use rocwheel_recipe::schedule::slurm::{self, Cluster};
+use rocwheel_recipe::schedule::slurm;
 use rocwheel_recipe::schedule::{self, Executors, Work};
-use rocwheel_recipe::{Job, PythonVersion, SdkKind, Surroundings, duration};
+use rocwheel_recipe::{Job, PythonVersion, SdkKind, Surroundings};
 use rocwheel_report::Exit;
 
 use crate::commands::Mode;
@@ -34,10 +34,9 @@ use crate::output_file::{FileKind, OutputFile, OutputOption};
 use crate::printer::{Format, Printer};
 use after::After;
 use cell::CellArguments;
-use containers::ContainerArguments;
-use plan::{Asked, Choices, PlanArguments};
-pub(crate) use plan::{QUESTIONS, with_questions};
+use plan::{Asked, Choices, PlanArguments, PlanCommand};
 use rocm::RocmArguments;
+use run::RunArguments;
 use sources::SourceArguments;
 use states::Before;
 use text::{PlannedRecipe, Talk};
@@ -46,6 +45,7 @@ use text::{PlannedRecipe, Talk};
 const RESULT: &str = "The result";
 const STEPS: &str = "Steps";
 const WHERE: &str = "Where it runs";
+const PLANS: &str = "Plans of many cells";
 
 /// Build frameworks from recipes: wheels of torch, torchvision, torchaudio, triton, apex and
 /// flash-attn, and MAGMA
@@ -55,9 +55,11 @@ const WHERE: &str = "Where it runs";
 /// is not run again. The result is installed, tried and audited before it appears.
 ///
 /// `rocwheel recipe list` prints the recipes, and which of them are `all`.
-#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Option<PlanCommand>,
     /// What to build: names of recipes, `all`, or names such as magma-rocm63; or `install-rocm`,
     /// which only installs the Python packages of ROCm into the environment of `--into`
     #[arg(value_name = "RECIPE", required_unless_present_any = ["job", "plan", "status", "cancel", "logs"])]
@@ -88,7 +90,10 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     rocm: RocmArguments,
     #[command(flatten)]
-    containers: ContainerArguments,
+    run: RunArguments,
+    /// Run a job here that is for an image, because this is a container of that image
+    #[arg(long, help_heading = WHERE, conflicts_with = "image", requires = "job")]
+    inside: bool,
     #[command(flatten)]
     after: After,
     #[command(flatten)]
@@ -96,40 +101,9 @@ pub(crate) struct Arguments {
     /// Try wheels for any Python on these too, separated by commas
     #[arg(long, help_heading = RESULT, value_name = "VERSIONS", value_delimiter = ',')]
     try_on: Vec<PythonVersion>,
-    /// Run this step again, unfinished steps before it, and none after it
-    #[arg(long, help_heading = STEPS, value_name = "STEP", conflicts_with = "from")]
-    only: Option<String>,
-    /// Run this step, or this recipe, and all later ones again
-    #[arg(long, help_heading = STEPS, value_name = "STEP")]
-    from: Option<String>,
-    /// Stop after this long (330m, 5h30m) with exit code 3; the same command continues
-    #[arg(long, help_heading = STEPS, value_name = "TIME", value_parser = time)]
-    time_limit: Option<Duration>,
-    /// Interpreter to build with
-    #[arg(long, help_heading = WHERE, value_name = "PROGRAM")]
-    interpreter: Option<PathBuf>,
-    /// Install with Python's own pip, even if uv is installed
-    #[arg(long, help_heading = WHERE)]
-    no_uv: bool,
-    /// Keep the environment and the copies of sources of a finished job
-    #[arg(long, help_heading = STEPS)]
-    keep: bool,
-    /// Replace files of the same name that are not earlier results
-    #[arg(long, help_heading = RESULT)]
-    overwrite: bool,
-    /// Do not audit the result
-    #[arg(long, help_heading = RESULT)]
-    no_audit: bool,
-    /// Do not check the disk space first
-    #[arg(long, help_heading = STEPS)]
-    no_preflight: bool,
     /// Compilers at a time, from the global option.
     #[arg(skip)]
     pub(crate) compilers: Option<u16>,
-}
-
-fn time(text: &str) -> Result<Duration, String> {
-    duration::parse(text).ok_or_else(|| "write it as `90s`, `330m` or `5h30m`".to_owned())
 }
 
 #[derive(Debug)]
@@ -173,39 +147,6 @@ impl What {
 const INSTALL_ROCM: &str = "install-rocm";
 
 impl Arguments {
-    /// The options that a task of a cluster needs; the others are in the plan.
-    fn task_options(&self) -> Vec<String> {
-        let flags = [
-            (self.no_uv, "--no-uv"),
-            (self.keep, "--keep"),
-            (self.overwrite, "--overwrite"),
-            (self.no_audit, "--no-audit"),
-            (self.no_preflight, "--no-preflight"),
-        ];
-        let mut words: Vec<String> = flags.iter().filter(|(on, _)| *on).map(|(_, flag)| (*flag).to_owned()).collect();
-        if let Some(interpreter) = &self.interpreter {
-            // A bare name is searched for in PATH.
-            let is_name = interpreter.components().count() == 1 && !interpreter.is_absolute();
-            let path = if is_name { interpreter.clone() } else { containers::absolute(interpreter) };
-            words.extend(["--interpreter".to_owned(), path.to_string_lossy().into_owned()]);
-        }
-        words.extend(self.containers.task_options());
-        words
-    }
-
-    /// The cluster that runs plans; `None` runs them here.
-    fn cluster(&self, choices: &Choices) -> Result<Option<Cluster>> {
-        if self.containers.executor() != Executor::Slurm {
-            return Ok(None);
-        }
-        Ok(Some(Cluster {
-            program: environment::this_program()?,
-            options: self.task_options(),
-            sbatch: choices.sbatch.clone(),
-            wait: choices.wait,
-        }))
-    }
-
     /// The folders and programs of jobs on this machine.
     fn place(&self, surroundings: Surroundings) -> Result<JobPlace> {
         let output = std::path::absolute(&self.output)?;
@@ -215,15 +156,15 @@ impl Arguments {
             work: work.unwrap_or_else(|| output.join(".rocwheel").join("jobs")),
             output,
             program: environment::this_program()?,
-            uv: if self.no_uv { None } else { environment::program("uv") },
+            uv: if self.run.no_uv { None } else { environment::program("uv") },
             surroundings,
             jobs: 1,
             deadline: None,
-            interpreter: self.interpreter.clone(),
+            interpreter: self.run.interpreter.clone(),
             into,
-            leftovers: if self.keep { Leftovers::Keep } else { Leftovers::Remove },
-            existing: if self.overwrite { ExistingOutput::Replace } else { ExistingOutput::Refuse },
-            last_look: if self.no_audit { LastLook::Skip } else { LastLook::Audit },
+            leftovers: if self.run.keep { Leftovers::Keep } else { Leftovers::Remove },
+            existing: if self.run.overwrite { ExistingOutput::Replace } else { ExistingOutput::Refuse },
+            last_look: if self.run.no_audit { LastLook::Skip } else { LastLook::Audit },
             machine: None,
         })
     }
@@ -265,7 +206,7 @@ impl Arguments {
 impl Arguments {
     /// Refuses `--data-file` where it would have no effect.
     pub(crate) fn take_rows(&self) -> Result<(), Usage> {
-        self.containers.take_rows()
+        self.run.containers.take_rows()
     }
 }
 
@@ -285,23 +226,26 @@ impl TryFrom<Arguments> for Settings {
     type Error = Failure;
 
     fn try_from(mut arguments: Arguments) -> Result<Self> {
-        if arguments.job.is_some() && arguments.containers.executor() == Executor::Slurm {
+        let (asked, choices) = arguments.take_plan()?;
+        if arguments.job.is_some() && arguments.run.containers.executor() == Executor::Slurm {
             let usage = Usage::new("`--job` runs one job on this machine, and `--executor slurm` runs plans");
-            return Err(usage.hint("name the recipes and the values of their axes, or a plan with `--plan`").into());
+            return Err(usage
+                .hint("name the recipes and the values of their axes, or `rocwheel build plan DIR`")
+                .into());
         }
         let write_job = arguments.write_job.take();
         let write_job = write_job.map(|file| file.check("--write-job", FileKind::Job, &[])).transpose()?;
-        let (asked, choices) = arguments.plan.clone().choices()?;
-        let cluster = arguments.cluster(&choices)?;
+        let run = arguments.run.clone();
+        let cluster = run.cluster()?;
         let surroundings = environment::variables()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
-        let containers = arguments.containers.of_jobs()?.containers(&surroundings)?.map(Rc::new);
+        let is_inside = arguments.inside;
+        let containers = run.containers.of_jobs()?.containers(&surroundings, is_inside)?.map(Rc::new);
         let mut place = arguments.place(surroundings)?;
-        let (mode, time_limit) = (Mode::new(arguments.dry_run), arguments.time_limit);
-        let (is_inside, preflight) = (arguments.containers.is_inside(), !arguments.no_preflight);
+        let (mode, time_limit, preflight) = (Mode::new(arguments.dry_run), run.time_limit, !run.no_preflight);
         let compilers = arguments.compilers.or(environment::max_jobs()?);
-        let (only, mut from) = (arguments.only.take(), arguments.from.take());
+        let mut from = run.from.clone();
         let what = if let Some(asked) = asked {
             What::Plan(asked)
         } else if arguments.names == [INSTALL_ROCM] {
@@ -316,11 +260,7 @@ impl TryFrom<Arguments> for Settings {
             // A wheel for an environment of the user is built with the Python of that environment.
             place.interpreter = place.into.as_deref().map(UserEnvironment::interpreter_of);
         }
-        let selection = match (only, from) {
-            (Some(step), _) => StageSelection::Only(step),
-            (None, Some(step)) => StageSelection::From(step),
-            (None, None) => StageSelection::Rest,
-        };
+        let selection = run.selection(from);
         let host = environment::host().unwrap_or_default();
         let executors =
             Executors { place, selection, containers, is_inside, compilers, preflight, time_limit, host, cluster };
@@ -330,6 +270,9 @@ impl TryFrom<Arguments> for Settings {
 
 /// Builds, or prints what it would build.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
+    if let Some(instead) = settings.choices.instead {
+        printer.note(format!("`--{instead}` will go: write `rocwheel build {instead} DIR`"));
+    }
     check_environment(settings, printer)?;
     match &settings.what {
         What::File(job) if settings.mode == Mode::DryRun => {

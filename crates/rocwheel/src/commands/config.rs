@@ -15,8 +15,9 @@ use crate::printer::{Format, Printer};
 
 /// Show the configuration, its origin, and its schema
 ///
-/// `rocwheel.toml` in the working directory, or in the nearest folder above it, sets options for
-/// every run. The command line and the environment win over it.
+/// `rocwheel.toml`, or `[tool.rocwheel]` in `pyproject.toml`, sets options for every run. It is in
+/// the working directory, or in the nearest folder above it. The command line and the environment
+/// win over it.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -124,7 +125,11 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
                 printer.note(match (&file, choice) {
                     (Some(file), _) => format!("`{}` (SHA-256 {})", file.path.display(), file.sha256),
                     (None, Choice::Nothing) => "no file of options is used".to_owned(),
-                    (None, _) => format!("there is no `{}` here or above", configuration::NAME),
+                    (None, _) => format!(
+                        "there is no `{}` here or above, nor a `{}` with `[tool.rocwheel]`",
+                        configuration::NAME,
+                        configuration::PROJECT
+                    ),
                 });
             }
             show(file.as_ref(), &rows, *origins, printer)?;

@@ -36,22 +36,39 @@ fn roff(command: &clap::Command, directory: &Path, printer: &Printer) -> Result<
     let manual = Man::new(command.clone()).manual("rocwheel");
     let mut page = Vec::new();
     manual.render(&mut page).context("cannot make a manual page")?;
+    page.extend(environment(command).into_bytes());
     page.extend(examples(command).into_bytes());
     write(&directory.join(manual.get_filename()), &page, printer)?;
     command.get_subcommands().try_for_each(|inner| roff(inner, directory, printer))
 }
 
+/// The words of a command without the program's: `source hipify`.
+fn path_of(command: &clap::Command) -> &str {
+    command.get_bin_name().unwrap_or_default().strip_prefix("rocwheel ").unwrap_or_default()
+}
+
+/// Text in which groff prints dashes that shells understand.
+fn literal(text: &str) -> String {
+    text.replace('\\', "\\e").replace('-', "\\-")
+}
+
+/// The section ENVIRONMENT of a page, empty for commands that read no variables of their own.
+fn environment(command: &clap::Command) -> String {
+    let rows: String = help::variables(path_of(command))
+        .into_iter()
+        .map(|(name, meaning)| format!(".TP\n\\fB{}\\fR\n{}\n", literal(name), literal(meaning)))
+        .collect();
+    if rows.is_empty() { rows } else { format!(".SH ENVIRONMENT\n{rows}") }
+}
+
 /// The section EXAMPLES of a page, empty for commands without examples.
 fn examples(command: &clap::Command) -> String {
-    let path = command.get_bin_name().unwrap_or_default();
     let mut section = String::new();
-    for (line, purpose) in help::examples(path.strip_prefix("rocwheel ").unwrap_or_default()) {
+    for (line, purpose) in help::examples(path_of(command)) {
         if section.is_empty() {
             section.push_str(".SH EXAMPLES\n");
         }
-        // Without a backslash, groff may print a dash that shells do not understand.
-        let line = line.replace('\\', "\\e").replace('-', "\\-");
-        section.push_str(&format!(".TP\n{purpose}\n.nf\n\\fB{line}\\fR\n.fi\n"));
+        section.push_str(&format!(".TP\n{purpose}\n.nf\n\\fB{}\\fR\n.fi\n", literal(line)));
     }
     section
 }

@@ -12,12 +12,13 @@ use rocwheel_recipe::{Author, Book, Cell, Evaluated, Platform, SdkKind, Switch, 
 use rocwheel_report::Exit;
 use serde::Serialize;
 
-use crate::commands::build::{self, cell::CellArguments};
+use crate::commands::build::cell::CellArguments;
 use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Column, Format, Printer};
 
 const COLUMNS: [Column; 4] = [("Recipe", Left), ("Backends", Left), ("Systems", Left), ("What it is", Left)];
 
+const SCHEMA: &str = include_str!("../../../../docs/schemas/recipe.json");
 const TEMPLATE: &str = include_str!("recipe/template.toml");
 
 /// The documentation of the commands is at their arguments.
@@ -27,6 +28,8 @@ pub(crate) enum RecipeCommand {
     Show(Box<ShowArguments>),
     Check(CheckArguments),
     New(NewArguments),
+    /// Print a JSON schema of recipes, for editors
+    Schema,
 }
 
 /// List the recipes
@@ -44,6 +47,7 @@ pub(crate) struct ListArguments {
 #[derive(Debug, Args)]
 pub(crate) struct ShowArguments {
     /// The recipe
+    #[arg(value_name = "RECIPE")]
     recipe: String,
     /// The system: linux, windows [default: this one]
     #[arg(long, value_name = "SYSTEM")]
@@ -95,6 +99,7 @@ pub(crate) enum Settings {
     Show(Box<Show>),
     Check { book: Book, names: Vec<String> },
     New { name: String, path: PathBuf },
+    Schema,
 }
 
 #[derive(Debug)]
@@ -147,6 +152,7 @@ impl TryFrom<RecipeCommand> for Settings {
                 }
                 Self::Check { book, names }
             }
+            RecipeCommand::Schema => Self::Schema,
             RecipeCommand::New(arguments) => {
                 let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
                 let is_name = arguments.name.starts_with(|first: char| first.is_ascii_alphanumeric());
@@ -183,6 +189,9 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         Settings::Show(show) => self::show(show, printer)?,
         Settings::Check { book, names } => check(book, names, printer)?,
         Settings::New { name, path } => new(name, path, printer)?,
+        Settings::Schema => {
+            printer.raw(SCHEMA.as_bytes())?;
+        }
     }
     Ok(Exit::Done)
 }
@@ -279,10 +288,6 @@ fn check(book: &Book, names: &[String], printer: &Printer) -> Result<()> {
 }
 
 fn new(name: &str, path: &Path, printer: &Printer) -> Result<()> {
-    if build::QUESTIONS.contains(&name) {
-        let usage = Usage::new(format!("a recipe cannot be called `{name}`"));
-        return Err(usage.hint(format!("`rocwheel build {name}` is about plans; choose another name")).into());
-    }
     if path.exists() {
         let usage = Usage::new(format!("`{}` exists already", path.display()));
         return Err(usage.hint("choose another name, or remove it first").into());

@@ -1,4 +1,4 @@
-//! The errors of a `rocwheel.toml`.
+//! The errors of a `rocwheel.toml`, or of `[tool.rocwheel]` in a `pyproject.toml`.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,6 +13,8 @@ pub(crate) enum Error {
     Read { source: io::Error },
     #[error("the configuration `{}` is no TOML file", path.display())]
     Toml { path: PathBuf, source: toml::de::Error },
+    #[error("`{}` has no table `[tool.rocwheel]`", path.display())]
+    NoTable { path: PathBuf },
     /// `what` is an option or a command, and the command that it would belong to.
     #[error("`{}`, line {line}: there is no {what}", path.display())]
     Unknown { path: PathBuf, line: usize, what: String, hint: String },
@@ -33,6 +35,7 @@ impl Hint for Error {
                 Some("programs that read the result ask for it themselves".to_owned())
             }
             Self::Read { .. } => None,
+            Self::NoTable { .. } => Some("options of rocwheel are in that table: `[tool.rocwheel.audit]`".to_owned()),
             _ => Some(
                 "`rocwheel config show` reads the file and does nothing else; `--no-config` leaves it out".to_owned(),
             ),

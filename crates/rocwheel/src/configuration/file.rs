@@ -1,5 +1,5 @@
-//! Input: the text of a `rocwheel.toml`. Output: its settings by command, each in the form of the
-//! command line.
+//! Input: the text of a `rocwheel.toml` or a `pyproject.toml`. Output: its settings by command,
+//! each in the form of the command line.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -19,6 +19,8 @@ pub(crate) struct File {
     /// SHA-256 of the file, hexadecimal.
     pub(crate) sha256: String,
     pub(crate) settings: Vec<Setting>,
+    /// A `pyproject.toml` in the same folder whose table is not used.
+    pub(crate) unused: Option<PathBuf>,
 }
 
 /// One option that the file sets.
@@ -37,7 +39,7 @@ pub(crate) struct Setting {
 }
 
 impl File {
-    /// Reads a file.
+    /// Reads a file; of a `pyproject.toml`, the table `[tool.rocwheel]`.
     ///
     /// # Errors
     ///
@@ -49,13 +51,38 @@ impl File {
     }
 
     fn parse(path: &Path, text: &str, program: &Command) -> Result<Self, Error> {
-        let table = DeTable::parse(text).map_err(|source| Error::Toml { path: path.to_owned(), source })?;
+        let whole = DeTable::parse(text).map_err(|source| Error::Toml { path: path.to_owned(), source })?;
         let mut reading = Reading { path, text, settings: Vec::new() };
-        reading.table(program, &[], table.get_ref())?;
+        let table = if is_project(path) { reading.own_table(whole.get_ref())? } else { Some(whole.get_ref()) };
+        let table = table.ok_or_else(|| Error::NoTable { path: path.to_owned() })?;
+        reading.table(program, &[], table)?;
         let mut settings = reading.settings;
         settings.sort_by_key(|setting| setting.line);
-        Ok(Self { path: path.to_owned(), sha256: hexadecimal(&sha256(text.as_bytes())), settings })
+        let sha256 = hexadecimal(&sha256(text.as_bytes()));
+        Ok(Self { path: path.to_owned(), sha256, settings, unused: None })
     }
+}
+
+/// `true` if a `pyproject.toml` has the table `[tool.rocwheel]`.
+///
+/// # Errors
+///
+/// [`Error`] if it cannot be read, or if it mentions rocwheel and is not TOML. Other programs
+/// report mistakes in files that are not for this one.
+pub(crate) fn has_table(path: &Path) -> Result<bool, Error> {
+    let text = fs_err::read_to_string(path).map_err(|source| Error::Read { source })?;
+    if !text.contains(TABLE) {
+        return Ok(false);
+    }
+    let whole = DeTable::parse(&text).map_err(|source| Error::Toml { path: path.to_owned(), source })?;
+    Ok(Reading { path, text: &text, settings: Vec::new() }.own_table(whole.get_ref())?.is_some())
+}
+
+/// The name of our table below `[tool]`.
+const TABLE: &str = "rocwheel";
+
+fn is_project(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name == super::PROJECT)
 }
 
 /// The state while reading the tables.
@@ -68,6 +95,29 @@ struct Reading<'a> {
 impl Reading<'_> {
     fn line(&self, offset: usize) -> usize {
         self.text.as_bytes().iter().take(offset).filter(|byte| **byte == b'\n').count() + 1
+    }
+
+    /// The table `[tool.rocwheel]` of a `pyproject.toml`; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Type`] if it is not a table.
+    fn own_table<'t, 'd>(&self, whole: &'t DeTable<'d>) -> Result<Option<&'t DeTable<'d>>, Error> {
+        let find = |table: &'t DeTable<'d>, name: &str| table.iter().find(|(key, _)| key.get_ref() == name);
+        let Some((_, tool)) = find(whole, "tool") else { return Ok(None) };
+        // A `tool` that is no table is a mistake that the build backend reports.
+        let DeValue::Table(tools) = tool.get_ref() else { return Ok(None) };
+        let Some((key, own)) = find(tools, TABLE) else { return Ok(None) };
+        match own.get_ref() {
+            DeValue::Table(table) => Ok(Some(table)),
+            other => Err(Error::Type {
+                path: self.path.to_owned(),
+                line: self.line(key.span().start),
+                option: format!("tool.{TABLE}"),
+                expected: "a table",
+                found: options::described(other),
+            }),
+        }
     }
 
     fn table(&mut self, command: &Command, above: &[String], table: &DeTable<'_>) -> Result<(), Error> {
@@ -123,7 +173,8 @@ impl Reading<'_> {
         let spelled = name.replace('_', "-");
         let is_of_all = |option: &Arg| option.is_global_set() && option.get_long() == Some(&spelled);
         let hint = if !is_table && options::options(command).any(is_of_all) {
-            format!("`{spelled}` is an option of all commands: it stands above the first table")
+            let place = if is_project(self.path) { "in `[tool.rocwheel]` itself" } else { "above the first table" };
+            format!("`{spelled}` is an option of all commands: it stands {place}")
         } else {
             rocwheel_report::suggestion(&spelled, known.iter().map(String::as_str))
         };

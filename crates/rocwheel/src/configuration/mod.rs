@@ -1,6 +1,6 @@
-//! `rocwheel.toml`: options for every run in a folder. Input: the words of the command line.
-//! Output: these words, followed by the options of the file that neither the command line nor the
-//! environment sets.
+//! `rocwheel.toml`, or `[tool.rocwheel]` in `pyproject.toml`: options for every run in a folder.
+//! Input: the words of the command line. Output: these words, followed by the options of the file
+//! that neither the command line nor the environment sets.
 
 mod error;
 mod file;
@@ -20,6 +20,9 @@ pub(crate) use options::{commands, options, schema};
 /// The file name that is searched for in the working directory and its parents.
 pub(crate) const NAME: &str = "rocwheel.toml";
 
+/// The file of a Python project (PEP 518). It counts if it has the table `[tool.rocwheel]`.
+pub(crate) const PROJECT: &str = "pyproject.toml";
+
 /// A command line with the options of the configuration.
 #[derive(Debug)]
 pub(crate) struct CommandLine {
@@ -35,6 +38,9 @@ pub(crate) struct Used {
     pub(crate) sha256: String,
     /// The options that it set for this run, each as `--option`.
     pub(crate) options: Vec<String>,
+    /// A `pyproject.toml` in the same folder whose table is not used.
+    #[serde(skip)]
+    pub(crate) unused: Option<PathBuf>,
 }
 
 impl Used {
@@ -66,10 +72,29 @@ impl Choice {
         let path = match self {
             Self::Nothing => return Ok(None),
             Self::File(path) => Some(directory.join(path)),
-            Self::Search => directory.ancestors().map(|folder| folder.join(NAME)).find(|path| path.is_file()),
+            Self::Search => return nearest(directory, program),
         };
         path.map(|path| File::read(&path, program)).transpose()
     }
+}
+
+/// The nearest file from a folder upwards. In one folder `rocwheel.toml` comes before
+/// `pyproject.toml`, which is passed over without its table.
+fn nearest(directory: &Path, program: &Command) -> Result<Option<File>, Error> {
+    for folder in directory.ancestors() {
+        let (own, project) = (folder.join(NAME), folder.join(PROJECT));
+        if own.is_file() {
+            let mut file = File::read(&own, program)?;
+            // The other file may be wrong without any effect on this run.
+            let is_unused = project.is_file() && file::has_table(&project).unwrap_or(false);
+            file.unused = is_unused.then_some(project);
+            return Ok(Some(file));
+        }
+        if project.is_file() && file::has_table(&project)? {
+            return File::read(&project, program).map(Some);
+        }
+    }
+    Ok(None)
 }
 
 /// Adds the configuration of this run to the typed words.
@@ -88,7 +113,7 @@ pub(crate) fn apply(program: &Command, typed: Vec<OsString>, directory: &Path) -
     let Some(file) = run.choice().read(directory, &built)? else { return unchanged(typed) };
     let mut added = Vec::new();
     let mut options = Vec::new();
-    for setting in file.settings.iter().filter(|setting| run.concerns(setting)) {
+    for setting in file.settings.iter().filter(|setting| run.concerns(setting) && !run.is_refined(setting, &file)) {
         check(setting, &file.path, &built)?;
         added.extend(setting.words.iter().cloned());
         options.push(format!("--{}", setting.option));
@@ -100,7 +125,10 @@ pub(crate) fn apply(program: &Command, typed: Vec<OsString>, directory: &Path) -
     // There are no options after `--`.
     let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
     words.splice(end..end, added);
-    Ok(CommandLine { words, configuration: Some(Used { path: file.path, sha256: file.sha256, options }) })
+    Ok(CommandLine {
+        words,
+        configuration: Some(Used { path: file.path, sha256: file.sha256, options, unused: file.unused }),
+    })
 }
 
 /// The typed command and its arguments.
@@ -133,11 +161,19 @@ impl<'a> Run<'a> {
         self.matches.get_one::<PathBuf>("config").cloned().map_or(Choice::Search, Choice::File)
     }
 
-    /// `true` if a setting applies to this run.
+    /// `true` if a setting applies to this run: it is in the table of the command or of one above
+    /// it, as `[build]` is for `build plan`.
     fn concerns(&self, setting: &Setting) -> bool {
-        let is_here = setting.command.is_empty() || setting.command == self.names;
+        let is_here = self.names.starts_with(&setting.command);
         let argument = self.command.get_arguments().find(|argument| argument.get_long() == Some(&setting.option));
         is_here && argument.is_some_and(|argument| !self.is_said(argument) && !self.is_contradicted(argument))
+    }
+
+    /// `true` if a table of a command below has the same option.
+    fn is_refined(&self, setting: &Setting, file: &File) -> bool {
+        let is_below = |other: &&Setting| other.command.len() > setting.command.len();
+        let of_same_option = file.settings.iter().filter(|other| other.option == setting.option);
+        of_same_option.filter(is_below).any(|other| self.concerns(other))
     }
 
     /// `true` if the command line or the environment sets an option.

@@ -62,9 +62,12 @@ impl Kind {
     }
 }
 
-/// The options of a command that may be in the file.
+/// The options of a command that may be in the file: those that its help shows. A key that is also
+/// the name of a command below it (`plan` of `build`) is the table of that command.
 pub(crate) fn options(command: &Command) -> impl Iterator<Item = &Arg> {
-    command.get_arguments().filter(|argument| argument.get_long().is_some_and(|long| !is_excluded(long)))
+    let is_option = |long: &str| !is_excluded(long) && command.find_subcommand(long).is_none();
+    let options = command.get_arguments().filter(|argument| !argument.is_hide_set());
+    options.filter(move |argument| argument.get_long().is_some_and(is_option))
 }
 
 /// `true` if an option of this name exists only on the command line.
@@ -140,7 +143,7 @@ fn scalar(value: &DeValue<'_>) -> Option<String> {
     }
 }
 
-fn described(value: &DeValue<'_>) -> &'static str {
+pub(super) fn described(value: &DeValue<'_>) -> &'static str {
     match value {
         DeValue::String(_) => "a text",
         DeValue::Integer(_) => "this number",

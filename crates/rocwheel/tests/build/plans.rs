@@ -22,7 +22,7 @@ fn pythons_are_cells_and_one_that_is_not_there_does_not_stop_the_others() {
     assert!(ran.stderr.contains("there is no Python 3.99"), "{ran:?}");
     let name = WHEEL.replace("py3", &format!("cp{}", own.replace('.', "")));
     assert!(context.path("out").join(name).exists(), "{ran:?}");
-    let status = context.run(["build", "--status", "out", "--json"]);
+    let status = context.run(["build", "status", "out", "--json"]);
     let document: Value = serde_json::from_str(&status.stdout).unwrap();
     let states: Vec<&str> =
         document["cells"].as_array().unwrap().iter().filter_map(|cell| cell["state"].as_str()).collect();
@@ -80,18 +80,20 @@ fn several_values_are_cells_of_a_plan() {
     let document: Value = serde_json::from_str(&ran.stdout).unwrap();
     let states: Vec<&Value> = document["cells"].as_array().unwrap().iter().map(|cell| &cell["state"]).collect();
     assert_eq!((ran.code, states), (Some(0), vec![&Value::from("built"), &Value::from("exists")]));
-    // The same question as an option and as words, with options of all commands in any place.
-    let status = context.run(["build", "--status", "out"]);
+    let status = context.run(["--color", "never", "build", "status", "out"]);
     assert!(status.code == Some(0) && status.stdout.contains("tiny-1.0-plain-rocm7.1"), "{status:?}");
-    assert_eq!(context.run(["--color", "never", "build", "status", "out"]).stdout, status.stdout);
+    // The flag of version 0.1 does the same and names its successor.
+    let flag = context.run(["build", "--status", "out"]);
+    assert_eq!((flag.code, &flag.stdout), (status.code, &status.stdout));
+    assert!(flag.stderr.contains("write `rocwheel build status DIR`") && !status.stderr.contains("write"), "{flag:?}");
     assert!(context.run(["build", "logs", "out", "--cell", "tiny-1.0-plain-rocm7.1"]).stdout.contains("built"));
     let ran = context.run(["audit", "build", "status"]);
     assert!(ran.stderr.contains("`build`"), "{ran:?}");
     // One cell alone, by its title.
     let plan = document["plan"].as_str().unwrap().replace("[TEMP]", &context.directory().to_string_lossy());
-    let ran = context.run(["build", "--plan", &plan, "--cell", "tiny-1.0-plain-rocm7.1", "--no-uv"]);
+    let ran = context.run(["build", "plan", &plan, "--cell", "tiny-1.0-plain-rocm7.1", "--no-uv"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    let ran = context.run(["build", "--plan", &plan, "--cell", "tiny-1.0-plain-rocm7.3"]);
+    let ran = context.run(["build", "plan", &plan, "--cell", "tiny-1.0-plain-rocm7.3"]);
     assert!(ran.code == Some(2) && ran.stderr.contains("did you mean"), "{ran:?}");
 }
 
@@ -130,8 +132,10 @@ fn wrong_plans_are_errors_before_anything_is_built() {
         assert!(ran.code == Some(2) && ran.stderr.contains(words), "{more:?}: {ran:?}");
     }
     for (arguments, words) in [
-        (&["build", "--status", "source"][..], "there is no plan in `source`"),
-        (&["build", "--logs", "nowhere"], "there is no folder `nowhere`"),
+        (&["build", "status", "source"][..], "there is no plan in `source`"),
+        (&["build", "logs", "nowhere"], "there is no folder `nowhere`"),
+        (&["build", "tiny", "status"], "`status` is a command about plans, not a recipe"),
+        (&["build", "plan", "source", "--excluded"], "--dry-run"),
         (
             &["build", "--job", "x.toml", "--output", "out", "--executor", "slurm"],
             "`--job` runs one job on this machine",

@@ -47,7 +47,7 @@ pub struct BenchCommand {
 pub fn measure(command: &BenchCommand, reporter: &dyn Reporter) -> Result<BTreeMap<String, Measurement>, BenchError> {
     let mut all: BTreeMap<String, Measurement> = BTreeMap::new();
     let runs = u64::from(command.warm_up) + command.samples as u64;
-    let stage = reporter.stage("measuring", Some(runs), Unit::Items);
+    let stage = reporter.stage("Measuring", Some(runs), Unit::Items);
     for _ in 0..command.warm_up {
         command.run(reporter)?;
         reporter.advance(1);
@@ -76,7 +76,7 @@ pub fn measure_pair(commands: [&BenchCommand; 2], reporter: &dyn Reporter) -> Re
     let mut all = MeasuredPair::default();
     let turns = commands[0].samples.max(commands[1].samples);
     let warm_up = commands[0].warm_up.max(commands[1].warm_up);
-    let stage = reporter.stage("measuring", Some(2 * (u64::from(warm_up) + turns as u64)), Unit::Items);
+    let stage = reporter.stage("Measuring", Some(2 * (u64::from(warm_up) + turns as u64)), Unit::Items);
     for command in (0..warm_up).flat_map(|_| commands) {
         command.run(reporter)?;
         reporter.advance(1);

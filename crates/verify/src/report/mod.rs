@@ -78,7 +78,7 @@ pub fn read_reports(
     for path in paths {
         sources.extend(discover::find(path, &mut merger)?);
     }
-    let stage = reporter.stage("reading reports", Some(sources.len() as u64), Unit::Items);
+    let stage = reporter.stage("Reading reports", Some(sources.len() as u64), Unit::Items);
     for source in &sources {
         reporter.check()?;
         merger.read(source)?;

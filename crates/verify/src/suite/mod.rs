@@ -105,7 +105,7 @@ pub fn run_suite(request: SuiteRequest<'_>, reporter: &dyn Reporter) -> Result<R
     let mut facts = request.facts;
     let recorder = RunRecorder::create(request.output, &mut facts)?;
     let (collection, waiting) = {
-        let _stage = reporter.stage("collecting tests", None, Unit::Items);
+        let _stage = reporter.stage("Collecting tests", None, Unit::Items);
         let worker = request.workers.first().cloned().unwrap_or_default();
         let (scratch, limits) = (request.scratch, &request.limits);
         match request.driver.open(&CollectionRequest { scratch, worker: &worker, limits, reporter }) {
@@ -132,7 +132,7 @@ pub fn run_suite(request: SuiteRequest<'_>, reporter: &dyn Reporter) -> Result<R
     let to_run = settle(&own, &collection, &verdict.tests, &recorder);
     let engine =
         engine::Engine::new(request.driver, &recorder, &verdict.tests, &request.limits, (request.scratch, reporter));
-    let stage = reporter.stage("testing", Some(to_run.len() as u64), Unit::Items);
+    let stage = reporter.stage("Testing", Some(to_run.len() as u64), Unit::Items);
     let answer = engine.run(&to_run, request.workers, waiting);
     drop(stage);
     // A run that was cut off has no last line.

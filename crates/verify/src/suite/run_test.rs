@@ -119,7 +119,7 @@ pub fn run_with_run_test(run: RunTest<'_>, reporter: &dyn Reporter) -> Result<Ru
     };
     let mut running = SupervisedProgram::start(&program, &scratch.display().to_string())?;
     let (mut files, mut text) = (EventFiles::new(&scratch.join("events")), BoundedText::default());
-    let _stage = reporter.stage("testing with run_test.py", None, rocwheel_report::Unit::Items);
+    let _stage = reporter.stage("Testing with run_test.py", None, rocwheel_report::Unit::Items);
     while running.end()?.is_none() {
         text.push(&running.read(Duration::from_millis(50)));
         // Asked before its lines are read, so that all lines of a dead process are known.

@@ -5,7 +5,7 @@ use clap::builder::styling::{AnsiColor, Style};
 use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_audit::Remedies;
 use rocwheel_audit::finding::{Explanation, Finding, Severity};
-use rocwheel_audit::report::{AuditReport, WheelSummary};
+use rocwheel_audit::report::{AuditReport, LoadAnswer, WheelSummary};
 use rocwheel_audit::why::{Puller, Why};
 
 use crate::failure::Result;
@@ -20,8 +20,15 @@ const FIX: Style = AnsiColor::Green.on_default();
 const WHEELS: [Column; 6] =
     [("Wheel", Left), ("Size", Right), ("Promises", Left), ("Needs", Left), ("CPU", Left), ("Errors", Right)];
 
-/// Prints wheels, findings and counts.
+/// Prints the verdict, wheels, findings and counts.
 pub(super) fn report(report: &AuditReport, remedies: &Remedies, printer: &Printer) -> Result<()> {
+    let verdict = report.verdict();
+    let style = match verdict.answer {
+        LoadAnswer::Loads => FIX,
+        LoadAnswer::Fails => ERROR,
+        LoadAnswer::Unknown => WARNING,
+    };
+    printer.styled(format!("{style}{}{style:#}\n", printer::one_line(&verdict.sentence)))?;
     let audited = || report.wheels.iter().filter(|wheel| wheel.role == "audited");
     printer.table(&WHEELS, audited().map(|wheel| row(wheel, report)))?;
     let mut shown: Option<&Option<String>> = None;

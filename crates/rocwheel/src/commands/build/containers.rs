@@ -46,9 +46,6 @@ pub(crate) struct ContainerArguments {
     /// else the engine's own]
     #[arg(long, value_name = "NAME")]
     network: Option<String>,
-    /// Run a job here that is for an image, because this is a container of that image
-    #[arg(long, conflicts_with = "image", requires = "job")]
-    inside: bool,
 }
 
 /// Makes a path absolute for a task, which runs in another folder.
@@ -107,17 +104,18 @@ impl ContainerArguments {
         words
     }
 
-    /// The containers to start for jobs; `None` if all jobs run here.
-    pub(super) fn containers(&self, surroundings: &Surroundings) -> Result<Option<Containers>> {
+    /// The containers to start for jobs; `None` if all jobs run here. `is_inside`: a job that wants
+    /// an image may run here.
+    pub(super) fn containers(&self, surroundings: &Surroundings, is_inside: bool) -> Result<Option<Containers>> {
         let variable = environment::first_of(&["DOCKER_CMD"]);
         let reach = match self.executor {
             Some(Executor::Docker | Executor::Podman) => ContainerUse::All,
             Some(_) => return self.none(),
-            None if self.inside => return Ok(None),
+            None if is_inside => return Ok(None),
             None if variable.is_some() => ContainerUse::Images,
             None => ContainerUse::Recipes,
         };
-        if let Some(executor) = self.executor.filter(|_| self.inside) {
+        if let Some(executor) = self.executor.filter(|_| is_inside) {
             let usage = Usage::new(format!(
                 "`--inside` says that this is a container, and `--executor {executor}` would start one"
             ));
@@ -154,10 +152,5 @@ impl ContainerArguments {
             Some(image) if self.executor == Some(Executor::Here) => Err(image_without_containers(image).into()),
             _ => Ok(None),
         }
-    }
-
-    /// `true` if a job that wants an image may run here.
-    pub(super) fn is_inside(&self) -> bool {
-        self.inside
     }
 }

@@ -1,16 +1,18 @@
-//! The options of `rocwheel build` about plans with many cells, and about existing plans.
+//! The options of `rocwheel build` about plans with many cells, and the commands about existing
+//! plans.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Command};
+use clap::{Args, Subcommand};
 
+use super::run::RunArguments;
+use super::{Arguments, PLANS};
 use crate::failure::{Result, Usage};
 
 /// Options about builds of many cells.
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Plans of many cells")]
+#[command(next_help_heading = PLANS)]
 pub(crate) struct PlanArguments {
     /// Every ROCm, torch, Python and backend of the table that options do not name
     #[arg(long)]
@@ -24,30 +26,83 @@ pub(crate) struct PlanArguments {
     /// Write the plan of all cells (a folder), and build nothing
     #[arg(long, value_name = "DIR", conflicts_with_all = ["write_job", "dry_run"])]
     write_plan: Option<PathBuf>,
-    /// Run an existing plan
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["names", "job", "output", "work", "CellArguments", "SourceArguments", "RocmArguments"])]
+    #[command(flatten)]
+    old: OldFlags,
+}
+
+/// The flags that were the commands of [`PlanCommand`] up to version 0.1. The next release refuses
+/// them.
+#[derive(Debug, Clone, Args)]
+struct OldFlags {
+    /// `rocwheel build plan DIR`
+    #[arg(long, hide = true, value_name = "DIR", conflicts_with_all = ["names", "job", "output", "work", "CellArguments", "SourceArguments", "RocmArguments"])]
     plan: Option<PathBuf>,
-    /// Only these cells of the plan, by title or number
+    /// `--cell` of `rocwheel build plan` and `rocwheel build logs`
+    #[arg(long = "cell", hide = true, value_name = "CELL")]
+    cells: Vec<String>,
+    /// `rocwheel build status DIR`
+    #[arg(long, hide = true, value_name = "DIR", conflicts_with_all = ["names", "job", "plan"])]
+    status: Option<PathBuf>,
+    /// `rocwheel build cancel DIR`
+    #[arg(long, hide = true, value_name = "DIR", conflicts_with_all = ["names", "job", "plan", "status", "dry_run"])]
+    cancel: Option<PathBuf>,
+    /// `rocwheel build logs DIR`
+    #[arg(long, hide = true, value_name = "DIR", conflicts_with_all = ["names", "job", "plan", "status", "cancel"])]
+    logs: Option<PathBuf>,
+}
+
+/// A command about an existing plan. Recipes cannot have these names.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PlanCommand {
+    /// Show the state of every cell of a plan
+    Status {
+        #[command(flatten)]
+        place: PlanPlace,
+    },
+    /// Show the last lines of the logs of cells that failed or run
+    Logs {
+        #[command(flatten)]
+        place: PlanPlace,
+        /// Only of this cell, by title or number, whatever its state; may be repeated
+        #[arg(long = "cell", value_name = "CELL")]
+        cells: Vec<String>,
+    },
+    /// Take the cells of a plan off Slurm
+    Cancel {
+        #[command(flatten)]
+        place: PlanPlace,
+    },
+    /// Run an existing plan
+    ///
+    /// `rocwheel build … --write-plan DIR` writes one. Cells that are finished are not run again.
+    Plan(Box<ExistingPlan>),
+}
+
+/// Where a plan is.
+#[derive(Debug, Args)]
+pub(crate) struct PlanPlace {
+    /// Folder of the plan, or of the outputs
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+}
+
+/// The arguments of `rocwheel build plan`.
+#[derive(Debug, Args)]
+pub(crate) struct ExistingPlan {
+    /// Folder of the plan
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// Only this cell, by title or number; may be repeated
     #[arg(long = "cell", value_name = "CELL")]
     cells: Vec<String>,
-    /// Show the state of the cells of a plan; DIR is its folder, or that of the outputs (also
-    /// `rocwheel build status DIR`)
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["names", "job", "plan"])]
-    status: Option<PathBuf>,
-    /// Take the cells of a plan off Slurm (also `rocwheel build cancel DIR`)
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["names", "job", "plan", "status", "dry_run"])]
-    cancel: Option<PathBuf>,
-    /// Show the logs of cells that failed or run, or of those named with --cell (also
-    /// `rocwheel build logs DIR`)
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["names", "job", "plan", "status", "cancel"])]
-    logs: Option<PathBuf>,
-    /// With --executor slurm: wait until all cells have ended
+    /// Print what would be done and build nothing
     #[arg(long)]
-    wait: bool,
-    /// With --executor slurm: an option of sbatch, such as --partition=long; may be repeated, and
-    /// wins over the recipe
-    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
-    sbatch_option: Vec<String>,
+    dry_run: bool,
+    /// With --dry-run: also list the cells that the table excludes, with the reasons
+    #[arg(long, requires = "dry_run")]
+    excluded: bool,
+    #[command(flatten)]
+    run: RunArguments,
 }
 
 /// The request for an existing plan.
@@ -70,48 +125,54 @@ pub(super) struct Choices {
     pub(super) excluded: bool,
     pub(super) write_plan: Option<PathBuf>,
     pub(super) wait: bool,
-    pub(super) sbatch: Vec<String>,
+    /// The command that replaces the flag that was typed.
+    pub(super) instead: Option<&'static str>,
 }
 
-/// Options about a plan that can be typed as words: `build status DIR` is `build --status DIR`.
-/// `recipe new` refuses them as names.
-pub(crate) const QUESTIONS: [&str; 4] = ["status", "logs", "cancel", "plan"];
-
-/// Replaces these words of the command line with the options that they stand for.
-pub(crate) fn with_questions(program: &Command, mut words: Vec<OsString>) -> Vec<OsString> {
-    let is_question = |pair: &[OsString]| pair[0] == "build" && QUESTIONS.iter().any(|word| pair[1] == *word);
-    let Some(at) = words.windows(2).position(is_question) else { return words };
-    // `build` may be another word: a file of another command.
-    let Ok(matches) = program.clone().ignore_errors(true).try_get_matches_from(&words[..=at]) else { return words };
-    if matches.subcommand_name() == Some("build") {
-        let mut option = OsString::from("--");
-        option.push(&words[at + 1]);
-        words[at + 1] = option;
-    }
-    words
-}
-
-impl PlanArguments {
-    /// The request for an existing plan, if there is one, and the options for new plans.
-    pub(super) fn choices(self) -> Result<(Option<Asked>, Choices), Usage> {
-        if !self.cells.is_empty() && self.plan.is_none() && self.logs.is_none() {
-            return Err(Usage::new("`--cell` chooses of a plan").hint("name it with `--plan DIR` or `--logs DIR`"));
+impl Arguments {
+    /// Takes the request for an existing plan out of the arguments, if there is one. The options of
+    /// `build plan` replace those of `build`, which clap does not allow in front of it.
+    pub(super) fn take_plan(&mut self) -> Result<(Option<Asked>, Choices), Usage> {
+        let reserved = |name: &&String| rocwheel_recipe::recipe::PLAN_COMMANDS.contains(&name.as_str());
+        if let Some(word) = self.names.iter().find(reserved) {
+            let usage = Usage::new(format!("`{word}` is a command about plans, not a recipe"));
+            return Err(usage.hint(format!("write it first, and options behind it: `rocwheel build {word} DIR`")));
         }
-        let asked = match (self.plan, self.status, self.cancel, self.logs) {
-            (Some(folder), ..) => Some(Asked::Run(folder, self.cells)),
-            (_, Some(folder), ..) => Some(Asked::Status(folder)),
-            (_, _, Some(folder), _) => Some(Asked::Cancel(folder)),
-            (.., Some(folder)) => Some(Asked::Logs(folder, self.cells)),
-            _ => None,
+        let (asked, instead) = match self.command.take() {
+            None => self.plan.old.clone().asked()?,
+            Some(command) => (Some(self.take_command(command)), None),
         };
-        let choices = Choices {
-            matrix: self.matrix,
-            missing_only: self.missing_only,
-            excluded: self.excluded,
-            write_plan: self.write_plan,
-            wait: self.wait,
-            sbatch: self.sbatch_option,
-        };
-        Ok((asked, choices))
+        let PlanArguments { matrix, missing_only, excluded, write_plan, .. } = self.plan.clone();
+        Ok((asked, Choices { matrix, missing_only, excluded, write_plan, wait: self.run.wait, instead }))
+    }
+
+    fn take_command(&mut self, command: PlanCommand) -> Asked {
+        match command {
+            PlanCommand::Status { place } => Asked::Status(place.folder),
+            PlanCommand::Logs { place, cells } => Asked::Logs(place.folder, cells),
+            PlanCommand::Cancel { place } => Asked::Cancel(place.folder),
+            PlanCommand::Plan(plan) => {
+                let ExistingPlan { folder, cells, dry_run, excluded, run } = *plan;
+                (self.dry_run, self.plan.excluded, self.run) = (dry_run, excluded, run);
+                Asked::Run(folder, cells)
+            }
+        }
+    }
+}
+
+impl OldFlags {
+    /// The request of the flags, and the command that is written instead of them.
+    fn asked(self) -> Result<(Option<Asked>, Option<&'static str>), Usage> {
+        if !self.cells.is_empty() && self.plan.is_none() && self.logs.is_none() {
+            let usage = Usage::new("`--cell` chooses of a plan");
+            return Err(usage.hint("write `rocwheel build plan DIR --cell CELL`, or `build logs DIR --cell CELL`"));
+        }
+        Ok(match (self.plan, self.status, self.cancel, self.logs) {
+            (Some(folder), ..) => (Some(Asked::Run(folder, self.cells)), Some("plan")),
+            (_, Some(folder), ..) => (Some(Asked::Status(folder)), Some("status")),
+            (_, _, Some(folder), _) => (Some(Asked::Cancel(folder)), Some("cancel")),
+            (.., Some(folder)) => (Some(Asked::Logs(folder, self.cells)), Some("logs")),
+            _ => (None, None),
+        })
     }
 }

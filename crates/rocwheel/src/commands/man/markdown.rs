@@ -41,7 +41,8 @@ fn section(page: &mut String, command: &Command, level: usize) {
     if let Some(about) = command.get_long_about().or(command.get_about()) {
         row(page, format_args!("{}\n", escaped(&about.to_string())));
     }
-    let usage = command.clone().render_usage().to_string();
+    // A second form is below the first one, behind the word that is cut off here.
+    let usage = command.clone().render_usage().to_string().replace("\n       ", "\n");
     row(page, format_args!("```text\n{}\n```\n", usage.trim_start_matches("Usage: ").trim()));
     let own = |argument: &&Arg| !argument.is_global_set() && !argument.is_hide_set() && argument.get_id() != "help";
     let mut headings: Vec<Option<&str>> = Vec::new();
@@ -61,7 +62,11 @@ fn section(page: &mut String, command: &Command, level: usize) {
         row(page, format_args!("{}\n", escaped(&after.to_string())));
     }
     let path = name.strip_prefix("rocwheel ").unwrap_or_default();
-    let examples: Vec<String> = help::examples(path).map(|(line, purpose)| format!("# {purpose}\n{line}\n")).collect();
+    for (variable, meaning) in help::variables(path) {
+        row(page, format_args!("`{variable}`\n\n:   Variable: {}\n", escaped(meaning)));
+    }
+    let examples: Vec<String> =
+        help::examples(path).iter().map(|(line, purpose)| format!("# {purpose}\n{line}\n")).collect();
     if !examples.is_empty() {
         row(page, format_args!("```text\n{}```\n", examples.concat()));
     }
