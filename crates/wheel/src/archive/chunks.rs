@@ -371,7 +371,7 @@ impl Large<'_> {
     ) -> Option<Found> {
         let known = self.known.as_deref()?;
         let mut scratch = workshop.buffer();
-        let found = workshop.reuse.find_in((known, number), key, window, output, &mut scratch);
+        let found = workshop.reuse.find_in((known, number), (key, window), output, &mut scratch);
         workshop.give_back(scratch);
         if found.is_none() {
             self.differs.store(true, Ordering::Release);

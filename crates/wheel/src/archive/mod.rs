@@ -345,10 +345,13 @@ impl Archive {
     }
 }
 
+/// How a large member is packed, and a member of an earlier wheel that may be equal.
+type LargeMethod = (Method, Option<Arc<KnownMember>>);
+
 /// Divides the work: large members into chunks, small ones gathered until they fill one chunk.
 fn units<'a>(workshop: &Workshop, sources: &'a [Source<'a>]) -> Result<Vec<Unit<'a>>, Error> {
     let is_large = |source: &Source<'_>| source.content.size() > CHUNK as u64;
-    let method = |source: &Source<'_>| -> Result<Option<(Method, Option<Arc<KnownMember>>)>, Error> {
+    let method = |source: &Source<'_>| -> Result<Option<LargeMethod>, Error> {
         if !is_large(source) {
             return Ok(None);
         }

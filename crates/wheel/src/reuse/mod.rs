@@ -20,14 +20,15 @@ use positioned_io::ReadAt;
 use rocwheel_content::{Digest, Reader};
 use rocwheel_report::Reporter;
 
+use crate::WheelName;
 use crate::archive::{CHUNK, Place, unpack_part};
 pub(crate) use record::{PackedMember, PackedPiece, PackingRecord};
 use record::{RecordFolder, WheelIdentity};
 
 /// Number of pieces with the same checksum and length that are compared with a content.
 const MOST_CANDIDATES: usize = 4;
-/// A wheel whose compressed members have fewer bytes in all, before compression, is not recorded: it
-/// is compressed in less time than a record takes.
+/// A wheel whose compressed members have fewer bytes in all, before compression, is not recorded:
+/// it is compressed in less time than a record takes.
 const WORTHWHILE: u64 = 1 << 20;
 /// Folders below a folder of wheels that are searched: `dist/FAMILY`.
 const DEPTH: usize = 3;
@@ -62,8 +63,9 @@ enum EarlierBytes {
 impl EarlierWheel {
     /// A wheel at `path`; `None` if there is none.
     pub fn at(path: &Path) -> Option<EarlierWheel> {
-        let metadata = fs::metadata(path).ok().filter(|metadata| metadata.is_file())?;
-        Some(EarlierWheel { size: metadata.len(), bytes: EarlierBytes::File(path.to_owned()) })
+        let metadata = fs::metadata(path).ok()?;
+        let bytes = EarlierBytes::File(path.to_owned());
+        metadata.is_file().then(|| EarlierWheel { size: metadata.len(), bytes })
     }
 
     /// A wheel of `size` bytes that is elsewhere.
@@ -172,7 +174,7 @@ impl PackedSource {
 
     fn add_below(&self, path: &Path, depth: usize) -> std::io::Result<()> {
         if !fs::metadata(path)?.is_dir() {
-            EarlierWheel::at(path).into_iter().for_each(|wheel| self.add(wheel));
+            self.add_file(path);
             return Ok(());
         }
         let mut entries: Vec<PathBuf> =
@@ -180,13 +182,19 @@ impl PackedSource {
         entries.sort();
         for entry in entries {
             let name = entry.file_name().unwrap_or_default().to_string_lossy();
-            if name.ends_with(".whl") {
-                EarlierWheel::at(&entry).into_iter().for_each(|wheel| self.add(wheel));
+            if WheelName::is_wheel(&entry) {
+                self.add_file(&entry);
             } else if depth > 0 && !name.starts_with('.') && entry.is_dir() {
                 self.add_below(&entry, depth - 1)?;
             }
         }
         Ok(())
+    }
+
+    fn add_file(&self, path: &Path) {
+        if let Some(wheel) = EarlierWheel::at(path) {
+            self.add(wheel);
+        }
     }
 
     /// Number of bytes, before compression, that were not compressed because their packed form was
@@ -213,7 +221,7 @@ impl PackedSource {
         for wheel in waiting.into_iter().filter(|wheel| sizes.contains(&wheel.size)) {
             let name = wheel.with_reader(|reader| WheelIdentity::of(reader, wheel.size));
             if let Some(record) = name.ok().and_then(|name| shared.records.read(&name)) {
-                shared.learn(Arc::new(wheel), &record);
+                shared.learn(&Arc::new(wheel), &record);
             }
         }
     }
@@ -231,7 +239,7 @@ impl PackedSource {
         });
         let written = opened.and_then(|wheel| {
             let name = wheel.with_reader(|reader| WheelIdentity::of(reader, wheel.size))?;
-            shared.learn(Arc::new(wheel), &record);
+            shared.learn(&Arc::new(wheel), &record);
             shared.records.write(&name, &record)
         });
         if let Err(error) = written
@@ -273,8 +281,7 @@ impl PackedSource {
     pub(crate) fn find_in(
         &self,
         (member, number): (&KnownMember, usize),
-        key: PieceKey,
-        window: &[u8],
+        (key, window): (PieceKey, &[u8]),
         packed: &mut Vec<u8>,
         scratch: &mut Vec<u8>,
     ) -> Option<Found> {
@@ -289,7 +296,7 @@ impl PackedSource {
 }
 
 impl Shared {
-    fn learn(&self, wheel: Arc<EarlierWheel>, record: &PackingRecord) {
+    fn learn(&self, wheel: &Arc<EarlierWheel>, record: &PackingRecord) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         for member in &record.members {
             let count = member.size.div_ceil(CHUNK as u64) as usize;
@@ -304,7 +311,7 @@ impl Shared {
                 let place = if number + 1 == count { Place::Last } else { Place::Inner };
                 let key = PieceKey { level: piece.level, crc32: piece.crc32, size, place };
                 let piece = Piece {
-                    wheel: Arc::clone(&wheel),
+                    wheel: Arc::clone(wheel),
                     offset: piece.offset,
                     length: piece.length,
                     blake3: piece.blake3,
