@@ -5,6 +5,7 @@
 //! ten thousand members needs a handful of file descriptors.
 
 pub mod archive_path;
+mod budget;
 mod digest;
 mod spool;
 
@@ -14,6 +15,7 @@ use std::sync::Arc;
 
 use positioned_io::ReadAt;
 
+pub use budget::{MemoryBudget, MemoryShare};
 pub use digest::{Digest, HashAlgorithm, Hasher, Sha256, hexadecimal, sha256, sha256_ahead, sha256_at, sha256_of};
 pub use spool::{OpenContent, Opening, Spool, Spooled};
 

@@ -3,11 +3,11 @@
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use positioned_io::ReadAt;
 
-use crate::{Content, Reader};
+use crate::{Content, MemoryBudget, MemoryShare, Reader};
 
 /// Opened contents of up to this many bytes are kept in memory; larger ones go to a file.
 const IN_MEMORY: u64 = 1 << 20;
@@ -20,13 +20,13 @@ const WINDOW: usize = 1 << 18;
 /// Keeps opened contents in unnamed files in one folder.
 pub struct Spool {
     scratch: PathBuf,
-    budget: Arc<Budget>,
+    budget: Arc<MemoryBudget>,
 }
 
 impl Spool {
     /// A spool that keeps its files in the folder `scratch`.
     pub fn new(scratch: &Path) -> Spool {
-        Spool { scratch: scratch.to_owned(), budget: Arc::default() }
+        Spool { scratch: scratch.to_owned(), budget: Arc::new(MemoryBudget::new(AT_ONCE)) }
     }
 
     /// The folder that holds the files.
@@ -58,44 +58,12 @@ pub enum Opening {
     },
 }
 
-/// Memory that threads share, limited to [`AT_ONCE`] bytes.
-#[derive(Default)]
-struct Budget {
-    taken: Mutex<u64>,
-    returned: Condvar,
-}
-
-impl Budget {
-    /// Waits until `bytes` are free. A thread that holds a share must not ask for another one.
-    fn take(&self, bytes: u64) -> Taken<'_> {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        while *taken > 0 && *taken + bytes > AT_ONCE {
-            taken = self.returned.wait(taken).unwrap_or_else(PoisonError::into_inner);
-        }
-        *taken += bytes;
-        Taken { budget: self, bytes }
-    }
-}
-
-/// A share of the budget; dropping it returns it.
-struct Taken<'a> {
-    budget: &'a Budget,
-    bytes: u64,
-}
-
-impl Drop for Taken<'_> {
-    fn drop(&mut self) {
-        *self.budget.taken.lock().unwrap_or_else(PoisonError::into_inner) -= self.bytes;
-        self.budget.returned.notify_all();
-    }
-}
-
 /// A content that is opened at most once; made by [`Spool::hold`].
 pub struct Spooled {
     content: Box<dyn Content>,
     opening: Opening,
     scratch: PathBuf,
-    budget: Arc<Budget>,
+    budget: Arc<MemoryBudget>,
     opened: Mutex<Option<SharedReader>>,
 }
 
@@ -126,7 +94,7 @@ impl Spooled {
         Ok(found)
     }
 
-    fn take(&self) -> Option<Taken<'_>> {
+    fn take(&self) -> Option<MemoryShare<'_>> {
         match self.opening {
             Opening::InMemory { input } => Some(self.budget.take(self.content.size() + input)),
             Opening::Elsewhere => None,

@@ -18,7 +18,7 @@ use crate::code_object;
 use crate::error::Error;
 use table::Table;
 
-pub use write::{ArchiveWriter, Blob};
+pub use write::{ArchiveWriter, Blob, StoredCode};
 
 /// Bytes that are compared at a time.
 const WINDOW: usize = 256 << 10;
@@ -204,17 +204,17 @@ impl KpackArchive {
         }
     }
 
-    /// Compares one code object with `code`, without holding a second copy of it. Returns the
-    /// offset of the first different byte, which is the shorter length if one begins with the
+    /// Compares one code object with the bytes of `code`; of either, a window is in memory. Returns
+    /// the offset of the first different byte, which is the shorter length if one begins with the
     /// other; `None` for equal ones. If the frame has a checksum, it is compared as well.
     ///
     /// # Errors
-    /// A frame that does not decompress.
+    /// A frame that does not decompress, and failures to read `code`.
     pub fn first_difference(
         &self,
         reader: &dyn ReadAt,
         located: &Located<'_>,
-        code: &[u8],
+        code: &mut dyn Read,
     ) -> Result<Option<u64>, Error> {
         let failed = |source: io::Error| Error::ReadArchive { what: located.describe(), source };
         let span =
@@ -225,21 +225,21 @@ impl KpackArchive {
                 Box::new(zstd::stream::read::Decoder::with_buffer(span).map_err(failed)?.single_frame())
             }
         };
-        let mut buffer = vec![0; WINDOW];
+        let (mut found, mut expected) = (vec![0; WINDOW], vec![0; WINDOW]);
         let mut at = 0;
         loop {
-            let read = stored.read(&mut buffer).map_err(failed)?;
-            let expected = &code[at.min(code.len())..(at + read).min(code.len())];
-            let found = &buffer[..read];
-            let equal = if found == expected {
-                read
-            } else {
-                found.iter().zip(expected).take_while(|(found, expected)| found == expected).count()
-            };
-            at += equal;
-            if equal < read || read == 0 {
-                return Ok((equal < read || at < code.len()).then_some(at as u64));
+            let count = read_window(&mut stored, &mut found).map_err(failed)?;
+            let found = &found[..count];
+            let count = read_window(code, &mut expected).map_err(failed)?;
+            let expected = &expected[..count];
+            if found != expected {
+                let equal = found.iter().zip(expected).take_while(|(found, expected)| found == expected).count();
+                return Ok(Some(at + equal as u64));
             }
+            if count < WINDOW {
+                return Ok(None);
+            }
+            at += count as u64;
         }
     }
 
@@ -368,6 +368,20 @@ impl Read for Span<'_> {
         self.at += read as u64;
         Ok(read)
     }
+}
+
+/// Fills a window; only the end of the stream leaves it partly filled. Returns the number of bytes.
+fn read_window(stream: &mut dyn Read, window: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < window.len() {
+        match stream.read(&mut window[filled..]) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
 }
 
 /// Reads the stored bytes of a code object.

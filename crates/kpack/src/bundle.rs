@@ -23,7 +23,7 @@ use rocwheel_rocm::target;
 
 use crate::error::Error;
 
-pub use visit::{Checksum, Limits};
+pub use visit::{Checksum, CodeStream, Limits};
 pub use write::{BundleForm, Part, plain_size, write};
 
 /// Alignment of bundles in bytes.

@@ -445,3 +445,78 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn streams_may_be_read_in_part_and_their_errors_come_first() {
+    let targets = ["gfx906", "gfx90a", "gfx942"];
+    let content = plain(&targets, 5000);
+    let mut cut = compressed(3, Method::Zstd, &content);
+    for (number, bundle) in [content.clone(), compressed(2, Method::Zlib, &content)].into_iter().enumerate() {
+        let (file, range) = section(&[bundle]);
+        let bundle = &bundle::read(&file.as_slice(), range.clone()).unwrap()[0];
+        let mut seen = Vec::new();
+        let visited = bundle.visit_streams(&file.as_slice(), range, Limits::default(), |entries, code| {
+            assert_eq!((entries.len(), code.size()), (1, 5000));
+            let mut first = [0; 3];
+            // Nothing of the first, the middle of the second, the end of the third.
+            match seen.len() {
+                0 => {}
+                1 => {
+                    code.skip(1000)?;
+                    std::io::Read::read_exact(code, &mut first).unwrap();
+                }
+                _ => {
+                    code.skip(4997)?;
+                    std::io::Read::read_exact(code, &mut first).unwrap();
+                    assert_eq!(std::io::Read::read(code, &mut first).unwrap(), 0, "behind the code object");
+                    assert!(code.read_whole(&mut Vec::new())?.is_empty());
+                }
+            }
+            seen.push((entries[0].target().unwrap().to_owned(), first));
+            Ok::<(), Error>(())
+        });
+        visited.unwrap();
+        let expected =
+            [(0, 0), (1, 0x5b), (2, 0x58)].map(|(at, byte): (usize, u8)| (targets[at].to_owned(), [byte; 3]));
+        assert_eq!(seen, expected, "{number}");
+    }
+    // The frame ends within the second code object; the callback has another opinion of that.
+    let short = zstd::bulk::compress(&content[..17_000], 3).unwrap();
+    cut.truncate(32);
+    cut.extend(&short);
+    let total = (cut.len() as u64).to_le_bytes();
+    cut[8..16].copy_from_slice(&total);
+    let (file, range) = section(&[cut]);
+    let bundle = &bundle::read(&file.as_slice(), range.clone()).unwrap()[0];
+    let opinion = || Error::WriteBundle(std::io::ErrorKind::StorageFull.into());
+    for is_silent in [false, true] {
+        let visited = bundle.visit_streams(&file.as_slice(), range.clone(), Limits::default(), |_, code| {
+            match std::io::copy(code, &mut std::io::sink()) {
+                Err(_) if !is_silent => Err(opinion()),
+                _ => Ok(()),
+            }
+        });
+        let error = visited.unwrap_err().to_string();
+        assert!(error.contains("shorter than the"), "{error}");
+    }
+}
+
+#[test]
+fn entries_that_share_their_bytes_share_a_stream() {
+    let mut content = plain(&["gfx906", "gfx90a"], 5000);
+    // The offset of the second code object becomes that of the first.
+    let (first, second) = (8192_u64.to_le_bytes(), 16_384_u64.to_le_bytes());
+    let at = content.windows(8).position(|window| window == second).unwrap();
+    content[at..at + 8].copy_from_slice(&first);
+    content.truncate(8192 + 5000);
+    let (file, range) = section(&[content]);
+    let bundle = &bundle::read(&file.as_slice(), range.clone()).unwrap()[0];
+    let mut seen = Vec::new();
+    let visited = bundle.visit_streams(&file.as_slice(), range, Limits::default(), |entries, code| {
+        seen.extend(entries.iter().map(|entry| entry.target().unwrap().to_owned()));
+        assert_eq!(code.read_whole(&mut Vec::new())?, vec![0x5a; 5000]);
+        Ok::<(), Error>(())
+    });
+    visited.unwrap();
+    assert_eq!(seen, ["gfx906", "gfx90a"]);
+}

@@ -1,7 +1,7 @@
-//! Input: a bundle of a file. Output: its code objects, in pieces that threads share, one at a time
-//! in memory.
+//! Input: a bundle of a file. Output: its code objects, in pieces that threads share. One code
+//! object is in memory at a time, or a window of a large one.
 
-use std::io;
+use std::io::Read;
 use std::ops::Range;
 
 use positioned_io::ReadAt;
@@ -52,44 +52,95 @@ pub(crate) struct Source<'a> {
     pub(crate) checksum: Checksum,
 }
 
-/// Calls `each` for the wanted entries of a piece, with their bytes.
+/// Code objects of at least this many bytes are never in memory as a whole.
+const STREAMED: u64 = 32 << 20;
+
+/// The bytes of a code object.
+pub(crate) enum Code<'a> {
+    /// All of them, in memory.
+    Whole(&'a [u8]),
+    /// A stream of [`STREAMED`] bytes or more. If it fails, [`visit`] returns its error.
+    Stream(&'a mut dyn Read),
+}
+
+/// Calls `each` for the wanted entries of a piece, in the order of their offsets, with their code.
 pub(crate) fn visit<E: From<Error>>(
     source: &Source<'_>,
     (bundle, piece): (&Bundle, &Piece),
     wanted: impl Fn(&BundleEntry) -> bool,
+    mut each: impl FnMut(&BundleEntry, Code<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let part;
+    let bundle = match piece {
+        Piece::Whole => bundle,
+        Piece::Entries(range) => {
+            let Bundle { offset, length, compression, .. } = *bundle;
+            part = Bundle { offset, length, compression, entries: bundle.entries[range.clone()].to_vec() };
+            &part
+        }
+    };
+    let limits = Limits { checksum: source.checksum, ..Limits::default() };
+    let mut buffer = Vec::new();
+    let visited = bundle.visit_streams(source.reader, source.section.clone(), limits, |entries, stream| {
+        if !entries.iter().any(|entry| wanted(entry)) {
+            return Ok(());
+        }
+        if let [entry] = entries
+            && is_streamed(entry)
+        {
+            return each(entry, Code::Stream(stream)).map_err(Visited::Ours);
+        }
+        let code = stream.read_whole(&mut buffer)?;
+        let mut entries = entries.iter().filter(|entry| wanted(entry));
+        entries.try_for_each(|entry| each(entry, Code::Whole(code)).map_err(Visited::Ours))
+    });
+    visited.map_err(|error| match error {
+        Visited::Ours(error) => error,
+        Visited::GpuCode(error) => Error::GpuCode { key: source.key.to_owned(), source: error }.into(),
+    })
+}
+
+/// Like [`visit`], with every code object in memory as a whole.
+pub(crate) fn visit_whole<E: From<Error>>(
+    source: &Source<'_>,
+    part: (&Bundle, &Piece),
+    wanted: impl Fn(&BundleEntry) -> bool,
     mut each: impl FnMut(&BundleEntry, &[u8]) -> Result<(), E>,
 ) -> Result<(), E> {
-    match piece {
-        Piece::Whole => {
-            let limits = Limits { checksum: source.checksum, ..Limits::default() };
-            let visited = bundle.visit_within(source.reader, source.section.clone(), limits, |entry, code| {
-                if wanted(entry) { each(entry, code).map_err(Visited::Ours) } else { Ok(()) }
-            });
-            visited.map_err(|error| match error {
-                Visited::Ours(error) => error,
-                Visited::GpuCode(error) => Error::GpuCode { key: source.key.to_owned(), source: error }.into(),
-            })
+    let mut buffer = Vec::new();
+    visit(source, part, wanted, |entry, code| match code {
+        Code::Whole(bytes) => each(entry, bytes),
+        Code::Stream(stream) => {
+            buffer.clear();
+            stream.read_to_end(&mut buffer).map_err(|source| E::from(Error::from(source)))?;
+            each(entry, &buffer)
         }
-        Piece::Entries(range) => {
-            let mut code = Vec::new();
-            for entry in bundle.entries[range.clone()].iter().filter(|entry| wanted(entry)) {
-                if entry.size > Limits::default().code_object {
-                    let error =
-                        io::Error::new(io::ErrorKind::InvalidData, "it claims a code object beyond all measure");
-                    return Err(Error::Read { key: source.key.to_owned(), source: error }.into());
-                }
-                let size = entry.size as usize;
-                if code.len() < size {
-                    code.resize(size, 0);
-                }
-                let offset = source.section.start + bundle.offset + entry.offset;
-                let read = source.reader.read_exact_at(offset, &mut code[..size]);
-                read.map_err(|error| Error::Read { key: source.key.to_owned(), source: error })?;
-                each(entry, &code[..size])?;
-            }
-            Ok(())
-        }
-    }
+    })
+}
+
+fn is_streamed(entry: &BundleEntry) -> bool {
+    entry.size >= STREAMED
+}
+
+/// Largest window of zstd that a reader of streams takes by default, in bytes.
+const LARGEST_WINDOW: u64 = 128 << 20;
+/// Window of the frames of streamed code objects in archives, in bytes, and of the tables beside
+/// it.
+const ARCHIVE_WINDOW: u64 = 80 << 20;
+
+/// Estimates the memory in bytes that [`visit`] and the compression or decompression of what it
+/// finds need for one piece.
+pub(crate) fn memory(bundle: &Bundle, piece: &Piece, wanted: impl Fn(&BundleEntry) -> bool) -> u64 {
+    let entries = match piece {
+        Piece::Whole => &bundle.entries[..],
+        Piece::Entries(range) => &bundle.entries[range.clone()],
+    };
+    let (streamed, whole): (Vec<&BundleEntry>, Vec<_>) =
+        entries.iter().filter(|entry| wanted(entry)).partition(|entry| is_streamed(entry));
+    let decoder = bundle.compression.map_or(0, |header| header.uncompressed.min(LARGEST_WINDOW));
+    // A code object, and its frame, which can be as large.
+    let buffers = 2 * whole.iter().map(|entry| entry.size).max().unwrap_or(0);
+    decoder + buffers.max(if streamed.is_empty() { 0 } else { ARCHIVE_WINDOW })
 }
 
 /// The source of an error: the callback of [`visit`], or the reader of the bundle.
@@ -106,11 +157,26 @@ impl<E> From<rocwheel_kpack::Error> for Visited<E> {
 
 #[cfg(test)]
 mod tests {
+    use rocwheel_kpack::CompressionHeader;
+    use rocwheel_kpack::bundle::Method;
+
     use super::*;
 
     fn bundle(sizes: &[u64]) -> Bundle {
         let entry = |size: &u64| BundleEntry { id: "x".into(), offset: 0, size: *size };
         Bundle { offset: 0, length: 0, compression: None, entries: sizes.iter().map(entry).collect() }
+    }
+
+    #[test]
+    fn memory_does_not_grow_with_large_code_objects() {
+        let wanted = |entry: &BundleEntry| entry.size > 0;
+        let plain = bundle(&[0, 100, 3 << 20]);
+        assert_eq!(memory(&plain, &Piece::Entries(0..3), wanted), 6 << 20);
+        assert_eq!(memory(&plain, &Piece::Entries(0..2), wanted), 200);
+        let header = |uncompressed| CompressionHeader { version: 3, method: Method::Zstd, uncompressed, checksum: 0 };
+        let large = |size: u64| Bundle { compression: Some(header(9 * size)), ..bundle(&[size; 9]) };
+        assert_eq!(memory(&large(200 << 20), &Piece::Whole, wanted), memory(&large(900 << 20), &Piece::Whole, wanted));
+        assert!(memory(&large(200 << 20), &Piece::Whole, wanted) < 220 << 20);
     }
 
     #[test]

@@ -1,30 +1,33 @@
 //! Input: a [`Plan`] and the files it was made from. Output: the archives, and for every host file
 //! a patch that removes its GPU code.
 //!
-//! Each thread holds one uncompressed code object in memory at a time; code objects that wait to be
-//! written are compressed, and beyond a limit they wait in a file: librccl is one compressed bundle
-//! of 1.2 GB, and all its code objects come before the first can be written.
+//! Each thread holds one uncompressed code object in memory at a time, or a window of a large one,
+//! and threads wait for each other where [`Packing::memory`] would not suffice. Code objects that
+//! wait to be written are compressed, and beyond a limit they wait in a file: librccl is one
+//! compressed bundle of 1.2 GB, and all its code objects come before the first can be written.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufWriter, Seek as _, Write as _};
+use std::io::{self, BufReader, BufWriter, Read, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fs_err::File;
-use positioned_io::ReadAt as _;
-use rocwheel_content::Content;
-use rocwheel_kpack::archive::{ArchiveWriter, Blob, Scheme};
+use positioned_io::Cursor;
+use rocwheel_content::{Content, MemoryBudget};
+use rocwheel_kpack::archive::{ArchiveWriter, Blob, Scheme, StoredCode};
 use rocwheel_kpack::fatbin::{FatBinary, Magic, NewWrapper, Replacement};
 use rocwheel_kpack::marker::Marker;
 use rocwheel_report::{Reporter, Unit as Counted};
 use serde::Serialize;
 
-use crate::code::{self, Piece, Source};
+use crate::code::{self, Code, Piece, Source};
 use crate::error::Error;
 use crate::plan::{CandidateFile, Plan, PlannedBinary, PlannedKpack, is_kept};
 
 /// Alignment of markers in bytes.
 const MARKER_ALIGNMENT: usize = 16;
+/// Bytes that are copied at a time.
+const WINDOW: usize = 256 << 10;
 
 /// Storage of code objects in archives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,18 +36,34 @@ pub struct Packing {
     pub scheme: Scheme,
     /// The level of zstd; ignored for [`Scheme::None`].
     pub level: i32,
-    /// Bytes of compressed code objects that a thread holds in memory until they are written; more
-    /// of them wait in a file without a name beside the archives. It does not change the result.
-    pub held: u64,
+    /// Bytes of memory that all threads together may use for code objects. A piece of work that
+    /// needs more (a window of 128 MiB to decompress, and one of 64 MiB to compress) runs alone.
+    /// The result does not depend on it.
+    pub memory: u64,
 }
-
-/// Default of [`Packing::held`], in bytes.
-const HELD: u64 = 32 << 20;
 
 impl Default for Packing {
     /// Returns zstd at the level that existing tools use.
     fn default() -> Self {
-        Self { scheme: Scheme::ZstdPerKernel, level: 3, held: HELD }
+        Self { scheme: Scheme::ZstdPerKernel, level: 3, memory: default_memory() }
+    }
+}
+
+/// Returns the default of [`Packing::memory`]: 256 MiB, and 32 MiB for each thread.
+pub fn default_memory() -> u64 {
+    (256 << 20) + rayon::current_num_threads() as u64 * (32 << 20)
+}
+
+impl Packing {
+    /// Memory for pieces of work in progress, in bytes. A quarter is left for finished ones.
+    fn for_work(self) -> u64 {
+        self.memory - self.memory / 4
+    }
+
+    /// Bytes of compressed code objects that a piece of work may hold until they are written; more
+    /// of them wait in a file. At most two pieces for each thread are between start and end.
+    fn held(self) -> u64 {
+        self.memory / 4 / (2 * rayon::current_num_threads() as u64)
     }
 }
 
@@ -105,14 +124,19 @@ enum Waiting {
     },
 }
 
-impl Waiting {
-    fn into_blob(self) -> io::Result<Blob> {
-        match self {
-            Self::Held(blob) => Ok(blob),
-            Self::Parked { file, offset, size, original_size } => {
-                let mut bytes = vec![0; usize::try_from(size).map_err(io::Error::other)?];
-                file.file().read_exact_at(offset, &mut bytes)?;
-                Ok(Blob { original_size, bytes })
+impl Packed<'_> {
+    /// Writes the code object, and returns its original size in bytes.
+    fn write(self, writer: &mut ArchiveWriter<BufWriter<File>>) -> Result<u64, rocwheel_kpack::Error> {
+        match self.blob {
+            Waiting::Held(blob) => {
+                writer.add(self.key, self.bundle, self.target, &blob)?;
+                Ok(blob.original_size)
+            }
+            Waiting::Parked { file, offset, size, original_size } => {
+                let bytes = &mut BufReader::with_capacity(WINDOW, Cursor::new_pos(file.file(), offset));
+                let code = StoredCode { original_size, size, bytes };
+                writer.add_stored(self.key, self.bundle, self.target, code)?;
+                Ok(original_size)
             }
         }
     }
@@ -130,27 +154,44 @@ struct WaitingRoom<'a> {
 }
 
 impl WaitingRoom<'_> {
-    /// Compresses a code object. One that is large goes to the file at once.
-    fn take(&mut self, code: &[u8], packing: Packing, key: &str) -> Result<Waiting, Error> {
+    /// Compresses a code object of `size` bytes. One that is large goes to the file at once.
+    fn take(&mut self, (code, size): (Code<'_>, u64), packing: Packing, key: &str) -> Result<Waiting, Error> {
         let failed = |source| Error::GpuCode { key: key.to_owned(), source };
-        let original_size = code.len() as u64;
-        let file = if Blob::is_large(code, packing.scheme) {
-            let file = self.file()?;
-            Blob::pack_to(code, packing.level, &mut file.as_ref()).map_err(failed)?;
-            file
-        } else {
-            let blob = Blob::pack(code, packing.scheme, packing.level).map_err(failed)?;
-            if let Some(left) = self.left.checked_sub(blob.bytes.len() as u64) {
-                self.left = left;
-                return Ok(Waiting::Held(blob));
+        let file = match code {
+            Code::Whole(code) if !Blob::is_large(size, packing.scheme) => {
+                let blob = Blob::pack(code, packing.scheme, packing.level).map_err(failed)?;
+                if let Some(left) = self.left.checked_sub(blob.bytes.len() as u64) {
+                    self.left = left;
+                    return Ok(Waiting::Held(blob));
+                }
+                let file = self.file()?;
+                file.as_ref().write_all(&blob.bytes)?;
+                file
             }
-            let file = self.file()?;
-            file.as_ref().write_all(&blob.bytes)?;
-            file
+            code => {
+                let file = self.file()?;
+                let mut whole: &[u8];
+                let stream: &mut dyn Read = match code {
+                    Code::Whole(bytes) => {
+                        whole = bytes;
+                        &mut whole
+                    }
+                    Code::Stream(stream) => stream,
+                };
+                match packing.scheme {
+                    Scheme::None => {
+                        io::copy(stream, &mut file.as_ref())?;
+                    }
+                    Scheme::ZstdPerKernel => {
+                        Blob::pack_to(stream, size, packing.level, &mut file.as_ref()).map_err(failed)?;
+                    }
+                }
+                file
+            }
         };
         let (offset, end) = (self.parked, file.as_ref().stream_position()?);
         self.parked = end;
-        Ok(Waiting::Parked { file, offset, size: end - offset, original_size })
+        Ok(Waiting::Parked { file, offset, size: end - offset, original_size: size })
     }
 
     fn file(&mut self) -> Result<Arc<File>, Error> {
@@ -210,21 +251,22 @@ fn write_archives(
         let Some((first, _)) = open.values().next() else { continue };
         let folder = first.parent().unwrap_or(first).to_owned();
         let work = plan.binaries.iter().flat_map(|binary| work_of(plan, binary, set));
+        let memory = MemoryBudget::new(packing.for_work());
         rocwheel_pipeline::ordered(
             work,
             |work| {
                 reporter.check()?;
-                let room = WaitingRoom { folder: &folder, left: packing.held, file: None, parked: 0 };
+                let bundle = &work.binary.fat.bundles[work.bundle];
+                let _share = memory.take(code::memory(bundle, &work.piece, |entry| is_kept(entry, &plan.selection)));
+                let room = WaitingRoom { folder: &folder, left: packing.held(), file: None, parked: 0 };
                 pack(plan, &units[work.binary.unit], &work, (packing, room))
             },
             |packed| {
                 for code in packed {
                     let Some((path, writer)) = open.get_mut(&code.archive) else { continue };
-                    let blob = code.blob.into_blob()?;
-                    writer
-                        .add(code.key, code.bundle, code.target, &blob)
-                        .map_err(|source| Error::WriteArchive { path: path.clone(), source })?;
-                    reporter.advance(blob.original_size);
+                    let written = code.write(writer);
+                    let size = written.map_err(|source| Error::WriteArchive { path: path.clone(), source })?;
+                    reporter.advance(size);
                 }
                 Ok(())
             },
@@ -279,7 +321,7 @@ fn pack<'a>(
             let target = plan.sets[set].targets.iter().find(|target| entry.target() == Some(target.as_str()));
             let place = target.and_then(|target| Some((target, plan.archive_of(set, target)?)));
             let (target, archive) = place.expect("every kept entry was planned");
-            let blob = room.take(code, packing, key)?;
+            let blob = room.take((code, entry.size), packing, key)?;
             packed.push(Packed { archive, key, bundle: work.bundle as u32, target, blob });
             Ok(())
         },

@@ -19,6 +19,7 @@ use serde::Serialize;
 use crate::copy::copy;
 use crate::engine::{self, Packing, WrittenArchive};
 use crate::error::Error;
+use crate::forecast::{self, ArchiveForecast};
 use crate::group::{TargetNames, TargetSelection};
 use crate::plan::{self, CandidateFile, Options, Plan};
 use crate::tree::{ARCHIVES, MAKER, view_of_directory};
@@ -115,6 +116,15 @@ pub fn plan(paths: &[PathBuf], request: &Request, reporter: &dyn Reporter) -> Re
     Ok(planned)
 }
 
+/// Estimates the archives of the files that have compressed bundles, from samples of their code.
+///
+/// # Errors
+/// GPU code that cannot be read, an interruption.
+pub fn forecast(plan: &[FileSplit], packing: Packing, reporter: &dyn Reporter) -> Result<ArchiveForecast, Error> {
+    let mut each = plan.iter().map(|file| forecast::forecast(&file.plan, &file.units, packing, reporter));
+    each.try_fold(ArchiveForecast::default(), |sum, one| Ok(sum.plus(one?)))
+}
+
 /// Returns the name without extensions: `librocrand` for `librocrand.so.1.1`, `tool` for
 /// `tool.exe`.
 fn stem(name: &str) -> &str {
@@ -172,7 +182,12 @@ pub fn execute(
         }
         let after = view_of_directory(staging.root())?;
         // The engine compared the checksums when it read the bundles.
-        let checks = Checks { selection: &request.selection, checksum: Checksum::Skip, ..Checks::default() };
+        let checks = Checks {
+            selection: &request.selection,
+            checksum: Checksum::Skip,
+            memory: request.packing.memory,
+            ..Checks::default()
+        };
         outcome.verification = Some(verify::verify(&before, &after, &checks, reporter)?);
     }
     reporter.check()?;

@@ -11,6 +11,7 @@ mod copy;
 mod engine;
 mod error;
 pub mod files;
+mod forecast;
 pub mod fuse;
 pub mod group;
 mod plan;
@@ -19,8 +20,9 @@ pub mod tree;
 pub mod verify;
 pub mod wheels;
 
-pub use engine::{Host, Packing, SplitParts, WrittenArchive, execute};
+pub use engine::{Host, Packing, SplitParts, WrittenArchive, default_memory, execute};
 pub use error::Error;
+pub use forecast::ArchiveForecast;
 pub use group::{TargetNames, TargetSelection, TargetSet};
 pub use plan::{
     CandidateFile, LeftAlone, Options, Plan, PlannedBinary, PlannedBundle, PlannedKpack, UnchangedReason, plan,

@@ -2,14 +2,15 @@
 //! objects and findings.
 
 use positioned_io::ReadAt;
-use rocwheel_content::sha256_at;
+use rocwheel_content::{MemoryBudget, sha256_at};
 use rocwheel_kpack::Error;
 use rocwheel_kpack::archive::Scheme;
-use rocwheel_kpack::bundle::{Bundle, BundleEntry};
+use rocwheel_kpack::bundle::{Bundle, BundleEntry, Limits};
 use rocwheel_kpack::code_object::{CodeObject, MetadataFormat, agrees, is_bitcode, is_spirv};
 use rocwheel_rocm::target::TargetId;
 use rocwheel_wheel::FileDigest;
 
+use crate::front::Front;
 use crate::open::{ENTRIES, Shared, Window};
 use crate::source::Unit;
 use crate::{CodeFormat, FileFormat, FileMessage, FoundCode, Kernels, Options, Subject};
@@ -22,9 +23,19 @@ pub(crate) struct Part {
     pub(crate) findings: Vec<FileMessage>,
 }
 
-pub(crate) fn examine(unit: Unit, options: &Options) -> Part {
+/// Memory for the windows of decoders, in bytes, which threads share.
+const MEMORY: u64 = 144 << 20;
+/// Largest window of zstd that a reader of streams takes by default, in bytes.
+const LARGEST_WINDOW: u64 = 128 << 20;
+
+/// Returns the budget for [`examine`].
+pub(crate) fn memory() -> MemoryBudget {
+    MemoryBudget::new(MEMORY)
+}
+
+pub(crate) fn examine(unit: Unit, options: &Options, memory: &MemoryBudget) -> Part {
     let Unit { file, number, is_last } = unit;
-    let mut examiner = Examiner { options, code_objects: Vec::new(), findings: Vec::new() };
+    let mut examiner = Examiner { options, memory, code_objects: Vec::new(), findings: Vec::new() };
     let done = if let Some(bundle) = file.bundles.get(number) {
         examiner.bundle(&file, number, bundle)
     } else if let Some(archive) = &file.archive {
@@ -43,6 +54,7 @@ pub(crate) fn examine(unit: Unit, options: &Options) -> Part {
 
 struct Examiner<'a> {
     options: &'a Options,
+    memory: &'a MemoryBudget,
     code_objects: Vec<FoundCode>,
     findings: Vec<FileMessage>,
 }
@@ -92,16 +104,25 @@ impl Examiner<'_> {
         }
         let total: u64 = with_code.iter().map(|entry| entry.size).fold(0, u64::saturating_add);
         let mut seen: u64 = 0;
-        bundle.visit(&file.reader, file.section.clone(), |entry, bytes| {
-            if entry.target().is_none() {
-                return Ok(());
+        let _share = self.memory.take(bundle.compression.map_or(0, |header| header.uncompressed.min(LARGEST_WINDOW)));
+        let (wants_all, mut buffer) = (self.options.digest == FileDigest::Sha256, Vec::new());
+        bundle.visit_streams(&file.reader, file.section.clone(), Limits::default(), |entries, stream| {
+            let before = (self.code_objects.len(), self.findings.len());
+            let front = Front::new(if wants_all { stream.read_whole(&mut buffer)? } else { &[] }, stream);
+            for entry in entries.iter().filter(|entry| entry.target().is_some()) {
+                // Each target gets a share of the compressed bytes. A share is the difference
+                // between two running sums, so all shares add up to the whole.
+                let before = share(bundle.length, seen, total);
+                seen = seen.saturating_add(entry.size);
+                let stored = share(bundle.length, seen, total) - before;
+                self.code(&front, place(entry, stored))?;
             }
-            // Each target gets a share of the compressed bytes. A share is the difference between
-            // two running sums, so all shares add up to the whole.
-            let before = share(bundle.length, seen, total);
-            seen = seen.saturating_add(entry.size);
-            let stored = share(bundle.length, seen, total) - before;
-            self.code(&bytes, place(entry, stored))
+            if front.has_failed() {
+                // The error of the bundle, which is returned, says it once.
+                self.code_objects.truncate(before.0);
+                self.findings.truncate(before.1);
+            }
+            Ok::<(), Error>(())
         })?;
         // The order of the entry table, which plain bundles use too.
         let order = |found: &FoundCode| with_code.iter().position(|entry| entry.target() == Some(&found.target));

@@ -7,6 +7,7 @@
 //! parallel and handed over in order.
 
 mod examine;
+mod front;
 mod open;
 mod source;
 
@@ -300,9 +301,10 @@ pub fn survey_file(location: Location, reader: Reader, size: u64, options: &Opti
     reader.read_exact_at(0, &mut start).map_err(failed)?;
     let file = Open::read(location, size, open::looks(&start), reader);
     let mut surveyed = file.surveyed();
+    let memory = examine::memory();
     rocwheel_pipeline::ordered(
         source::units(file).into_iter(),
-        |unit: Unit| Ok(examine::examine(unit, options)),
+        |unit: Unit| Ok(examine::examine(unit, options, &memory)),
         |part| {
             surveyed.code_objects.extend(part.code_objects);
             surveyed.findings.extend(part.findings);
@@ -340,7 +342,8 @@ pub fn survey<E: From<Error> + Send>(
         reporter.check().map_err(Error::from)?;
         Ok(())
     };
-    let work = |unit: Unit| Ok(examine::examine(unit, options));
+    let memory = examine::memory();
+    let work = |unit: Unit| Ok(examine::examine(unit, options, &memory));
     let mut sources = Sources::new(paths, options);
     loop {
         rocwheel_pipeline::ordered(&mut sources, work, &mut hand_over)?;

@@ -10,3 +10,8 @@ extern "C" int third_answer(int value) {
     fill<<<dim3(1), dim3(64)>>>(values, 2.0f);
     return value + 2;
 }
+
+#ifdef LARGE
+// Code objects of at least this many bytes, which compress to almost nothing.
+__device__ __attribute__((used)) unsigned char large[LARGE] = {1};
+#endif

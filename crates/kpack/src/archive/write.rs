@@ -3,12 +3,12 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 
 use rmp::encode;
 use zstd::bulk::Compressor;
 
-use super::{HEADER_SIZE, MAGIC, MAX_BLOBS, MAX_BLOBS_SIZE, Scheme, VERSION, describe, key, table};
+use super::{HEADER_SIZE, MAGIC, MAX_BLOBS, MAX_BLOBS_SIZE, Scheme, VERSION, WINDOW, describe, key, table};
 use crate::error::Error;
 
 /// A code object in the form in which an archive stores it.
@@ -33,19 +33,30 @@ impl Blob {
         Ok(Self { original_size: code_object.len() as u64, bytes })
     }
 
-    /// `true` for a code object whose frame should be written with [`Blob::pack_to`], which needs
-    /// less memory.
-    pub fn is_large(code_object: &[u8], scheme: Scheme) -> bool {
-        code_object.len() >= LARGE && scheme == Scheme::ZstdPerKernel
+    /// `true` for a code object of `size` bytes whose frame should be written with
+    /// [`Blob::pack_to`], which needs less memory.
+    pub fn is_large(size: u64, scheme: Scheme) -> bool {
+        size >= LARGE as u64 && scheme == Scheme::ZstdPerKernel
     }
 
-    /// Writes the bytes that [`Blob::pack`] would store of a large code object.
+    /// Writes the bytes that [`Blob::pack`] would store of a large code object of `size` bytes.
     ///
     /// # Errors
-    /// [`Error::WriteArchive`] if `out` fails, or zstd has not enough memory.
-    pub fn pack_to(code_object: &[u8], level: i32, out: &mut dyn Write) -> Result<(), Error> {
-        compress_large(code_object, level, out).map_err(Error::WriteArchive)
+    /// [`Error::WriteArchive`] if `code` or `out` fails, if `code` has another size, or if zstd has
+    /// not enough memory.
+    pub fn pack_to(code: &mut dyn Read, size: u64, level: i32, out: &mut dyn Write) -> Result<(), Error> {
+        compress_large(code, size, level, out).map_err(Error::WriteArchive)
     }
+}
+
+/// A code object in the form in which an archive stores it, that is read when it is added.
+pub struct StoredCode<'a> {
+    /// Size of the code object in bytes.
+    pub original_size: u64,
+    /// Number of stored bytes.
+    pub size: u64,
+    /// The stored bytes.
+    pub bytes: &'a mut dyn Read,
 }
 
 thread_local! {
@@ -65,7 +76,7 @@ fn compressor(level: i32) -> io::Result<Compressor<'static>> {
 fn compress(bytes: &[u8], level: i32) -> io::Result<Vec<u8>> {
     if bytes.len() >= LARGE {
         let mut frame = Vec::new();
-        compress_large(bytes, level, &mut frame)?;
+        compress_large(&mut &*bytes, bytes.len() as u64, level, &mut frame)?;
         return Ok(frame);
     }
     COMPRESSOR.with_borrow_mut(|kept| {
@@ -92,14 +103,14 @@ const LARGE: usize = 32 << 20;
 /// decompresses a frame in one step, which takes any distance; streams take up to 27 by default.
 const DISTANCE: u32 = 26;
 
-fn compress_large(bytes: &[u8], level: i32, out: &mut dyn Write) -> io::Result<()> {
+fn compress_large(code: &mut dyn Read, size: u64, level: i32, out: &mut dyn Write) -> io::Result<()> {
     let mut encoder = zstd::stream::write::Encoder::new(out, level)?;
     encoder.include_checksum(true)?;
     encoder.include_contentsize(true)?;
-    encoder.set_pledged_src_size(Some(bytes.len() as u64))?;
+    encoder.set_pledged_src_size(Some(size))?;
     encoder.long_distance_matching(true)?;
     encoder.window_log(DISTANCE)?;
-    encoder.write_all(bytes)?;
+    io::copy(&mut BufReader::with_capacity(WINDOW, code), &mut encoder)?;
     encoder.finish().map(drop)
 }
 
@@ -146,6 +157,18 @@ impl<W: Write + Seek> ArchiveWriter<W> {
     /// Adds a code object. `name` comes from the binary's marker, `index` from its wrapper; it is
     /// `None` for code that was read without an index.
     pub fn add(&mut self, name: &str, index: impl Into<Option<u32>>, target: &str, blob: &Blob) -> Result<(), Error> {
+        let (size, bytes) = (blob.bytes.len() as u64, &mut blob.bytes.as_slice());
+        self.add_stored(name, index, target, StoredCode { original_size: blob.original_size, size, bytes })
+    }
+
+    /// Like [`ArchiveWriter::add`], for a code object that is not in memory.
+    pub fn add_stored(
+        &mut self,
+        name: &str,
+        index: impl Into<Option<u32>>,
+        target: &str,
+        code: StoredCode<'_>,
+    ) -> Result<(), Error> {
         let index = index.into();
         if name.is_empty() || table::split(&key(name, index)) != (name.to_owned(), index) {
             return Err(refused(format!("`{}` cannot be a name in it", name.escape_debug())));
@@ -153,7 +176,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         if !self.targets.contains(target) {
             return Err(refused(format!("{} is for none of its targets", describe(name, index, target))));
         }
-        if self.scheme == Scheme::None && blob.original_size != blob.bytes.len() as u64 {
+        if self.scheme == Scheme::None && code.original_size != code.size {
             return Err(refused(format!("{} is compressed, and the archive is not", describe(name, index, target))));
         }
         let place = (name.to_owned(), index);
@@ -167,16 +190,20 @@ impl<W: Write + Seek> ArchiveWriter<W> {
             )));
         }
         if self.scheme == Scheme::ZstdPerKernel {
-            let size = blob.bytes.len() as u64;
+            let size = code.size;
             if self.position - HEADER_SIZE + 4 + size > MAX_BLOBS_SIZE {
                 return Err(refused("it would have more than 4 GiB of code objects, which the loader does not take"));
             }
             let size = u32::try_from(size).map_err(|_| refused("a code object has more than 4 GiB"))?;
             self.put(&size.to_le_bytes())?;
         }
-        self.blobs.push((self.position, blob.bytes.len() as u64));
-        self.put(&blob.bytes)?;
-        self.kernels.entry(place).or_default().insert(target.to_owned(), (ordinal, blob.original_size));
+        self.blobs.push((self.position, code.size));
+        let copied = io::copy(&mut code.bytes.take(code.size), &mut self.out).map_err(Error::WriteArchive)?;
+        if copied < code.size {
+            return Err(Error::WriteArchive(io::ErrorKind::UnexpectedEof.into()));
+        }
+        self.position += copied;
+        self.kernels.entry(place).or_default().insert(target.to_owned(), (ordinal, code.original_size));
         Ok(())
     }
 
@@ -302,12 +329,17 @@ mod tests {
         });
         let half: Vec<u8> = noise.take(LARGE / 2 + 5).collect();
         let code = [half.as_slice(), half.as_slice()].concat();
-        assert!(Blob::is_large(&code, Scheme::ZstdPerKernel) && !Blob::is_large(&half, Scheme::ZstdPerKernel));
+        let is_large = |code: &[u8]| Blob::is_large(code.len() as u64, Scheme::ZstdPerKernel);
+        assert!(is_large(&code) && !is_large(&half));
         let blob = Blob::pack(&code, Scheme::ZstdPerKernel, 3).unwrap();
         assert!(blob.bytes.len() < half.len() + half.len() / 50, "{} of {}", blob.bytes.len(), half.len());
         let mut written = Vec::new();
-        Blob::pack_to(&code, 3, &mut written).unwrap();
+        // A stream whose pieces have nothing to do with zstd's blocks.
+        let mut pieces = code[..1_000_003].chain(&code[1_000_003..]);
+        Blob::pack_to(&mut pieces, code.len() as u64, 3, &mut written).unwrap();
         assert!(written == blob.bytes, "the two ways store other bytes");
+        let cut = Blob::pack_to(&mut half.as_slice(), code.len() as u64, 3, &mut Vec::new());
+        assert!(matches!(cut, Err(Error::WriteArchive(_))), "a stream that is too short");
         // As the loader does: in one step, into a buffer of the size in the table.
         assert!(zstd::bulk::decompress(&blob.bytes, code.len()).unwrap() == code);
         assert!(zstd::stream::decode_all(blob.bytes.as_slice()).unwrap() == code);

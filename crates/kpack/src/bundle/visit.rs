@@ -18,7 +18,7 @@ pub struct Limits {
     /// Largest decompressed size of a compressed bundle, in bytes. A higher limit allows more time,
     /// not more memory.
     pub uncompressed: u64,
-    /// Largest size of a code object in bytes; each is in memory as a whole.
+    /// Largest size of a code object in bytes; [`Bundle::visit`] has each in memory as a whole.
     pub code_object: u64,
     /// `Compare` checks the content of a compressed bundle against its checksum.
     pub checksum: Checksum,
@@ -71,31 +71,122 @@ impl Bundle {
         limits: Limits,
         mut each: impl FnMut(&BundleEntry, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
+        let mut buffer = Vec::new();
+        self.visit_streams(reader, section, limits, |entries, code| {
+            let bytes = code.read_whole(&mut buffer)?;
+            entries.iter().try_for_each(|entry| each(entry, bytes))
+        })
+    }
+
+    /// Like [`Bundle::visit_within`], with the bytes of each code object as a stream, so that none
+    /// is in memory as a whole. Entries that share their bytes get one call together. Bytes that
+    /// `each` does not read are skipped.
+    ///
+    /// # Errors
+    /// Those of [`Bundle::visit`]. If a stream fails, its error is returned, whatever `each` made
+    /// of it.
+    pub fn visit_streams<E: From<Error>>(
+        &self,
+        reader: &dyn ReadAt,
+        section: Range<u64>,
+        limits: Limits,
+        mut each: impl FnMut(&[&BundleEntry], &mut CodeStream<'_, '_>) -> Result<(), E>,
+    ) -> Result<(), E> {
         let window = Window { reader, section };
         let entries = in_order(&self.entries);
         for entry in &entries {
             let what = format!("the entry `{}`", entry.id.escape_debug());
             within(self.offset, what, entry.size, limits.code_object)?;
         }
-        let mut buffer = Vec::new();
         let mut source = Source::open(self, &window, limits)?;
-        let mut before: Option<&BundleEntry> = None;
-        for entry in entries {
-            if before.is_none_or(|before| !same_bytes(before, entry)) {
-                source.read_entry(entry, &mut buffer)?;
-            }
-            each(entry, &buffer[..entry.size as usize])?;
-            before = Some(entry);
+        for shared in entries.chunk_by(|first, second| same_bytes(first, second)) {
+            source.go_to(shared[0])?;
+            let size = shared[0].size;
+            let mut stream = CodeStream { source: &mut source, size, left: size, failed: None };
+            let done = each(shared, &mut stream);
+            let (left, failed) = (stream.left, stream.failed);
+            failed.map_or(Ok(()), Err)?;
+            done?;
+            source.skip(left)?;
         }
         Ok(source.finish()?)
     }
 }
 
-/// The content of a bundle.
+/// The bytes of one code object, from front to back.
+pub struct CodeStream<'a, 'b> {
+    source: &'a mut Source<'b>,
+    size: u64,
+    /// Bytes that were not read yet.
+    left: u64,
+    /// The first error, which [`Bundle::visit_streams`] returns.
+    failed: Option<Error>,
+}
+
+impl CodeStream<'_, '_> {
+    /// Size of the code object in bytes.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Reads what is left of the code object, as [`CodeStream::read_next`] does.
+    ///
+    /// # Errors
+    /// Those of the bundle.
+    pub fn read_whole<'c>(&mut self, buffer: &'c mut Vec<u8>) -> Result<&'c [u8], Error> {
+        self.read_next(self.left, buffer)
+    }
+
+    /// Reads the next `size` bytes, at most what is left, to the start of `buffer`, and returns
+    /// them. The buffer never shrinks, so that it is not cleared for each code object, and only
+    /// grows as bytes arrive.
+    ///
+    /// # Errors
+    /// Those of the bundle.
+    pub fn read_next<'c>(&mut self, size: u64, buffer: &'c mut Vec<u8>) -> Result<&'c [u8], Error> {
+        let size = size.min(self.left);
+        let (bundle, filled) = (self.source.bundle(), fill(self, size, buffer));
+        filled.map_err(|source| {
+            self.failed.take().unwrap_or_else(|| failed(bundle, source, "it ends within a code object"))
+        })?;
+        Ok(&buffer[..size as usize])
+    }
+
+    /// Skips the next `bytes`, at most what is left.
+    ///
+    /// # Errors
+    /// Those of the bundle.
+    pub fn skip(&mut self, bytes: u64) -> Result<(), Error> {
+        let bytes = bytes.min(self.left);
+        self.source.skip(bytes)?;
+        self.left -= bytes;
+        Ok(())
+    }
+}
+
+impl Read for CodeStream<'_, '_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.left.min(buffer.len() as u64) as usize;
+        match self.source.read(&mut buffer[..length]) {
+            Ok(count) => {
+                self.left -= count as u64;
+                Ok(count)
+            }
+            Err(error) => {
+                let told = io::Error::other(error.to_string());
+                self.failed.get_or_insert(error);
+                Err(told)
+            }
+        }
+    }
+}
+
+/// The content of a bundle, with a position.
 enum Source<'a> {
     Plain {
         window: &'a Window<'a>,
         bundle: u64,
+        position: u64,
     },
     Compressed {
         stream: Box<dyn Read + 'a>,
@@ -110,32 +201,12 @@ enum Source<'a> {
 impl<'a> Source<'a> {
     fn open(bundle: &Bundle, window: &'a Window<'a>, limits: Limits) -> Result<Self, Error> {
         let Some(header) = bundle.compression else {
-            return Ok(Self::Plain { window, bundle: bundle.offset });
+            return Ok(Self::Plain { window, bundle: bundle.offset, position: 0 });
         };
         within(bundle.offset, "a decompressed size".into(), header.uncompressed, limits.uncompressed)?;
         let stream = compressed::payload(window, bundle.offset, bundle.length, header)?;
         let digest = (limits.checksum == Checksum::Compare).then(Md5::new);
         Ok(Self::Compressed { stream, header, bundle: bundle.offset, position: 0, digest })
-    }
-
-    /// Reads an entry's bytes to the start of `buffer`; entries must come in order.
-    fn read_entry(&mut self, entry: &BundleEntry, buffer: &mut Vec<u8>) -> Result<(), Error> {
-        match self {
-            Self::Plain { window, bundle } => {
-                let position = bundle.saturating_add(entry.offset);
-                let mut span = Span { window, position, end: position.saturating_add(entry.size) };
-                fill(&mut span, entry.size, buffer)
-                    .map_err(|source| failed(*bundle, source, "its section ends within a code object"))
-            }
-            Self::Compressed { position, .. } => {
-                let Some(gap) = entry.offset.checked_sub(*position) else {
-                    let id = entry.id.escape_debug();
-                    return Err(malformed(self.bundle(), format!("its entry `{id}` overlaps another")));
-                };
-                self.skip(gap)?;
-                self.decompress(entry.size, buffer)
-            }
-        }
     }
 
     fn bundle(&self) -> u64 {
@@ -144,27 +215,61 @@ impl<'a> Source<'a> {
         }
     }
 
-    fn skip(&mut self, bytes: u64) -> Result<(), Error> {
-        let mut passed = Vec::new();
-        let mut left = bytes;
-        while left > 0 {
-            let length = left.min(CHUNK as u64);
-            self.decompress(length, &mut passed)?;
-            left -= length;
+    /// Moves to the first byte of an entry; entries must come in order.
+    fn go_to(&mut self, entry: &BundleEntry) -> Result<(), Error> {
+        match self {
+            Self::Plain { position, .. } => *position = entry.offset,
+            Self::Compressed { position, bundle, .. } => {
+                let Some(gap) = entry.offset.checked_sub(*position) else {
+                    let id = entry.id.escape_debug();
+                    return Err(malformed(*bundle, format!("its entry `{id}` overlaps another")));
+                };
+                self.skip(gap)?;
+            }
         }
         Ok(())
     }
 
-    fn decompress(&mut self, size: u64, buffer: &mut Vec<u8>) -> Result<(), Error> {
-        let Self::Compressed { stream, header, bundle, position, digest } = self else { return Ok(()) };
-        fill(stream, size, buffer).map_err(|source| {
-            failed(*bundle, source, &format!("its content is shorter than the {} bytes it claims", header.uncompressed))
-        })?;
-        if let Some(digest) = digest {
-            digest.update(&buffer[..size as usize]);
+    fn skip(&mut self, bytes: u64) -> Result<(), Error> {
+        if let Self::Plain { position, .. } = self {
+            *position += bytes;
+            return Ok(());
         }
-        *position += size;
+        let mut passed = vec![0; bytes.min(CHUNK as u64) as usize];
+        let mut left = bytes;
+        while left > 0 {
+            let length = left.min(passed.len() as u64) as usize;
+            left -= self.read(&mut passed[..length])? as u64;
+        }
         Ok(())
+    }
+
+    /// Reads up to `buffer.len()` bytes, at least one unless the buffer is empty.
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        match self {
+            Self::Plain { window, bundle, position } => {
+                let start = bundle.saturating_add(*position);
+                let mut span = Span { window, position: start, end: start.saturating_add(buffer.len() as u64) };
+                let read = read_some(&mut span, buffer);
+                let count = read.map_err(|source| failed(*bundle, source, "its section ends within a code object"))?;
+                *position += count as u64;
+                Ok(count)
+            }
+            Self::Compressed { stream, header, bundle, position, digest } => {
+                let count = read_some(stream, buffer).map_err(|source| {
+                    let claimed = header.uncompressed;
+                    failed(*bundle, source, &format!("its content is shorter than the {claimed} bytes it claims"))
+                })?;
+                if let Some(digest) = digest {
+                    digest.update(&buffer[..count]);
+                }
+                *position += count as u64;
+                Ok(count)
+            }
+        }
     }
 
     /// Checks that a compressed bundle has the size and checksum in its header.
@@ -185,6 +290,17 @@ impl<'a> Source<'a> {
     }
 }
 
+/// Reads at least one byte.
+fn read_some(source: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match source.read(buffer) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => return read,
+        }
+    }
+}
+
 /// Returns the checksum as in the header: the first eight bytes of the MD5.
 pub(super) fn checksum(digest: Md5) -> u64 {
     let mut first = [0; 8];
@@ -196,8 +312,7 @@ pub(super) fn more_than_stated(bundle: u64, stated: u64) -> Error {
     malformed(bundle, format!("its content is longer than the {stated} bytes it claims"))
 }
 
-/// Reads exactly `size` bytes to the start of a buffer. The buffer never shrinks, so that it is not
-/// cleared for each entry, and it only grows as bytes arrive.
+/// Reads exactly `size` bytes to the start of a buffer.
 fn fill(source: &mut impl Read, size: u64, buffer: &mut Vec<u8>) -> io::Result<()> {
     let size = usize::try_from(size).map_err(io::Error::other)?;
     let mut filled = 0;

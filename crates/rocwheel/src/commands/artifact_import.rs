@@ -168,6 +168,7 @@ fn import_split(mut plan: ImportPlan, request: &Request, printer: &Printer) -> R
     let begin = Instant::now();
     let catalog = Catalog::open(&plan.options.output, whole.path(), printer.reporter())?;
     let divided = tree::plan(&catalog, request, printer.reporter())?;
+    split::forecast(&divided, request.packing, printer)?;
     let outcome = tree::execute(&divided, &catalog, request, &output, printer.reporter())?;
     let seconds = begin.elapsed().as_secs_f64();
     drop(catalog);

@@ -13,10 +13,11 @@ use rocwheel_report::Exit;
 use rocwheel_rocm::{RocmTables, TargetTable};
 use rocwheel_split::tree::{self, DatabaseChoice, OldRuntime, Request, SplitArtifactsReport, TreePlan};
 use rocwheel_split::verify::{Checks, Holdings, Verification, VerificationReport};
-use rocwheel_split::{Packing, TargetNames, TargetSelection};
+use rocwheel_split::{ArchiveForecast, Packing, TargetNames, TargetSelection};
 use rocwheel_wheel::WheelName;
 use serde::Serialize;
 
+use crate::arguments;
 use crate::commands::Mode;
 use crate::commands::artifact_inputs::{self, Forms};
 use crate::commands::split_files;
@@ -70,6 +71,10 @@ pub(crate) struct Arguments {
     /// Level of zstd: 1 is quick, 19 is small
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(i32).range(1..=22))]
     pub(super) level: i32,
+    /// Memory for GPU code in work, such as 512MiB; threads wait for it, and the result is the same
+    /// [default: 256 MiB and 32 MiB for each thread]
+    #[arg(long, value_name = "SIZE", value_parser = arguments::size)]
+    pub(super) memory: Option<u64>,
     /// Name archives after the whole target, as existing tools do: `…_gfx90a:xnack+.kpack`
     #[arg(long)]
     pub(super) verbatim_names: bool,
@@ -112,7 +117,8 @@ impl Arguments {
             CompressionArgument::None => Scheme::None,
             CompressionArgument::Zstd => Scheme::ZstdPerKernel,
         };
-        Packing { scheme, level: self.level, ..Packing::default() }
+        let memory = self.memory.unwrap_or_else(rocwheel_split::default_memory);
+        Packing { scheme, level: self.level, memory }
     }
 }
 
@@ -219,8 +225,9 @@ fn split(
     let scratch = environment::scratch_beside(settings.scratch.as_deref(), output.filter(|_| mode == Mode::Execute))?;
     let catalog = Catalog::read(&paths, scratch.path(), printer.reporter())?;
     let plan = tree::plan(&catalog, &settings.request, printer.reporter())?;
+    let forecasts = forecast(&plan, settings.request.packing, printer)?;
     let (Some(output), Mode::Execute) = (output, mode) else {
-        return show_plan(&plan, printer);
+        return show_plan(&plan, &forecasts, printer);
     };
     let outcome = tree::execute(&plan, &catalog, &settings.request, output, printer.reporter())?;
     scratch.close()?;
@@ -258,9 +265,40 @@ pub(super) fn show_split(
     Ok(())
 }
 
-fn show_plan(plan: &TreePlan, printer: &Printer) -> Result<Exit> {
+/// Estimates the archives of each group, and warns of those that will be larger than the code is
+/// now.
+pub(super) fn forecast(plan: &TreePlan, packing: Packing, printer: &Printer) -> Result<Vec<ArchiveForecast>> {
+    let forecasts = plan.forecast(packing, printer.reporter())?;
+    for (group, forecast) in plan.groups.iter().zip(&forecasts) {
+        warn_of_growth(&group.group, forecast, printer);
+    }
+    Ok(forecasts)
+}
+
+/// Warns before code is packed if it will take more space than it does now.
+pub(super) fn warn_of_growth(name: &str, forecast: &ArchiveForecast, printer: &Printer) {
+    if forecast.grows() {
+        printer.warn(format!(
+            "the GPU code of `{name}` will take about {} in archives instead of {}, and one target needs at most about \
+             {} of that: it is compressed for all targets together, and archives compress each code object by itself",
+            printer::bytes(forecast.after),
+            printer::bytes(forecast.before),
+            printer::bytes(forecast.largest)
+        ));
+    }
+}
+
+#[derive(Serialize)]
+struct PlanDocument<'a> {
+    #[serde(flatten)]
+    plan: &'a TreePlan,
+    /// In the order of the groups.
+    forecasts: &'a [ArchiveForecast],
+}
+
+fn show_plan(plan: &TreePlan, forecasts: &[ArchiveForecast], printer: &Printer) -> Result<Exit> {
     if printer.format() == Format::Json {
-        printer.json(plan)?;
+        printer.json(&PlanDocument { plan, forecasts })?;
         return Ok(Exit::Done);
     }
     for group in &plan.groups {
@@ -326,17 +364,6 @@ pub(super) fn note_unknown<'a>(targets: impl Iterator<Item = &'a String>, printe
 }
 
 fn show_outcome(plan: &TreePlan, outcome: &SplitArtifactsReport, seconds: f64, printer: &Printer) {
-    for grown in &outcome.grown {
-        let more = grown.after - grown.before;
-        printer.warn(format!(
-            "the GPU code of `{}` takes {} more in archives: {} instead of {}. It was compressed for all targets \
-             together, and archives hold each code object by itself; a higher `--level` may help",
-            grown.group,
-            printer::bytes(more),
-            printer::bytes(grown.after),
-            printer::bytes(grown.before)
-        ));
-    }
     let (code_objects, bytes) = code(plan);
     printer.note(format!(
         "moved {} of {} from {} in libraries to {} in archives, in {seconds:.1} s",

@@ -9,7 +9,7 @@ use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_report::Exit;
 use rocwheel_split::files::{self, FileSplit, Request, SplitFilesReport};
 use rocwheel_split::verify::Verification;
-use rocwheel_split::{TargetNames, TargetSelection};
+use rocwheel_split::{ArchiveForecast, TargetNames, TargetSelection};
 use rocwheel_wheel::WheelName;
 use serde::Serialize;
 
@@ -76,6 +76,7 @@ pub(crate) fn is_program(path: &Path) -> bool {
 #[derive(Serialize)]
 struct Document<'a> {
     files: &'a [FileSplit],
+    forecast: ArchiveForecast,
     outcome: Option<&'a SplitFilesReport>,
     seconds: f64,
 }
@@ -84,14 +85,17 @@ struct Document<'a> {
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let begin = Instant::now();
     let plan = files::plan(&settings.files, &settings.request, printer.reporter())?;
+    let forecast = files::forecast(&plan, settings.request.packing, printer.reporter())?;
+    let names: Vec<&str> = plan.iter().map(|file| file.name.as_str()).collect();
+    split::warn_of_growth(&names.join("`, `"), &forecast, printer);
     let (Some(output), Mode::Execute) = (&settings.output, settings.mode) else {
-        return show_plan(&plan, begin.elapsed().as_secs_f64(), printer);
+        return show_plan(&plan, forecast, begin.elapsed().as_secs_f64(), printer);
     };
     let outcome = files::execute(&plan, &settings.request, output, printer.reporter())?;
     let seconds = begin.elapsed().as_secs_f64();
     let exit = if outcome.is_good() { Exit::Done } else { Exit::Failed };
     if printer.format() == Format::Json {
-        printer.json(&Document { files: &plan, outcome: Some(&outcome), seconds })?;
+        printer.json(&Document { files: &plan, forecast, outcome: Some(&outcome), seconds })?;
         return Ok(exit);
     }
     split::note_unknown(plan.iter().flat_map(|file| &file.plan.targets), printer);
@@ -106,14 +110,6 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let archives =
         outcome.archives.iter().map(|archive| vec![format!(".kpack/{}", archive.name), printer::bytes(archive.size)]);
     printer.table(&WRITTEN, hosts.chain(archives))?;
-    if outcome.archive_bytes > outcome.section_bytes {
-        printer.warn(format!(
-            "the GPU code takes {} in archives instead of {}: it was compressed for all targets together, and archives \
-             hold each code object by itself; a higher `--level` may help",
-            printer::bytes(outcome.archive_bytes),
-            printer::bytes(outcome.section_bytes)
-        ));
-    }
     let (code_objects, bytes) = code(&plan);
     printer.note(format!(
         "moved {} of {} from {} in {} to {} in archives, in {seconds:.1} s",
@@ -126,9 +122,9 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     Ok(exit)
 }
 
-fn show_plan(plan: &[FileSplit], seconds: f64, printer: &Printer) -> Result<Exit> {
+fn show_plan(plan: &[FileSplit], forecast: ArchiveForecast, seconds: f64, printer: &Printer) -> Result<Exit> {
     if printer.format() == Format::Json {
-        printer.json(&Document { files: plan, outcome: None, seconds })?;
+        printer.json(&Document { files: plan, forecast, outcome: None, seconds })?;
         return Ok(Exit::Done);
     }
     let archives = plan.iter().flat_map(|file| &file.plan.archives).map(|archive| {

@@ -10,9 +10,9 @@ use rocwheel_audit::written::{Programs, Verdict, WheelSet};
 use rocwheel_output::{Staged, StagedFile};
 use rocwheel_report::Exit;
 use rocwheel_rocm::RocmTables;
-use rocwheel_split::TargetNames;
 use rocwheel_split::verify::Verification;
 use rocwheel_split::wheels::{self, Plan, Request, SizeGrowth, SplitWheel, SplitWheelKind, SplitWheelsReport};
+use rocwheel_split::{ArchiveForecast, TargetNames};
 use rocwheel_wheel::WheelName;
 use serde::Serialize;
 
@@ -152,6 +152,7 @@ struct Document<'a> {
 #[derive(Serialize)]
 struct Split {
     plan: Plan,
+    forecast: ArchiveForecast,
     outcome: Option<SplitWheelsReport>,
     audit: Option<Verdict>,
     seconds: f64,
@@ -165,7 +166,10 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     for path in &settings.wheels {
         let begin = Instant::now();
         let plan = wheels::plan(path, &settings.request, printer.reporter())?;
-        splits.push(Split { plan, outcome: None, audit: None, seconds: begin.elapsed().as_secs_f64() });
+        let forecast = plan.forecast(settings.request.packing, printer.reporter())?;
+        split::warn_of_growth(&plan.host, &forecast, printer);
+        let seconds = begin.elapsed().as_secs_f64();
+        splits.push(Split { plan, forecast, outcome: None, audit: None, seconds });
     }
     check_names(&splits)?;
     if settings.mode == Mode::DryRun {

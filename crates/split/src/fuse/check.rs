@@ -95,7 +95,7 @@ fn same_code(
     let sources: Vec<(&BuildPart, usize)> = binary.parts.iter().zip(reached.iter().copied()).collect();
     let mut sums: HashMap<String, u64> = HashMap::new();
     let fused = Source { key: &binary.path, reader, section: &fat.section, checksum: Checksum::Compare };
-    code::visit::<Error>(&fused, (found, &Piece::Whole), wanted, |entry, bytes| {
+    code::visit_whole::<Error>(&fused, (found, &Piece::Whole), wanted, |entry, bytes| {
         reporter.check()?;
         let mut known = false;
         for ((part, place), missing) in sources.iter().zip(&mut missing) {
@@ -119,7 +119,7 @@ fn same_code(
         let found = &part.fat.bundles[bundle];
         let source =
             Source { key: &part.path, reader: &reader, section: &part.fat.section, checksum: Checksum::Compare };
-        code::visit::<Error>(&source, (found, &Piece::Whole), wanted, |entry, bytes| {
+        code::visit_whole::<Error>(&source, (found, &Piece::Whole), wanted, |entry, bytes| {
             if sums.get(&entry.id) == Some(&sum(bytes)) { Ok(()) } else { Err(differs(binary, &entry.id, part)) }
         })?;
     }

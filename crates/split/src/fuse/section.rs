@@ -258,7 +258,7 @@ fn spool(part: &BuildPart, bundle: usize, scratch: &Path) -> Result<(Arc<dyn Rea
     let reader = part.content.open().map_err(|source| crate::Error::Read { key: part.path.clone(), source })?;
     let wanted = |entry: &rocwheel_kpack::BundleEntry| entry.size > 0;
     let source = Source { key: &part.path, reader: &reader, section: &part.fat.section, checksum: Checksum::Compare };
-    code::visit::<Error>(&source, (found, &Piece::Whole), wanted, |entry, code| {
+    code::visit_whole::<Error>(&source, (found, &Piece::Whole), wanted, |entry, code| {
         if let Some(place) = found.entries.iter().position(|other| other.id == entry.id) {
             places[place] = end;
         }

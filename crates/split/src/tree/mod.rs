@@ -22,6 +22,7 @@ use rocwheel_rocm::{Databases, target};
 use serde::Serialize;
 
 use crate::engine::Packing;
+use crate::forecast::{ArchiveForecast, forecast};
 use crate::group::{TargetNames, TargetSelection};
 use crate::plan::{self, CandidateFile, Options, Plan};
 use crate::verify::Verification;
@@ -177,6 +178,18 @@ pub fn plan(catalog: &Catalog, request: &Request, reporter: &dyn Reporter) -> Re
     check_selection(&groups, &artifacts, &request.selection, &dropped)?;
     notes.sort();
     Ok(TreePlan { groups, artifacts, notes, dropped, selection: request.selection.clone() })
+}
+
+impl TreePlan {
+    /// Estimates the archives of the groups that have compressed bundles, in the order of
+    /// [`TreePlan::groups`], from samples of their code.
+    ///
+    /// # Errors
+    /// GPU code that cannot be read, an interruption.
+    pub fn forecast(&self, packing: Packing, reporter: &dyn Reporter) -> Result<Vec<ArchiveForecast>, Error> {
+        let forecast = |group: &PlannedGroup| forecast(&group.plan, &group.units, packing, reporter);
+        Ok(self.groups.iter().map(forecast).collect::<Result<_, _>>()?)
+    }
 }
 
 /// The files that may have GPU code, and their origins.

@@ -97,7 +97,12 @@ pub fn execute(
         let scratch = tempfile::tempdir_in(staging.root())?;
         let written = Catalog::open(staging.root(), scratch.path(), reporter)?;
         // The engine compared the checksums when it read the bundles.
-        let checks = Checks { selection: &plan.selection, checksum: Checksum::Skip, ..Checks::default() };
+        let checks = Checks {
+            selection: &plan.selection,
+            checksum: Checksum::Skip,
+            memory: request.packing.memory,
+            ..Checks::default()
+        };
         let report = check::verify_catalogs(catalog, &written, &checks, reporter)?;
         outcome.verification = Some(report);
         scratch.close()?;

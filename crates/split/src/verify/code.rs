@@ -2,7 +2,9 @@
 //! runtime does not find, or finds changed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Read};
 
+use rocwheel_content::MemoryBudget;
 use rocwheel_kpack::marker::Marker;
 use rocwheel_kpack::{BundleEntry, code_object};
 use rocwheel_report::{Reporter, Unit, with_causes};
@@ -11,9 +13,12 @@ use rocwheel_rocm::target::{Feature, TargetId};
 
 use super::lookup::{Archives, Found};
 use super::{Checks, Difference, Pair, Used, VerificationReport};
-use crate::code::{self, Piece, Source};
+use crate::code::{self, Code, Piece, Source};
 use crate::error::Error;
 use crate::group::TargetSelection;
+
+/// First bytes of a streamed code object, which have its header.
+const START: u64 = 4096;
 
 /// Wrappers that refer to the same bundle with the same marker and index.
 pub(super) struct Registration {
@@ -163,10 +168,13 @@ pub(super) fn compare(
     });
     let mut used = Used::new();
     let mut targets: Vec<BTreeSet<String>> = vec![BTreeSet::new(); pairs.len()];
+    let memory = MemoryBudget::new(checks.memory);
     let done = rocwheel_pipeline::ordered(
         work,
         |work| {
             reporter.check()?;
+            let bundle = &pairs[work.binary].before.1.bundles[work.registration.bundle];
+            let _share = memory.take(code::memory(bundle, &work.piece, wanted));
             compare_piece(&pairs[work.binary], &work, archives, wanted, comparison)
         },
         |compared: Compared| {
@@ -210,7 +218,15 @@ fn compare_piece(
         comparison.reporter.advance(entry.size);
         let Some(name) = entry.target() else { return Ok(()) };
         let about = |what: String| Difference::new(pair.path, what).wrapper(wrapper).target(name);
-        compared.notes.extend(lie(name, code).map(about));
+        let (mut start, mut nothing) = (Vec::new(), io::empty());
+        let (start, rest): (&[u8], &mut dyn Read) = match code {
+            Code::Whole(code) => (code, &mut nothing),
+            Code::Stream(stream) => {
+                Read::take(&mut *stream, START).read_to_end(&mut start)?;
+                (&start, stream)
+            }
+        };
+        compared.notes.extend(lie(name, start).map(about));
         let (archive, stored) = if let Some(target) = canonical(name) {
             match archives.find(pair.path, marker, *index, &target) {
                 Ok(Found::Code { archive, target }) => (archive, target),
@@ -229,12 +245,15 @@ fn compare_piece(
         let Some(located) = archive.archive.find(&marker.kernel_name, *index, &stored) else { return Ok(()) };
         let opened = archive.content.open().map_err(|error| error.to_string());
         let compare = |reader: rocwheel_content::Reader| {
-            archive.archive.first_difference(&reader, &located, code).map_err(|error| with_causes(&error))
+            archive
+                .archive
+                .first_difference(&reader, &located, &mut start.chain(rest))
+                .map_err(|error| with_causes(&error))
         };
         match opened.and_then(compare) {
             Ok(None) => compared.equal.push((stored, entry.size)),
-            Ok(Some(_)) if located.original_size != code.len() as u64 => {
-                let (found, had) = (located.original_size, code.len());
+            Ok(Some(_)) if located.original_size != entry.size => {
+                let (found, had) = (located.original_size, entry.size);
                 let what = format!("the code object in `{}` has {found} bytes, it had {had}", archive.path);
                 compared.differences.push(about(what));
             }

@@ -72,11 +72,18 @@ pub struct Checks<'a> {
     pub archives: Holdings,
     /// `Compare` checks compressed bundles of the original against their checksums again.
     pub checksum: Checksum,
+    /// As in [`crate::Packing::memory`].
+    pub memory: u64,
 }
 
 impl Default for Checks<'_> {
     fn default() -> Self {
-        Self { selection: &TargetSelection::ALL, archives: Holdings::Own, checksum: Checksum::Compare }
+        Self {
+            selection: &TargetSelection::ALL,
+            archives: Holdings::Own,
+            checksum: Checksum::Compare,
+            memory: crate::default_memory(),
+        }
     }
 }
 

@@ -53,6 +53,7 @@ pub(super) fn check(
     plan: &Plan,
     folder: &Path,
     variant: &Path,
+    memory: u64,
     reporter: &dyn Reporter,
 ) -> Result<VerificationReport, Error> {
     // The plan's own wheel is not used: the input is read again.
@@ -71,6 +72,7 @@ pub(super) fn check(
         devices: &devices,
         selection: &plan.parts.selection,
         programs: &plan.parts.programs,
+        memory,
     };
     let mut report = set.check(folder, reporter)?;
     report.differences.extend(metadata_of_host(plan, &input, &host)?);
@@ -114,7 +116,8 @@ pub fn verify_parts(
     }
     let selection = super::planner::selection_of(&input.wheel, targets, scratch, reporter)?;
     let (selection, programs) = (&selection, &Programs::default());
-    let set = Set { input: &input, host: &host, variant: None, devices: &devices, selection, programs };
+    let memory = crate::default_memory();
+    let set = Set { input: &input, host: &host, variant: None, devices: &devices, selection, programs, memory };
     let mut report = set.check(scratch, reporter)?;
     report.differences.extend(extended(&input, &host)?);
     Ok(report)
@@ -128,6 +131,8 @@ struct Set<'a> {
     devices: &'a [Side],
     selection: &'a TargetSelection,
     programs: &'a Programs,
+    /// As in [`crate::Packing::memory`].
+    memory: u64,
 }
 
 /// The files that [`verify`] compares, and the findings about the other members.
@@ -149,7 +154,8 @@ impl Set<'_> {
         let gathered = self.gather(&spool)?;
         // The CRC of the wheel was compared, so the bundles are unchanged since they were packed.
         // Their own checksums, which the runtime does not read, are irrelevant for the split.
-        let checks = Checks { selection: self.selection, checksum: Checksum::Skip, ..Checks::default() };
+        let (selection, memory) = (self.selection, self.memory);
+        let checks = Checks { selection, checksum: Checksum::Skip, memory, ..Checks::default() };
         let (report, records) = rayon::join(
             || verify(&gathered.before, &gathered.after, &checks, reporter),
             || self.records(&gathered, reporter),

@@ -116,7 +116,8 @@ pub fn prepare(
     let verification = match request.verification {
         Verification::Skip => None,
         Verification::Full => {
-            let report = check::check(plan, &job.folder("wheels"), &job.folder("variant"), reporter)?;
+            let (folder, variant) = (job.folder("wheels"), job.folder("variant"));
+            let report = check::check(plan, &folder, &variant, request.packing.memory, reporter)?;
             if !report.is_clean() {
                 return Err(Error::NotSplit { path: input.clone(), differences: report.differences });
             }

@@ -18,8 +18,9 @@ use super::metadata::{self, DeviceExtra, Markers};
 use super::place::{self, Folders, Scheme};
 use super::survey::{self, Binary, DatabaseFile, Survey, code_error};
 use super::{Error, Request, check, variant};
+use crate::forecast::{ArchiveForecast, forecast};
 use crate::tree::DatabaseChoice;
-use crate::{CandidateFile, Options, TargetSelection, UnchangedReason};
+use crate::{CandidateFile, Options, Packing, TargetSelection, UnchangedReason};
 
 /// The name of the folder of archives.
 const ARCHIVES: &str = ".kpack";
@@ -228,6 +229,19 @@ impl From<(String, UnchangedReason)> for UnsplitFile {
 }
 
 impl Plan {
+    /// Estimates the archives of the libraries that have compressed bundles, from samples of their
+    /// code.
+    ///
+    /// # Errors
+    /// GPU code that cannot be read, an interruption.
+    pub fn forecast(&self, packing: Packing, reporter: &dyn Reporter) -> Result<ArchiveForecast, Error> {
+        let parts = &self.parts;
+        let zones = parts.zones.iter().zip(&self.code);
+        let mut each = zones.map(|(zone, code)| forecast(code, &zone.units, packing, reporter));
+        let sum = each.try_fold(ArchiveForecast::default(), |sum, one| Ok(sum.plus(one?)));
+        sum.map_err(|source| code_error(&parts.wheel, source))
+    }
+
     /// Returns the headers to add to METADATA of the host wheel.
     pub(super) fn host_lines(&self, markers: Markers) -> Vec<(&'static str, String)> {
         metadata::host_lines(&self.extras, &self.version, &self.requires, markers)

@@ -252,8 +252,8 @@ fn the_same_bytes_for_any_number_of_threads_and_without_compression() {
         let (one, many) = (with(1, packing), with(8, packing));
         assert!(one.after == many.after, "{packing:?}");
         // Code objects that wait in a file instead of memory: all of them, and some.
-        for held in [0, 3000] {
-            assert!(with(4, Packing { held, ..packing }).after == many.after, "{packing:?}, {held} bytes held");
+        for memory in [0, 100_000] {
+            assert!(with(4, Packing { memory, ..packing }).after == many.after, "{packing:?}, {memory} bytes");
         }
         assert_eq!(many.differences(), Vec::<String>::new());
     }
@@ -319,4 +319,52 @@ fn unknown_targets_are_kept_under_their_own_name() {
     let notes: Vec<String> = split.report(&TargetSelection::ALL).notes.iter().map(ToString::to_string).collect();
     assert_eq!(notes.len(), 2, "the code objects themselves say otherwise: {notes:?}");
     assert!(notes[0].contains("wrapper 0, gfx803: the code object says of itself that it is for gfx942"), "{notes:?}");
+}
+
+#[test]
+fn a_large_code_object_is_packed_and_compared_as_a_stream() {
+    // 33 MiB for each target, in a compressed bundle of 12 kB and in a plain one.
+    let size = "-DLARGE=34603008";
+    let targets: &[&str] = &["gfx942", "gfx1100"];
+    let compressed = library("large.so", &[unit("third", targets)], &[size, "--offload-compress"]);
+    let mut alone = split(&[("lib/large.so", compressed)], &Settings::default());
+    assert_eq!(alone.differences(), Vec::<String>::new());
+    let stored: usize =
+        alone.after.iter().filter(|(path, _)| path.ends_with(".kpack")).map(|(_, bytes)| bytes.len()).sum();
+    assert!(stored < 100_000, "{stored} bytes in archives");
+    let plain = library("large-plain.so", &[unit("third", targets)], &[size]);
+    let stored = Packing { scheme: Scheme::None, ..Packing::default() };
+    for packing in [Packing::default(), stored] {
+        let split = split(&[("lib/large.so", plain.clone())], &Settings { packing, ..Settings::default() });
+        assert_eq!(split.differences(), Vec::<String>::new(), "{packing:?}");
+    }
+    // A byte in the middle of an archive.
+    let archive = alone.after.get_mut(".kpack/test_lib_gfx942.kpack").unwrap();
+    let middle = archive.len() / 4;
+    archive[middle] ^= 0x10;
+    assert_eq!(alone.differences().len(), 1, "{:?}", alone.differences());
+}
+
+#[test]
+fn the_archives_of_compressed_bundles_are_foreseen() {
+    let many: &[&str] = &["gfx906", "gfx908", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1101", "gfx1102"];
+    let library = library("foreseen.so", &[unit("first", many), unit("second", many)], &["--offload-compress"]);
+    let folder = tempfile::tempdir().unwrap();
+    let (input, output) = (folder.path().join("libforeseen.so"), folder.path().join("split"));
+    fs_err::write(&input, library).unwrap();
+    let request = rocwheel_split::files::Request {
+        selection: TargetSelection::ALL,
+        names: TargetNames::Base,
+        packing: Packing::default(),
+        verification: rocwheel_split::verify::Verification::Full,
+    };
+    let plan = rocwheel_split::files::plan(&[input], &request, &Silent).unwrap();
+    let forecast = rocwheel_split::files::forecast(&plan, request.packing, &Silent).unwrap();
+    let outcome = rocwheel_split::files::execute(&plan, &request, &output, &Silent).unwrap();
+    assert_eq!(forecast.before, outcome.section_bytes);
+    assert!(forecast.grows() && outcome.archive_bytes > outcome.section_bytes, "{forecast:?} {outcome:?}");
+    // The tables of contents are not foreseen; here they are as large as the code.
+    let most = outcome.archive_bytes;
+    assert!((most / 3..most).contains(&forecast.after), "{forecast:?}, but {most} bytes");
+    assert!(forecast.largest < forecast.after / 6 && forecast.largest > forecast.after / 10, "{forecast:?}");
 }
