@@ -309,8 +309,12 @@ mod tests {
             listing.distributions.iter().map(|one| (one.project.as_str(), one.version.to_string())).collect();
         let expected = [("rocm-sdk-core", "7.2.0"), ("rocm", "7.2.0"), ("flash-attn", "2.8.3")];
         assert_eq!(found, expected.map(|(project, version)| (project, version.to_owned())));
-        let ignored =
-            ["therock-dist-linux-gfx1151-7.2.0.tar.gz", "magma.tar.gz", "Paste-0.3-py2.3.egg", "blas_lib_gfx942.tar.zst"];
+        let ignored = [
+            "therock-dist-linux-gfx1151-7.2.0.tar.gz",
+            "magma.tar.gz",
+            "Paste-0.3-py2.3.egg",
+            "blas_lib_gfx942.tar.zst",
+        ];
         assert_eq!(listing.ignored, ignored);
         assert!(listing.problems[0].starts_with("`broken.whl`: "), "{:?}", listing.problems);
         assert_eq!(listing.others.len(), 2);

@@ -321,7 +321,7 @@ impl Reporter for Warnings {
     fn advance(&self, _amount: u64) {}
     fn end(&self) {}
     fn warn(&self, message: &str) {
-        self.0.lock().unwrap().push(message.to_owned());
+        self.0.lock().expect("lock").push(message.to_owned());
     }
     fn interrupted(&self) -> bool {
         false

@@ -66,7 +66,7 @@ impl AuditReport {
         };
         let reason = doubt.unwrap_or_default();
         let sentence = match (&audited[..], answer) {
-            ([wheel], LoadAnswer::Fails) => format!("{} {}", name(wheel), self.fault(wheel, &errors)),
+            ([wheel], LoadAnswer::Fails) => format!("{} {}", name(wheel), fault(wheel, &errors)),
             ([wheel], LoadAnswer::Loads) => format!("{} loads {}", name(wheel), self.place(wheel)),
             ([wheel], LoadAnswer::Unknown) => format!("cannot tell whether {} loads: {reason}", name(wheel)),
             (all, LoadAnswer::Loads) => format!("all {} load {}", things(all), self.places(all)),
@@ -74,26 +74,6 @@ impl AuditReport {
             (all, LoadAnswer::Fails) => faulty(all, &errors),
         };
         LoadVerdict { answer, sentence }
-    }
-
-    /// What is wrong with one wheel.
-    fn fault(&self, wheel: &WheelSummary, errors: &[&Finding]) -> String {
-        let are_all = |codes: &[Code]| errors.iter().all(|finding| codes.contains(&finding.code));
-        if are_all(&[Code::TooNew])
-            && let Some(range) = systems_below(wheel)
-        {
-            return format!("does not load on {range}");
-        }
-        if are_all(&[Code::CpuLevel]) {
-            return "does not load on every x86-64 processor".to_owned();
-        }
-        if are_all(&INSTALLATION) {
-            return "does not install as it should".to_owned();
-        }
-        if are_all(&CONTENTS) {
-            return "is not what it claims to be".to_owned();
-        }
-        format!("does not load {}", if wheel.form == "wheel" { "wherever its tag says" } else { "here" })
     }
 
     /// Where one wheel loads.
@@ -122,6 +102,26 @@ fn name(wheel: &WheelSummary) -> String {
 fn things(wheels: &[&WheelSummary]) -> String {
     let is_wheel = wheels.iter().any(|wheel| wheel.form == "wheel");
     format!("{} {}", wheels.len(), if is_wheel { "wheels" } else { "distributions" })
+}
+
+/// What is wrong with one wheel.
+fn fault(wheel: &WheelSummary, errors: &[&Finding]) -> String {
+    let are_all = |codes: &[Code]| errors.iter().all(|finding| codes.contains(&finding.code));
+    if are_all(&[Code::TooNew])
+        && let Some(range) = systems_below(wheel)
+    {
+        return format!("does not load on {range}");
+    }
+    if are_all(&[Code::CpuLevel]) {
+        return "does not load on every x86-64 processor".to_owned();
+    }
+    if are_all(&INSTALLATION) {
+        return "does not install as it should".to_owned();
+    }
+    if are_all(&CONTENTS) {
+        return "is not what it claims to be".to_owned();
+    }
+    format!("does not load {}", if wheel.form == "wheel" { "wherever its tag says" } else { "here" })
 }
 
 /// The verdict about several wheels of which some have errors.

@@ -169,6 +169,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         target: &str,
         code: StoredCode<'_>,
     ) -> Result<(), Error> {
+        let StoredCode { original_size, size, bytes } = code;
         let index = index.into();
         if name.is_empty() || table::split(&key(name, index)) != (name.to_owned(), index) {
             return Err(refused(format!("`{}` cannot be a name in it", name.escape_debug())));
@@ -176,7 +177,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         if !self.targets.contains(target) {
             return Err(refused(format!("{} is for none of its targets", describe(name, index, target))));
         }
-        if self.scheme == Scheme::None && code.original_size != code.size {
+        if self.scheme == Scheme::None && original_size != size {
             return Err(refused(format!("{} is compressed, and the archive is not", describe(name, index, target))));
         }
         let place = (name.to_owned(), index);
@@ -190,20 +191,19 @@ impl<W: Write + Seek> ArchiveWriter<W> {
             )));
         }
         if self.scheme == Scheme::ZstdPerKernel {
-            let size = code.size;
             if self.position - HEADER_SIZE + 4 + size > MAX_BLOBS_SIZE {
                 return Err(refused("it would have more than 4 GiB of code objects, which the loader does not take"));
             }
-            let size = u32::try_from(size).map_err(|_| refused("a code object has more than 4 GiB"))?;
-            self.put(&size.to_le_bytes())?;
+            let length = u32::try_from(size).map_err(|_| refused("a code object has more than 4 GiB"))?;
+            self.put(&length.to_le_bytes())?;
         }
-        self.blobs.push((self.position, code.size));
-        let copied = io::copy(&mut code.bytes.take(code.size), &mut self.out).map_err(Error::WriteArchive)?;
-        if copied < code.size {
+        self.blobs.push((self.position, size));
+        let copied = io::copy(&mut bytes.take(size), &mut self.out).map_err(Error::WriteArchive)?;
+        if copied < size {
             return Err(Error::WriteArchive(io::ErrorKind::UnexpectedEof.into()));
         }
         self.position += copied;
-        self.kernels.entry(place).or_default().insert(target.to_owned(), (ordinal, code.original_size));
+        self.kernels.entry(place).or_default().insert(target.to_owned(), (ordinal, original_size));
         Ok(())
     }
 
