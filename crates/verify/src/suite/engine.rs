@@ -166,7 +166,10 @@ impl<'a> Engine<'a> {
         let mut left = batch.ids.clone();
         while !left.is_empty() {
             let process = match waiting.take() {
-                Some(process) => self.choose(process, &left)?,
+                Some(mut process) => {
+                    process.stream.choose(&left)?;
+                    process
+                }
                 None => self.start_process(worker, &left)?,
             };
             let report = self.run_process(worker, process, batch.attempt)?;
@@ -236,12 +239,6 @@ impl<'a> Engine<'a> {
         }
         self.reporter.advance(u64::from(number == 1));
         self.recorder.attempt(attempt);
-    }
-
-    /// Tells a process that has listed its tests which of them run.
-    fn choose(&self, mut process: WaitingProcess, ids: &[String]) -> Result<WaitingProcess, SuiteError> {
-        process.stream.choose(ids)?;
-        Ok(process)
     }
 
     fn start_process(&self, worker: &TestWorker, ids: &[String]) -> Result<WaitingProcess, SuiteError> {
@@ -377,7 +374,9 @@ impl Watch<'_, '_> {
         if !events.is_empty() {
             self.since = Instant::now();
             let _one_write = self.engine.recorder.gather();
-            events.into_iter().for_each(|event| self.event(event));
+            for event in events {
+                self.event(event);
+            }
         }
         // After the events: what came at the same time as the end of a test and the begin of the
         // next one is more likely of the next one, which may have died.
