@@ -333,7 +333,7 @@ mod tests {
     /// The stage after some seconds, and how much was done a moment before.
     fn later(mut stage: Stage, seconds: u64, done: u64) -> (Stage, Instant) {
         let now = stage.begun + Duration::from_secs(seconds);
-        stage.seen = (done, now - TICK);
+        stage.seen = (done, stage.begun + Duration::from_secs(seconds).saturating_sub(TICK));
         (stage, now)
     }
 
