@@ -23,9 +23,9 @@ use crate::plan::{CandidateFile, Plan, PlannedBinary, is_kept};
 /// Positions in the code of a file, at equal distances, whose bundles are the sample. Large bundles
 /// are hit more often.
 const POSITIONS: u64 = 8;
-/// Bytes of each code object that are compressed, in [`PIECES`] at equal distances. The code
-/// of librccl differs from place to place: these pieces say 9 % too much, four longer ones 39 %, and
-/// 32 of 64 KiB 25 %.
+/// Bytes of each code object that are compressed, in [`PIECES`] at equal distances. librccl
+/// differs from place to place: these pieces say 9 % too much, four longer ones 39 %, and 32 of
+/// 64 KiB 25 %.
 const SAMPLE: u64 = 16 << 20;
 const PIECES: u64 = 32;
 /// Highest level of zstd that is tried. Level 19 takes a hundred times as long for 4 to 5 % less.
