@@ -4,7 +4,7 @@ Both run the same Python, the same files and pytest's default options; the one t
 with every turn. The suites are in a virtual environment: `packaging` (tests of a fifth of a
 millisecond, from its sdist), and those that the wheels of networkx and NumPy bring. Prints medians
 of wall time and of processor time, and their ratios. Processor time is user and system time of all
-processes that were started; on a busy machine only it says something.
+processes that were started; on a busy machine, compare that alone.
 """
 
 from __future__ import annotations

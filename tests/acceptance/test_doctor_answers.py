@@ -179,3 +179,27 @@ def test_the_setting_of_an_index_is_removed_where_it_is(rocwheel: Rocwheel, mach
         found = named(diagnose(rocwheel, machine))["other-index"]
         assert (found["command"], found["evidence"][0]["path"]) == (command, f"/{path}")
         (machine.root / path).unlink()
+
+
+@pytest.mark.parametrize("is_environment", [True, False])
+def test_a_virtual_environment_has_no_packages_of_the_user(
+    rocwheel: Rocwheel, tmp_path: Path, is_environment: bool
+) -> None:
+    packages = "lib/python3.11/site-packages"
+    users = tmp_path / "home/.local" / packages
+    metadata = users / "torch-2.9.0.dist-info/METADATA"
+    for folder in (tmp_path / "base/bin", tmp_path / "venv/bin", tmp_path / "venv" / packages, metadata.parent):
+        folder.mkdir(parents=True)
+    metadata.write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.9.0+rocm7.0\n")
+    (metadata.parent / "RECORD").touch()
+    (tmp_path / "base/bin/python3.11").touch()
+    program = tmp_path / "venv/bin/python"
+    program.symlink_to(tmp_path / "base/bin/python3.11")
+    if is_environment:
+        (tmp_path / "venv/pyvenv.cfg").touch()
+    home = {"HOME": str(tmp_path / "home")}
+    # The exit code depends on this machine's GPU.
+    process = rocwheel.start("doctor", "--python", program, "--json", env=home)
+    output, _ = process.communicate(timeout=60)
+    python = json.loads(output)["python"]
+    assert (python["path"] if python else None) == (None if is_environment else str(users))

@@ -272,7 +272,7 @@ pub(crate) fn identity(name: &str) -> Identity<'_> {
 }
 
 /// `true` for archives that PyPI had before PEP 527, or in a form that no installer reads. They are
-/// reported, so nobody waits for them on a page.
+/// reported, because users would miss them on the pages.
 fn is_unlisted_archive(name: &str) -> bool {
     const ENDINGS: [&str; 8] = [".egg", ".exe", ".msi", ".tar", ".tar.bz2", ".tar.xz", ".tar.zst", ".tgz"];
     ENDINGS.iter().any(|ending| name.ends_with(ending))

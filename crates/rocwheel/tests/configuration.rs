@@ -69,7 +69,7 @@ fn a_python_project_has_a_table_for_the_folders_below_it() {
     let context = context();
     let project = "[project]\nname = \"demo\"\n\n[tool.ruff]\nline-length = 100\n";
     context.write("pyproject.toml", format!("{project}\n[tool.rocwheel.artifact.flatten]\noutput = \"flat\"\n"));
-    // A project of its own without our table, and one that is not TOML and not for us.
+    // A nested project without `[tool.rocwheel]`, and one whose file is not TOML.
     context.write("inner/pyproject.toml", project);
     context.write("inner/deeper/pyproject.toml", "[project\n");
     let run = |folder: &str, artifacts: &str| {

@@ -4,7 +4,7 @@
 //! Links, modes, locks, unnamed files, replacing a file, process groups and how to end them,
 //! limits. No other crate uses `std::os::unix` or `rustix`; clippy.toml and a test enforce that.
 //! Code that differs between systems is in `unix.rs` and in the folder `windows`; both offer the
-//! same names. What Windows cannot do is an error that says so.
+//! same names. On Windows, an operation that does not exist there returns an error.
 
 mod links;
 mod lock;

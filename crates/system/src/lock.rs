@@ -15,7 +15,7 @@ use std::path::Path;
 use crate::is_same_file;
 use crate::system::{try_lock, unlock};
 
-/// What else a lock allows.
+/// Whether other processes may hold the same lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sharing {
     Exclusive,

@@ -14,7 +14,7 @@ use tempfile::NamedTempFile;
 use crate::lock::Sharing;
 use crate::metadata::{FileIdentity, FileMetadata, FileOwner, Timestamp};
 
-/// What gives access to an open file.
+/// The trait of types that lend the handle of an open file.
 pub use std::os::fd::AsFd as OpenFile;
 
 /// `true` if a folder can be removed while this process has files in it open.

@@ -104,7 +104,7 @@ fn things(wheels: &[&WheelSummary]) -> String {
     format!("{} {}", wheels.len(), if is_wheel { "wheels" } else { "distributions" })
 }
 
-/// What is wrong with one wheel.
+/// The part of the verdict after the name of a wheel with errors.
 fn fault(wheel: &WheelSummary, errors: &[&Finding]) -> String {
     let are_all = |codes: &[Code]| errors.iter().all(|finding| codes.contains(&finding.code));
     if are_all(&[Code::TooNew])

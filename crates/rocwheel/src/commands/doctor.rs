@@ -140,8 +140,9 @@ fn folder_of_python(program: &Path) -> Result<PathBuf> {
     let real = rocwheel_system::canonicalize(&given)?;
     let mut prefixes = [given.as_path(), real.as_path()].into_iter().filter_map(|path| path.parent()?.parent());
     let found = prefixes.find_map(site_packages);
-    // In an environment of its own, a Python has one folder, else those of user and system, too.
-    let others = if found.as_ref().is_some_and(|folder| folder.join("pyvenv.cfg").is_file()) {
+    // A virtual environment has its own packages only; other Pythons also see those of the user.
+    let prefix = given.parent().and_then(Path::parent);
+    let others = if prefix.is_some_and(|prefix| prefix.join("pyvenv.cfg").is_file()) {
         Vec::new()
     } else {
         folders_of_a_system(&real)

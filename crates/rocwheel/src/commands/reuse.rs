@@ -24,7 +24,7 @@ const MOST_PROJECTS: usize = 1000;
 /// Limit in bytes for a page of an index.
 const PAGE: u64 = 64 << 20;
 
-/// What every command that compresses members of wheels has.
+/// The options of every command that compresses members of wheels.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ReuseArguments {
     /// Directory, package index or bucket (s3://…) with wheels of an earlier run: content that

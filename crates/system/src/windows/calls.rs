@@ -237,7 +237,7 @@ pub fn is_own(path: &Path, _: &std::fs::Metadata) -> bool {
     is_equal(TokenUser) || is_equal(TokenOwner)
 }
 
-/// What the kernel says of the user of this process.
+/// Reads a property of the access token of this process.
 fn token_information(class: TOKEN_INFORMATION_CLASS) -> io::Result<Vec<usize>> {
     let mut token: HANDLE = null_mut();
     // SAFETY: the handle of the own process is always valid.

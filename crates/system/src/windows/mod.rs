@@ -24,7 +24,7 @@ pub(crate) use job::Group;
 pub use link::symlink;
 pub use metadata::open_identity;
 pub use moving::{exchange, persist, rename};
-/// What gives access to an open file.
+/// The trait of types that lend the handle of an open file.
 pub use std::os::windows::io::AsHandle as OpenFile;
 
 /// `true` if a folder can be removed while this process has files in it open.
