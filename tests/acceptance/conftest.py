@@ -40,8 +40,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """The trixie set is 600 MB of packages, the real wheels are 330 MB: they belong to the long run
     only."""
-    is_long = collection_path.name == "trixie" or collection_path.name.endswith("_real.py")
-    return True if is_long and config.getoption("--set") == "runtime" else None
+    return True if is_long(collection_path) and config.getoption("--set") == "runtime" else None
+
+
+def is_long(path: Path) -> bool:
+    return "trixie" in path.parts or path.name.endswith("_real.py")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The long run repeats of the short one only what takes other input there."""
+    if config.getoption("--set") == "runtime":
+        return
+    differs = {"debs", "engine", "real"}
+    kept = [item for item in items if is_long(item.path) or differs & set(getattr(item, "fixturenames", ()))]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+    items[:] = kept
 
 
 @pytest.fixture(scope="session")
