@@ -37,6 +37,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--set", choices=("runtime", "all"), default="runtime", help="which real packages are used")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "long: belongs to the long run only")
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """The trixie set is 600 MB of packages, the real wheels are 330 MB: they belong to the long run
     only."""
@@ -48,11 +52,18 @@ def is_long(path: Path) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The long run repeats of the short one only what takes other input there."""
-    if config.getoption("--set") == "runtime":
-        return
-    differs = {"debs", "engine", "real"}
-    kept = [item for item in items if is_long(item.path) or differs & set(getattr(item, "fixturenames", ()))]
+    """The long run has the long tests, and repeats of the others only what takes other input
+    there."""
+    everything = config.getoption("--set") == "all"
+    takes_other_input = {"debs", "engine", "real"}
+
+    def runs(item: pytest.Item) -> bool:
+        if item.get_closest_marker("long"):
+            return everything
+        fixtures = set(getattr(item, "fixturenames", ()))
+        return not everything or is_long(item.path) or bool(takes_other_input & fixtures)
+
+    kept = [item for item in items if runs(item)]
     config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
     items[:] = kept
 

@@ -345,7 +345,7 @@ setup(name="rocm", version="7.1.0", py_modules=["rocm_family"], extras_require={
 """
 
 
-@pytest.mark.parametrize("installer", ["uv", "pip"])
+@pytest.mark.parametrize("installer", ["uv", pytest.param("pip", marks=pytest.mark.long)])
 def test_rocm_is_built_anew_for_each_environment(rocwheel: Rocwheel, installer: str, tmp_path: Path) -> None:
     """What a cache has of the package `rocm` was made for another GPU, and stays there for whoever
     uses it."""

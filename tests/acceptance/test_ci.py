@@ -142,6 +142,7 @@ def test_only_the_first_findings_are_annotations(rocwheel: Rocwheel, tmp_path: P
     assert summary.read_text().count("RW001") == 3 * 12
 
 
+@pytest.mark.long
 def test_pre_commit_installs_and_runs_the_hooks(rocwheel: Rocwheel, tool: Path, broken: Path, tmp_path: Path) -> None:
     """The hooks of this repository, in one whose backend hands out the wheel of the tests instead
     of compiling for minutes."""

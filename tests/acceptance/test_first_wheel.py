@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pytest
 from guides import script
 
 from command import Rocwheel, download, run
@@ -14,6 +15,7 @@ from tool_wheel import pip_of
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.long
 def test_the_guide_can_be_followed(tool: Path, tmp_path: Path) -> None:
     (tmp_path / "follow.sh").write_text(script("first-wheel.md", tmp_path))
     said = run("bash", "follow.sh", cwd=tmp_path, environment=pip_of(tool, tmp_path))

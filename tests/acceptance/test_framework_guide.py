@@ -48,6 +48,7 @@ def write_project(folder: Path, dist: Path) -> None:
     write_wheel(folder, {"plain/__init__.py": b"", "plain/_ext.so": module.read_bytes()}, name="plain")
 
 
+@pytest.mark.long
 def test_the_guide_can_be_followed(tool: Path, dist: Path, tmp_path: Path) -> None:
     write_project(tmp_path, dist)
     (tmp_path / "follow.sh").write_text(script("framework-authors.md", tmp_path))

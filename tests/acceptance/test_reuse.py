@@ -264,6 +264,7 @@ def test_wheels_of_a_bucket(rocwheel: Rocwheel, nights: Nights, bucket: dict[str
     assert said["reused"] in REUSED
 
 
+@pytest.mark.long
 def test_split_fuse_prune_and_repair(rocwheel: Rocwheel, tmp_path: Path) -> None:
     """A wheel whose library has megabytes of host data: what each command compressed in the first
     run is not compressed in the second, and the results are equal."""

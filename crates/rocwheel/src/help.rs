@@ -4,6 +4,7 @@
 #[cfg(test)]
 mod documentation;
 mod examples;
+mod scripts;
 mod variables;
 
 use std::ffi::OsString;
@@ -14,6 +15,7 @@ use clap::{Command, CommandFactory};
 use crate::arguments::{Arguments, STYLES};
 use crate::printer;
 use examples::EXAMPLES;
+use scripts::SCRIPTS;
 pub(crate) use variables::variables;
 
 /// A heading of the program's help, and the commands below it.
@@ -64,7 +66,11 @@ pub(crate) fn words_for(program: &OsString, command: &[OsString]) -> Vec<OsStrin
 
 /// The examples of a command, each with its purpose. `path` is `source hipify`. A command of
 /// commands has the first example of two of them.
-pub(crate) fn examples(path: &str) -> Vec<(&'static str, &'static str)> {
+pub(crate) fn examples(path: &str) -> Vec<(String, &'static str)> {
+    if let Some(script) = path.strip_prefix("compat ") {
+        let calls = SCRIPTS.iter().filter(|(call, _)| call.strip_prefix(script).is_some_and(is_word_end));
+        return calls.map(|(call, purpose)| (format!("rocwheel compat {call}"), *purpose)).collect();
+    }
     let own: Vec<_> = EXAMPLES.iter().filter(|(command, ..)| *command == path).collect();
     let is_below = |command: &str| command.strip_prefix(path).is_some_and(|rest| rest.starts_with(' '));
     let mut chosen = own;
@@ -75,7 +81,12 @@ pub(crate) fn examples(path: &str) -> Vec<(&'static str, &'static str)> {
         chosen = if firsts.len() > 1 { firsts } else { all };
         chosen.truncate(2);
     }
-    chosen.into_iter().map(|(_, line, purpose)| (*line, *purpose)).collect()
+    chosen.into_iter().map(|(_, line, purpose)| ((*line).to_owned(), *purpose)).collect()
+}
+
+/// `true` if a word ends where `rest` begins.
+fn is_word_end(rest: &str) -> bool {
+    rest.is_empty() || rest.starts_with(' ')
 }
 
 fn explained(command: Command, path: &str) -> Command {
@@ -141,13 +152,20 @@ mod tests {
             let typed = crate::arguments::path_of(&matches);
             assert!(typed == *path || ["compat", ""].contains(path), "{line} runs {typed}");
         }
+        for (call, _) in SCRIPTS {
+            let matches = program().try_get_matches_from(["rocwheel", "compat"].into_iter().chain(call.split(' ')));
+            let matches = matches.unwrap_or_else(|error| panic!("{call}: {error}"));
+            let typed = crate::arguments::path_of(&matches);
+            assert!(format!("compat {call}").strip_prefix(&typed).is_some_and(is_word_end), "{call} runs {typed}");
+        }
     }
 
     #[test]
     fn every_command_has_two_examples() {
         fn walk(command: &Command, path: &str, lacking: &mut Vec<String>) {
-            // Scripts take their own flags; `compat` shows how.
-            if examples(path).len() != 2 && !path.starts_with("compat ") {
+            // The examples of a script are for all of its commands together.
+            let is_of_script = path.split(' ').count() > 2 && path.starts_with("compat ");
+            if examples(path).len() != 2 && !is_of_script {
                 lacking.push(format!("{path}: {}", examples(path).len()));
             }
             for inner in command.get_subcommands() {

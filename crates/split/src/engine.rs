@@ -17,7 +17,7 @@ use rocwheel_content::{Content, MemoryBudget};
 use rocwheel_kpack::archive::{ArchiveWriter, Blob, Scheme, StoredCode};
 use rocwheel_kpack::fatbin::{FatBinary, Magic, NewWrapper, Replacement};
 use rocwheel_kpack::marker::Marker;
-use rocwheel_report::{Reporter, Unit as Counted};
+use rocwheel_report::{Reporter, Unit as Counted, Watched};
 use serde::Serialize;
 
 use crate::code::{self, Code, Piece, Source};
@@ -125,18 +125,13 @@ enum Waiting {
 }
 
 impl Packed<'_> {
-    /// Writes the code object, and returns its original size in bytes.
-    fn write(self, writer: &mut ArchiveWriter<BufWriter<File>>) -> Result<u64, rocwheel_kpack::Error> {
+    fn write(self, writer: &mut ArchiveWriter<BufWriter<File>>) -> Result<(), rocwheel_kpack::Error> {
         match self.blob {
-            Waiting::Held(blob) => {
-                writer.add(self.key, self.bundle, self.target, &blob)?;
-                Ok(blob.original_size)
-            }
+            Waiting::Held(blob) => writer.add(self.key, self.bundle, self.target, &blob),
             Waiting::Parked { file, offset, size, original_size } => {
                 let bytes = &mut BufReader::with_capacity(WINDOW, Cursor::new_pos(file.file(), offset));
                 let code = StoredCode { original_size, size, bytes };
-                writer.add_stored(self.key, self.bundle, self.target, code)?;
-                Ok(original_size)
+                writer.add_stored(self.key, self.bundle, self.target, code)
             }
         }
     }
@@ -151,15 +146,23 @@ struct WaitingRoom<'a> {
     file: Option<Arc<File>>,
     /// Bytes in the file.
     parked: u64,
+    reporter: &'a dyn Reporter,
 }
 
 impl WaitingRoom<'_> {
-    /// Compresses a code object of `size` bytes. One that is large goes to the file at once.
+    /// Compresses a code object of `size` bytes, and reports them as progress: a bundle of a
+    /// gigabyte is compressed for minutes before the first of its code objects is written. One that
+    /// is large goes to the file at once.
     fn take(&mut self, (code, size): (Code<'_>, u64), packing: Packing, key: &str) -> Result<Waiting, Error> {
-        let failed = |source| Error::GpuCode { key: key.to_owned(), source };
+        let reporter = self.reporter;
+        let failed = |source| match reporter.check() {
+            Err(interrupted) => Error::from(interrupted),
+            Ok(()) => Error::GpuCode { key: key.to_owned(), source },
+        };
         let file = match code {
             Code::Whole(code) if !Blob::is_large(size, packing.scheme) => {
                 let blob = Blob::pack(code, packing.scheme, packing.level).map_err(failed)?;
+                reporter.advance(size);
                 if let Some(left) = self.left.checked_sub(blob.bytes.len() as u64) {
                     self.left = left;
                     return Ok(Waiting::Held(blob));
@@ -178,12 +181,14 @@ impl WaitingRoom<'_> {
                     }
                     Code::Stream(stream) => stream,
                 };
+                let mut stream = Watched::new(stream, reporter);
                 match packing.scheme {
                     Scheme::None => {
-                        io::copy(stream, &mut file.as_ref())?;
+                        io::copy(&mut stream, &mut file.as_ref())
+                            .map_err(|error| reporter.check().map_or_else(Error::from, |()| error.into()))?;
                     }
                     Scheme::ZstdPerKernel => {
-                        Blob::pack_to(stream, size, packing.level, &mut file.as_ref()).map_err(failed)?;
+                        Blob::pack_to(&mut stream, size, packing.level, &mut file.as_ref()).map_err(failed)?;
                     }
                 }
                 file
@@ -258,15 +263,13 @@ fn write_archives(
                 reporter.check()?;
                 let bundle = &work.binary.fat.bundles[work.bundle];
                 let _share = memory.take(code::memory(bundle, &work.piece, |entry| is_kept(entry, &plan.selection)));
-                let room = WaitingRoom { folder: &folder, left: packing.held(), file: None, parked: 0 };
+                let room = WaitingRoom { folder: &folder, left: packing.held(), file: None, parked: 0, reporter };
                 pack(plan, &units[work.binary.unit], &work, (packing, room))
             },
             |packed| {
                 for code in packed {
                     let Some((path, writer)) = open.get_mut(&code.archive) else { continue };
-                    let written = code.write(writer);
-                    let size = written.map_err(|source| Error::WriteArchive { path: path.clone(), source })?;
-                    reporter.advance(size);
+                    code.write(writer).map_err(|source| Error::WriteArchive { path: path.clone(), source })?;
                 }
                 Ok(())
             },

@@ -68,7 +68,7 @@ fn examples(command: &clap::Command) -> String {
         if section.is_empty() {
             section.push_str(".SH EXAMPLES\n");
         }
-        section.push_str(&format!(".TP\n{purpose}\n.nf\n\\fB{}\\fR\n.fi\n", literal(line)));
+        section.push_str(&format!(".TP\n{purpose}\n.nf\n\\fB{}\\fR\n.fi\n", literal(&line)));
     }
     section
 }
