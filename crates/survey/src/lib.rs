@@ -32,8 +32,8 @@ use source::{Pause, Sources, Unit};
 /// Options of a survey.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Folder for data that must be unpacked before it can be read: members of wheels and tar
-    /// archives of more than 64 MiB. The files are unnamed, so nothing is left behind.
+    /// Folder for data that must be unpacked before it can be read: members of tar archives of more
+    /// than 64 MiB. The files are unnamed, so nothing is left behind.
     pub scratch: PathBuf,
     /// Report only code for these targets; a target without features includes its variants. `None`
     /// reports all targets.
@@ -344,7 +344,7 @@ pub fn survey<E: From<Error> + Send>(
     };
     let memory = examine::memory();
     let work = |unit: Unit| Ok(examine::examine(unit, options, &memory));
-    let mut sources = Sources::new(paths, options);
+    let mut sources = Sources::new(paths);
     loop {
         rocwheel_pipeline::ordered(&mut sources, work, &mut hand_over)?;
         match sources.resume() {

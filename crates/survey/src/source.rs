@@ -65,7 +65,6 @@ enum Feeder<'a> {
 /// The units of all paths. The iterator ends at a [`Pause`]; after [`Sources::resume`] it
 /// continues.
 pub(crate) struct Sources<'a> {
-    options: &'a Options,
     feeders: Vec<Feeder<'a>>,
     ready: VecDeque<Unit>,
     held: u64,
@@ -73,9 +72,9 @@ pub(crate) struct Sources<'a> {
 }
 
 impl<'a> Sources<'a> {
-    pub(crate) fn new(paths: &'a [PathBuf], options: &'a Options) -> Self {
+    pub(crate) fn new(paths: &'a [PathBuf]) -> Self {
         let feeders = vec![Feeder::Paths(paths.iter().cloned())];
-        Self { options, feeders, ready: VecDeque::new(), held: 0, pause: None }
+        Self { feeders, ready: VecDeque::new(), held: 0, pause: None }
     }
 
     /// The reason why it ended; `None` if all units have been returned.
@@ -120,7 +119,7 @@ impl<'a> Sources<'a> {
             Feeder::Zip { path, zip, members } => match members.next() {
                 Some(member) if member.kind == rocwheel_wheel::read::MemberKind::File => {
                     let location = Location { path: path.clone(), member: Some(member.name.clone()) };
-                    let opened = open_member(zip, &member, &self.options.scratch);
+                    let opened = open_member(zip, &member);
                     self.member(location, &member, opened);
                 }
                 Some(_) => {}
@@ -214,11 +213,11 @@ impl Iterator for Sources<'_> {
 
 /// Recognises a member, and unpacks it only if it can contain GPU code. Most members of a wheel
 /// cannot.
-fn open_member(zip: &ZipFile, member: &Listed, scratch: &Path) -> Result<(Looks, Reader), rocwheel_wheel::Error> {
+fn open_member(zip: &ZipFile, member: &Listed) -> Result<(Looks, Reader), rocwheel_wheel::Error> {
     let looks = looks(&zip.start(member, START)?);
     let reader = match looks {
         Looks::Other | Looks::Zip => Box::new(Vec::new()),
-        _ => zip.reader(member, scratch)?,
+        _ => zip.reader(member)?,
     };
     Ok((looks, reader))
 }

@@ -7,6 +7,7 @@
 
 mod chunks;
 mod directory;
+mod points;
 mod sparse;
 mod stream;
 mod unpack;

@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
     /// Draw the sizes by file and target into this SVG file
     #[arg(long, value_name = "FILE")]
     plot: Option<OutputOption>,
-    /// Directory for unpacked files [default: the system's temporary directory]
+    /// Directory for unpacked members of tar archives [default: the system's temporary directory]
     #[arg(long, value_name = "DIRECTORY")]
     scratch: Option<PathBuf>,
 }

@@ -188,7 +188,7 @@ impl<F: ReadAt + Clone + Send + Sync + 'static> Packed<'_, F> {
         Ok(true)
     }
 
-    fn check_end(&self, actual: u64, crc32: u32) -> Result<(), Error> {
+    pub(super) fn check_end(&self, actual: u64, crc32: u32) -> Result<(), Error> {
         let announced = self.listed.size;
         if actual < announced {
             return Err(self.error(Fault::Shorter { announced, actual }));
@@ -199,16 +199,22 @@ impl<F: ReadAt + Clone + Send + Sync + 'static> Packed<'_, F> {
         Ok(())
     }
 
-    /// Random access: a window of the archive, bytes in memory, or an unnamed file in `scratch`.
-    /// The checksum has been compared.
-    pub(crate) fn reader(&self, scratch: &Path) -> Result<Reader, Error> {
+    /// Random access to a window of the archive, or to bytes in memory; `None` for a packed member
+    /// that is too large for it. The checksum has been compared.
+    pub(super) fn window_or_bytes(&self) -> Result<Option<Reader>, Error> {
         self.check_form()?;
         if self.listed.method == 0 {
             self.listed.compared.once(|| self.each(|_| Ok(())))?;
-            return Ok(Box::new(self.window()));
+            return Ok(Some(Box::new(self.window())));
         }
-        if self.listed.size <= IN_MEMORY {
-            return Ok(Box::new(self.bytes()?));
+        if self.listed.size <= IN_MEMORY { Ok(Some(Box::new(self.bytes()?))) } else { Ok(None) }
+    }
+
+    /// Random access: a window of the archive, bytes in memory, or an unnamed file in `scratch`.
+    /// The checksum has been compared.
+    pub(crate) fn reader(&self, scratch: &Path) -> Result<Reader, Error> {
+        if let Some(reader) = self.window_or_bytes()? {
+            return Ok(reader);
         }
         let mut file =
             tempfile::tempfile_in(scratch).map_err(|source| Error::Create { directory: scratch.to_owned(), source })?;

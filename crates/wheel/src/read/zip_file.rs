@@ -41,8 +41,15 @@ impl ZipFile {
         self.packed(member)?.start(length)
     }
 
-    /// Random access to one of [`ZipFile::members`], like [`super::Wheel::reader`].
-    pub fn reader(&self, member: &Listed, scratch: &Path) -> Result<Reader, Error> {
-        self.packed(member)?.reader(scratch)
+    /// Random access to one of [`ZipFile::members`]. The CRC is checked here. A stored member is read
+    /// in the archive, after one pass over it; others are unpacked into memory up to 64 MiB. Of a
+    /// larger one, some megabytes are in memory at a time; reads far from the last ones unpack a few
+    /// megabytes.
+    pub fn reader(&self, member: &Listed) -> Result<Reader, Error> {
+        let packed = self.packed(member)?;
+        match packed.window_or_bytes()? {
+            Some(reader) => Ok(reader),
+            None => Ok(Box::new(packed.points()?)),
+        }
     }
 }
