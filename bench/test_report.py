@@ -58,18 +58,21 @@ def main() -> int:
     arguments = parser.parse_args()
     folder = arguments.work / "reports"
     size = write_reports(folder, arguments.cases)
-    seconds = []
+    seconds, processor = [], []
     command = [arguments.rocwheel, "test", "report", folder, "--suite", "pytorch"]
     command += ["--html", arguments.work / "report.html", "--junit", arguments.work / "junit.xml"]
     for _ in range(arguments.runs):
-        begin = time.monotonic()
+        begin, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
         finished = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
         seconds.append(time.monotonic() - begin)
+        processor.append(used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime)
         assert finished.returncode == 1, finished.returncode
-    memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1000
+    memory = used.ru_maxrss / 1000
     page = (arguments.work / "report.html").stat().st_size
     row = {"cases": arguments.cases, "files": FILES, "megabytes": size / 1e6, "page_megabytes": page / 1e6}
-    row |= {"median_seconds": statistics.median(seconds), "largest_memory_megabytes": memory}
+    row |= {"median_seconds": statistics.median(seconds), "median_processor_seconds": statistics.median(processor)}
+    row |= {"largest_memory_megabytes": memory}
     sys.stdout.write(json.dumps(row) + "\n")
     return 0
 

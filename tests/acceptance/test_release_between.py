@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -240,9 +241,13 @@ def test_the_gate_decides(rocwheel: Rocwheel, tmp_path: Path) -> None:
     bypass.write_text(row)
     assert "missing field `expires`" in promote(rocwheel, store, *words, "--bypass", bypass, expect=1).stderr
     bypass.write_text(f'{row}expires = "2026-11-20"\n')
-    promote(rocwheel, store, *words, "--bypass", bypass, expect=1)
+    late = promote(rocwheel, store, *words, "--bypass", bypass, expect=1)
+    assert "the bypass `lab` expired after 2026-11-20" in late.stderr
     assert differences(before, {**snapshot(store)}) == []
-    bypass.write_text(f'{row}expires = "2026-11-21"\n')
+    bypass.write_text(f"{row.replace('gfx942', 'gfx94l')}expires = 2026-11-21\n")
+    unknown = promote(rocwheel, store, *words, "--bypass", bypass, expect=2)
+    assert "names `gfx94l`, which is not a GPU target" in unknown.stderr
+    bypass.write_text(f"{row}expires = 2026-11-21\n")
     decision = tmp_path / "decision.json"
     said = promote(rocwheel, store, *words, "--bypass", bypass, "--decision", decision, "--signing-key", lab.key)
     assert "bypass `lab` until 2026-11-21: the lab moves" in said.stderr
@@ -267,12 +272,26 @@ def test_a_stream_with_a_gate_takes_nothing_untested(rocwheel: Rocwheel, tmp_pat
     words = ("release", "publish", dist, "--to", store, "--stream", "release")
     assert "the gate does not let `rocm-7.12.0` out" in rocwheel.run(*words, expect=1).stderr
     wheels = [path for path in dist.iterdir() if "gfx1100" not in path.name]
-    lab.verdict(tmp_path / "verdicts/a.json", wheels, "gfx942")
+    # Artifacts of jobs are downloaded into a folder each.
+    lab.verdict(tmp_path / "verdicts/job-7/a.json", wheels, "gfx942")
+    nothing = {"counts": {"passed": 0, "skipped": 3}}
+    lab.verdict(tmp_path / "empty/a.json", wheels, "gfx942", **nothing)
+    said = rocwheel.run(*words, "--verdicts", tmp_path / "empty", expect=1).stderr
+    assert "`a.json` does not count: it says passed, and no test passed" in said
     rocwheel.run(*words, "--verdicts", tmp_path / "verdicts")
     assert_every_link_is_true(store / "release")
-    for text in ('suites = ["smoke"]\nno-runner = "maybe"\n', 'suites = ["smoke"]\nkeys = ["x"]\n'):
-        (store / "release/.release/stream.toml").write_text(f"[gate]\n{text}")
-        rocwheel.run(*words, expect=1)
+    for text, said in {
+        'no-runner = "maybe"\n': "unknown variant `maybe`",
+        'keys = ["x"]\n': "`a key of `keys` in [gate]` cannot be used as a key",
+        # A typing error would make a target one without a machine, which is recorded only.
+        'no-runner = "recorded"\nrunners = ["gfx94l"]\n': "`gfx94l`, which is not a GPU target",
+        'no-runner = "recorded"\nrunners = ["gfx94X-all"]\n': "it is a family; name its targets",
+    }.items():
+        other = tmp_path / "other"
+        gate(other, f'suites = ["smoke"]\n{text}')
+        code = 2 if "runners" in text else 1
+        publish = ("release", "publish", dist, "--to", other, "--stream", "release")
+        assert said in rocwheel.run(*publish, expect=code).stderr
 
 
 def test_what_test_report_signs_opens_the_gate(rocwheel: Rocwheel, tmp_path: Path) -> None:
@@ -282,7 +301,10 @@ def test_what_test_report_signs_opens_the_gate(rocwheel: Rocwheel, tmp_path: Pat
     gate(store, 'suites = ["smoke"]\nrunners = ["gfx942"]\nno-runner = "recorded"\n', tmp_path / "key.pem.pub")
     publish = ("release", "publish", dist, "--to", store, "--stream", "release")
     wheels = [path for path in sorted(dist.iterdir()) if "gfx1100" not in path.name and path.suffix == ".whl"]
-    words = [word for wheel in wheels for word in ("--wheel", wheel)]
+    (tmp_path / "tested").mkdir()
+    for wheel in wheels[1:]:
+        shutil.copy(wheel, tmp_path / "tested")
+    words = ("--wheel", wheels[0], "--wheel", tmp_path / "tested")
     (tmp_path / "verdicts").mkdir()
     for test, code in (("assert 1 == 2", 1), ("assert True", 0)):
         (tmp_path / "test_it.py").write_text(f"def test_it():\n    {test}\n")

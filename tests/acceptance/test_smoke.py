@@ -8,6 +8,7 @@ import hashlib
 import json
 import subprocess
 import sys
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -115,13 +116,14 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 def test_nothing_installed_is_no_pass(site: Site):
     outcomes, summary, _ = site.smoke(expect=1)
-    assert outcomes == {}
-    assert summary["verdict"] == "failed: nothing was tested"
+    assert outcomes == {"installed": "error"}
+    message = summary["failures"][0]["message"]
+    assert message.startswith(f"`{site.python}` has none of `torch`, `torchvision`"), message
     outcomes, _, _ = site.smoke("torch", "rocm", expect=1)
     assert outcomes["torch.installed"] == "error"
     assert outcomes["rocm.installed"] == "error"
-    wrong = site.rocwheel.run("test", "smoke", "--python", site.python, "tensorflow", expect=1, cwd=site.folder)
-    assert "`torchvision`" in wrong.stderr
+    wrong = site.rocwheel.run("test", "smoke", "--python", site.python, "tensorflow", expect=2, cwd=site.folder)
+    assert "there are no tests of `tensorflow`" in wrong.stderr and "`torchvision`" in wrong.stderr
 
 
 def test_without_a_gpu_what_needs_one_is_not_run(site: Site):
@@ -180,6 +182,15 @@ def test_a_package_that_is_required_and_absent_fails(site: Site, library: bytes)
     assert any("rocm-sdk-libraries==7.1.0" in row["message"] for row in summary["failures"])
 
 
+def test_a_torch_that_dies_says_nothing_of_time(site: Site):
+    site.install("torch", "2.12.0", {"torch/__init__.py": b"import os\nos.abort()\n"})
+    _, summary, _ = site.smoke("torch", expect=1)
+    messages = {one["id"]: one["message"] for one in summary["failures"]}
+    assert messages["torch.import"] == "it was ended by signal 6 (SIGABRT)"
+    died = "the process was ended by signal 6 (SIGABRT) and printed nothing"
+    assert messages["gpus"] == f"the GPUs cannot be listed: {died}"
+
+
 def test_a_crash_and_a_hang_cost_one_computation(site: Site):
     crash = TORCH + "\nimport sys, time\n"
     crash += "if 'torch.cpu_lapack' in sys.argv:\n    os.abort()\n"
@@ -197,6 +208,41 @@ def test_only_what_is_installed_is_verified(site: Site, tmp_path: Path):
     wheel.write_bytes(b"another")
     words = ("test", "smoke", "--python", site.python, "--wheel", wheel)
     assert "version 2.12.0" in site.rocwheel.run(*words, expect=2, cwd=site.folder).stderr
+
+
+def write_torch(folder: Path, tag: str, source: str) -> Path:
+    """A wheel whose RECORD has the hash of its module."""
+    folder.mkdir(parents=True)
+    path = folder / f"torch-2.12.0-{tag}.whl"
+    info = "torch-2.12.0.dist-info"
+    digest = base64.urlsafe_b64encode(hashlib.sha256(source.encode()).digest()).rstrip(b"=").decode()
+    members = {
+        "torch/__init__.py": source,
+        f"{info}/METADATA": "Metadata-Version: 2.1\nName: torch\nVersion: 2.12.0\n",
+        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: false\nTag: {tag}\n",
+        f"{info}/RECORD": f"torch/__init__.py,sha256={digest},{len(source)}\n{info}/RECORD,,\n",
+    }
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in members.items():
+            archive.writestr(name, text)
+    return path
+
+
+def test_a_wheel_for_another_python_was_not_tested(site: Site, tmp_path: Path):
+    """Both have the name and version of what is installed, in folders as jobs are downloaded."""
+    site.install("torch", "2.12.0", {"torch/__init__.py": TORCH.encode()})
+    tested = write_torch(tmp_path / "dist/job-1", "cp311-cp311-linux_x86_64", TORCH)
+    other = write_torch(tmp_path / "dist/job-2", "cp312-cp312-linux_x86_64", TORCH + "\n")
+    _, summary, _ = site.smoke("--wheel", tmp_path / "dist", expect=1)
+    first = json.loads((site.folder / summary["events"]).read_text().splitlines()[0])
+    assert first["wheels"] == {tested.name: hashlib.sha256(tested.read_bytes()).hexdigest()}
+    words = ("test", "smoke", "--python", site.python, "--wheel")
+    said = site.rocwheel.run(*words, other, expect=2, cwd=site.folder).stderr
+    assert "is not what is installed: `torch/__init__.py` differs" in said
+    said = site.rocwheel.run(*words, other.parent, expect=2, cwd=site.folder).stderr
+    assert "none of the wheels in" in said
+    (tmp_path / "empty").mkdir()
+    assert "has no wheels" in site.rocwheel.run(*words, tmp_path / "empty", expect=2, cwd=site.folder).stderr
 
 
 def test_a_container_gets_this_program_and_the_devices(rocwheel: Rocwheel, tmp_path: Path):
@@ -218,4 +264,6 @@ def test_a_container_gets_this_program_and_the_devices(rocwheel: Rocwheel, tmp_p
     options = ["--output", "/rocwheel-results", "--timeout", "300", "--retries", "0", *inside]
     assert given[-len(options) :] == options
     for code, expect in ((1, 1), (3, 3), (125, 1)):
-        rocwheel.run(*words, cwd=tmp_path, environment={**path, "CODE": str(code)}, expect=expect)
+        said = rocwheel.run(*words, cwd=tmp_path, environment={**path, "CODE": str(code)}, expect=expect).stderr
+    assert "docker could not start a container of `example/image:1` (code 125)" in said
+    assert "hint: `docker run --rm example/image:1 true` has to work" in said

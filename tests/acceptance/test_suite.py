@@ -103,6 +103,15 @@ def test_what_is_tested_is_imported_once(suite: Suite):
     assert run.of("problem") == []
 
 
+def test_a_path_that_does_not_exist_is_named(suite: Suite):
+    """pytest says that it has collected, and then refuses the path."""
+    suite.write("test_a.py", "def test_a(): pass\n")
+    for words in (("test_b.py",), ("test_a.py", "test_b.py")):
+        words = ("test", "suite", "--python", sys.executable, *words)
+        said = suite.rocwheel.run(*words, expect=2, cwd=suite.folder).stderr
+        assert "pytest refuses its command line: ERROR: file or directory not found: test_b.py" in said
+
+
 def test_each_way_to_end_has_its_outcome(suite: Suite):
     suite.write(
         "test_a.py",

@@ -319,6 +319,10 @@ def test_a_benchmark_that_became_slower_is_found(rocwheel: Rocwheel, tmp_path: P
     assert slow["loop"]["comparison"]["ratio"] > 1.5
     (file,) = history.iterdir()
     assert [json.loads(line)["label"] for line in file.read_text().splitlines()] == ["one", "two"]
+    # A baseline that does not exist would find nothing slower.
+    wrong = ("test", "bench", "--cpu", "--history", history, "--baseline", "three", "--", sys.executable, script)
+    said = rocwheel.run(*wrong, expect=2).stderr
+    assert "has no measurement `three`" in said and "`one`" in said and "`two`" in said
     # Results of other hardware are no baseline.
     record = json.loads(file.read_text().splitlines()[0])
     record["key"] = {"target": "gfx942"}

@@ -30,6 +30,7 @@ use place::{Destination, entry_points};
 pub struct Site {
     /// First those with [`Role::Beside`], then those with [`Role::Audited`], each group in the
     /// given order. A later one overwrites files of an earlier one, as if it were installed later.
+    /// Those of a search path are in the order opposite to it.
     pub distributions: Vec<Distribution>,
     /// The files, by path.
     pub files: BTreeMap<String, Placed>,
@@ -127,10 +128,49 @@ impl Site {
             distributions.extend(found.distributions);
             notes.extend(found.notes);
         }
+        distributions.sort_by_key(|distribution| distribution.role);
+        Site::assemble(distributions, notes, place, scratch)
+    }
+
+    /// Opens the folders from which one Python imports packages, in the order in which it searches
+    /// them: a virtual environment and the Python that it was made from. A distribution of an
+    /// earlier folder hides that of the same name in a later one. All files have paths in the
+    /// environment of the first folder, and all distributions are audited.
+    ///
+    /// # Errors
+    /// Those of [`Site::open`].
+    pub fn of_search_path(
+        folders: &[PackageFolder],
+        place: &PythonEnvironment,
+        scratch: &Path,
+        reporter: &dyn Reporter,
+    ) -> Result<Site, Error> {
+        let (mut kept, mut notes) = (Vec::<Distribution>::new(), Vec::new());
+        let mut names = std::collections::BTreeSet::new();
+        for folder in folders {
+            reporter.check()?;
+            let found = folder.read(place, Role::Audited)?;
+            let is_new = |one: &Distribution| one.is_rest() || !names.contains(&one.name);
+            let seen: Vec<Distribution> = found.distributions.into_iter().filter(is_new).collect();
+            names.extend(seen.iter().map(|one| one.name.clone()));
+            kept.extend(seen);
+            notes.extend(found.notes);
+        }
+        // The later one of two overwrites, so those that Python finds first come last.
+        kept.reverse();
+        Site::assemble(kept, notes, place, scratch)
+    }
+
+    /// The site of opened distributions, the last of which overwrites the others.
+    fn assemble(
+        mut distributions: Vec<Distribution>,
+        notes: Vec<String>,
+        place: &PythonEnvironment,
+        scratch: &Path,
+    ) -> Result<Site, Error> {
         if !distributions.iter().any(|distribution| distribution.role == Role::Audited) {
             return Err(Error::NoWheels);
         }
-        distributions.sort_by_key(|distribution| distribution.role);
         check_names(&distributions)?;
         let audited: Vec<String> = distributions
             .iter()

@@ -35,10 +35,20 @@ def torch() -> "dict | None":
     return None
 
 
-def wheels() -> dict:
-    """File name and SHA-256 of wheels whose installer wrote them down (PEP 610)."""
+def installed() -> dict:
+    """Everything that is installed, by its normalised name; of two the one that is imported."""
     found = {}
     for distribution in importlib.metadata.distributions():
+        with contextlib.suppress(Exception):
+            name = re.sub(r"[-_.]+", "-", distribution.metadata["Name"]).lower()
+            found.setdefault(name, distribution)
+    return found
+
+
+def wheels(distributions: dict) -> dict:
+    """File name and SHA-256 of wheels whose installer wrote them down (PEP 610)."""
+    found = {}
+    for distribution in distributions.values():
         with contextlib.suppress(Exception):
             record = json.loads(distribution.read_text("direct_url.json") or "{}")
             archive = record.get("archive_info") or {}
@@ -48,15 +58,17 @@ def wheels() -> dict:
     return found
 
 
-def distributions() -> dict:
-    """Name and version of everything that is installed."""
+def folders(distributions: dict) -> dict:
+    """The folder of metadata of each distribution that has one."""
     found = {}
-    for distribution in importlib.metadata.distributions():
-        with contextlib.suppress(Exception):
-            found[re.sub(r"[-_.]+", "-", distribution.metadata["Name"]).lower()] = distribution.version
+    for name, distribution in distributions.items():
+        path = getattr(distribution, "_path", None)
+        if path is not None:
+            found[name] = str(path)
     return found
 
 
+INSTALLED = installed()
 print(
     "\nROCWHEEL "
     + json.dumps(
@@ -66,8 +78,9 @@ print(
             "pytest": version("pytest") if importlib.util.find_spec("pytest") else None,
             "xdist": importlib.util.find_spec("xdist") is not None,
             "torch": torch(),
-            "wheels": wheels(),
-            "distributions": distributions(),
+            "wheels": wheels(INSTALLED),
+            "distributions": {name: distribution.version for name, distribution in INSTALLED.items()},
+            "folders": folders(INSTALLED),
         }
     )
 )

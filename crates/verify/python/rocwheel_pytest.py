@@ -127,7 +127,7 @@ class Teller:
 
     def ask(self) -> list[str]:
         """Waits until rocwheel has chosen tests; this process has imported all of them."""
-        self.tell(event="ready", root=str(self.session.config.rootpath))
+        self.tell(event="ready", root=str(self.session.config.rootpath), waits=True)
         answer, parent = Path(self.plan["answer"]), os.getppid()
         while not answer.exists():
             if os.getppid() != parent:

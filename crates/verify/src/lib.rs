@@ -11,6 +11,7 @@ mod cgroup;
 pub mod doctor;
 pub mod lists;
 pub mod outcome;
+mod output_pump;
 mod processes;
 pub mod report;
 pub mod shard;

@@ -43,6 +43,13 @@ pub(crate) fn process_states() -> impl Iterator<Item = ProcessState> {
     entries.filter_map(|entry| process_state(entry.file_name().to_str()?.parse().ok()?))
 }
 
+/// `true` if the machine has more processes than `most`. Only names are read.
+pub(crate) fn are_more_than(most: usize) -> bool {
+    let entries = fs_err::read_dir("/proc").ok().into_iter().flatten().flatten();
+    let is_process = |name: &std::ffi::OsString| name.as_encoded_bytes().iter().all(u8::is_ascii_digit);
+    entries.map(|entry| entry.file_name()).filter(is_process).nth(most).is_some()
+}
+
 fn process_state(number: i32) -> Option<ProcessState> {
     let folder = PathBuf::from(format!("/proc/{number}"));
     let stat = fs_err::read_to_string(folder.join("stat")).ok()?;

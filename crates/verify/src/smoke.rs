@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use crate::outcome::TestOutcome;
 use crate::suite::{Collection, FailedCollection, GpuTable, StreamEvent, SuiteError, TestDriver, TestStream};
-use crate::supervisor::{ProgramEnd, ProgramLine, run_briefly};
+use crate::supervisor::{AnswerEnd, AnswerLimits, LONGEST_ANSWER, ProgramEnd, ProgramLine, run_for_answer};
 
 /// The files of the program, which Python runs as a folder. Their names begin with ours, since the
 /// folder comes first where Python looks for modules.
@@ -116,8 +116,7 @@ impl SmokeDriver {
         words.extend(setup.packages.iter().cloned());
         let listing: Listing = ask(setup, &script, &words)?.map_err(|said| no_python(setup, said))?;
         if let Some(name) = listing.unknown.first() {
-            let known = listing.known.join("`, `");
-            return Err(SuiteError::Collect { reason: format!("there are no tests of `{name}`, only of `{known}`") });
+            return Err(SuiteError::UnknownPackage { name: name.clone(), known: listing.known });
         }
         let mut driver = Self {
             python: setup.python.clone(),
@@ -142,6 +141,11 @@ impl SmokeDriver {
         let with_gpu: Vec<&ListedCheck> = listing.checks.iter().filter(|check| check.gpu).collect();
         if !with_gpu.is_empty() {
             driver.add_for_gpus(setup, &script, &with_gpu)?;
+        }
+        if driver.order.is_empty() && driver.failed.is_empty() && driver.not_run.is_empty() {
+            let known = listing.known.join("`, `");
+            let message = format!("`{}` has none of `{known}`", setup.python.display());
+            driver.failed.push(FailedCollection { id: "installed".to_owned(), message, output: None });
         }
         Ok(driver)
     }
@@ -212,13 +216,19 @@ fn ask<T: for<'de> Deserialize<'de>>(
 ) -> Result<Result<T, String>, SuiteError> {
     let program = line(&setup.python, script, arguments, &setup.base);
     let mark = format!("smoke-{}-{}", std::process::id(), arguments[0]);
-    let text = run_briefly(&program, &mark, setup.timeout)
-        .ok_or_else(|| no_python(setup, "it cannot be started".to_owned()))?;
+    let limits = AnswerLimits { time: setup.timeout, bytes: LONGEST_ANSWER, is_interrupted: &|| false };
+    let (end, text) =
+        run_for_answer(&program, &mark, &limits).map_err(|_| no_python(setup, "it cannot be started".to_owned()))?;
+    let text = String::from_utf8_lossy(&text);
     let answer = text.lines().rev().find_map(|line| line.strip_prefix(ANSWER));
-    let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing was printed in time");
-    Ok(match answer {
-        Some(answer) => serde_json::from_str(answer).map_err(|error| error.to_string()),
-        None => Err(last.to_owned()),
+    let last = text.lines().rev().find(|line| !line.trim().is_empty());
+    Ok(match (answer, last) {
+        (Some(answer), _) => serde_json::from_str(answer).map_err(|error| error.to_string()),
+        (None, Some(last)) => Err(last.to_owned()),
+        (None, None) => Err(match end {
+            AnswerEnd::Ended(end) => format!("the process {} and printed nothing", end.words()),
+            _ => format!("nothing was printed within {} s", setup.timeout.as_secs()),
+        }),
     })
 }
 

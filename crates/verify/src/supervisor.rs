@@ -6,15 +6,15 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::cgroup::MemoryGroup;
-use crate::processes::{ProcessState, process_start, process_states};
+use crate::output_pump::OutputPump;
+use crate::processes::{ProcessState, are_more_than, process_start, process_states};
 use rocwheel_system::{RunningGroup, ending_signal, kill_process};
 
 /// Bytes of output that are kept of a test. The first quarter and the last three are kept.
@@ -31,15 +31,12 @@ pub const MOST_PROCESSES: usize = 4096;
 /// Variable whose value is in the environment of every process of one program.
 const MARK: &str = "ROCWHEEL_TEST_PROCESS";
 
-/// How often the processes are counted. Reading `/proc` costs about 2 ms for 300 processes.
+/// How often the processes are counted. Reading their files in `/proc` costs about 5 ms for 120
+/// processes, so it happens only if the machine has that many.
 const CENSUS: Duration = Duration::from_millis(500);
 
 /// How often their memory is measured: a program can fill 1 GB in this time.
 const MEMORY_CENSUS: Duration = Duration::from_millis(250);
-
-/// Pause of the reader after a few bytes. pytest prints a dot for each test, and to be woken for
-/// each costs as much as a small test; the pipe holds 64 KiB meanwhile.
-const BETWEEN_WORDS: Duration = Duration::from_millis(5);
 
 /// How long output is awaited after the program has ended.
 const STRAGGLERS: Duration = Duration::from_millis(200);
@@ -172,7 +169,7 @@ impl BoundedText {
 #[derive(Debug)]
 pub struct SupervisedProgram {
     child: RunningGroup,
-    pages: mpsc::Receiver<Vec<u8>>,
+    output: OutputPump,
     mark: String,
     /// Time of its start in the kernel's clock; processes that are older are not its own.
     begun: u64,
@@ -189,7 +186,7 @@ impl SupervisedProgram {
     /// # Errors
     /// The program cannot be started.
     pub fn start(program: &ProgramLine, mark: &str) -> io::Result<Self> {
-        let (mut reader, writer) = io::pipe()?;
+        let (reader, writer) = io::pipe()?;
         let word = program.words.first().ok_or(io::ErrorKind::InvalidInput)?;
         let path = program.variables.get(&OsString::from("PATH")).map(|path| path.to_string_lossy());
         let found = path.and_then(|path| rocwheel_system::find_program(&word.to_string_lossy(), &path));
@@ -203,21 +200,9 @@ impl SupervisedProgram {
         let child = child.map_err(|error| {
             io::Error::new(error.kind(), format!("cannot start `{}`: {error}", word.to_string_lossy()))
         })?;
-        // A program that prints faster than it is read waits: 64 pages are 1 MiB.
-        let (sender, pages) = mpsc::sync_channel::<Vec<u8>>(64);
-        thread::spawn(move || {
-            let mut page = vec![0; 1 << 14];
-            while let Ok(read @ 1..) = reader.read(&mut page) {
-                if sender.send(page[..read].to_vec()).is_err() {
-                    break;
-                }
-                if read < page.len() / 4 {
-                    thread::sleep(BETWEEN_WORDS);
-                }
-            }
-        });
+        let output = OutputPump::start(reader);
         let begun = process_start(child.id().cast_signed()).unwrap_or_default();
-        Ok(Self { child, pages, mark: mark.to_owned(), begun, counted: Instant::now(), is_over: false, memory: None })
+        Ok(Self { child, output, mark: mark.to_owned(), begun, counted: Instant::now(), is_over: false, memory: None })
     }
 
     /// As [`SupervisedProgram::start`]; the kernel keeps the limit of memory, if control groups are
@@ -255,20 +240,10 @@ impl SupervisedProgram {
     /// Waits for `tick`, or until it closes its output or has printed 1 MiB, and returns what it
     /// printed meanwhile.
     pub fn read(&mut self, tick: Duration) -> Vec<u8> {
-        let until = Instant::now() + tick;
-        let mut bytes = Vec::new();
-        while bytes.len() < 1 << 20 {
-            match self.pages.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(page) => bytes.extend(page),
-                Err(RecvTimeoutError::Timeout) => break,
-                Err(RecvTimeoutError::Disconnected) => {
-                    // It closed its output but may still run.
-                    if bytes.is_empty() {
-                        thread::sleep(tick.min(Duration::from_millis(5)));
-                    }
-                    break;
-                }
-            }
+        let (bytes, is_closed) = self.output.take(tick);
+        if is_closed && bytes.is_empty() {
+            // It closed its output but may still run.
+            thread::sleep(tick.min(Duration::from_millis(5)));
         }
         bytes
     }
@@ -288,7 +263,9 @@ impl SupervisedProgram {
             return None;
         }
         self.counted = Instant::now();
-        let own = self.processes();
+        let is_measured = limits.memory.is_some() && self.memory.is_none();
+        let is_crowded = are_more_than(limits.processes);
+        let own = if is_measured || is_crowded { self.processes() } else { Vec::new() };
         if own.len() > limits.processes {
             return Some(ProcessExcess::Processes);
         }
@@ -349,10 +326,15 @@ impl SupervisedProgram {
         let left = self.kill_rest();
         let mut bytes = Vec::new();
         let until = Instant::now() + STRAGGLERS;
-        while let Ok(page) = self.pages.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        loop {
+            let (more, is_closed) = self.output.take(until.saturating_duration_since(Instant::now()));
+            let is_late = Instant::now() >= until;
             // What was on its way is at most 1 MiB; other processes may still write.
             if bytes.len() < 4 << 20 {
-                bytes.extend(page);
+                bytes.extend(more);
+            }
+            if is_closed || is_late {
+                break;
             }
         }
         Ok((end, bytes, left))
@@ -388,7 +370,7 @@ impl Drop for SupervisedProgram {
 }
 
 /// Most bytes of the answer of a helper program: the files of a whole ROCm are 1 MB of names.
-const LONGEST_ANSWER: usize = 16 << 20;
+pub(crate) const LONGEST_ANSWER: usize = 16 << 20;
 
 /// How a program that gives an answer ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -115,6 +115,8 @@ fn a_row_without_its_fields_is_refused() {
         ("kind = \"skip\"\nreason = \"r\"", "either `id`"),
         ("id = \"a\"\nkind = \"skip\"\nreason = \"r\"\nversions = \"new\"", "`new`"),
         ("id = \"a\"\nkind = \"skip\"\nreason = \"r\"\ntarget = \"x\"", "target"),
+        ("id = \"a\"\nkind = \"skip\"\nreason = \"r\"\ntargets = [\"gfx94l\"]", "`gfx94l` is neither"),
+        ("id = \"a\"\nkind = \"skip\"\nreason = \"r\"\nplatforms = [\"lunux\"]", "`lunux` is no platform"),
     ] {
         let (_folder, path) = written("a.toml", &format!("[[test]]\n{row}\n"));
         let error = read_list(&path, None, false).unwrap_err().to_string();

@@ -172,7 +172,7 @@ impl PackageFolder {
         }
         let mut counts: BTreeMap<PythonVersion, usize> = BTreeMap::new();
         for info in names(&self.path).unwrap_or_default().iter().filter(|name| is_info(name)) {
-            let Ok(text) = fs_err::read_to_string(self.path.join(info).join("WHEEL")) else { continue };
+            let Ok(Some(text)) = text(&self.path.join(info).join("WHEEL")) else { continue };
             for tag in Headers::parse(&text).all("Tag") {
                 let mut parts = tag.split('-');
                 if let (Some(python), Some(abi)) = (parts.next(), parts.next())
@@ -539,8 +539,12 @@ pub(super) fn names(folder: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// The text of a file; `None` if it does not exist.
+/// The text of a file; `None` if it does not exist. Opening a named pipe would wait for ever.
 fn text(path: &Path) -> Result<Option<String>, Error> {
+    let is_special = fs_err::metadata(path).is_ok_and(|metadata| !metadata.is_file());
+    if is_special {
+        return Err(read_error(path)(io::Error::other("it is not a regular file")));
+    }
     match fs_err::read(path) {
         Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),

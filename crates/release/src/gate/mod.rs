@@ -17,6 +17,7 @@ use rocwheel_content::archive_path::{file_name, parent};
 use rocwheel_wheel::WheelName;
 use serde::Serialize;
 
+use policy::FoundBypass;
 pub use policy::{GateBypass, GatePolicy, UntestedRule};
 pub use summary::decision_statement;
 pub use verdict::{SetVerdicts, SuiteResult, SuiteVerdict, VERDICT_TYPE};
@@ -176,6 +177,7 @@ pub fn decide(policy: &GatePolicy, set: &ReleaseSet, verdicts: &SetVerdicts, now
         let reason = match subject.tested(verdict) {
             _ if verdict.signers.is_empty() => "no key of the gate has signed it".to_owned(),
             _ if verdict.finished > now => format!("it was finished on {}, in the future", verdict.finished),
+            _ if verdict.is_empty() => "it says passed, and no test passed".to_owned(),
             Err(reason) => reason,
             Ok(files) => {
                 counted.push(Counted { verdict, files });
@@ -193,12 +195,16 @@ pub fn decide(policy: &GatePolicy, set: &ReleaseSet, verdicts: &SetVerdicts, now
     for target in &targets {
         for suite in policy.suites_of(*target) {
             let mut row = row(policy, &subject, &counted, (suite, *target));
-            if row.state != GateState::Passed
-                && let Some(bypass) = policy.bypass(suite, *target, &set.name, now)
-            {
-                row.bypass = Some(bypass.name.clone());
-                row.blocks = false;
-                used.insert(bypass.name.clone());
+            match policy.bypass(suite, *target, &set.name, now).filter(|_| row.state != GateState::Passed) {
+                Some(FoundBypass::Valid(bypass)) => {
+                    row.bypass = Some(bypass.name.clone());
+                    row.blocks = false;
+                    used.insert(bypass.name.clone());
+                }
+                Some(FoundBypass::Expired(bypass)) => {
+                    row.reason.push_str(&format!("; the bypass `{}` expired after {}", bypass.name, bypass.expires));
+                }
+                None => {}
             }
             rows.push(row);
         }
@@ -347,6 +353,14 @@ mod tests {
         assert_eq!(states("suites = ['smoke']", repaired).0[1], GateState::Passed);
         let elsewhere = vec![verdict("b", Failed, "gfx942", 0, &[CORE, NEW, OLD]), passed()];
         assert_eq!(states("suites = ['smoke']", elsewhere).0[1], GateState::Failed);
+        let counts = BTreeMap::from([("passed".to_owned(), 0), ("skipped".to_owned(), 9)]);
+        let nothing = SuiteVerdict { counts, ..verdict("b", Passed, "gfx1100", 1, &[CORE, OLD]) };
+        assert_eq!(nothing.counted(), "9 skipped, finished 1970-01-01T00:00:01Z");
+        let (found, decision) = states("suites = ['smoke']", vec![nothing]);
+        assert_eq!(
+            (found[0], &*decision.ignored[0].reason),
+            (GateState::Missing, "it says passed, and no test passed")
+        );
         let open = vec![verdict("b", Incomplete, "gfx942", 2, &[CORE, NEW])];
         assert_eq!(states("suites = ['smoke']", open).0[1], GateState::Incomplete);
     }
@@ -371,7 +385,11 @@ mod tests {
         };
         let (found, decision) = states(&bypass("'1970-01-02'"), passed());
         assert!(found[0] == GateState::Missing && decision.is_open() && decision.bypasses.len() == 1);
-        assert!(!states(&bypass("'1969-12-31'"), passed()).1.is_open(), "it expired");
+        assert!(states(&bypass("1970-01-02"), passed()).1.is_open(), "a date of TOML");
+        let (_, decision) = states(&bypass("'1969-12-31'"), passed());
+        assert!(decision.objections()[0].ends_with("; the bypass `x` expired after 1969-12-31"), "{decision:?}");
+        let policy: GatePolicy = toml::from_str(&format!("runners = ['gfx94l']\n{}", bypass("'1970-01-02'"))).unwrap();
+        assert_eq!(policy.targets().collect::<Vec<_>>(), ["gfx94l", "gfx1100"]);
         let failed = vec![verdict("a", SuiteResult::Failed, "gfx942", 1, &[CORE, NEW])];
         assert!(!states(&bypass("'1970-01-02'"), failed).1.is_open(), "it is for another target");
     }

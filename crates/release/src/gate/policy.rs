@@ -7,7 +7,7 @@ use globset::Glob;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::stream::{PublicKey, StreamFault};
 
@@ -64,7 +64,8 @@ pub struct GateBypass {
     pub name: String,
     /// Why, in a sentence.
     pub reason: String,
-    /// The last day on which it holds, in UTC.
+    /// The last day on which it holds, in UTC: a date of TOML, or the same as text.
+    #[serde(deserialize_with = "date")]
     pub expires: Date,
     /// The targets that it is for; empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -75,6 +76,21 @@ pub struct GateBypass {
     /// Patterns of the names of sets that it is for; empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sets: Vec<String>,
+}
+
+fn date<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Date, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Text(String),
+        Date(toml::value::Datetime),
+    }
+    let text = match Written::deserialize(deserializer)? {
+        Written::Text(text) => text,
+        Written::Date(date) => date.to_string(),
+    };
+    text.parse()
+        .map_err(|error| serde::de::Error::custom(format!("`{text}` is not a date such as 2027-01-31: {error}")))
 }
 
 /// The file with more bypasses.
@@ -102,7 +118,8 @@ impl GatePolicy {
     /// # Errors
     /// [`StreamFault::Attest`].
     pub fn public_keys(&self) -> Result<Vec<PublicKey>, StreamFault> {
-        self.keys.iter().map(|text| Ok(PublicKey::parse(text, "keys of [gate]")?)).collect()
+        let name = "a key of `keys` in [gate]";
+        self.keys.iter().map(|text| Ok(PublicKey::parse(text, name)?)).collect()
     }
 
     /// Adds the rows of a file with `[[bypass_tests_for_releases]]`; `name` is what errors call it.
@@ -128,17 +145,40 @@ impl GatePolicy {
         }
     }
 
-    /// The first bypass that holds.
-    pub(super) fn bypass(&self, suite: &str, target: Option<&str>, set: &str, now: Timestamp) -> Option<&GateBypass> {
+    /// Names of targets in the policy. One that does not exist is a mistake that no test finds.
+    pub fn targets(&self) -> impl Iterator<Item = &str> {
+        let bypassed = self.bypasses.iter().flat_map(|bypass| &bypass.targets);
+        self.suites_for.keys().chain(self.runners.iter().flatten()).chain(bypassed).map(String::as_str)
+    }
+
+    /// The first bypass that holds, or else the first one that has expired.
+    pub(super) fn bypass(
+        &self,
+        suite: &str,
+        target: Option<&str>,
+        set: &str,
+        now: Timestamp,
+    ) -> Option<FoundBypass<'_>> {
         let today = now.to_zoned(TimeZone::UTC).date();
-        self.bypasses.iter().find(|bypass| {
+        let fitting = self.bypasses.iter().filter(|bypass| {
             let is_for = |all: &[String], one: &str| all.is_empty() || all.iter().any(|text| text == one);
-            bypass.expires >= today
-                && is_for(&bypass.suites, suite)
+            is_for(&bypass.suites, suite)
                 && target.map_or(bypass.targets.is_empty(), |target| is_for(&bypass.targets, target))
                 && (bypass.sets.is_empty() || bypass.sets.iter().any(|pattern| fits(pattern, set)))
-        })
+        });
+        let (valid, expired): (Vec<_>, Vec<_>) = fitting.partition(|bypass| bypass.expires >= today);
+        let valid = valid.into_iter().next().map(FoundBypass::Valid);
+        valid.or_else(|| expired.into_iter().next().map(FoundBypass::Expired))
     }
+}
+
+/// A bypass for a suite on a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FoundBypass<'a> {
+    /// It holds.
+    Valid(&'a GateBypass),
+    /// It held until its last day.
+    Expired(&'a GateBypass),
 }
 
 fn fits(pattern: &str, set: &str) -> bool {

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use rocwheel_attest::{InTotoStatement, STATEMENT_TYPE};
 use rocwheel_content::{hexadecimal, sha256};
 use serde::{Deserialize, Serialize};
+use walkdir::WalkDir;
 
 use super::IgnoredVerdict;
 use crate::Error;
@@ -58,8 +59,14 @@ pub struct SuiteVerdict {
 impl SuiteVerdict {
     /// `12 passed, 1 failed, finished 2026-11-20T01:02:03Z`.
     pub(super) fn counted(&self) -> String {
-        let counts: String = self.counts.iter().map(|(outcome, count)| format!("{count} {outcome}, ")).collect();
+        let found = self.counts.iter().filter(|(_, count)| **count > 0);
+        let counts: String = found.map(|(outcome, count)| format!("{count} {outcome}, ")).collect();
         format!("{counts}finished {}", self.finished)
+    }
+
+    /// `true` for one that says passed while its own numbers say that nothing did.
+    pub(super) fn is_empty(&self) -> bool {
+        self.result == SuiteResult::Passed && self.counts.get("passed") == Some(&0)
     }
 }
 
@@ -84,26 +91,28 @@ struct Predicate {
 }
 
 impl SetVerdicts {
-    /// Reads the `.json` files of folders. Statements of other types are passed over, files that
-    /// are none are in [`SetVerdicts::unreadable`].
+    /// Reads the `.json` files of folders and of the folders in them, as artifacts of jobs are
+    /// downloaded. Statements of other types are passed over, files that are none are in
+    /// [`SetVerdicts::unreadable`].
     ///
     /// # Errors
     /// What cannot be read.
     pub fn read(folders: &[PathBuf], keys: &[PublicKey]) -> Result<SetVerdicts, Error> {
         let mut paths = Vec::new();
         for folder in folders {
-            let failed = |source| Error::Read { path: folder.clone(), source };
-            for entry in fs_err::read_dir(folder).map_err(failed)? {
-                let path = entry.map_err(failed)?.path();
+            for entry in WalkDir::new(folder) {
+                let failed = |error: walkdir::Error| Error::Read { path: folder.clone(), source: error.into() };
+                let path = entry.map_err(failed)?.into_path();
                 if path.extension().is_some_and(|extension| extension == "json") && path.is_file() {
-                    paths.push(path);
+                    let inside = path.strip_prefix(folder).unwrap_or(&path);
+                    let name = rocwheel_system::slashed(inside).to_string_lossy().into_owned();
+                    paths.push((name, path));
                 }
             }
         }
         paths.sort();
         let mut found = SetVerdicts::default();
-        for path in paths {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        for (name, path) in paths {
             match read(&path, &name, keys)? {
                 Ok(verdict) => found.verdicts.extend(verdict),
                 Err(reason) => found.unreadable.push(IgnoredVerdict { verdict: name, reason }),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 use rocwheel_report::{Context, Exit};
-use rocwheel_verify::doctor::{self, Error, Gravity, MachineTree, Patient, SessionUser, SessionVariables};
+use rocwheel_verify::doctor::{self, Error, Gravity, MachineTree, Patient, SearchPath, SessionUser, SessionVariables};
 
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};
@@ -70,14 +70,17 @@ impl TryFrom<Arguments> for Settings {
             Some(root) => (machine_in(root)?, variables(root, arguments.environment.as_deref())?),
         };
         let python = match (arguments.venv, arguments.python) {
-            (Some(venv), _) if venv.is_dir() => Some(site_packages(&venv).unwrap_or(venv)),
+            (Some(venv), _) if venv.is_dir() => Some(SearchPath::of_folder(&venv, &tree, &variables)),
             (Some(path), _) => return Err(Usage::new(format!("`{}` is not a folder", path.display())).into()),
-            (None, Some(program)) => Some(folder_of_python(&program)?),
+            (None, Some(program)) => Some(SearchPath::of_program(&program, &tree, &variables)?),
             (None, None) if arguments.root.is_some() => None,
-            (None, None) => active(&variables)?,
+            (None, None) => SearchPath::active(&environment::directory()?, &tree, &variables),
         };
+        // A copy of a machine has no working directory.
+        let directory = if arguments.root.is_some() { None } else { Some(environment::directory()?) };
         let (user, needs_gpu) = (arguments.user, arguments.need_gpu);
-        Ok(Self { patient: Patient { tree, variables, user, python, needs_gpu, scratch: environment::scratch() } })
+        let scratch = environment::scratch();
+        Ok(Self { patient: Patient { tree, variables, user, python, directory, needs_gpu, scratch } })
     }
 }
 
@@ -92,74 +95,6 @@ fn variables(root: &Path, file: Option<&Path>) -> Result<SessionVariables> {
         Err(_) if !is_named => Ok(SessionVariables::default()),
         Err(error) => Err(error).context("cannot read the variables"),
     }
-}
-
-/// The environment that a shell has activated, or the one in the working directory, or that of the
-/// first Python on PATH, as in images of containers. A script that chooses a Python when it is
-/// started, such as pyenv's, says nothing.
-fn active(variables: &SessionVariables) -> Result<Option<PathBuf>> {
-    let named = ["VIRTUAL_ENV", "CONDA_PREFIX"].iter().find_map(|name| variables.filled(name)).map(PathBuf::from);
-    if let Some(folder) = named {
-        return Ok(Some(site_packages(&folder).unwrap_or(folder)).filter(|folder| folder.is_dir()));
-    }
-    let near = environment::directory()?.join(".venv");
-    if near.join("pyvenv.cfg").is_file() {
-        return Ok(Some(near));
-    }
-    let program = variables.filled("PATH").and_then(|path| rocwheel_system::find_program("python3", path));
-    Ok(program.and_then(|program| folder_of_python(&program).ok()))
-}
-
-/// The folder of packages of a prefix that is no virtual environment, such as that of conda.
-fn site_packages(prefix: &Path) -> Option<PathBuf> {
-    if prefix.join("pyvenv.cfg").is_file() {
-        return Some(prefix.to_owned());
-    }
-    let entries =
-        ["lib", "lib64"].iter().filter_map(|name| fs_err::read_dir(prefix.join(name)).ok()).flatten().flatten();
-    let is_python = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python"));
-    let mut folders: Vec<PathBuf> = entries
-        .map(|entry| entry.path())
-        .filter(is_python)
-        .flat_map(|path| ["site-packages", "dist-packages"].map(|name| path.join(name)))
-        .filter(|path| path.is_dir())
-        .collect();
-    folders.sort();
-    folders.pop()
-}
-
-/// The environment of a Python program. The program of a virtual environment is a link, so the
-/// path that was given comes first.
-fn folder_of_python(program: &Path) -> Result<PathBuf> {
-    let given = std::path::absolute(program)?;
-    if !given.is_file() {
-        return Err(Usage::new(format!("`{}` is not a program", program.display()))
-            .hint("name a file such as `.venv/bin/python`")
-            .into());
-    }
-    let real = rocwheel_system::canonicalize(&given)?;
-    let mut prefixes = [given.as_path(), real.as_path()].into_iter().filter_map(|path| path.parent()?.parent());
-    let found = prefixes.find_map(site_packages);
-    // A virtual environment has its own packages only; other Pythons also see those of the user.
-    let prefix = given.parent().and_then(Path::parent);
-    let others = if prefix.is_some_and(|prefix| prefix.join("pyvenv.cfg").is_file()) {
-        Vec::new()
-    } else {
-        folders_of_a_system(&real)
-    };
-    let other = others.into_iter().find(|folder| doctor::has_gpu_packages(folder));
-    other.or(found).ok_or_else(|| Error::NoPackages { path: program.to_owned() }.into())
-}
-
-/// The folders that a Python outside of an environment looks into before that of its system: the
-/// user's, and Debian's for pip.
-fn folders_of_a_system(program: &Path) -> Vec<PathBuf> {
-    let Some(name) = program.file_name().and_then(|name| name.to_str()) else { return Vec::new() };
-    let home = environment::text_variables().find(|(variable, _)| variable == "HOME");
-    let user = home.map(|(_, home)| Path::new(&home).join(".local/lib").join(name).join("site-packages"));
-    let debian = Path::new("/usr/local/lib").join(name).join("dist-packages");
-    let is_debian = program.starts_with("/usr/bin");
-    user.into_iter().chain(is_debian.then_some(debian)).filter(|folder| folder.is_dir()).collect()
 }
 
 /// Prints what is wrong.

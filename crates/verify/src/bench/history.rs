@@ -39,6 +39,11 @@ impl BenchKey {
         Some(BenchKey::new(facts))
     }
 
+    /// `true` if it names no GPU.
+    pub fn is_of_processor(&self) -> bool {
+        self.0.keys().all(|name| name == "processor")
+    }
+
     /// The facts by name.
     pub fn facts(&self) -> &BTreeMap<String, String> {
         &self.0
@@ -161,6 +166,11 @@ impl History {
             differences.get_or_insert(found);
         }
         differences.map_or(Baseline::None, Baseline::OtherConditions)
+    }
+
+    /// The labels of the records.
+    pub fn labels(&self) -> BTreeSet<&str> {
+        self.records.iter().filter_map(|record| record.label.as_deref()).collect()
     }
 
     /// The number of records.

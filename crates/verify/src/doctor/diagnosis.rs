@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rocwheel_audit::finding::{Code, Severity};
 use rocwheel_audit::{Options, SetLibraryPath};
 use rocwheel_loader::simulation::Root;
-use rocwheel_loader::site::PackageFolder;
+use rocwheel_loader::site::{Distribution, PackageFolder};
 use rocwheel_report::{Reporter, shell_word};
 use serde::Serialize;
 
@@ -16,11 +16,13 @@ use super::finding::{Gravity, Need, Symptom};
 use super::gpus::{self, GpuFacts};
 use super::kfd::Topology;
 use super::packages::{self, Installed, PackageFacts};
+use super::pip_command::Installer;
+use super::search_path::SearchPath;
 use super::system::SystemFacts;
 use super::tree::{MachineTree, ReadFault};
 use super::user::SessionUser;
 use super::variables::SessionVariables;
-use super::{Error, driver, installer, masks, overrides, pci, rocm_libraries, torch, wsl};
+use super::{Error, driver, installer, loose, masks, overrides, own_python, pci, rocm_libraries, torch, wsl};
 
 /// The machine and the packages that are examined.
 #[derive(Debug)]
@@ -31,8 +33,10 @@ pub struct Patient {
     pub variables: SessionVariables,
     /// The user; `None` for that of `/proc/self/status`.
     pub user: Option<SessionUser>,
-    /// A virtual environment or a folder of packages.
-    pub python: Option<PathBuf>,
+    /// The folders of packages; `None` if there is no environment.
+    pub python: Option<SearchPath>,
+    /// The working directory, whose project may have settings of uv.
+    pub directory: Option<PathBuf>,
     /// `true` if a machine without a usable GPU has an error.
     pub needs_gpu: bool,
     /// Folder for temporary files, which nothing is written to unless a file has to be unpacked.
@@ -61,6 +65,9 @@ pub struct Diagnosis {
 pub struct PythonFolder {
     /// Its path.
     pub path: PathBuf,
+    /// Further folders with packages for GPUs, from which the same Python imports: those of the
+    /// user, and those of the system that a virtual environment shares.
+    pub beside: Vec<PathBuf>,
     /// The version of its Python.
     pub version: String,
     /// The packages that have to do with GPUs.
@@ -116,10 +123,18 @@ pub fn diagnose(patient: &Patient, reporter: &dyn Reporter) -> Result<Diagnosis,
     examine_variables(patient, installed.as_ref(), &mut symptoms);
     let python = installed.as_ref().map(|installed| PythonFolder {
         path: installed.folder.path().to_owned(),
+        beside: installed.beside.iter().map(|folder| folder.path().to_owned()).collect(),
         version: installed.python.to_string(),
         packages: installed.facts(),
         count: installed.site.distributions.iter().filter(|one| !one.is_rest()).count(),
     });
+    if let Some(installed) = installed.as_ref().filter(|_| tree.root().is_none()) {
+        own_python::check(installed, &mut symptoms);
+        let installer = Installer::of(installed, variables);
+        for command in symptoms.iter_mut().filter_map(|symptom| symptom.command.as_mut()) {
+            *command = installer.adapted(command).unwrap_or_else(|| command.clone());
+        }
+    }
     for symptom in &mut symptoms {
         let is_root = symptom.command.as_deref().is_some_and(|command| command.contains("sudo "));
         if is_root && !symptom.needs.contains(&Need::Root) {
@@ -216,10 +231,10 @@ const UNUSABLE: [&str; 4] = ["gpu-reserved", "display-driver", "no-compute-node"
 
 /// Folders of packages with the runtime.
 fn runtime_folders(tree: &MachineTree, installed: &Installed) -> Vec<String> {
-    let base = tree.path_inside(installed.folder.path());
     let files = installed.files(|_| true).filter(|(_, path)| path.contains("/libhsa-runtime64.so"));
+    let base = |owner: &Distribution| tree.path_inside(installed.folder_of(owner));
     let folders: BTreeSet<String> =
-        files.filter_map(|(_, path)| Some(format!("{base}/{}", path.rsplit_once('/')?.0))).collect();
+        files.filter_map(|(owner, path)| Some(format!("{}/{}", base(owner), path.rsplit_once('/')?.0))).collect();
     folders.into_iter().collect()
 }
 
@@ -228,7 +243,7 @@ fn open_packages(
     reporter: &dyn Reporter,
     symptoms: &mut Vec<Symptom>,
 ) -> Result<Option<Installed>, Error> {
-    let Some(path) = &patient.python else {
+    let Some(SearchPath { main: path, beside }) = &patient.python else {
         symptoms.push(
             Symptom::new("no-python")
                 .seen("VIRTUAL_ENV", "not set")
@@ -236,26 +251,41 @@ fn open_packages(
         );
         return Ok(None);
     };
-    let fault = |error: rocwheel_loader::Error| {
-        let fault = ReadFault::Other(rocwheel_report::with_causes(&error));
-        Symptom::not_read("Whether the installed packages fit together", &path.to_string_lossy(), &fault)
+    let open = || {
+        let Some(folder) = PackageFolder::find(path)? else { return Ok(None) };
+        let beside: Result<Vec<Option<PackageFolder>>, _> =
+            beside.iter().map(|folder| PackageFolder::find(folder)).collect();
+        let beside = beside?.into_iter().flatten().filter(|other| *other != folder).collect();
+        let scratch = (patient.scratch.as_path(), reporter);
+        Ok(Some(Installed::open(folder, beside, scratch)?))
     };
-    let folder = match PackageFolder::find(path) {
-        Ok(Some(folder)) => folder,
-        Ok(None) => return Err(Error::NoPackages { path: path.clone() }),
-        Err(error) => {
-            symptoms.push(fault(error));
-            return Ok(None);
-        }
-    };
-    match Installed::open(folder, &patient.scratch, reporter) {
-        Ok(installed) => Ok(installed),
+    match open() {
+        Ok(Some(installed)) => Ok(installed),
+        Ok(None) => Err(Error::NoPackages { path: path.clone() }),
         Err(rocwheel_loader::Error::Interrupted(interrupted)) => Err(interrupted.into()),
         Err(error) => {
-            symptoms.push(fault(error));
+            symptoms.push(unreadable("Whether the installed packages fit together", path, &error));
             Ok(None)
         }
     }
+}
+
+/// A file of the packages that cannot be read. That the user may not read it has a usual cause: an
+/// installation by root with a umask of 077.
+fn unreadable(question: &str, folder: &Path, error: &rocwheel_loader::Error) -> Symptom {
+    let rocwheel_loader::Error::Read { path, source } = error else {
+        let fault = ReadFault::Other(rocwheel_report::with_causes(error));
+        return Symptom::not_read(question, &folder.to_string_lossy(), &fault);
+    };
+    if source.kind() == std::io::ErrorKind::PermissionDenied {
+        let folder = shell_word(&folder.to_string_lossy());
+        let words = ReadFault::Denied.words();
+        return Symptom::new("packages-denied").fill("folder", &folder).seen(path.to_string_lossy(), words);
+    }
+    // The text of the error names the path again.
+    let text = source.to_string();
+    let words = text.rsplit_once("`: ").map_or(text.as_str(), |(_, words)| words).to_owned();
+    Symptom::not_read(question, &path.to_string_lossy(), &ReadFault::Other(words))
 }
 
 fn examine_packages(
@@ -310,13 +340,23 @@ fn audit(
     let root = if directories.is_empty() { None } else { Root::read(machine).ok() };
     let library_path = root.map(|machine| SetLibraryPath { machine, directories: directories.clone() });
     let options = Options { library_path, ..Options::default() };
-    let report = match rocwheel_audit::audit(&installed.site, &options, reporter) {
-        Ok(report) => report,
+    let facts = rocwheel_audit::read_facts(&installed.site, &options, reporter);
+    let audited = facts.and_then(|facts| {
+        let report = rocwheel_audit::audit_facts(&installed.site, &facts, &options, reporter)?;
+        Ok((report, facts))
+    });
+    let (report, facts) = match audited {
+        Ok(audited) => audited,
         Err(rocwheel_audit::Error::Interrupted(interrupted)) => return Err(interrupted.into()),
         Err(error) => {
-            let fault = ReadFault::Other(rocwheel_report::with_causes(&error));
-            let path = installed.folder.path().to_string_lossy().into_owned();
-            symptoms.push(Symptom::not_read("Whether the installed libraries load", &path, &fault));
+            let (question, folder) = ("Whether the installed libraries load", installed.folder.path());
+            symptoms.push(match &error {
+                rocwheel_audit::Error::Loader(error) => unreadable(question, folder, error),
+                _ => {
+                    let fault = ReadFault::Other(rocwheel_report::with_causes(&error));
+                    Symptom::not_read(question, &folder.to_string_lossy(), &fault)
+                }
+            });
             return Ok(());
         }
     };
@@ -329,6 +369,7 @@ fn audit(
         let symptom = match (finding.code, finding.subject.as_str()) {
             (Code::Record, "missing") => Symptom::new("files-missing"),
             (Code::Record, "size") => Symptom::new("files-changed"),
+            (Code::Record, "RECORD") => Symptom::new("record-damaged"),
             (Code::LibraryPath, _) if finding.severity == Severity::Warning => {
                 Symptom::new("library-path").fill("folder", &directories.join(":")).weighing(Gravity::Error)
             }
@@ -336,7 +377,9 @@ fn audit(
                 let folder = shell_word(&installed.folder.path().to_string_lossy());
                 let command = finding.fix.as_ref().map(|fix| fix.command().to_owned());
                 let command = command.unwrap_or_else(|| format!("rocwheel audit {folder}"));
-                Symptom::new("library-not-found").fill("command", &command)
+                let is_loose = loose::is_loose(finding, &installed.site, &facts);
+                let symptom = if is_loose { Symptom::new("library-loose") } else { Symptom::new("library-not-found") };
+                symptom.fill("command", &command)
             }
             (Code::MissingRequirement | Code::NotGiven | Code::WrongRequirement, _) => {
                 let Some(owner) = owner else { continue };
@@ -364,7 +407,7 @@ fn is_about_loading(code: Code) -> bool {
 fn examine_installer(patient: &Patient, installed: &Installed, targets: &[String], symptoms: &mut Vec<Symptom>) {
     let Patient { tree, variables, .. } = patient;
     let prefix = prefix_of(tree, installed);
-    installer::check_indexes(tree, variables, &prefix, targets, symptoms);
+    installer::check_indexes(tree, variables, (&prefix, patient.directory.as_deref()), targets, symptoms);
     installer::check_conda(tree, &prefix, symptoms);
     installer::check_space(tree, installed, symptoms);
 }
@@ -385,7 +428,11 @@ fn examine_variables(patient: &Patient, installed: Option<&Installed>, symptoms:
     };
     let prefix = prefix_of(tree, installed);
     // `/venv-old` is not in `/venv`.
-    let is_own = |folder: &str| prefix.len() > 1 && Path::new(folder).starts_with(&prefix);
+    let beside: Vec<String> = installed.beside.iter().map(|folder| tree.path_inside(folder.path())).collect();
+    let is_own = |folder: &str| {
+        let is_inside = |own: &String| own.len() > 1 && Path::new(folder).starts_with(own);
+        is_inside(&prefix) || beside.iter().any(is_inside)
+    };
     let is_said = symptoms.iter().any(|symptom| symptom.name == "library-path");
     for folder in variables.folders("LD_LIBRARY_PATH").iter().filter(|folder| !is_said && !is_own(folder)) {
         let names = tree.names(folder).unwrap_or_default();

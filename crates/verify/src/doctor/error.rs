@@ -50,9 +50,21 @@ pub enum Error {
         /// The folder or program that was named.
         path: PathBuf,
     },
+    /// The program of `--python` does not exist.
+    #[error("`{}` is not a program{}", path.display(), leads_nowhere(link.as_deref()))]
+    NoProgram {
+        /// The path that was named.
+        path: PathBuf,
+        /// What it leads to, if it is a link.
+        link: Option<PathBuf>,
+    },
     /// The user stopped the work.
     #[error(transparent)]
     Interrupted(#[from] rocwheel_report::Interrupted),
+}
+
+fn leads_nowhere(link: Option<&std::path::Path>) -> String {
+    link.map_or_else(String::new, |target| format!(": it is a link to `{}`, which does not exist", target.display()))
 }
 
 impl Hint for Error {
@@ -64,6 +76,7 @@ impl Hint for Error {
             Error::TreeFile { .. } | Error::TreeValue { .. } => {
                 "a row is `[[path]]` with `path`, and `error`, `mode` or `owner` (docs/doctor.md)".to_owned()
             }
+            Error::NoProgram { .. } => "name a file such as `.venv/bin/python`".to_owned(),
             Error::NoPackages { .. } => "name a virtual environment, or its Python".to_owned(),
             Error::Read { .. } | Error::Interrupted(_) => return None,
         })
@@ -72,6 +85,7 @@ impl Hint for Error {
     fn exit(&self) -> rocwheel_report::Exit {
         match self {
             Error::Interrupted(_) => rocwheel_report::Exit::Interrupted,
+            Error::NoProgram { .. } => rocwheel_report::Exit::Usage,
             _ => rocwheel_report::Exit::Failed,
         }
     }

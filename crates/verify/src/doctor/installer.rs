@@ -1,5 +1,5 @@
-//! Input: the settings of pip, variables of uv, the libraries of conda and the disk. Output:
-//! findings about what the next installation would do, or the last one did.
+//! Input: the settings of pip and uv, the libraries of conda and the disk. Output: findings about
+//! what the next installation would do, or the last one did.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,12 +8,21 @@ use rocwheel_rocm::TargetTable;
 
 use super::finding::Symptom;
 use super::packages::{Installed, is_covered};
-use super::tree::MachineTree;
+use super::tree::{MachineTree, ReadFault};
+use super::uv_settings;
 use super::variables::SessionVariables;
 
 /// Variables that name an index: `UV_INDEX` may have several, as `NAME=ADDRESS`.
-const VARIABLES: [&str; 6] =
-    ["PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL"];
+const VARIABLES: [&str; 8] = [
+    "PIP_INDEX_URL",
+    "PIP_EXTRA_INDEX_URL",
+    "PIP_FIND_LINKS",
+    "UV_DEFAULT_INDEX",
+    "UV_INDEX",
+    "UV_INDEX_URL",
+    "UV_EXTRA_INDEX_URL",
+    "UV_FIND_LINKS",
+];
 /// Bytes below which an installation of ROCm for one GPU does not fit any more.
 const LITTLE: u64 = 2_000_000_000;
 /// The folders in which Debian's, Fedora's and SUSE's C++ library is.
@@ -24,7 +33,7 @@ const CXX: &str = "libstdc++.so.6.0.";
 pub(super) fn check_indexes(
     tree: &MachineTree,
     variables: &SessionVariables,
-    prefix: &str,
+    (prefix, directory): (&str, Option<&Path>),
     targets: &[String],
     symptoms: &mut Vec<Symptom>,
 ) {
@@ -36,13 +45,25 @@ pub(super) fn check_indexes(
         let value = variables.filled(name).unwrap_or_default();
         let command = format!("unset {name}");
         places.extend(
-            value.split_whitespace().map(|address| (name.to_owned(), address.to_owned(), Some(command.clone()))),
+            value
+                .split([' ', ',', '\t', '\n'])
+                .filter(|address| !address.is_empty())
+                .map(|address| (name.to_owned(), address.to_owned(), Some(command.clone()))),
         );
     }
     for (file, scope) in pip_files(variables, prefix) {
         for (key, address) in indexes_of(&tree.text_if_any(&file).unwrap_or_default()) {
             let command = scope.map(|scope| format!("pip config --{scope} unset {key}"));
             places.push((file.clone(), address, command));
+        }
+    }
+    for file in uv_settings::read(tree, variables, directory) {
+        match file.indexes {
+            Ok(addresses) => places.extend(addresses.into_iter().map(|address| (file.path.clone(), address, None))),
+            Err(words) => {
+                let fault = ReadFault::Other(words);
+                symptoms.push(Symptom::not_read("From which indexes uv takes packages", &file.path, &fault));
+            }
         }
     }
     for (place, address, command) in places {
@@ -90,7 +111,9 @@ fn indexes_of(text: &str) -> Vec<(String, String)> {
             let Some((name, value)) = word.split_once(['=', ':']) else { continue };
             has_option = true;
             let name = name.trim().replace('_', "-");
-            key = ["index-url", "extra-index-url"].contains(&name.as_str()).then(|| format!("{section}.{name}"));
+            key = ["index-url", "extra-index-url", "find-links"]
+                .contains(&name.as_str())
+                .then(|| format!("{section}.{name}"));
             value
         };
         let Some(key) = &key else { continue };

@@ -46,7 +46,10 @@ pub struct PackageFacts {
 
 /// The packages of an environment.
 pub(super) struct Installed {
+    /// That of the environment itself.
     pub(super) folder: PackageFolder,
+    /// Further folders from which its Python imports packages.
+    pub(super) beside: Vec<PackageFolder>,
     pub(super) python: PythonVersion,
     pub(super) site: Site,
 }
@@ -55,13 +58,13 @@ impl Installed {
     /// Opens the packages of an environment; `None` if it has none.
     pub(super) fn open(
         folder: PackageFolder,
-        scratch: &Path,
-        reporter: &dyn Reporter,
+        beside: Vec<PackageFolder>,
+        (scratch, reporter): (&Path, &dyn Reporter),
     ) -> Result<Option<Installed>, rocwheel_loader::Error> {
         let python = folder.python().unwrap_or_else(|| PythonVersion::newest_of::<&Path>(&[]));
         let place = folder.place(python);
-        let opened = Site::open(&[(folder.path().to_owned(), Role::Audited)], &place, scratch, reporter);
-        let mut site = match opened {
+        let folders: Vec<PackageFolder> = std::iter::once(&folder).chain(&beside).cloned().collect();
+        let mut site = match Site::of_search_path(&folders, &place, scratch, reporter) {
             Ok(site) => site,
             Err(rocwheel_loader::Error::NoWheels) => return Ok(None),
             Err(error) => return Err(error),
@@ -77,7 +80,18 @@ impl Installed {
         let is_kept = |one: &Distribution| one.role == Role::Audited || one.is_rest();
         let kept: Vec<bool> = site.distributions.iter().map(is_kept).collect();
         site.files.retain(|path, placed| kept[placed.wheel] || !is_text(path));
-        Ok(Some(Installed { folder, python, site }))
+        Ok(Some(Installed { folder, beside, python, site }))
+    }
+
+    /// All folders of packages, that of the environment first.
+    pub(super) fn folders(&self) -> impl Iterator<Item = &PackageFolder> {
+        std::iter::once(&self.folder).chain(&self.beside)
+    }
+
+    /// The folder of packages that a distribution is in.
+    pub(super) fn folder_of<'a>(&'a self, distribution: &'a Distribution) -> &'a Path {
+        let above = if distribution.is_rest() { Some(&*distribution.path) } else { distribution.path.parent() };
+        above.unwrap_or(self.folder.path())
     }
 
     /// The packages that have to do with GPUs.
@@ -154,12 +168,15 @@ fn is_of_gpus(name: &str) -> bool {
 }
 
 /// `true` if a folder of packages has one that has to do with GPUs.
-pub fn has_gpu_packages(folder: &Path) -> bool {
+pub(super) fn has_gpu_packages(folder: &Path) -> bool {
     let entries = fs_err::read_dir(folder).ok().into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     names
-        .filter_map(|name| Some(name.strip_suffix(".dist-info")?.split_once('-')?.0.to_owned()))
-        .any(|name| is_of_gpus(&rocwheel_wheel::canonical_name(&name)))
+        .filter_map(|name| {
+            let stem = name.strip_suffix(".dist-info").or_else(|| name.strip_suffix(".egg-info"))?;
+            Some(rocwheel_wheel::canonical_name(stem.split('-').next()?))
+        })
+        .any(|name| is_of_gpus(&name))
 }
 
 /// The target in the name of a file with kernels: `gfx942` for
@@ -275,7 +292,11 @@ pub(super) fn check_kernels(installed: &Installed, gpus: &[(&GpuFacts, String)],
 
 /// A devel tree that was not expanded to its end.
 pub(super) fn check_devel(installed: &Installed, symptoms: &mut Vec<Symptom>) {
-    let folder = installed.folder.path();
+    let folders = installed.folders().map(PackageFolder::path);
+    symptoms.extend(folders.filter_map(half_expanded));
+}
+
+fn half_expanded(folder: &Path) -> Option<Symptom> {
     let (tree, package) = (folder.join("_rocm_sdk_devel"), folder.join("rocm_sdk_devel"));
     let archive = ["_devel.tar", "_devel.tar.xz"].iter().map(|name| package.join(name)).find(|path| path.exists());
     let is_complete = tree.join("__init__.py").is_file() && archive.is_none();
@@ -284,7 +305,7 @@ pub(super) fn check_devel(installed: &Installed, symptoms: &mut Vec<Symptom>) {
     let names = fs_err::read_dir(&tree).map_or(0, |entries| entries.flatten().count());
     let is_packed = archive.is_some() && names <= 1;
     if !is_begun || is_complete || is_packed || !package.is_dir() {
-        return;
+        return None;
     }
     let mut symptom = Symptom::new("half-expanded").fill("tree", &tree.to_string_lossy());
     if !tree.join("__init__.py").is_file() {
@@ -293,7 +314,7 @@ pub(super) fn check_devel(installed: &Installed, symptoms: &mut Vec<Symptom>) {
     if let Some(archive) = archive {
         symptom = symptom.seen(archive.to_string_lossy(), "still exists");
     }
-    symptoms.push(symptom);
+    Some(symptom)
 }
 
 /// Files in the folders of ROCm and torch that no RECORD lists.
@@ -314,17 +335,23 @@ pub(super) fn check_unknown_files(installed: &Installed, symptoms: &mut Vec<Symp
 
 /// Packages with several `.dist-info` folders.
 pub(super) fn check_twice(installed: &Installed, symptoms: &mut Vec<Symptom>) {
+    symptoms.extend(installed.folders().flat_map(|folder| twice_in(folder, installed)));
+}
+
+fn twice_in(folder: &PackageFolder, installed: &Installed) -> Vec<Symptom> {
     let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for info in installed.folder.infos() {
+    for info in folder.infos() {
         let name = info.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let package = name.split('-').next().unwrap_or_default();
         names.entry(rocwheel_wheel::canonical_name(package)).or_default().push(name);
     }
-    for (package, infos) in names.into_iter().filter(|(package, infos)| infos.len() > 1 && is_of_gpus(package)) {
+    let twice = names.into_iter().filter(|(package, infos)| infos.len() > 1 && is_of_gpus(package));
+    let symptom = |(package, infos): (String, Vec<String>)| {
         let requirement = installed.get(&package).map_or_else(|| package.clone(), pinned);
         let symptom = Symptom::new("installed-twice").fill("package", &package).fill("requirement", &requirement);
-        symptoms.push(infos.into_iter().fold(symptom, |symptom, info| symptom.seen(info, "exists")));
-    }
+        infos.into_iter().fold(symptom, |symptom, info| symptom.seen(info, "exists"))
+    };
+    twice.map(symptom).collect()
 }
 
 /// `true` if another package for GPUs than those of ROCm requires this one by name.

@@ -16,7 +16,7 @@ use super::{ListKind, ListRow, TestPattern, members, parts};
 
 /// What PyTorch's loader takes as a platform. It drops other words, and a row without platforms
 /// counts everywhere.
-const PLATFORMS: [&str; 12] =
+pub(super) const PLATFORMS: [&str; 12] =
     ["mac", "macos", "win", "windows", "linux", "rocm", "xpu", "asan", "dynamo", "dynamo_wrapped", "inductor", "slow"];
 
 /// How a row differs in another form.

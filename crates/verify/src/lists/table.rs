@@ -6,9 +6,14 @@ use std::path::{Path, PathBuf};
 use jiff::civil::Date;
 use pep440_rs::VersionSpecifiers;
 use rocwheel_content::{hexadecimal, sha256};
+use rocwheel_rocm::TargetTable;
 use serde::Deserialize;
 
+use super::export::PLATFORMS;
 use super::{ListError, ListKind, ListRow, TestPattern, import};
+
+/// What a run can be of; PyTorch's lists have more words ([`PLATFORMS`]).
+const OWN_PLATFORMS: [&str; 4] = ["linux", "windows", "rocm", "cuda"];
 
 /// The rows of one list.
 #[derive(Debug, Default)]
@@ -118,6 +123,16 @@ fn finish(row: RowText, place: String) -> Result<ListRow, String> {
     }
     if row.kind != ListKind::Skip && (row.expires.is_none() || row.owner.is_none()) {
         return Err(format!("{place}: `{named}` needs `owner` and `expires`, since a known failure has to end"));
+    }
+    let table = TargetTable::embedded();
+    if let Some(target) = row.targets.iter().find(|target| table.members(target).is_empty()) {
+        return Err(format!("{place}: `{target}` is neither a GPU target nor a family, so the row would never count"));
+    }
+    let is_known =
+        |platform: &&String| OWN_PLATFORMS.contains(&platform.as_str()) || PLATFORMS.contains(&platform.as_str());
+    if let Some(platform) = row.platforms.iter().find(|platform| !is_known(platform)) {
+        let known = OWN_PLATFORMS.join(", ");
+        return Err(format!("{place}: `{platform}` is no platform ({known}), so the row would never count"));
     }
     let day = |value: &toml::value::Datetime| value.to_string().parse::<Date>();
     let expires = row.expires.as_ref().map(day).transpose();

@@ -505,15 +505,26 @@ fn join(message: &mut String, text: &BoundedText) {
     }
 }
 
+/// Messages that say nothing: none at all, and those of behave and nose2.
+const SAYING_NOTHING: [&str; 3] = ["", "None", "test failure"];
+
 /// The message and the traceback of a failure.
 fn divided(text: &str) -> (String, Option<String>) {
     match text.split_once(BETWEEN) {
-        Some(("", trace)) => {
-            (trace.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().to_owned(), Some(trace.to_owned()))
+        Some((message, trace)) if SAYING_NOTHING.contains(&message) => {
+            let first = || trace.lines().find(|line| !line.trim().is_empty());
+            let found = exception_in(trace).or_else(first).unwrap_or(message);
+            (found.to_owned(), Some(trace.to_owned()))
         }
         Some((message, trace)) => (message.to_owned(), Some(trace.to_owned())),
         None => (text.to_owned(), None),
     }
+}
+
+/// The line of Python's last traceback that names the exception.
+fn exception_in(trace: &str) -> Option<&str> {
+    let (_, rest) = trace.rsplit_once("Traceback (most recent call last):")?;
+    rest.lines().find(|line| !line.trim().is_empty() && !line.starts_with([' ', '\t']))
 }
 
 /// A crash or a time limit, which most dialects write as a failure.

@@ -20,8 +20,11 @@ use crate::lists::{ListKind, ListedTest};
 use crate::outcome::{OutsideCause, TestAttempt, TestOutcome};
 use crate::supervisor::{BoundedText, GRACE, ProcessExcess, ProgramEnd, ProgramLine, SupervisedProgram};
 
-/// How long a process is asked for news.
+/// How often a process is asked for news.
 const TICK: Duration = Duration::from_millis(20);
+
+/// How often a process is asked that has told nothing for a while: a test that takes minutes.
+const LONGEST_TICK: Duration = Duration::from_millis(160);
 
 /// Time to end after the last test. Threads of PyTorch's may never end.
 const LEAVING: Duration = Duration::from_secs(10);
@@ -315,9 +318,11 @@ struct Watch<'a, 'e> {
 
 impl Watch<'_, '_> {
     fn listen(&mut self, mut running: SupervisedProgram) -> Result<(), SuiteError> {
+        let mut tick = TICK;
         loop {
-            let bytes = running.read(TICK);
-            self.take(&bytes)?;
+            let bytes = running.read(tick);
+            let has_news = self.take(&bytes)? || !bytes.is_empty();
+            tick = if has_news { TICK } else { (tick * 2).min(LONGEST_TICK) };
             if running.end()?.is_some() {
                 break;
             }
@@ -369,8 +374,10 @@ impl Watch<'_, '_> {
         running.excess(limits.process).map(Stopped::Excess)
     }
 
-    fn take(&mut self, bytes: &[u8]) -> Result<(), SuiteError> {
+    /// Takes what was printed, and the events that came; `true` if there were some.
+    fn take(&mut self, bytes: &[u8]) -> Result<bool, SuiteError> {
         let events = self.stream.read(bytes)?;
+        let has_events = !events.is_empty();
         if !events.is_empty() {
             self.since = Instant::now();
             let _one_write = self.engine.recorder.gather();
@@ -381,7 +388,7 @@ impl Watch<'_, '_> {
         // After the events: what came at the same time as the end of a test and the begin of the
         // next one is more likely of the next one, which may have died.
         self.text.push(bytes);
-        Ok(())
+        Ok(has_events)
     }
 
     fn event(&mut self, event: StreamEvent) {

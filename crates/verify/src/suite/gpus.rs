@@ -27,6 +27,7 @@ pub fn find_gpus(
         variables: SessionVariables::of(variables.clone()),
         user: None,
         python: None,
+        directory: None,
         needs_gpu: false,
         scratch: scratch.to_owned(),
     };

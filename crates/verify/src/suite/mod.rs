@@ -251,8 +251,8 @@ pub enum SuiteError {
         /// The end of what it printed.
         said: String,
     },
-    /// The runner refuses the options behind `--`.
-    #[error("{runner} refuses its options: {said}")]
+    /// The runner refuses a path, or the options behind `--`.
+    #[error("{runner} refuses its command line: {said}")]
     Options {
         /// `pytest`.
         runner: &'static str,
@@ -274,6 +274,14 @@ pub enum SuiteError {
     Collect {
         /// What happened.
         reason: String,
+    },
+    /// There are no sample computations of a package.
+    #[error("there are no tests of `{name}`")]
+    UnknownPackage {
+        /// The name that was given.
+        name: String,
+        /// The packages that have some.
+        known: Vec<String>,
     },
     /// The tests are of another commit than the installed package.
     #[error("the tests in `{}` are of commit {found}, and the installed torch is of {installed}", folder.display())]
@@ -307,9 +315,10 @@ impl Hint for SuiteError {
             }
             Self::Old { .. } => "pytest 7 and Python 3.10 are the oldest that work".to_owned(),
             Self::NoPython { .. } => "name a Python with `--python`, such as `.venv/bin/python`".to_owned(),
-            Self::Options { .. } => "remove or correct the options behind `--`".to_owned(),
+            Self::Options { .. } => "correct the paths, or the options behind `--`".to_owned(),
             Self::Forbidden { instead, .. } => format!("use `{instead}`"),
             Self::Collect { .. } => "run the tests without rocwheel once to see more".to_owned(),
+            Self::UnknownPackage { known, .. } => format!("name some of `{}`", known.join("`, `")),
             Self::OtherCommit { installed, .. } => {
                 format!("check out {installed}, or give `--allow-version-mismatch`, which is recorded in the run")
             }
@@ -322,7 +331,7 @@ impl Hint for SuiteError {
     fn exit(&self) -> Exit {
         match self {
             Self::Interrupted(_) => Exit::Interrupted,
-            Self::Options { .. } | Self::Forbidden { .. } => Exit::Usage,
+            Self::Options { .. } | Self::Forbidden { .. } | Self::UnknownPackage { .. } => Exit::Usage,
             _ => Exit::Failed,
         }
     }

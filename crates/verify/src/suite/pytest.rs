@@ -207,7 +207,8 @@ impl PytestDriver {
         while running.end()?.is_none() {
             text.push(&running.read(Duration::from_millis(20)));
             self.note(files.lines()?, &mut collected);
-            if collected.is_ready && files.answer.is_some() {
+            // pytest also says that it has collected if a path does not exist, and then it ends.
+            if collected.is_waiting && files.answer.is_some() {
                 return Ok((collected.collection, Some((running, files))));
             }
             if reporter.interrupted() {
@@ -232,8 +233,9 @@ impl PytestDriver {
                 PluginEvent::CollectFailed { id, message, output } => {
                     collected.collection.failed.push(FailedCollection { id, message, output: Some(output) });
                 }
-                PluginEvent::Ready { root, .. } => {
+                PluginEvent::Ready { root, waits } => {
                     collected.is_ready = true;
+                    collected.is_waiting |= waits;
                     let _ = self.root.set(root);
                 }
                 PluginEvent::Problem { message } => collected.problem = Some(message),
@@ -249,6 +251,8 @@ struct Collected {
     /// The file that was being imported last.
     current: Option<String>,
     is_ready: bool,
+    /// The process waits until tests are chosen.
+    is_waiting: bool,
     problem: Option<String>,
 }
 
@@ -313,6 +317,8 @@ pub(super) enum PluginEvent {
     },
     Ready {
         root: PathBuf,
+        #[serde(default)]
+        waits: bool,
     },
     Started {
         id: String,

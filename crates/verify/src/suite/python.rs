@@ -34,6 +34,9 @@ pub struct PythonFacts {
     pub wheels: BTreeMap<String, String>,
     /// Normalised name → version of all distributions.
     pub distributions: BTreeMap<String, String>,
+    /// Normalised name → the `.dist-info` folder of those that have one.
+    #[serde(default)]
+    pub folders: BTreeMap<String, PathBuf>,
 }
 
 /// What `torch/version.py` says.

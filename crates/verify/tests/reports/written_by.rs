@@ -95,3 +95,21 @@ fn node_names_a_test_by_its_groups() {
     assert!(report.tests.iter().any(|test| test.id == "arithmetic > deeper > more"));
     assert!(!report.problems.iter().any(|problem| problem.message.contains("arithmetic")), "{:?}", report.problems);
 }
+
+/// green and subunit write no message, nose2 and behave one that says nothing.
+#[test]
+fn the_exception_is_the_reason_where_the_message_says_nothing() {
+    let trace = "Traceback (most recent call last):\n  File \"a.py\", line 1, in b\n    assert 1 == 2\nValueError: first\n\n\
+                 During handling of the above exception, another exception occurred:\n\n\
+                 Traceback (most recent call last):\n  File \"a.py\", line 3, in c\n    d()\n\
+                 AssertionError: 1 != 2\nmore of it\n";
+    for message in ["", " message=\"\"", " message=\"None\"", " message=\"test failure\""] {
+        let text = format!(
+            "<testsuite name='s'><testcase classname='a' name='b'><failure{message}>{trace}</failure></testcase>\
+             <testcase classname='a' name='c'><failure message='own'>{trace}</failure></testcase></testsuite>"
+        );
+        let report = reports(&[("a.xml", &text)]).read();
+        let said: Vec<&str> = report.tests.iter().filter_map(|test| test.attempts[0].message.as_deref()).collect();
+        assert_eq!(said, ["AssertionError: 1 != 2", "own"], "{message}");
+    }
+}

@@ -67,6 +67,7 @@ fn facts(diagnosis: &Diagnosis) -> Vec<(&'static str, String)> {
     }
     if let Some(python) = &diagnosis.python {
         facts.push(("Python", format!("{} in {}", python.version, python.path.display())));
+        facts.extend(python.beside.iter().map(|folder| ("", format!("and {}", folder.display()))));
         let packages: Vec<String> =
             python.packages.iter().map(|package| format!("{} {}", package.name, package.version)).collect();
         let more = packages.len().saturating_sub(MOST_PACKAGES);

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use comfy_table::CellAlignment::Left;
-use rocwheel_release::gate::{GateDecision, GateRow, GateState, SetVerdicts, decide, decision_statement};
+use rocwheel_release::gate::{GateDecision, GatePolicy, GateRow, GateState, SetVerdicts, decide, decision_statement};
 use rocwheel_release::{PublicKey, ReleaseSet, STATEMENT_PAYLOAD, SignedEnvelope, Stream};
 use rocwheel_report::{Exit, Hint};
+use rocwheel_rocm::TargetTable;
 
 use super::stream::{ChangeSettings, public_key};
 use crate::failure::{Failure, Result, Usage};
@@ -107,6 +108,7 @@ impl GateSettings {
         if !policy.is_closed() {
             return Ok(None);
         }
+        check_targets(&policy, set)?;
         let mut keys = policy.public_keys()?;
         keys.extend(self.keys.iter().cloned());
         if keys.is_empty() && !self.verdicts.is_empty() {
@@ -132,6 +134,20 @@ impl GateSettings {
         statements.push(sealed);
         Ok(Some(Gate { decision, statements }))
     }
+}
+
+/// A target that does not exist would be one without a runner, which some policies let through.
+fn check_targets(policy: &GatePolicy, set: &ReleaseSet) -> Result<()> {
+    let table = TargetTable::embedded();
+    let is_known = |name: &str| table.is_known(name) || set.targets_promised.iter().any(|one| one == name);
+    let Some(name) = policy.targets().find(|name| !is_known(name)) else { return Ok(()) };
+    let members = table.members(name);
+    let hint = if members.is_empty() {
+        "correct it in `[gate]` of stream.toml or in the file of `--bypass`; `--data-file` adds targets".to_owned()
+    } else {
+        format!("it is a family; name its targets: {}", members.join(", "))
+    };
+    Err(Usage::new(format!("the gate of the stream names `{name}`, which is not a GPU target")).hint(hint).into())
 }
 
 impl Gate {

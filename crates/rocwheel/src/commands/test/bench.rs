@@ -257,16 +257,14 @@ impl Settings {
             variables: SessionVariables::of(environment::text_variables()),
             user: None,
             python: None,
+            directory: None,
             needs_gpu: false,
             scratch: environment::scratch(),
         };
         let diagnosis = doctor::diagnose(&patient, printer.reporter())?;
         match (BenchKey::of_gpu(&patient.tree, &diagnosis, self.gpu.unwrap_or(0)), self.gpu) {
             (Some(key), _) => Ok(key),
-            (None, None) => {
-                printer.note("HIP has no GPU here, so the measurements are of the processor");
-                Ok(BenchKey::of_processor(&patient.tree))
-            }
+            (None, None) => Ok(BenchKey::of_processor(&patient.tree)),
             (None, Some(number)) => Err(Failure::from(
                 Usage::new(format!("HIP has no GPU {number} here")).hint("`rocwheel doctor` lists the GPUs"),
             )),
@@ -357,11 +355,32 @@ impl Standard<'_> {
     }
 }
 
+/// A baseline that was named has to exist: without it nothing is compared, and nothing is slower.
+fn require_label(label: &str, history: &History) -> Result<()> {
+    let labels = history.labels();
+    if labels.contains(label) {
+        return Ok(());
+    }
+    let known: Vec<String> = labels.iter().rev().take(8).map(|label| format!("`{label}`")).collect();
+    let hint = if known.is_empty() {
+        "measure the state to compare with first, with `--label`".to_owned()
+    } else {
+        format!("measured on this hardware: {}", known.join(", "))
+    };
+    Err(Usage::new(format!("`{}` has no measurement `{label}`", history.path().display())).hint(hint).into())
+}
+
 /// Measures, compares and remembers.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let key = settings.key(printer)?;
+    if key.is_of_processor() && !settings.cpu {
+        printer.note("HIP has no GPU here, so the measurements are of the processor");
+    }
     let conditions = BenchConditions::of(&MachineTree::live());
     let history = settings.history.as_deref().map(|folder| History::open(folder, &key)).transpose()?;
+    if let (Some(label), Some(history)) = (&settings.baseline, &history) {
+        require_label(label, history)?;
+    }
     let mut states = settings.measure(printer)?;
     let standard = Standard { settings, history: history.as_ref(), conditions: &conditions };
     let mut comparisons = standard.compare_all(&mut states, printer)?;

@@ -97,7 +97,15 @@ pub(super) fn run(container: &ContainerRun<'_>, words: &[String], printer: &Prin
         Some(3) => Ok(Exit::Partial),
         Some(2) => Ok(Exit::Usage),
         Some(4) => Ok(Exit::TryAgain),
-        // 125 to 127 are the engine's: it could not start the container or the program in it.
+        Some(code @ 125..=127) => {
+            let what = format!("{} could not start a container of `{}` (code {code})", engine.name(), container.image);
+            let hint = format!(
+                "`{} run --rm {} true` has to work; `--engine` names another engine",
+                engine.name(),
+                container.image
+            );
+            Err(Failure::other(Usage::new(what).hint(hint)))
+        }
         code => {
             let what = code.map_or_else(|| "was killed".to_owned(), |code| format!("ended with code {code}"));
             Err(Failure::other(Usage::new(format!("the container of `{}` {what}", container.image))))

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use comfy_table::CellAlignment::{Left, Right};
-use rocwheel_content::{hexadecimal, sha256_of};
 use rocwheel_release::SigningKey;
-use rocwheel_report::{Context as _, Exit};
+use rocwheel_report::Exit;
 use rocwheel_verify::outcome::TestOutcome;
 use rocwheel_verify::report::{self, ReportOptions, ReportResult, TestReport};
 use rocwheel_verify::verdict::{self, VerdictRequest};
 
+use super::suite::wheels::{digest_of, name_of, wheel_files};
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};
 use crate::github::Level;
@@ -66,7 +66,8 @@ pub(crate) struct Arguments {
     /// Private key that signs verdicts, in PEM; may be repeated [default: ROCWHEEL_SIGNING_KEY]
     #[arg(long, value_name = "FILE")]
     signing_key: Vec<PathBuf>,
-    /// A wheel that was tested, for reports that do not name their wheels; may be repeated
+    /// A wheel that was tested, or a folder of them, for reports that do not name their wheels; may
+    /// be repeated
     #[arg(long, value_name = "WHEEL", value_hint = ValueHint::FilePath)]
     wheel: Vec<PathBuf>,
     /// GPU targets the tests ran on, for reports that do not name their GPUs
@@ -208,10 +209,8 @@ fn write_statements(settings: &Settings, report: &TestReport) -> Result<()> {
         return Ok(());
     }
     let mut wheels = BTreeMap::new();
-    for path in &settings.wheels {
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let digest = fs_err::File::open(path).and_then(sha256_of).context("cannot read a wheel")?;
-        wheels.insert(name, hexadecimal(&digest));
+    for path in &wheel_files(&settings.wheels)? {
+        wheels.insert(name_of(path), digest_of(path)?);
     }
     let request = VerdictRequest {
         suite: settings.options.suite.clone(),

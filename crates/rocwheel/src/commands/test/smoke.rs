@@ -12,7 +12,8 @@ use rocwheel_verify::outcome::TestRunFacts;
 use rocwheel_verify::smoke::{SmokeDriver, SmokeSetup};
 use rocwheel_verify::suite::{SuiteLimits, SuiteRequest, TestWorker, probe_python, run_suite};
 
-use super::suite::plan::{base_program, default_python, now, run_name, wheels};
+use super::suite::plan::{base_program, default_python, now, run_name};
+use super::suite::wheels::wheels;
 use super::{container, result};
 use crate::environment;
 use crate::failure::{Failure, Result};

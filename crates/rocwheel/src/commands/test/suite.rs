@@ -1,6 +1,8 @@
 //! `rocwheel test suite`: runs tests of any kind under a supervisor.
 
 pub(super) mod plan;
+mod run_test;
+pub(super) mod wheels;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -17,9 +17,10 @@ use rocwheel_verify::suite::{
 };
 use rocwheel_verify::supervisor::{MOST_PROCESSES, ProcessLimits, ProgramLine};
 
-use super::{Settings, TestKind};
+use super::wheels::wheels;
+use super::{Settings, TestKind, run_test};
 use crate::environment;
-use crate::failure::{Failure, Result, Usage};
+use crate::failure::{Result, Usage};
 use crate::printer::Printer;
 
 /// The files that TheRock's script runs.
@@ -223,6 +224,7 @@ impl<'a> SuitePlan<'a> {
             program.words.extend(["-k".into(), expression.into()]);
         }
         program.words.extend(arguments.options.iter().map(OsString::from));
+        run_test::set_variables(&mut program, &self.setting.targets);
         // The runner would download the lists of the day, and fail without their file.
         let visible: Vec<String> =
             self.workers.iter().filter_map(|worker| worker.variables.get("HIP_VISIBLE_DEVICES").cloned()).collect();
@@ -359,47 +361,4 @@ pub(crate) fn run_name(suite: &str, shard: u32, shards: u32) -> Result<String> {
 /// The present time in RFC 3339.
 pub(crate) fn now() -> String {
     environment::clock().to_string()
-}
-
-/// File name → SHA-256 of the wheels that are tested.
-pub(crate) fn wheels(installed: Option<&PythonFacts>, named: &[PathBuf]) -> Result<BTreeMap<String, String>> {
-    let mut wheels = installed.map(|installed| installed.wheels.clone()).unwrap_or_default();
-    let mut files = Vec::new();
-    for path in named {
-        if path.is_dir() {
-            let entries = fs_err::read_dir(path)?.flatten().map(|entry| entry.path());
-            files.extend(entries.filter(|path| path.extension().is_some_and(|extension| extension == "whl")));
-        } else {
-            files.push(path.clone());
-        }
-    }
-    for path in files {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        check_installed(&name, &path, installed)?;
-        let digest = rocwheel_content::sha256_of(fs_err::File::open(&path)?).map_err(Failure::from)?;
-        wheels.insert(name, rocwheel_content::hexadecimal(&digest));
-    }
-    Ok(wheels)
-}
-
-/// A wheel that is not installed was not tested.
-fn check_installed(name: &str, path: &Path, installed: Option<&PythonFacts>) -> Result<()> {
-    let Some(installed) = installed else { return Ok(()) };
-    let mut parts = name.split('-');
-    let (Some(distribution), Some(version)) = (parts.next(), parts.next()) else {
-        return Err(Usage::new(format!("`{}` is no wheel", path.display())).into());
-    };
-    let distribution = distribution.replace(['_', '.'], "-").to_lowercase();
-    let version = version.replace('_', "+");
-    match installed.distributions.get(&distribution) {
-        Some(found)
-            if *found == version || found.replace(['+', '-', '_'], ".") == version.replace(['+', '-', '_'], ".") =>
-        {
-            Ok(())
-        }
-        Some(found) => {
-            Err(Usage::new(format!("`{}` is not installed: {distribution} has version {found}", path.display())).into())
-        }
-        None => Err(Usage::new(format!("`{}` is not installed", path.display())).into()),
-    }
 }

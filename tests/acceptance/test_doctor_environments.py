@@ -1,0 +1,250 @@
+"""`rocwheel doctor` and Python environments of all kinds: those that share packages with another
+Python, whose Python is gone, whose files cannot be read, and whose packages another tool installs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from command import Rocwheel, run, unprivileged
+from doctor_trees import VERSION, Machine, diagnose, make_healthy_machine, make_machine, named
+
+PACKAGES = "lib/python3.12/site-packages"
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return make_healthy_machine(tmp_path)
+
+
+def install(site: Path, name: str, version: str) -> None:
+    info = site / f"{name}-{version}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    (info / "RECORD").touch()
+
+
+def look(rocwheel: Rocwheel, *words: object, **variables: str) -> dict:
+    """What doctor says of this machine; the exit code depends on its GPU."""
+    kept = {name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ}
+    command = [rocwheel.binary, "--json", "doctor", *map(str, words)]
+    said = subprocess.run(command, capture_output=True, text=True, env={**kept, **variables}, timeout=60)
+    assert said.stdout, said.stderr
+    return json.loads(said.stdout)
+
+
+def versions(report: dict) -> dict[str, str]:
+    return {one["name"]: one["version"] for one in report["python"]["packages"]}
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Path:
+    """A virtual environment, the Python that it was made from, and the packages of a user."""
+    base, venv, home = tmp_path / "base", tmp_path / "venv", tmp_path / "home"
+    for folder in (base / "bin", base / PACKAGES, venv / "bin", venv / PACKAGES, home / ".local" / PACKAGES):
+        folder.mkdir(parents=True)
+    (base / "bin/python3.12").touch()
+    (venv / "bin/python").symlink_to(base / "bin/python3.12")
+    install(venv / PACKAGES, "torch", "2.9.0+rocm7.0")
+    install(base / PACKAGES, "torch", "2.8.0+rocm6.4")
+    install(base / PACKAGES, "triton", "3.4.0")
+    install(base / PACKAGES, "rocm", VERSION)
+    install(home / ".local" / PACKAGES, "triton", "3.5.0")
+    (venv / "pyvenv.cfg").write_text(f"home = {base}/bin\ninclude-system-site-packages = true\n")
+    return tmp_path
+
+
+def test_packages_of_the_system_are_seen_if_the_environment_shares_them(rocwheel: Rocwheel, shared: Path) -> None:
+    """In Python's order: those of the environment, of the user, and of the Python below."""
+    home = {"HOME": str(shared / "home")}
+    venv = shared / "venv"
+    for words in (("--venv", venv), ("--python", venv / "bin/python"), ("--venv", venv / PACKAGES)):
+        report = look(rocwheel, *words, **home)
+        assert versions(report) == {"torch": "2.9.0+rocm7.0", "triton": "3.5.0", "rocm": VERSION}
+        assert report["python"]["path"] == str(venv / PACKAGES)
+        assert report["python"]["beside"] == [str(shared / "home/.local" / PACKAGES), str(shared / "base" / PACKAGES)]
+    assert versions(look(rocwheel, "--venv", venv, **home, PYTHONNOUSERSITE="1"))["triton"] == "3.4.0"
+    base = {"PYTHONUSERBASE": str(shared / "elsewhere")}
+    assert versions(look(rocwheel, "--venv", venv, **home, **base))["triton"] == "3.4.0"
+    (venv / "pyvenv.cfg").write_text(f"home = {shared}/base/bin\ninclude-system-site-packages = false\n")
+    assert versions(look(rocwheel, "--venv", venv, **home)) == {"torch": "2.9.0+rocm7.0"}
+
+
+def test_versions_that_are_mixed_across_folders_are_mixed(rocwheel: Rocwheel, machine: Machine) -> None:
+    """The base of the environment is a path of the copied machine."""
+    machine.write(
+        f"opt/python/{PACKAGES}/rocm_sdk_core-7.0.0.dist-info/METADATA", "Name: rocm-sdk-core\nVersion: 7.0.0\n"
+    )
+    machine.write(f"opt/python/{PACKAGES}/rocm_sdk_core-7.0.0.dist-info/RECORD")
+    machine.package("rocm-sdk-core", "7.1.0", **{"_rocm_sdk_core/__init__.py": ""})
+    settings = "home = /opt/python/bin\ninclude-system-site-packages = true\n"
+    (machine.venv / "pyvenv.cfg").write_text(settings)
+    assert "mixed-versions" not in named(diagnose(rocwheel, machine)), "that of the environment hides the other"
+    shutil.rmtree(machine.site / "rocm_sdk_core-7.1.0.dist-info")
+    shutil.rmtree(machine.site / "_rocm_sdk_core")
+    found = named(diagnose(rocwheel, machine, expect=1))["mixed-versions"]
+    assert {"path": "rocm_sdk_core-7.0.0.dist-info", "value": "7.0.0"} in found["evidence"]
+
+
+def test_a_python_outside_of_an_environment_sees_all_its_folders(rocwheel: Rocwheel, shared: Path) -> None:
+    home = {"HOME": str(shared / "home")}
+    report = look(rocwheel, "--python", shared / "base/bin/python3.12", **home)
+    assert versions(report) == {"torch": "2.8.0+rocm6.4", "triton": "3.5.0", "rocm": VERSION}
+    (shared / "base/conda-meta").mkdir()
+    assert versions(look(rocwheel, CONDA_PREFIX=str(shared / "base"), **home)) == versions(report)
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_an_environment_whose_python_went_away_is_named(rocwheel: Rocwheel, shared: Path, gone: bool) -> None:
+    venv, base = shared / "venv", shared / "base/bin"
+    assert "environment-python" not in named(look(rocwheel, "--venv", venv))
+    (base / "python3.12").rename(base / "python3.13")
+    if not gone:
+        (venv / "bin/python").unlink()
+        (venv / "bin/python").symlink_to(base / "python3.13")
+    for words in (("--venv", venv), ("--python", venv / "bin/python")):
+        found = named(look(rocwheel, *words))["environment-python"]
+        assert ("does not exist" if gone else "is Python 3.13") in found["meaning"]
+        assert found["command"] == f"python3.12 -m venv --upgrade {venv}"
+    with (venv / "pyvenv.cfg").open("a") as file:
+        file.write("uv = 0.9.7\n")
+    command = named(look(rocwheel, "--venv", venv))["environment-python"]["command"]
+    assert command == f"uv venv --allow-existing --python 3.12 {venv}"
+
+
+def test_a_link_into_nothing_is_no_program(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    (tmp_path / "python").symlink_to("/nowhere/python3")
+    said = rocwheel.run("doctor", "--python", tmp_path / "python", expect=2)
+    assert "it is a link to `/nowhere/python3`, which does not exist" in said.stderr
+    said = rocwheel.run("doctor", "--python", "/etc/passwd", expect=1)
+    assert "`/etc/passwd` has no folder of Python packages" in said.stderr
+
+
+def mixed(site: Path) -> None:
+    for name in ("rocm", "rocm_sdk_libraries"):
+        install(site, name, "7.1.0")
+    install(site, "rocm_sdk_core", "7.0.0")
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("venv", "{venv}/bin/python -m pip install rocm-sdk-core==7.1.0"),
+        ("active", "pip install rocm-sdk-core==7.1.0"),
+        ("without pip", "pip --python {venv} install rocm-sdk-core==7.1.0"),
+        ("uv", "uv pip install --python {venv} rocm-sdk-core==7.1.0"),
+        ("active uv", "uv pip install rocm-sdk-core==7.1.0"),
+        ("pipx", "pipx runpip venv install rocm-sdk-core==7.1.0"),
+    ],
+)
+def test_a_command_changes_the_environment_that_was_looked_at(
+    rocwheel: Rocwheel, tmp_path: Path, kind: str, expected: str
+) -> None:
+    venv = tmp_path / "venv"
+    mixed(venv / PACKAGES)
+    (venv / "pyvenv.cfg").write_text("home = /usr/bin\n" + ("uv = 0.9.7\n" if "uv" in kind else ""))
+    if kind in ("venv", "active"):
+        install(venv / PACKAGES, "pip", "25.0")
+    if kind == "pipx":
+        (venv / "pipx_metadata.json").write_text("{}")
+    variables = {"VIRTUAL_ENV": str(venv)} if "active" in kind else {}
+    found = named(look(rocwheel, "--venv", venv, **variables))["mixed-versions"]
+    assert found["command"] == expected.format(venv=venv)
+
+
+def test_packages_that_a_distribution_manages_need_a_word(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    site = tmp_path / PACKAGES
+    mixed(site)
+    (site.parent / "EXTERNALLY-MANAGED").write_text("[externally-managed]\n")
+    found = named(look(rocwheel, "--venv", tmp_path))["mixed-versions"]
+    assert found["command"] == "pip install --break-system-packages rocm-sdk-core==7.1.0"
+
+
+def test_indexes_of_uv_are_read(rocwheel: Rocwheel, machine: Machine) -> None:
+    machine.variables["HOME"] = "/home/me"
+    text = '[[index]]\nname = "rocm"\nurl = "https://me:secret@example.com/gfx942/simple"\nexplicit = true\n'
+    for path in ("home/me/.config/uv/uv.toml", "etc/xdg/uv/uv.toml", "etc/uv/uv.toml"):
+        machine.write(path, text)
+        found = named(diagnose(rocwheel, machine))["other-index"]
+        assert found["evidence"] == [{"path": f"/{path}", "value": "https://example.com/gfx942/simple"}]
+        assert found["command"] is None
+        (machine.root / path).unlink()
+    machine.write("srv/uv.toml", 'index-url = "https://example.com/gfx90a/simple"\n')
+    machine.write("home/me/.config/uv/uv.toml", text)
+    machine.variables["UV_CONFIG_FILE"] = "/srv/uv.toml"
+    found = named(diagnose(rocwheel, machine))["other-index"]
+    assert "gfx90a" in found["meaning"], "UV_CONFIG_FILE replaces the others"
+    del machine.variables["UV_CONFIG_FILE"]
+    machine.variables["UV_NO_CONFIG"] = "1"
+    assert "other-index" not in named(diagnose(rocwheel, machine))
+    del machine.variables["UV_NO_CONFIG"]
+    machine.write("home/me/.config/uv/uv.toml", "[[index]\n")
+    found = named(diagnose(rocwheel, machine, expect=1))["not-read"]
+    assert found["evidence"][0]["path"] == "/home/me/.config/uv/uv.toml"
+
+
+@pytest.mark.parametrize("path", ["torch", "torch/lib/libtorch_hip.so", "torch-2.9.1+rocm7.1.0.dist-info/RECORD"])
+def test_packages_that_the_user_may_not_read_are_named(public: Path, path: str) -> None:
+    machine = make_healthy_machine(public)
+    machine.finish()
+    hidden = machine.site / path
+    mode = hidden.stat().st_mode
+    hidden.chmod(0)
+    command = [*unprivileged(), public / "rocwheel", "--json", "doctor", "--root", machine.root, "--venv", machine.venv]
+    found = named(json.loads(run(*command, expect=1, cwd="/").stdout))["packages-denied"]
+    hidden.chmod(mode)
+    assert found["evidence"] == [{"path": str(hidden), "value": "EACCES: Permission denied"}]
+    assert found["command"].startswith("sudo chmod -R a+rX ") and found["needs"] == ["root"]
+
+
+def test_a_damaged_list_of_files_is_no_good_answer(rocwheel: Rocwheel, machine: Machine) -> None:
+    (record,) = machine.site.glob("torch-*.dist-info/RECORD")
+    record.write_bytes(b'\0\xff"\x80\n')
+    assert "torch" in named(diagnose(rocwheel, machine, expect=1))["record-damaged"]["meaning"]
+
+
+def test_a_named_pipe_is_not_waited_for(rocwheel: Rocwheel, machine: Machine) -> None:
+    (metadata,) = machine.site.glob("torch-*.dist-info/METADATA")
+    metadata.unlink()
+    os.mkfifo(metadata)
+    machine.finish()
+    command = ("--json", "doctor", "--root", machine.root, "--venv", machine.venv)
+    found = named(json.loads(rocwheel.run(*command, expect=1, timeout=30).stdout))["not-read"]
+    assert found["evidence"] == [{"path": str(metadata), "value": "it is not a regular file"}]
+    assert "not a regular file" in rocwheel.run("audit", machine.venv, expect=1, timeout=30).stderr
+
+
+def test_a_library_that_nothing_is_linked_to_is_a_warning(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """PyPI's torch 2.15 brings a `libgfortran.so.5` that lacks `libquadmath.so.0`, and works."""
+    source = tmp_path / "empty.c"
+    source.touch()
+
+    def compiled(name: str, *words: str) -> bytes:
+        run("gcc", "-shared", "-fPIC", f"-Wl,-soname,{name}", "-o", tmp_path / name, source, *words)
+        return (tmp_path / name).read_bytes()
+
+    compiled("libquadmath_x.so.0")
+    broken = compiled("libgfortran_x.so.5", "-Wl,--no-as-needed", "-L", str(tmp_path), "-l:libquadmath_x.so.0")
+    user = compiled("libtorch_cpu.so", "-Wl,--no-as-needed", "-L", str(tmp_path), "-l:libgfortran_x.so.5")
+    module = tmp_path / "module.c"
+    module.write_text("void *PyInit_libmodule(void) { return 0; }\n")
+    words = ("-Wl,--no-as-needed", "-L", tmp_path, "-l:libquadmath_x.so.0")
+    run("gcc", "-shared", "-fPIC", "-o", tmp_path / "libmodule.so", module, *words)
+    machine = make_machine(tmp_path / "machine")
+    files: dict[str, str | bytes] = {"torch/__init__.py": "", "torch/lib/libgfortran_x.so.5": broken}
+    machine.package("torch", "2.15.0", **files)
+    found = named(diagnose(rocwheel, machine))
+    assert found["library-loose"]["severity"] == "warning" and "library-not-found" not in found
+    for extra in (
+        {"torch/lib/libtorch_cpu.so": user},
+        {"torch/libmodule.so": (tmp_path / "libmodule.so").read_bytes()},
+    ):
+        machine.package("torch", "2.15.0", **files, **extra)
+        found = named(diagnose(rocwheel, machine, expect=1))
+        assert found["library-not-found"]["severity"] == "error"
+        (machine.site / next(iter(extra))).unlink()
