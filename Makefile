@@ -1,6 +1,6 @@
 # Everything here works on a fresh Debian machine that has Rust and Python; scripts/setup installs
 # the rest.
-.PHONY: demo setup lint test test-real test-windows dist dist-windows bench bench-split bench-audit bench-build bench-hipify bench-index bench-doctor bench-test-report bench-supervisor bench-promote bench-nightly bench-scaling docs clean
+.PHONY: demo setup lint test test-real test-windows dist dist-windows bench bench-split bench-audit bench-build bench-hipify bench-index bench-doctor bench-test-report bench-supervisor bench-promote bench-nightly bench-delta bench-scaling docs clean
 
 demo:
 	scripts/demo
@@ -57,6 +57,9 @@ bench-promote: setup
 
 bench-nightly: setup
 	scripts/run-benchmark-nightly
+
+bench-delta: setup
+	scripts/run-benchmark-delta
 
 bench-scaling: setup
 	scripts/run-benchmark-scaling

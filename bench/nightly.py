@@ -53,6 +53,22 @@ def change(path: Path) -> None:
             file.write(b"another night's ")
 
 
+def change_share(artifacts: Path, share: float) -> tuple[list[Path], int]:
+    """Changes files with this share of all bytes, and returns them with their bytes."""
+    files = [path for path in artifacts.rglob("*") if path.is_file() and not path.is_symlink()]
+    total = sum(path.stat().st_size for path in files)
+    by_name = sorted(files, key=lambda path: hashlib.sha256(path.name.encode()).digest())
+    chosen, changed = [], 0
+    for path in by_name:
+        length = path.stat().st_size
+        if length > STEP and changed + length <= total * share:
+            chosen.append(path)
+            changed += length
+    for path in chosen:
+        change(path)
+    return chosen, changed
+
+
 class Benchmark:
     def __init__(self, settings: argparse.Namespace) -> None:
         self.settings = settings
@@ -113,17 +129,7 @@ class Benchmark:
         artifacts = self.work / "night"
         shutil.rmtree(artifacts, ignore_errors=True)
         shutil.copytree(first, artifacts, symlinks=True)
-        files = [path for path in artifacts.rglob("*") if path.is_file() and not path.is_symlink()]
-        total = sum(path.stat().st_size for path in files)
-        by_name = sorted(files, key=lambda path: hashlib.sha256(path.name.encode()).digest())
-        chosen, changed = [], 0
-        for path in by_name:
-            length = path.stat().st_size
-            if length > STEP and changed + length <= total * share:
-                chosen.append(path)
-                changed += length
-        for path in chosen:
-            change(path)
+        chosen, changed = change_share(artifacts, share)
         version = ("--version", "9.9.9")
         begin = time.monotonic()
         for path in chosen:

@@ -24,6 +24,8 @@ import pytest
 import hip_wheels
 import synthetic
 from command import Rocwheel, run
+from linked_wheels import INIT, check_record, extension, library
+from linked_wheels import write_wheel as linked_wheel
 from trees import snapshot
 
 CHUNK = 4 << 20
@@ -292,3 +294,29 @@ def test_split_fuse_prune_and_repair(rocwheel: Rocwheel, tmp_path: Path) -> None
         ran = rocwheel.run(*command, "--output", outputs[2], "--reuse", outputs[1], environment=cache)
         assert snapshot(outputs[0]) == snapshot(outputs[1]) == snapshot(outputs[2]), name
         assert "of unchanged content were not compressed again" in ran.stderr, (name, ran.stderr)
+
+
+def test_repair_packs_a_grafted_library_once(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """The library that a repair brings into the wheel has megabytes of data, and the next wheel
+    gets the same one."""
+    (tmp_path / "data").write_bytes(code(2 << 20, 5))
+    data = f'__asm__(".section .rodata\\n.global big\\nbig: .incbin \\"{tmp_path}/data\\"\\n.text\\n");'
+    library(tmp_path / "lib", "outer", "outer", f"{data} int outer(void) {{ return 42; }}")
+    words = (f"-L{tmp_path / 'lib'}", "-Wl,--no-as-needed", "-louter", "-Wl,-rpath,/build/lib")
+    built = extension(tmp_path / "built", "outer", *words).read_bytes()
+    cache = {"ROCWHEEL_CACHE": str(tmp_path / "cache")}
+
+    def repair(version: str, output: Path, *more: object) -> str:
+        members = {"demo/__init__.py": INIT.encode(), "demo/_ext.so": built}
+        wheel = linked_wheel(tmp_path / version, members, version=version)
+        paths = ("--lib-path", tmp_path / "lib", "--output", output)
+        return rocwheel.run("repair", wheel, *paths, *more, environment=cache).stderr
+
+    first, nothing, second = (tmp_path / name for name in ("first", "nothing", "second"))
+    repair("1.0", first)
+    repair("1.1", nothing, "--no-reuse")
+    said = repair("1.1", second, "--reuse", first)
+    assert "of unchanged content were not compressed again" in said, said
+    assert snapshot(nothing) == snapshot(second)
+    (repaired,) = second.glob("*.whl")
+    check_record(repaired)

@@ -159,6 +159,18 @@ pub enum Error {
         /// `Exit::TryAgain` if another try may help.
         exit: Exit,
     },
+    /// A file of an index cannot be chosen or downloaded.
+    #[error("cannot {attempted}: {reason}")]
+    Get {
+        /// `download …`, the words after "cannot".
+        attempted: String,
+        /// The reason, for people.
+        reason: String,
+        /// What the user can do, as one sentence.
+        hint: String,
+        /// `Exit::TryAgain` if another try may help.
+        exit: Exit,
+    },
     /// A stream cannot be read or changed.
     #[error(transparent)]
     Stream(#[from] StreamFault),
@@ -200,7 +212,7 @@ impl Hint for Error {
                 "an index with them would mislead installers: remove or rename them, or choose files with `--filter`"
                     .to_owned()
             }
-            Self::Layout { hint, .. } | Self::Mirror { hint, .. } => hint.clone(),
+            Self::Layout { hint, .. } | Self::Mirror { hint, .. } | Self::Get { hint, .. } => hint.clone(),
             Self::Github { hint, .. } => hint.clone()?,
             Self::ForeignPage { .. } => {
                 "if the page may be replaced, add `--replace-pages`; else move the files to another folder".to_owned()
@@ -242,7 +254,7 @@ impl Hint for Error {
             Self::Interrupted(_) => Exit::Interrupted,
             Self::Locked { .. } | Self::Leased { .. } => Exit::TryAgain,
             Self::Bucket { source, .. } => source.exit(),
-            Self::Mirror { exit, .. } => *exit,
+            Self::Mirror { exit, .. } | Self::Get { exit, .. } => *exit,
             Self::Stream(fault) => fault.exit(),
             Self::Pattern { .. } | Self::Uploads { .. } => Exit::Usage,
             _ => Exit::Failed,

@@ -9,12 +9,15 @@
 //! A [`Stream`] is an index with a history: [`publish()`] adds a set of distributions as a whole,
 //! after it was checked that everything in the set can be installed, and each change is a signed
 //! snapshot. [`promote`] gives a set of packages another version without building it again.
+//!
+//! [`get()`] downloads a wheel of an index, without the bytes that older wheels have.
 
 mod aggregate;
 pub mod build;
 mod catalog;
 pub mod check;
 mod chooser;
+mod delta;
 mod error;
 mod facts;
 mod folder;
@@ -38,6 +41,7 @@ pub use aggregate::{AggregateOptions, Aggregated, Hosting, aggregate};
 pub use build::{BuildOptions, Built, BuiltIndex, PageChange, PageFile, build};
 pub use check::{CheckOptions, CheckedIndex, FaultLevel, FolderSite, IndexFault, check};
 pub use chooser::{ChangedVersion, ChooserOptions, GpuChoice, IndexChanges};
+pub use delta::{GetMethod, GetRequest, GotWheel, IndexSite, StoreSite, get};
 pub use error::Error;
 pub use folder::FolderStore;
 pub use github::{GithubAccess, GithubStore, ReleaseKinds};

@@ -1,12 +1,12 @@
 //! Input: a way to fetch a range of a remote file. Output: its bytes at random access, in ranges
 //! that grow while they are read in order.
 
-use std::io::{self, Read as _};
+use std::io::{self, Read};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use positioned_io::ReadAt;
+use positioned_io::{Cursor, ReadAt};
 use rocwheel_content::Reader;
 use rocwheel_index::Fetch;
 use url::Url;
@@ -39,6 +39,20 @@ fn fetch_range(fetch: &dyn Fetch, address: &Url, range: &Range<u64>) -> io::Resu
     let mut body = Vec::with_capacity(length as usize);
     answer.body.take(length).read_to_end(&mut body)?;
     Ok(body.into())
+}
+
+/// The range that a request with these headers asks for, of a file of `size` bytes; `None` if it
+/// asks for the file. Ranges that begin or end elsewhere are not understood, as servers may do.
+pub(crate) fn asked_range(headers: &[(&str, &str)], size: u64) -> Option<Range<u64>> {
+    let (_, value) = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("range"))?;
+    let (first, last) = value.strip_prefix("bytes=")?.split_once('-')?;
+    let range = first.parse().ok()?..last.parse::<u64>().ok()?.checked_add(1)?;
+    (range.start < range.end && range.end <= size).then_some(range)
+}
+
+/// A range of a content as the body of an answer.
+pub(crate) fn range_body(reader: impl ReadAt + Send + 'static, range: &Range<u64>) -> Box<dyn Read + Send> {
+    Box::new(Cursor::new_pos(reader, range.start).take(range.end - range.start))
 }
 
 /// A remote file.
@@ -119,5 +133,32 @@ impl ReadAt for RangeReader {
             fetched.window = Some(self.fetch(position..(position + wanted).min(limit))?);
         }
         Ok(held(&fetched, buffer).unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_inside_of_the_file() {
+        let of = |value: &str| asked_range(&[("Accept", "*/*"), ("range", value)], 100);
+        assert_eq!(of("bytes=0-99"), Some(0..100));
+        assert_eq!(of("bytes=5-5"), Some(5..6));
+        for other in [
+            "bytes=5-4",
+            "bytes=0-100",
+            "bytes=-5",
+            "bytes=5-",
+            "lines=1-2",
+            "bytes=0-1,4-5",
+            "bytes=0-18446744073709551615",
+        ] {
+            assert_eq!(of(other), None, "{other}");
+        }
+        assert_eq!(asked_range(&[("Accept", "*/*")], 100), None);
+        let mut body = Vec::new();
+        range_body(vec![1, 2, 3, 4, 5], &(1..4)).read_to_end(&mut body).unwrap();
+        assert_eq!(body, [2, 3, 4]);
     }
 }

@@ -5,11 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
-use positioned_io::Cursor;
-use rocwheel_content::{Content, Digest};
+use positioned_io::{Cursor, ReadAt as _};
+use rocwheel_content::{Content, Digest, archive_path};
 use rocwheel_report::Reporter;
 
 use crate::{Error, PageChange};
@@ -125,6 +126,24 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// What cannot be read.
     fn bytes(&self, file: &StoredFile) -> Result<StoredBytes, Error>;
+
+    /// A range of a stored file, and no more than that.
+    ///
+    /// # Errors
+    /// What cannot be read; a file that has fewer bytes by now.
+    fn range(&self, file: &StoredFile, range: Range<u64>) -> Result<Vec<u8>, Error> {
+        let read = || -> Result<Vec<u8>, io::Error> {
+            let mut bytes = vec![0; (range.end - range.start) as usize];
+            match self.bytes(file).map_err(io::Error::other)? {
+                StoredBytes::Local(path) => {
+                    fs_err::File::open(path)?.file().read_exact_at(range.start, &mut bytes)?;
+                }
+                StoredBytes::Remote(content) => content.open()?.read_exact_at(range.start, &mut bytes)?,
+            }
+            Ok(bytes)
+        };
+        read().map_err(|source| Error::Read { path: archive_path::join(&self.name(), &file.key).into(), source })
+    }
 
     /// The SHA-256 that the store keeps of a file; `None` where only its bytes tell.
     ///

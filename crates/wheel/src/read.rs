@@ -7,6 +7,7 @@
 
 mod chunks;
 mod directory;
+mod layout;
 mod points;
 mod sparse;
 mod stream;
@@ -27,6 +28,7 @@ use rocwheel_report::Reporter;
 use crate::record::{Hash, RecordRow, parse_rows};
 use crate::{Error, WheelName};
 pub(crate) use directory::Entries;
+pub use layout::{MemberPlace, ZipLayout};
 pub use sparse::Sparse;
 pub use stream::MemberStream;
 pub use unpack::Fault;

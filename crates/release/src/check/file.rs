@@ -2,13 +2,15 @@
 
 use std::io::{self, Read, Write as _};
 
-use rocwheel_content::{Hasher, hexadecimal};
+use rocwheel_content::{HashAlgorithm, Hasher, hexadecimal};
 use rocwheel_index::page::{FileHash, MetadataBeside, PageLink};
 use rocwheel_report::Watched;
 use rocwheel_wheel::{Headers, WheelName};
 use url::Url;
 
 use super::{IndexFault, Site};
+use crate::delta::DELTA;
+use crate::delta::description::Description;
 use crate::{Error, facts};
 
 /// The largest METADATA that is read.
@@ -44,6 +46,7 @@ impl Site<'_> {
             faults.push(IndexFault::warning(page, text));
         }
         if self.options.files || link.address.scheme() == "file" {
+            self.delta(link, faults);
             self.contents(link, beside.as_deref(), faults)?;
         }
         Ok(())
@@ -114,6 +117,24 @@ impl Site<'_> {
             wrong(format!("it has Requires-Python {}, and the page {}", show(&python), show(&link.python)));
         }
         Some(bytes)
+    }
+
+    /// The description of a wheel's pieces, if there is one.
+    fn delta(&self, link: &PageLink, faults: &mut Vec<IndexFault>) {
+        let mut address = link.address.clone();
+        address.set_path(&format!("{}{DELTA}", link.address.path()));
+        let Ok(answer) = self.fetch.get(&address, "*/*") else { return };
+        let mut bytes = Vec::new();
+        if answer.status != 200 || answer.body.take(METADATA_LIMIT).read_to_end(&mut bytes).is_err() {
+            return;
+        }
+        let sha256 = link.hash.as_ref().filter(|hash| hash.algorithm == HashAlgorithm::Sha256);
+        let sha256 = sha256.map(|hash| hash.hexadecimal.as_str());
+        let checked = Description::parse(&bytes).and_then(|description| description.check(link.size, sha256));
+        if let Err(reason) = checked {
+            let text = format!("it {reason}: `rocwheel release get` downloads the whole wheel");
+            faults.push(IndexFault::warning(&address, text).hint("publish the wheel again with `--delta`"));
+        }
     }
 
     /// Compares the file itself with its page and with METADATA beside it.

@@ -8,11 +8,26 @@ use rocwheel_index::pages::{HTML_TYPE, JSON_TYPE};
 use rocwheel_index::{Answer, Fetch};
 use url::Url;
 
+use crate::ranges::{asked_range, range_body};
+
 /// Reads indexes in folders.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FolderSite;
 
 impl Fetch for FolderSite {
+    fn get_with(
+        &self,
+        address: &Url,
+        headers: &[(&str, &str)],
+    ) -> Result<Answer, Box<dyn std::error::Error + Send + Sync>> {
+        let accept = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("accept"));
+        let answer = self.get(address, accept.map_or("*/*", |(_, value)| value))?;
+        let Some(range) = answer.size.and_then(|size| asked_range(headers, size)) else { return Ok(answer) };
+        let path = address.to_file_path().map_err(|()| format!("`{address}` is no path of this machine"))?;
+        let body = range_body(fs_err::File::open(path)?.into_parts().0, &range);
+        Ok(Answer { status: 206, size: Some(range.end - range.start), body, ..answer })
+    }
+
     fn get(&self, address: &Url, accept: &str) -> Result<Answer, Box<dyn std::error::Error + Send + Sync>> {
         let path = address.to_file_path().map_err(|()| format!("`{address}` is no path of this machine"))?;
         if !address.path().ends_with('/') {

@@ -18,7 +18,7 @@ use crate::s3::from_hexadecimal;
 use crate::store::{FileTransfer, NewFile, Store};
 use crate::stream::manifest::SnapshotFile;
 use crate::stream::sets::SetFile;
-use crate::{Error, FolderStore};
+use crate::{Error, FolderStore, delta};
 
 /// Built files that are published together.
 #[derive(Debug, Default)]
@@ -41,6 +41,8 @@ pub(crate) struct LocalFile {
     pub(crate) metadata: Option<Vec<u8>>,
     /// Its attestations (PEP 740).
     pub(crate) provenance: Option<Vec<u8>>,
+    /// The description of its pieces; only of wheels, after [`LocalSet::describe_pieces`].
+    pub(crate) delta: Option<Vec<u8>>,
     pub(crate) set_file: SetFile,
 }
 
@@ -64,6 +66,20 @@ impl LocalSet {
     /// `true` if any file has attestations beside it.
     pub fn has_attestations(&self) -> bool {
         self.files.values().any(|file| file.provenance.is_some())
+    }
+
+    /// Describes the pieces of each wheel, so that publishing writes `WHEEL.delta` beside it.
+    ///
+    /// # Errors
+    /// What cannot be read; an interruption.
+    pub fn describe_pieces(&mut self, reporter: &dyn Reporter) -> Result<(), Error> {
+        let mut wheels: Vec<&mut LocalFile> = self.files.values_mut().filter(|file| file.metadata.is_some()).collect();
+        let total = wheels.iter().map(|file| file.set_file.size).sum();
+        let _stage = reporter.stage("Describing wheels", Some(total), Unit::Bytes);
+        wheels.par_iter_mut().try_for_each(|file| {
+            file.delta = Some(delta::describe(&file.path, &file.set_file.sha256, reporter)?);
+            Ok(())
+        })
     }
 
     /// Writes METADATA beside each wheel, as installers read it from an index.
@@ -186,7 +202,7 @@ fn read_file(
     let metadata_sha256 = facts.metadata_sha256;
     let path = folder.join(&one.file.key);
     let provenance = attested::read(&path, &set_file.sha256).map_err(Fault::File)?;
-    Ok(LocalFile { path, sha256, metadata_sha256, metadata, provenance, set_file })
+    Ok(LocalFile { path, sha256, metadata_sha256, metadata, provenance, delta: None, set_file })
 }
 
 /// The distributions of keys, by what their names say.

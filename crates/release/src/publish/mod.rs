@@ -26,7 +26,8 @@ use serde::Serialize;
 
 use crate::Error;
 use crate::catalog::ATTESTATIONS;
-use crate::store::{NewFile, Store, with_threads};
+use crate::delta::DELTA;
+use crate::store::{NewFile, Store, put as put_page, with_threads};
 use crate::stream::manifest::SnapshotManifest;
 use crate::stream::pages::dependencies_first;
 use crate::stream::sets::{self, ReleaseSet};
@@ -136,6 +137,8 @@ pub struct Published {
     pub uploaded: usize,
     /// Keys of the pages that changed.
     pub pages: Vec<String>,
+    /// Keys of the descriptions of pieces that were written.
+    pub deltas: Vec<String>,
 }
 
 /// Plans a publication and checks it.
@@ -415,27 +418,32 @@ pub fn publish(
         match publish_pages(store, local, options, change, reporter) {
             Err(Error::Stream(StreamFault::Raced { .. })) if tries < TRIES => {}
             other => {
-                let (plan, pages) = other?.unwrap_or((plan, Vec::new()));
-                return Ok(Published { plan, uploaded, pages });
+                let (changed, deltas) = other?;
+                let (plan, pages) = changed.unwrap_or((plan, Vec::new()));
+                return Ok(Published { plan, uploaded, pages, deltas });
             }
         }
     }
 }
 
-/// The second half, under the lock. `None` when the stream has everything.
+/// A publication that is on the pages: its plan, and the keys of the pages that changed.
+type PublishedPages = (PublicationPlan, Vec<String>);
+
+/// The second half, under the lock: what is on the pages, `None` when the stream has everything;
+/// and the keys of the descriptions of pieces that were written.
 fn publish_pages(
     store: &dyn Store,
     local: &LocalSet,
     options: &PublishOptions,
     change: &StreamChange<'_>,
     reporter: &dyn Reporter,
-) -> Result<Option<(PublicationPlan, Vec<String>)>, Error> {
+) -> Result<(Option<PublishedPages>, Vec<String>), Error> {
     let (lock, mut stream) = Stream::lock(store, change, reporter)?;
     let plan = plan_publication(&stream, local, options, change)?;
     // Files that the stream has may still be new in the set that they join.
     let attested = newly_attested(&stream, local);
     if plan.new.is_empty() && attested.is_empty() && same_set(&stream, &plan.document)?.is_some() {
-        return Ok(None);
+        return Ok((None, put_deltas(store, local, reporter)?));
     }
     if !has_files(store, &plan, reporter)? {
         return Err(StreamFault::Raced { store: store.name() }.into());
@@ -451,6 +459,7 @@ fn publish_pages(
     with_threads(store, || {
         plan.new.par_iter().try_for_each(put).and_then(|()| attested.par_iter().try_for_each(attest))
     })?;
+    let deltas = put_deltas(store, local, reporter)?;
     for bytes in &options.statements {
         store.write(&statement_key(&hexadecimal(&sha256(bytes))), bytes)?;
     }
@@ -463,7 +472,20 @@ fn publish_pages(
     let sets = BTreeMap::from([(plan.set.clone(), plan.document.clone())]);
     let pages = stream.commit(Transition { manifest, sets }, change.keys, reporter)?;
     drop(lock);
-    Ok(Some((plan, pages)))
+    Ok((Some((plan, pages)), deltas))
+}
+
+/// Writes the descriptions of pieces that the store does not have, and returns their keys. They are
+/// on no page and in no snapshot, because nothing believes them.
+fn put_deltas(store: &dyn Store, local: &LocalSet, reporter: &dyn Reporter) -> Result<Vec<String>, Error> {
+    let described: Vec<(String, &Vec<u8>)> =
+        local.files.iter().filter_map(|(key, file)| Some((format!("{key}{DELTA}"), file.delta.as_ref()?))).collect();
+    let put = |(key, bytes): &(String, &Vec<u8>)| -> Result<Option<String>, Error> {
+        reporter.check()?;
+        Ok(put_page(store, true, key, bytes)?.map(|_| key.clone()))
+    };
+    let written = with_threads(store, || described.par_iter().map(put).collect::<Result<Vec<_>, _>>())?;
+    Ok(written.into_iter().flatten().collect())
 }
 
 /// Files with attestations that the stream does not have yet.

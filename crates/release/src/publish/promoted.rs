@@ -203,6 +203,7 @@ fn planned_file(file: &PlannedPromotion, old: SetFile) -> LocalFile {
         metadata_sha256: file.metadata.as_ref().map(|text| hexadecimal(&sha256(text.as_bytes()))),
         metadata: file.metadata.clone().map(String::into_bytes),
         provenance: None,
+        delta: None,
         set_file,
     }
 }

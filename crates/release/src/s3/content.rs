@@ -26,6 +26,11 @@ impl S3Content {
     pub(super) fn new(client: Arc<Client>, path: Path, file: &StoredFile) -> S3Content {
         S3Content { client, path, size: file.size, etag: file.stamp.clone() }
     }
+
+    /// A range, and no more than that.
+    pub(super) fn range(&self, range: Range<u64>) -> io::Result<Bytes> {
+        fetch(&self.client, &self.path, &self.etag, range)
+    }
 }
 
 impl Content for S3Content {

@@ -43,6 +43,7 @@ fn of_name(name: &str) -> (&'static str, &'static str) {
         (".md", "text/markdown; charset=utf-8", ASK),
         ("SHA256SUMS", "text/plain; charset=utf-8", ASK),
         (".metadata", "text/plain; charset=utf-8", FOR_EVER),
+        (".delta", "application/octet-stream", FOR_EVER),
         // Attestations may be added to those of a file (PEP 740).
         (".provenance", "application/json", ASK),
         (".whl", "application/zip", FOR_EVER),
@@ -77,6 +78,7 @@ mod tests {
         assert_eq!(of("v1_json/index.html"), made("application/vnd.pypi.simple.v1+json", ASK));
         assert_eq!(of("torch-2.9.0-cp312-cp312-linux_x86_64.whl"), made("application/zip", FOR_EVER));
         assert_eq!(of("a-1-py3-none-any.whl.metadata"), made("text/plain; charset=utf-8", FOR_EVER));
+        assert_eq!(of("a-1-py3-none-any.whl.delta"), made("application/octet-stream", FOR_EVER));
         assert_eq!(of("linux-64/magma-rocm63-abc-1.tar.bz2"), made("application/x-bzip2", FOR_EVER));
         assert_eq!(of("rocm-7.2.0.tar.gz"), made("application/gzip", FOR_EVER));
         let lists = "deb/dists/stable/main/binary-amd64";

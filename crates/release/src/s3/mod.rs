@@ -15,6 +15,8 @@ mod times;
 mod upload;
 
 use std::collections::BTreeSet;
+use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -283,6 +285,16 @@ impl Store for S3Store {
     fn bytes(&self, file: &StoredFile) -> Result<StoredBytes, Error> {
         let content = S3Content::new(Arc::clone(&self.client), self.path(&file.key)?, file);
         Ok(StoredBytes::Remote(Box::new(content)))
+    }
+
+    fn range(&self, file: &StoredFile, range: Range<u64>) -> Result<Vec<u8>, Error> {
+        let content = S3Content::new(Arc::clone(&self.client), self.path(&file.key)?, file);
+        let wanted = range.end - range.start;
+        let read = content.range(range).and_then(|bytes| match bytes.len() as u64 {
+            length if length == wanted => Ok(bytes.to_vec()),
+            length => Err(io::Error::other(format!("{length} of {wanted} bytes arrived"))),
+        });
+        read.map_err(|source| Error::Read { path: self.shown(&file.key).into(), source })
     }
 
     fn sha256(&self, file: &StoredFile) -> Result<Option<Digest>, Error> {

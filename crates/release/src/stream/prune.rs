@@ -19,6 +19,7 @@ use super::yank::requirements;
 use super::{FOLDER, ReleaseSet, Stream, StreamChange, Transition, document_key, snapshot_key, statement_key};
 use crate::Error;
 use crate::catalog::ATTESTATIONS;
+use crate::delta::DELTA;
 use crate::listing::Distribution;
 use crate::publish::distributions;
 use crate::store::Store;
@@ -98,7 +99,7 @@ fn plan(stream: &Stream<'_>, change: &StreamChange<'_>, reporter: &dyn Reporter)
     let is_old = |number: &u64| *number < oldest && !retention.keep_snapshots.contains(number);
     let known = |key: &str| stream.manifest.files.contains_key(key) || stream.manifest.unlisted.contains_key(key);
     let orphans = stream.store.list("", reporter)?.into_iter().map(|file| file.key).filter(|key| {
-        let file = [".metadata", ATTESTATIONS].iter().find_map(|ending| key.strip_suffix(ending)).unwrap_or(key);
+        let file = [".metadata", ATTESTATIONS, DELTA].iter().find_map(|ending| key.strip_suffix(ending)).unwrap_or(key);
         !known(file) && !distributions([&file.to_owned()]).is_empty()
     });
     Ok(PrunePlan {
@@ -178,6 +179,7 @@ fn delete(stream: &Stream<'_>, plan: &PrunePlan, delete_orphans: bool, reporter:
             store.remove(key)?;
             store.remove(&format!("{key}.metadata"))?;
             store.remove(&format!("{key}{ATTESTATIONS}"))?;
+            store.remove(&format!("{key}{DELTA}"))?;
             reporter.advance(1);
         }
         for key in plan.orphans.iter().filter(|_| delete_orphans) {

@@ -20,6 +20,8 @@ use super::pages::Pages;
 use super::{SNAPSHOT_TYPE, SignedEnvelope, Stream, StreamFault, pages, set_key, snapshot_key, statement_key};
 use crate::Error;
 use crate::catalog::ATTESTATIONS;
+use crate::delta::DELTA;
+use crate::delta::description::Description;
 use crate::store::{Store, StoredBytes, StoredFile, with_threads};
 
 /// How a stream is verified.
@@ -183,6 +185,13 @@ impl Verification<'_> {
                 }
                 Some(_) => {}
             }
+        }
+        let delta = format!("{key}{DELTA}");
+        if self.stored.contains_key(&delta) {
+            let bytes = self.store.read(&delta)?.unwrap_or_default();
+            let description = Description::parse(&bytes);
+            let checked = description.and_then(|description| description.check(Some(file.size), Some(&file.sha256)));
+            problems.extend(checked.err().map(|reason| format!("`{delta}` {reason}")));
         }
         Ok(problems)
     }

@@ -177,6 +177,16 @@ pub(super) const EXAMPLES: &[(&str, &str, &str)] = &[
         "in a bucket",
     ),
     (
+        "release get",
+        "rocwheel release get rocm-sdk-core --have wheels --index https://example.org/whl/nightly/",
+        "the newest, from an older one",
+    ),
+    (
+        "release get",
+        "rocwheel release get torch==2.9.1 --python 3.12 --have ~/.cache/pip --output wheels",
+        "from what pip has in its cache",
+    ),
+    (
         "release mirror",
         "rocwheel release mirror https://example.org/whl --to mirror --package rocm[libraries]==7.12.0",
         "a package and all it requires",

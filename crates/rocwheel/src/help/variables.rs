@@ -13,12 +13,13 @@ const STORES: &[&str] = &[
     "release yank",
     "release prune",
     "release bisect",
+    "release get",
     "release mirror",
     "release upload",
 ];
 const SIGNED: &[&str] = &["release publish", "release promote", "release rollback", "release yank", "release prune"];
 const DOWNLOADS: &[&str] = &["audit", "artifact fetch", "source checkout", "build"];
-const SERVERS: &[&str] = &["audit", "artifact fetch", "index check", "release mirror"];
+const SERVERS: &[&str] = &["audit", "artifact fetch", "index check", "release get", "release mirror"];
 const BUILDS: &[&str] = &["build", "build plan"];
 const ACTIVE: &[&str] = &["doctor", "test smoke", "test suite"];
 
@@ -26,6 +27,7 @@ const ACTIVE: &[&str] = &["doctor", "test smoke", "test suite"];
 const VARIABLES: &[(&[&str], &str, &str)] = &[
     (DOWNLOADS, "ROCWHEEL_CACHE", "folder for downloads (default: rocwheel in the user's cache)"),
     (&["audit"], "PIP_INDEX_URL, UV_INDEX, …", "the indexes of `--with index`, as for pip and uv"),
+    (&["release get"], "PIP_INDEX_URL, UV_INDEX, …", "the indexes, if `--index` names none"),
     (SERVERS, "NETRC", "file with the users of private indexes (default: ~/.netrc)"),
     (SERVERS, "HTTPS_PROXY, ALL_PROXY", "the proxy for addresses with https"),
     (BUILDS, "MAX_JOBS", "number of compilers, if `--jobs` does not give it"),

@@ -3,6 +3,7 @@
 pub(crate) mod bisect;
 pub(crate) mod diff;
 mod gate;
+pub(crate) mod get;
 pub(crate) mod github;
 pub(crate) mod key;
 pub(crate) mod list;
@@ -44,6 +45,7 @@ pub(crate) enum ReleaseCommand {
     Yank(yank::Arguments),
     Prune(prune::Arguments),
     Bisect(bisect::Arguments),
+    Get(get::Arguments),
     /// Make keys that sign snapshots
     #[command(subcommand)]
     Key(key::KeyCommand),
@@ -73,6 +75,7 @@ pub(crate) fn run(command: ReleaseCommand, printer: &Printer) -> Result<Exit> {
         ReleaseCommand::Yank(arguments) => run!(yank, arguments),
         ReleaseCommand::Prune(arguments) => run!(prune, arguments),
         ReleaseCommand::Bisect(arguments) => run!(bisect, arguments),
+        ReleaseCommand::Get(arguments) => run!(get, arguments),
         ReleaseCommand::Key(key::KeyCommand::New(arguments)) => run!(key, arguments),
     }
 }

@@ -72,6 +72,10 @@ pub(crate) struct Arguments {
     /// download them; may be repeated
     #[arg(long, value_name = "DIR")]
     with: Vec<PathBuf>,
+    /// Write a description of the pieces of each wheel beside it, with which `release get`
+    /// downloads only what is new
+    #[arg(long)]
+    delta: bool,
     /// Public address of the stream: after publishing, uv or pip installs the set from it in
     /// thought, with hashes required
     #[arg(long, value_name = "URL")]
@@ -125,6 +129,7 @@ pub(crate) struct Settings {
     options: PublishOptions,
     audit: Options,
     with: Vec<PathBuf>,
+    delta: bool,
     verify_url: Option<Url>,
     change: ChangeSettings,
     scratch: PathBuf,
@@ -150,6 +155,7 @@ impl TryFrom<Arguments> for Settings {
             drop_incomplete: arguments.drop_incomplete,
             audit: Options { ignore, ignore_in, ..Options::default() },
             with: arguments.with,
+            delta: arguments.delta,
             verify_url: arguments.verify_url,
             change: arguments.change.try_into()?,
             scratch: arguments.scratch.unwrap_or_else(environment::scratch),
@@ -177,7 +183,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let change = settings.change.change(&settings.place.name);
     let stream = Stream::read(&*store, &settings.place.name)?;
     let mut options = settings.options.clone();
-    let local = if settings.drop_incomplete {
+    let mut local = if settings.drop_incomplete {
         let work = IncompleteSet { stream: &stream, change: &change, settings, scratch: scratch.path() };
         complete::complete(local, &mut options, &work, printer)?
     } else {
@@ -218,6 +224,9 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         }
         None => store,
     };
+    if settings.delta {
+        local.describe_pieces(printer.reporter())?;
+    }
     options.statements = gate.map(|gate| gate.statements).unwrap_or_default();
     let published = publish(&*store, &local, &options, &change, printer.reporter())?;
     printer.outputs(&[("set", &published.plan.set), ("snapshot", &published.plan.number.to_string())])?;
@@ -231,11 +240,13 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
 fn show(plan: &PublicationPlan, published: Option<&Published>, printer: &Printer) -> Result<()> {
     if printer.format() == Format::Json {
         let pages = published.map(|published| &published.pages[..]).unwrap_or_default();
+        let deltas = published.map(|published| &published.deltas[..]).unwrap_or_default();
         let uploaded = published.map_or(0, |published| published.uploaded);
         return printer.json(&serde_json::json!({
             "published": published.is_some(),
             "uploaded": uploaded,
             "pages": pages,
+            "deltas": deltas,
             "plan": plan,
         }));
     }
@@ -254,5 +265,9 @@ fn show(plan: &PublicationPlan, published: Option<&Published>, printer: &Printer
         }
         None => format!("`{}` would be published as number {}: {files} ({size})", plan.set, plan.number),
     });
+    if let Some(deltas) = published.map(|published| published.deltas.len()).filter(|deltas| *deltas > 0) {
+        let wheels = printer::count(deltas as u64, "wheel", "wheels");
+        printer.note(format!("{wheels} described for `rocwheel release get`"));
+    }
     Ok(())
 }

@@ -66,6 +66,9 @@ pub(super) struct BetweenArguments {
     explain: bool,
     #[command(flatten)]
     native: NativeArguments,
+    /// Write a description of the pieces of each wheel beside it, for `release get`
+    #[arg(long, requires = "from")]
+    delta: bool,
     /// Public address of the second stream: afterwards, uv or pip installs the set from it in
     /// thought, with hashes required
     #[arg(long, value_name = "URL", requires = "from")]
@@ -98,6 +101,7 @@ pub(super) struct Settings {
     outside: Vec<String>,
     explain: bool,
     native: Option<NativeSettings>,
+    delta: bool,
     verify_url: Option<Url>,
     scratch: PathBuf,
     command: Vec<OsString>,
@@ -127,6 +131,7 @@ impl BetweenArguments {
             outside: arguments.outside,
             explain: arguments.explain,
             native,
+            delta: arguments.delta,
             verify_url: arguments.verify_url,
             scratch: arguments.scratch.unwrap_or_else(environment::scratch),
             command: arguments.command,
@@ -277,7 +282,7 @@ impl Work<'_> {
             let files = printer::count(left as u64, "file", "files");
             printer.note(format!("attestations of {files} are about the bytes before and were left behind"));
         }
-        let local = read_promoted(staging.path(), &promoted, reporter)?;
+        let mut local = read_promoted(staging.path(), &promoted, reporter)?;
         let change = settings.change.change(&settings.to.name);
         let target = Stream::read(self.target, &settings.to.name)?;
         let publication = plan_publication(&target, &local, &options, &change)?;
@@ -302,6 +307,9 @@ impl Work<'_> {
             }
             StorePlace::Bucket(_) => settings.to.place.open(printer)?,
         };
+        if settings.delta {
+            local.describe_pieces(reporter)?;
+        }
         let published = publish(&*store, &local, &options, &change, reporter)?;
         let (set, number) = (&published.plan.set, published.plan.number.to_string());
         printer.outputs(&[("set", set), ("snapshot", &number)])?;

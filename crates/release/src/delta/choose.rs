@@ -1,0 +1,178 @@
+//! Input: what a user wants, and indexes. Output: the one wheel that is meant.
+
+use std::cmp::Reverse;
+use std::io::Read as _;
+use std::str::FromStr as _;
+
+use pep440_rs::{Version, VersionSpecifiers};
+use rocwheel_index::page::{self, PageLink};
+use rocwheel_index::requirement::{InstallTarget, Requirement};
+use rocwheel_index::{address_without_user, tags};
+use rocwheel_report::Exit;
+use rocwheel_wheel::{Platform, WheelName, canonical_name};
+use url::Url;
+
+use super::{GetRequest, IndexSite};
+use crate::Error;
+
+/// Limit in bytes for a page: those of the largest projects have some megabytes.
+const PAGE: u64 = 64 << 20;
+/// Names that a message lists.
+const SHOWN: usize = 8;
+
+/// A wheel of an index.
+#[derive(Debug)]
+pub(super) struct ChosenWheel<'a> {
+    pub(super) site: &'a IndexSite,
+    pub(super) link: PageLink,
+    pub(super) name: WheelName,
+}
+
+/// What a user typed.
+enum Wanted {
+    File(WheelName),
+    Project(Box<Requirement>),
+}
+
+/// Finds the wheel in the first index that has the project.
+///
+/// # Errors
+/// [`Error::Get`] for what no index has, or has several times; pages that cannot be read.
+pub(super) fn choose<'a>(request: &GetRequest<'a>) -> Result<ChosenWheel<'a>, Error> {
+    let text = request.name;
+    let wanted = if WheelName::is_wheel(text) {
+        Wanted::File(text.parse()?)
+    } else {
+        let parsed = Requirement::parse(text).map_err(|reason| {
+            let hint = "give a project such as `rocm-sdk-core`, a requirement such as `rocm-sdk-core==7.2.0`, or the name of a wheel";
+            Error::Get {
+                attempted: format!("find `{text}`"),
+                reason: format!("it is no requirement: {reason}"),
+                hint: hint.to_owned(),
+                exit: Exit::Usage,
+            }
+        })?;
+        Wanted::Project(Box::new(parsed))
+    };
+    let project = match &wanted {
+        Wanted::File(name) => canonical_name(&name.distribution),
+        Wanted::Project(requirement) => requirement.name.clone(),
+    };
+    for site in request.sites {
+        if let Some(links) = site.links(&project)? {
+            let (link, name) = match &wanted {
+                Wanted::File(name) => one_file(links, name, text)?,
+                Wanted::Project(requirement) => one_of(links, requirement, request)?,
+            };
+            return Ok(ChosenWheel { site, link, name });
+        }
+    }
+    let asked: Vec<String> = request.sites.iter().map(|site| format!("`{}`", shown(&site.root))).collect();
+    Err(nothing(text, format!("{} does not have the project", asked.join(", ")), "name the index with `--index`"))
+}
+
+impl IndexSite {
+    /// The wheels of a project; `None` if the index does not have it.
+    fn links(&self, project: &str) -> Result<Option<Vec<(PageLink, WheelName)>>, Error> {
+        let mut address = self.root.clone();
+        address.set_path(&format!("{}/{project}/", self.root.path().trim_end_matches('/')));
+        let failed = |reason: String, exit: Exit| Error::Get {
+            attempted: format!("read `{}`", shown(&address)),
+            reason,
+            hint: "check the index with `rocwheel index check`".to_owned(),
+            exit,
+        };
+        let answer =
+            self.fetch.get(&address, page::ACCEPT).map_err(|error| failed(error.to_string(), Exit::TryAgain))?;
+        match answer.status {
+            200 => {}
+            403 | 404 | 410 => return Ok(None),
+            status @ (429 | 500..) => return Err(failed(format!("the server answers {status}"), Exit::TryAgain)),
+            status => return Err(failed(format!("the server answers {status}"), Exit::Failed)),
+        }
+        let mut body = Vec::new();
+        answer.body.take(PAGE).read_to_end(&mut body).map_err(|error| failed(error.to_string(), Exit::TryAgain))?;
+        let links = page::parse(&answer.content_type, &body, &answer.address)
+            .map_err(|reason| failed(format!("it is no page of an index: {reason}"), Exit::Failed))?;
+        let wheel = |link: PageLink| {
+            let name: WheelName = link.file_name.parse().ok()?;
+            // The name becomes that of a file.
+            let is_plain = !link.file_name.contains(['/', '\\']);
+            (is_plain && canonical_name(&name.distribution) == project).then_some((link, name))
+        };
+        Ok(Some(links.into_iter().filter_map(wheel).collect()))
+    }
+}
+
+fn one_file(links: Vec<(PageLink, WheelName)>, name: &WheelName, text: &str) -> Result<(PageLink, WheelName), Error> {
+    let names: Vec<String> = links.iter().map(|(link, _)| link.file_name.clone()).collect();
+    links.into_iter().find(|(_, other)| other == name).ok_or_else(|| {
+        let reason = "the page of the project does not list it".to_owned();
+        nothing(text, reason, &rocwheel_report::suggestion(text, names.iter().map(String::as_str)))
+    })
+}
+
+/// The newest version that meets a requirement, and of that the wheel that an installer would take.
+fn one_of(
+    links: Vec<(PageLink, WheelName)>,
+    requirement: &Requirement,
+    request: &GetRequest<'_>,
+) -> Result<(PageLink, WheelName), Error> {
+    let total = links.len();
+    let mut left: Vec<(Version, (PageLink, WheelName))> = Vec::new();
+    for (link, name) in links {
+        let Ok(version) = name.version.replace('_', "-").parse::<Version>() else { continue };
+        let is_wanted = requirement.accepts(&version) && (!link.yanked || requirement.pins());
+        if is_wanted && suits(&link, &name, request) {
+            left.push((version, (link, name)));
+        }
+    }
+    if !requirement.wants_prereleases() && left.iter().any(|(version, _)| !version.any_prerelease()) {
+        left.retain(|(version, _)| !version.any_prerelease());
+    }
+    let Some(newest) = left.iter().map(|(version, _)| version.clone()).max() else {
+        let reason = format!("none of the {total} wheels of the project meets it on this Python and system");
+        let hint = "`--python` and `--platform` name others, and the name of a wheel gets that wheel";
+        return Err(nothing(request.name, reason, hint));
+    };
+    left.retain(|(version, _)| *version == newest);
+    if let Some(python) = request.python {
+        let target = InstallTarget { python, platform: request.platform, glibc: None };
+        let build = |name: &WheelName| {
+            let digits = |build: &String| build.chars().take_while(char::is_ascii_digit).collect::<String>();
+            name.build.as_ref().and_then(|build| digits(build).parse::<u64>().ok())
+        };
+        left.sort_by_key(|(_, (_, name))| (tags::rank(&target, name), Reverse(build(name))));
+        left.truncate(1);
+    }
+    let mut left: Vec<(PageLink, WheelName)> = left.into_iter().map(|(_, wheel)| wheel).collect();
+    if left.len() > 1 {
+        let mut names: Vec<String> = left.iter().map(|(link, _)| format!("`{}`", link.file_name)).collect();
+        names.sort();
+        names.truncate(SHOWN);
+        let reason = format!("version {newest} has {} wheels: {}", left.len(), names.join(", "));
+        return Err(nothing(request.name, reason, "choose one with `--python`, or give its name"));
+    }
+    // Not empty: one of them has the newest version.
+    left.pop().ok_or_else(|| nothing(request.name, "there is none".to_owned(), "give the name of a wheel"))
+}
+
+/// `true` if a wheel is for the Python and system of the request.
+fn suits(link: &PageLink, name: &WheelName, request: &GetRequest<'_>) -> bool {
+    let Some(python) = request.python else {
+        return name.platforms.iter().any(|tag| Platform::of_tag(tag).is_none_or(|system| system == request.platform));
+    };
+    let target = InstallTarget { python, platform: request.platform, glibc: None };
+    let specifiers = link.python.as_deref().and_then(|text| VersionSpecifiers::from_str(text).ok());
+    let takes = |specifiers: VersionSpecifiers| specifiers.contains(&target.full_version());
+    tags::rank(&target, name).is_some() && specifiers.is_none_or(takes)
+}
+
+fn nothing(name: &str, reason: String, hint: &str) -> Error {
+    Error::Get { attempted: format!("choose a wheel of `{name}`"), reason, hint: hint.to_owned(), exit: Exit::Failed }
+}
+
+/// An address without the user and the password that it may have.
+pub(super) fn shown(address: &Url) -> String {
+    address_without_user(address).to_string()
+}

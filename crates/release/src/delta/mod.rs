@@ -1,0 +1,266 @@
+//! Input: the name of a wheel, an index that has it, and folders with other wheels of its project.
+//! Output: the wheel, of which only those bytes were downloaded that no other wheel has.
+//!
+//! `WHEEL.delta` beside a wheel ([`description`]) lists its pieces by their hashes. It is made from
+//! the wheel alone: any other wheel that has some of the pieces helps, whatever its version, and
+//! the publisher need not have one. Nothing believes it: the result is compared with the hash on
+//! the page of the index, and whatever goes wrong ends in a download of the whole wheel.
+
+mod choose;
+mod cut;
+pub(crate) mod description;
+mod held;
+mod rebuild;
+mod site;
+mod transfer;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use rocwheel_content::{HashAlgorithm, Hasher, hexadecimal};
+use rocwheel_index::Fetch;
+use rocwheel_index::page::FileHash;
+use rocwheel_output::{Staged, StagedFile, StagingFolder};
+use rocwheel_report::{Exit, Reporter, Unit, Watched};
+use rocwheel_wheel::{Platform, PythonVersion};
+use serde::Serialize;
+use url::Url;
+
+use crate::Error;
+use choose::{ChosenWheel, shown};
+use description::Description;
+use rebuild::{Rebuilt, rebuild};
+pub use site::StoreSite;
+use transfer::RemoteFile;
+
+/// The ending of a description beside a wheel.
+pub(crate) const DELTA: &str = ".delta";
+/// Limit in bytes for a description: that of a wheel of 200 GB has less.
+const LIMIT: u64 = 64 << 20;
+
+/// Describes the pieces of a wheel with this SHA-256 in hexadecimal.
+///
+/// # Errors
+/// A file that is no ZIP file or cannot be read; an interruption.
+pub(crate) fn describe(path: &Path, sha256: &str, reporter: &dyn Reporter) -> Result<Vec<u8>, Error> {
+    let pieces = cut::cut(path, reporter)?;
+    let size = pieces.iter().map(|piece| u64::from(piece.length)).sum();
+    Ok(Description { size, sha256: sha256.to_owned(), pieces }.to_bytes())
+}
+
+/// An index, and the client that reads it.
+pub struct IndexSite {
+    /// The address of its first page.
+    pub root: Url,
+    /// Reads its pages and files, and ranges of files.
+    pub fetch: Arc<dyn Fetch>,
+}
+
+impl std::fmt::Debug for IndexSite {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_tuple("IndexSite").field(&shown(&self.root)).finish()
+    }
+}
+
+/// What [`get`] is asked for.
+#[derive(Debug)]
+pub struct GetRequest<'a> {
+    /// A project, a requirement that names versions, or the name of a wheel.
+    pub name: &'a str,
+    /// Indexes; the first one that has the project counts.
+    pub sites: &'a [IndexSite],
+    /// Wheels, and folders with wheels.
+    pub have: &'a [PathBuf],
+    /// The folder of the result.
+    pub output: &'a Path,
+    /// The Python that the wheel is for; `None` if the version has one wheel only.
+    pub python: Option<PythonVersion>,
+    /// The system that the wheel is for.
+    pub platform: Platform,
+}
+
+/// How a wheel got to its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GetMethod {
+    /// It was there.
+    Existing,
+    /// Made of pieces of other wheels and ranges.
+    Delta,
+    /// Downloaded as a whole.
+    Whole,
+}
+
+/// A wheel that is in its place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct GotWheel {
+    /// The file.
+    pub path: PathBuf,
+    /// Bytes of the wheel.
+    pub size: u64,
+    /// The hash that the index promises and the file has: `sha256=…`.
+    pub hash: String,
+    /// How it was made.
+    pub method: GetMethod,
+    /// Bytes that were downloaded, with the description and without pages.
+    pub transferred: u64,
+    /// Bytes that other wheels have.
+    pub reused: u64,
+    /// The other wheels.
+    pub from: Vec<PathBuf>,
+    /// Why it was downloaded as a whole.
+    pub reason: Option<String>,
+}
+
+/// Gets a wheel of an index.
+///
+/// # Errors
+/// [`Error::Get`] for a wheel that cannot be chosen, that has no hash on its page, whose place has
+/// another file, or whose bytes on the server are not those of the page; what cannot be downloaded,
+/// read or written; an interruption. The folder is then as before.
+pub fn get(request: &GetRequest<'_>, reporter: &dyn Reporter) -> Result<GotWheel, Error> {
+    let chosen = choose::choose(request)?;
+    let file_name = &chosen.link.file_name;
+    let fail = |reason: String, hint: String| Error::Get {
+        attempted: format!("get `{file_name}`"),
+        reason,
+        hint,
+        exit: Exit::Failed,
+    };
+    let Some(hash) = &chosen.link.hash else {
+        let reason = "the index has no hash of it, so nobody can tell whether it is right".to_owned();
+        return Err(fail(reason, "ask for hashes on its pages: `rocwheel index build` writes them".to_owned()));
+    };
+    let path = request.output.join(file_name);
+    let mut got = GotWheel {
+        path: path.clone(),
+        size: 0,
+        hash: format!("{}={}", hash.algorithm.name(), hash.hexadecimal),
+        method: GetMethod::Existing,
+        transferred: 0,
+        reused: 0,
+        from: Vec::new(),
+        reason: None,
+    };
+    match fs_err::symlink_metadata(&path) {
+        Ok(metadata) => {
+            got.size = metadata.len();
+            if metadata.is_file() && hash_of(&path, hash.algorithm, reporter)? == hash.hexadecimal {
+                return Ok(got);
+            }
+            let reason = format!("`{}` has other bytes than the index says", path.display());
+            return Err(fail(reason, "move it away, or choose another folder with `--output`".to_owned()));
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(source) => return Err(Error::Read { path, source }),
+    }
+    let write = |source| Error::Write { path: path.clone(), source };
+    let staging = StagingFolder::for_results(request.output, ".rocwheel-").map_err(write)?;
+    let staged = staging.path().join(file_name);
+    let transferred = AtomicU64::new(0);
+    let work = Download { chosen: &chosen, hash, request, staged: &staged, transferred: &transferred, reporter };
+    let outcome = work.run()?;
+    got.transferred = transferred.into_inner();
+    got.size = fs_err::metadata(&staged).map_err(write)?.len();
+    match outcome {
+        Ok(rebuilt) => {
+            got.method = GetMethod::Delta;
+            got.reused = rebuilt.reused;
+            got.from = rebuilt.from;
+        }
+        Err(reason) => {
+            got.method = GetMethod::Whole;
+            got.reason = Some(reason);
+        }
+    }
+    let file = StagedFile { staged, place: path.clone() };
+    let commit = Staged::new(staging, ()).with_file(file).commit();
+    commit.map_err(|error| Error::Write { path, source: std::io::Error::other(error) })?;
+    Ok(got)
+}
+
+/// The hash of a file in hexadecimal.
+fn hash_of(path: &Path, algorithm: HashAlgorithm, reporter: &dyn Reporter) -> Result<String, Error> {
+    let fail = |source| Error::Read { path: path.to_owned(), source };
+    let file = fs_err::File::open(path).map_err(fail)?;
+    let size = file.metadata().map_err(fail)?.len();
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let _stage = reporter.stage(&format!("Verifying {name}"), Some(size), Unit::Bytes);
+    let mut hasher = Hasher::new(algorithm);
+    let read = hasher.read(Watched::new(file, reporter));
+    reporter.check()?;
+    read.map_err(fail)?;
+    Ok(hexadecimal(&hasher.finish()))
+}
+
+/// A wheel on its way.
+struct Download<'a> {
+    chosen: &'a ChosenWheel<'a>,
+    hash: &'a FileHash,
+    request: &'a GetRequest<'a>,
+    /// Where it is written.
+    staged: &'a Path,
+    transferred: &'a AtomicU64,
+    reporter: &'a dyn Reporter,
+}
+
+impl Download<'_> {
+    fn remote<'a>(&'a self, address: &'a Url) -> RemoteFile<'a> {
+        RemoteFile { fetch: &*self.chosen.site.fetch, address, transferred: self.transferred, reporter: self.reporter }
+    }
+
+    /// Downloads the wheel. The inner error is why all of it was downloaded.
+    fn run(&self) -> Result<Result<Rebuilt, String>, Error> {
+        let reason = match self.described()? {
+            Ok(description) => match rebuild(self, &description)? {
+                Ok(rebuilt) if hash_of(self.staged, self.hash.algorithm, self.reporter)? == self.hash.hexadecimal => {
+                    return Ok(Ok(rebuilt));
+                }
+                Ok(_) => "the pieces do not make it: the description is wrong, or a file changed meanwhile".to_owned(),
+                Err(reason) => reason,
+            },
+            Err(reason) => reason,
+        };
+        self.whole()?;
+        Ok(Err(reason))
+    }
+
+    /// The description of the wheel; the inner error is why it cannot be used.
+    fn described(&self) -> Result<Result<Description, String>, Error> {
+        let mut address = self.chosen.link.address.clone();
+        address.set_path(&format!("{}{DELTA}", self.chosen.link.address.path()));
+        let bytes = match self.remote(&address).small(LIMIT) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return Ok(Err(format!("there is no `{}{DELTA}`", self.chosen.link.file_name))),
+            Err(Error::Get { reason, .. }) => return Ok(Err(format!("its description cannot be read: {reason}"))),
+            Err(error) => return Err(error),
+        };
+        let sha256 = (self.hash.algorithm == HashAlgorithm::Sha256).then_some(self.hash.hexadecimal.as_str());
+        let description = Description::parse(&bytes)
+            .and_then(|description| description.check(self.chosen.link.size, sha256).map(|()| description));
+        Ok(description.map_err(|reason| format!("its description {reason}")))
+    }
+
+    /// Downloads all of the wheel.
+    fn whole(&self) -> Result<(), Error> {
+        let file = fs_err::File::create(self.staged)
+            .map_err(|source| Error::Write { path: self.staged.to_owned(), source })?;
+        let link = &self.chosen.link;
+        let _stage = self.reporter.stage(&format!("Downloading {}", link.file_name), link.size, Unit::Bytes);
+        let algorithm = self.hash.algorithm;
+        let hashing = (|| Hasher::new(algorithm), |hasher: &mut Hasher, block: &[u8]| hasher.update(block));
+        let found = hexadecimal(&self.remote(&link.address).whole(&file, hashing)?.finish());
+        if found == self.hash.hexadecimal {
+            return Ok(());
+        }
+        let (name, wanted) = (algorithm.name(), &self.hash.hexadecimal);
+        Err(Error::Get {
+            attempted: format!("get `{}`", link.file_name),
+            reason: format!("the {name} of `{}` is {found}, and the page says {wanted}", shown(&link.address)),
+            hint: "try again in case the index was being changed; if it stays, `rocwheel index check --files` names the files"
+                .to_owned(),
+            exit: Exit::Failed,
+        })
+    }
+}

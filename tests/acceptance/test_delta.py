@@ -1,0 +1,440 @@
+"""`release publish --delta` and `release get`: only what older wheels do not have is downloaded; a
+description that lies, a server without ranges or an old wheel that changed cost time and no more."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import re
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from http.server import SimpleHTTPRequestHandler
+from pathlib import Path
+
+import pytest
+from test_index import pip, served
+
+from command import Result, Rocwheel
+from small_index import Servers
+from trees import differences, snapshot
+
+MEGABYTE = 1 << 20
+NOISE = random.Random(25)
+CODE = NOISE.randbytes(3 * MEGABYTE)
+# Another build of the same library: some bytes more near the end.
+NEW_CODE = CODE[: 2 * MEGABYTE] + b"inserted" + CODE[2 * MEGABYTE :]
+DATA = {f"core/data{number}.bin": NOISE.randbytes(60_000) for number in range(10)}
+OTHER = NOISE.randbytes(MEGABYTE)
+NAME = "demo_core-{}-py3-none-any.whl"
+OLD, NEW = NAME.format("1.0"), NAME.format("1.1")
+
+
+def write_wheel(folder: Path, version: str, members: dict[str, bytes], name: str = "demo_core") -> Path:
+    """A wheel as other tools write it, with the date of its build at each member."""
+    folder.mkdir(parents=True, exist_ok=True)
+    info = f"{name}-{version}.dist-info"
+    texts = {
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: {version}\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    everything = {**members, **{path: text.encode() for path, text in texts.items()}}
+    everything[f"{info}/RECORD"] = "".join(f"{path},,\n" for path in [*everything, f"{info}/RECORD"]).encode()
+    path = folder / f"{name}-{version}-py3-none-any.whl"
+    date = (2026, 11, 1 + sum(version.encode()) % 28, 1, 2, 4)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for member, content in everything.items():
+            entry = zipfile.ZipInfo(member, date)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, content)
+    return path
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A stream with a new wheel, and the wheel of the night before, which it does not have."""
+
+    folder: Path
+    old: Path
+    wheel: Path
+
+    @property
+    def served_wheel(self) -> Path:
+        return self.folder / "demo-core" / NEW
+
+    @property
+    def delta(self) -> Path:
+        return self.folder / "demo-core" / f"{NEW}.delta"
+
+
+def publish(rocwheel: Rocwheel, dist: Path, store: Path, *words: object) -> Result:
+    where = ("--to", store, "--stream", "nightly", "--now", "2026-11-20T01:02:03Z")
+    return rocwheel.run("release", "publish", dist, *where, *words)
+
+
+@pytest.fixture(scope="module")
+def published(rocwheel: Rocwheel, tmp_path_factory: pytest.TempPathFactory) -> Stream:
+    folder = tmp_path_factory.mktemp("delta")
+    write_wheel(folder / "old", "1.0", {"core/lib.bin": CODE, **DATA, "core/gone.bin": OTHER})
+    wheel = write_wheel(folder / "new", "1.1", {"core/lib.bin": NEW_CODE, "core/first.py": b"x = 1\n", **DATA})
+    said = publish(rocwheel, folder / "new", folder / "store", "--delta")
+    assert "1 wheel described for `rocwheel release get`" in said.stderr
+    return Stream(folder / "store/nightly", folder / "old", wheel)
+
+
+@pytest.fixture
+def stream(published: Stream, tmp_path: Path) -> Stream:
+    """A copy, to be broken."""
+    copied = shutil.copytree(published.folder, tmp_path / "stream")
+    return Stream(copied, shutil.copytree(published.old, tmp_path / "old"), published.wheel)
+
+
+@pytest.fixture
+def servers(rocwheel: Rocwheel, tmp_path: Path) -> Iterator[Servers]:
+    scratch = tmp_path / "servers"
+    scratch.mkdir()
+    running = Servers(rocwheel, scratch)
+    yield running
+    running.stop()
+
+
+def get(rocwheel: Rocwheel, index: object, output: Path, *words: object, **options) -> Result:
+    return rocwheel.run("release", "get", *words, "--index", index, "--output", output, **options)
+
+
+def got(said: Result) -> dict:
+    (wheel,) = json.loads(said.stdout)["wheels"]
+    return wheel
+
+
+def assert_whole(said: Result, output: Path, stream: Stream, reason: str) -> None:
+    wheel = got(said)
+    assert wheel["method"] == "whole" and re.search(reason, wheel["reason"]), wheel
+    assert "was downloaded as a whole: " in said.stderr
+    assert (output / NEW).read_bytes() == stream.wheel.read_bytes()
+    assert [path.name for path in output.iterdir()] == [NEW]
+
+
+class Ranges(SimpleHTTPRequestHandler):
+    """A plain server with ranges, as nginx sends them, that counts what it sends of wheels."""
+
+    sent: list[tuple[str, int]]
+
+    def do_GET(self) -> None:  # noqa: N802
+        path = Path(self.translate_path(self.path))
+        if path.is_dir():
+            path /= "index.html"
+        if not path.is_file():
+            return self.send_error(404)
+        body, status = path.read_bytes(), 200
+        asked = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
+        if asked:
+            status, body = 206, body[int(asked[1]) : int(asked[2]) + 1]
+        self.sent.append((path.name, len(body)))
+        self.send_response(status)
+        self.send_header("Content-Type", self.guess_type(path))
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        return self.wfile.write(body)
+
+
+def test_only_what_the_old_wheel_lacks_is_downloaded(rocwheel: Rocwheel, published: Stream, tmp_path: Path) -> None:
+    handler = type("Counting", (Ranges,), {"sent": []})
+    with served(published.folder, handler) as index:
+        said = get(rocwheel, index, tmp_path / "out", "demo-core", "--have", published.old, "--json")
+    wheel = got(said)
+    assert (tmp_path / "out" / NEW).read_bytes() == published.wheel.read_bytes()
+    assert wheel["method"] == "delta" and wheel["from"] == [str(published.old / OLD)]
+    sent = sum(length for name, length in handler.sent if name.startswith(NEW))
+    assert wheel["transferred"] == sent
+    size = published.wheel.stat().st_size
+    # The rest of the library has other bits: deflate goes on at another place in a byte.
+    assert size > 4 * MEGABYTE - 500_000 and sent < size * 0.45, (sent, size)
+    assert sent + wheel["reused"] >= size
+    assert wheel["hash"] == f"sha256={hashlib.sha256(published.wheel.read_bytes()).hexdigest()}"
+    # The data did not change, and only its headers have another date.
+    (description,) = (length for name, length in handler.sent if name == f"{NEW}.delta")
+    assert description < size / 500
+    people = get(rocwheel, published.folder, tmp_path / "people", "demo-core==1.1", "--have", published.old)
+    assert OLD in people.stdout and re.search(r"downloaded \(\d+\.\d %\), all hashes", people.stderr)
+
+
+@pytest.mark.parametrize("kind", ["nginx", "caddy", "file"])
+def test_servers_of_files_are_enough(
+    rocwheel: Rocwheel, published: Stream, servers: Servers, tmp_path: Path, kind: str
+) -> None:
+    index = servers.start(kind, published.folder)
+    wheel = got(get(rocwheel, index, tmp_path / "out", NEW, "--have", published.old, "--json"))
+    assert wheel["method"] == "delta" and wheel["transferred"] < wheel["size"] / 2
+    wanted = tmp_path / "wanted.txt"
+    wanted.write_text(f"demo-core==1.1 --hash={wheel['hash'].replace('=', ':')}\n")
+    target = tmp_path / "target"
+    words = ("--no-index", "--find-links", tmp_path / "out", "--require-hashes", "--requirement", wanted)
+    pip("install", "--quiet", *words, "--target", target)
+    assert (target / "core/lib.bin").read_bytes() == NEW_CODE
+
+
+def test_a_server_without_ranges_sends_the_whole(rocwheel: Rocwheel, published: Stream, tmp_path: Path) -> None:
+    with served(published.folder) as index:
+        said = get(rocwheel, index, tmp_path / "out", NEW, "--have", published.old, "--json")
+    assert_whole(said, tmp_path / "out", published, "the server sends no ranges")
+    wheel = got(said)
+    assert wheel["size"] <= wheel["transferred"] < wheel["size"] + 20_000
+
+
+def test_the_form_of_the_description_is_that_of_its_documentation(published: Stream) -> None:
+    """Read as the documentation says, without a line of ours."""
+    line, _, table = published.delta.read_bytes().partition(b"\n")
+    head = json.loads(line)
+    wheel = published.wheel.read_bytes()
+    assert (head["schema"], head["size"]) == (1, len(wheel))
+    assert head["sha256"] == hashlib.sha256(wheel).hexdigest()
+    assert head["table"] == hashlib.sha256(table).hexdigest()
+    assert len(table) == 20 * head["pieces"]
+    start, ends = 0, []
+    for row in range(0, len(table), 20):
+        length = int.from_bytes(table[row : row + 4], "little")
+        assert hashlib.sha256(wheel[start : start + length]).digest()[:16] == table[row + 4 : row + 20]
+        start += length
+        ends.append(start)
+    assert start == len(wheel)
+    with zipfile.ZipFile(published.wheel) as archive:
+        members = [member for member in archive.infolist() if member.compress_size >= 4096]
+        assert {member.header_offset for member in members[1:]} <= set(ends)
+
+
+Change = Callable[[dict, list[bytearray]], None]
+
+
+def rewritten(delta: bytes, change: Change) -> bytes:
+    """The description with another head or table, which it admits to."""
+    line, _, table = delta.partition(b"\n")
+    head, rows = json.loads(line), [bytearray(table[at : at + 20]) for at in range(0, len(table), 20)]
+    change(head, rows)
+    table = b"".join(rows)
+    head |= {"table": hashlib.sha256(table).hexdigest(), "pieces": len(rows)}
+    return json.dumps(head).encode() + b"\n" + table
+
+
+def lying(_: dict, rows: list[bytearray]) -> None:
+    """Two pieces that the old wheel has change their places: the sizes agree, the wheel does not."""
+    data = [row for row in rows if int.from_bytes(row[:4], "little") > 16_000]
+    data[-2][:], data[-1][:] = bytes(data[-1]), bytes(data[-2])
+
+
+def longer(head: dict, rows: list[bytearray]) -> None:
+    rows.append(rows[0])
+    head["size"] += int.from_bytes(rows[0][:4], "little")
+
+
+def of_other_bytes(head: dict, _: list[bytearray]) -> None:
+    head["sha256"] = "0" * 64
+
+
+def of_a_later_version(head: dict, _: list[bytearray]) -> None:
+    head["cut"] = "with a knife"
+
+
+DAMAGES = {
+    "missing": (None, "there is no `demo_core-1.1-py3-none-any.whl.delta`"),
+    "empty": (lambda _: b"", "is cut off"),
+    "cut": (lambda delta: delta[:-1], "is cut off: it has"),
+    "damaged": (lambda delta: delta[:-1] + bytes([delta[-1] ^ 1]), "is damaged"),
+    "html": (lambda _: b"<html>\nnot here", "is damaged"),
+    "lying": (lambda delta: rewritten(delta, lying), "the pieces do not make it"),
+    "longer": (lambda delta: rewritten(delta, longer), "is of other bytes than the wheel"),
+    "other": (lambda delta: rewritten(delta, of_other_bytes), "is of other bytes than the wheel"),
+    "later": (lambda delta: rewritten(delta, of_a_later_version), "made by another version of rocwheel"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_bad_description_costs_a_whole_download(
+    rocwheel: Rocwheel, stream: Stream, tmp_path: Path, damage: str
+) -> None:
+    change, reason = DAMAGES[damage]
+    if change is None:
+        stream.delta.unlink()
+    else:
+        stream.delta.write_bytes(change(stream.delta.read_bytes()))
+    said = get(rocwheel, stream.folder, tmp_path / "out", NEW, "--have", stream.old, "--json")
+    assert_whole(said, tmp_path / "out", stream, reason)
+
+
+def test_old_wheels_that_changed_give_what_is_still_in_them(rocwheel: Rocwheel, stream: Stream, tmp_path: Path) -> None:
+    whole = got(get(rocwheel, stream.folder, tmp_path / "good", NEW, "--have", stream.old, "--json"))
+    old = stream.old / OLD
+    content = bytearray(old.read_bytes())
+    content[len(content) // 4] ^= 1
+    old.write_bytes(content)
+    wheel = got(get(rocwheel, stream.folder, tmp_path / "changed", NEW, "--have", stream.old, "--json"))
+    assert wheel["method"] == "delta" and wheel["reused"] < whole["reused"]
+    assert (tmp_path / "changed" / NEW).read_bytes() == stream.wheel.read_bytes()
+    for number, damage in enumerate((bytes(content[:-100]), b"no archive", b"")):
+        old.write_bytes(damage)
+        output = tmp_path / str(number)
+        said = get(rocwheel, stream.folder, output, NEW, "--have", stream.old, "--json")
+        assert_whole(said, output, stream, "nothing in common with the other wheels")
+        assert f"nothing of `{old}` is used: " in said.stderr
+    shutil.rmtree(stream.old)
+    stream.old.mkdir()
+    said = get(rocwheel, stream.folder, tmp_path / "none", NEW, "--have", stream.old, "--json")
+    assert_whole(said, tmp_path / "none", stream, "there is no other wheel of its project")
+
+
+def test_a_file_of_the_server_that_is_not_that_of_the_page_is_refused(
+    rocwheel: Rocwheel, stream: Stream, tmp_path: Path
+) -> None:
+    content = bytearray(stream.served_wheel.read_bytes())
+    # In the directory, which no other wheel has.
+    content[-100] ^= 1
+    stream.served_wheel.write_bytes(content)
+    output = tmp_path / "out"
+    output.mkdir()
+    for have in (stream.old, tmp_path / "servers"):
+        have.mkdir(exist_ok=True)
+        said = get(rocwheel, stream.folder, output, NEW, "--have", have, expect=1)
+        assert re.search(r"the sha256 of `file://.*` is [0-9a-f]{64}, and the page says", said.stderr)
+        assert "hint: " in said.stderr and list(output.iterdir()) == []
+    stream.served_wheel.write_bytes(content[:-5000])
+    said = get(rocwheel, stream.folder, output, NEW, "--have", stream.old, expect=1)
+    assert "hint: " in said.stderr and list(output.iterdir()) == []
+    stream.served_wheel.unlink()
+    said = get(rocwheel, stream.folder, output, NEW, "--have", stream.old, expect=1)
+    assert "the server answers 404" in said.stderr and list(output.iterdir()) == []
+
+
+def test_a_server_that_changes_meanwhile_is_noticed(rocwheel: Rocwheel, stream: Stream, tmp_path: Path) -> None:
+    """A publisher that replaces the wheel, and the pages after it, while it is downloaded: the
+    answers to ranges are of the new one."""
+    right = stream.wheel.read_bytes()
+    wrong = bytearray(right)
+    wrong[-300_000:] = NOISE.randbytes(300_000)
+
+    class Changing(Ranges):
+        sent: list[tuple[str, int]] = []
+
+        def do_GET(self) -> None:  # noqa: N802
+            stream.served_wheel.write_bytes(wrong if "Range" in self.headers else right)
+            super().do_GET()
+
+    with served(stream.folder, Changing) as index:
+        said = get(rocwheel, index, tmp_path / "out", NEW, "--have", stream.old, "--json")
+    assert_whole(said, tmp_path / "out", stream, "a file changed meanwhile")
+
+
+def test_what_is_there_stays(rocwheel: Rocwheel, published: Stream, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    get(rocwheel, published.folder, output, NEW, "--have", published.old)
+    before = (output / NEW).stat()
+    again = got(get(rocwheel, published.folder, output, NEW, "--json"))
+    assert (again["method"], again["transferred"]) == ("existing", 0)
+    assert (output / NEW).stat().st_mtime_ns == before.st_mtime_ns
+    (output / NEW).write_bytes(b"mine")
+    said = get(rocwheel, published.folder, output, NEW, expect=1)
+    assert f"`{output / NEW}` has other bytes than the index says" in said.stderr
+    assert "move it away, or choose another folder with `--output`" in said.stderr
+    assert (output / NEW).read_bytes() == b"mine"
+    # The output folder is searched too: an update in place.
+    shutil.copy(published.old / OLD, output)
+    (output / NEW).unlink()
+    assert got(get(rocwheel, published.folder, output, "demo-core", "--json"))["method"] == "delta"
+
+
+def test_several_wheels_and_the_cache_of_pip_help(rocwheel: Rocwheel, published: Stream, tmp_path: Path) -> None:
+    have = tmp_path / "have"
+    write_wheel(have / "a", "0.8", {"core/lib.bin": NEW_CODE})
+    write_wheel(have / "b/c", "0.9", DATA)
+    write_wheel(have, "3.0", {"core/lib.bin": NEW_CODE, **DATA}, name="demo_other")
+    (have / "note.txt").write_text("no wheel")
+    wheel = got(get(rocwheel, published.folder, tmp_path / "out", NEW, "--have", have, "--json"))
+    names = sorted(Path(path).name for path in wheel["from"])
+    assert names == [NAME.format("0.8"), NAME.format("0.9")]
+    assert wheel["transferred"] < 60_000, "headers, texts, the directory, the description"
+    assert (tmp_path / "out" / NEW).read_bytes() == published.wheel.read_bytes()
+    # pip keeps what it downloaded under names that say nothing.
+    body = tmp_path / "pip/http-v2/0/1/2/3/4/0123456789abcdef.body"
+    body.parent.mkdir(parents=True)
+    shutil.copy(published.old / OLD, body)
+    (body.parent / "other.body").write_bytes(b"<html>")
+    wheel = got(get(rocwheel, published.folder, tmp_path / "cached", NEW, "--have", tmp_path / "pip", "--json"))
+    assert (wheel["method"], wheel["from"]) == ("delta", [str(body)])
+
+
+def test_indexes_and_streams_know_the_description(rocwheel: Rocwheel, stream: Stream, tmp_path: Path) -> None:
+    rocwheel.run("release", "verify", stream.folder)
+    plain = rocwheel.run("index", "check", stream.folder, "--files")
+    assert "0 errors, 0 warnings" in plain.stderr, plain.stdout
+    # The pages are those of a stream without it.
+    without = publish(rocwheel, stream.wheel.parent, tmp_path / "without")
+    assert "described" not in without.stderr
+    deltas = {path for path in snapshot(stream.folder) if path.endswith(".delta")}
+    assert deltas == {f"demo-core/{NEW}.delta"}
+    assert set(differences(snapshot(tmp_path / "without/nightly"), snapshot(stream.folder))) and len(deltas) == 1
+    page = "demo-core/index.v1_json"
+    assert (tmp_path / "without/nightly" / page).read_bytes() == (stream.folder / page).read_bytes()
+    # It may come later, and then changes no page.
+    later = json.loads(publish(rocwheel, stream.wheel.parent, tmp_path / "without", "--delta", "--json").stdout)
+    assert later["deltas"] == [f"demo-core/{NEW}.delta"] and later["pages"] == []
+    assert differences(snapshot(tmp_path / "without/nightly"), snapshot(stream.folder)) == []
+
+    stream.delta.write_bytes(rewritten(stream.delta.read_bytes(), of_other_bytes))
+    verified = rocwheel.run("release", "verify", stream.folder, expect=1)
+    assert f"`demo-core/{NEW}.delta` is of other bytes than the wheel" in verified.stdout + verified.stderr
+    checked = rocwheel.run("index", "check", stream.folder)
+    assert "is of other bytes than the wheel: `rocwheel release get` downloads the whole wheel" in checked.stdout
+
+    # An index over a folder does not list it, and gets wheels from others.
+    flat = tmp_path / "flat"
+    flat.mkdir()
+    shutil.copy(stream.wheel, flat)
+    (flat / f"{NEW}.delta").write_bytes((tmp_path / "without/nightly/demo-core" / f"{NEW}.delta").read_bytes())
+    built = rocwheel.run("index", "build", flat)
+    assert "delta" not in built.stderr + (flat / "simple/demo-core/index.html").read_text()
+    assert got(get(rocwheel, flat, tmp_path / "out", "demo-core", "--have", stream.old, "--json"))["method"] == "delta"
+
+
+def test_pruning_takes_the_description_along(rocwheel: Rocwheel, published: Stream, tmp_path: Path) -> None:
+    store = Path(shutil.copytree(published.folder.parent, tmp_path / "store"))
+    (store / "nightly/.release/stream.toml").write_text("[retention]\nversions = 1\ngrace-days = 1\n")
+    write_wheel(tmp_path / "newer", "1.2", {"core/lib.bin": CODE})
+    publish(rocwheel, tmp_path / "newer", store, "--delta")
+    files = {path.name for path in (store / "nightly/demo-core").iterdir()}
+    assert {NEW, f"{NEW}.delta", NAME.format("1.2"), f"{NAME.format('1.2')}.delta"} <= files
+    for day in (21, 25):
+        words = ("--store", store, "--stream", "nightly", "--now", f"2026-11-{day}T01:02:03Z")
+        rocwheel.run("release", "prune", *words)
+    files = {path.name for path in (store / "nightly/demo-core").iterdir()}
+    assert {path for path in files if NEW in path} == set()
+    assert f"{NAME.format('1.2')}.delta" in files
+
+
+def test_what_cannot_be_chosen_is_explained(rocwheel: Rocwheel, published: Stream, tmp_path: Path) -> None:
+    dist = tmp_path / "dist"
+    for tag in ("cp311-cp311-linux_x86_64", "cp312-cp312-linux_x86_64", "cp312-cp312-win_amd64"):
+        made = write_wheel(dist, "2.0", {"a.py": b""}, name="many")
+        made.rename(dist / f"many-2.0-{tag}.whl")
+    write_wheel(dist, "2.1rc1", {"a.py": b""}, name="many")
+    rocwheel.run("index", "build", dist)
+    output = tmp_path / "out"
+
+    def refused(name: str, *texts: str, words: tuple[str, ...] = (), code: int = 1) -> None:
+        said = get(rocwheel, dist, output, name, *words, expect=code)
+        assert all(text in said.stderr for text in texts), said.stderr
+        assert not output.exists()
+
+    refused("many", "version 2.0 has 2 wheels: `many-2.0-cp311-cp311-linux_x86_64.whl`", "choose one with `--python`")
+    refused("nothing", "does not have the project", "name the index with `--index`")
+    refused("many==3", "none of the 4 wheels of the project meets it")
+    refused("many==2.0", "none of the 4 wheels", words=("--python", "3.10"))
+    refused("many-2.0-cp313-cp313-linux_x86_64.whl", "does not list it", "did you mean `many-2.0-cp31")
+    refused("many==", "it is no requirement", code=2)
+    wheel = got(get(rocwheel, dist, output, "many", "--python", "3.12", "--platform", "windows", "--json"))
+    assert Path(wheel["path"]).name == "many-2.0-cp312-cp312-win_amd64.whl"
+    assert Path(got(get(rocwheel, dist, output, "many>=2.1rc1", "--json"))["path"]).name.startswith("many-2.1rc1")
+    empty = get(rocwheel, tmp_path / "old", output, "many", expect=2)
+    assert "has no index" in empty.stderr and "rocwheel index build" in empty.stderr
+    missing = get(rocwheel, published.folder, output, NEW, "--have", tmp_path / "missing", expect=1)
+    assert str(tmp_path / "missing") in missing.stderr
