@@ -6,6 +6,7 @@ mod job;
 mod link;
 mod metadata;
 mod moving;
+mod visual_studio;
 
 use std::io;
 use std::os::windows::fs::{FileExt as _, OpenOptionsExt as _};
@@ -23,9 +24,10 @@ pub(crate) use calls::{try_lock, unlock};
 pub(crate) use job::Group;
 pub use link::symlink;
 pub use metadata::open_identity;
-pub use moving::{exchange, persist, rename};
+pub use moving::{exchange, persist, persist_new, rename};
 /// The trait of types that lend the handle of an open file.
 pub use std::os::windows::io::AsHandle as OpenFile;
+pub use visual_studio::compiler_variables;
 
 /// `true` if a folder can be removed while this process has files in it open.
 pub const REMOVES_OPEN_FILES: bool = false;
