@@ -2,8 +2,7 @@
 //! line would add, with its compiler on the PATH.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::os::windows::process::CommandExt as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -44,11 +43,16 @@ fn compiler_variables_by(finder: &Path) -> io::Result<Option<BTreeMap<String, St
     if !script.is_file() {
         return Ok(None);
     }
-    let mut shell = Command::new("cmd");
-    // cmd has its own rules for quotes: it takes off the outer ones. `set` prints every variable,
-    // and code page 65001 is UTF-8.
-    shell.raw_arg(format!("/d /c \"chcp 65001 >nul && call \"{}\" >nul && set\"", script.display()));
-    Ok(Some(read_variables(&run(&mut shell)?)))
+    // A file, because cmd has its own rules for quotes on its command line. `set` prints every
+    // variable, code page 65001 is UTF-8, and `ver` forgets that it may not exist.
+    let mut asking = tempfile::Builder::new().prefix("rocwheel-").suffix(".bat").tempfile()?;
+    let lines = format!(
+        "@chcp 65001 >nul\r\n@ver >nul\r\n@call \"{}\" >nul\r\n@if errorlevel 1 exit /b 1\r\n@set\r\n@exit /b 0\r\n",
+        script.display()
+    );
+    asking.write_all(lines.as_bytes())?;
+    let asking = asking.into_temp_path();
+    Ok(Some(read_variables(&run(Command::new("cmd").args(["/d", "/c"]).arg(&asking))?)))
 }
 
 fn run(command: &mut Command) -> io::Result<String> {
