@@ -167,8 +167,8 @@ def test_index(pair: Pair, wheel: Path) -> None:
 
 
 def test_archives_of_both_systems(pair: Pair, linux: Rocwheel, tmp_path: Path) -> None:
-    """Archives of Linux are read, and unpacked as far as there are no links to nothing: where Windows
-    refuses links, nothing can be copied in their place."""
+    """Archives of Linux are read, and unpacked as far as there are no links to nothing: where
+    Windows refuses links, nothing can be copied in their place."""
     place = tmp_path / "kpack"
     place.mkdir()
     therock.BUILDS["kpack"](place)
@@ -188,8 +188,8 @@ CUDA_TO_HIP_MAPPINGS = [NAMES]
 
 
 def test_hipify(pair: Pair) -> None:
-    """Line ends of both systems, a read-only file, and names that Linux and Windows sort in the same
-    order."""
+    """Line ends of both systems, a read-only file, and names that Linux and Windows sort in the
+    same order."""
     for folder in pair.folders.values():
         (folder / "tree/csrc").mkdir(parents=True)
         (folder / "torch").mkdir()
