@@ -55,11 +55,13 @@ enter_root() {
     exit "$code"
 }
 
-# A program of the root, with its Rust and this machine's registry.
+# A program of the root, with its Rust and this machine's registry. Dependencies get the features
+# that the whole workspace wants, whatever is built: else cargo compiles them again.
 in_root() {
     env --unset=RUSTUP_HOME PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 CARGO_HOME="$cargo_home" \
-        RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR="$place/target" CARGO_INCREMENTAL=0 CARGO_BUILD_TARGET="$target" \
-        CARGO_UNSTABLE_BUILD_STD=std,panic_unwind \
+        RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR="$place/target" CARGO_BUILD_TARGET="$target" \
+        CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=none CARGO_UNSTABLE_BUILD_STD=std,panic_unwind \
+        CARGO_UNSTABLE_FEATURE_UNIFICATION=true CARGO_RESOLVER_FEATURE_UNIFICATION=workspace \
         CARGO_TARGET_X86_64_PC_WINDOWS_GNU_LINKER=x86_64-w64-mingw32-gcc \
         CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER=wine WINEPREFIX="$place/wine" WINEDEBUG=-all \
         chroot "$root" "$@"

@@ -13,6 +13,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "acceptance"))
 
 from command import Rocwheel  # noqa: E402  (it is in the other folder)
 
+# In a GitHub job the program speaks to GitHub.
+for name in [name for name in os.environ if name.startswith("GITHUB_")]:
+    del os.environ[name]
+
 
 def program(variable: str) -> Rocwheel:
     assert variable in os.environ, f"{variable} is not set: run scripts/run-tests-windows"
@@ -26,5 +30,11 @@ def linux() -> Rocwheel:
 
 @pytest.fixture(scope="session")
 def windows() -> Rocwheel:
-    """Wine answers a Unix path that begins with `/` on the drive of the working directory."""
+    """Wine looks for a Unix path that begins with `/` on the drive of the working directory."""
     return program("ROCWHEEL_WINDOWS")
+
+
+@pytest.fixture(scope="session")
+def wine() -> Rocwheel:
+    """Any other program for Windows: its name is the first argument."""
+    return program("ROCWHEEL_WINE")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import subprocess
 import tarfile
+import time
 import zipfile
 from pathlib import Path
 
@@ -38,6 +40,23 @@ def test_a_name_that_windows_cannot_have(windows: Rocwheel, tmp_path: Path, name
     write_archive(tmp_path, "lib/good", name)
     said = windows.run("artifact", "flatten", ".", "--output", "tree", cwd=tmp_path, expect=1).stderr
     assert name.rsplit("/", 1)[-1] in said and reason in said
+    assert not (tmp_path / "tree").exists()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "named"),
+    [
+        ("lib/Name", "lib/name", ["lib/Name", "lib/name"]),
+        ("Include/a.h", "include/b.h", ["Include", "include"]),
+    ],
+)
+def test_names_that_differ_only_by_case(
+    windows: Rocwheel, tmp_path: Path, first: str, second: str, named: list[str]
+) -> None:
+    """The second one would replace the first one, or get into its folder."""
+    write_archive(tmp_path, first, second)
+    said = windows.run("artifact", "flatten", ".", "--output", "tree", cwd=tmp_path, expect=1).stderr
+    assert "differ only by case" in said and all(f"{name}`" in said for name in named), said
     assert not (tmp_path / "tree").exists()
 
 
@@ -89,5 +108,50 @@ def test_an_output_that_is_in_use_is_refused(windows: Rocwheel, tmp_path: Path) 
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree/mine").write_text("x")
     write_archive(tmp_path, "lib/good")
-    said = windows.run("artifact", "flatten", ".", "--output", "tree", cwd=tmp_path, expect=2).stderr
+    said = windows.run("artifact", "flatten", ".", "--output", "tree", cwd=tmp_path, expect=1).stderr
     assert "tree" in said and [path.name for path in (tmp_path / "tree").iterdir()] == ["mine"]
+
+
+def hold(wine: Rocwheel, folder: Path, name: str) -> subprocess.Popen[str]:
+    """A program that has a file open for half a minute."""
+    held = wine.start("cmd", "/c", f"(echo held& ping -n 30 127.0.0.1 >nul) > {name}", cwd=folder)
+    begun = time.monotonic()
+    while not (folder / name).is_file() or not (folder / name).read_bytes():
+        assert held.poll() is None and time.monotonic() - begun < 60
+        time.sleep(0.05)
+    return held
+
+
+def test_an_output_that_another_program_has_open_stays(windows: Rocwheel, wine: Rocwheel, tmp_path: Path) -> None:
+    write_wheel(tmp_path, "demo", "1.0")
+    (tmp_path / "out").mkdir()
+    name = "demo-1.0+x-py3-none-any.whl"
+    held = hold(wine, tmp_path / "out", name)
+    words = ["edit", "demo-1.0-py3-none-any.whl", "--local-version", "x", "--output", "out", "--force"]
+    said = windows.run(*words, cwd=tmp_path, expect=1).stderr
+    assert name in said and "error: " in said, said
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [name]
+    assert b"held" in (tmp_path / "out" / name).read_bytes()
+    held.wait()
+    windows.run(*words, cwd=tmp_path)
+    with zipfile.ZipFile(tmp_path / "out" / name) as archive:
+        assert archive.testzip() is None
+
+
+def test_a_read_only_output_is_not_replaced_without_a_word(windows: Rocwheel, tmp_path: Path) -> None:
+    write_wheel(tmp_path, "demo", "1.0")
+    words = ["edit", "demo-1.0-py3-none-any.whl", "--local-version", "x", "--output", "out"]
+    windows.run(*words, cwd=tmp_path)
+    (edited,) = (tmp_path / "out").iterdir()
+    before = edited.read_bytes()
+    edited.chmod(0o444)
+    windows.run(*words, cwd=tmp_path)
+    assert edited.read_bytes() == before and len(list((tmp_path / "out").iterdir())) == 1
+
+
+def test_a_path_with_a_semicolon(windows: Rocwheel, tmp_path: Path) -> None:
+    """In PATH it separates folders, and a folder may have one in its name."""
+    folder = tmp_path / "a;b c"
+    write_wheel(folder, "demo", "1.0")
+    windows.run("edit", folder / "demo-1.0-py3-none-any.whl", "--local-version", "x", "--output", folder / "out")
+    assert len(list((folder / "out").iterdir())) == 1

@@ -4,16 +4,21 @@ byte: on wheels of PyPI, and on packages of both systems."""
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import therock
+from small_wheels import write_wheel
 
-from command import Rocwheel
+from command import Rocwheel, download
 from packages import fetch_wheels
 from trees import differences, digest_file, snapshot
+
+REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
@@ -31,12 +36,17 @@ class Pair:
                 else:
                     shutil.copy(path, folder)
 
-    def run(self, *words: object, expect: int = 0) -> str:
-        """Runs a command with both; what it prints on stdout must be the same."""
+    def run(self, *words: object, expect: int = 0, **environment: str) -> str:
+        """Runs a command with both. What it prints on stdout must be the same but for the separator
+        of paths, the folder, and times."""
         said = {}
         for system, program in self.programs.items():
-            result = program.run(*words, expect=expect, cwd=self.folders[system])
-            said[system] = result.stdout
+            cache = {"ROCWHEEL_CACHE": "../cache-" + system, **environment}
+            result = program.run(*words, expect=expect, cwd=self.folders[system], environment=cache)
+            # In JSON a backslash is two.
+            text = result.stdout.replace("\\\\", "/").replace("\\", "/")
+            text = text.replace(f"Z:{self.folders[system]}", "[FOLDER]").replace(str(self.folders[system]), "[FOLDER]")
+            said[system] = re.sub(r"\b\d+\.\d+ s\b", "[TIME]", text)
         assert said["windows"] == said["linux"]
         return said["linux"]
 
@@ -66,6 +76,17 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = fetch_wheels(tmp_path_factory.mktemp("wheel"), "gafime-rocm==0.4.7")
     (wheel,) = folder.glob("gafime_rocm-*.whl")
     return wheel
+
+
+def write_build(place: Path) -> Path:
+    """A build for Windows. Its programs and libraries have the mode of programs, which every file
+    with such content has on Windows."""
+    place.mkdir(parents=True)
+    therock.BUILDS["windows"](place)
+    for path in place.rglob("*"):
+        if path.suffix in (".dll", ".exe"):
+            path.chmod(0o755)
+    return place
 
 
 def test_audit(pair: Pair, wheel: Path) -> None:
@@ -115,23 +136,20 @@ def test_split_and_fuse(pair: Pair, wheel: Path) -> None:
     pair.compare("fused")
 
 
-def test_package_for_both_systems(pair: Pair, tmp_path: Path) -> None:
-    builds = {kind: tmp_path / kind for kind in ("kpack", "windows")}
-    for kind, place in builds.items():
-        place.mkdir()
-        therock.BUILDS[kind](place)
-        pair.put(place)
+def test_package_for_windows(pair: Pair, tmp_path: Path) -> None:
+    place = write_build(tmp_path / "build" / "windows")
+    pair.put(place)
     pair.run("package", "--windows-artifacts", "windows", "--output", "for-windows")
     assert list(pair.compare("for-windows/dist").glob("*-win_amd64.whl"))
     wheels = (pair.folders["linux"] / "for-windows/dist").glob("*.whl")
     said = pair.run("audit", "--json", *sorted(f"for-windows/dist/{path.name}" for path in wheels))
     assert "findings" in json.loads(said)
+    # A second run finds everything as it was.
+    assert "up to date" in pair.run("package", "--windows-artifacts", "windows", "--output", "for-windows")
 
 
 def test_artifacts(pair: Pair, tmp_path: Path) -> None:
-    place = tmp_path / "windows-build"
-    place.mkdir()
-    therock.BUILDS["windows"](place)
+    place = write_build(tmp_path / "windows-build")
     pair.put(place)
     pair.run("artifact", "list", "--json", place.name)
     pair.run("artifact", "archive", place.name, "--output", "archives")
@@ -146,3 +164,95 @@ def test_index(pair: Pair, wheel: Path) -> None:
         shutil.copy(wheel, folder / "index")
     pair.run("index", "build", "index", "--now", "2026-11-25T00:00:00Z")
     pair.compare("index/simple")
+
+
+def test_archives_of_both_systems(pair: Pair, linux: Rocwheel, tmp_path: Path) -> None:
+    """Archives of Linux are read, and unpacked as far as there are no links to nothing: where
+    Windows refuses links, nothing can be copied in their place."""
+    place = tmp_path / "kpack"
+    place.mkdir()
+    therock.BUILDS["kpack"](place)
+    linux.run("artifact", "archive", place, "--output", tmp_path / "archives")
+    pair.put(tmp_path / "archives")
+    pair.run("artifact", "list", "--json", "archives")
+    result = pair.programs["windows"].run("artifact", "verify", "archives", cwd=pair.folders["windows"], expect=1)
+    said = [line for line in (result.stdout + result.stderr).splitlines() if line.startswith("error: ")]
+    assert said and all("links need the developer mode" in line for line in said), said
+
+
+EXTENSION = """\
+import collections
+NAMES = collections.OrderedDict([('cudaMalloc', 'hipMalloc'), ('cudaStream_t', 'hipStream_t')])
+CUDA_TO_HIP_MAPPINGS = [NAMES]
+"""
+
+
+def test_hipify(pair: Pair) -> None:
+    """Line ends of both systems, a read-only file, and names that Linux and Windows sort in the
+    same order."""
+    for folder in pair.folders.values():
+        (folder / "tree/csrc").mkdir(parents=True)
+        (folder / "torch").mkdir()
+        (folder / "torch/cuda_to_hip_mappings.py").write_text(EXTENSION)
+        for number, end in enumerate(("\n", "\r\n", "\n")):
+            source = folder / f"tree/csrc/k{number}.cu"
+            source.write_bytes(f' #include "b.h"{end} cudaMalloc({number});{end}cudaNewThing();'.encode())
+        (folder / "tree/csrc/b.h").write_bytes(b"cudaStream_t stream;\r\n")
+        (folder / "tree/csrc/b.h").chmod(0o444)
+        (folder / "tree/csrc/B-2.cu").write_bytes(b"cudaStream_t other;\n")
+    for more in (["--dry-run", "--diff"], ["--unmapped", "--dry-run"], ["--json"]):
+        pair.run("source", "hipify", "tree", "--tables", "torch", *more)
+    tree = pair.compare("tree")
+    # As the original reads and writes them.
+    assert b"hipMalloc(1);\n" in (tree / "csrc/k1.hip").read_bytes()
+    pair.run("source", "hipify", "tree", "--tables", "torch", "--check")
+
+
+def test_a_part_of_pytorch(pair: Pair, tmp_path: Path) -> None:
+    subprocess.run([REPOSITORY / "scripts/fetch-sources", tmp_path / "part", "part"], check=True)
+    pair.put(tmp_path / "part/pytorch")
+    said = json.loads(pair.run("source", "hipify", "pytorch", "--json"))
+    assert said["counts"]["new"] > 150
+    pair.compare("pytorch")
+
+
+def test_a_wheel_for_windows(pair: Pair, tmp_path: Path) -> None:
+    """Extension modules and DLLs."""
+    folder = tmp_path / "download"
+    download(folder, "--platform", "win_amd64", "--python-version", "3.12", "numpy==2.2.6")
+    (wheel,) = folder.iterdir()
+    pair.put(wheel)
+    pair.run("audit", wheel.name)
+    pair.run("audit", "--json", wheel.name)
+    pair.run("edit", wheel.name, "--local-version", "here", "--output", "edited")
+    pair.compare("edited")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["data", "list", "--json"],
+        ["config", "schema"],
+        ["recipe", "list", "--json"],
+        ["recipe", "show", "torch"],
+        ["matrix", "--json"],
+    ],
+    ids=" ".join,
+)
+def test_what_needs_no_files(pair: Pair, words: list[str]) -> None:
+    assert pair.run(*words)
+
+
+def test_release(pair: Pair) -> None:
+    """A stream in a folder: its pages, files and snapshots."""
+    for folder in pair.folders.values():
+        write_wheel(folder / "dist", "demo", "1.0")
+        write_wheel(folder / "dist", "demo-lib", "1.0", "demo==1.0")
+    now = {"SOURCE_DATE_EPOCH": "1790000000", "USER": "me"}
+    pair.run("release", "publish", "dist", "--to", "store", "--stream", "nightly", **now)
+    for place in sorted((pair.folders["linux"] / "store").iterdir()):
+        pair.compare(f"store/{place.name}")
+    # It prints the address, which has the folder.
+    for system, program in pair.programs.items():
+        said = program.run("index", "check", "store/nightly", "--files", cwd=pair.folders[system]).stderr
+        assert "0 errors, 0 warnings" in said

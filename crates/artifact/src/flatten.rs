@@ -97,6 +97,8 @@ fn make(
     let tree = Tree::merge(&catalog);
     tree.check_links(output)?;
     let flattened = tree.describe(output, &catalog, equal.len() as u64);
+    let mut paths = rocwheel_system::PathCheck::default();
+    tree.places.keys().try_for_each(|path| paths.check(path))?;
     for (first, second) in &flattened.same_but_for_case {
         reporter.warn(&format!("`{first}` and `{second}` differ only by case: not every file system can hold both"));
     }

@@ -39,6 +39,9 @@ impl Tool {
 
     pub(crate) fn hint(self) -> &'static str {
         match self {
+            Tool::Pip if cfg!(windows) => {
+                "`PIP_CONFIG_FILE=nul` ignores such files; or name the index itself with `--with`"
+            }
             Tool::Pip => "`PIP_CONFIG_FILE=/dev/null` ignores such files; or name the index itself with `--with`",
             Tool::Uv => "`UV_NO_CONFIG=1` ignores such files; or name the index itself with `--with`",
         }

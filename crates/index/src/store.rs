@@ -109,7 +109,7 @@ impl Store<'_> {
         if let Some(hash) = &link.hash {
             check(&link.address, hash, found)?;
         }
-        file.persist(&path).map_err(|error| cache_error(&path, error.error))?;
+        rocwheel_system::persist(file, &path).map_err(|source| cache_error(&path, source))?;
         Ok(path)
     }
 

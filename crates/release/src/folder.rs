@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use rocwheel_content::{Digest, Sha256, sha256_of};
 use rocwheel_report::{Reporter, Unit, Watched};
 use rocwheel_system::Lock;
-use tempfile::{NamedTempFile, PersistError};
+use tempfile::NamedTempFile;
 use walkdir::WalkDir;
 
 use crate::store::{FileTransfer, NewFile, Store, StoreLock, StoredBytes, StoredFile};
@@ -136,11 +136,11 @@ impl FolderStore {
             let mut file = tempfile::Builder::new().prefix("incoming-").tempfile_in(staging).map_err(failed)?;
             copy_checked(new, &mut file, reporter)?;
             rocwheel_system::set_open_mode(file.as_file(), PAGE_MODE).map_err(failed)?;
-            return match file.persist_noclobber(&target) {
-                Ok(_) => Ok(Some(true)),
+            return match rocwheel_system::persist_new(file, &target) {
+                Ok(()) => Ok(Some(true)),
                 // Another publisher was quicker; it may have brought the same file.
-                Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => self.put_file(new, reporter),
-                Err(error) => Err(failed(error.error)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.put_file(new, reporter),
+                Err(source) => Err(failed(source)),
             };
         };
         copy_checked(new, &mut file, reporter)?;
@@ -168,13 +168,12 @@ impl FolderStore {
     /// Gives a page its name.
     fn finish(&self, file: NamedTempFile, path: &Path) -> io::Result<()> {
         rocwheel_system::set_open_mode(file.as_file(), PAGE_MODE)?;
-        match file.persist(path) {
-            Err(PersistError { error, file }) if error.kind() == io::ErrorKind::NotFound => {
-                fs_err::create_dir_all(path.parent().unwrap_or(&self.root))?;
-                file.persist(path).map(drop).map_err(|error| error.error)
-            }
-            done => done.map(drop).map_err(|error| error.error),
+        let folder = path.parent().unwrap_or(&self.root);
+        // Most folders exist, and looking costs less than the attempt to create one.
+        if !folder.is_dir() {
+            fs_err::create_dir_all(folder)?;
         }
+        rocwheel_system::persist(file, path)
     }
 
     /// Removes pages that a killed run did not finish. Only the holder of the lock writes any.

@@ -4,12 +4,13 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use etcetera::base_strategy::{BaseStrategy as _, Xdg};
+use etcetera::BaseStrategy as _;
 use rocwheel_index::settings::{ConfigurationFiles, Places, Told};
 use rocwheel_index::{Credentials, Http};
 use rocwheel_output::StagingFolder;
 use rocwheel_report::Context;
 use rocwheel_rocm::RocmTables;
+use rocwheel_wheel::Platform;
 
 use crate::arguments::GlobalArguments;
 use crate::failure::{Failure, Result, Usage};
@@ -106,10 +107,10 @@ pub(crate) fn hip_compiler_is_clang() -> bool {
 }
 
 /// The folder for downloads: `ROCWHEEL_CACHE`, or `rocwheel` in the user's cache folder (XDG base
-/// directory specification); `None` without a home.
+/// directory specification; `AppData\Local` on Windows); `None` without a home.
 pub(crate) fn cache() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
-    let user = || Some(Xdg::new().ok()?.cache_dir());
+    let user = || Some(etcetera::choose_base_strategy().ok()?.cache_dir());
     let place = set("ROCWHEEL_CACHE").or_else(|| Some(user()?.join("rocwheel")))?;
     // Other processes could not resolve a relative path. It fails only without a working directory.
     Some(std::path::absolute(&place).unwrap_or(place))
@@ -184,7 +185,11 @@ pub(crate) fn indexes() -> Result<Places> {
         Ok(files)
     };
     let variable_or_path = |name: &str| std::env::var_os(name);
-    let known = ConfigurationFiles { variable: &variable_or_path, home: etcetera::home_dir().ok() };
+    let known = ConfigurationFiles {
+        variable: &variable_or_path,
+        home: etcetera::home_dir().ok(),
+        platform: Platform::native(),
+    };
     if let Some(named) = known.named_for_uv().filter(|named| !named.is_file()) {
         return Err(Usage::new(format!("UV_CONFIG_FILE is `{}`, which is not a file", named.display()))
             .hint("name a file in the format of uv.toml, or unset the variable")

@@ -201,7 +201,7 @@ impl OutputFile {
         fill(&mut buffer).and_then(|()| buffer.flush()).with_context(failed)?;
         drop(buffer);
         match self.kind {
-            FileKind::Deviations => file.persist_noclobber(&self.path).map(drop).map_err(|error| error.error),
+            FileKind::Deviations => rocwheel_system::persist_new(file, &self.path),
             _ => rocwheel_system::persist(file, &self.path),
         }
         .with_context(failed)?;

@@ -65,6 +65,7 @@ fn unpack_into(path: &Path, file: fs_err::File, folder: &Path, reporter: &dyn Re
     let mut unpacked = Unpacked { newest: 0, files: 0 };
     // Links are made last, so that nothing can be written through one.
     let mut links: Vec<(PathBuf, PathBuf)> = Vec::new();
+    let mut paths = rocwheel_system::PathCheck::default();
     for entry in tarball.entries().map_err(failed)? {
         let mut entry = entry.map_err(failed)?;
         let kind = entry.header().entry_type();
@@ -81,7 +82,7 @@ fn unpack_into(path: &Path, file: fs_err::File, folder: &Path, reporter: &dyn Re
         if name.components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git")) {
             return Err(wrong(format!("it contains a repository: `{}`", name.display())));
         }
-        rocwheel_system::check_path(&rocwheel_system::slashed(&name).to_string_lossy()).map_err(failed)?;
+        paths.check(&rocwheel_system::slashed(&name).to_string_lossy()).map_err(failed)?;
         unpacked.newest = unpacked.newest.max(entry.header().mtime().unwrap_or(0));
         let place = folder.join(&name);
         let parent = if kind == EntryType::Directory { Some(place.as_path()) } else { place.parent() };

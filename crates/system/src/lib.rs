@@ -23,13 +23,13 @@ mod writer;
 pub use links::make_links;
 pub use lock::Lock;
 pub use metadata::{FileIdentity, FileMetadata, FileOwner, Timestamp};
-pub use names::{check_path, refused_by_windows, same_but_for_case, slashed, variable_name};
+pub use names::{PathCheck, refused_by_windows, same_but_for_case, slashed, variable_name};
 pub use program::{RunningGroup, find_program};
 pub use replace::{is_same_file, replace};
 pub use system::{
-    OpenFile, REMOVES_OPEN_FILES, argument_limit, canonicalize, copy_content, copy_range, create_mode, current_user,
-    ending_signal, exchange, folder_entries, free_space, is_own, kill_process, link_nameless, nameless_file,
-    open_identity, open_numbered, persist, raise_argument_limit, rename, set_mode, set_open_mode, set_owner,
-    special_kind, symlink, temporary_mode, try_device,
+    OpenFile, REMOVES_OPEN_FILES, argument_limit, canonicalize, compiler_variables, copy_content, copy_range,
+    create_mode, current_user, ending_signal, exchange, folder_entries, free_space, is_own, kill_process,
+    link_nameless, nameless_file, open_identity, open_numbered, persist, persist_new, raise_argument_limit, rename,
+    set_mode, set_open_mode, set_owner, special_kind, symlink, temporary_mode, try_device,
 };
 pub use writer::PositionedWriter;

@@ -61,7 +61,7 @@ pub fn slashed(path: &Path) -> Cow<'_, Path> {
 ///
 /// # Errors
 /// On Windows, a path that [`refused_by_windows`] refuses; the message names it.
-pub fn check_path(path: &str) -> io::Result<()> {
+fn check_path(path: &str) -> io::Result<()> {
     match refused_by_windows(path) {
         Some(reason) if cfg!(windows) => {
             Err(io::Error::new(io::ErrorKind::InvalidFilename, format!("Windows cannot hold `{path}`: {reason}")))
@@ -70,10 +70,57 @@ pub fn check_path(path: &str) -> io::Result<()> {
     }
 }
 
-/// The name of an environment variable as programs look it up. Windows ignores case, and calls PATH
-/// `Path`.
+/// Checks the paths of a tree, one after the other, before they are written into a new folder.
+///
+/// On Windows two names that differ only by case are one name: the second file would replace the
+/// first one, and the files of the second folder would get into the first one.
+#[derive(Debug, Default)]
+pub struct PathCheck {
+    /// Each path and its folders in lower case, and as they were.
+    seen: HashMap<String, String>,
+}
+
+impl PathCheck {
+    /// Checks a path, relative with `/`.
+    ///
+    /// # Errors
+    /// On Windows, a path that [`refused_by_windows`] refuses, and one that differs from an earlier
+    /// one only by case; the message names it, or both.
+    pub fn check(&mut self, path: &str) -> io::Result<()> {
+        if !cfg!(windows) {
+            return Ok(());
+        }
+        check_path(path)?;
+        match self.other_case(path) {
+            Some((other, same)) => {
+                let text = format!("Windows cannot hold both `{other}` and `{same}`: they differ only by case");
+                Err(io::Error::new(io::ErrorKind::InvalidFilename, text))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Remembers a path. Returns the earlier path that differs only by case, and the part of this
+    /// path that it is equal to.
+    fn other_case<'a>(&mut self, path: &'a str) -> Option<(String, &'a str)> {
+        let path = path.trim_end_matches('/');
+        let ends = path.match_indices('/').map(|(end, _)| end).chain([path.len()]);
+        for end in ends {
+            let part = &path[..end];
+            match self.seen.get(&part.to_lowercase()) {
+                Some(other) if other != part => return Some((other.clone(), part)),
+                Some(_) => {}
+                None => drop(self.seen.insert(part.to_lowercase(), part.to_owned())),
+            }
+        }
+        None
+    }
+}
+
+/// The name of an environment variable as programs look it up. Windows ignores case, keeps it as it
+/// was set, and calls PATH `Path`.
 pub fn variable_name(name: OsString) -> OsString {
-    if cfg!(windows) { name.to_ascii_uppercase() } else { name }
+    if cfg!(windows) && name.eq_ignore_ascii_case("PATH") { "PATH".into() } else { name }
 }
 
 #[cfg(test)]
@@ -98,12 +145,32 @@ mod tests {
     }
 
     #[test]
+    fn a_path_that_differs_from_an_earlier_one_by_case_is_found() {
+        let mut check = PathCheck::default();
+        for path in ["lib/a", "lib/a", "lib/", "lib/b/c", "Makefile"] {
+            assert_eq!(check.other_case(path), None, "{path}");
+        }
+        assert_eq!(check.other_case("lib/A"), Some(("lib/a".into(), "lib/A")));
+        // A folder, and a file in it.
+        assert_eq!(check.other_case("Lib/x"), Some(("lib".into(), "Lib")));
+        assert_eq!(check.other_case("makefile/x"), Some(("Makefile".into(), "makefile")));
+        let second = check.check("LIB/a");
+        if cfg!(windows) {
+            let text = "Windows cannot hold both `lib` and `LIB`: they differ only by case";
+            assert_eq!(second.unwrap_err().to_string(), text);
+        } else {
+            second.unwrap();
+        }
+    }
+
+    #[test]
     fn names_with_slashes_on_every_system() {
         let path: std::path::PathBuf = ["a", "b", "c.d"].iter().collect();
         assert_eq!(slashed(&path).to_str(), Some("a/b/c.d"));
         check_path("a/b/c.d").unwrap();
         assert_eq!(variable_name("PATH".into()), "PATH");
         assert_eq!(variable_name("Path".into()), if cfg!(windows) { "PATH" } else { "Path" });
+        assert_eq!(variable_name("VCToolsRedistDir".into()), "VCToolsRedistDir");
         let checked = check_path("a/nul.h");
         if cfg!(windows) {
             assert_eq!(checked.unwrap_err().to_string(), "Windows cannot hold `a/nul.h`: a device is called like that");

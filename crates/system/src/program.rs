@@ -85,7 +85,9 @@ mod tests {
     #[test]
     fn programs_are_found_in_absolute_folders_only_and_when_they_can_be_executed() {
         let folder = tempfile::tempdir().unwrap();
-        let (first, second) = (folder.path().join("first"), folder.path().join("second"));
+        // Windows separates folders with `;`, and a folder may have one in its name.
+        let odd = if cfg!(windows) { "second;one" } else { "second" };
+        let (first, second) = (folder.path().join("first"), folder.path().join(odd));
         for (path, name) in [(&first, "tool"), (&second, TOOL.0)] {
             fs_err::create_dir(path).unwrap();
             fs_err::write(path.join(name), TOOL.1).unwrap();

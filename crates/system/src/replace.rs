@@ -47,6 +47,21 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_exists_is_not_given_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("name");
+        let give = |text: &str| {
+            let mut file = tempfile::NamedTempFile::new_in(folder.path()).unwrap();
+            file.write_all(text.as_bytes()).unwrap();
+            crate::persist_new(file, &path)
+        };
+        give("first").unwrap();
+        assert_eq!(give("second").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs_err::read_to_string(&path).unwrap(), "first");
+        assert_eq!(fs_err::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
     fn a_file_that_was_replaced_is_another_one() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");

@@ -1,5 +1,6 @@
 //! Implementation for Unix: Linux, and what other Unix systems share with it.
 
+use std::collections::BTreeMap;
 use std::fs::TryLockError;
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
@@ -141,8 +142,26 @@ pub fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
 ///
 /// # Errors
 /// The error of `rename(2)`.
-pub fn persist(file: NamedTempFile, path: impl AsRef<Path>) -> io::Result<()> {
+#[expect(clippy::disallowed_methods, reason = "this is the place for it")]
+pub fn persist<F>(file: NamedTempFile<F>, path: impl AsRef<Path>) -> io::Result<()> {
     file.persist(path.as_ref()).map(drop).map_err(|error| error.error)
+}
+
+/// Gives a temporary file its name, unless that exists.
+///
+/// # Errors
+/// [`io::ErrorKind::AlreadyExists`] if the name exists; the errors of `rename(2)`.
+#[expect(clippy::disallowed_methods, reason = "this is the place for it")]
+pub fn persist_new<F>(file: NamedTempFile<F>, path: impl AsRef<Path>) -> io::Result<()> {
+    file.persist_noclobber(path.as_ref()).map(drop).map_err(|error| error.error)
+}
+
+/// `None`: compilers are on the PATH.
+///
+/// # Errors
+/// None; on Windows, where Visual Studio is looked for, there are some.
+pub fn compiler_variables(_: &BTreeMap<String, String>) -> io::Result<Option<BTreeMap<String, String>>> {
+    Ok(None)
 }
 
 /// Takes a lock; `false` if another holder has one.

@@ -78,7 +78,7 @@ impl Unfinished {
                 // existing file must be one step.
                 let named =
                     builder().make_in(path.parent().unwrap_or(Path::new(".")), |name| link_nameless(&file, name))?;
-                named.persist(path).map(drop).map_err(|error| error.error)
+                persist(named, path)
             }
             Unfinished::Named(file) => persist(file, path),
         }

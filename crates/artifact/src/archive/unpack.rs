@@ -58,8 +58,9 @@ fn unpack_into(
     let mut buffer = vec![0; 1 << 18];
     // Made last: see `make_links`.
     let mut links: Vec<(PathBuf, PathBuf)> = Vec::new();
+    let mut paths = rocwheel_system::PathCheck::default();
     read::for_each_member_of(file, archive, reporter, &mut |member: &Member, content: Content| {
-        rocwheel_system::check_path(&member.path)?;
+        paths.check(&member.path)?;
         let path = destination.join(&member.path);
         if let Some(parent) = path.parent() {
             make_directories(parent, destination, &mut made)?;

@@ -90,6 +90,8 @@ pub(super) struct Unpacked {
     pub(super) displaced: Vec<Skipped>,
     /// Number of duplicates that were claimed, which names their files.
     claimed: usize,
+    /// The flattened paths of all files.
+    paths: rocwheel_system::PathCheck,
 }
 
 /// Writes files into the staging tree.
@@ -149,6 +151,7 @@ impl<'a> Unpacker<'a> {
                 (place, system)
             }
         };
+        self.state().paths.check(&place.path)?;
         let duplicate = self.claim(&place.path, incoming.source, incoming.path);
         let path = duplicate.clone().unwrap_or_else(|| self.path(&place));
         let text = self.rewritten(incoming, &place, content)?;
@@ -424,8 +427,6 @@ fn write(path: &Path, executable: bool, content: &mut dyn Read, reporter: &dyn R
     if let Some(parent) = path.parent() {
         fs_err::create_dir_all(parent)?;
     }
-    let name = path.file_name().unwrap_or_default();
-    rocwheel_system::check_path(&name.to_string_lossy())?;
     let mode = if executable { 0o755 } else { 0o644 };
     let mut options = fs_err::OpenOptions::new();
     let mut file = rocwheel_system::create_mode(options.write(true).create_new(true), mode).open(path)?;

@@ -4,12 +4,16 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use rocwheel_wheel::Platform;
+
 /// Finds the configuration files of pip and uv.
 pub struct ConfigurationFiles<'a> {
     /// Reads an environment variable. An empty one counts as unset.
     pub variable: &'a dyn Fn(&str) -> Option<OsString>,
     /// The user's home directory; without it, the user has no files.
     pub home: Option<PathBuf>,
+    /// The system on which pip and uv run.
+    pub platform: Platform,
 }
 
 impl ConfigurationFiles<'_> {
@@ -17,28 +21,57 @@ impl ConfigurationFiles<'_> {
         (self.variable)(name).filter(|value| !value.is_empty())
     }
 
-    /// The user's folder for settings (XDG base directory specification). Relative paths in the
-    /// variable are ignored.
+    /// The user's folder for settings: `APPDATA` on Windows, elsewhere that of the XDG base directory
+    /// specification. Relative paths in the variables are ignored.
     fn user(&self) -> Option<PathBuf> {
-        let named = self.set("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-        named.or_else(|| Some(self.home.as_ref()?.join(".config")))
+        let (variable, usual) = match self.platform {
+            Platform::Linux => ("XDG_CONFIG_HOME", ".config"),
+            Platform::Windows => ("APPDATA", "AppData/Roaming"),
+        };
+        let named = self.set(variable).map(PathBuf::from).filter(|path| self.is_absolute(path));
+        named.or_else(|| Some(self.home.as_ref()?.join(usual)))
+    }
+
+    /// The folder for settings of the machine.
+    fn machine(&self) -> PathBuf {
+        match self.platform {
+            Platform::Linux => "/etc".into(),
+            Platform::Windows => self.set("ProgramData").map_or_else(|| "C:/ProgramData".into(), PathBuf::from),
+        }
+    }
+
+    fn is_absolute(&self, path: &Path) -> bool {
+        match (self.platform, path.as_os_str().as_encoded_bytes()) {
+            (Platform::Windows, [b'\\', b'\\', ..]) => true,
+            (Platform::Windows, [drive, b':', b'/' | b'\\', ..]) => drive.is_ascii_alphabetic(),
+            (Platform::Linux, [b'/', ..]) => true,
+            _ => false,
+        }
     }
 
     /// pip's files for the machine and for the user (pip documentation, "Configuration").
     pub fn of_pip_user(&self) -> Vec<PathBuf> {
-        let old = self.home.as_ref().map(|home| home.join(".pip/pip.conf"));
-        let user = self.user().map(|user| user.join("pip/pip.conf"));
-        [Some(PathBuf::from("/etc/pip.conf")), old, user].into_iter().flatten().collect()
+        let (machine, old, name) = match self.platform {
+            Platform::Linux => ("pip.conf", ".pip/pip.conf", "pip/pip.conf"),
+            Platform::Windows => ("pip/pip.ini", "pip/pip.ini", "pip/pip.ini"),
+        };
+        let old = self.home.as_ref().map(|home| home.join(old));
+        let user = self.user().map(|user| user.join(name));
+        [Some(self.machine().join(machine)), old, user].into_iter().flatten().collect()
     }
 
     /// All files of pip: those for machine and user, that of the virtual environment, and the one
-    /// in `PIP_CONFIG_FILE`. Empty if that is `/dev/null`.
+    /// in `PIP_CONFIG_FILE`. Empty if that is Python's `os.devnull`.
     pub fn of_pip(&self) -> Vec<PathBuf> {
+        let (nothing, own) = match self.platform {
+            Platform::Linux => ("/dev/null", "pip.conf"),
+            Platform::Windows => ("nul", "pip.ini"),
+        };
         let named = self.set("PIP_CONFIG_FILE").map(PathBuf::from);
-        if named.as_deref() == Some(Path::new("/dev/null")) {
+        if named.as_deref() == Some(Path::new(nothing)) {
             return Vec::new();
         }
-        let environment = self.set("VIRTUAL_ENV").map(|environment| PathBuf::from(environment).join("pip.conf"));
+        let environment = self.set("VIRTUAL_ENV").map(|environment| PathBuf::from(environment).join(own));
         self.of_pip_user().into_iter().chain(environment).chain(named).collect()
     }
 
@@ -58,10 +91,15 @@ impl ConfigurationFiles<'_> {
         if self.is_uv_without_files() {
             return Vec::new();
         }
-        let folders = self.set("XDG_CONFIG_DIRS").unwrap_or_else(|| "/etc/xdg".into());
-        let mut files = std::env::split_paths(&folders).map(|folder| folder.join("uv/uv.toml"));
-        let machine = files.find(|file| file.is_absolute() && file.is_file());
-        let machine = machine.unwrap_or_else(|| PathBuf::from("/etc/uv/uv.toml"));
+        let machine = self.machine().join("uv/uv.toml");
+        let machine = match self.platform {
+            Platform::Windows => machine,
+            Platform::Linux => {
+                let folders = self.set("XDG_CONFIG_DIRS").unwrap_or_else(|| "/etc/xdg".into());
+                let mut files = std::env::split_paths(&folders).map(|folder| folder.join("uv/uv.toml"));
+                files.find(|file| file.is_absolute() && file.is_file()).unwrap_or(machine)
+            }
+        };
         [Some(machine), self.user().map(|user| user.join("uv/uv.toml"))].into_iter().flatten().collect()
     }
 
@@ -89,9 +127,17 @@ mod tests {
     use super::*;
 
     fn files(variables: &[(&str, &str)], get: impl Fn(&ConfigurationFiles<'_>) -> Vec<PathBuf>) -> Vec<String> {
+        files_on(Platform::Linux, variables, get)
+    }
+
+    fn files_on(
+        platform: Platform,
+        variables: &[(&str, &str)],
+        get: impl Fn(&ConfigurationFiles<'_>) -> Vec<PathBuf>,
+    ) -> Vec<String> {
         let variable = |name: &str| Some(OsString::from(variables.iter().find(|(known, _)| *known == name)?.1));
-        let found = get(&ConfigurationFiles { variable: &variable, home: Some("/home/me".into()) });
-        found.iter().map(|path| path.display().to_string()).collect()
+        let found = get(&ConfigurationFiles { variable: &variable, home: Some("/home/me".into()), platform });
+        found.iter().map(|path| path.display().to_string().replace('\\', "/")).collect()
     }
 
     #[test]
@@ -106,15 +152,30 @@ mod tests {
     }
 
     #[test]
+    fn on_windows_they_have_other_names() {
+        let of = |variables: &[(&str, &str)], get: fn(&ConfigurationFiles<'_>) -> Vec<PathBuf>| {
+            files_on(Platform::Windows, variables, get)
+        };
+        let roaming = ("APPDATA", "C:/Users/me/AppData/Roaming");
+        let pip = ["C:/ProgramData/pip/pip.ini", "/home/me/pip/pip.ini", "C:/Users/me/AppData/Roaming/pip/pip.ini"];
+        assert_eq!(of(&[roaming, ("XDG_CONFIG_HOME", "C:/x")], |files| files.of_pip()), pip);
+        assert_eq!(of(&[roaming, ("VIRTUAL_ENV", "C:/venv")], |files| files.of_pip())[3], "C:/venv/pip.ini");
+        assert!(of(&[("PIP_CONFIG_FILE", "nul")], |files| files.of_pip()).is_empty());
+        let uv = ["D:/Data/uv/uv.toml", "/home/me/AppData/Roaming/uv/uv.toml"];
+        assert_eq!(of(&[("ProgramData", "D:/Data")], |files| files.of_uv_user()), uv);
+    }
+
+    #[test]
     fn uv_reads_machine_user_and_project_or_what_a_variable_names() {
         let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name).display().to_string();
+        let path = |name: &str| folder.path().join(name).display().to_string().replace('\\', "/");
         for name in ["machine/uv/uv.toml", "project/pyproject.toml"] {
             fs_err::create_dir_all(folder.path().join(name).parent().unwrap()).unwrap();
             fs_err::write(folder.path().join(name), "[tool.uv]\n").unwrap();
         }
         fs_err::create_dir(folder.path().join("project/deep")).unwrap();
-        let machine = ("XDG_CONFIG_DIRS", &*format!("{}:{}", path("none"), path("machine")));
+        let folders = std::env::join_paths([path("none"), path("machine")]).unwrap().into_string().unwrap();
+        let machine = ("XDG_CONFIG_DIRS", folders.as_str());
         let of_uv = |files: &ConfigurationFiles<'_>| files.of_uv(&folder.path().join("project/deep"));
         let user = "/home/me/.config/uv/uv.toml".to_owned();
         assert_eq!(files(&[machine], of_uv), [path("machine/uv/uv.toml"), user, path("project/pyproject.toml")]);

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use rocwheel_index::settings::ConfigurationFiles;
 use rocwheel_report::Silent;
 use rocwheel_system::{FileMetadata as _, FileOwner, current_user};
+use rocwheel_wheel::Platform;
 
 use super::{Engine, Kind, Root};
 use crate::cell::{BuildMode, CompilerCache};
@@ -352,7 +353,7 @@ fn user_cache(surroundings: &BTreeMap<String, String>) -> Option<PathBuf> {
 /// container.
 fn installer_settings(surroundings: &BTreeMap<String, String>) -> [Option<PathBuf>; 2] {
     let variable = |name: &str| surroundings.get(name).map(OsString::from);
-    let files = ConfigurationFiles { variable: &variable, home: home(surroundings) };
+    let files = ConfigurationFiles { variable: &variable, home: home(surroundings), platform: Platform::native() };
     [files.of_pip_user(), files.of_uv_user()].map(|all| all.into_iter().rev().find(|path| path.is_file()))
 }
 

@@ -31,14 +31,12 @@ impl Context<'_> {
     /// The same variables without the job's own Python.
     pub(super) fn outer_environment(&self) -> BTreeMap<String, String> {
         let surroundings = &self.place.surroundings;
-        // On Windows, compilers are found through the many variables that Visual Studio's script
-        // sets. No list of them is maintained.
-        if cfg!(windows) {
-            return (**surroundings).clone();
-        }
         let cache = of_cache(self.job.recipe.cell.compiler_cache);
         let is_kept = |name: &str| {
-            [&KEPT[..], &NETWORK, &FILES].iter().any(|names| names.contains(&name))
+            // On Windows, compilers are found through the many variables that Visual Studio's
+            // script sets. No list of them is maintained.
+            cfg!(windows)
+                || [&KEPT[..], &NETWORK, &FILES].iter().any(|names| names.contains(&name))
                 || cache.iter().any(|prefix| name.starts_with(prefix))
         };
         let mut environment: BTreeMap<String, String> = surroundings

@@ -25,7 +25,7 @@ use rocwheel_recipe::request::rocm::RocmChoice;
 use rocwheel_recipe::schedule::slurm;
 use rocwheel_recipe::schedule::{self, Executors, Work};
 use rocwheel_recipe::{Job, PythonVersion, SdkKind, Surroundings};
-use rocwheel_report::Exit;
+use rocwheel_report::{Context as _, Exit};
 
 use crate::commands::Mode;
 use crate::environment;
@@ -237,9 +237,9 @@ impl TryFrom<Arguments> for Settings {
         let write_job = write_job.map(|file| file.check("--write-job", FileKind::Job, &[])).transpose()?;
         let run = arguments.run.clone();
         let cluster = run.cluster()?;
-        let surroundings = environment::variables()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-            .collect();
+        let variables = environment::text_variables().collect();
+        let of_compiler = rocwheel_system::compiler_variables(&variables).context("cannot set up Visual Studio")?;
+        let surroundings = of_compiler.unwrap_or(variables).into_iter().collect();
         let is_inside = arguments.inside;
         let containers = run.containers.of_jobs()?.containers(&surroundings, is_inside)?.map(Rc::new);
         let mut place = arguments.place(surroundings)?;

@@ -21,9 +21,10 @@ const HEAD: &str = "\
 <!-- Made from recipes/, data/frameworks.toml and data/sources.toml: `INSTA_UPDATE=always cargo test --package rocwheel documents` \
 writes this page. -->
 
-rocwheel itself runs on Linux. Builds for Windows are *plans*: `rocwheel recipe show NAME --platform
-windows` prints them as batch files. Other versions can be built too; these belong together, and
-`rocwheel matrix` counts them.
+rocwheel runs on Linux; its program for Windows is tested under Wine only ([windows.md](windows.md)).
+Builds for Windows run on Windows, and `rocwheel recipe show NAME --platform windows` prints them as
+batch files. Other versions can be built too; these belong together, and `rocwheel matrix` counts
+them.
 
 ## Frameworks
 

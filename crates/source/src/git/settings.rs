@@ -28,7 +28,7 @@ const KEPT: [&str; 13] = [
 ];
 
 /// Settings that are the same for all users; they override the user's own.
-const FIXED: [(&str, &str); 15] = [
+const FIXED: [(&str, &str); 16] = [
     ("advice.detachedHead", "false"),
     ("commit.gpgSign", "false"),
     ("core.askPass", ""),
@@ -37,6 +37,8 @@ const FIXED: [(&str, &str); 15] = [
     ("core.excludesFile", "/dev/null"),
     ("core.fsmonitor", "false"),
     ("core.hooksPath", "/dev/null"),
+    // Only git for Windows knows it: paths of more than 260 characters.
+    ("core.longpaths", "true"),
     ("core.quotePath", "false"),
     ("credential.interactive", "never"),
     ("gc.auto", "0"),

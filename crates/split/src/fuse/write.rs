@@ -92,11 +92,11 @@ pub fn write_file(
     drop(stage);
     let permissions = fs_err::metadata(like)?.permissions();
     fs_err::set_permissions(staged.path(), permissions)?;
-    staged.persist_noclobber(&absolute).map_err(|error| match error.error.kind() {
+    rocwheel_system::persist_new(staged, &absolute).map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => {
             Error::Fuse { key: output.display().to_string(), why: "there is such a file already".to_owned() }
         }
-        _ => error.error.into(),
+        _ => error.into(),
     })?;
     Ok(FusedOutput { path: output.to_owned(), files: 1, bytes: content.size() })
 }

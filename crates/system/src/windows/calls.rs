@@ -21,8 +21,8 @@ use windows_sys::Win32::Security::{
 };
 use windows_sys::Win32::Storage::FileSystem::{
     FILE_ATTRIBUTE_TEMPORARY, FILE_BASIC_INFO, FileBasicInfo, GetDiskFreeSpaceExW, GetFileInformationByHandleEx,
-    GetFinalPathNameByHandleW, LOCKFILE_EXCLUSIVE_LOCK, LOCKFILE_FAIL_IMMEDIATELY, LockFileEx, SetFileAttributesW,
-    UnlockFileEx,
+    GetFinalPathNameByHandleW, LOCKFILE_EXCLUSIVE_LOCK, LOCKFILE_FAIL_IMMEDIATELY, LockFileEx, MoveFileExW,
+    SetFileAttributesW, UnlockFileEx,
 };
 use windows_sys::Win32::System::IO::OVERLAPPED;
 use windows_sys::Win32::System::Threading::{
@@ -123,6 +123,16 @@ pub(super) fn make_permanent(path: &Path) -> io::Result<()> {
     let path = wide(path)?;
     // SAFETY: the path ends with a zero.
     checked(unsafe { SetFileAttributesW(path.as_ptr(), attributes) })
+}
+
+/// Renames a file, unless the other name exists.
+///
+/// # Errors
+/// [`io::ErrorKind::AlreadyExists`] if it exists; else the error of `MoveFileExW`.
+pub(super) fn move_to_new(from: &Path, to: &Path) -> io::Result<()> {
+    let (from, to) = (wide(from)?, wide(to)?);
+    // SAFETY: both paths end with a zero.
+    checked(unsafe { MoveFileExW(from.as_ptr(), to.as_ptr(), 0) })
 }
 
 /// A byte that no file has. Windows lets no other program read or write bytes that are locked, and

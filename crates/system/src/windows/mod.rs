@@ -6,12 +6,14 @@ mod job;
 mod link;
 mod metadata;
 mod moving;
+mod visual_studio;
 
 use std::io;
 use std::os::windows::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
+use windows_sys::Win32::Foundation::ERROR_MORE_DATA;
 use windows_sys::Win32::Storage::FileSystem::{
     FILE_FLAG_BACKUP_SEMANTICS, FILE_SHARE_DELETE, FILE_SHARE_READ, FILE_SHARE_WRITE,
 };
@@ -23,9 +25,10 @@ pub(crate) use calls::{try_lock, unlock};
 pub(crate) use job::Group;
 pub use link::symlink;
 pub use metadata::open_identity;
-pub use moving::{exchange, persist, rename};
+pub use moving::{exchange, persist, persist_new, rename};
 /// The trait of types that lend the handle of an open file.
 pub use std::os::windows::io::AsHandle as OpenFile;
+pub use visual_studio::compiler_variables;
 
 /// `true` if a folder can be removed while this process has files in it open.
 pub const REMOVES_OPEN_FILES: bool = false;
@@ -41,13 +44,27 @@ pub(crate) fn write_at(file: &std::fs::File, bytes: &[u8], position: u64) -> io:
 }
 
 /// The absolute path with all links resolved, in the usual form (`C:\folder`) where that is
-/// possible, and else in the form without a limit (`\\?\C:\folder`).
+/// possible, and else in the form without a limit (`\\?\C:\folder`). Wine cannot tell the real path
+/// of a file whose path is longer than 260 characters; it is the absolute one then.
 ///
 /// # Errors
 /// A path that does not exist; the message names it.
 pub fn canonicalize(path: impl AsRef<Path>) -> io::Result<PathBuf> {
-    let real = fs_err::canonicalize(path.as_ref())?;
+    let path = path.as_ref();
+    let real = match canonicalize_numbered(path) {
+        Err(error) if error.raw_os_error() == Some(ERROR_MORE_DATA.cast_signed()) => std::path::absolute(path)?,
+        Err(error) => {
+            let text = format!("failed to canonicalize path `{}`: {error}", path.display());
+            return Err(io::Error::new(error.kind(), text));
+        }
+        Ok(real) => real,
+    };
     Ok(dunce::simplified(&real).to_owned())
+}
+
+#[expect(clippy::disallowed_methods, reason = "fs_err hides the number of the error")]
+fn canonicalize_numbered(path: &Path) -> io::Result<PathBuf> {
+    std::fs::canonicalize(path)
 }
 
 /// A word for a file type that is neither a file, a folder nor a link.
@@ -219,5 +236,9 @@ mod tests {
         assert!(!real.to_string_lossy().starts_with(r"\\?\"), "{}", real.display());
         assert!(real.is_absolute() && real.is_dir());
         assert!(canonicalize(folder.path().join("none")).is_err());
+        let long = folder.path().join("a".repeat(150)).join("b".repeat(150));
+        fs_err::create_dir_all(&long).unwrap();
+        let real = canonicalize(&long).unwrap();
+        assert!(real.is_absolute() && real.ends_with(long.file_name().unwrap()), "{}", real.display());
     }
 }

@@ -25,9 +25,14 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// error at once. The message names both paths.
 pub fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
     let (from, to) = (from.as_ref(), to.as_ref());
+    repeat_refused(from, to, || move_once(from, to))
+}
+
+/// Calls a move again for two seconds, as long as another program has one of the files open.
+fn repeat_refused(from: &Path, to: &Path, mut attempt: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     let (end, mut pause) = (Instant::now() + PATIENCE, PAUSE);
     loop {
-        match move_once(from, to) {
+        match attempt() {
             Err(error) if is_refused(&error) && Instant::now() < end && fs_err::symlink_metadata(from).is_ok() => {
                 thread::sleep(pause);
                 pause *= 2;
@@ -57,7 +62,7 @@ fn is_refused(error: &io::Error) -> bool {
 ///
 /// # Errors
 /// Those of [`rename`]; then the temporary file is removed.
-pub fn persist(file: NamedTempFile, path: impl AsRef<Path>) -> io::Result<()> {
+pub fn persist<F>(file: NamedTempFile<F>, path: impl AsRef<Path>) -> io::Result<()> {
     // Closed first: an indexer or scanner that waits for it is done sooner.
     let temporary = file.into_temp_path();
     calls::make_permanent(&temporary)?;
@@ -65,6 +70,18 @@ pub fn persist(file: NamedTempFile, path: impl AsRef<Path>) -> io::Result<()> {
     // It has another name now, so dropping the temporary path removes nothing.
     drop(temporary);
     Ok(())
+}
+
+/// Gives a temporary file its name, unless that exists.
+///
+/// # Errors
+/// [`io::ErrorKind::AlreadyExists`] if the name exists, and those of [`rename`]; then the temporary
+/// file is removed.
+pub fn persist_new<F>(file: NamedTempFile<F>, path: impl AsRef<Path>) -> io::Result<()> {
+    let path = path.as_ref();
+    let temporary = file.into_temp_path();
+    calls::make_permanent(&temporary)?;
+    repeat_refused(&temporary, path, || calls::move_to_new(&temporary, path))
 }
 
 /// Exchanges two paths. Windows cannot do this in one step: for a moment there is nothing at `one`,

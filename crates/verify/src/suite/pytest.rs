@@ -422,7 +422,7 @@ impl TestStream for EventFiles {
         // It is read as soon as it exists, so that it comes to be whole.
         let part = answer.with_extension("part");
         fs_err::write(&part, json!({ "run": ids }).to_string())?;
-        fs_err::rename(part, answer)
+        rocwheel_system::rename(part, answer)
     }
 
     fn read(&mut self, _output: &[u8]) -> io::Result<Vec<StreamEvent>> {
