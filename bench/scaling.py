@@ -88,7 +88,7 @@ class Benchmark:
             )
 
     def curve(self, name: str, read: int, *arguments: object) -> None:
-        """One row for each number of cores; `read` is how many bytes of input the time stands for."""
+        """One row for each number of cores; `read` is how many bytes of input the time is for."""
         one = 0.0
         for cores in self.settings.cores or counts(len(self.cores)):
             runs = []

@@ -1,5 +1,6 @@
-"""`release publish --delta` and `release get`: only what older wheels do not have is downloaded; a
-description that lies, a server without ranges or an old wheel that changed cost time and no more."""
+"""`release publish --delta` and `release get`: only what older wheels do not have is downloaded. A
+description that lies, a server without ranges or an old wheel that changed cost no more than
+time."""
 
 from __future__ import annotations
 
@@ -219,7 +220,7 @@ def rewritten(delta: bytes, change: Change) -> bytes:
 
 
 def lying(_: dict, rows: list[bytearray]) -> None:
-    """Two pieces that the old wheel has change their places: the sizes agree, the wheel does not."""
+    """Two pieces that the old wheel has change places: the sizes agree, the wheel does not."""
     data = [row for row in rows if int.from_bytes(row[:4], "little") > 16_000]
     data[-2][:], data[-1][:] = bytes(data[-1]), bytes(data[-2])
 

@@ -1,5 +1,6 @@
 """`rocwheel doctor` and Python environments of all kinds: those that share packages with another
-Python, whose Python is gone, whose files cannot be read, and whose packages another tool installs."""
+Python, whose Python is gone, whose files cannot be read, and whose packages another tool
+installs."""
 
 from __future__ import annotations
 

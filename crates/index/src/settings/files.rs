@@ -21,8 +21,8 @@ impl ConfigurationFiles<'_> {
         (self.variable)(name).filter(|value| !value.is_empty())
     }
 
-    /// The user's folder for settings: `APPDATA` on Windows, elsewhere that of the XDG base directory
-    /// specification. Relative paths in the variables are ignored.
+    /// The user's folder for settings: `APPDATA` on Windows, elsewhere that of the XDG base
+    /// directory specification. Relative paths in the variables are ignored.
     fn user(&self) -> Option<PathBuf> {
         let (variable, usual) = match self.platform {
             Platform::Linux => ("XDG_CONFIG_HOME", ".config"),

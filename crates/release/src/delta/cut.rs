@@ -3,9 +3,9 @@
 //! A piece ends where the content says so, and not after a number of bytes, so an insertion moves
 //! the pieces behind it and leaves them equal. Three kinds of places are known to be ends:
 //!
-//! * A member of 4 KiB or more has pieces of its own, and its header is one. So a member that moves,
-//!   or that only has another time, is the same pieces. Smaller members are together in one piece
-//!   until the checksum of one ends it.
+//! * A member of 4 KiB or more has pieces of its own, and its header is one. So a member that
+//!   moves, or that only has another time, is the same pieces. Smaller members are together in one
+//!   piece until the checksum of one ends it.
 //! * The bytes of a large member are cut by `FastCDC`.
 //! * So they are after a flush of the compressor: rocwheel packs a large member in chunks that do
 //!   not refer to each other, with a flush after each.

@@ -14,10 +14,10 @@ use super::access::{self, Session};
 use super::container::ContainerKind;
 use super::finding::{Gravity, Need, Symptom};
 use super::gpus::{self, GpuFacts};
+use super::import_path::ImportPath;
 use super::kfd::Topology;
 use super::packages::{self, Installed, PackageFacts};
 use super::pip_command::Installer;
-use super::search_path::SearchPath;
 use super::system::SystemFacts;
 use super::tree::{MachineTree, ReadFault};
 use super::user::SessionUser;
@@ -34,7 +34,7 @@ pub struct Patient {
     /// The user; `None` for that of `/proc/self/status`.
     pub user: Option<SessionUser>,
     /// The folders of packages; `None` if there is no environment.
-    pub python: Option<SearchPath>,
+    pub python: Option<ImportPath>,
     /// The working directory, whose project may have settings of uv.
     pub directory: Option<PathBuf>,
     /// `true` if a machine without a usable GPU has an error.
@@ -243,7 +243,7 @@ fn open_packages(
     reporter: &dyn Reporter,
     symptoms: &mut Vec<Symptom>,
 ) -> Result<Option<Installed>, Error> {
-    let Some(SearchPath { main: path, beside }) = &patient.python else {
+    let Some(ImportPath { main: path, beside }) = &patient.python else {
         symptoms.push(
             Symptom::new("no-python")
                 .seen("VIRTUAL_ENV", "not set")

@@ -8,8 +8,8 @@ use rocwheel_report::shell_word;
 use rocwheel_wheel::PythonVersion;
 
 use super::finding::Symptom;
+use super::import_path::setting;
 use super::packages::Installed;
-use super::search_path::setting;
 
 /// Links that are followed before they count as a circle.
 const MOST_LINKS: usize = 16;

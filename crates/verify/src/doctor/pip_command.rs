@@ -5,8 +5,8 @@ use std::path::Path;
 
 use rocwheel_report::shell_word;
 
+use super::import_path::setting;
 use super::packages::Installed;
-use super::search_path::setting;
 use super::variables::SessionVariables;
 
 /// The program that installs packages into an environment.
@@ -75,8 +75,8 @@ impl Installer {
     }
 }
 
-/// `true` for the packages of a Python that a distribution or uv manages. Those of the user are taken
-/// for those of the system's Python.
+/// `true` for the packages of a Python that a distribution or uv manages. Those of the user are
+/// taken for those of the system's Python.
 fn is_managed(folder: &Path, prefix: &Path, version: &str) -> bool {
     const MARKER: &str = "EXTERNALLY-MANAGED";
     let own = folder.parent().map(|library| library.join(MARKER));

@@ -212,8 +212,8 @@ mod tests {
         archive.finish().unwrap();
     }
 
-    /// The member's points, each `span` bytes from the last one; `change` falsifies what the archive
-    /// says of the member.
+    /// The member's points, each `span` bytes from the last one; `change` falsifies what the
+    /// archive says of the member.
     fn points(path: &Path, span: u64, change: impl FnOnce(&mut Listed)) -> Result<Points, Error> {
         let zip = ZipFile::open(path).unwrap();
         let file = SharedFile::new(fs_err::File::open(path).unwrap());

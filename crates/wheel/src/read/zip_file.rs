@@ -41,10 +41,10 @@ impl ZipFile {
         self.packed(member)?.start(length)
     }
 
-    /// Random access to one of [`ZipFile::members`]. The CRC is checked here. A stored member is read
-    /// in the archive, after one pass over it; others are unpacked into memory up to 64 MiB. Of a
-    /// larger one, some megabytes are in memory at a time; reads far from the last ones unpack a few
-    /// megabytes.
+    /// Random access to one of [`ZipFile::members`]. The CRC is checked here. A stored member is
+    /// read in the archive, after one pass over it; others are unpacked into memory up to 64 MiB.
+    /// Of a larger one, some megabytes are in memory at a time; a read far from the last ones
+    /// unpacks a few more.
     pub fn reader(&self, member: &Listed) -> Result<Reader, Error> {
         let packed = self.packed(member)?;
         match packed.window_or_bytes()? {

@@ -1,9 +1,10 @@
 //! Input: the environment that the user named, or the variables of the session. Output: the folders
-//! from which its Python imports packages, as far as they have packages for GPUs ([`SearchPath`]).
+//! from which its Python imports packages, as far as they have packages for GPUs ([`ImportPath`]).
 //!
-//! The order is that of Python's module `site`. A virtual environment has its own packages and, with
-//! `include-system-site-packages`, those of the user and of the Python that it was made from. Any
-//! other Python sees those of the user first (PEP 370), and Debian's also those in `/usr/local`.
+//! The order is that of Python's module `site`. A virtual environment has its own packages and,
+//! with `include-system-site-packages`, those of the user and of the Python that it was made from.
+//! Any other Python sees those of the user first (PEP 370), and Debian's also those in
+//! `/usr/local`.
 
 use std::path::{Path, PathBuf};
 
@@ -17,25 +18,25 @@ const SETTINGS: &str = "pyvenv.cfg";
 /// The folders of packages of a Python, the first of which is that of the environment itself unless
 /// another one comes first and has packages for GPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SearchPath {
+pub struct ImportPath {
     /// A folder of packages, or a virtual environment.
     pub main: PathBuf,
     /// Further folders with packages for GPUs, in the order in which Python searches them.
     pub beside: Vec<PathBuf>,
 }
 
-impl SearchPath {
+impl ImportPath {
     /// That of an environment or a folder of packages. Of a folder in an environment, the others
     /// belong to it as well.
-    pub fn of_folder(folder: &Path, tree: &MachineTree, variables: &SessionVariables) -> SearchPath {
+    pub fn of_folder(folder: &Path, tree: &MachineTree, variables: &SessionVariables) -> ImportPath {
         let inside = folder.ancestors().nth(3).filter(|_| folder.ends_with("site-packages"));
         let environment = [Some(folder), inside].into_iter().flatten().find(|prefix| prefix.join(SETTINGS).is_file());
         if let Some(prefix) = environment {
             let beside = folders_of_base(prefix, tree, variables);
-            return SearchPath { main: folder.to_owned(), beside };
+            return ImportPath { main: folder.to_owned(), beside };
         }
         let Some(own) = site_packages(folder) else {
-            return SearchPath { main: folder.to_owned(), beside: Vec::new() };
+            return ImportPath { main: folder.to_owned(), beside: Vec::new() };
         };
         let version = version_of(&own).unwrap_or_default();
         of_candidates(users(&version, tree, variables).into_iter().collect(), own)
@@ -44,9 +45,9 @@ impl SearchPath {
     /// That of a Python program, which is not started.
     ///
     /// # Errors
-    /// [`Error::NoProgram`], and [`Error::NoPackages`] for a program whose place does not tell where
-    /// its packages are.
-    pub fn of_program(program: &Path, tree: &MachineTree, variables: &SessionVariables) -> Result<SearchPath, Error> {
+    /// [`Error::NoProgram`], and [`Error::NoPackages`] for a program whose place does not tell
+    /// where its packages are.
+    pub fn of_program(program: &Path, tree: &MachineTree, variables: &SessionVariables) -> Result<ImportPath, Error> {
         let fail = |link: Option<PathBuf>| Error::NoProgram { path: program.to_owned(), link };
         let given = std::path::absolute(program).map_err(|_| fail(None))?;
         // The program of a virtual environment is a link, so the path that was given comes first.
@@ -54,7 +55,7 @@ impl SearchPath {
         if let Some(prefix) = prefix.filter(|prefix| prefix.join(SETTINGS).is_file())
             && fs_err::symlink_metadata(&given).is_ok()
         {
-            return Ok(SearchPath::of_folder(prefix, tree, variables));
+            return Ok(ImportPath::of_folder(prefix, tree, variables));
         }
         if !given.is_file() {
             return Err(fail(fs_err::read_link(&given).ok()));
@@ -80,29 +81,29 @@ impl SearchPath {
     /// That of the environment that a shell has activated, or of the one in the working directory,
     /// or of the first Python on PATH, as in images of containers. A script that chooses a Python
     /// when it is started, such as pyenv's, says nothing.
-    pub fn active(directory: &Path, tree: &MachineTree, variables: &SessionVariables) -> Option<SearchPath> {
+    pub fn active(directory: &Path, tree: &MachineTree, variables: &SessionVariables) -> Option<ImportPath> {
         let named = ["VIRTUAL_ENV", "CONDA_PREFIX"].iter().find_map(|name| variables.filled(name)).map(PathBuf::from);
         if let Some(folder) = named {
-            return folder.is_dir().then(|| SearchPath::of_folder(&folder, tree, variables));
+            return folder.is_dir().then(|| ImportPath::of_folder(&folder, tree, variables));
         }
         let near = directory.join(".venv");
         if near.join(SETTINGS).is_file() {
-            return Some(SearchPath::of_folder(&near, tree, variables));
+            return Some(ImportPath::of_folder(&near, tree, variables));
         }
         let program = rocwheel_system::find_program("python3", variables.filled("PATH")?)?;
-        SearchPath::of_program(&program, tree, variables).ok()
+        ImportPath::of_program(&program, tree, variables).ok()
     }
 }
 
 /// The first one with packages for GPUs, and those after it that have some. Without any, that of
 /// the Python itself.
-fn of_candidates(before: Vec<PathBuf>, own: PathBuf) -> SearchPath {
+fn of_candidates(before: Vec<PathBuf>, own: PathBuf) -> ImportPath {
     let mut folders: Vec<PathBuf> = before.into_iter().filter(|folder| *folder != own).collect();
     folders.push(own.clone());
     folders.retain(|folder| has_gpu_packages(folder));
     let mut folders = folders.into_iter();
     let main = folders.next().unwrap_or(own);
-    SearchPath { main, beside: folders.collect() }
+    ImportPath { main, beside: folders.collect() }
 }
 
 /// The folders that a virtual environment sees besides its own one, because it was made with
