@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(pump.take(Duration::from_millis(60)), (b"a word".to_vec(), false));
         assert!(begun.elapsed() >= Duration::from_millis(60), "a word has woken the taker");
         drop(writer);
-        assert_eq!(pump.take(Duration::from_secs(60)), (Vec::new(), true));
+        assert_eq!(pump.take(Duration::from_mins(1)), (Vec::new(), true));
         assert!(begun.elapsed() < Duration::from_secs(30));
     }
 
@@ -141,7 +141,7 @@ mod tests {
         let flood = thread::spawn(move || writer.write_all(&vec![b'x'; 5 * MOST]).unwrap());
         let (mut sum, mut is_closed) = (0, false);
         while !is_closed {
-            let (bytes, closed) = pump.take(Duration::from_secs(60));
+            let (bytes, closed) = pump.take(Duration::from_mins(1));
             assert!(bytes.len() <= MOST + PAGE, "{}", bytes.len());
             (sum, is_closed) = (sum + bytes.len(), closed);
         }

@@ -42,9 +42,8 @@ impl ConfigurationFiles<'_> {
 
     fn is_absolute(&self, path: &Path) -> bool {
         match (self.platform, path.as_os_str().as_encoded_bytes()) {
-            (Platform::Windows, [b'\\', b'\\', ..]) => true,
+            (Platform::Windows, [b'\\', b'\\', ..]) | (Platform::Linux, [b'/', ..]) => true,
             (Platform::Windows, [drive, b':', b'/' | b'\\', ..]) => drive.is_ascii_alphabetic(),
-            (Platform::Linux, [b'/', ..]) => true,
             _ => false,
         }
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 use rocwheel_report::{Context, Exit};
-use rocwheel_verify::doctor::{self, Error, Gravity, MachineTree, Patient, SearchPath, SessionUser, SessionVariables};
+use rocwheel_verify::doctor::{self, Error, Gravity, ImportPath, MachineTree, Patient, SessionUser, SessionVariables};
 
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};
@@ -70,11 +70,11 @@ impl TryFrom<Arguments> for Settings {
             Some(root) => (machine_in(root)?, variables(root, arguments.environment.as_deref())?),
         };
         let python = match (arguments.venv, arguments.python) {
-            (Some(venv), _) if venv.is_dir() => Some(SearchPath::of_folder(&venv, &tree, &variables)),
+            (Some(venv), _) if venv.is_dir() => Some(ImportPath::of_folder(&venv, &tree, &variables)),
             (Some(path), _) => return Err(Usage::new(format!("`{}` is not a folder", path.display())).into()),
-            (None, Some(program)) => Some(SearchPath::of_program(&program, &tree, &variables)?),
+            (None, Some(program)) => Some(ImportPath::of_program(&program, &tree, &variables)?),
             (None, None) if arguments.root.is_some() => None,
-            (None, None) => SearchPath::active(&environment::directory()?, &tree, &variables),
+            (None, None) => ImportPath::active(&environment::directory()?, &tree, &variables),
         };
         // A copy of a machine has no working directory.
         let directory = if arguments.root.is_some() { None } else { Some(environment::directory()?) };

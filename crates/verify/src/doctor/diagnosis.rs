@@ -350,12 +350,11 @@ fn audit(
         Err(rocwheel_audit::Error::Interrupted(interrupted)) => return Err(interrupted.into()),
         Err(error) => {
             let (question, folder) = ("Whether the installed libraries load", installed.folder.path());
-            symptoms.push(match &error {
-                rocwheel_audit::Error::Loader(error) => unreadable(question, folder, error),
-                _ => {
-                    let fault = ReadFault::Other(rocwheel_report::with_causes(&error));
-                    Symptom::not_read(question, &folder.to_string_lossy(), &fault)
-                }
+            symptoms.push(if let rocwheel_audit::Error::Loader(error) = &error {
+                unreadable(question, folder, error)
+            } else {
+                let fault = ReadFault::Other(rocwheel_report::with_causes(&error));
+                Symptom::not_read(question, &folder.to_string_lossy(), &fault)
             });
             return Ok(());
         }

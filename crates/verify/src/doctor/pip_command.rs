@@ -60,11 +60,10 @@ impl Installer {
             return None;
         }
         Some(match self {
-            Installer::Pip => return None,
             Installer::ManagedPip if ["install", "uninstall"].contains(&verb) => {
                 format!("pip {verb} --break-system-packages {rest}")
             }
-            Installer::ManagedPip => return None,
+            Installer::Pip | Installer::ManagedPip => return None,
             Installer::PipOf(python) => format!("{python} -m pip {arguments}"),
             Installer::PipFor(prefix) => format!("pip --python {prefix} {arguments}"),
             Installer::Uv(_) if verb == "cache" => "uv cache clean".to_owned(),

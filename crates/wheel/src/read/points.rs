@@ -206,7 +206,7 @@ mod tests {
     }
 
     fn archive(path: &Path, bytes: &[u8]) {
-        let mut archive = zip::ZipWriter::new(std::fs::File::create(path).unwrap());
+        let mut archive = zip::ZipWriter::new(fs_err::File::create(path).unwrap());
         archive.start_file("member", SimpleFileOptions::default()).unwrap();
         std::io::Write::write_all(&mut archive, bytes).unwrap();
         archive.finish().unwrap();
@@ -290,10 +290,10 @@ mod tests {
             archive(&path, &bytes);
             let zip = ZipFile::open(&path).unwrap();
             let listed = zip.members()[0].clone();
-            let mut changed = std::fs::read(&path).unwrap();
+            let mut changed = fs_err::read(&path).unwrap();
             let place = listed.offset as usize + at % listed.compressed as usize;
             changed[place] = value;
-            std::fs::write(&path, changed).unwrap();
+            fs_err::write(&path, changed).unwrap();
             let file = SharedFile::new(fs_err::File::open(&path).unwrap());
             if let Ok(points) = (Packed { path: &path, file: &file, listed: &listed }).points_every(9_000) {
                 let mut read = vec![0; bytes.len()];

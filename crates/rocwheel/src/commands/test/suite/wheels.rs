@@ -125,7 +125,9 @@ fn difference(wheel: &Path, folder: &Path) -> Result<Option<String>> {
     let Ok(rows) = rocwheel_wheel::parse_rows(&text) else { return Ok(Some("RECORD".to_owned())) };
     let installed: BTreeMap<&str, &str> = rows.iter().map(|row| (row.path.as_str(), row.hash.as_str())).collect();
     let own = Wheel::open(wheel)?.record()?;
-    let is_compared = |path: &str| !path.split('/').next().is_some_and(|top| top.ends_with(".data"));
+    let is_compared = |path: &str| {
+        path.split('/').next().is_none_or(|top| Path::new(top).extension().is_none_or(|kind| kind != "data"))
+    };
     let compared = own.iter().filter(|row| !row.hash.is_empty() && is_compared(&row.path));
     let differs = |path: &str, hash: &str| installed.get(path).is_none_or(|found| *found != hash);
     Ok(compared.into_iter().find(|row| differs(&row.path, &row.hash)).map(|row| row.path.clone()))
