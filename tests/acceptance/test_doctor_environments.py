@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from command import Rocwheel, run, unprivileged
-from doctor_trees import VERSION, Machine, diagnose, make_healthy_machine, make_machine, named
+from doctor_trees import VERSION, Machine, diagnose, make_healthy_machine, named
 
 PACKAGES = "lib/python3.12/site-packages"
 
@@ -218,34 +218,3 @@ def test_a_named_pipe_is_not_waited_for(rocwheel: Rocwheel, machine: Machine) ->
     found = named(json.loads(rocwheel.run(*command, expect=1, timeout=30).stdout))["not-read"]
     assert found["evidence"] == [{"path": str(metadata), "value": "it is not a regular file"}]
     assert "not a regular file" in rocwheel.run("audit", machine.venv, expect=1, timeout=30).stderr
-
-
-def test_a_library_that_nothing_is_linked_to_is_a_warning(rocwheel: Rocwheel, tmp_path: Path) -> None:
-    """PyPI's torch 2.15 brings a `libgfortran.so.5` that lacks `libquadmath.so.0`, and works."""
-    source = tmp_path / "empty.c"
-    source.touch()
-
-    def compiled(name: str, *words: str) -> bytes:
-        run("gcc", "-shared", "-fPIC", f"-Wl,-soname,{name}", "-o", tmp_path / name, source, *words)
-        return (tmp_path / name).read_bytes()
-
-    compiled("libquadmath_x.so.0")
-    broken = compiled("libgfortran_x.so.5", "-Wl,--no-as-needed", "-L", str(tmp_path), "-l:libquadmath_x.so.0")
-    user = compiled("libtorch_cpu.so", "-Wl,--no-as-needed", "-L", str(tmp_path), "-l:libgfortran_x.so.5")
-    module = tmp_path / "module.c"
-    module.write_text("void *PyInit_libmodule(void) { return 0; }\n")
-    words = ("-Wl,--no-as-needed", "-L", tmp_path, "-l:libquadmath_x.so.0")
-    run("gcc", "-shared", "-fPIC", "-o", tmp_path / "libmodule.so", module, *words)
-    machine = make_machine(tmp_path / "machine")
-    files: dict[str, str | bytes] = {"torch/__init__.py": "", "torch/lib/libgfortran_x.so.5": broken}
-    machine.package("torch", "2.15.0", **files)
-    found = named(diagnose(rocwheel, machine))
-    assert found["library-loose"]["severity"] == "warning" and "library-not-found" not in found
-    for extra in (
-        {"torch/lib/libtorch_cpu.so": user},
-        {"torch/libmodule.so": (tmp_path / "libmodule.so").read_bytes()},
-    ):
-        machine.package("torch", "2.15.0", **files, **extra)
-        found = named(diagnose(rocwheel, machine, expect=1))
-        assert found["library-not-found"]["severity"] == "error"
-        (machine.site / next(iter(extra))).unlink()

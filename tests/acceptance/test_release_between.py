@@ -289,6 +289,9 @@ def test_a_stream_with_a_gate_takes_nothing_untested(rocwheel: Rocwheel, tmp_pat
     }.items():
         other = tmp_path / "other"
         gate(other, f'suites = ["smoke"]\n{text}')
+        if text.startswith("keys"):
+            lines = f'kind = "final"\n[gate]\nsuites = ["smoke"]\n{text}'
+            (other / "release/.release/stream.toml").write_text(lines)
         code = 2 if "runners" in text else 1
         publish = ("release", "publish", dist, "--to", other, "--stream", "release")
         assert said in rocwheel.run(*publish, expect=code).stderr

@@ -22,7 +22,7 @@ use super::system::SystemFacts;
 use super::tree::{MachineTree, ReadFault};
 use super::user::SessionUser;
 use super::variables::SessionVariables;
-use super::{Error, driver, installer, loose, masks, overrides, own_python, pci, rocm_libraries, torch, wsl};
+use super::{Error, driver, installer, masks, overrides, own_python, pci, rocm_libraries, torch, wsl};
 
 /// The machine and the packages that are examined.
 #[derive(Debug)]
@@ -340,13 +340,8 @@ fn audit(
     let root = if directories.is_empty() { None } else { Root::read(machine).ok() };
     let library_path = root.map(|machine| SetLibraryPath { machine, directories: directories.clone() });
     let options = Options { library_path, ..Options::default() };
-    let facts = rocwheel_audit::read_facts(&installed.site, &options, reporter);
-    let audited = facts.and_then(|facts| {
-        let report = rocwheel_audit::audit_facts(&installed.site, &facts, &options, reporter)?;
-        Ok((report, facts))
-    });
-    let (report, facts) = match audited {
-        Ok(audited) => audited,
+    let report = match rocwheel_audit::audit(&installed.site, &options, reporter) {
+        Ok(report) => report,
         Err(rocwheel_audit::Error::Interrupted(interrupted)) => return Err(interrupted.into()),
         Err(error) => {
             let (question, folder) = ("Whether the installed libraries load", installed.folder.path());
@@ -376,9 +371,7 @@ fn audit(
                 let folder = shell_word(&installed.folder.path().to_string_lossy());
                 let command = finding.fix.as_ref().map(|fix| fix.command().to_owned());
                 let command = command.unwrap_or_else(|| format!("rocwheel audit {folder}"));
-                let is_loose = loose::is_loose(finding, &installed.site, &facts);
-                let symptom = if is_loose { Symptom::new("library-loose") } else { Symptom::new("library-not-found") };
-                symptom.fill("command", &command)
+                Symptom::new("library-not-found").fill("command", &command)
             }
             (Code::MissingRequirement | Code::NotGiven | Code::WrongRequirement, _) => {
                 let Some(owner) = owner else { continue };

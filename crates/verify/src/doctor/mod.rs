@@ -15,7 +15,6 @@ mod gpus;
 mod import_path;
 mod installer;
 mod kfd;
-mod loose;
 mod masks;
 mod overrides;
 mod own_python;

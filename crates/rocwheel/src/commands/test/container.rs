@@ -98,13 +98,11 @@ pub(super) fn run(container: &ContainerRun<'_>, words: &[String], printer: &Prin
         Some(2) => Ok(Exit::Usage),
         Some(4) => Ok(Exit::TryAgain),
         Some(code @ 125..=127) => {
-            let what = format!("{} could not start a container of `{}` (code {code})", engine.name(), container.image);
-            let hint = format!(
-                "`{} run --rm {} true` has to work; `--engine` names another engine",
-                engine.name(),
-                container.image
+            let (engine, image) = (engine.name(), &container.image);
+            let what = format!(
+                "{engine} could not start a container of `{image}` (code {code}): `{engine} run --rm {image} true` has to work; `--engine` names another engine"
             );
-            Err(Failure::other(Usage::new(what).hint(hint)))
+            Err(Failure::other(Usage::new(what)))
         }
         code => {
             let what = code.map_or_else(|| "was killed".to_owned(), |code| format!("ended with code {code}"));
