@@ -1,4 +1,4 @@
-"""Counts what `rocwheel release get` downloads of one set of wheels by somebody who has another.
+"""Counts the bytes that `rocwheel release get` downloads of one set of wheels with another at hand.
 
 In: the built binary, and the .deb files of two Debian releases. Out: a table on stdout and the same
 as JSON in a file. The pairs are the two releases; two builds of the newer one that differ in their

@@ -9,6 +9,7 @@ import json
 import random
 import re
 import shutil
+import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from pathlib import Path
 import pytest
 from test_index import pip, served
 
-from command import Result, Rocwheel
+from command import Result, Rocwheel, run
 from small_index import Servers
 from trees import differences, snapshot
 
@@ -344,7 +345,7 @@ def test_what_is_there_stays(rocwheel: Rocwheel, published: Stream, tmp_path: Pa
     assert got(get(rocwheel, published.folder, output, "demo-core", "--json"))["method"] == "delta"
 
 
-def test_several_wheels_and_the_cache_of_pip_help(rocwheel: Rocwheel, published: Stream, tmp_path: Path) -> None:
+def test_several_wheels_help(rocwheel: Rocwheel, published: Stream, tmp_path: Path) -> None:
     have = tmp_path / "have"
     write_wheel(have / "a", "0.8", {"core/lib.bin": NEW_CODE})
     write_wheel(have / "b/c", "0.9", DATA)
@@ -355,12 +356,29 @@ def test_several_wheels_and_the_cache_of_pip_help(rocwheel: Rocwheel, published:
     assert names == [NAME.format("0.8"), NAME.format("0.9")]
     assert wheel["transferred"] < 60_000, "headers, texts, the directory, the description"
     assert (tmp_path / "out" / NEW).read_bytes() == published.wheel.read_bytes()
-    # pip keeps what it downloaded under names that say nothing.
-    body = tmp_path / "pip/http-v2/0/1/2/3/4/0123456789abcdef.body"
-    body.parent.mkdir(parents=True)
-    shutil.copy(published.old / OLD, body)
-    (body.parent / "other.body").write_bytes(b"<html>")
-    wheel = got(get(rocwheel, published.folder, tmp_path / "cached", NEW, "--have", tmp_path / "pip", "--json"))
+
+
+class Cached(SimpleHTTPRequestHandler):
+    """A server that lets clients keep what it sends."""
+
+    def end_headers(self) -> None:
+        self.send_header("ETag", '"1"')
+        self.send_header("Cache-Control", "max-age=3600")
+        super().end_headers()
+
+
+def test_the_cache_of_pip_helps(rocwheel: Rocwheel, published: Stream, tmp_path: Path) -> None:
+    """pip keeps what it downloaded under names that say nothing, pages and wheels alike."""
+    project = tmp_path / "site/demo-core"
+    project.mkdir(parents=True)
+    shutil.copy(published.old / OLD, project)
+    (project / "index.html").write_text(f'<a href="{OLD}">{OLD}</a>')
+    cache = tmp_path / "cache"
+    with served(tmp_path / "site", Cached) as index:
+        command = (sys.executable, "-m", "pip", "--cache-dir", cache, "download", "--no-deps", "demo-core")
+        run(*command, "--dest", tmp_path / "downloaded", "--index-url", index, "--trusted-host", "127.0.0.1")
+    (body,) = [path for path in cache.rglob("*.body") if path.read_bytes() == (published.old / OLD).read_bytes()]
+    wheel = got(get(rocwheel, published.folder, tmp_path / "out", NEW, "--have", cache, "--json"))
     assert (wheel["method"], wheel["from"]) == ("delta", [str(body)])
 
 

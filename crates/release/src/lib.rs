@@ -13,6 +13,7 @@
 //! [`get()`] downloads a wheel of an index, without the bytes that older wheels have.
 
 mod aggregate;
+mod attempts;
 pub mod build;
 mod catalog;
 pub mod check;

@@ -28,7 +28,7 @@ pub(super) struct ChosenWheel<'a> {
     pub(super) name: WheelName,
 }
 
-/// What a user typed.
+/// A name that the user typed.
 enum Wanted {
     File(WheelName),
     Project(Box<Requirement>),

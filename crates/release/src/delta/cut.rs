@@ -1,14 +1,14 @@
 //! Input: a wheel. Output: its bytes, cut into pieces that another build of the wheel has too.
 //!
-//! A piece ends where the content says so, and not after a number of bytes, so an insertion moves
-//! the pieces behind it and leaves them equal. Three kinds of places are known to be ends:
+//! The content decides where a piece ends (content-defined chunking), so an insertion moves the
+//! pieces behind it and leaves them equal. Pieces end at three kinds of places:
 //!
-//! * A member of 4 KiB or more has pieces of its own, and its header is one. So a member that
-//!   moves, or that only has another time, is the same pieces. Smaller members are together in one
-//!   piece until the checksum of one ends it.
-//! * The bytes of a large member are cut by `FastCDC`.
-//! * So they are after a flush of the compressor: rocwheel packs a large member in chunks that do
-//!   not refer to each other, with a flush after each.
+//! * Before and after the header of a member of 4 KiB or more, and after the member. A member that
+//!   moves, or that only has another time, keeps its pieces. Smaller members share a piece until
+//!   the checksum of one ends it.
+//! * Where `FastCDC` cuts the bytes of a large member.
+//! * After a flush of the compressor: rocwheel packs a large member in chunks that do not refer to
+//!   each other, with a flush after each.
 
 use std::io;
 use std::ops::Range;
@@ -36,10 +36,10 @@ const SIZES: [usize; 3] = [16 << 10, 64 << 10, 256 << 10];
 const SMALL: [u64; 2] = [2 << 10, 32 << 10];
 /// One of so many checksums ends a piece of small members.
 const ONE_OF: u32 = 8;
-/// What a flush ends with: an empty stored block of deflate (RFC 1951, section 3.2.4).
+/// The end of a flush: an empty stored block of deflate (RFC 1951, section 3.2.4).
 static FLUSH: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\x00\x00\xff\xff"));
-/// Bytes of a piece before which a flush does not end it: not every one ends a piece in a file of
-/// nothing else.
+/// A flush does not end a piece of fewer bytes, so that a file of nothing but flushes has few
+/// pieces.
 const BEFORE_FLUSH: usize = 1 << 10;
 /// Bytes that are in memory for each thread.
 const WINDOW: usize = 4 << 20;
@@ -84,15 +84,15 @@ enum Stop {
 
 /// The parts of a file that are cut separately.
 fn parts(layout: &ZipLayout) -> Vec<Range<u64>> {
-    let (mut parts, mut begin, mut position) = (Vec::new(), 0, 0);
+    let (mut parts, mut begin) = (Vec::new(), 0);
     let mut end_at = |begin: &mut u64, end: u64| {
         if end > *begin {
             parts.push(*begin..end);
+            *begin = end;
         }
-        *begin = end;
     };
     for member in &layout.members {
-        // Members do not overlap, as their file was opened.
+        // Members do not overlap: `ZipLayout::read` refuses such files.
         if member.packed.end - member.packed.start >= LARGE {
             end_at(&mut begin, member.header);
             end_at(&mut begin, member.packed.start);
@@ -103,9 +103,7 @@ fn parts(layout: &ZipLayout) -> Vec<Range<u64>> {
                 end_at(&mut begin, member.packed.end);
             }
         }
-        position = member.packed.end;
     }
-    debug_assert!(position <= layout.directory);
     end_at(&mut begin, layout.directory);
     end_at(&mut begin, layout.size);
     parts

@@ -3,8 +3,8 @@
 //!
 //! `WHEEL.delta` beside a wheel ([`description`]) lists its pieces by their hashes. It is made from
 //! the wheel alone: any other wheel that has some of the pieces helps, whatever its version, and
-//! the publisher need not have one. Nothing believes it: the result is compared with the hash on
-//! the page of the index, and whatever goes wrong ends in a download of the whole wheel.
+//! the publisher need not have one. It is not trusted: the result is compared with the hash on the
+//! page of the index, and after any failure the whole wheel is downloaded.
 
 mod choose;
 mod cut;
@@ -63,7 +63,7 @@ impl std::fmt::Debug for IndexSite {
     }
 }
 
-/// What [`get`] is asked for.
+/// The input of [`get`].
 #[derive(Debug)]
 pub struct GetRequest<'a> {
     /// A project, a requirement that names versions, or the name of a wheel.
@@ -80,11 +80,11 @@ pub struct GetRequest<'a> {
     pub platform: Platform,
 }
 
-/// How a wheel got to its place.
+/// The way in which a wheel was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GetMethod {
-    /// It was there.
+    /// It existed, with the right hash.
     Existing,
     /// Made of pieces of other wheels and ranges.
     Delta,
@@ -95,7 +95,7 @@ pub enum GetMethod {
 /// A wheel that is in its place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GotWheel {
-    /// The file.
+    /// Path of the wheel, in [`GetRequest::output`].
     pub path: PathBuf,
     /// Bytes of the wheel.
     pub size: u64,
@@ -129,7 +129,7 @@ pub fn get(request: &GetRequest<'_>, reporter: &dyn Reporter) -> Result<GotWheel
         exit: Exit::Failed,
     };
     let Some(hash) = &chosen.link.hash else {
-        let reason = "the index has no hash of it, so nobody can tell whether it is right".to_owned();
+        let reason = "the index has no hash of it, so its bytes cannot be verified".to_owned();
         return Err(fail(reason, "ask for hashes on its pages: `rocwheel index build` writes them".to_owned()));
     };
     let path = request.output.join(file_name);

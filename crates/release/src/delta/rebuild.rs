@@ -44,7 +44,7 @@ struct PieceCopy {
     length: u64,
 }
 
-/// What is copied, and what is downloaded. Together that is the whole wheel.
+/// The copies and downloads that make the whole wheel.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct RebuildPlan {
     copies: Vec<PieceCopy>,
@@ -103,11 +103,11 @@ impl RebuildPlan {
     }
 }
 
-/// Writes the wheel to the place of `work`. The inner error is why that is not possible. What was
-/// written is compared with nothing.
+/// Writes the wheel to [`Download::staged`]. The inner error is the reason why that is not
+/// possible. The caller compares the result with its hash.
 ///
 /// # Errors
-/// What cannot be downloaded or written; an interruption.
+/// A failed download or write; an interruption.
 pub(super) fn rebuild(work: &Download<'_>, description: &Description) -> Result<Result<Rebuilt, String>, Error> {
     let reporter = work.reporter;
     let wheels = find_wheels(work.request.have, &work.chosen.name, reporter)?;

@@ -4,7 +4,6 @@
 use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use rayon::prelude::*;
 use rocwheel_index::{Answer, Fetch};
@@ -12,12 +11,10 @@ use rocwheel_report::{Exit, Reporter};
 use rocwheel_system::PositionedWriter;
 use url::Url;
 
+use super::choose::shown;
 use crate::Error;
+use crate::attempts::{CONNECTIONS, TransferFault, attempt};
 
-/// Requests at the same time.
-const CONNECTIONS: usize = 8;
-/// How often a request is tried.
-const TRIES: u32 = 4;
 /// Bytes that are copied at a time.
 const BLOCK: usize = 1 << 18;
 
@@ -37,66 +34,35 @@ pub(super) enum RangeFault {
     Other(Error),
 }
 
-/// Why a request failed, and whether another try may help.
-struct Fault {
-    reason: String,
-    may_pass: bool,
-}
-
-impl Fault {
-    fn passing(error: impl std::fmt::Display) -> Fault {
-        Fault { reason: error.to_string(), may_pass: true }
-    }
-
-    fn lasting(reason: impl std::fmt::Display) -> Fault {
-        Fault { reason: reason.to_string(), may_pass: false }
-    }
-
-    fn of_status(status: u16) -> Fault {
-        Fault { reason: format!("the server answers {status}"), may_pass: matches!(status, 429 | 500..) }
-    }
-}
-
-/// What one request for a range ended in.
+/// The outcome of one request for a range.
 enum Attempt {
     Done,
     NoRanges,
-    Failed(Fault),
+    Failed(TransferFault),
 }
 
 impl RemoteFile<'_> {
     /// Requests the file, with these headers.
-    fn ask(&self, headers: &[(&str, &str)]) -> Result<Answer, Fault> {
+    fn ask(&self, headers: &[(&str, &str)]) -> Result<Answer, TransferFault> {
         // A packed answer would have other bytes than the file.
         let headers = [&[("Accept-Encoding", "identity")], headers].concat();
-        self.fetch.get_with(self.address, &headers).map_err(Fault::passing)
+        self.fetch.get_with(self.address, &headers).map_err(TransferFault::passing)
     }
 
-    /// Tries a request again while that may help.
-    fn tried<T>(&self, attempt: impl Fn() -> Result<T, Fault>) -> Result<T, Error> {
-        let mut pause = Duration::from_millis(300);
-        let mut tries = 1;
-        loop {
-            let fault = match attempt() {
-                Ok(done) => return Ok(done),
-                Err(fault) => fault,
-            };
-            self.reporter.check()?;
-            if !fault.may_pass || tries == TRIES {
-                let exit = if fault.may_pass { Exit::TryAgain } else { Exit::Failed };
-                let hint =
-                    if fault.may_pass { "try again later" } else { "check the index with `rocwheel index check`" };
-                return Err(Error::Get {
-                    attempted: format!("download `{}`", self.address),
-                    reason: fault.reason,
-                    hint: hint.to_owned(),
-                    exit,
-                });
-            }
-            std::thread::sleep(pause);
-            pause *= 3;
-            tries += 1;
-        }
+    /// Attempts a request as often as may help.
+    fn tried<T>(&self, request: impl Fn() -> Result<T, TransferFault>) -> Result<T, Error> {
+        let fault = match attempt(self.reporter, request) {
+            Ok(done) => return Ok(done),
+            Err(fault) => fault,
+        };
+        self.reporter.check()?;
+        let (exit, hint) = if fault.may_pass {
+            (Exit::TryAgain, "try again later")
+        } else {
+            (Exit::Failed, "check the index with `rocwheel index check`")
+        };
+        let attempted = format!("download `{}`", shown(self.address));
+        Err(Error::Get { attempted, reason: fault.reason, hint: hint.to_owned(), exit })
     }
 
     /// A small file as a whole; `None` if there is none.
@@ -110,13 +76,13 @@ impl RemoteFile<'_> {
                 200 => {}
                 // Storage services answer 403 for missing files if the client may not list them.
                 403 | 404 | 410 => return Ok(None),
-                status => return Err(Fault::of_status(status)),
+                status => return Err(TransferFault::of_status(status)),
             }
             let mut bytes = Vec::new();
-            answer.body.take(limit + 1).read_to_end(&mut bytes).map_err(Fault::passing)?;
+            answer.body.take(limit + 1).read_to_end(&mut bytes).map_err(TransferFault::passing)?;
             self.transferred.fetch_add(bytes.len() as u64, Ordering::Relaxed);
             if bytes.len() as u64 > limit {
-                return Err(Fault::lasting(format!("it has more than {} MiB", limit >> 20)));
+                return Err(TransferFault::lasting(format!("it has more than {} MiB", limit >> 20)));
             }
             Ok(Some(bytes))
         })
@@ -158,14 +124,14 @@ impl RemoteFile<'_> {
         match answer.status {
             206 => {}
             200 => return Attempt::NoRanges,
-            416 => return Attempt::Failed(Fault::lasting("it has fewer bytes than the index says")),
-            status => return Attempt::Failed(Fault::of_status(status)),
+            416 => return Attempt::Failed(TransferFault::lasting("it has fewer bytes than the index says")),
+            status => return Attempt::Failed(TransferFault::of_status(status)),
         }
         let wanted = range.end - range.start;
         let mut writer = PositionedWriter::new(file.file(), range.start);
         match self.copy(answer.body.take(wanted), |block| writer.write_all(block)) {
             Ok(length) if length == wanted => Attempt::Done,
-            Ok(length) => Attempt::Failed(Fault::passing(format!("{length} of {wanted} bytes arrived"))),
+            Ok(length) => Attempt::Failed(TransferFault::passing(format!("{length} of {wanted} bytes arrived"))),
             Err(fault) => Attempt::Failed(fault),
         }
     }
@@ -182,37 +148,40 @@ impl RemoteFile<'_> {
         self.tried(|| {
             let answer = self.ask(&[])?;
             if answer.status != 200 {
-                return Err(Fault::of_status(answer.status));
+                return Err(TransferFault::of_status(answer.status));
             }
             let (size, mut state) = (answer.size, restart());
-            file.set_len(0).map_err(Fault::lasting)?;
+            file.set_len(0).map_err(TransferFault::lasting)?;
             let mut writer = PositionedWriter::new(file.file(), 0);
             let length = self.copy(answer.body, |block| {
                 take(&mut state, block);
                 writer.write_all(block)
             })?;
             match size {
-                Some(size) if size != length => Err(Fault::passing(format!("{length} of {size} bytes arrived"))),
+                Some(size) if size != length => {
+                    Err(TransferFault::passing(format!("{length} of {size} bytes arrived")))
+                }
                 _ => Ok(state),
             }
         })
     }
 
     /// Copies a body and returns its length.
-    fn copy(&self, mut body: impl Read, mut write: impl FnMut(&[u8]) -> io::Result<()>) -> Result<u64, Fault> {
+    fn copy(&self, mut body: impl Read, mut write: impl FnMut(&[u8]) -> io::Result<()>) -> Result<u64, TransferFault> {
         let (mut block, mut length) = (vec![0; BLOCK], 0);
         loop {
-            self.reporter.check().map_err(Fault::lasting)?;
+            self.reporter.check().map_err(TransferFault::lasting)?;
             match body.read(&mut block) {
                 Ok(0) => return Ok(length),
                 Ok(count) => {
-                    write(&block[..count]).map_err(|error| Fault::lasting(format!("it cannot be written: {error}")))?;
+                    write(&block[..count])
+                        .map_err(|error| TransferFault::lasting(format!("it cannot be written: {error}")))?;
                     length += count as u64;
                     self.transferred.fetch_add(count as u64, Ordering::Relaxed);
                     self.reporter.advance(count as u64);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(Fault::passing(error)),
+                Err(error) => return Err(TransferFault::passing(error)),
             }
         }
     }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use rayon::prelude::*;
 use rocwheel_content::{Sha256, hexadecimal, sha256_of};
@@ -13,27 +12,7 @@ use url::Url;
 
 use super::LockedFile;
 use crate::Error;
-
-/// Downloads at the same time.
-const CONNECTIONS: usize = 8;
-/// How often a file is tried.
-const TRIES: u32 = 4;
-
-/// Why a file was not fetched, and whether another try may help.
-struct Fault {
-    reason: String,
-    may_pass: bool,
-}
-
-impl Fault {
-    fn passing(error: impl std::fmt::Display) -> Fault {
-        Fault { reason: error.to_string(), may_pass: true }
-    }
-
-    fn lasting(reason: impl std::fmt::Display) -> Fault {
-        Fault { reason: reason.to_string(), may_pass: false }
-    }
-}
+use crate::attempts::{CONNECTIONS, TransferFault, attempt};
 
 /// Fetches the files that the folder does not have, and returns their names.
 ///
@@ -46,9 +25,9 @@ pub(super) fn fetch_all(
     reporter: &dyn Reporter,
 ) -> Result<Vec<String>, Error> {
     reporter.begin("Fetching distributions", Some(files.len() as u64), Unit::Items);
-    let one = |(name, file): (&String, &LockedFile)| -> Result<bool, (String, Fault)> {
+    let one = |(name, file): (&String, &LockedFile)| -> Result<bool, (String, TransferFault)> {
         let result = if reporter.interrupted() {
-            Err(Fault::passing("interrupted"))
+            Err(TransferFault::passing("interrupted"))
         } else if is_there(&folder.join(name), &file.sha256) {
             Ok(false)
         } else {
@@ -92,28 +71,20 @@ fn is_there(path: &Path, sha256: &str) -> bool {
     digest.is_ok_and(|digest| hexadecimal(&digest) == sha256)
 }
 
-fn fetch(http: &Http, file: &LockedFile, path: &Path, reporter: &dyn Reporter) -> Result<(), Fault> {
-    let mut pause = Duration::from_millis(300);
-    for _ in 1..TRIES {
-        match fetch_once(http, file, path, reporter) {
-            Err(fault) if fault.may_pass && !reporter.interrupted() => std::thread::sleep(pause),
-            result => return result,
-        }
-        pause *= 3;
-    }
-    fetch_once(http, file, path, reporter)
+fn fetch(http: &Http, file: &LockedFile, path: &Path, reporter: &dyn Reporter) -> Result<(), TransferFault> {
+    attempt(reporter, || fetch_once(http, file, path, reporter))
 }
 
-fn fetch_once(http: &Http, file: &LockedFile, path: &Path, reporter: &dyn Reporter) -> Result<(), Fault> {
+fn fetch_once(http: &Http, file: &LockedFile, path: &Path, reporter: &dyn Reporter) -> Result<(), TransferFault> {
     let mut reader = open(http, &file.address)?;
     let folder = path.parent().unwrap_or(Path::new("."));
-    let disk = |error: io::Error| Fault::lasting(format!("`{}` cannot be written: {error}", path.display()));
+    let disk = |error: io::Error| TransferFault::lasting(format!("`{}` cannot be written: {error}", path.display()));
     // Its name begins with a dot, so an index over the folder does not see it.
     let mut temporary = tempfile::Builder::new().prefix(".rocwheel-mirror-").tempfile_in(folder).map_err(disk)?;
     let (mut hash, mut window) = (Sha256::new(), vec![0; 1 << 18]);
     loop {
-        reporter.check().map_err(Fault::passing)?;
-        let read = reader.read(&mut window).map_err(Fault::passing)?;
+        reporter.check().map_err(TransferFault::passing)?;
+        let read = reader.read(&mut window).map_err(TransferFault::passing)?;
         if read == 0 {
             break;
         }
@@ -122,24 +93,20 @@ fn fetch_once(http: &Http, file: &LockedFile, path: &Path, reporter: &dyn Report
     }
     let actual = hexadecimal(&hash.finish());
     if actual != file.sha256 {
-        return Err(Fault::lasting(format!("its SHA-256 is {actual}, but the index says {}", file.sha256)));
+        return Err(TransferFault::lasting(format!("its SHA-256 is {actual}, but the index says {}", file.sha256)));
     }
     rocwheel_system::set_open_mode(temporary.as_file(), 0o644).map_err(disk)?;
     rocwheel_system::persist(temporary, path).map_err(disk)
 }
 
-fn open(http: &Http, address: &str) -> Result<Box<dyn Read + Send>, Fault> {
-    let local = |path: PathBuf| -> Result<Box<dyn Read + Send>, Fault> {
-        Ok(Box::new(fs_err::File::open(path).map_err(Fault::lasting)?))
+fn open(http: &Http, address: &str) -> Result<Box<dyn Read + Send>, TransferFault> {
+    let local = |path: PathBuf| -> Result<Box<dyn Read + Send>, TransferFault> {
+        Ok(Box::new(fs_err::File::open(path).map_err(TransferFault::lasting)?))
     };
     let Ok(url) = Url::parse(address) else { return local(PathBuf::from(address)) };
     if url.scheme() == "file" {
-        return local(url.to_file_path().map_err(|()| Fault::lasting("its address is no path"))?);
+        return local(url.to_file_path().map_err(|()| TransferFault::lasting("its address is no path"))?);
     }
-    let answer = http.get_with(&url, &[]).map_err(Fault::passing)?;
-    match answer.status {
-        200 => Ok(answer.body),
-        status @ (429 | 500..) => Err(Fault::passing(format!("the server answers {status}"))),
-        status => Err(Fault::lasting(format!("the server answers {status}"))),
-    }
+    let answer = http.get_with(&url, &[]).map_err(TransferFault::passing)?;
+    if answer.status == 200 { Ok(answer.body) } else { Err(TransferFault::of_status(answer.status)) }
 }
