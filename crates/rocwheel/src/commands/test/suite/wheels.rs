@@ -9,12 +9,14 @@ use std::path::{Path, PathBuf};
 use rocwheel_content::{hexadecimal, sha256_of};
 use rocwheel_report::Context as _;
 use rocwheel_verify::suite::PythonFacts;
+use rocwheel_wheel::WheelName;
 use rocwheel_wheel::read::Wheel;
+use walkdir::WalkDir;
 
 use crate::failure::{Result, Usage};
 
-/// Folders below a named one; artifacts of jobs are downloaded into a folder each.
-const DEEPEST: usize = 4;
+/// Depth of the wheels below a named folder; artifacts of jobs are downloaded into a folder each.
+const DEEPEST: usize = 5;
 
 /// File names and SHA-256 of the tested wheels: those that installers wrote down, and the named
 /// ones.
@@ -62,40 +64,24 @@ pub(crate) fn wheel_files(named: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for path in named {
         if !path.is_dir() {
-            if !is_wheel(path) {
+            if !WheelName::is_wheel(path) {
                 return Err(Usage::new(format!("`{}` is neither a wheel nor a folder", path.display())).into());
             }
             files.push(path.clone());
             continue;
         }
-        let mut wheels = Vec::new();
-        find(path, 0, &mut wheels)?;
-        if wheels.is_empty() {
+        let before = files.len();
+        for entry in WalkDir::new(path).max_depth(DEEPEST).sort_by_file_name() {
+            let entry = entry.map_err(std::io::Error::from).context("cannot list a folder of wheels")?;
+            if !entry.file_type().is_dir() && WheelName::is_wheel(entry.path()) {
+                files.push(entry.into_path());
+            }
+        }
+        if files.len() == before {
             return Err(Usage::new(format!("`{}` has no wheels", path.display())).into());
         }
-        wheels.sort();
-        files.append(&mut wheels);
     }
     Ok(files)
-}
-
-fn is_wheel(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "whl")
-}
-
-fn find(folder: &Path, depth: usize, wheels: &mut Vec<PathBuf>) -> Result<()> {
-    for entry in fs_err::read_dir(folder)? {
-        let entry = entry?;
-        let path = entry.path();
-        if entry.file_type()?.is_dir() {
-            if depth < DEEPEST {
-                find(&path, depth + 1, wheels)?;
-            }
-        } else if is_wheel(&path) {
-            wheels.push(path);
-        }
-    }
-    Ok(())
 }
 
 /// Why a wheel is not the one that is installed.
