@@ -75,7 +75,9 @@ impl DerefMut for RunningGroup {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Read};
     use std::path::Path;
+    use std::process::Stdio;
 
     use super::*;
 
@@ -110,18 +112,20 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn a_group_ends_with_everything_it_started_also_if_it_does_not_want_to() {
-        let folder = tempfile::tempdir().unwrap();
-        let mark = folder.path().join("mark");
-        for (trap, patience) in [("", 5000), ("trap '' TERM;", 200)] {
-            let script = format!("{trap} (sleep 2; touch {}) & echo; sleep 60", mark.display());
-            let mut running = RunningGroup::start(Command::new("sh").args(["-c", &script])).unwrap();
-            thread::sleep(Duration::from_millis(100));
-            let begun = Instant::now();
-            running.end(Duration::from_millis(patience));
-            assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+        for (trap, patience) in [("", 60), ("trap '' TERM;", 0)] {
+            let script = format!("{trap} (sleep 30; echo went on) & echo ready; sleep 60");
+            let mut shell = Command::new("sh");
+            let mut running = RunningGroup::start(shell.args(["-c", &script]).stdout(Stdio::piped())).unwrap();
+            let mut output = BufReader::new(running.stdout.take().unwrap());
+            let mut line = String::new();
+            output.read_line(&mut line).unwrap();
+            assert_eq!(line, "ready\n");
+            running.end(Duration::from_secs(patience));
+            // The output ends when no process has it open any more.
+            let mut rest = String::new();
+            output.read_to_string(&mut rest).unwrap();
+            assert_eq!(rest, "");
             assert!(!running.wait().unwrap().success());
         }
-        thread::sleep(Duration::from_millis(2200));
-        assert!(!mark.exists(), "what it had started went on");
     }
 }
