@@ -1,6 +1,6 @@
 # Everything here works on a fresh Debian machine that has Rust and Python; scripts/setup installs
 # the rest.
-.PHONY: demo setup lint test test-real test-windows dist dist-windows bench bench-split bench-audit bench-build bench-hipify bench-index bench-doctor bench-test-report bench-supervisor bench-promote bench-nightly bench-delta bench-scaling docs clean
+.PHONY: demo setup lint fuzz test test-real test-windows dist dist-windows bench bench-split bench-audit bench-build bench-hipify bench-index bench-doctor bench-test-report bench-supervisor bench-promote bench-nightly bench-delta bench-scaling docs clean
 
 demo:
 	scripts/demo
@@ -9,12 +9,10 @@ setup:
 	scripts/setup
 
 lint: setup
-	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --all-features --locked -- --deny warnings
-	shellcheck --external-sources $$(grep -L '^#!.*python' scripts/*) .ci/run tests/acceptance/*.bash
-	.venv/bin/ruff check --config tests/ruff.toml tests bench crates examples $$(grep -l '^#!.*python' scripts/*)
-	.venv/bin/ruff check python
-	scripts/check-width
+	scripts/run-tests lint
+
+fuzz: setup
+	scripts/run-fuzz 10
 
 test: setup
 	scripts/run-tests

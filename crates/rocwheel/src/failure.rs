@@ -127,11 +127,17 @@ pub(crate) fn document(failure: &Failure) -> Document {
 }
 
 /// The error and its causes, outermost first. A path that does not exist is reported in our words
-/// instead of the system's, and without "cannot read" that path in front.
+/// instead of the system's, and without "cannot read" that path in front. A cause that the sentence
+/// before it ends with is said once.
 fn sentences(failure: &Failure) -> Vec<String> {
     let mut sentences: Vec<String> = Vec::new();
+    let mut before = String::new();
     for cause in failure.chain() {
         let text = cause.to_string();
+        if !text.is_empty() && before.ends_with(&text) {
+            continue;
+        }
+        before.clone_from(&text);
         let Some(path) = missing_path(&text) else {
             sentences.push(text);
             continue;
@@ -149,9 +155,13 @@ fn sentences(failure: &Failure) -> Vec<String> {
 }
 
 /// The path in a message of `fs_err` about one that does not exist: failed to open file `PATH`: No
-/// such file or directory (os error 2). The error is often part of a library's error with the same
-/// text, so its kind cannot be asked for.
+/// such file or directory (os error 2); or in one of `walkdir`: IO error for operation on PATH: and
+/// so on. The error is often part of a library's error with the same text, so its kind cannot be
+/// asked for.
 fn missing_path(text: &str) -> Option<&str> {
+    if let Some(walked) = text.strip_prefix("IO error for operation on ") {
+        return walked.strip_suffix(": No such file or directory (os error 2)");
+    }
     let (path, _) = text.strip_prefix("failed to ")?.split_once('`')?.1.rsplit_once("`: ")?;
     text.ends_with("(os error 2)").then_some(path)
 }
@@ -231,6 +241,9 @@ mod tests {
         assert_eq!(said("no/x.whl", "cannot read wheel `no/x.whl`"), "error: there is no `no/x.whl`\n");
         assert_eq!(said("no/*.whl", "cannot read wheel `no/*.whl`"), "error: nothing matches `no/*.whl`\n");
         assert_eq!(said("no/x", "cannot audit"), "error: cannot audit\n  cause: there is no `no/x`\n");
+        let walked = walkdir::WalkDir::new("no/x").into_iter().next().unwrap().unwrap_err();
+        let failure = Failure::from(std::io::Error::from(walked)).context("cannot read `no/x`");
+        assert_eq!(plain(&text(&failure)), "error: there is no `no/x`\n");
         // Another fault keeps the words of the system.
         let folder = plain(&text(&Failure::from(fs_err::read("/").unwrap_err())));
         assert!(folder.starts_with("error: failed to "), "{folder}");

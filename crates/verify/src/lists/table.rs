@@ -82,18 +82,13 @@ pub fn read_list(text: &str, version: Option<&str>, allow_missing: bool) -> Resu
 
 /// Reads a file and notes its digest.
 pub(super) fn read_pinned(path: &Path, pin: Option<&str>, list: &mut ListFile) -> Result<Vec<u8>, ListError> {
-    let bytes = fs_err::read(path).map_err(|error| ListError::Read { path: path.to_owned(), source: plain(&error) })?;
+    let bytes = fs_err::read(path).map_err(|source| ListError::Read { path: path.to_owned(), source })?;
     let found = hexadecimal(&sha256(&bytes));
     if pin.is_some_and(|pin| !pin.eq_ignore_ascii_case(&found)) {
         return Err(ListError::Pin { path: path.to_owned(), found });
     }
     list.digests.insert(path.file_name().unwrap_or_default().to_string_lossy().into_owned(), found);
     Ok(bytes)
-}
-
-/// The error without the path, which the message has already.
-fn plain(error: &std::io::Error) -> std::io::Error {
-    std::io::Error::from(error.kind())
 }
 
 fn rows_of_toml(text: &str, name: &str) -> Result<Vec<ListRow>, String> {

@@ -12,7 +12,7 @@ use rocwheel_verify::lists::{
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};
 use crate::output_file::{FileKind, OutputFile, OutputOption};
-use crate::printer::{Column, Format, Printer};
+use crate::printer::{self, Column, Format, Printer};
 
 const COLUMNS: [Column; 5] = [("List", Left), ("Test", Left), ("Kind", Left), ("Where", Left), ("Reason", Left)];
 
@@ -96,11 +96,11 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     }
     let changed: Vec<&str> = exported().flat_map(changes).collect();
     if !changed.is_empty() && !settings.is_lossy {
-        let count = changed.len();
         for message in &changed {
             printer.warn(message);
         }
-        let text = format!("nothing was written, since {count} rows would mean something else; `--lossy` writes it");
+        let rows = printer::count(changed.len() as u64, "row", "rows");
+        let text = format!("nothing was written, since {rows} would mean something else; `--lossy` writes it");
         return Err(Failure::message(text));
     }
     for remark in exported().flat_map(|lists| &lists.remarks) {
