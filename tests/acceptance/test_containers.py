@@ -163,6 +163,7 @@ def test_flash_attn_is_built_without_a_network(
     assert job["image"]["digest"].startswith("sha256:")
 
 
+@pytest.mark.long
 def test_the_cells_of_a_plan_share_a_container(
     rocwheel: Rocwheel, engine: Engine, sdist: Path, wheels: Path, tmp_path: Path
 ) -> None:
@@ -316,6 +317,7 @@ def test_a_container_ends_with_the_work(rocwheel: Rocwheel, engine: Engine, tmp_
     assert (tmp_path / "out/waits.tar.bz2").is_file()
 
 
+@pytest.mark.long
 def test_tasks_of_slurm_run_in_containers(
     rocwheel: Rocwheel, engine: Engine, sdist: Path, wheels: Path, built_here: bytes, tmp_path: Path
 ) -> None:
