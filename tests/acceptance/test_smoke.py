@@ -106,6 +106,19 @@ def site(rocwheel: Rocwheel, tmp_path: Path) -> Site:
     return Site(tmp_path, rocwheel)
 
 
+def newest_python() -> str:
+    """The newest Python of this machine: what its library tells of installed packages changes."""
+    known = sorted(Path.home().glob(".pyenv/versions/3.1?.*/bin/python"), key=lambda path: path.parts[-3])
+    return str(known[-1]) if known else sys.executable
+
+
+@pytest.fixture
+def bare_site(rocwheel: Rocwheel, tmp_path: Path) -> Site:
+    """An environment of the newest Python without pip, as uv makes it."""
+    subprocess.run([newest_python(), "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    return Site(tmp_path, rocwheel)
+
+
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     folder = tmp_path_factory.mktemp("library")
@@ -169,6 +182,37 @@ def test_a_missing_library_fails(site: Site, library: bytes):
     assert outcomes["rocm.load[libother.so.2]"] == "failed"
     assert outcomes["rocm.files"] == "failed"
     assert any("libother.so.2 is missing" in row["message"] for row in summary["failures"])
+
+
+def test_a_new_python_without_pip_sees_what_is_missing(bare_site: Site, library: bytes):
+    """`Distribution.files` of Python 3.12 has no files that are missing, and `packaging` is not
+    there."""
+    site = bare_site
+    site.install("rocm-sdk-core", "7.1.0", {"_rocm_sdk_core/lib/libsmall.so.1": library})
+    site.install("rocm-sdk-other", "7.1.0", {"_rocm_sdk_other/lib/libsmall.so.1": b"no library"})
+    site.install("rocm", "7.1.0", {"rocm_sdk.py": b""}, REQUIRES)
+    outcomes, _, _ = site.smoke("--allow-no-gpu", expect=1)
+    loads = {name.rpartition("/site-packages/")[2]: end for name, end in outcomes.items() if "rocm.load[" in name}
+    assert loads == {
+        "_rocm_sdk_core/lib/libsmall.so.1]": "passed",
+        "_rocm_sdk_other/lib/libsmall.so.1]": "failed",
+    }
+    assert outcomes["rocm.requirements"] == "passed"
+    (site.packages / "_rocm_sdk_core/lib/libsmall.so.1").unlink()
+    outcomes, summary, _ = site.smoke(expect=1)
+    assert outcomes["rocm.files"] == "failed"
+    assert any("libsmall.so.1 is missing" in row["message"] for row in summary["failures"])
+    site.install("frame", "1", {"frame.py": b""}, ("rocm[libraries]==7.1.0",))
+    outcomes, _, _ = site.smoke(expect=1)
+    assert outcomes["rocm.requirements"] == "failed"
+
+
+def test_a_package_that_ends_the_process_has_not_passed(site: Site):
+    site.install("torch", "2.12.0", {"torch/__init__.py": b"import os\nos._exit(0)\n"})
+    outcomes, summary, _ = site.smoke("torch", expect=1)
+    assert outcomes["torch.import"] == outcomes["torch.cpu_matmul"] == "crashed"
+    messages = {one["id"]: one["message"] for one in summary["failures"]}
+    assert messages["torch.import"] == "it exited with code 0 before its end"
 
 
 def test_a_package_that_is_required_and_absent_fails(site: Site, library: bytes):

@@ -108,11 +108,12 @@ def test_two_programs_of_one_name_are_both_tested(suite: Suite, program: Path):
     assert outcomes[f"{program}::Math.Adds"] == "passed"
 
 
-def test_a_rerun_of_a_plugin_in_the_same_process_is_no_pass(suite: Suite):
-    # What pytest-rerunfailures does for `@pytest.mark.flaky(reruns=1)`.
+@pytest.mark.parametrize("word", ["rerun", "retried"])
+def test_a_rerun_of_a_plugin_in_the_same_process_is_no_pass(suite: Suite, word: str):
+    # What pytest-rerunfailures does for `@pytest.mark.flaky(reruns=1)`, and pytest-retry.
     suite.write(
         "conftest.py",
-        """
+        f"""
         from _pytest.runner import runtestprotocol
 
         def pytest_runtest_protocol(item, nextitem):
@@ -121,7 +122,7 @@ def test_a_rerun_of_a_plugin_in_the_same_process_is_no_pass(suite: Suite):
                 reports = runtestprotocol(item, nextitem=nextitem, log=False)
                 for report in reports:
                     if report.failed and not last:
-                        report.outcome = "rerun"
+                        report.outcome = "{word}"
                     item.ihook.pytest_runtest_logreport(report=report)
                 if all(report.passed for report in reports):
                     break
@@ -144,6 +145,43 @@ def test_a_rerun_of_a_plugin_in_the_same_process_is_no_pass(suite: Suite):
     (suite.folder / "seen").unlink()
     again = suite.run("test_a.py", "--retries", 1)
     assert again.summary["flaky"] == ["test_a.py::test_second"]
+
+
+def test_a_crash_at_the_end_is_told_whatever_the_tests_did(suite: Suite):
+    suite.write("conftest.py", "import os\n\ndef pytest_unconfigure(): os.abort()\n")
+    suite.write("test_a.py", "def test_good(): pass\ndef test_known(): assert False\n")
+    suite.write(
+        "list.toml",
+        """
+        [[test]]
+        id = "test_a.py::test_known"
+        kind = "xfail"
+        reason = "known"
+        owner = "somebody"
+        expires = 2100-01-01
+        """,
+    )
+    run = suite.run("test_a.py", "--list", "list.toml", expect=1)
+    assert run.outcomes() == {"test_good": "passed", "test_known": "expected_failure"}
+    (problem,) = run.of("problem")
+    assert "SIGABRT" in problem["message"] and "after its tests (2 ran)" in problem["message"], problem
+
+
+def test_a_hang_after_the_last_test_is_no_pass(suite: Suite):
+    suite.write("conftest.py", "import time\n\ndef pytest_sessionfinish(): time.sleep(600)\n")
+    suite.write("test_a.py", "def test_good(): pass\n")
+    run = suite.run("test_a.py", "--timeout", 3, expect=1)
+    (problem,) = run.of("problem")
+    assert "was ended after `test_a.py::test_good`: the process did not continue within 3 s" in problem["message"]
+
+
+def test_a_file_that_skips_itself_is_told(suite: Suite):
+    suite.write("test_a.py", "def test_good(): pass\n")
+    suite.write("test_gpu.py", "import pytest\npytest.skip('no GPU', allow_module_level=True)\ndef test_b(): pass\n")
+    suite.write("test_lib.py", "import pytest\npytest.importorskip('not_there')\ndef test_c(): pass\n")
+    run = suite.run(".")
+    assert run.outcomes() == {"test_good": "passed", "test_gpu.py": "skipped", "test_lib.py": "skipped"}
+    assert "no GPU" in run.attempts("test_gpu.py")[0]["message"]
 
 
 def test_a_session_that_fails_as_a_whole_has_not_passed(suite: Suite):

@@ -25,11 +25,21 @@ TEST(Ends, ExitsWell) { std::_Exit(0); }
 TEST(Ends, Hangs) { sleep(600); }
 TEST(Ends, Skips) { GTEST_SKIP() << "no GPU"; }
 TEST(Ends, DISABLED_Never) { FAIL(); }
+class Shared : public testing::Test {
+protected:
+    static void TearDownTestSuite() {
+        if (getenv("HANG_AFTER")) sleep(600);
+    }
+};
+TEST_F(Shared, Works) {
+    if (getenv("TELL_LIES")) std::cout << "[ RUN      ] Nested.Test\n[       OK ] Nested.Test (0 ms)\n";
+}
 class Numbers : public testing::TestWithParam<int> {};
 TEST_P(Numbers, IsSmall) { EXPECT_LT(GetParam(), 2); }
 INSTANTIATE_TEST_SUITE_P(All, Numbers, testing::Values(0, 1, 2));
 int main(int argc, char **argv) {
-    std::cout << "Query device success: there are 1 devices\n";
+    std::cout << "Query device success: there are 1 devices\n  gfx942\n";
+    if (getenv("NO_LINE_END")) std::cout << "device: none ";
     testing::InitGoogleTest(&argc, argv);
     return RUN_ALL_TESTS();
 }
@@ -59,6 +69,8 @@ EXPECTED = {
     "Ends.ExitsWell": "crashed",
     "Ends.Hangs": "timed_out",
     "Ends.Skips": "skipped",
+    "Ends.DISABLED_Never": "skipped",
+    "Shared.Works": "passed",
     "All/Numbers.IsSmall/0": "passed",
     "All/Numbers.IsSmall/1": "passed",
     "All/Numbers.IsSmall/2": "failed",
@@ -91,14 +103,47 @@ def test_lists_and_retries_are_for_programs_too(suite: Suite, program: Path):
         """
         [[test]]
         glob = "small-test::Ends.*"
-        expect = 4
+        expect = 5
         kind = "skip"
         reason = "ends badly"
         """,
     )
     run = suite.run(program, "--list", "list.toml", "--retries", 1, expect=1)
     assert [attempt["attempt"] for attempt in run.attempts("AddsWrong")] == [1, 2]
-    assert sum(outcome == "deselected" for outcome in run.outcomes().values()) == 4
+    assert sum(outcome == "deselected" for outcome in run.outcomes().values()) == 5
+
+
+def test_what_the_environment_would_leave_out_is_tested(suite: Suite, program: Path):
+    """False green T21: GTEST_SHARD_INDEX of somebody else, and the failing test in another
+    shard."""
+    (suite.folder / "build").mkdir()
+    (suite.folder / "build/CTestTestfile.cmake").write_text(
+        f'add_test([=[all]=] "{program}" "--gtest_filter=Math.*")\n'
+    )
+    others = {"GTEST_TOTAL_SHARDS": "3", "GTEST_SHARD_INDEX": "0", "GTEST_FILTER": "Math.Adds", "GTEST_REPEAT": "2"}
+    run = suite.run("build", expect=1, environment=others)
+    assert run.outcomes() == {"all": "failed"}
+    run = suite.run(program, "--timeout", 2, expect=1, environment={**others, "GTEST_FAIL_FAST": "1"})
+    assert run.outcomes() == {name.rpartition("::")[2]: outcome for name, outcome in EXPECTED.items()}
+
+
+def test_what_a_program_prints_around_its_tests_changes_nothing(suite: Suite, program: Path):
+    lies = {"TELL_LIES": "1", "NO_LINE_END": "1"}
+    run = suite.run(program, "--timeout", 2, expect=1, environment=lies)
+    assert run.outcomes() == EXPECTED
+    assert run.of("problem") == []
+
+
+def test_a_hang_after_a_test_is_no_pass(suite: Suite, program: Path):
+    run = suite.run(program, "--timeout", 2, expect=1, environment={"HANG_AFTER": "1"}, timeout=120)
+    assert run.outcomes() == EXPECTED
+    (problem,) = run.of("problem")
+    assert "was ended after `small-test::Shared.Works`" in problem["message"]
+
+
+def test_disabled_tests_run_if_that_is_asked_for(suite: Suite, program: Path):
+    run = suite.run(program, "--timeout", 2, "--", "--gtest_also_run_disabled_tests", expect=1)
+    assert run.outcomes() == {**EXPECTED, "Ends.DISABLED_Never": "failed"}
 
 
 def test_a_program_without_tests_or_that_does_not_start_is_an_error(suite: Suite):
@@ -133,7 +178,7 @@ def test_a_folder_of_ctest(suite: Suite, program: Path):
         "slow": "timed_out",
         "skipped": "skipped",
         "absent": "not_run",
-        "off": "not_run",
+        "off": "skipped",
         "fails as it should": "passed",
     }
     assert run.events[-1]["complete"] is False

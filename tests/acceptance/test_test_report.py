@@ -369,6 +369,24 @@ def test_two_states_are_measured_in_turns(rocwheel: Rocwheel, tmp_path: Path) ->
     rocwheel.run("test", "bench", "--base", command, *history, "--", sys.executable, script, expect=2)
 
 
+def test_a_benchmark_that_is_measured_no_more_is_an_error(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    def script(*names: str) -> str:
+        rows = json.dumps([{"name": name, "unit": "us", "value": 1.0} for name in names])
+        path = tmp_path / f"{'-'.join(names)}.py"
+        path.write_text(f"print({rows!r})\n")
+        return str(path)
+
+    bench = ("test", "bench", "--cpu", "--samples", 3)
+    history = (*bench, "--history", tmp_path / "history")
+    both, one = script("a", "b"), script("a")
+    rocwheel.run(*history, "--label", "v1", "--", sys.executable, both)
+    said = rocwheel.run(*history, "--baseline", "v1", "--", sys.executable, one, expect=1)
+    assert "`b` was measured before, and now it was not" in said.stderr
+    base = ("--base", f"'{sys.executable}' '{both}'")
+    assert "`b` was measured before" in rocwheel.run(*bench, *base, "--", sys.executable, one, expect=1).stderr
+    rocwheel.run(*bench, *base, "--", sys.executable, both)
+
+
 def test_measurements_of_other_conditions_have_no_verdict(rocwheel: Rocwheel, tmp_path: Path) -> None:
     script = tmp_path / "bench.py"
     script.write_text("import sys\nprint('name,value,unit')\nprint('loop', *sys.argv[1:], sep=',')\n")

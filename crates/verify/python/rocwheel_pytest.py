@@ -33,9 +33,6 @@ OUTPUT_LIMIT = 60 << 10
 CHUNK = 500
 """Ids in one line of collected tests."""
 
-RERUN = "rerun"
-"""Outcome that pytest-rerunfailures gives to a failure that it repeats."""
-
 
 def clean(text: str) -> str:
     """The text without lone surrogates, which are not allowed in UTF-8."""
@@ -207,8 +204,9 @@ def skip_reason(longrepr: object) -> str:
 
 
 def went_wrong(report: pytest.TestReport) -> bool:
-    """True for a phase that failed, also if a plugin repeats it: `flaky(reruns=2)` as a mark."""
-    return report.failed or report.outcome == RERUN
+    """True for a phase that failed, also if a plugin repeats it and calls that otherwise: `rerun`
+    (pytest-rerunfailures), `retried` (pytest-retry)."""
+    return report.outcome not in ("passed", "skipped")
 
 
 def has_just_passed(reports: list) -> bool:
@@ -227,7 +225,7 @@ def judge(reports: list) -> tuple[str, str | None]:
             crash = getattr(report.longrepr, "reprcrash", None)
             message = crash.message if crash is not None else last_line(report.longreprtext)
             message = message.splitlines()[0] if message else "no reason is given"
-            if report.outcome == RERUN:
+            if not report.failed:
                 message += " (a rerun in the same process does not count)"
             if report.when == "call":
                 return "failed", message
@@ -237,7 +235,8 @@ def judge(reports: list) -> tuple[str, str | None]:
             reason = clean(str(report.wasxfail))
             return ("expected_failure", reason) if report.skipped else ("unexpected_pass", reason)
     for report in reports:
-        if report.skipped:
+        # A part of a test (pytest's subtests, with a context of their own) skips nothing else.
+        if report.skipped and not hasattr(report, "context"):
             return "skipped", skip_reason(report.longrepr)
     if not any(report.when == "call" for report in reports):
         return "not_run", "it has no call phase"

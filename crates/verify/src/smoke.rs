@@ -30,8 +30,14 @@ const FILES: [(&str, &str); 5] = [
 /// What begins the line with an answer.
 const ANSWER: &str = "ROCWHEEL ";
 
-/// Exit code of a computation that cannot say anything here (automake's).
+/// The last line of a computation that passed.
+const PASSED: &str = "ROCWHEEL passed";
+
+/// Exit code of a computation that has nothing to say here (automake's).
 const SKIP: i32 = 77;
+
+/// Exit code of a computation that cannot say what it should.
+const NOT_RUN: i32 = 78;
 
 /// Sample computations.
 #[derive(Debug)]
@@ -251,7 +257,8 @@ fn line(python: &Path, script: &Path, arguments: &[String], base: &ProgramLine) 
 
 impl TestDriver for SmokeDriver {
     fn collect(&self, _scratch: &Path, _reporter: &dyn Reporter) -> Result<Collection, SuiteError> {
-        Ok(Collection { ids: self.order.clone(), failed: self.failed.clone(), not_run: self.not_run.clone() })
+        let (ids, failed, not_run) = (self.order.clone(), self.failed.clone(), self.not_run.clone());
+        Ok(Collection { ids, failed, not_run, ..Collection::default() })
     }
 
     fn start(&self, ids: &[String], scratch: &Path) -> io::Result<(ProgramLine, Box<dyn TestStream>)> {
@@ -301,14 +308,17 @@ impl TestStream for SmokeStream {
 
     fn judge(&self, end: ProgramEnd) -> Option<(TestOutcome, Option<String>)> {
         let last = self.last_line();
+        let text = String::from_utf8_lossy(&self.text);
+        let told = |outcome, mark: &str| {
+            let reason = text.lines().rev().find_map(|line| line.strip_prefix(mark)).map(str::to_owned);
+            (if reason.is_some() { outcome } else { TestOutcome::Failed }, reason.or_else(|| last.clone()))
+        };
         Some(match end {
-            ProgramEnd::Code(0) => (TestOutcome::Passed, None),
-            ProgramEnd::Code(SKIP) => {
-                let text = String::from_utf8_lossy(&self.text);
-                let reason = text.lines().rev().find_map(|line| line.strip_prefix("SKIP ")).map(str::to_owned);
-                (if reason.is_some() { TestOutcome::Skipped } else { TestOutcome::Failed }, reason.or(last))
-            }
-            ProgramEnd::Code(_) => (TestOutcome::Failed, last.or_else(|| Some(format!("it {}", end.words())))),
+            ProgramEnd::Code(0) if text.lines().any(|line| line == PASSED) => (TestOutcome::Passed, None),
+            ProgramEnd::Code(0) => (TestOutcome::Crashed, Some("it exited with code 0 before its end".to_owned())),
+            ProgramEnd::Code(SKIP) => told(TestOutcome::Skipped, "SKIP "),
+            ProgramEnd::Code(NOT_RUN) => told(TestOutcome::NotRun, "NOT RUN "),
+            ProgramEnd::Code(_) => (TestOutcome::Failed, last.clone().or_else(|| Some(format!("it {}", end.words())))),
             ProgramEnd::Signal(_) => (TestOutcome::Crashed, Some(format!("it {}", end.words()))),
         })
     }

@@ -1,8 +1,9 @@
 """Sample computations of what is installed: `rocwheel test smoke` starts each in its own process.
 
 `smoke list NAME…` prints, as JSON, the checks of the named packages (without names, of all that are
-installed), and `smoke gpus` the GPUs. `smoke run CHECK [ARGUMENT]` runs one: exit code 0 is a pass,
-77 with a line `SKIP …` means that it cannot say anything here, anything else is a failure.
+installed), and `smoke gpus` the GPUs. `smoke run CHECK [ARGUMENT]` runs one: exit code 0 with a
+last line `ROCWHEEL passed` is a pass, 77 with a line `SKIP …` means that it has nothing to say
+here, 78 with `NOT RUN …` that it cannot say it, and anything else is a failure.
 
 Needs Python 3.10 and no package but the one that is tested. Results are compared with exact numbers
 or with the same computation on the CPU in double precision.
@@ -10,10 +11,12 @@ or with the same computation on the CPU in double precision.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import importlib.util
 import json
 import sys
+from pathlib import Path
 
 import rocwheel_frameworks  # noqa: F401
 import rocwheel_torch  # noqa: F401
@@ -56,6 +59,14 @@ def gpus() -> tuple[list[dict], str]:
     return [], "neither torch nor the HIP runtime is installed"
 
 
+def named(libraries: list[tuple[str, Path]]) -> list[dict]:
+    """Libraries with the names of their checks; where two have one file name, with their package
+    and path."""
+    count = collections.Counter(path.name for _, path in libraries)
+    names = [path.name if count[path.name] == 1 else f"{package}: {path}" for package, path in libraries]
+    return [{"id": f"rocm.load[{name}]", "path": str(path)} for name, (_, path) in zip(names, libraries, strict=True)]
+
+
 def main() -> None:
     mode, *rest = sys.argv[1:]
     if mode == "gpus":
@@ -73,10 +84,10 @@ def main() -> None:
         if "rocm" in chosen:
             for name, distribution in sorted(installed().items()):
                 if is_rocm(name):
-                    loads += [{"id": f"rocm.load[{path.name}]", "path": str(path)} for path in libraries(distribution)]
+                    loads += [(name, path) for path in libraries(distribution)]
             if not loads:
                 missing.append("libraries of ROCm")
-        answer = {"checks": rows, "loads": loads, "missing": missing, "unknown": unknown, "known": list(NEEDS)}
+        answer = {"checks": rows, "loads": named(loads), "missing": missing, "unknown": unknown, "known": list(NEEDS)}
         print("\nROCWHEEL " + json.dumps(answer))
         return
     name, *arguments = rest
@@ -84,6 +95,8 @@ def main() -> None:
         rocm_load(*arguments)
     else:
         CHECKS[name][0](*arguments)
+    # What is imported may end the process with code 0.
+    print("\nROCWHEEL passed", flush=True)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-SKIP = 77
+SKIP, NOT_RUN = 77, 78
 
 CHECKS: dict[str, tuple[Callable, str, bool]] = {}
 """Name → function, package, and whether it needs a GPU."""
@@ -27,6 +27,12 @@ def check(package: str, *, gpu: bool) -> Callable[[Callable], Callable]:
 def skip(reason: str) -> None:
     print("SKIP", reason)
     sys.exit(SKIP)
+
+
+def not_run(reason: str) -> None:
+    """For a check that would say something, and cannot: it is no pass."""
+    print("NOT RUN", reason)
+    sys.exit(NOT_RUN)
 
 
 def near(result: object, expected: object, tolerance: float) -> None:

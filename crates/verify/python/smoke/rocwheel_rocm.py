@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import ctypes
 import importlib
 import importlib.metadata
+import importlib.util
 import json
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from rocwheel_checks import check, skip
+from rocwheel_checks import check, not_run
 
 
 def normal(name: str) -> str:
@@ -37,9 +40,19 @@ NOT_LOADED = re.compile(
 """Libraries that only a compiler, a profiler or another program loads."""
 
 
+def recorded(distribution: importlib.metadata.Distribution) -> list[tuple[Path, int | None]]:
+    """The rows of RECORD, path and size. `Distribution.files` leaves out files that do not exist,
+    from Python 3.12 on."""
+    text = distribution.read_text("RECORD")
+    if text is None:
+        return [(Path(str(file)), file.size) for file in distribution.files or ()]
+    rows = [row for row in csv.reader(text.splitlines()) if row and row[0]]
+    return [(Path(row[0]), int(row[2]) if len(row) > 2 and row[2].isdigit() else None) for row in rows]
+
+
 def libraries(distribution: importlib.metadata.Distribution) -> Iterator[Path]:
     """What has to load: `_contents.json` says it for our packages, RECORD for others."""
-    files = [Path(str(file)) for file in distribution.files or ()]
+    files = [path for path, _ in recorded(distribution)]
     base = Path(str(distribution.locate_file("")))
     contents = [base / path for path in files if path.name == "_contents.json"]
     if contents and contents[0].is_file():
@@ -55,6 +68,12 @@ def libraries(distribution: importlib.metadata.Distribution) -> Iterator[Path]:
 
 
 def requirement_parser() -> Callable | None:
+    """`packaging`, on its own or as the part of a pip: that of the environment, or the one that
+    `ensurepip` installs (Debian has it elsewhere)."""
+    folders = [Path("/usr/share/python-wheels")]
+    with contextlib.suppress(Exception):
+        folders.append(Path(importlib.util.find_spec("ensurepip").origin).parent / "_bundled")
+    sys.path += [str(wheel) for folder in folders for wheel in folder.glob("pip-*.whl")]
     for name in ("packaging.requirements", "pip._vendor.packaging.requirements"):
         with contextlib.suppress(Exception):
             return importlib.import_module(name).Requirement
@@ -67,7 +86,7 @@ def rocm_requirements() -> None:
     packages = installed()
     parse = requirement_parser()
     if parse is None:
-        skip("neither `packaging` nor pip is installed, so requirements cannot be read")
+        not_run("requirements cannot be read without `packaging`: install it")
     todo = [(name, frozenset()) for name in packages]
     seen, missing = set(todo), []
     while todo:
@@ -97,12 +116,12 @@ def rocm_files() -> None:
     wrong = []
     for name, distribution in installed().items():
         if is_rocm(name):
-            for file in distribution.files or ():
+            for file, size in recorded(distribution):
                 path = Path(distribution.locate_file(file))
                 if not path.exists():
                     wrong.append(f"{file} is missing")
-                elif file.size is not None and path.stat().st_size != file.size:
-                    wrong.append(f"{file} has {path.stat().st_size} bytes and not {file.size}")
+                elif size is not None and path.stat().st_size != size:
+                    wrong.append(f"{file} has {path.stat().st_size} bytes and not {size}")
     assert not wrong, "; ".join(wrong[:20])
 
 
@@ -115,8 +134,8 @@ def rocm_load(path: str) -> None:
 def hip_library() -> str | None:
     for name, distribution in installed().items():
         if is_rocm(name):
-            for file in distribution.files or ():
-                if re.fullmatch(r"libamdhip64\.so\.\d+", Path(str(file)).name):
+            for file, _ in recorded(distribution):
+                if re.fullmatch(r"libamdhip64\.so\.\d+", file.name):
                     return str(distribution.locate_file(file))
     return None
 

@@ -173,6 +173,12 @@ impl History {
         self.records.iter().filter_map(|record| record.label.as_deref()).collect()
     }
 
+    /// The benchmarks that were measured with a label.
+    pub fn labelled(&self, label: &str) -> BTreeSet<&str> {
+        let records = self.records.iter().filter(|record| record.label.as_deref() == Some(label));
+        records.flat_map(|record| record.benchmarks.keys().map(String::as_str)).collect()
+    }
+
     /// The number of records.
     pub fn len(&self) -> usize {
         self.records.len()

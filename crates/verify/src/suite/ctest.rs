@@ -12,7 +12,7 @@ use rocwheel_report::Reporter;
 use serde::Deserialize;
 
 use super::SuiteError;
-use super::driver::{Collection, StreamEvent, TestDriver, TestStream};
+use super::driver::{Collection, StreamEvent, TestDriver, TestStream, without_choices};
 use crate::outcome::TestOutcome;
 use crate::supervisor::{AnswerEnd, AnswerLimits, ProgramEnd, ProgramLine, run_for_answer};
 
@@ -49,7 +49,7 @@ impl CtestDriver {
         let mut words: Vec<OsString> = vec!["ctest".into(), "--test-dir".into(), self.folder.clone().into()];
         words.extend(self.options.iter().map(OsString::from));
         words.extend(more.iter().map(OsString::from));
-        ProgramLine { words, directory: self.folder.clone(), ..self.base.clone() }
+        without_choices(ProgramLine { words, directory: self.folder.clone(), ..self.base.clone() })
     }
 }
 
@@ -135,8 +135,10 @@ impl TestStream for CtestStream {
         let said = |text: &str| Some(format!("ctest says `{text}`"));
         Some(match end {
             ProgramEnd::Signal(_) => (TestOutcome::Crashed, Some(format!("ctest {}", end.words()))),
+            ProgramEnd::Code(0) if words.contains("(Disabled)") => (TestOutcome::Skipped, said(words)),
             ProgramEnd::Code(0) if words.contains("Skipped") => (TestOutcome::Skipped, said(words)),
             ProgramEnd::Code(_) if words.contains("Not Run") => (TestOutcome::NotRun, said(words)),
+            ProgramEnd::Code(_) if words.contains("Timeout") => (TestOutcome::TimedOut, said(words)),
             ProgramEnd::Code(_) if words.contains("Exception") => (TestOutcome::Crashed, said(words)),
             ProgramEnd::Code(0) if words.contains("Passed") => (TestOutcome::Passed, None),
             ProgramEnd::Code(0) => (TestOutcome::NotRun, Some("ctest named no outcome of it".to_owned())),

@@ -1,6 +1,7 @@
 //! What the engine needs to know of a kind of tests: how to list them, how to start some of them,
 //! and how to read what their process tells.
 
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +20,28 @@ pub struct Collection {
     pub failed: Vec<FailedCollection>,
     /// Tests that cannot run here, with the reason.
     pub not_run: Vec<(String, String)>,
+    /// Tests and files of tests that skip themselves before anything of them runs, with the reason.
+    pub skipped: Vec<(String, String)>,
+}
+
+/// Variables with which programs of GoogleTest leave out a part of their tests, or repeat them in
+/// one process. They are meant for another run: of these tests every one is to run once.
+const CHOICES: [&str; 7] = [
+    "GTEST_FAIL_FAST",
+    "GTEST_FILTER",
+    "GTEST_OUTPUT",
+    "GTEST_REPEAT",
+    "GTEST_SHARD_INDEX",
+    "GTEST_SHARD_STATUS_FILE",
+    "GTEST_TOTAL_SHARDS",
+];
+
+/// The program without variables that choose among its tests.
+pub(super) fn without_choices(mut program: ProgramLine) -> ProgramLine {
+    for name in CHOICES {
+        program.variables.remove(OsStr::new(name));
+    }
+    program
 }
 
 /// A file whose tests are not known.

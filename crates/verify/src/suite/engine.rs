@@ -184,11 +184,18 @@ impl<'a> Engine<'a> {
                 // An earlier test may have lost the GPU, so this one gets a fresh process.
                 self.retry(id, batch.attempt);
             }
+            let before = left.len();
             left.retain(|id| !report.done.contains(id));
             if !report.ran.is_empty() || left.is_empty() {
                 // A process that ends well and leaves tests out was told to (`-x`, `--maxfail`).
                 if report.is_finished && report.poisoned.is_none() {
-                    self.give_up(&left, "pytest stopped before it");
+                    self.give_up(&left, "the runner stopped before it");
+                    return Ok(());
+                }
+                // The same process again would tell no more.
+                if left.len() == before {
+                    self.recorder.problem(format!("`{}` began, and nothing ended", report.ran.join("`, `")));
+                    self.give_up(&left, &report.reason);
                     return Ok(());
                 }
                 continue;
@@ -453,9 +460,7 @@ impl Watch<'_, '_> {
         let was_killed = self.stopped.is_none() && end == ProgramEnd::Signal(KILLED);
         let by_kernel = was_killed && memory_kills() > self.memory_kills;
         let Some((id, begun)) = self.current.take() else {
-            if self.stopped.is_none() && end != ProgramEnd::Code(0) && self.report.bad.is_empty() {
-                self.end_after_good_tests(end);
-            }
+            self.end_between_tests(end);
             if self.report.ran.is_empty() && !self.report.is_finished {
                 let printed = self.text.take();
                 let tail: Vec<&str> = printed.lines().rev().filter(|line| !line.trim().is_empty()).take(3).collect();
@@ -478,13 +483,28 @@ impl Watch<'_, '_> {
         self.finish_test(attempt);
     }
 
-    /// A program whose tests all passed and that still fails: a clean-up after the last test, a
-    /// crash while it ends. No test has the blame, so the run has.
-    fn end_after_good_tests(&self, end: ProgramEnd) {
-        if let (Some(first), count @ 1..) = (self.report.ran.first(), self.report.ran.len()) {
-            let group = self.engine.driver.group_of(first);
-            let what = format!("no test of it failed ({count} ran)");
-            self.engine.recorder.problem(format!("the process of `{group}` {}, and {what}", end.words()));
+    /// A program that fails or is ended while none of its tests runs: a clean-up that hangs, a crash
+    /// at its end. No test has the blame, so the run has.
+    fn end_between_tests(&self, end: ProgramEnd) {
+        let (Some(first), Some(last)) = (self.report.ran.first(), self.report.ran.last()) else { return };
+        let has_failed = !self.report.bad.is_empty();
+        let is_expected = match (self.stopped, end) {
+            (Some(stopped), _) => stopped == Stopped::Leaving,
+            (None, ProgramEnd::Code(0)) => true,
+            // What runners say of tests that failed, and pytest of a session that was stopped.
+            (None, ProgramEnd::Code(1)) => has_failed,
+            (None, ProgramEnd::Code(2)) => self.report.poisoned.is_some(),
+            (None, _) => false,
+        };
+        if is_expected {
+            return;
         }
+        let group = self.engine.driver.group_of(first);
+        let count = self.report.ran.len();
+        self.engine.recorder.problem(match self.stopped {
+            Some(_) => format!("the process of `{group}` was ended after `{last}`: {}", self.report.reason),
+            None if has_failed => format!("the process of `{group}` {} after its tests ({count} ran)", end.words()),
+            None => format!("the process of `{group}` {}, and no test of it failed ({count} ran)", end.words()),
+        });
     }
 }

@@ -6,15 +6,16 @@
 //! flag file, whose length has no limit, and not with GTEST_SHARD_INDEX: a program that ignores
 //! that variable would run everything in every shard.
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rocwheel_report::Reporter;
+use serde::Deserialize;
 
-use super::driver::{Collection, FailedCollection, StreamEvent, TestDriver, TestStream};
+use super::driver::{Collection, FailedCollection, StreamEvent, TestDriver, TestStream, without_choices};
 use super::{SuiteError, not_run};
 use crate::outcome::{TestAttempt, TestOutcome};
 use crate::report::read_outcomes;
@@ -23,8 +24,11 @@ use crate::supervisor::{AnswerEnd, AnswerLimits, BoundedText, ProgramEnd, Progra
 /// Most bytes of a list of tests. That of rocBLAS, with more than 100,000 tests, has about 10 MB.
 const LONGEST_LIST: usize = 256 << 20;
 
-/// Variables that would take a part of the tests away, or repeat them in one process.
-const UNSET: [&str; 4] = ["GTEST_TOTAL_SHARDS", "GTEST_SHARD_INDEX", "GTEST_SHARD_STATUS_FILE", "GTEST_REPEAT"];
+/// Options that have disabled tests run too.
+const ALSO_DISABLED: [&str; 2] = ["--gtest_also_run_disabled_tests", "--gtest_also_run_disabled_tests=1"];
+
+/// Why a test of another name does not run.
+const DISABLED: &str = "its name begins with DISABLED_";
 
 /// Test programs.
 #[derive(Debug)]
@@ -55,25 +59,40 @@ impl GtestDriver {
         let mut words = vec![program.as_os_str().to_owned()];
         words.extend(self.options.iter().map(OsString::from));
         words.push(option.into());
-        let mut line = ProgramLine { words, ..self.base.clone() };
-        for name in UNSET {
-            line.variables.remove(&OsString::from(name));
-        }
-        line
+        without_choices(ProgramLine { words, ..self.base.clone() })
     }
 
-    fn list(&self, program: &Path, mark: &str, reporter: &dyn Reporter) -> Result<Vec<String>, (String, String)> {
-        let line = self.line(program, "--gtest_list_tests");
+    /// `true` if the user wants tests to run that are disabled.
+    fn runs_disabled(&self) -> bool {
+        let variable = self.base.variables.get(OsStr::new("GTEST_ALSO_RUN_DISABLED_TESTS"));
+        self.options.iter().any(|option| ALSO_DISABLED.contains(&option.as_str()))
+            || variable.is_some_and(|value| !value.is_empty() && value != "0")
+    }
+
+    /// The tests of a program. It writes them into a file, since libraries print about devices
+    /// before and between what it prints; a GoogleTest older than 1.8.1 only prints.
+    fn list(&self, program: &Path, scratch: &Path, reporter: &dyn Reporter) -> Result<Vec<String>, (String, String)> {
+        let file = scratch.join("list.json");
+        let _ = fs_err::remove_file(&file);
+        let mut line = self.line(program, "--gtest_list_tests");
+        line.words.push(format!("--gtest_output=json:{}", file.display()).into());
+        let mark = format!("{}-list-{}", scratch.display(), program.display());
         let is_interrupted = || reporter.interrupted();
         let limits = AnswerLimits { time: self.collect_timeout, bytes: LONGEST_LIST, is_interrupted: &is_interrupted };
-        let (end, bytes) = run_for_answer(&line, mark, &limits).map_err(|error| (error.to_string(), String::new()))?;
+        let (end, bytes) = run_for_answer(&line, &mark, &limits).map_err(|error| (error.to_string(), String::new()))?;
         let said = || {
             let mut kept = BoundedText::default();
             kept.push(&bytes);
             kept.take()
         };
         match end {
-            AnswerEnd::Ended(ProgramEnd::Code(0)) => Ok(listed_tests(&String::from_utf8_lossy(&bytes))),
+            AnswerEnd::Ended(ProgramEnd::Code(0)) => {
+                let listed = match fs_err::read(&file).ok().and_then(|text| serde_json::from_slice(&text).ok()) {
+                    Some(written) => Ok(written_tests(written)),
+                    None => listed_tests(&String::from_utf8_lossy(&bytes)),
+                };
+                listed.map_err(|reason| (reason, said()))
+            }
             AnswerEnd::Ended(end) => Err((format!("listing its tests, the program {}", end.words()), said())),
             AnswerEnd::Long => Err((format!("its list of tests has more than {} MiB", LONGEST_LIST >> 20), said())),
             AnswerEnd::Late | AnswerEnd::Interrupted => {
@@ -83,19 +102,44 @@ impl GtestDriver {
     }
 }
 
+/// What `--gtest_list_tests --gtest_output=json:FILE` writes.
+#[derive(Debug, Deserialize)]
+struct WrittenList {
+    testsuites: Vec<WrittenSuite>,
+}
+
+#[derive(Debug, Deserialize)]
+struct WrittenSuite {
+    name: String,
+    testsuite: Vec<WrittenTest>,
+}
+
+#[derive(Debug, Deserialize)]
+struct WrittenTest {
+    name: String,
+}
+
+fn written_tests(list: WrittenList) -> Vec<String> {
+    let tests =
+        |suite: WrittenSuite| suite.testsuite.into_iter().map(move |test| format!("{}.{}", suite.name, test.name));
+    list.testsuites.into_iter().flat_map(tests).collect()
+}
+
 /// The tests of `--gtest_list_tests`: `Suite.` on one line, two spaces and the name on the next
-/// ones, each with an optional comment. Disabled tests are not run by the program either.
-fn listed_tests(text: &str) -> Vec<String> {
+/// ones, each with an optional comment.
+///
+/// # Errors
+/// A test whose suite is on a line with something else.
+fn listed_tests(text: &str) -> Result<Vec<String>, String> {
     let mut suite = "";
     let mut tests = Vec::new();
     for line in text.lines() {
         let plain = line.split('#').next().unwrap_or_default().trim_end();
-        if let Some(name) = plain.strip_prefix("  ") {
-            let is_disabled =
-                [suite, name].iter().any(|part| part.rsplit('/').any(|part| part.starts_with("DISABLED_")));
-            if !suite.is_empty() && !is_disabled && !name.contains(' ') {
-                tests.push(format!("{suite}{name}"));
+        if let Some(name) = plain.strip_prefix("  ").filter(|name| !name.contains(' ')) {
+            if suite.is_empty() {
+                return Err(format!("its list of tests has `{name}` without a suite"));
             }
+            tests.push(format!("{suite}{name}"));
         } else if plain.ends_with('.') && !plain.contains(' ') {
             suite = plain;
         } else if !plain.is_empty() {
@@ -103,7 +147,12 @@ fn listed_tests(text: &str) -> Vec<String> {
             suite = "";
         }
     }
-    tests
+    Ok(tests)
+}
+
+/// `true` for `Suite.DISABLED_Name`, `DISABLED_Suite.Name` and those with a prefix.
+fn is_disabled(test: &str) -> bool {
+    test.split(['.', '/']).any(|part| part.starts_with("DISABLED_"))
 }
 
 impl TestDriver for GtestDriver {
@@ -111,14 +160,19 @@ impl TestDriver for GtestDriver {
         let mut collection = Collection::default();
         for program in &self.programs {
             let name = self.name(program);
-            let mark = format!("{}-list-{}", scratch.display(), program.display());
-            match self.list(program, &mark, reporter) {
+            match self.list(program, scratch, reporter) {
                 Ok(tests) if tests.is_empty() => collection.failed.push(FailedCollection {
                     id: name,
                     message: "the program lists no tests".into(),
                     output: None,
                 }),
-                Ok(tests) => collection.ids.extend(tests.into_iter().map(|test| format!("{name}::{test}"))),
+                Ok(tests) => {
+                    let leaves = |test: &String| !self.runs_disabled() && is_disabled(test);
+                    let (disabled, tests): (Vec<_>, Vec<_>) = tests.into_iter().partition(leaves);
+                    let id = |test| format!("{name}::{test}");
+                    collection.ids.extend(tests.into_iter().map(id));
+                    collection.skipped.extend(disabled.into_iter().map(|test| (id(test), DISABLED.to_owned())));
+                }
                 Err((message, output)) => {
                     let output = Some(output).filter(|output| !output.is_empty());
                     collection.failed.push(FailedCollection { id: name, message, output });
@@ -139,14 +193,16 @@ impl TestDriver for GtestDriver {
         let own: Vec<&str> = ids.iter().filter_map(|id| id.strip_prefix(name)?.strip_prefix("::")).collect();
         let (flags, report) = (scratch.join("flags"), scratch.join("report.xml"));
         let options = format!("--gtest_color=no\n--gtest_output=xml:{}\n", report.display());
-        fs_err::write(&flags, format!("--gtest_filter={}\n{options}", own.join(":")))?;
+        // Behind a `-` a filter has what is left out; `?` fits any letter.
+        let filter = own.join(":").replace('-', "?");
+        fs_err::write(&flags, format!("--gtest_filter={filter}\n{options}"))?;
         let mut option = OsString::from("--gtest_flagfile=");
         option.push(&flags);
         let mut line = self.line(program, "");
         line.words.pop();
         line.words.push(option);
-        let (left, prefix) = (own.len(), format!("{name}::"));
-        Ok((line, Box::new(GtestStream { prefix, report, left, ..GtestStream::default() })))
+        let left = own.iter().map(|test| (*test).to_owned()).collect();
+        Ok((line, Box::new(GtestStream { prefix: format!("{name}::"), report, left, ..GtestStream::default() })))
     }
 }
 
@@ -162,8 +218,8 @@ struct GtestStream {
     current: Option<String>,
     /// What the running test printed.
     text: BoundedText,
-    /// Tests that have not ended.
-    left: usize,
+    /// Tests that have not ended. Lines about others are what a test prints, or a GoogleTest in it.
+    left: BTreeSet<String>,
 }
 
 impl TestStream for GtestStream {
@@ -202,7 +258,7 @@ impl TestStream for GtestStream {
 
 impl GtestStream {
     fn line(&mut self, line: &str, events: &mut Vec<StreamEvent>) {
-        if let Some(name) = line.split("[ RUN      ] ").nth(1) {
+        if let Some(name) = line.split("[ RUN      ] ").nth(1).filter(|name| self.left.contains(*name)) {
             self.current = Some(name.to_owned());
             self.text.take();
             events.push(StreamEvent::Started(format!("{}{name}", self.prefix)));
@@ -232,10 +288,10 @@ impl GtestStream {
             let printed = self.text.take();
             let output = (outcome == TestOutcome::Failed).then_some(printed);
             events.push(StreamEvent::Ended(TestAttempt { outcome, seconds, message, output, ..not_run(&id, "") }));
+            self.left.remove(&current);
             self.told.insert(current, outcome);
             self.current = None;
-            self.left = self.left.saturating_sub(1);
-            if self.left == 0 {
+            if self.left.is_empty() {
                 events.push(StreamEvent::Finished);
             }
             return;
@@ -277,12 +333,20 @@ mod tests {
     fn lists_are_read_with_noise_comments_and_disabled_tests() {
         let text = "Query device success: there are 1 devices.\nMath.\n  Adds\n  DISABLED_Slow\nTyped/0.  # TypeParam = int\n  \
                     Works\nP/Math.\n  Big/0  # GetParam() = 4\nDISABLED_All.\n  One\n";
-        assert_eq!(listed_tests(text), ["Math.Adds", "Typed/0.Works", "P/Math.Big/0"]);
+        let listed = listed_tests(text).unwrap();
+        let kept: Vec<&String> = listed.iter().filter(|test| !is_disabled(test)).collect();
+        assert_eq!(kept, ["Math.Adds", "Typed/0.Works", "P/Math.Big/0"]);
+        assert_eq!(listed.len(), 5);
+        assert!(listed_tests("device: none Math.\n  Adds\n").unwrap_err().contains("`Adds` without a suite"));
     }
 
     #[test]
     fn output_beside_a_mark_does_not_hide_it() {
-        let mut stream = GtestStream { prefix: "t::".into(), left: 2, ..GtestStream::default() };
+        let mut stream = GtestStream {
+            prefix: "t::".into(),
+            left: ["A.B".to_owned(), "A.Bc".to_owned()].into(),
+            ..GtestStream::default()
+        };
         let text =
             b"[ RUN      ] A.B\nno line end[       OK ] A.B (12 ms)\n[ RUN      ] A.Bc\n[  FAILED  ] A.B (1 ms)\n\
                      [  FAILED  ] A.Bc, where GetParam() = (1) (3 ms)\n";

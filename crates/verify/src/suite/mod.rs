@@ -166,16 +166,21 @@ pub fn preview_suite(request: &SuiteRequest<'_>, reporter: &dyn Reporter) -> Res
     let failed = collection.failed.into_iter().map(|failed| (failed.id, failed.message));
     let unusable: BTreeMap<String, String> =
         failed.chain(collection.not_run).filter(|(id, _)| own.contains(id)).collect();
-    let skipped = |id: &String| verdict.tests.get(id).filter(|listed| listed.kind == ListKind::Skip);
-    let deselected = own.iter().filter_map(|id| Some((id.clone(), skipped(id)?.reason.clone()))).collect();
-    let run = own.iter().filter(|id| skipped(id).is_none() && !unusable.contains_key(*id)).cloned().collect();
+    let by_themselves: BTreeMap<String, String> = collection.skipped.into_iter().collect();
+    let skip_reason = |id: &String| {
+        let listed = verdict.tests.get(id).filter(|listed| listed.kind == ListKind::Skip);
+        listed.map(|listed| listed.reason.clone()).or_else(|| by_themselves.get(id).cloned())
+    };
+    let deselected: BTreeMap<String, String> =
+        own.iter().filter_map(|id| Some((id.clone(), skip_reason(id)?))).collect();
+    let run = own.iter().filter(|id| !deselected.contains_key(*id) && !unusable.contains_key(*id)).cloned().collect();
     Ok(SuitePreview { run, deselected, unusable, remarks: verdict.remarks })
 }
 
 /// Every id once, also of what cannot run.
 fn all_ids(collection: &Collection) -> Vec<String> {
     let failed = collection.failed.iter().map(|failed| &failed.id);
-    let other = failed.chain(collection.not_run.iter().map(|(id, _)| id));
+    let other = failed.chain(collection.not_run.iter().chain(&collection.skipped).map(|(id, _)| id));
     let mut seen = BTreeSet::new();
     collection.ids.iter().chain(other).filter(|id| seen.insert((*id).clone())).cloned().collect()
 }
@@ -199,6 +204,8 @@ fn settle(
         collection.failed.iter().map(|failed| (failed.id.as_str(), failed)).collect();
     let absent: BTreeMap<&str, &str> =
         collection.not_run.iter().map(|(id, reason)| (id.as_str(), reason.as_str())).collect();
+    let skipped: BTreeMap<&str, &str> =
+        collection.skipped.iter().map(|(id, reason)| (id.as_str(), reason.as_str())).collect();
     let mut to_run = Vec::new();
     for id in own {
         if let Some(reason) = absent.get(id.as_str()) {
@@ -210,8 +217,11 @@ fn settle(
             (_, Some(listed)) => (TestOutcome::Deselected, listed.reason.clone(), None),
             (Some(failed), None) => (TestOutcome::Error, failed.message.clone(), failed.output.clone()),
             (None, None) => {
-                to_run.push(id.clone());
-                continue;
+                let Some(reason) = skipped.get(id.as_str()) else {
+                    to_run.push(id.clone());
+                    continue;
+                };
+                (TestOutcome::Skipped, (*reason).to_owned(), None)
             }
         };
         recorder.attempt(TestAttempt { outcome, output, ..not_run(id, &message) });

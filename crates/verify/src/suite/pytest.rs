@@ -233,6 +233,7 @@ impl PytestDriver {
                 PluginEvent::CollectFailed { id, message, output } => {
                     collected.collection.failed.push(FailedCollection { id, message, output: Some(output) });
                 }
+                PluginEvent::CollectSkipped { id, message } => collected.collection.skipped.push((id, message)),
                 PluginEvent::Ready { root, waits } => {
                     collected.is_ready = true;
                     collected.is_waiting |= waits;
@@ -305,8 +306,8 @@ pub(super) enum PluginEvent {
         output: String,
     },
     CollectSkipped {
-        #[serde(rename = "id")]
-        _id: String,
+        id: String,
+        message: String,
     },
     Deselected {
         id: String,

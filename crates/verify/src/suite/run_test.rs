@@ -183,6 +183,10 @@ impl Listener<'_> {
                 self.attempt(attempt);
             }
             // Every process of a file says it again.
+            PluginEvent::CollectSkipped { id, message } if !self.recorder.has_outcome(&id) => {
+                self.note_collected(vec![id.clone()]);
+                self.attempt(TestAttempt { outcome: TestOutcome::Skipped, ..not_run(&id, &message) });
+            }
             PluginEvent::Deselected { id, message } if !self.recorder.has_outcome(&id) => {
                 self.attempt(TestAttempt { outcome: TestOutcome::Deselected, ..not_run(&id, &message) });
             }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rocwheel_report::Reporter;
 
 use super::SuiteError;
-use super::driver::{Collection, StreamEvent, TestDriver, TestStream};
+use super::driver::{Collection, StreamEvent, TestDriver, TestStream, without_choices};
 use crate::outcome::TestOutcome;
 use crate::supervisor::{ProgramEnd, ProgramLine};
 
@@ -31,7 +31,8 @@ impl TestDriver for ScriptDriver {
         let id = ids.first().cloned().unwrap_or_default();
         let (_, path) = self.scripts.iter().find(|(name, _)| *name == id).ok_or(io::ErrorKind::NotFound)?;
         let words = [path.as_os_str().to_owned()].into_iter().chain(self.options.iter().map(Into::into)).collect();
-        Ok((ProgramLine { words, ..self.base.clone() }, Box::new(WholeProcess { id: Some(id) })))
+        let line = without_choices(ProgramLine { words, ..self.base.clone() });
+        Ok((line, Box::new(WholeProcess { id: Some(id) })))
     }
 
     fn is_single(&self) -> bool {

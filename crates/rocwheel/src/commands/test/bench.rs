@@ -1,6 +1,6 @@
 //! `rocwheel test bench`: measures, and compares with earlier measurements on the same hardware.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -339,6 +339,16 @@ impl Standard<'_> {
         Ok(comparisons)
     }
 
+    /// Benchmarks of the state to compare with that were not measured now. One that crashes has
+    /// no measurement, and would be no slower.
+    fn vanished(&self, states: &MeasuredStates) -> Vec<String> {
+        let named = self.settings.baseline.as_deref().zip(self.history);
+        let labelled = named.iter().flat_map(|(label, history)| history.labelled(label));
+        let base = states.base.iter().flat_map(|base| base.keys().map(String::as_str));
+        let before: BTreeSet<&str> = labelled.chain(base).collect();
+        before.into_iter().filter(|name| !states.new.contains_key(*name)).map(str::to_owned).collect()
+    }
+
     /// Why benchmarks have no verdict.
     fn reasons(&self, states: &MeasuredStates) -> Vec<String> {
         let Some(history) = self.history else { return Vec::new() };
@@ -384,6 +394,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let mut states = settings.measure(printer)?;
     let standard = Standard { settings, history: history.as_ref(), conditions: &conditions };
     let mut comparisons = standard.compare_all(&mut states, printer)?;
+    let vanished = standard.vanished(&states);
     let mut reasons = standard.reasons(&states);
     // What changed meanwhile changed the measurements, so that they say nothing at any time.
     let mut changes = Vec::new();
@@ -420,10 +431,13 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     for name in &slower {
         printer.point_out(Level::Error, &format!("`{name}` became slower"));
     }
+    for name in &vanished {
+        printer.point_out(Level::Error, &format!("`{name}` was measured before, and now it was not"));
+    }
     for reason in &reasons {
         printer.warn(format!("there is no verdict: {reason}"));
     }
-    Ok(match (slower.is_empty(), of(BenchMovement::OtherConditions).next()) {
+    Ok(match (slower.is_empty() && vanished.is_empty(), of(BenchMovement::OtherConditions).next()) {
         (false, _) => Exit::Failed,
         (true, Some(_)) => Exit::Partial,
         (true, None) => Exit::Done,
