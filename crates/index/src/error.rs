@@ -3,8 +3,27 @@
 use std::path::PathBuf;
 
 use rocwheel_report::{Exit, Hint};
+use url::Url;
 
+use crate::address_without_user;
 use crate::settings::Tool;
+
+/// An address that a client of [`crate::Fetch`] cannot request, now or later.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{address}` {reason}")]
+pub struct BadAddress {
+    /// The address, without password.
+    address: String,
+    /// The end of the sentence.
+    reason: String,
+}
+
+impl BadAddress {
+    /// `reason` is the end of a sentence that begins with the address.
+    pub fn new(address: &Url, reason: impl Into<String>) -> BadAddress {
+        BadAddress { address: address_without_user(address).to_string(), reason: reason.into() }
+    }
+}
 
 /// Every failure of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -43,10 +62,16 @@ pub enum Error {
     /// The address of an index cannot be parsed.
     #[error("`{text}` is not the address of an index")]
     Address {
-        /// The text as given.
+        /// The text as given, without password.
         text: String,
         /// The message of the parser.
         source: url::ParseError,
+    },
+    /// An address of a server that is no web server.
+    #[error("`{text}` is not the address of an index: it begins with neither `http://` nor `https://`")]
+    Scheme {
+        /// The text as given, without password.
+        text: String,
     },
     /// A folder of wheels cannot be listed.
     #[error("could not list the wheels in `{}`", path.display())]
@@ -164,7 +189,7 @@ impl Hint for Error {
         match self {
             Self::Wheel(error) => error.exit(),
             Self::Interrupted(_) => Exit::Interrupted,
-            Self::Settings { .. } | Self::Address { .. } | Self::Offline { .. } => Exit::Usage,
+            Self::Settings { .. } | Self::Address { .. } | Self::Scheme { .. } | Self::Offline { .. } => Exit::Usage,
             Self::Fetch { .. } | Self::Status { status: 429 | 500..=599, .. } => Exit::TryAgain,
             _ => Exit::Failed,
         }

@@ -1,6 +1,6 @@
 //! Input: an address. Output: the answer of the server. Only this module knows the HTTP client.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use ureq::tls::{RootCerts, TlsConfig};
 use ureq::{Agent, Proxy, ResponseExt as _};
 use url::Url;
 
-use crate::{Answer, Credentials, Fetch, address_without_user};
+use crate::{Answer, BadAddress, Credentials, Fetch, address_without_user};
 
 /// Longest wait for the first or next bytes of an answer.
 const SILENCE: Duration = Duration::from_mins(1);
@@ -69,6 +69,9 @@ impl Http {
         headers: &[(&str, &str)],
     ) -> Result<ureq::http::Response<ureq::Body>, Box<dyn std::error::Error + Send + Sync>> {
         let plain = self.remember(address);
+        if !matches!(plain.scheme(), "http" | "https") {
+            return Err(BadAddress::new(&plain, "is not the address of a web server").into());
+        }
         let mut request = ureq::http::Request::builder().method(method).uri(plain.as_str());
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -79,7 +82,14 @@ impl Http {
                 request = request.header("Authorization", value);
             }
         }
-        Ok(self.agent.run(request.body(())?)?)
+        let request =
+            request.body(()).map_err(|error| BadAddress::new(&plain, format!("cannot be requested: {error}")))?;
+        self.agent.run(request).map_err(|error| match error {
+            // Callers know the kind, and not the client.
+            error @ ureq::Error::Timeout(_) => timed_out(error).into(),
+            ureq::Error::Io(error) if error.kind() == io::ErrorKind::TimedOut => error.into(),
+            error => error.into(),
+        })
     }
 
     /// Requests an address with more headers, such as Range. Bodies are not compressed.
@@ -124,7 +134,7 @@ impl HttpAnswer {
             status: response.status().as_u16(),
             address: Url::parse(&response.get_uri().to_string()).unwrap_or_else(|_| address_without_user(asked)),
             headers,
-            body: Box::new(response.into_body().into_reader()),
+            body: Box::new(Body(response.into_body().into_reader())),
         }
     }
 
@@ -166,6 +176,52 @@ fn answer(response: ureq::http::Response<ureq::Body>, asked: &Url) -> Answer {
         cache_control: header("cache-control"),
         size: header("content-length").parse().ok().filter(|_| is_plain),
         address: Url::parse(&response.get_uri().to_string()).unwrap_or_else(|_| address_without_user(asked)),
-        body: Box::new(response.into_body().into_reader()),
+        body: Box::new(Body(response.into_body().into_reader())),
+    }
+}
+
+fn timed_out(error: ureq::Error) -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, error)
+}
+
+/// The body of an answer. A timeout has the kind [`io::ErrorKind::TimedOut`].
+struct Body<R>(R);
+
+impl<R: Read> Read for Body<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer).map_err(|error| {
+            let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<ureq::Error>());
+            match inner {
+                Some(ureq::Error::Timeout(reason)) => timed_out(ureq::Error::Timeout(*reason)),
+                _ => error,
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeout_is_known_by_its_kind() {
+        struct Stalled(Option<ureq::Error>);
+        impl Read for Stalled {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                Err(self.0.take().unwrap().into_io())
+            }
+        }
+        let kind = |error| Body(Stalled(Some(error))).read(&mut [0]).unwrap_err().kind();
+        assert_eq!(kind(ureq::Error::Timeout(ureq::Timeout::RecvBody)), io::ErrorKind::TimedOut);
+        assert_eq!(kind(ureq::Error::HostNotFound), io::ErrorKind::Other);
+    }
+
+    #[test]
+    fn other_schemes_are_no_addresses_and_show_no_password() {
+        let http = Http::new(None).unwrap();
+        for text in ["ftp://joe:S3cretPw@host/x", "file:///x"] {
+            let Err(error) = http.get(&Url::parse(text).unwrap(), "*/*") else { panic!("{text} was requested") };
+            assert!(error.is::<BadAddress>() && !error.to_string().contains("S3cret"), "{error}");
+        }
     }
 }

@@ -35,7 +35,7 @@ use url::Url;
 
 use choice::Chooser;
 pub use credentials::{Credentials, NoNetrc, address_without_user, text_without_users};
-pub use error::Error;
+pub use error::{BadAddress, Error};
 pub use http::{Http, HttpAnswer};
 use requirement::{InstallTarget, Requirement, Requirements};
 
@@ -50,20 +50,35 @@ pub enum Source {
 }
 
 impl Source {
-    /// Parses a text that begins with `http://` or `https://` as an index, any other as a folder.
+    /// Parses a text that begins with `http://` or `https://` as an index, and one that begins with
+    /// no scheme as a folder.
     ///
     /// # Errors
-    /// [`Error::Address`] if the address of an index cannot be parsed.
+    /// [`Error::Address`] if the address of an index cannot be parsed; [`Error::Scheme`] for other
+    /// addresses.
     pub fn parse(text: &str) -> Result<Source, Error> {
-        if !text.starts_with("http://") && !text.starts_with("https://") {
-            return Ok(Source::Folder(PathBuf::from(text)));
+        match scheme_of(text).as_deref() {
+            None => return Ok(Source::Folder(PathBuf::from(text))),
+            Some("http" | "https") => {}
+            Some(_) => return Err(Error::Scheme { text: text_without_users(text) }),
         }
-        let mut address = Url::parse(text).map_err(|source| Error::Address { text: text.to_owned(), source })?;
+        let mut address =
+            Url::parse(text).map_err(|source| Error::Address { text: text_without_users(text), source })?;
         if !address.path().ends_with('/') {
             address.set_path(&format!("{}/", address.path()));
         }
         Ok(Source::Index(address))
     }
+}
+
+/// The scheme of a text that is meant to be an address, in lower case; `None` for a path. The
+/// address may still be wrong.
+pub fn scheme_of(text: &str) -> Option<String> {
+    let (scheme, _) = text.split_once("://")?;
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
+    // One letter is a drive of Windows.
+    let is_scheme = scheme.len() > 1 && scheme.as_bytes()[0].is_ascii_alphabetic() && scheme.bytes().all(is_part);
+    is_scheme.then(|| scheme.to_ascii_lowercase())
 }
 
 /// Reads files of an index: [`Http`], or a stand-in for tests.

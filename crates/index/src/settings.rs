@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use configparser::ini::Ini;
 use url::Url;
 
-use crate::Error;
+use crate::{Error, address_without_user, text_without_users};
 pub use files::ConfigurationFiles;
 
 /// The address of PyPI's index.
@@ -199,11 +199,11 @@ fn is_true(value: &str) -> bool {
 
 /// An address for messages, without the name and password that it may contain.
 pub fn shown(place: &str) -> String {
-    let Ok(mut address) = Url::parse(place) else { return place.to_owned() };
-    // Both calls fail only for addresses that cannot have a name and password.
-    let _ = address.set_password(None);
-    let _ = address.set_username("");
-    address.to_string()
+    match Url::parse(place) {
+        Ok(address) => address_without_user(&address).to_string(),
+        // A wrong address may have a password too.
+        Err(_) => text_without_users(place),
+    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
-use rocwheel_index::Fetch;
+use rocwheel_index::{Fetch, address_without_user};
 use rocwheel_report::{Reporter, Unit};
 use serde::Serialize;
 use url::Url;
@@ -54,12 +54,17 @@ pub struct IndexFault {
 }
 
 impl IndexFault {
-    fn error(at: &impl ToString, text: impl Into<String>) -> IndexFault {
-        IndexFault { level: FaultLevel::Error, at: at.to_string(), text: text.into(), hint: None }
+    fn error(at: &Url, text: impl Into<String>) -> IndexFault {
+        IndexFault { level: FaultLevel::Error, at: address_without_user(at).to_string(), text: text.into(), hint: None }
     }
 
-    fn warning(at: &impl ToString, text: impl Into<String>) -> IndexFault {
-        IndexFault { level: FaultLevel::Warning, at: at.to_string(), text: text.into(), hint: None }
+    fn warning(at: &Url, text: impl Into<String>) -> IndexFault {
+        IndexFault {
+            level: FaultLevel::Warning,
+            at: address_without_user(at).to_string(),
+            text: text.into(),
+            hint: None,
+        }
     }
 
     fn hint(self, hint: &str) -> IndexFault {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use rocwheel_content::archive_path::join;
+use rocwheel_index::text_without_users;
 use rocwheel_release::{FolderStore, S3Address, S3Options, S3Store, Signing, Store, StoreLocking};
 
 use crate::environment;
@@ -43,8 +44,9 @@ impl BucketOptions {
 
     /// The bucket of an address.
     pub(crate) fn bucket(&self, address: &str) -> Result<S3Options, Usage> {
-        let address: S3Address =
-            address.parse().map_err(|reason| Usage::new(format!("`{address}` is no store: {reason}")))?;
+        let address: S3Address = address
+            .parse()
+            .map_err(|reason| Usage::new(format!("`{}` is no store: {reason}", text_without_users(address))))?;
         Ok(S3Options {
             address,
             endpoint: self.s3_endpoint.clone(),

@@ -310,7 +310,29 @@ fn what_an_index_does_wrong_is_an_error_and_leaves_nothing() {
     let request = Request { audited: &audited, sources: &source, target: &target, cache: at, fetch: None };
     let error = gather(&request, &Silent).unwrap_err();
     assert_eq!(error.to_string(), "cannot read the index `http://127.0.0.1:9/simple/` offline");
+}
+
+#[test]
+fn an_address_is_no_folder_and_shows_no_password() {
     assert!(matches!(Source::parse("https://[x"), Err(rocwheel_index::Error::Address { .. })));
+    let address = |text| match Source::parse(text) {
+        Ok(Source::Index(address)) => address.to_string(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(address("HTTPS://host/simple"), "https://host/simple/");
+    for folder in ["wheels", "/a://b", "C:\\wheels", "C://wheels", "1://x"] {
+        assert_eq!(Source::parse(folder).unwrap(), Source::Folder(folder.into()));
+    }
+    let user = "joe:S3cretPw@";
+    for (begin, end) in
+        [("http://", "[bad/"), ("http://", "host:99999/"), ("ftp://", "host/x"), ("file://", "localhost/x")]
+    {
+        let error = Source::parse(&format!("{begin}{user}{end}")).unwrap_err();
+        assert!(error.to_string().contains(&format!("`{begin}{end}`")), "{error}");
+        assert_eq!(error.exit(), Exit::Usage);
+        let shown = rocwheel_index::settings::shown(&format!("{begin}{user}{end}"));
+        assert!(!shown.contains("S3cretPw"), "{shown}");
+    }
 }
 
 #[test]

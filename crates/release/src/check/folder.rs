@@ -2,10 +2,10 @@
 //! bandersnatch gives them.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rocwheel_index::pages::{HTML_TYPE, JSON_TYPE};
-use rocwheel_index::{Answer, Fetch};
+use rocwheel_index::{Answer, BadAddress, Fetch};
 use url::Url;
 
 use crate::ranges::{asked_range, range_body};
@@ -23,13 +23,13 @@ impl Fetch for FolderSite {
         let accept = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("accept"));
         let answer = self.get(address, accept.map_or("*/*", |(_, value)| value))?;
         let Some(range) = answer.size.and_then(|size| asked_range(headers, size)) else { return Ok(answer) };
-        let path = address.to_file_path().map_err(|()| format!("`{address}` is no path of this machine"))?;
+        let path = path_of(address)?;
         let body = range_body(fs_err::File::open(path)?.into_parts().0, &range);
         Ok(Answer { status: 206, size: Some(range.end - range.start), body, ..answer })
     }
 
     fn get(&self, address: &Url, accept: &str) -> Result<Answer, Box<dyn std::error::Error + Send + Sync>> {
-        let path = address.to_file_path().map_err(|()| format!("`{address}` is no path of this machine"))?;
+        let path = path_of(address)?;
         if !address.path().ends_with('/') {
             return answer(address, &path, "");
         }
@@ -41,6 +41,12 @@ impl Fetch for FolderSite {
         }
         answer(address, &path.join("index.html"), HTML_TYPE)
     }
+}
+
+fn path_of(address: &Url) -> Result<PathBuf, BadAddress> {
+    // Others may have a path too, of a file on a server.
+    let path = if address.scheme() == "file" { address.to_file_path() } else { Err(()) };
+    path.map_err(|()| BadAddress::new(address, "is no path of this machine"))
 }
 
 fn answer(address: &Url, path: &Path, kind: &str) -> Result<Answer, Box<dyn std::error::Error + Send + Sync>> {

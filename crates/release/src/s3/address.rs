@@ -38,7 +38,12 @@ impl FromStr for S3Address {
         let (bucket, prefix) = text[5..].split_once('/').unwrap_or((&text[5..], ""));
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
         if bucket.is_empty() || bucket.starts_with('.') || !bucket.bytes().all(is_name) {
-            return Err(format!("`{bucket}` cannot be the name of a bucket"));
+            // The name may be a password.
+            return Err(if text.contains('@') {
+                "an address of a bucket has no user: variables such as AWS_ACCESS_KEY_ID have the keys".to_owned()
+            } else {
+                format!("`{bucket}` cannot be the name of a bucket")
+            });
         }
         let prefix = Path::parse(prefix).map_err(|error| format!("the prefix cannot be used: {error}"))?;
         Ok(S3Address { bucket: bucket.to_owned(), prefix: prefix.to_string() })
@@ -60,6 +65,10 @@ mod tests {
             ["wheels", "s3://", "s3:///x", "s3://a b/x", "s3://key:secret@host/x", "s3://a/b//c", "s3://a/../b"]
         {
             assert!(parse(wrong).is_err(), "{wrong}");
+        }
+        for secret in ["s3://joe:QQQQ@host/x", "s3://joe:QQ/QQ@host"] {
+            let error = parse(secret).unwrap_err();
+            assert!(!error.contains("QQ") && !error.contains("joe"), "{error}");
         }
         assert_eq!("s3://a/b/".parse::<S3Address>().unwrap().to_string(), "s3://a/b");
     }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use comfy_table::CellAlignment::{Left, Right};
-use rocwheel_index::{Source, settings, text_without_users};
-use rocwheel_release::{FolderSite, GetMethod, GetRequest, GotWheel, IndexSite, S3Address, StoreSite, get};
+use rocwheel_index::{Source, scheme_of, settings, text_without_users};
+use rocwheel_release::{FolderSite, GetMethod, GetRequest, GotWheel, IndexSite, StoreSite, get};
 use rocwheel_report::Exit;
 use rocwheel_wheel::{Platform, PythonVersion};
 use url::Url;
@@ -128,26 +128,31 @@ fn sites(settings: &Settings, printer: &Printer) -> Result<Vec<IndexSite>> {
 }
 
 fn site(text: OsString, bucket: &BucketOptions, printer: &Printer) -> Result<IndexSite> {
-    if let Some(address) = text.to_str().filter(|text| text.starts_with("http://") || text.starts_with("https://")) {
-        let Source::Index(root) = Source::parse(address)? else {
-            return Err(Usage::new(format!("`{}` is no index", text_without_users(address))).into());
-        };
-        let http = environment::http(root.scheme())?;
-        let root = http.remember(&root);
-        return Ok(IndexSite { root, fetch: Arc::new(http) });
+    let Some((address, scheme)) = text.to_str().and_then(|text| Some((text, scheme_of(text)?))) else {
+        return Ok(IndexSite { root: folder_address(Path::new(&text))?, fetch: Arc::new(FolderSite) });
+    };
+    let shown = text_without_users(address);
+    let folder = format!("{}/", address.trim_end_matches('/'));
+    let parsed = || Url::parse(&folder).map_err(|error| Usage::new(format!("`{shown}` is no address: {error}")));
+    match scheme.as_str() {
+        "http" | "https" => {
+            let Source::Index(root) = Source::parse(address)? else {
+                return Err(Usage::new(format!("`{shown}` is no index")).into());
+            };
+            let http = environment::http(root.scheme())?;
+            let root = http.remember(&root);
+            Ok(IndexSite { root, fetch: Arc::new(http) })
+        }
+        "file" => Ok(IndexSite { root: parsed()?, fetch: Arc::new(FolderSite) }),
+        "s3" => {
+            let store = bucket.place(text.clone())?.open(printer)?;
+            let root = parsed()?;
+            Ok(IndexSite { root: root.clone(), fetch: Arc::new(StoreSite::new(store, root)) })
+        }
+        _ => Err(Usage::new(format!("`{shown}` cannot be read as an index"))
+            .hint("give a folder, or an address that begins with http://, https://, file:// or s3://")
+            .into()),
     }
-    if let Some(address) = text.to_str().filter(|text| text.starts_with("file://")) {
-        let address = format!("{}/", address.trim_end_matches('/'));
-        let root = Url::parse(&address).map_err(|error| Usage::new(format!("`{address}` is no address: {error}")))?;
-        return Ok(IndexSite { root, fetch: Arc::new(FolderSite) });
-    }
-    if let Some(address) = text.to_str().filter(|text| S3Address::is_meant(text)) {
-        let root = format!("{}/", address.trim_end_matches('/'));
-        let root = Url::parse(&root).map_err(|error| Usage::new(format!("`{address}` is no bucket: {error}")))?;
-        let store = bucket.place(text)?.open(printer)?;
-        return Ok(IndexSite { root: root.clone(), fetch: Arc::new(StoreSite::new(store, root)) });
-    }
-    Ok(IndexSite { root: folder_address(Path::new(&text))?, fetch: Arc::new(FolderSite) })
 }
 
 /// The address of the index in a folder: of a flat layout, the one in its `simple/`.
