@@ -6,91 +6,50 @@ from __future__ import annotations
 
 import hashlib
 import json
-import random
 import re
 import shutil
 import sys
 import zipfile
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 
 import pytest
+from delta_stream import (
+    CODE,
+    DATA,
+    MEGABYTE,
+    NAME,
+    NEW,
+    NEW_CODE,
+    NOISE,
+    OLD,
+    Ranges,
+    Stream,
+    assert_whole,
+    get,
+    got,
+    of_other_bytes,
+    publish,
+    published_stream,
+    rewritten,
+    write_wheel,
+)
 from test_index import pip, served
 
-from command import Result, Rocwheel, run
+from command import Rocwheel, run
 from small_index import Servers
 from trees import differences, snapshot
-
-MEGABYTE = 1 << 20
-NOISE = random.Random(25)
-CODE = NOISE.randbytes(3 * MEGABYTE)
-# Another build of the same library: some bytes more near the end.
-NEW_CODE = CODE[: 2 * MEGABYTE] + b"inserted" + CODE[2 * MEGABYTE :]
-DATA = {f"core/data{number}.bin": NOISE.randbytes(60_000) for number in range(10)}
-OTHER = NOISE.randbytes(MEGABYTE)
-NAME = "demo_core-{}-py3-none-any.whl"
-OLD, NEW = NAME.format("1.0"), NAME.format("1.1")
-
-
-def write_wheel(folder: Path, version: str, members: dict[str, bytes], name: str = "demo_core") -> Path:
-    """A wheel as other tools write it, with the date of its build at each member."""
-    folder.mkdir(parents=True, exist_ok=True)
-    info = f"{name}-{version}.dist-info"
-    texts = {
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: {version}\n",
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    everything = {**members, **{path: text.encode() for path, text in texts.items()}}
-    everything[f"{info}/RECORD"] = "".join(f"{path},,\n" for path in [*everything, f"{info}/RECORD"]).encode()
-    path = folder / f"{name}-{version}-py3-none-any.whl"
-    date = (2026, 11, 1 + sum(version.encode()) % 28, 1, 2, 4)
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for member, content in everything.items():
-            entry = zipfile.ZipInfo(member, date)
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, content)
-    return path
-
-
-@dataclass(frozen=True)
-class Stream:
-    """A stream with a new wheel, and the wheel of the night before, which it does not have."""
-
-    folder: Path
-    old: Path
-    wheel: Path
-
-    @property
-    def served_wheel(self) -> Path:
-        return self.folder / "demo-core" / NEW
-
-    @property
-    def delta(self) -> Path:
-        return self.folder / "demo-core" / f"{NEW}.delta"
-
-
-def publish(rocwheel: Rocwheel, dist: Path, store: Path, *words: object) -> Result:
-    where = ("--to", store, "--stream", "nightly", "--now", "2026-11-20T01:02:03Z")
-    return rocwheel.run("release", "publish", dist, *where, *words)
 
 
 @pytest.fixture(scope="module")
 def published(rocwheel: Rocwheel, tmp_path_factory: pytest.TempPathFactory) -> Stream:
-    folder = tmp_path_factory.mktemp("delta")
-    write_wheel(folder / "old", "1.0", {"core/lib.bin": CODE, **DATA, "core/gone.bin": OTHER})
-    wheel = write_wheel(folder / "new", "1.1", {"core/lib.bin": NEW_CODE, "core/first.py": b"x = 1\n", **DATA})
-    said = publish(rocwheel, folder / "new", folder / "store", "--delta")
-    assert "1 wheel described for `rocwheel release get`" in said.stderr
-    return Stream(folder / "store/nightly", folder / "old", wheel)
+    return published_stream(rocwheel, tmp_path_factory.mktemp("delta"))
 
 
 @pytest.fixture
 def stream(published: Stream, tmp_path: Path) -> Stream:
-    """A copy, to be broken."""
-    copied = shutil.copytree(published.folder, tmp_path / "stream")
-    return Stream(copied, shutil.copytree(published.old, tmp_path / "old"), published.wheel)
+    return published.copy(tmp_path)
 
 
 @pytest.fixture
@@ -100,46 +59,6 @@ def servers(rocwheel: Rocwheel, tmp_path: Path) -> Iterator[Servers]:
     running = Servers(rocwheel, scratch)
     yield running
     running.stop()
-
-
-def get(rocwheel: Rocwheel, index: object, output: Path, *words: object, **options) -> Result:
-    return rocwheel.run("release", "get", *words, "--index", index, "--output", output, **options)
-
-
-def got(said: Result) -> dict:
-    (wheel,) = json.loads(said.stdout)["wheels"]
-    return wheel
-
-
-def assert_whole(said: Result, output: Path, stream: Stream, reason: str) -> None:
-    wheel = got(said)
-    assert wheel["method"] == "whole" and re.search(reason, wheel["reason"]), wheel
-    assert "was downloaded as a whole: " in said.stderr
-    assert (output / NEW).read_bytes() == stream.wheel.read_bytes()
-    assert [path.name for path in output.iterdir()] == [NEW]
-
-
-class Ranges(SimpleHTTPRequestHandler):
-    """A plain server with ranges, as nginx sends them, that counts what it sends of wheels."""
-
-    sent: list[tuple[str, int]]
-
-    def do_GET(self) -> None:  # noqa: N802
-        path = Path(self.translate_path(self.path))
-        if path.is_dir():
-            path /= "index.html"
-        if not path.is_file():
-            return self.send_error(404)
-        body, status = path.read_bytes(), 200
-        asked = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
-        if asked:
-            status, body = 206, body[int(asked[1]) : int(asked[2]) + 1]
-        self.sent.append((path.name, len(body)))
-        self.send_response(status)
-        self.send_header("Content-Type", self.guess_type(path))
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        return self.wfile.write(body)
 
 
 def test_only_what_the_old_wheel_lacks_is_downloaded(rocwheel: Rocwheel, published: Stream, tmp_path: Path) -> None:
@@ -207,64 +126,6 @@ def test_the_form_of_the_description_is_that_of_its_documentation(published: Str
         assert {member.header_offset for member in members[1:]} <= set(ends)
 
 
-Change = Callable[[dict, list[bytearray]], None]
-
-
-def rewritten(delta: bytes, change: Change) -> bytes:
-    """The description with another head or table, which it admits to."""
-    line, _, table = delta.partition(b"\n")
-    head, rows = json.loads(line), [bytearray(table[at : at + 20]) for at in range(0, len(table), 20)]
-    change(head, rows)
-    table = b"".join(rows)
-    head |= {"table": hashlib.sha256(table).hexdigest(), "pieces": len(rows)}
-    return json.dumps(head).encode() + b"\n" + table
-
-
-def lying(_: dict, rows: list[bytearray]) -> None:
-    """Two pieces that the old wheel has change places: the sizes agree, the wheel does not."""
-    data = [row for row in rows if int.from_bytes(row[:4], "little") > 16_000]
-    data[-2][:], data[-1][:] = bytes(data[-1]), bytes(data[-2])
-
-
-def longer(head: dict, rows: list[bytearray]) -> None:
-    rows.append(rows[0])
-    head["size"] += int.from_bytes(rows[0][:4], "little")
-
-
-def of_other_bytes(head: dict, _: list[bytearray]) -> None:
-    head["sha256"] = "0" * 64
-
-
-def of_a_later_version(head: dict, _: list[bytearray]) -> None:
-    head["cut"] = "with a knife"
-
-
-DAMAGES = {
-    "missing": (None, "there is no `demo_core-1.1-py3-none-any.whl.delta`"),
-    "empty": (lambda _: b"", "is cut off"),
-    "cut": (lambda delta: delta[:-1], "is cut off: it has"),
-    "damaged": (lambda delta: delta[:-1] + bytes([delta[-1] ^ 1]), "is damaged"),
-    "html": (lambda _: b"<html>\nnot here", "is damaged"),
-    "lying": (lambda delta: rewritten(delta, lying), "the pieces do not make it"),
-    "longer": (lambda delta: rewritten(delta, longer), "is of other bytes than the wheel"),
-    "other": (lambda delta: rewritten(delta, of_other_bytes), "is of other bytes than the wheel"),
-    "later": (lambda delta: rewritten(delta, of_a_later_version), "made by another version of rocwheel"),
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_a_bad_description_costs_a_whole_download(
-    rocwheel: Rocwheel, stream: Stream, tmp_path: Path, damage: str
-) -> None:
-    change, reason = DAMAGES[damage]
-    if change is None:
-        stream.delta.unlink()
-    else:
-        stream.delta.write_bytes(change(stream.delta.read_bytes()))
-    said = get(rocwheel, stream.folder, tmp_path / "out", NEW, "--have", stream.old, "--json")
-    assert_whole(said, tmp_path / "out", stream, reason)
-
-
 def test_old_wheels_that_changed_give_what_is_still_in_them(rocwheel: Rocwheel, stream: Stream, tmp_path: Path) -> None:
     whole = got(get(rocwheel, stream.folder, tmp_path / "good", NEW, "--have", stream.old, "--json"))
     old = stream.old / OLD
@@ -278,7 +139,7 @@ def test_old_wheels_that_changed_give_what_is_still_in_them(rocwheel: Rocwheel, 
         old.write_bytes(damage)
         output = tmp_path / str(number)
         said = get(rocwheel, stream.folder, output, NEW, "--have", stream.old, "--json")
-        assert_whole(said, output, stream, "nothing in common with the other wheels")
+        assert_whole(said, output, stream, "the only other wheel of its project cannot be read")
         assert f"nothing of `{old}` is used: " in said.stderr
     shutil.rmtree(stream.old)
     stream.old.mkdir()
@@ -339,6 +200,20 @@ def test_what_is_there_stays(rocwheel: Rocwheel, published: Stream, tmp_path: Pa
     assert f"`{output / NEW}` has other bytes than the index says" in said.stderr
     assert "move it away, or choose another folder with `--output`" in said.stderr
     assert (output / NEW).read_bytes() == b"mine"
+    # A link is what it leads to.
+    (output / NEW).unlink()
+    (output / NEW).symlink_to(published.wheel)
+    assert got(get(rocwheel, published.folder, output, NEW, "--json"))["method"] == "existing"
+    (output / NEW).unlink()
+    (output / NEW).symlink_to("nowhere")
+    said = get(rocwheel, published.folder, output, NEW, expect=1)
+    assert f"`{output / NEW}` is a link that leads nowhere" in said.stderr
+    (output / NEW).unlink()
+    (output / NEW).mkdir()
+    said = get(rocwheel, published.folder, output, NEW, expect=1)
+    assert f"`{output / NEW}` is a folder" in said.stderr
+    (output / NEW).rmdir()
+    (output / NEW).write_bytes(b"mine")
     # The output folder is searched too: an update in place.
     shutil.copy(published.old / OLD, output)
     (output / NEW).unlink()

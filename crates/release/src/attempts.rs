@@ -1,9 +1,12 @@
 //! Input: a request that may fail for a while. Output: its answer, after as many attempts as may
 //! help.
 
+use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use rocwheel_report::Reporter;
+use rocwheel_index::BadAddress;
+use rocwheel_report::{Exit, Reporter};
 
 /// Requests to one server at the same time.
 pub(crate) const CONNECTIONS: usize = 8;
@@ -12,23 +15,65 @@ const MOST: u32 = 4;
 /// Time before the second attempt; each later one waits three times as long.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Why a transfer failed, and whether another attempt may help.
-pub(crate) struct TransferFault {
-    pub(crate) reason: String,
-    pub(crate) may_pass: bool,
+/// Why a transfer failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TransferFault {
+    /// Another attempt may help.
+    #[error("{0}")]
+    Passing(String),
+    /// No attempt will help.
+    #[error("{0}")]
+    Lasting(String),
+    /// The file of this machine cannot be written, whatever the server does.
+    #[error("`{}` cannot be written: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The error of the operating system.
+        source: io::Error,
+    },
 }
 
 impl TransferFault {
     pub(crate) fn passing(error: impl std::fmt::Display) -> TransferFault {
-        TransferFault { reason: error.to_string(), may_pass: true }
+        TransferFault::Passing(error.to_string())
     }
 
     pub(crate) fn lasting(reason: impl std::fmt::Display) -> TransferFault {
-        TransferFault { reason: reason.to_string(), may_pass: false }
+        TransferFault::Lasting(reason.to_string())
     }
 
+    /// The fault of a server that answers with this status.
     pub(crate) fn of_status(status: u16) -> TransferFault {
-        TransferFault { reason: format!("the server answers {status}"), may_pass: matches!(status, 429 | 500..) }
+        let reason = format!("the server answers {status}");
+        // 501 and 505: the server does not know what it is asked for.
+        if matches!(status, 429 | 500 | 502..=504 | 506..) {
+            TransferFault::Passing(reason)
+        } else {
+            TransferFault::Lasting(reason)
+        }
+    }
+
+    /// The fault of a request without an answer.
+    pub(crate) fn of_request(error: &(dyn std::error::Error + Send + Sync + 'static)) -> TransferFault {
+        // Clients for servers have errors of their own; these are of the files in a folder.
+        let is_of_file = error
+            .downcast_ref::<io::Error>()
+            .is_some_and(|error| matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidInput));
+        let reason = rocwheel_report::with_causes(error);
+        if is_of_file || error.is::<BadAddress>() {
+            TransferFault::Lasting(reason)
+        } else {
+            TransferFault::Passing(reason)
+        }
+    }
+
+    pub(crate) fn exit(&self) -> Exit {
+        if self.may_pass() { Exit::TryAgain } else { Exit::Failed }
+    }
+
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(self, TransferFault::Passing(_))
     }
 }
 
@@ -41,10 +86,36 @@ pub(crate) fn attempt<T>(
     let mut pause = PAUSE;
     for _ in 1..MOST {
         match request() {
-            Err(fault) if fault.may_pass && !reporter.interrupted() => std::thread::sleep(pause),
+            Err(fault) if fault.may_pass() && !reporter.interrupted() => std::thread::sleep(pause),
             result => return result,
         }
         pause *= 3;
     }
     request()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lasts_is_not_tried_again() {
+        let address = url::Url::parse("http://joe:S3cretPw@host/x.whl").unwrap();
+        let bad = TransferFault::of_request(&BadAddress::new(&address, "is no path of this machine"));
+        assert_eq!(
+            (bad.to_string().as_str(), bad.may_pass()),
+            ("`http://host/x.whl` is no path of this machine", false)
+        );
+        let of = |kind| TransferFault::of_request(&io::Error::from(kind)).may_pass();
+        assert!(!of(io::ErrorKind::PermissionDenied) && of(io::ErrorKind::TimedOut));
+        let passing = [429, 500, 502, 503, 504, 529];
+        assert!(passing.into_iter().all(|status| TransferFault::of_status(status).may_pass()));
+        assert!(![400, 403, 404, 416, 501, 505].into_iter().any(|status| TransferFault::of_status(status).may_pass()));
+        let attempts = std::cell::Cell::new(0);
+        let fault = attempt(&rocwheel_report::Silent, || -> Result<(), _> {
+            attempts.set(attempts.get() + 1);
+            Err(TransferFault::lasting("no"))
+        });
+        assert!(fault.is_err() && attempts.get() == 1);
+    }
 }

@@ -14,6 +14,7 @@ use url::Url;
 
 use super::{GetRequest, IndexSite};
 use crate::Error;
+use crate::attempts::TransferFault;
 
 /// Limit in bytes for a page: those of the largest projects have some megabytes.
 const PAGE: u64 = 64 << 20;
@@ -82,13 +83,17 @@ impl IndexSite {
             hint: "check the index with `rocwheel index check`".to_owned(),
             exit,
         };
-        let answer =
-            self.fetch.get(&address, page::ACCEPT).map_err(|error| failed(error.to_string(), Exit::TryAgain))?;
+        let answer = self.fetch.get(&address, page::ACCEPT).map_err(|error| {
+            let fault = TransferFault::of_request(&*error);
+            failed(fault.to_string(), fault.exit())
+        })?;
         match answer.status {
             200 => {}
             403 | 404 | 410 => return Ok(None),
-            status @ (429 | 500..) => return Err(failed(format!("the server answers {status}"), Exit::TryAgain)),
-            status => return Err(failed(format!("the server answers {status}"), Exit::Failed)),
+            status => {
+                let fault = TransferFault::of_status(status);
+                return Err(failed(fault.to_string(), fault.exit()));
+            }
         }
         let mut body = Vec::new();
         answer.body.take(PAGE).read_to_end(&mut body).map_err(|error| failed(error.to_string(), Exit::TryAgain))?;

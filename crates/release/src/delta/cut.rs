@@ -31,6 +31,8 @@ pub(super) const WAY: &str = "members of 4096, FastCDC 2020 of 16384 65536 26214
 const LARGE: u64 = 4096;
 /// Smallest, usual and largest piece of a large member in bytes.
 const SIZES: [usize; 3] = [16 << 10, 64 << 10, 256 << 10];
+/// Bytes of the largest piece of any wheel.
+pub(super) const LARGEST: u32 = SIZES[2] as u32;
 /// Bytes of small members after which the checksum of one may end their piece, and after which any
 /// does.
 const SMALL: [u64; 2] = [2 << 10, 32 << 10];

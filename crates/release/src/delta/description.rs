@@ -9,7 +9,7 @@
 use rocwheel_content::{hexadecimal, sha256};
 use serde::{Deserialize, Serialize};
 
-use super::cut::{Piece, PieceHash, WAY};
+use super::cut::{LARGEST, Piece, PieceHash, WAY};
 
 /// The form of the file.
 const SCHEMA: u32 = 1;
@@ -83,6 +83,10 @@ impl Description {
             length.copy_from_slice(&row[..4]);
             hash.copy_from_slice(&row[4..]);
             let length = u32::from_le_bytes(length);
+            // Who believed others would plan for a wheel of any size.
+            if length == 0 || length > LARGEST {
+                return Err(format!("is damaged: it has a piece of {length} bytes, and the cut allows 1 to {LARGEST}"));
+            }
             // The sum of so many lengths as fit into memory has fewer than 64 bits.
             size += u64::from(length);
             pieces.push(Piece { length, hash });
@@ -130,6 +134,19 @@ mod tests {
         }
         assert!(Description::parse(&[&bytes[..], b"more"].concat()).is_err());
         assert!(Description::parse(b"<html>404</html>\n").is_err());
+    }
+
+    #[test]
+    fn pieces_that_no_cut_makes_are_damage() {
+        for length in [0, LARGEST + 1, u32::MAX] {
+            let pieces = vec![Piece { length: 300, hash: [1; 16] }, Piece { length, hash: [2; 16] }];
+            let lie = Description { size: 300 + u64::from(length), pieces, ..description() };
+            let error = Description::parse(&lie.to_bytes()).unwrap_err();
+            assert!(error.starts_with(&format!("is damaged: it has a piece of {length} bytes")), "{error}");
+        }
+        let pieces = vec![Piece { length: LARGEST, hash: [1; 16] }];
+        let largest = Description { size: LARGEST.into(), pieces, ..description() };
+        assert_eq!(Description::parse(&largest.to_bytes()), Ok(largest));
     }
 
     #[test]

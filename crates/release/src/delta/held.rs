@@ -20,6 +20,9 @@ use crate::Error;
 const MOST_WHEELS: usize = 4;
 /// Folders below a named one that are searched. pip's cache has six.
 const DEPTH: usize = 8;
+/// The folders in which rocwheel writes results begin so; a wheel in one of them may be half
+/// written.
+const STAGING: &str = ".rocwheel-";
 /// How pip names the answers of servers in its cache.
 const PIP_ENDING: &str = "body";
 
@@ -52,7 +55,12 @@ pub(super) fn find_wheels(
 ) -> Result<Vec<HeldWheel>, Error> {
     let mut found = Vec::new();
     for place in places {
-        for entry in WalkDir::new(place).max_depth(DEPTH).follow_links(true).sort_by_file_name() {
+        let walk = WalkDir::new(place).max_depth(DEPTH).follow_links(true).sort_by_file_name();
+        let is_finished = |entry: &walkdir::DirEntry| {
+            let name = entry.file_name().to_string_lossy();
+            entry.depth() == 0 || !entry.file_type().is_dir() || !name.starts_with(STAGING)
+        };
+        for entry in walk.into_iter().filter_entry(is_finished) {
             reporter.check()?;
             let entry = match entry {
                 Ok(entry) => entry,
@@ -97,8 +105,16 @@ fn held_wheel(path: &Path, wanted: &WheelName) -> Option<HeldWheel> {
     is_same.then(|| HeldWheel { path: path.to_owned(), size, version, tags })
 }
 
-/// Searches wheels for pieces, until all are found. A wheel that cannot be read has none, and is
-/// reported.
+/// What wheels have.
+#[derive(Debug, Default)]
+pub(super) struct FoundPieces {
+    pub(super) pieces: HashMap<PieceHash, HeldPiece>,
+    /// Number of wheels that could not be read.
+    pub(super) unreadable: usize,
+}
+
+/// Searches wheels for pieces, until all are found or enough wheels were read. A wheel that cannot
+/// be read is reported, and the next one is searched instead.
 ///
 /// # Errors
 /// An interruption.
@@ -106,11 +122,11 @@ pub(super) fn find_pieces(
     wheels: &[HeldWheel],
     wanted: &[Piece],
     reporter: &dyn Reporter,
-) -> Result<HashMap<PieceHash, HeldPiece>, Error> {
+) -> Result<FoundPieces, Error> {
     let mut missing: HashMap<PieceHash, u32> = wanted.iter().map(|piece| (piece.hash, piece.length)).collect();
-    let mut found = HashMap::new();
-    for (number, wheel) in wheels.iter().enumerate().take(MOST_WHEELS) {
-        if missing.is_empty() {
+    let mut found = FoundPieces::default();
+    for (number, wheel) in wheels.iter().enumerate() {
+        if missing.is_empty() || number - found.unreadable == MOST_WHEELS {
             break;
         }
         let name = wheel.path.file_name().unwrap_or_default().to_string_lossy();
@@ -123,6 +139,7 @@ pub(super) fn find_pieces(
             Err(error) => {
                 let reason = rocwheel_report::with_causes(&error);
                 reporter.warn(&format!("nothing of `{}` is used: {reason}", wheel.path.display()));
+                found.unreadable += 1;
                 continue;
             }
         };
@@ -130,7 +147,7 @@ pub(super) fn find_pieces(
         for piece in pieces {
             if missing.get(&piece.hash) == Some(&piece.length) {
                 missing.remove(&piece.hash);
-                found.insert(piece.hash, HeldPiece { wheel: number, offset });
+                found.pieces.insert(piece.hash, HeldPiece { wheel: number, offset });
             }
             offset += u64::from(piece.length);
         }
@@ -165,5 +182,18 @@ mod tests {
         assert_eq!(found, ["2.8.0", "2.7.0", "2.10.0", "2.9.0"]);
         let missing = [folder.path().join("missing")];
         assert!(find_wheels(&missing, &wanted, &rocwheel_report::Silent).is_err());
+    }
+
+    #[test]
+    fn half_written_wheels_are_not_searched() {
+        let folder = tempfile::tempdir().unwrap();
+        let staging = folder.path().join(".rocwheel-x1");
+        fs_err::create_dir(&staging).unwrap();
+        for place in [folder.path(), &staging] {
+            fs_err::write(place.join("torch-2.9.0-py3-none-any.whl"), b"x").unwrap();
+        }
+        let wanted = "torch-2.11.0-py3-none-any.whl".parse().unwrap();
+        let find = |place: &Path| find_wheels(&[place.to_owned()], &wanted, &rocwheel_report::Silent).unwrap().len();
+        assert_eq!((find(folder.path()), find(&staging)), (1, 1), "a named folder is searched whatever its name");
     }
 }

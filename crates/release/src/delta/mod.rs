@@ -143,24 +143,27 @@ pub fn get(request: &GetRequest<'_>, reporter: &dyn Reporter) -> Result<GotWheel
         from: Vec::new(),
         reason: None,
     };
-    match fs_err::symlink_metadata(&path) {
-        Ok(metadata) => {
-            got.size = metadata.len();
-            if metadata.is_file() && hash_of(&path, hash.algorithm, reporter)? == hash.hexadecimal {
-                return Ok(got);
-            }
-            let reason = format!("`{}` has other bytes than the index says", path.display());
+    match existing(&path, hash, reporter)? {
+        Existing::Nothing => {}
+        Existing::Wheel { size } => {
+            got.size = size;
+            return Ok(got);
+        }
+        Existing::Other(what) => {
+            let reason = format!("`{}` {what}", path.display());
             return Err(fail(reason, "move it away, or choose another folder with `--output`".to_owned()));
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(source) => return Err(Error::Read { path, source }),
     }
     let write = |source| Error::Write { path: path.clone(), source };
     let staging = StagingFolder::for_results(request.output, ".rocwheel-").map_err(write)?;
     let staged = staging.path().join(file_name);
     let transferred = AtomicU64::new(0);
     let work = Download { chosen: &chosen, hash, request, staged: &staged, transferred: &transferred, reporter };
-    let outcome = work.run()?;
+    let outcome = work.run().map_err(|error| match error {
+        // The user knows the result, and not where it is written first.
+        Error::Write { source, .. } => write(source),
+        error => error,
+    })?;
     got.transferred = transferred.into_inner();
     got.size = fs_err::metadata(&staged).map_err(write)?.len();
     match outcome {
@@ -178,6 +181,37 @@ pub fn get(request: &GetRequest<'_>, reporter: &dyn Reporter) -> Result<GotWheel
     let commit = Staged::new(staging, ()).with_file(file).commit();
     commit.map_err(|error| Error::Write { path, source: std::io::Error::other(error) })?;
     Ok(got)
+}
+
+/// What is in the place of the result.
+enum Existing {
+    Nothing,
+    /// The wheel, or a link to it, of `size` bytes.
+    Wheel {
+        size: u64,
+    },
+    /// Something else, in words that follow its path.
+    Other(&'static str),
+}
+
+fn existing(path: &Path, hash: &FileHash, reporter: &dyn Reporter) -> Result<Existing, Error> {
+    let is_missing = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
+    let fail = |source| Error::Read { path: path.to_owned(), source };
+    match fs_err::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => Ok(Existing::Other("is a folder")),
+        // To read a pipe would take for ever.
+        Ok(metadata) if !metadata.is_file() => Ok(Existing::Other("is no file")),
+        Ok(metadata) if hash_of(path, hash.algorithm, reporter)? == hash.hexadecimal => {
+            Ok(Existing::Wheel { size: metadata.len() })
+        }
+        Ok(_) => Ok(Existing::Other("has other bytes than the index says")),
+        Err(error) if is_missing(&error) => match fs_err::symlink_metadata(path) {
+            Ok(_) => Ok(Existing::Other("is a link that leads nowhere")),
+            Err(error) if is_missing(&error) => Ok(Existing::Nothing),
+            Err(source) => Err(fail(source)),
+        },
+        Err(source) => Err(fail(source)),
+    }
 }
 
 /// The hash of a file in hexadecimal.
@@ -230,16 +264,29 @@ impl Download<'_> {
     fn described(&self) -> Result<Result<Description, String>, Error> {
         let mut address = self.chosen.link.address.clone();
         address.set_path(&format!("{}{DELTA}", self.chosen.link.address.path()));
-        let bytes = match self.remote(&address).small(LIMIT) {
+        let link = &self.chosen.link;
+        let bytes = match self.remote(&address).small(LIMIT)? {
             Ok(Some(bytes)) => bytes,
-            Ok(None) => return Ok(Err(format!("there is no `{}{DELTA}`", self.chosen.link.file_name))),
-            Err(Error::Get { reason, .. }) => return Ok(Err(format!("its description cannot be read: {reason}"))),
-            Err(error) => return Err(error),
+            Ok(None) => return Ok(Err(format!("there is no `{}{DELTA}`", link.file_name))),
+            Err(reason) => return Ok(Err(format!("its description cannot be read: {reason}"))),
         };
         let sha256 = (self.hash.algorithm == HashAlgorithm::Sha256).then_some(self.hash.hexadecimal.as_str());
-        let description = Description::parse(&bytes)
-            .and_then(|description| description.check(self.chosen.link.size, sha256).map(|()| description));
-        Ok(description.map_err(|reason| format!("its description {reason}")))
+        let checked = Description::parse(&bytes)
+            .and_then(|description| description.check(link.size, sha256).map(|()| description));
+        let description = match checked {
+            Ok(description) => description,
+            Err(reason) => return Ok(Err(format!("its description {reason}"))),
+        };
+        if link.size.is_none() {
+            // The hash is compared at the end, when a lie would have filled the disk.
+            let Some(size) = self.remote(&link.address).size()? else {
+                return Ok(Err("neither the page nor the server says how many bytes it has".to_owned()));
+            };
+            if let Err(reason) = description.check(Some(size), None) {
+                return Ok(Err(format!("its description {reason}")));
+            }
+        }
+        Ok(Ok(description))
     }
 
     /// Downloads all of the wheel.
@@ -250,14 +297,19 @@ impl Download<'_> {
         let _stage = self.reporter.stage(&format!("Downloading {}", link.file_name), link.size, Unit::Bytes);
         let algorithm = self.hash.algorithm;
         let hashing = (|| Hasher::new(algorithm), |hasher: &mut Hasher, block: &[u8]| hasher.update(block));
-        let found = hexadecimal(&self.remote(&link.address).whole(&file, hashing)?.finish());
-        if found == self.hash.hexadecimal {
-            return Ok(());
-        }
+        let (hasher, length) = self.remote(&link.address).whole(link.size, &file, hashing)?;
+        let (found, address) = (hexadecimal(&hasher.finish()), shown(&link.address));
         let (name, wanted) = (algorithm.name(), &self.hash.hexadecimal);
+        let reason = match link.size {
+            _ if found != *wanted => format!("the {name} of `{address}` is {found}, and the page says {wanted}"),
+            Some(size) if size != length => {
+                format!("the index is wrong: `{address}` has the {name} of the page and {length} bytes, not {size}")
+            }
+            _ => return Ok(()),
+        };
         Err(Error::Get {
             attempted: format!("get `{}`", link.file_name),
-            reason: format!("the {name} of `{}` is {found}, and the page says {wanted}", shown(&link.address)),
+            reason,
             hint: "try again in case the index was being changed; if it stays, `rocwheel index check --files` names the files"
                 .to_owned(),
             exit: Exit::Failed,

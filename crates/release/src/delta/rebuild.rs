@@ -15,7 +15,6 @@ use super::Download;
 use super::cut::{Piece, PieceHash};
 use super::description::Description;
 use super::held::{HeldPiece, HeldWheel, find_pieces, find_wheels};
-use super::transfer::RangeFault;
 use crate::Error;
 
 /// Bytes that are downloaded again rather than begin another request: an answer takes as long as
@@ -107,7 +106,8 @@ impl RebuildPlan {
 /// possible. The caller compares the result with its hash.
 ///
 /// # Errors
-/// A failed download or write; an interruption.
+/// A failed write; an interruption. A failed download is a reason, since the whole wheel may still
+/// be downloaded.
 pub(super) fn rebuild(work: &Download<'_>, description: &Description) -> Result<Result<Rebuilt, String>, Error> {
     let reporter = work.reporter;
     let wheels = find_wheels(work.request.have, &work.chosen.name, reporter)?;
@@ -115,21 +115,30 @@ pub(super) fn rebuild(work: &Download<'_>, description: &Description) -> Result<
         return Ok(Err("there is no other wheel of its project".to_owned()));
     }
     let held = find_pieces(&wheels, &description.pieces, reporter)?;
-    let plan = RebuildPlan::new(&description.pieces, &held);
+    if held.unreadable == wheels.len() {
+        return Ok(Err(match wheels.len() {
+            1 => "the only other wheel of its project cannot be read".to_owned(),
+            count => format!("none of the {count} other wheels of its project can be read"),
+        }));
+    }
+    let plan = RebuildPlan::new(&description.pieces, &held.pieces);
     if plan.copies.is_empty() {
         return Ok(Err("it has nothing in common with the other wheels".to_owned()));
     }
     let write = |source| Error::Write { path: work.staged.to_owned(), source };
     let file = fs_err::File::create(work.staged).map_err(write)?;
-    file.set_len(description.size).map_err(write)?;
+    if let Err(error) = file.set_len(description.size) {
+        return Ok(Err(format!(
+            "no file of {} bytes, as its description says, can be made: {error}",
+            description.size
+        )));
+    }
     let stage =
         reporter.stage(&format!("Downloading {}", work.chosen.link.file_name), Some(plan.downloaded()), Unit::Bytes);
     let downloaded = work.remote(&work.chosen.link.address).ranges(&plan.ranges, &file);
     drop(stage);
-    match downloaded {
-        Ok(()) => {}
-        Err(RangeFault::NoRanges) => return Ok(Err("the server sends no ranges".to_owned())),
-        Err(RangeFault::Other(error)) => return Err(error),
+    if let Err(reason) = downloaded? {
+        return Ok(Err(reason));
     }
     if let Err(reason) = copy_all(&plan.copies, &wheels, &file, reporter)? {
         return Ok(Err(reason));

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rayon::prelude::*;
 use rocwheel_index::{Answer, Fetch};
-use rocwheel_report::{Exit, Reporter};
+use rocwheel_report::Reporter;
 use rocwheel_system::PositionedWriter;
 use url::Url;
 
@@ -27,50 +27,37 @@ pub(super) struct RemoteFile<'a> {
     pub(super) reporter: &'a dyn Reporter,
 }
 
-/// Why ranges did not arrive.
-pub(super) enum RangeFault {
-    /// The server sends files as a whole only.
-    NoRanges,
-    Other(Error),
-}
-
-/// The outcome of one request for a range.
-enum Attempt {
-    Done,
-    NoRanges,
-    Failed(TransferFault),
-}
-
 impl RemoteFile<'_> {
     /// Requests the file, with these headers.
     fn ask(&self, headers: &[(&str, &str)]) -> Result<Answer, TransferFault> {
         // A packed answer would have other bytes than the file.
         let headers = [&[("Accept-Encoding", "identity")], headers].concat();
-        self.fetch.get_with(self.address, &headers).map_err(TransferFault::passing)
+        self.fetch.get_with(self.address, &headers).map_err(|error| TransferFault::of_request(&*error))
     }
 
-    /// Attempts a request as often as may help.
-    fn tried<T>(&self, request: impl Fn() -> Result<T, TransferFault>) -> Result<T, Error> {
+    /// Attempts a request as often as may help. The inner error is the last fault of the server.
+    ///
+    /// # Errors
+    /// A file of this machine that cannot be written; an interruption.
+    fn tried<T>(&self, request: impl Fn() -> Result<T, TransferFault>) -> Result<Result<T, TransferFault>, Error> {
         let fault = match attempt(self.reporter, request) {
-            Ok(done) => return Ok(done),
+            Ok(done) => return Ok(Ok(done)),
             Err(fault) => fault,
         };
         self.reporter.check()?;
-        let (exit, hint) = if fault.may_pass {
-            (Exit::TryAgain, "try again later")
-        } else {
-            (Exit::Failed, "check the index with `rocwheel index check`")
-        };
-        let attempted = format!("download `{}`", shown(self.address));
-        Err(Error::Get { attempted, reason: fault.reason, hint: hint.to_owned(), exit })
+        match fault {
+            TransferFault::Write { path, source } => Err(Error::Write { path, source }),
+            fault => Ok(Err(fault)),
+        }
     }
 
-    /// A small file as a whole; `None` if there is none.
+    /// A small file as a whole; `None` if there is none. The inner error is the reason why it could
+    /// not be read, such as more bytes than `limit`.
     ///
     /// # Errors
-    /// A server that does not answer, or not with the file; more bytes than `limit`.
-    pub(super) fn small(&self, limit: u64) -> Result<Option<Vec<u8>>, Error> {
-        self.tried(|| {
+    /// An interruption.
+    pub(super) fn small(&self, limit: u64) -> Result<Result<Option<Vec<u8>>, String>, Error> {
+        let read = self.tried(|| {
             let answer = self.ask(&[])?;
             match answer.status {
                 200 => {}
@@ -85,97 +72,129 @@ impl RemoteFile<'_> {
                 return Err(TransferFault::lasting(format!("it has more than {} MiB", limit >> 20)));
             }
             Ok(Some(bytes))
-        })
+        })?;
+        Ok(read.map_err(|fault| fault.to_string()))
     }
 
-    /// Writes ranges of the file to the same places of `file`, several at a time.
+    /// The size of the file in bytes; `None` if the server does not say it.
     ///
     /// # Errors
-    /// [`RangeFault::NoRanges`]; what cannot be read or written; an interruption.
-    pub(super) fn ranges(&self, ranges: &[Range<u64>], file: &fs_err::File) -> Result<(), RangeFault> {
-        let one = |range: &Range<u64>| -> Result<(), RangeFault> {
-            let attempt = || match self.range(range, file) {
-                Attempt::Done => Ok(true),
-                Attempt::NoRanges => Ok(false),
-                Attempt::Failed(fault) => Err(fault),
-            };
-            match self.tried(attempt) {
-                Ok(true) => Ok(()),
-                Ok(false) => Err(RangeFault::NoRanges),
-                Err(error) => Err(RangeFault::Other(error)),
+    /// An interruption.
+    pub(super) fn size(&self) -> Result<Option<u64>, Error> {
+        let asked = self.tried(|| {
+            let answer = self.fetch.head(self.address).map_err(|error| TransferFault::of_request(&*error))?;
+            if answer.status == 200 { Ok(answer.size) } else { Err(TransferFault::of_status(answer.status)) }
+        })?;
+        Ok(asked.ok().flatten())
+    }
+
+    /// Writes ranges of the file to the same places of `file`, several at a time. The inner error
+    /// is the reason why one of them did not arrive.
+    ///
+    /// # Errors
+    /// A file that cannot be written; an interruption.
+    pub(super) fn ranges(&self, ranges: &[Range<u64>], file: &fs_err::File) -> Result<Result<(), String>, Error> {
+        let one = |range: &Range<u64>| -> Result<(), Result<String, Error>> {
+            match self.tried(|| self.range(range, file)) {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(fault)) => Err(Ok(format!("a request for a range of it failed: {fault}"))),
+                Err(error) => Err(Err(error)),
             }
         };
-        // The first answer says whether there are ranges at all.
-        let Some((first, others)) = ranges.split_first() else { return Ok(()) };
-        one(first)?;
-        let work = || others.par_iter().try_for_each(one);
-        match rayon::ThreadPoolBuilder::new().num_threads(CONNECTIONS).build() {
-            Ok(pool) => pool.install(work),
-            Err(_) => work(),
+        let all = || {
+            // The first answer says whether there are ranges at all.
+            let Some((first, others)) = ranges.split_first() else { return Ok(()) };
+            one(first)?;
+            let work = || others.par_iter().try_for_each(one);
+            match rayon::ThreadPoolBuilder::new().num_threads(CONNECTIONS).build() {
+                Ok(pool) => pool.install(work),
+                Err(_) => work(),
+            }
+        };
+        match all() {
+            Ok(()) => Ok(Ok(())),
+            Err(Ok(reason)) => Ok(Err(reason)),
+            Err(Err(error)) => Err(error),
         }
     }
 
-    fn range(&self, range: &Range<u64>, file: &fs_err::File) -> Attempt {
+    fn range(&self, range: &Range<u64>, file: &fs_err::File) -> Result<(), TransferFault> {
         let bytes = format!("bytes={}-{}", range.start, range.end - 1);
-        let answer = match self.ask(&[("Range", &bytes)]) {
-            Ok(answer) => answer,
-            Err(fault) => return Attempt::Failed(fault),
-        };
+        let answer = self.ask(&[("Range", &bytes)])?;
         match answer.status {
             206 => {}
-            200 => return Attempt::NoRanges,
-            416 => return Attempt::Failed(TransferFault::lasting("it has fewer bytes than the index says")),
-            status => return Attempt::Failed(TransferFault::of_status(status)),
+            200 => return Err(TransferFault::lasting("the server sends no ranges")),
+            416 => return Err(TransferFault::lasting("the server has fewer bytes of it")),
+            status => return Err(TransferFault::of_status(status)),
         }
         let wanted = range.end - range.start;
-        let mut writer = PositionedWriter::new(file.file(), range.start);
-        match self.copy(answer.body.take(wanted), |block| writer.write_all(block)) {
-            Ok(length) if length == wanted => Attempt::Done,
-            Ok(length) => Attempt::Failed(TransferFault::passing(format!("{length} of {wanted} bytes arrived"))),
-            Err(fault) => Attempt::Failed(fault),
+        let length = self.copy(answer.body.take(wanted), (file, range.start), |_| {})?;
+        if length == wanted {
+            Ok(())
+        } else {
+            Err(TransferFault::passing(format!("{length} of {wanted} bytes arrived")))
         }
     }
 
-    /// Writes the whole file; `take` also gets each block. `restart` is called before each try.
+    /// Writes the whole file, of at most `listed` bytes; `take` also gets each block. `restart` is
+    /// called before each try. Returns what `take` made, and the number of bytes.
     ///
     /// # Errors
     /// What cannot be read or written; an interruption.
     pub(super) fn whole<T>(
         &self,
+        listed: Option<u64>,
         file: &fs_err::File,
         (restart, take): (impl Fn() -> T, impl Fn(&mut T, &[u8])),
-    ) -> Result<T, Error> {
-        self.tried(|| {
+    ) -> Result<(T, u64), Error> {
+        let too_many = |listed: u64| {
+            TransferFault::lasting(format!("the index is wrong: it says {listed} bytes, and the server sends more"))
+        };
+        let done = self.tried(|| {
             let answer = self.ask(&[])?;
             if answer.status != 200 {
                 return Err(TransferFault::of_status(answer.status));
             }
+            if let Some(listed) = listed.filter(|listed| answer.size.is_some_and(|size| size > *listed)) {
+                return Err(too_many(listed));
+            }
             let (size, mut state) = (answer.size, restart());
-            file.set_len(0).map_err(TransferFault::lasting)?;
-            let mut writer = PositionedWriter::new(file.file(), 0);
-            let length = self.copy(answer.body, |block| {
-                take(&mut state, block);
-                writer.write_all(block)
-            })?;
-            match size {
-                Some(size) if size != length => {
+            file.set_len(0).map_err(|source| TransferFault::Write { path: file.path().to_owned(), source })?;
+            // One byte more shows that there are more.
+            let limit = listed.map_or(u64::MAX, |listed| listed.saturating_add(1));
+            let length = self.copy(answer.body.take(limit), (file, 0), |block| take(&mut state, block))?;
+            match (size, listed) {
+                (_, Some(listed)) if length > listed => Err(too_many(listed)),
+                (Some(size), _) if size != length => {
                     Err(TransferFault::passing(format!("{length} of {size} bytes arrived")))
                 }
-                _ => Ok(state),
+                _ => Ok((state, length)),
             }
+        })?;
+        done.map_err(|fault| {
+            let hint = if fault.may_pass() { "try again later" } else { "check the index with `rocwheel index check`" };
+            let attempted = format!("download `{}`", shown(self.address));
+            Error::Get { attempted, reason: fault.to_string(), hint: hint.to_owned(), exit: fault.exit() }
         })
     }
 
-    /// Copies a body and returns its length.
-    fn copy(&self, mut body: impl Read, mut write: impl FnMut(&[u8]) -> io::Result<()>) -> Result<u64, TransferFault> {
+    /// Copies a body to a position of a file; `take` also gets each block. Returns its length.
+    fn copy(
+        &self,
+        mut body: impl Read,
+        (file, position): (&fs_err::File, u64),
+        mut take: impl FnMut(&[u8]),
+    ) -> Result<u64, TransferFault> {
+        let mut writer = PositionedWriter::new(file.file(), position);
         let (mut block, mut length) = (vec![0; BLOCK], 0);
         loop {
             self.reporter.check().map_err(TransferFault::lasting)?;
             match body.read(&mut block) {
                 Ok(0) => return Ok(length),
                 Ok(count) => {
-                    write(&block[..count])
-                        .map_err(|error| TransferFault::lasting(format!("it cannot be written: {error}")))?;
+                    take(&block[..count]);
+                    let written = writer.write_all(&block[..count]);
+                    written.map_err(|source| TransferFault::Write { path: file.path().to_owned(), source })?;
                     length += count as u64;
                     self.transferred.fetch_add(count as u64, Ordering::Relaxed);
                     self.reporter.advance(count as u64);

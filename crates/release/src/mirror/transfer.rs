@@ -49,8 +49,8 @@ pub(super) fn fetch_all(
             Ok(true) => fetched.push(name.clone()),
             Ok(false) => {}
             Err((name, fault)) => {
-                may_pass &= fault.may_pass;
-                problems.push(format!("`{name}`: {}", fault.reason));
+                may_pass &= fault.may_pass();
+                problems.push(format!("`{name}`: {fault}"));
             }
         }
     }
@@ -78,7 +78,7 @@ fn fetch(http: &Http, file: &LockedFile, path: &Path, reporter: &dyn Reporter) -
 fn fetch_once(http: &Http, file: &LockedFile, path: &Path, reporter: &dyn Reporter) -> Result<(), TransferFault> {
     let mut reader = open(http, &file.address)?;
     let folder = path.parent().unwrap_or(Path::new("."));
-    let disk = |error: io::Error| TransferFault::lasting(format!("`{}` cannot be written: {error}", path.display()));
+    let disk = |source: io::Error| TransferFault::Write { path: path.to_owned(), source };
     // Its name begins with a dot, so an index over the folder does not see it.
     let mut temporary = tempfile::Builder::new().prefix(".rocwheel-mirror-").tempfile_in(folder).map_err(disk)?;
     let (mut hash, mut window) = (Sha256::new(), vec![0; 1 << 18]);
@@ -107,6 +107,6 @@ fn open(http: &Http, address: &str) -> Result<Box<dyn Read + Send>, TransferFaul
     if url.scheme() == "file" {
         return local(url.to_file_path().map_err(|()| TransferFault::lasting("its address is no path"))?);
     }
-    let answer = http.get_with(&url, &[]).map_err(TransferFault::passing)?;
+    let answer = http.get_with(&url, &[]).map_err(|error| TransferFault::of_request(&*error))?;
     if answer.status == 200 { Ok(answer.body) } else { Err(TransferFault::of_status(answer.status)) }
 }
