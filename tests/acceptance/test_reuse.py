@@ -168,6 +168,11 @@ class Site:
     sent: int = 0
     ranges: list[str] = field(default_factory=list)
     spoil_after: int = 1 << 30
+    # The status of further answers to ranges, instead of other bytes.
+    spoil_status: int | None = None
+    # Answers to requests for pages by their path.
+    statuses: dict[str, int] = field(default_factory=dict)
+    asked: int = 0
 
 
 @pytest.fixture
@@ -181,6 +186,9 @@ def site(rocwheel: Rocwheel, nights: Nights) -> Iterator[Site]:
 
         def do_GET(self) -> None:
             path = site.root / unquote(self.path).lstrip("/")
+            if self.path in site.statuses:
+                self.send_error(site.statuses[self.path])
+                return
             path = path / "index.html" if path.is_dir() else path
             if not path.is_file():
                 self.send_error(404)
@@ -190,7 +198,11 @@ def site(rocwheel: Rocwheel, nights: Nights) -> Iterator[Site]:
             if asked:
                 begin, end = map(int, asked.removeprefix("bytes=").split("-"))
                 content, status = content[begin : end + 1], 206
+                site.asked += 1
                 if len(site.ranges) >= site.spoil_after:
+                    if site.spoil_status:
+                        self.send_error(site.spoil_status)
+                        return
                     content = bytes(len(content))
                 site.ranges.append(path.name)
             if path.suffix == ".whl":
@@ -225,6 +237,48 @@ def test_an_index_changes_under_the_run(
     site.spoil_after = good
     said = nights.package(rocwheel, tmp_path / "new", "--reuse", site.address)
     assert said["reused"] < CHUNK
+
+
+@pytest.mark.parametrize("good", [0, 1])
+def test_a_wheel_that_cannot_be_read_is_given_up(
+    rocwheel: Rocwheel, nights: Nights, site: Site, tmp_path: Path, good: int
+) -> None:
+    site.spoil_after, site.spoil_status = good, 503
+    said = nights.package(rocwheel, tmp_path / "new", "--reuse", site.address)
+    assert said["reused"] < CHUNK and site.asked <= good + 2
+    assert said["stderr"].count("is reused: ") == (1 if site.asked in (1, good + 2) else 0), said["stderr"]
+
+
+def test_pages_that_went_away_are_skipped(rocwheel: Rocwheel, nights: Nights, site: Site, tmp_path: Path) -> None:
+    root = site.root / "simple/index.html"
+    root.write_text(root.read_text().replace("</body>", '<a href="vanished/">vanished</a></body>'))
+    (site.root / "simple/index.v1_json").unlink(missing_ok=True)
+    assert "vanished" in root.read_text()
+    site.statuses = {"/simple/rocm-sdk-core/": 503}
+    said = nights.package(rocwheel, tmp_path / "new", "--reuse", site.address)
+    assert said["reused"] in REUSED
+    warning = f"at `{site.address}` cannot be read for earlier wheels: `rocm-sdk-core` (the server answers 503)"
+    assert warning in said["stderr"] and "`vanished` (the server answers 404)" in said["stderr"]
+    # The page that the user named is another matter.
+    site.statuses = {"/simple/": 503}
+    ran = rocwheel.package(nights.second, tmp_path / "other", "--reuse", site.address, expect=1)
+    assert "the server answers 503" in ran.stderr and not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://joe:S3cretPw@[bad/",
+        "HTTPS://joe:S3cretPw@host:99999/simple",
+        "ftp://joe:S3cretPw@host/simple",
+        "file://joe:S3cretPw@localhost/simple",
+        "s3://joe:S3cretPw@bucket/simple",
+    ],
+)
+def test_a_wrong_address_shows_no_password(rocwheel: Rocwheel, nights: Nights, tmp_path: Path, address: str) -> None:
+    ran = rocwheel.package(nights.second, tmp_path / "new", "--reuse", address, expect=2)
+    assert f"`{address.partition(':')[0]}://" in ran.stderr
+    assert "S3cretPw" not in ran.stderr and "joe" not in ran.stderr
 
 
 def test_an_index_that_does_not_answer_is_an_error(rocwheel: Rocwheel, nights: Nights, tmp_path: Path) -> None:

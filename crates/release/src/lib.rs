@@ -32,6 +32,7 @@ mod native;
 pub mod promote;
 mod publish;
 mod ranges;
+mod remote;
 mod s3;
 mod status;
 mod store;
@@ -60,7 +61,8 @@ pub use publish::{
     AllowedGap, LocalSet, PlannedEnvironment, PublicationPlan, PublishOptions, Published, SetTargets, find_targets,
     plan_publication, publish, read_promoted, read_set,
 };
-pub use ranges::open_remote;
+pub use ranges::{io_error, open_remote};
+pub use remote::RemoteServer;
 pub use s3::{
     BucketFault, BucketUpload, S3Address, S3Options, S3Store, Signing, StoreLocking, UploadOptions, UploadState,
     collect_uploads, plan_uploads, upload,

@@ -31,14 +31,20 @@ pub fn open_remote(fetch: Arc<dyn Fetch>, address: Url, size: u64) -> Reader {
 fn fetch_range(fetch: &dyn Fetch, address: &Url, range: &Range<u64>) -> io::Result<Bytes> {
     let (bytes, length) = (format!("bytes={}-{}", range.start, range.end - 1), range.end - range.start);
     let headers = [("Range", bytes.as_str()), ("Accept-Encoding", "identity")];
-    let answer = fetch.get_with(address, &headers).map_err(io::Error::other)?;
+    let answer = fetch.get_with(address, &headers).map_err(io_error)?;
     if answer.status != 206 {
         let message = format!("the server answers {} to a request for a range", answer.status);
-        return Err(io::Error::other(message));
+        let kind = if matches!(answer.status, 404 | 410) { io::ErrorKind::NotFound } else { io::ErrorKind::Other };
+        return Err(io::Error::new(kind, message));
     }
     let mut body = Vec::with_capacity(length as usize);
     answer.body.take(length).read_to_end(&mut body)?;
     Ok(body.into())
+}
+
+/// The error of a request, with its kind if it has one.
+pub fn io_error(error: Box<dyn std::error::Error + Send + Sync>) -> io::Error {
+    error.downcast::<io::Error>().map_or_else(io::Error::other, |error| *error)
 }
 
 /// The range that a request with these headers asks for, of a file of `size` bytes; `None` if it

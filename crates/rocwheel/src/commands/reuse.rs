@@ -1,18 +1,19 @@
 //! The options of commands that write wheels about packed bytes of earlier wheels. Input: the
 //! options and the output. Output: the [`PackedSource`] of the run.
 
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
 
 use clap::Args;
 use rocwheel_index::page::{self, PageLink};
-use rocwheel_index::{Fetch, Source};
-use rocwheel_release::{S3Address, StoredBytes, open_remote};
+use rocwheel_index::{Fetch, Source, scheme_of, text_without_users};
+use rocwheel_release::{RemoteServer, StoredBytes, open_remote};
 use rocwheel_report::Context;
 use rocwheel_wheel::{EarlierWheel, PackedSource, WheelName};
-use url::Url;
+use url::{Origin, Url};
 
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};
@@ -21,6 +22,8 @@ use crate::store::BucketOptions;
 
 /// Projects of an index whose pages are read. More are no index of one team's wheels.
 const MOST_PROJECTS: usize = 1000;
+/// Projects that a warning names.
+const MOST_NAMES: usize = 3;
 /// Limit in bytes for a page of an index.
 const PAGE: u64 = 64 << 20;
 
@@ -48,7 +51,7 @@ impl ReuseArguments {
     /// The earlier wheels, with those in `output`.
     ///
     /// # Errors
-    /// A directory, index or bucket that cannot be listed.
+    /// A directory, index or bucket that cannot be listed, and other addresses.
     pub(crate) fn source(&self, output: Option<&Path>, printer: &Printer) -> Result<PackedSource> {
         let Some(cache) = environment::cache().filter(|_| !self.no_reuse) else {
             return Ok(PackedSource::default());
@@ -59,14 +62,18 @@ impl ReuseArguments {
             let _ = source.add_path(output);
         }
         for place in &self.reuse {
-            match place.to_str() {
-                Some(text) if text.starts_with("http://") || text.starts_with("https://") => {
-                    add_index(&source, text, printer)?;
-                }
-                Some(text) if S3Address::is_meant(text) => add_store(&source, place, printer)?,
-                _ => {
+            let scheme = place.to_str().and_then(|text| Some((text, scheme_of(text)?)));
+            match scheme.as_ref().map(|(text, scheme)| (*text, scheme.as_str())) {
+                None => {
                     let path = Path::new(place);
                     source.add_path(path).with_context(|| format!("cannot search `{}` for wheels", path.display()))?;
+                }
+                Some((text, "http" | "https")) => add_index(&source, text, printer)?,
+                Some((text, "s3")) => add_store(&source, text, printer)?,
+                Some((text, _)) => {
+                    let message = format!("`{}` cannot be searched for wheels", text_without_users(text));
+                    let hint = "give a folder, or an address that begins with http://, https:// or s3://";
+                    return Err(Usage::new(message).hint(hint).into());
                 }
             }
         }
@@ -83,15 +90,16 @@ pub(crate) fn tell_reuse(source: &PackedSource, printer: &Printer) {
 }
 
 /// Adds the wheels of a bucket that have the size of a recorded one.
-fn add_store(source: &PackedSource, place: &OsString, printer: &Printer) -> Result<()> {
-    let store = BucketOptions::of_environment().place(place.clone())?.open(printer)?;
+fn add_store(source: &PackedSource, text: &str, printer: &Printer) -> Result<()> {
+    let store = BucketOptions::of_environment().place(text.into())?.open(printer)?;
+    let server = RemoteServer::new(format!("`{text}`"), printer.progress());
     let sizes = source.recorded_sizes();
     for file in store.list("", printer.reporter())? {
         if WheelName::is_wheel(&file.key)
             && sizes.contains(&file.size)
             && let StoredBytes::Remote(content) = store.bytes(&file)?
         {
-            source.add(EarlierWheel::remote(content.open()?, file.size));
+            source.add(EarlierWheel::remote(server.watch(content.open()?, file.key), file.size));
         }
     }
     Ok(())
@@ -104,33 +112,83 @@ fn add_index(source: &PackedSource, text: &str, printer: &Printer) -> Result<()>
     let http = environment::http(root.scheme())?;
     let root = http.remember(&root);
     let http: Arc<dyn Fetch> = Arc::new(http);
-    let first = IndexPage::read(&*http, &root)?;
+    let mut servers = Servers { all: HashMap::new(), printer };
+    let attempt = || format!("cannot read `{root}` for earlier wheels");
+    let first = IndexPage::read(&*http, &root).with_context(attempt)?;
     // The JSON form of a list of projects has no files.
     let mut links = first.wheels().unwrap_or_default();
     if links.is_empty() {
         let projects = page::parse_root(&first.content_type, &first.body, &first.address)
-            .map_err(|reason| bad_page(&root, &reason))?;
-        if projects.len() > MOST_PROJECTS {
-            let message = format!("`{root}` has {} projects, too many to search for earlier wheels", projects.len());
+            .map_err(|reason| Failure::message(format!("`{root}` is no page of a package index: {reason}")))?;
+        let names: BTreeSet<String> = projects.iter().map(|name| rocwheel_wheel::canonical_name(name)).collect();
+        if names.len() > MOST_PROJECTS {
+            let message = format!("`{root}` has {} projects, too many to search for earlier wheels", names.len());
             return Err(Usage::new(message).hint("name the page of one project").into());
         }
-        for project in projects {
-            printer.reporter().check()?;
-            let name = rocwheel_wheel::canonical_name(&project);
-            links.extend(IndexPage::read(&*http, &root.join(&format!("{name}/")).map_err(Failure::other)?)?.wheels()?);
-        }
+        links = links_of_projects(&*http, &root, &names, &mut servers)?;
     }
     let sizes = source.recorded_sizes();
     for link in links {
-        let size = match link.size {
-            Some(size) => Some(size),
-            None => http.head(&link.address).ok().and_then(|answer| answer.size),
-        };
+        printer.reporter().check()?;
+        let server = servers.of(&link.address);
+        let size = link.size.or_else(|| server.size(&*http, &link.address));
         if let Some(size) = size.filter(|size| sizes.contains(size)) {
-            source.add(EarlierWheel::remote(open_remote(Arc::clone(&http), link.address, size), size));
+            let reader = open_remote(Arc::clone(&http), link.address, size);
+            source.add(EarlierWheel::remote(server.watch(reader, link.file_name), size));
         }
     }
     Ok(())
+}
+
+/// The wheels of some projects. The index may change while it is read, so a page that cannot be
+/// read is a warning.
+fn links_of_projects(
+    http: &dyn Fetch,
+    root: &Url,
+    names: &BTreeSet<String>,
+    servers: &mut Servers<'_>,
+) -> Result<Vec<PageLink>> {
+    let server = servers.of(root);
+    let printer = servers.printer;
+    let (mut links, mut skipped) = (Vec::new(), Vec::new());
+    for name in names {
+        printer.reporter().check()?;
+        if server.is_given_up() {
+            break;
+        }
+        let address = root.join(&format!("{name}/")).map_err(Failure::other)?;
+        match IndexPage::read(http, &address).and_then(|page| page.wheels()) {
+            Ok(wheels) => links.extend(wheels),
+            // The server is given up, which is a warning too.
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => server.note(&error),
+            Err(error) => skipped.push(format!("`{name}` ({error})")),
+        }
+    }
+    if !skipped.is_empty() {
+        let (count, all) = (printer::count(skipped.len() as u64, "page", "pages"), names.len());
+        let more = skipped.len().saturating_sub(MOST_NAMES);
+        skipped.truncate(MOST_NAMES);
+        if more > 0 {
+            skipped.push(format!("{more} more"));
+        }
+        printer.warn(format!("{count} of {all} at `{root}` cannot be read for earlier wheels: {}", skipped.join(", ")));
+    }
+    Ok(links)
+}
+
+/// The servers of one run. An index may link to files of others.
+struct Servers<'a> {
+    all: HashMap<Origin, Arc<RemoteServer>>,
+    printer: &'a Printer,
+}
+
+impl Servers<'_> {
+    fn of(&mut self, address: &Url) -> Arc<RemoteServer> {
+        let origin = address.origin();
+        let printer = self.printer;
+        let make = || RemoteServer::new(format!("`{}`", origin.ascii_serialization()), printer.progress());
+        Arc::clone(self.all.entry(origin.clone()).or_insert_with(make))
+    }
 }
 
 /// A page of an index.
@@ -141,25 +199,21 @@ struct IndexPage {
 }
 
 impl IndexPage {
-    fn read(http: &dyn Fetch, address: &Url) -> Result<IndexPage> {
-        let attempt = || format!("cannot read `{address}` for earlier wheels");
-        let answer = http.get(address, page::ACCEPT).map_err(|error| Failure::other(error).context(attempt()))?;
+    fn read(http: &dyn Fetch, address: &Url) -> io::Result<IndexPage> {
+        let answer = http.get(address, page::ACCEPT).map_err(rocwheel_release::io_error)?;
         if answer.status != 200 {
-            return Err(Failure::message(format!("{}: the server answers {}", attempt(), answer.status)));
+            return Err(io::Error::other(format!("the server answers {}", answer.status)));
         }
         let mut body = Vec::new();
-        answer.body.take(PAGE).read_to_end(&mut body).with_context(attempt)?;
+        answer.body.take(PAGE).read_to_end(&mut body)?;
         Ok(IndexPage { content_type: answer.content_type, body, address: answer.address })
     }
 
-    fn wheels(&self) -> Result<Vec<PageLink>> {
+    fn wheels(&self) -> io::Result<Vec<PageLink>> {
         let links = page::parse(&self.content_type, &self.body, &self.address);
-        let mut links = links.map_err(|reason| bad_page(&self.address, &reason))?;
+        let mut links =
+            links.map_err(|reason| io::Error::other(format!("it is no page of a package index: {reason}")))?;
         links.retain(|link| WheelName::is_wheel(&link.file_name));
         Ok(links)
     }
-}
-
-fn bad_page(address: &Url, reason: &str) -> Failure {
-    Failure::message(format!("`{address}` is no page of a package index: {reason}"))
 }
