@@ -182,3 +182,16 @@ def test_a_folder_of_ctest(suite: Suite, program: Path):
         "fails as it should": "passed",
     }
     assert run.events[-1]["complete"] is False
+
+
+def test_tests_of_ctest_that_share_something_do_not_meet(suite: Suite):
+    """As `ctest --parallel` keeps them apart."""
+    (suite.folder / "build").mkdir()
+    once = "mkdir taken && sleep 0.2 && rmdir taken"
+    lines = [f'add_test([=[t{number}]=] "/bin/sh" "-c" "{once}")' for number in range(4)]
+    lines += [f'set_tests_properties([=[t{number}]=] PROPERTIES RESOURCE_LOCK "gpu")' for number in range(4)]
+    lines += ['add_test([=[alone]=] "/bin/sh" "-c" "mkdir taken; sleep 0.2; rmdir taken")']
+    lines += ['set_tests_properties([=[alone]=] PROPERTIES RUN_SERIAL "TRUE")']
+    (suite.folder / "build/CTestTestfile.cmake").write_text("\n".join(lines) + "\n")
+    run = suite.run("build", "--workers", 4)
+    assert set(run.outcomes().values()) == {"passed"}

@@ -3,9 +3,11 @@
 //! ctest itself knows a test's environment, fixtures and what counts as a pass, so it runs each.
 //! `--show-only=json-v1` lists them (CMake 3.14).
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use rocwheel_report::Reporter;
@@ -32,7 +34,13 @@ pub struct CtestDriver {
     pub collect_timeout: Duration,
     /// Longest time of a test; ctest's own limit of 1500 s would end it first.
     pub timeout: Duration,
+    /// The tests beside which no other may run; known when they are listed.
+    pub alone: OnceLock<BTreeSet<String>>,
 }
+
+/// Properties of a test that say what else may run meanwhile, or has run. With one ctest for each
+/// test, ctest itself cannot keep to them.
+const TOGETHER: [&str; 5] = ["DEPENDS", "FIXTURES_REQUIRED", "RESOURCE_GROUPS", "RESOURCE_LOCK", "RUN_SERIAL"];
 
 #[derive(Debug, Deserialize)]
 struct Listing {
@@ -42,6 +50,20 @@ struct Listing {
 #[derive(Debug, Deserialize)]
 struct ListedCtest {
     name: String,
+    #[serde(default)]
+    properties: Vec<CtestProperty>,
+}
+
+#[derive(Debug, Deserialize)]
+struct CtestProperty {
+    name: String,
+    value: serde_json::Value,
+}
+
+impl CtestProperty {
+    fn is_together(&self) -> bool {
+        TOGETHER.contains(&self.name.as_str()) && self.value != false
+    }
 }
 
 impl CtestDriver {
@@ -68,6 +90,8 @@ impl TestDriver for CtestDriver {
             .unwrap_or_else(|| Err(serde::de::Error::custom("no JSON")));
         match (end, listing) {
             (AnswerEnd::Ended(ProgramEnd::Code(0)), Ok(listing)) => {
+                let alone = listing.tests.iter().filter(|test| test.properties.iter().any(CtestProperty::is_together));
+                let _ = self.alone.set(alone.map(|test| test.name.clone()).collect());
                 let ids = listing.tests.into_iter().map(|test| test.name).collect();
                 Ok(Collection { ids, ..Collection::default() })
             }
@@ -102,6 +126,10 @@ impl TestDriver for CtestDriver {
 
     fn is_single(&self) -> bool {
         true
+    }
+
+    fn runs_alone(&self, id: &str) -> bool {
+        self.alone.get().is_some_and(|alone| alone.contains(id))
     }
 
     fn group_of<'a>(&self, id: &'a str) -> &'a str {

@@ -157,6 +157,11 @@ pub trait TestDriver: Sync {
         false
     }
 
+    /// `true` for a test beside which no other may run.
+    fn runs_alone(&self, _id: &str) -> bool {
+        false
+    }
+
     /// The GPU of a test that names one itself.
     fn gpu_of(&self, _id: &str) -> Option<String> {
         None

@@ -51,6 +51,8 @@ struct Queue {
     batches: VecDeque<Batch>,
     /// Batches that a worker runs now; they may add retries.
     running: usize,
+    /// One of them has a test beside which no other may run.
+    is_taken: bool,
     failed: Option<SuiteError>,
     processes: usize,
 }
@@ -59,6 +61,13 @@ struct Queue {
 struct Batch {
     ids: Vec<String>,
     attempt: u32,
+}
+
+/// What a worker does next.
+enum Next {
+    Batch(Batch),
+    Wait,
+    End,
 }
 
 /// How one process ended.
@@ -116,7 +125,10 @@ impl<'a> Engine<'a> {
     /// several, in whole files.
     fn batches(&self, ids: &[String], workers: usize) -> VecDeque<Batch> {
         if self.driver.is_single() {
-            return ids.iter().map(|id| Batch { ids: vec![id.clone()], attempt: 1 }).collect();
+            // Those that run alone come last, when they keep no other waiting.
+            let (alone, beside): (Vec<&String>, Vec<&String>) = ids.iter().partition(|id| self.driver.runs_alone(id));
+            let single = |id: &String| Batch { ids: vec![id.clone()], attempt: 1 };
+            return beside.into_iter().chain(alone).map(single).collect();
         }
         let most = if workers == 1 { usize::MAX } else { ids.len().div_ceil(workers * PARTS).max(1) };
         let mut batches: VecDeque<Batch> = VecDeque::new();
@@ -133,31 +145,39 @@ impl<'a> Engine<'a> {
 
     fn work(&self, worker: &TestWorker, mut waiting: Option<WaitingProcess>) {
         loop {
-            let batch = {
-                let mut queue = self.queue();
-                if queue.failed.is_some() {
-                    return;
+            let batch = match self.next() {
+                Next::Batch(batch) => batch,
+                Next::Wait => {
+                    thread::sleep(TICK);
+                    continue;
                 }
-                match queue.batches.pop_front() {
-                    Some(batch) => {
-                        queue.running += 1;
-                        Some(batch)
-                    }
-                    None if queue.running == 0 => return,
-                    None => None,
-                }
-            };
-            let Some(batch) = batch else {
-                thread::sleep(TICK);
-                continue;
+                Next::End => return,
             };
             let answer = self.run_batch(worker, &batch, waiting.take());
             let mut queue = self.queue();
             queue.running -= 1;
+            queue.is_taken = false;
             if let Err(error) = answer {
                 queue.failed.get_or_insert(error);
             }
         }
+    }
+
+    fn next(&self) -> Next {
+        let mut queue = self.queue();
+        if queue.failed.is_some() {
+            return Next::End;
+        }
+        let Some(batch) = queue.batches.front() else {
+            return if queue.running == 0 { Next::End } else { Next::Wait };
+        };
+        let is_alone = batch.ids.iter().any(|id| self.driver.runs_alone(id));
+        if queue.is_taken || is_alone && queue.running > 0 {
+            return Next::Wait;
+        }
+        queue.running += 1;
+        queue.is_taken = is_alone;
+        queue.batches.pop_front().map_or(Next::Wait, Next::Batch)
     }
 
     fn run_batch(

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use rocwheel_output::StagingFolder;
@@ -167,7 +168,8 @@ impl<'a> SuitePlan<'a> {
                     return Err(Usage::new("one folder of ctest at a time").into());
                 };
                 let folder = std::path::absolute(folder)?;
-                Box::new(CtestDriver { folder, options, base, collect_timeout, timeout: self.limits.timeout })
+                let (timeout, alone) = (self.limits.timeout, OnceLock::new());
+                Box::new(CtestDriver { folder, options, base, collect_timeout, timeout, alone })
             }
             TestKind::Script => {
                 let scripts = arguments.tests.iter().cloned().zip(paths()).collect();
