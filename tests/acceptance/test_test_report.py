@@ -185,6 +185,29 @@ def test_a_suite_and_its_report_agree_about_known_failures(rocwheel: Rocwheel, t
     assert report(rocwheel, tmp_path / "out", expect=1)["gaps"] == ["no test passed"]
 
 
+def test_a_selection_is_in_the_run_and_in_the_report(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "test_a.py").write_text("def test_one(): ...\ndef test_two(): ...\n")
+
+    def selection(*words: str, addopts: str = "") -> list[str]:
+        output = tmp_path / "out" / str(len(list((tmp_path / "out").glob("*"))))
+        suite = ("test", "suite", "--python", sys.executable, "-o", output, *words)
+        rocwheel.run(*suite, cwd=tmp_path, environment={"PYTEST_ADDOPTS": addopts})
+        document = report(rocwheel, output)
+        note = rocwheel.run("test", "report", output)
+        found = document["report"]["runs"][0]["facts"].get("selection", [])
+        assert ("only a selection of the tests ran" in note.stdout + note.stderr) == bool(found)
+        return found
+
+    (tmp_path / "out").mkdir()
+    assert selection("test_a.py") == []
+    assert selection("test_a.py", "--", "-v", "--tb=short", addopts="-q") == []
+    assert selection("test_a.py", "-k", "one") == ["-k", "one"]
+    assert selection("test_a.py::test_one") == ["test_a.py::test_one"]
+    assert selection("test_a.py", "--", "-m", "not slow") == ["-m", "not slow"]
+    assert selection("test_a.py", addopts="-k one") == ["PYTEST_ADDOPTS=-k one"]
+
+
 def test_what_did_not_run_has_not_passed(rocwheel: Rocwheel, tmp_path: Path) -> None:
     """T1, T2 and T3: today's scripts end with 0 on each of these."""
     nothing = pytest_report(tmp_path / "collected", "xunit2", "")

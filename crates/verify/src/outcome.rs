@@ -130,6 +130,9 @@ pub struct TestRunFacts {
     pub machine: String,
     /// Start in RFC 3339.
     pub started: String,
+    /// What left tests of the suite out: `-k nn`, ids of tests; empty for the whole suite.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub selection: Vec<String>,
     /// Version of rocwheel.
     pub rocwheel: String,
 }

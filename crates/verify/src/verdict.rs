@@ -137,6 +137,7 @@ pub fn verdict(
         "source": match sources.as_slice() { [] => Value::Null, [one] => json!(one), all => json!(all) },
         "result": report.result(options).word(),
         "targets": facts.targets,
+        "selection": report.selections(),
         "gpus": facts.gpus,
         "lists": facts.lists,
         "counts": words,

@@ -255,6 +255,26 @@ impl TestReport {
         gaps
     }
 
+    /// What left tests of the suites out, of runs whose part no complete run without it has.
+    pub fn selections(&self) -> BTreeSet<String> {
+        let part = |facts: &TestRunFacts| (facts.suite.clone(), facts.targets(), facts.shard, facts.shards);
+        let facts = || self.runs.iter().filter_map(|run| Some((run.facts.as_ref()?, run.complete)));
+        let whole: BTreeSet<_> = facts()
+            .filter(|(facts, complete)| *complete && facts.selection.is_empty())
+            .map(|(facts, _)| part(facts))
+            .collect();
+        facts()
+            .filter(|(facts, _)| !facts.selection.is_empty() && !whole.contains(&part(facts)))
+            .map(|(facts, _)| facts.selection.join(" "))
+            .collect()
+    }
+
+    /// A sentence about what was selected.
+    pub fn selection_note(&self) -> Option<String> {
+        let words: Vec<String> = self.selections().into_iter().collect();
+        (!words.is_empty()).then(|| format!("only a selection of the tests ran: {}", words.join("; ")))
+    }
+
     /// GPU targets with runs of which no test passed, if runs were on several.
     fn targets_without_pass(&self) -> Vec<BTreeSet<String>> {
         let targets_of: Vec<Option<BTreeSet<String>>> =

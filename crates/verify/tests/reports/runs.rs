@@ -30,6 +30,7 @@ impl Run {
             gpus: BTreeMap::from([("0".to_owned(), gpu)]),
             machine: "box".to_owned(),
             started: format!("2026-11-23T12:0{shard}:00Z"),
+            selection: Vec::new(),
             rocwheel: "0.1.0".to_owned(),
         };
         Run { facts, events: Vec::new() }
@@ -369,4 +370,18 @@ fn known_failures_and_passes_in_quarantine_alone_are_incomplete() {
     }
     write(&reports, &run);
     assert_eq!(reports.read().gaps(&reports.options), ["no test passed"]);
+}
+
+#[test]
+fn a_selection_is_in_the_verdict_unless_the_whole_suite_ran_too() {
+    let reports = Reports::new();
+    let mut selected = one("a", Passed);
+    selected.facts.selection = vec!["-k".to_owned(), "nn".to_owned()];
+    write(&reports, &selected);
+    let predicate = verdict(&reports.read(), &reports.options, &request()).unwrap().predicate;
+    assert_eq!(predicate["selection"], serde_json::json!(["-k nn"]));
+    assert!(reports.read().selection_note().unwrap().ends_with("ran: -k nn"));
+    write(&reports, &one("b", Passed));
+    let predicate = verdict(&reports.read(), &reports.options, &request()).unwrap().predicate;
+    assert_eq!(predicate["selection"], serde_json::json!([]));
 }

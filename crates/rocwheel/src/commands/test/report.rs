@@ -281,6 +281,9 @@ fn print(report: &TestReport, title: &str, options: &ReportOptions, printer: &Pr
     for problem in report.problems.iter().filter(|problem| !problem.loses_results) {
         printer.note(&problem.message);
     }
+    if let Some(note) = report.selection_note() {
+        printer.note(note);
+    }
     for gap in report.gaps(options) {
         printer.warn(gap);
     }
