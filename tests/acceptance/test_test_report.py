@@ -110,6 +110,104 @@ def test_ctests_own_report_is_read(rocwheel: Rocwheel, tmp_path: Path) -> None:
     assert found == {"good": "passed", "bad": "failed", "skips": "skipped", "off": "skipped", "absent": "not_run"}
 
 
+SUBTESTS = """
+import unittest
+
+class Test(unittest.TestCase):
+    def test_parts(self):
+        for number in range(9):
+            with self.subTest(number=number):
+                self.assertTrue(True)
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("-n2",)])
+def test_what_pytest_announces_is_what_it_writes(rocwheel: Rocwheel, tmp_path: Path, options: tuple[str, ...]) -> None:
+    """Subtests are announced as tests and have no test cases; a worker that dies is an error."""
+    (tmp_path / "test_parts.py").write_text(SUBTESTS)
+    dies = "def test_dies():\n    import os\n    os._exit(3)\n" if options else ""
+    (tmp_path / "test_sample.py").write_text(SUITE + dies)
+    for name in ("test_parts.py", "test_sample.py"):
+        words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, name]
+        subprocess.run([*words, f"--junit-xml={name}.xml"], cwd=tmp_path, capture_output=True, check=False)
+    assert report(rocwheel, tmp_path / "test_parts.py.xml")["result"] == "passed"
+    document = report(rocwheel, tmp_path / "test_sample.py.xml", expect=1)
+    assert document["gaps"] == []
+    assert document["counts"]["total"] == (8 if options else 7)
+
+
+def test_a_pass_of_another_gpu_does_not_undo_a_failure(
+    rocwheel: Rocwheel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "import os\ndef test_mm(): assert not os.environ.get('WRONG')\ndef test_b(): ...\n"
+    for family, wrong in (("gfx94X-dcgpu", "1"), ("gfx110X-all", "")):
+        monkeypatch.setenv("WRONG", wrong)
+        pytest_report(tmp_path / f"test-reports-{family}", "xunit2", text)
+    document = report(rocwheel, tmp_path, expect=1)
+    assert outcomes(document) == {"test_sample.py::test_b": "passed", "test_sample.py::test_mm": "failed"}
+    assert document["counts"]["flaky"] == 0
+
+
+def test_a_group_of_node_that_fails_has_no_test_case(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """The end of a file of Node 20: only the comments tell of the group whose clean-up failed."""
+    (tmp_path / "r.xml").write_text(
+        '<testsuites><testsuite name="group" errors="0" tests="1" failures="0"><testcase name="x" classname="test"/>'
+        "</testsuite><!-- tests 2 --><!-- pass 1 --><!-- fail 1 --><!-- cancelled 0 --></testsuites>"
+    )
+    document = report(rocwheel, tmp_path / "r.xml", expect=1)
+    assert document["result"] == "incomplete" and "announces 1 failures" in document["gaps"][0]
+
+
+def test_shards_that_lose_tests_between_them_are_found(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "test_a.py").write_text("".join(f"def test_{number}(): ...\n" for number in range(8)))
+    for index, seconds in ((1, 1.0), (2, 60.0)):
+        # The first shard leaves `test_1` to the second, which leaves it to the first.
+        durations = {f"test_a.py::test_{number}": seconds if number == 1 else 1.0 for number in range(8)}
+        (tmp_path / "times.json").write_text(json.dumps(durations))
+        words = ("test", "suite", "--python", sys.executable, "test_a.py", "--shard", f"{index}/2")
+        rocwheel.run(*words, "--durations", "times.json", cwd=tmp_path)
+    document = report(rocwheel, tmp_path / "test-results", expect=1)
+    assert document["result"] == "incomplete" and "have 7 of the 8 tests that were collected" in document["gaps"][0]
+
+
+@pytest.mark.parametrize("kind", ["xfail", "quarantine"])
+def test_a_suite_and_its_report_agree_about_known_failures(rocwheel: Rocwheel, tmp_path: Path, kind: str) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "test_a.py").write_text("def test_bad(): assert 0\ndef test_good(): ...\n")
+    row = f'kind = "{kind}"\nreason = "known"\nowner = "lab"\nexpires = 2999-01-01\n'
+    ids = ("bad",) if kind == "xfail" else ("bad", "good")
+    (tmp_path / "list.toml").write_text("".join(f'[[test]]\nid = "test_a.py::test_{name}"\n{row}' for name in ids))
+    words = ("test", "suite", "--python", sys.executable, "--list", "list.toml", "-o")
+    only = "test_a.py::test_bad" if kind == "xfail" else "test_a.py"
+    said = rocwheel.run(*words, "out", only, cwd=tmp_path, expect=1).stdout
+    assert "no test passed whose pass counts" in said
+    assert report(rocwheel, tmp_path / "out", expect=1)["gaps"] == ["no test passed"]
+
+
+def test_a_selection_is_in_the_run_and_in_the_report(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "test_a.py").write_text("def test_one(): ...\ndef test_two(): ...\n")
+
+    def selection(*words: str, addopts: str = "") -> list[str]:
+        output = tmp_path / "out" / str(len(list((tmp_path / "out").glob("*"))))
+        suite = ("test", "suite", "--python", sys.executable, "-o", output, *words)
+        rocwheel.run(*suite, cwd=tmp_path, environment={"PYTEST_ADDOPTS": addopts})
+        document = report(rocwheel, output)
+        note = rocwheel.run("test", "report", output)
+        found = document["report"]["runs"][0]["facts"].get("selection", [])
+        assert ("only a selection of the tests ran" in note.stdout + note.stderr) == bool(found)
+        return found
+
+    (tmp_path / "out").mkdir()
+    assert selection("test_a.py") == []
+    assert selection("test_a.py", "--", "-v", "--tb=short", addopts="-q") == []
+    assert selection("test_a.py", "-k", "one") == ["-k", "one"]
+    assert selection("test_a.py::test_one") == ["test_a.py::test_one"]
+    assert selection("test_a.py", "--", "-m", "not slow") == ["-m", "not slow"]
+    assert selection("test_a.py", addopts="-k one") == ["PYTEST_ADDOPTS=-k one"]
+
+
 def test_what_did_not_run_has_not_passed(rocwheel: Rocwheel, tmp_path: Path) -> None:
     """T1, T2 and T3: today's scripts end with 0 on each of these."""
     nothing = pytest_report(tmp_path / "collected", "xunit2", "")

@@ -4,7 +4,7 @@
 //! and by the gate. A line is complete when it ends with a line feed; the last line of a killed
 //! run may be cut.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -62,6 +62,11 @@ impl TestOutcome {
         matches!(self, Failed | Error | Crashed | TimedOut | OutOfMemory)
     }
 
+    /// `true` if the test passed, expected or not.
+    pub fn is_pass(self) -> bool {
+        matches!(self, TestOutcome::Passed | TestOutcome::UnexpectedPass)
+    }
+
     /// `true` if nothing was tried: such an attempt is no evidence against an earlier failure.
     pub fn tried_nothing(self) -> bool {
         matches!(self, TestOutcome::Skipped | TestOutcome::Deselected | TestOutcome::NotRun)
@@ -92,6 +97,9 @@ pub struct TestAttempt {
     /// What outside of the test made it fail, as far as that can be seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<OutsideCause>,
+    /// A list has the test in quarantine, so a pass of it does not count.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub quarantined: bool,
 }
 
 /// What was tested, where and with which lists: the first line of a run.
@@ -122,8 +130,33 @@ pub struct TestRunFacts {
     pub machine: String,
     /// Start in RFC 3339.
     pub started: String,
+    /// What left tests of the suite out: `-k nn`, ids of tests; empty for the whole suite.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub selection: Vec<String>,
     /// Version of rocwheel.
     pub rocwheel: String,
+}
+
+impl TestRunFacts {
+    /// GPU targets of the run, without features such as `:sramecc+`, which policies do not name.
+    pub fn targets(&self) -> BTreeSet<String> {
+        let targets = self.gpus.values().filter_map(|gpu| plain_target(gpu));
+        targets.map(str::to_owned).collect()
+    }
+}
+
+/// The target in the facts of a GPU, without its features.
+pub(crate) fn plain_target(gpu: &BTreeMap<String, String>) -> Option<&str> {
+    gpu.get("target")?.split(':').next()
+}
+
+/// All tests that a run collected, before shards divided them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WholeCollection {
+    /// Number of tests.
+    pub tests: u64,
+    /// SHA-256 in hexadecimal of their sorted identities, each with a line feed behind it.
+    pub sha256: String,
 }
 
 /// A line of `events.jsonl`.
@@ -136,6 +169,9 @@ pub enum TestEvent {
     Collected {
         /// Their identities, in the order they run.
         ids: Vec<String>,
+        /// What all shards together have to have, in the first of these lines.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        whole: Option<WholeCollection>,
     },
     /// A test begins. Without an attempt after it, its process died in it.
     Started {
@@ -175,6 +211,7 @@ mod tests {
             output: None,
             gpu: None,
             cause: None,
+            quarantined: false,
         });
         let line = serde_json::to_string(&event).unwrap();
         assert_eq!(

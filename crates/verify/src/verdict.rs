@@ -86,9 +86,8 @@ impl<'a> VerdictFacts<'a> {
         let mut gpus = BTreeMap::new();
         let mut lists = BTreeMap::new();
         for facts in &all {
+            targets.extend(facts.targets());
             for (name, gpu) in &facts.gpus {
-                // Features such as `:sramecc+` are no part of the name that policies use.
-                targets.extend(gpu.get("target").and_then(|target| target.split(':').next()).map(str::to_owned));
                 gpus.insert(format!("{}/{name}", facts.machine).trim_start_matches('/').to_owned(), gpu);
             }
             lists.extend(facts.lists.iter().map(|(name, digest)| (name.clone(), digest.clone())));
@@ -123,11 +122,7 @@ pub fn verdict(
     let with = |outcome: TestOutcome| ids(report.tests.iter().filter(move |test| test.outcome == outcome));
     let started = report.runs.iter().filter_map(|run| run.started.as_deref()).min().unwrap_or(&request.now);
     let finished = report.runs.iter().filter_map(|run| run.finished.as_deref()).max().unwrap_or(&request.now);
-    let shards: Vec<Value> = report
-        .shards
-        .iter()
-        .map(|shard| json!({ "suite": shard.suite, "expected": shard.expected, "seen": shard.seen }))
-        .collect();
+    let shards: Vec<Value> = report.shards.iter().map(|shard| json!(shard)).collect();
     let reports: Vec<Value> = report
         .runs
         .iter()
@@ -142,6 +137,7 @@ pub fn verdict(
         "source": match sources.as_slice() { [] => Value::Null, [one] => json!(one), all => json!(all) },
         "result": report.result(options).word(),
         "targets": facts.targets,
+        "selection": report.selections(),
         "gpus": facts.gpus,
         "lists": facts.lists,
         "counts": words,

@@ -178,6 +178,14 @@ pub fn decide(policy: &GatePolicy, set: &ReleaseSet, verdicts: &SetVerdicts, now
             _ if verdict.signers.is_empty() => "no key of the gate has signed it".to_owned(),
             _ if verdict.finished > now => format!("it was finished on {}, in the future", verdict.finished),
             _ if verdict.is_empty() => "it says passed, and no test passed".to_owned(),
+            // A failure of a selection is still a failure.
+            _ if policy.selections == UntestedRule::Blocked
+                && verdict.result == SuiteResult::Passed
+                && !verdict.selection.is_empty() =>
+            {
+                let selected = verdict.selected();
+                format!("it is not about the whole suite: {selected} (`selections = \"recorded\"` lets it count)")
+            }
             Err(reason) => reason,
             Ok(files) => {
                 counted.push(Counted { verdict, files });
@@ -312,6 +320,7 @@ mod tests {
             result,
             targets: BTreeSet::from([target.to_owned()]),
             counts: BTreeMap::new(),
+            selection: Vec::new(),
             finished: Timestamp::from_second(finished).unwrap(),
             subjects: files.iter().map(|(name, sha256)| ((*name).to_owned(), (*sha256).to_owned())).collect(),
             signers: vec!["key".to_owned()],
@@ -363,6 +372,23 @@ mod tests {
         );
         let open = vec![verdict("b", Incomplete, "gfx942", 2, &[CORE, NEW])];
         assert_eq!(states("suites = ['smoke']", open).0[1], GateState::Incomplete);
+    }
+
+    #[test]
+    fn a_selection_of_a_suite_is_no_pass_of_it() {
+        let selected = |result: SuiteResult| {
+            let selection = vec!["-k nn".to_owned()];
+            vec![SuiteVerdict { selection, ..verdict("a", result, "gfx942", 1, &[CORE, NEW]) }]
+        };
+        let (found, decision) = states("suites = ['smoke']", selected(SuiteResult::Passed));
+        assert_eq!(found[1], GateState::Missing);
+        let reason = &decision.ignored[0].reason;
+        assert!(reason.starts_with("it is not about the whole suite: selected by `-k nn`"), "{reason}");
+        assert_eq!(states("suites = ['smoke']", selected(SuiteResult::Failed)).0[1], GateState::Failed);
+        let recorded = "suites = ['smoke']\nselections = 'recorded'\n";
+        let (found, decision) = states(recorded, selected(SuiteResult::Passed));
+        assert_eq!(found[1], GateState::Passed);
+        assert!(decision.rows[1].reason.contains("selected by `-k nn`"), "{decision:?}");
     }
 
     #[test]

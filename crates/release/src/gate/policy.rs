@@ -25,6 +25,8 @@ pub struct GatePolicy {
     pub no_runner: UntestedRule,
     /// The rule for wheels that no passed suite installed, such as those for an older Python.
     pub untested: UntestedRule,
+    /// The rule for verdicts of which a selection left tests out; blocked: they are no pass.
+    pub selections: UntestedRule,
     /// Public keys in PEM of which one has to have signed a verdict.
     pub keys: Vec<String>,
     /// Those who may let a set through without a passed suite.
@@ -50,6 +52,7 @@ impl Default for GatePolicy {
             runners: None,
             no_runner: UntestedRule::Blocked,
             untested: UntestedRule::Recorded,
+            selections: UntestedRule::Blocked,
             keys: Vec::new(),
             bypasses: Vec::new(),
         }

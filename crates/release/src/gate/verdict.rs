@@ -48,6 +48,8 @@ pub struct SuiteVerdict {
     pub targets: BTreeSet<String>,
     /// Numbers of tests by outcome.
     pub counts: BTreeMap<String, u64>,
+    /// What left tests of the suite out, such as `-k nn`.
+    pub selection: Vec<String>,
     /// When it ended.
     pub finished: Timestamp,
     /// SHA-256 of the wheels that were installed, by their names.
@@ -61,7 +63,13 @@ impl SuiteVerdict {
     pub(super) fn counted(&self) -> String {
         let found = self.counts.iter().filter(|(_, count)| **count > 0);
         let counts: String = found.map(|(outcome, count)| format!("{count} {outcome}, ")).collect();
-        format!("{counts}finished {}", self.finished)
+        let selected = if self.selection.is_empty() { String::new() } else { format!("{}, ", self.selected()) };
+        format!("{counts}{selected}finished {}", self.finished)
+    }
+
+    /// `selected by -k nn`.
+    pub(super) fn selected(&self) -> String {
+        format!("selected by `{}`", self.selection.join("`, `"))
     }
 
     /// `true` for one that says passed while its own numbers say that nothing did.
@@ -87,6 +95,8 @@ struct Predicate {
     targets: BTreeSet<String>,
     #[serde(default)]
     counts: BTreeMap<String, u64>,
+    #[serde(default)]
+    selection: Vec<String>,
     finished: Timestamp,
 }
 
@@ -158,7 +168,7 @@ fn read(path: &Path, name: &str, keys: &[PublicKey]) -> Result<Result<Option<Sui
             return Ok(Err(format!("`{}` has two SHA-256 in it", subject.name)));
         }
     }
-    let Predicate { suite, result, targets, counts, finished } = predicate;
+    let Predicate { suite, result, targets, counts, selection, finished } = predicate;
     let (name, sha256) = (name.to_owned(), hexadecimal(&sha256(&bytes)));
     Ok(Ok(Some(SuiteVerdict {
         name,
@@ -168,6 +178,7 @@ fn read(path: &Path, name: &str, keys: &[PublicKey]) -> Result<Result<Option<Sui
         result,
         targets,
         counts,
+        selection,
         finished,
         subjects,
         signers,

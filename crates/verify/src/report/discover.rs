@@ -1,5 +1,6 @@
 //! Input: a path. Output: the reports in it.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::ReportError;
@@ -20,6 +21,40 @@ pub(super) struct ReportSource {
     pub(super) is_named: bool,
     /// The shard that the name of a folder says.
     pub(super) shard: Option<NamedShard>,
+    /// The suite of a report that names none: the name of the file, with its folder if files in
+    /// several folders have the name.
+    pub(super) program: String,
+}
+
+impl ReportSource {
+    fn new(path: PathBuf, form: ReportForm, is_named: bool, shard: Option<NamedShard>) -> ReportSource {
+        let program = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+        ReportSource { path, form, is_named, shard, program }
+    }
+
+    /// The folder of the file, under one name however it was reached.
+    pub(super) fn folder(&self) -> PathBuf {
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        fs_err::canonicalize(folder).unwrap_or_else(|_| folder.to_owned())
+    }
+}
+
+/// Adds the folder to the names of programs whose reports have one name in several folders: two
+/// programs that both write `results.xml` are not one suite.
+pub(super) fn name_programs(sources: &mut [ReportSource]) {
+    let mut folders: BTreeMap<String, BTreeSet<PathBuf>> = BTreeMap::new();
+    for source in sources.iter().filter(|source| source.form != ReportForm::Events) {
+        folders.entry(source.program.clone()).or_default().insert(source.folder());
+    }
+    for source in sources.iter_mut().filter(|source| source.form != ReportForm::Events) {
+        let Some(folders) = folders.get(&source.program).filter(|folders| folders.len() > 1) else { continue };
+        let folder = source.folder();
+        let common = folders.iter().fold(folder.as_path(), |common, other| {
+            common.ancestors().find(|ancestor| other.starts_with(ancestor)).unwrap_or(Path::new(""))
+        });
+        let rest = folder.strip_prefix(common).unwrap_or(&folder);
+        source.program = rocwheel_system::slashed(&rest.join(&source.program)).to_string_lossy().into_owned();
+    }
 }
 
 /// What `test-reports-CONFIG-SHARD-SHARDS` says, as TheRock's workflows name their artifacts.
@@ -48,44 +83,67 @@ pub(super) fn find(path: &Path, merger: &mut Merger) -> Result<Vec<ReportSource>
     };
     if metadata.is_file() {
         let form = form_of(path).unwrap_or(ReportForm::Junit);
-        return Ok(vec![ReportSource { path: path.to_owned(), form, is_named: true, shard: None }]);
+        return Ok(vec![ReportSource::new(path.to_owned(), form, true, None)]);
     }
-    let mut sources = Vec::new();
-    walk(path, None, 0, &mut sources, merger);
+    let mut search = FolderSearch { merger, sources: Vec::new(), links: Vec::new(), seen: BTreeSet::new() };
+    search.walk(path, None, 0);
+    // A folder is read under its own name, if that is in the search too: it may name a shard.
+    while let Some((link, shard, depth)) = search.links.pop() {
+        search.walk(&link, shard.as_ref(), depth);
+    }
+    let sources = search.sources;
     if sources.is_empty() {
         merger.lost(Some(path), format!("`{}` has no reports", path.display()));
     }
     Ok(sources)
 }
 
-fn walk(folder: &Path, shard: Option<&NamedShard>, depth: usize, sources: &mut Vec<ReportSource>, merger: &mut Merger) {
-    let own = NamedShard::of(folder);
-    let shard = own.as_ref().or(shard);
-    let events = folder.join(EVENTS);
-    if events.is_file() {
-        sources.push(ReportSource { path: events, form: ReportForm::Events, is_named: true, shard: None });
-        return;
-    }
-    let entries = match fs_err::read_dir(folder) {
-        Ok(entries) if depth < DEEPEST => entries,
-        Ok(_) => return merger.lost(Some(folder), format!("`{}` is too deep to be read", folder.display())),
-        Err(error) => return merger.lost(Some(folder), error.to_string()),
-    };
-    let mut paths = Vec::new();
-    for entry in entries {
-        match entry {
-            Ok(entry) => paths.push(entry.path()),
-            Err(error) => merger.lost(Some(folder), error.to_string()),
+/// A search for reports in a folder.
+struct FolderSearch<'a> {
+    merger: &'a mut Merger,
+    sources: Vec<ReportSource>,
+    /// Links to folders, which are searched at the end.
+    links: Vec<(PathBuf, Option<NamedShard>, usize)>,
+    /// Folders that were searched: links may lead back.
+    seen: BTreeSet<PathBuf>,
+}
+
+impl FolderSearch<'_> {
+    fn walk(&mut self, folder: &Path, shard: Option<&NamedShard>, depth: usize) {
+        let entries = match fs_err::canonicalize(folder).and_then(|real| Ok((real, fs_err::read_dir(folder)?))) {
+            Ok((real, _)) if !self.seen.insert(real.clone()) => return,
+            Ok(_) if depth >= DEEPEST => {
+                return self.merger.lost(Some(folder), format!("`{}` is too deep to be read", folder.display()));
+            }
+            Ok((_, entries)) => entries,
+            Err(error) => return self.merger.lost(Some(folder), error.to_string()),
+        };
+        let own = NamedShard::of(folder);
+        let shard = own.as_ref().or(shard);
+        let events = folder.join(EVENTS);
+        if events.is_file() {
+            return self.sources.push(ReportSource::new(events, ReportForm::Events, true, None));
         }
-    }
-    paths.sort();
-    for path in paths {
-        let is_link = path.is_symlink();
-        if path.is_dir() && !is_link {
-            walk(&path, shard, depth + 1, sources, merger);
-        } else if let Some(form) = form_of(&path) {
-            // A link into nothing is a report that is lost, and no reason to look away.
-            sources.push(ReportSource { path, form, is_named: form == ReportForm::Events, shard: shard.cloned() });
+        let mut paths = Vec::new();
+        for entry in entries {
+            match entry {
+                Ok(entry) => paths.push(entry.path()),
+                Err(error) => self.merger.lost(Some(folder), error.to_string()),
+            }
+        }
+        paths.sort();
+        for path in paths {
+            let (is_folder, is_link) = (path.is_dir(), path.is_symlink());
+            if is_folder && is_link {
+                self.links.push((path, shard.cloned(), depth + 1));
+            } else if is_folder {
+                self.walk(&path, shard, depth + 1);
+            } else if let Some(form) = form_of(&path) {
+                // A link into nothing is a report that is lost, and no reason to look away.
+                self.sources.push(ReportSource::new(path, form, form == ReportForm::Events, shard.cloned()));
+            } else if is_link && !path.exists() {
+                self.merger.lost(Some(&path), format!("`{}` is a link to nothing that exists", path.display()));
+            }
         }
     }
 }
@@ -97,5 +155,25 @@ fn form_of(path: &Path) -> Option<ReportForm> {
         "xml" => Some(ReportForm::Junit),
         "json" => Some(ReportForm::Gtest),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_one_name_in_several_folders_are_several_programs() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut sources: Vec<ReportSource> = ["a/one/results.xml", "a/two/results.json", "a/two/other.xml"]
+            .map(|name| {
+                let path = folder.path().join(name);
+                fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+                ReportSource::new(path, ReportForm::Junit, false, None)
+            })
+            .into();
+        name_programs(&mut sources);
+        let names: Vec<&str> = sources.iter().map(|source| source.program.as_str()).collect();
+        assert_eq!(names, ["one/results", "two/results", "other"]);
     }
 }

@@ -16,6 +16,10 @@ struct GtestDocument {
     #[serde(default)]
     timestamp: Option<String>,
     tests: u64,
+    #[serde(default)]
+    failures: u64,
+    #[serde(default)]
+    errors: u64,
     testsuites: Vec<GtestSuite>,
 }
 
@@ -56,12 +60,34 @@ pub(super) struct GtestReport {
     pub(super) started: Option<String>,
     /// The number that the file announces.
     pub(super) announced: u64,
+    /// Failures and errors that it announces.
+    pub(super) announced_bad: u64,
     pub(super) tests: Vec<(String, CaseAttempt)>,
 }
 
-/// Reads a file.
-pub(super) fn read(file: impl Read) -> Result<GtestReport, serde_json::Error> {
-    let document: GtestDocument = serde_json::from_reader(std::io::BufReader::new(file.take(LARGEST)))?;
+/// Why a file is no report.
+#[derive(Debug)]
+pub(super) enum NoGtestReport {
+    /// It was one, and is damaged.
+    Damaged(String),
+    /// It is JSON of something else.
+    Other,
+}
+
+/// Reads a file. JSON without `testsuites` is something else.
+pub(super) fn read(file: impl Read) -> std::io::Result<Result<GtestReport, NoGtestReport>> {
+    let mut bytes = Vec::new();
+    file.take(LARGEST).read_to_end(&mut bytes)?;
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+    let document: GtestDocument = match serde_json::from_slice(bytes) {
+        Ok(document) => document,
+        Err(error) => {
+            let is_json = serde_json::from_slice::<serde::de::IgnoredAny>(bytes).is_ok();
+            let key = b"\"testsuites\"";
+            let is_other = is_json && !bytes.windows(key.len()).any(|window| window == key);
+            return Ok(Err(if is_other { NoGtestReport::Other } else { NoGtestReport::Damaged(error.to_string()) }));
+        }
+    };
     let mut tests = Vec::new();
     for suite in document.testsuites {
         for case in suite.testsuite {
@@ -69,7 +95,8 @@ pub(super) fn read(file: impl Read) -> Result<GtestReport, serde_json::Error> {
             tests.push((format!("{class}.{}", case.name), attempt(&case)));
         }
     }
-    Ok(GtestReport { started: document.timestamp, announced: document.tests, tests })
+    let announced_bad = document.failures.saturating_add(document.errors);
+    Ok(Ok(GtestReport { started: document.timestamp, announced: document.tests, announced_bad, tests }))
 }
 
 fn attempt(case: &GtestCase) -> CaseAttempt {

@@ -94,7 +94,7 @@ fn write_data(report: &TestReport, options: &ReportOptions, mut output: impl Wri
         "groups": report.failure_groups(),
         "suites": suites,
         "runs": runs,
-        "problems": report.problems.iter().map(|problem| &problem.message).collect::<Vec<_>>(),
+        "problems": report.problems.iter().map(|problem| problem.message.clone()).chain(report.selection_note()).collect::<Vec<_>>(),
         "outcomes": OUTCOMES.map(TestOutcome::word),
     });
     let text = serde_json::to_string(&head)?;

@@ -2,7 +2,8 @@
 //!
 //! The dialects are those of quick-junit (nextest), surefire, pytest (xunit1 and xunit2, with
 //! PyTorch's `<rerun>`), gtest, ctest and absl; testmoapp/junitxml describes them. Children are
-//! trusted, and counts that disagree with them are reported.
+//! trusted, and counts that disagree with them are reported. A file that announces more failures
+//! or tests than it has was written without them: results are lost.
 
 use std::io::{BufReader, Read};
 use std::path::Path;
@@ -46,8 +47,12 @@ pub(super) struct JunitEnd {
     pub(super) complete: bool,
     /// Time stamp of the first suite.
     pub(super) started: Option<String>,
-    /// Sentences about what is wrong; each loses results if `complete` is false.
+    /// The machine that the first suite names.
+    pub(super) host: Option<String>,
+    /// Sentences about what is wrong; the last one loses results if `complete` is false.
     pub(super) problems: Vec<String>,
+    /// Sentences about tests and failures that the file announces and does not have.
+    pub(super) lost: Vec<String>,
     /// Bytes of texts that were dropped.
     pub(super) cut: u64,
 }
@@ -108,26 +113,80 @@ struct OpenCase {
     /// At last it passed: the retries come before.
     printed: BoundedText,
     text: BoundedText,
+    /// The failure of a suite itself, which is in no test case.
+    is_of_suite: bool,
 }
 
+impl OpenCase {
+    fn new(names: CaseNames, seconds: Option<f64>) -> OpenCase {
+        OpenCase {
+            names,
+            seconds,
+            end: None,
+            retries: Vec::new(),
+            is_todo: false,
+            printed: BoundedText::default(),
+            text: BoundedText::default(),
+            is_of_suite: false,
+        }
+    }
+}
+
+/// A suite or the root, what it announces and what is in it.
 #[derive(Debug, Default)]
 struct OpenSuite {
     name: String,
+    is_root: bool,
     announced: Option<u64>,
+    /// Failures and errors together: dialects disagree about which is which.
+    announced_bad: u64,
     seen: u64,
     /// Cases and suites directly in it, which Node announces.
     children: u64,
     /// Tries of its cases beside those that count.
     retries: u64,
+    /// Failures, errors and tries that failed; surefire counts each of them.
+    bad: u64,
+    /// Suites in it with a failure, which Node counts as failures.
+    bad_suites: u64,
 }
 
-/// Reads a file, and hands over each case as soon as it is complete.
-pub(super) fn read(file: impl Read, path: &Path, take: &mut dyn FnMut(JunitCase)) -> std::io::Result<JunitEnd> {
+impl OpenSuite {
+    fn named(name: String, attributes: &XmlAttributes) -> OpenSuite {
+        let number = |key: &str| attributes.find(key).and_then(|text| text.trim().parse::<u64>().ok());
+        let bad = |key: &str| number(key).unwrap_or_default();
+        OpenSuite {
+            name,
+            announced: number("tests"),
+            announced_bad: bad("failures").saturating_add(bad("errors")),
+            ..OpenSuite::default()
+        }
+    }
+
+    /// The suite in messages.
+    fn words(&self) -> String {
+        if self.is_root { "the file".to_owned() } else { format!("the suite `{}`", self.name) }
+    }
+
+    fn lost_failures(&self, announced: u64) -> Option<String> {
+        (announced > self.bad + self.bad_suites)
+            .then(|| format!("{} announces {announced} failures and has {}", self.words(), self.bad))
+    }
+}
+
+/// Reads a file, and hands over each case as soon as it is complete. `program` is the suite of files
+/// that do not name one.
+pub(super) fn read(
+    file: impl Read,
+    path: &Path,
+    program: &str,
+    take: &mut dyn FnMut(JunitCase),
+) -> std::io::Result<JunitEnd> {
     let mut reader = Reader::from_reader(BufReader::new(XmlInput::new(file)?));
     let config = reader.config_mut();
     config.expand_empty_elements = true;
     config.allow_dangling_amp = true;
-    let mut state = JunitState::new(path, take);
+    let mut state = JunitState::new(path, program, take);
     let mut buffer = Vec::new();
     loop {
         buffer.clear();
@@ -158,28 +217,38 @@ pub(super) fn read(file: impl Read, path: &Path, take: &mut dyn FnMut(JunitCase)
 
 struct JunitState<'a> {
     path: &'a Path,
+    program: &'a str,
     take: &'a mut dyn FnMut(JunitCase),
     depth: usize,
     file: FileNames,
+    /// The open suites; the first one is the root.
     suites: Vec<OpenSuite>,
-    case: Option<OpenCase>,
+    /// The open test case, and those around it.
+    cases: Vec<OpenCase>,
     /// The child of the case that is open, and the depth at which it was opened.
     child: Option<(CaseChild, usize)>,
     has_root: bool,
+    /// Its `tests` are no test cases: pytest counts subtests, and Catch2 assertions.
+    counts_parts: bool,
+    /// Failures that Node announces in its comments.
+    noted_failures: u64,
     end: JunitEnd,
 }
 
 impl<'a> JunitState<'a> {
-    fn new(path: &'a Path, take: &'a mut dyn FnMut(JunitCase)) -> Self {
+    fn new(path: &'a Path, program: &'a str, take: &'a mut dyn FnMut(JunitCase)) -> Self {
         Self {
             path,
+            program,
             take,
             depth: 0,
             file: FileNames::default(),
             suites: Vec::new(),
-            case: None,
+            cases: Vec::new(),
             child: None,
             has_root: false,
+            counts_parts: false,
+            noted_failures: 0,
             end: JunitEnd::default(),
         }
     }
@@ -213,7 +282,20 @@ impl<'a> JunitState<'a> {
                 self.text(&unescaped(&whole));
                 Ok(())
             }
+            Event::Comment(comment) if self.depth == 1 => {
+                self.comment(&String::from_utf8_lossy(&comment));
+                Ok(())
+            }
             _ => Ok(()),
+        }
+    }
+
+    /// Reads `<!-- fail 1 -->` at the end of Node's files: a group whose set-up failed has no other
+    /// trace.
+    fn comment(&mut self, text: &str) {
+        let mut words = text.split_whitespace();
+        if let (Some("fail" | "cancelled"), Some(count), None) = (words.next(), words.next(), words.next()) {
+            self.noted_failures = self.noted_failures.saturating_add(count.parse().unwrap_or_default());
         }
     }
 
@@ -227,43 +309,44 @@ impl<'a> JunitState<'a> {
             }
             self.end.is_junit = true;
         }
+        // What is in a failure or an output is a text, whatever it looks like.
+        if self.child.is_some() {
+            return Ok(());
+        }
         match name {
             b"testsuites" => {
                 let attributes = self.attributes(start)?;
                 self.file.root = attributes.get("name");
                 self.file.has_uuid |= attributes.find("uuid").is_some();
+                let is_root = self.suites.is_empty();
+                self.suites.push(OpenSuite { is_root, ..OpenSuite::named(attributes.get("name"), &attributes) });
             }
             b"testsuite" => {
                 let attributes = self.attributes(start)?;
                 self.file.suite = attributes.get("name");
                 self.file.has_uuid |= attributes.find("uuid").is_some();
+                let filled = |key: &str| attributes.find(key).filter(|text| !text.is_empty()).map(str::to_owned);
                 if self.end.started.is_none() {
-                    self.end.started = attributes.find("timestamp").filter(|text| !text.is_empty()).map(str::to_owned);
+                    self.end.started = filled("timestamp");
+                }
+                let host = filled("hostname");
+                self.counts_parts |= host.as_deref() == Some("tbd");
+                if self.end.host.is_none() {
+                    self.end.host = host;
                 }
                 self.file.suites.push(self.file.suite.clone());
-                self.suites.push(OpenSuite {
-                    name: self.file.suite.clone(),
-                    announced: attributes.find("tests").and_then(|text| text.trim().parse().ok()),
-                    ..OpenSuite::default()
-                });
+                self.suites.push(OpenSuite::named(self.file.suite.clone(), &attributes));
             }
-            b"testcase" if self.case.is_none() => {
+            b"testcase" => {
                 let attributes = self.attributes(start)?;
-                self.case = Some(OpenCase {
-                    names: CaseNames {
-                        name: attributes.get("name"),
-                        class: attributes.get("classname"),
-                        file: attributes.find("file").filter(|file| !file.is_empty()).map(str::to_owned),
-                        status: attributes.find("status").map(str::to_owned),
-                        result: attributes.find("result").map(str::to_owned),
-                    },
-                    seconds: attributes.find("time").and_then(seconds),
-                    end: None,
-                    retries: Vec::new(),
-                    is_todo: false,
-                    printed: BoundedText::default(),
-                    text: BoundedText::default(),
-                });
+                let names = CaseNames {
+                    name: attributes.get("name"),
+                    class: attributes.get("classname"),
+                    file: attributes.find("file").filter(|file| !file.is_empty()).map(str::to_owned),
+                    status: attributes.find("status").map(str::to_owned),
+                    result: attributes.find("result").map(str::to_owned),
+                };
+                self.cases.push(OpenCase::new(names, attributes.find("time").and_then(seconds)));
             }
             _ => self.begin_child(start)?,
         }
@@ -271,14 +354,24 @@ impl<'a> JunitState<'a> {
     }
 
     fn begin_child(&mut self, start: &BytesStart<'_>) -> Result<(), String> {
-        if self.case.is_none() || self.child.is_some() {
-            return Ok(());
-        }
         let Some(child) = CaseChild::named(start.local_name().as_ref()) else { return Ok(()) };
+        if self.cases.is_empty() {
+            if !matches!(child, CaseChild::Failure | CaseChild::Error) {
+                return Ok(());
+            }
+            let name = self.suites.last().map(|suite| suite.name.clone()).filter(|name| !name.is_empty());
+            let names = CaseNames { name: name.unwrap_or_else(|| self.program.to_owned()), ..CaseNames::default() };
+            self.cases.push(OpenCase { is_of_suite: true, ..OpenCase::new(names, None) });
+        }
         let attributes = self.attributes(start)?;
         let (kind, message) = (attributes.get("type"), attributes.get("message"));
         self.child = Some((child, self.depth));
-        let Some(case) = &mut self.case else { return Ok(()) };
+        if matches!(child, CaseChild::Failure | CaseChild::Error | CaseChild::Retry(_))
+            && let Some(suite) = self.suites.last_mut()
+        {
+            suite.bad += 1;
+        }
+        let Some(case) = self.cases.last_mut() else { return Ok(()) };
         case.text = BoundedText::default();
         case.is_todo |= child == CaseChild::Skipped && kind == "todo";
         match child {
@@ -297,7 +390,7 @@ impl<'a> JunitState<'a> {
 
     fn text(&mut self, text: &str) {
         if self.child.is_some()
-            && let Some(case) = &mut self.case
+            && let Some(case) = self.cases.last_mut()
         {
             case.text.push(text);
         }
@@ -307,56 +400,83 @@ impl<'a> JunitState<'a> {
         if let Some((child, depth)) = self.child {
             if depth == self.depth {
                 self.child = None;
-                if let Some(case) = &mut self.case {
+                if let Some(case) = self.cases.last_mut() {
                     case.end_child(child);
+                }
+                if let Some(case) = self.cases.pop_if(|case| case.is_of_suite) {
+                    self.hand_over(case);
                 }
             }
             return;
         }
         match name {
             b"testcase" => {
-                if let Some(case) = self.case.take() {
+                if let Some(case) = self.cases.pop() {
                     self.hand_over(case);
                 }
             }
-            b"testsuite" => self.close_suite(),
+            b"testsuite" => {
+                self.file.suites.pop();
+                self.close_suite();
+            }
+            b"testsuites" => self.close_suite(),
             _ => {}
         }
     }
 
     fn hand_over(&mut self, case: OpenCase) {
-        if let Some(suite) = self.suites.last_mut() {
+        let dialect = JunitDialect::of(&case.names, &self.file);
+        if let Some(suite) = self.suites.last_mut().filter(|_| !case.is_of_suite) {
             suite.seen += 1;
             suite.children += 1;
             suite.retries += case.retries.len() as u64;
+            self.counts_parts |= dialect == JunitDialect::Pytest
+                || (dialect == JunitDialect::Other && case.names.status.as_deref() == Some("run"));
         }
-        let dialect = JunitDialect::of(&case.names, &self.file);
-        let id = dialect.id(&case.names, &self.file, self.path);
+        let id =
+            if case.is_of_suite { case.names.name.clone() } else { dialect.id(&case.names, &self.file, self.path) };
         if id.is_empty() {
             self.end.problems.push("a test case has no name".to_owned());
         }
+        let attempts = case.attempts(dialect);
+        // A status says without a child how a case ended.
+        if !case.has_bad_child()
+            && attempts.last().is_some_and(|attempt| attempt.outcome.is_bad())
+            && let Some(suite) = self.suites.last_mut()
+        {
+            suite.bad += 1;
+        }
         (self.take)(JunitCase {
-            suite: dialect.suite(&self.file, self.path),
+            suite: dialect.suite(&self.file, self.program),
             id,
             may_be_clean_up: dialect == JunitDialect::Pytest && matches!(case.end, Some((CaseChild::Error, ..))),
-            attempts: case.attempts(dialect),
+            attempts,
         });
     }
 
     fn close_suite(&mut self) {
-        let Some(suite) = self.suites.pop() else { return };
-        self.file.suites.pop();
+        let Some(mut suite) = self.suites.pop() else { return };
+        let is_outermost = self.suites.is_empty();
         // Suites around others announce their tests as well.
         if let Some(outer) = self.suites.last_mut() {
             outer.seen += suite.seen;
             outer.children += 1;
             outer.retries += suite.retries;
+            outer.bad += suite.bad;
+            outer.bad_suites += suite.bad_suites + u64::from(suite.bad > 0);
+        }
+        let announced_bad = suite.announced_bad;
+        self.end.lost.extend(suite.lost_failures(announced_bad));
+        if is_outermost && suite.lost_failures(announced_bad).is_none() {
+            suite.is_root = true;
+            self.end.lost.extend(suite.lost_failures(self.noted_failures));
         }
         // Surefire announces every try as a test.
-        let is_right = |announced: &u64| [suite.seen, suite.seen + suite.retries, suite.children].contains(announced);
-        if let Some(announced) = suite.announced.filter(|announced| !is_right(announced)) {
-            let name = suite.name;
-            self.end.problems.push(format!("the suite `{name}` announces {announced} tests and has {}", suite.seen));
+        let right = [suite.seen, suite.seen + suite.retries, suite.children];
+        if let Some(announced) = suite.announced.filter(|announced| !right.contains(announced)) {
+            let problem = format!("{} announces {announced} tests and has {}", suite.words(), suite.seen);
+            let is_more = right.iter().all(|count| announced > *count);
+            if is_more && !self.counts_parts { &mut self.end.lost } else { &mut self.end.problems }.push(problem);
         }
     }
 
@@ -432,8 +552,13 @@ impl OpenCase {
         }
     }
 
+    /// `true` if a child of the case is a failure, so that it is counted already.
+    fn has_bad_child(&self) -> bool {
+        !self.retries.is_empty() || matches!(self.end, Some((CaseChild::Failure | CaseChild::Error, ..)))
+    }
+
     /// All tries, the last one last.
-    fn attempts(self, dialect: JunitDialect) -> Vec<CaseAttempt> {
+    fn attempts(&self, dialect: JunitDialect) -> Vec<CaseAttempt> {
         let printed = self.printed.filled();
         let last = match &self.end {
             Some((child, kind, text)) => {
@@ -447,12 +572,9 @@ impl OpenCase {
                     output: Some(output).filter(|output| !output.is_empty()),
                 }
             }
-            None => CaseAttempt {
-                outcome: self.plain_outcome(dialect),
-                seconds: self.seconds,
-                message: None,
-                output: printed,
-            },
+            None => {
+                CaseAttempt { outcome: self.plain_outcome(), seconds: self.seconds, message: None, output: printed }
+            }
         };
         let retries = self.retries.iter().map(|(child, kind, text)| {
             let (message, trace) = divided(text);
@@ -481,18 +603,39 @@ impl OpenCase {
         }
     }
 
-    /// The outcome of a case without children.
-    fn plain_outcome(&self, dialect: JunitDialect) -> TestOutcome {
-        let (status, result) = (self.names.status.as_deref(), self.names.result.as_deref());
-        match (dialect, status, result) {
-            (JunitDialect::Gtest, _, Some("skipped" | "suppressed")) | (JunitDialect::Ctest, Some("disabled"), _) => {
-                TestOutcome::Skipped
-            }
-            (JunitDialect::Gtest | JunitDialect::Ctest, Some("notrun"), _) => TestOutcome::NotRun,
-            (JunitDialect::Ctest, Some("fail"), _) => TestOutcome::Failed,
-            _ => TestOutcome::Passed,
+    /// The outcome of a case without children: what its attributes say.
+    fn plain_outcome(&self) -> TestOutcome {
+        let is_disabled = || {
+            [&self.names.name, &self.names.class]
+                .into_iter()
+                .any(|name| name.split('/').any(|part| part.starts_with("DISABLED_")))
+        };
+        let words = [&self.names.result, &self.names.status];
+        let said = words.into_iter().flatten().find_map(|word| said_outcome(word));
+        match said {
+            // GoogleTest 1.8 says no more of a test that is switched off.
+            Some(TestOutcome::NotRun) if is_disabled() => TestOutcome::Skipped,
+            Some(outcome) => outcome,
+            None => TestOutcome::Passed,
         }
     }
+}
+
+/// The outcome that a `status` or `result` says; `None` for a pass, and for words that say nothing
+/// (`run`, `completed`).
+fn said_outcome(word: &str) -> Option<TestOutcome> {
+    let word: String = word.chars().filter(char::is_ascii_alphabetic).collect::<String>().to_ascii_lowercase();
+    Some(match word.as_str() {
+        "fail" | "failed" | "failure" => TestOutcome::Failed,
+        "error" | "errored" | "broken" => TestOutcome::Error,
+        "timeout" | "timedout" => TestOutcome::TimedOut,
+        "crash" | "crashed" | "aborted" => TestOutcome::Crashed,
+        "skip" | "skipped" | "suppressed" | "disabled" | "ignored" | "pending" => TestOutcome::Skipped,
+        "notrun" | "cancelled" | "canceled" | "interrupted" | "incomplete" | "untested" | "undefined" => {
+            TestOutcome::NotRun
+        }
+        _ => return None,
+    })
 }
 
 /// The first part of a text is the attribute `message`.

@@ -40,7 +40,9 @@ pub(super) struct FileNames {
 impl JunitDialect {
     pub(super) fn of(case: &CaseNames, file: &FileNames) -> JunitDialect {
         let status = case.status.as_deref().unwrap_or_default();
-        if case.result.is_some() && matches!(status, "run" | "notrun") {
+        // GoogleTest 1.8 and older write no `result`; their suites have the name of the class.
+        let is_of_suite = !case.class.is_empty() && case.class == file.suite;
+        if matches!(status, "run" | "notrun") && (case.result.is_some() || is_of_suite) {
             JunitDialect::Gtest
         } else if case.class == case.name && matches!(status, "run" | "fail" | "notrun" | "disabled") {
             JunitDialect::Ctest
@@ -55,12 +57,12 @@ impl JunitDialect {
         }
     }
 
-    /// The suite of a test. Programs of gtest have no names in their files, so the file's is taken.
-    pub(super) fn suite(self, file: &FileNames, path: &Path) -> String {
-        let stem = || path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+    /// The suite of a test. Programs of gtest have no names in their files, so `program` is taken,
+    /// the name of the file.
+    pub(super) fn suite(self, file: &FileNames, program: &str) -> String {
         let or = |name: &str, other: &str| if name.is_empty() { other.to_owned() } else { name.to_owned() };
         match self {
-            JunitDialect::Gtest | JunitDialect::Ctest => or(&stem(), "gtest"),
+            JunitDialect::Gtest | JunitDialect::Ctest => or(program, "gtest"),
             JunitDialect::Pytest => "pytest".to_owned(),
             JunitDialect::Nextest => or(&file.root, "nextest"),
             JunitDialect::Node | JunitDialect::Other => or(&file.root, "junit"),
@@ -106,7 +108,7 @@ fn node_id(case: &CaseNames, path: &Path) -> String {
 }
 
 /// PyTorch's runner writes the reports of `a/test_b.py` into `python-pytest/a.test_b/`.
-fn dotted_folder(path: &Path) -> Option<String> {
+pub(super) fn dotted_folder(path: &Path) -> Option<String> {
     let words: Vec<_> = path.iter().map(|word| word.to_string_lossy()).collect();
     let at = words.iter().position(|word| word == "python-pytest" || word == "python-unittest")?;
     (at + 2 < words.len()).then(|| words[at + 1].to_string())
@@ -147,6 +149,23 @@ mod tests {
         assert_eq!(id(JunitDialect::Gtest, &case("Suite/0", "Case", None), "x.xml"), "Suite/0.Case");
         assert_eq!(id(JunitDialect::Other, &case("com.example.A", "works", None), "x.xml"), "com.example.A::works");
         assert_eq!(id(JunitDialect::Ctest, &case("all", "all", None), "x.xml"), "all");
+    }
+
+    #[test]
+    fn the_status_of_a_case_tells_gtest_ctest_and_catch2_apart() {
+        let of = |class: &str, name: &str, suite: &str, result: Option<&str>| {
+            let case = CaseNames {
+                status: Some("run".to_owned()),
+                result: result.map(str::to_owned),
+                ..case(class, name, None)
+            };
+            JunitDialect::of(&case, &FileNames { suite: suite.to_owned(), ..FileNames::default() })
+        };
+        assert_eq!(of("Math", "Adds", "Math", Some("completed")), JunitDialect::Gtest);
+        assert_eq!(of("Math", "Adds", "Math", None), JunitDialect::Gtest, "GoogleTest 1.8");
+        assert_eq!(of("Math", "Math", "Math", None), JunitDialect::Gtest, "a test named as its class");
+        assert_eq!(of("a", "a", "Linux-c++", None), JunitDialect::Ctest);
+        assert_eq!(of("prog.global", "adds", "prog", None), JunitDialect::Other, "Catch2");
     }
 
     #[test]

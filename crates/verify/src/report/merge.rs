@@ -2,10 +2,11 @@
 //!
 //! Identity and try are kept apart: a test is named by suite and id, and a try by its run and
 //! number. The same file given twice counts once, and so does the same try of one run in two files.
+//! Only tries of one job undo each other; of several jobs the worst outcome counts.
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::path::Path;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -13,11 +14,16 @@ use jiff::civil::DateTime;
 use rocwheel_content::{hexadecimal, sha256_of};
 
 use super::discover::{NamedShard, ReportSource};
+use super::gtest::NoGtestReport;
+use super::job::TestJob;
+use super::judge::{JudgedRun, judge, rank};
 use super::junit::{self, CaseAttempt, JunitCase};
-use super::model::{ReportForm, ReportProblem, ReportedAttempt, ReportedRun, ReportedTest, ShardCoverage, TestReport};
+use super::junit_dialect::dotted_folder;
+use super::model::{ReportForm, ReportProblem, ReportedAttempt, ReportedRun, ReportedTest, TestReport};
+use super::shards::ShardTable;
 use super::{ReportError, ReportOptions, events, gtest};
 use crate::cause::{cause_of, causes_in};
-use crate::outcome::{OutsideCause, TestAttempt, TestEvent, TestOutcome, TestRunFacts};
+use crate::outcome::{OutsideCause, TestAttempt, TestEvent, TestOutcome, TestRunFacts, WholeCollection};
 
 /// Tests of one report; more are not read.
 const MOST_TESTS: usize = 3_000_000;
@@ -39,11 +45,17 @@ pub(super) struct Merger {
     runs: Vec<ReportedRun>,
     /// When each run started, as far as that is known.
     times: Vec<Option<Timestamp>>,
+    /// The job of each run.
+    jobs: Vec<Option<TestJob>>,
     problems: Vec<ReportProblem>,
     digests: HashSet<String>,
-    shards: BTreeMap<String, ShardCoverage>,
+    shards: ShardTable,
+    /// Reports without a test, by their runs.
+    empty: Vec<usize>,
     /// The suite of the current file, where its folder says it.
     shard_suite: Option<String>,
+    /// The suite that the current file itself names.
+    own_suite: Option<String>,
     /// How often the current file has had an identity, if more than once.
     repeats: HashMap<usize, u32>,
     /// Words of causes that tests have printed in tries that passed.
@@ -62,6 +74,7 @@ struct RunState {
     /// Tests that were collected, and whether they were begun.
     collected: HashMap<String, CollectedTest>,
     has_collected: bool,
+    whole: Option<WholeCollection>,
     attempts: u64,
     extra: u64,
 }
@@ -83,10 +96,13 @@ impl Merger {
             tests: Vec::new(),
             runs: Vec::new(),
             times: Vec::new(),
+            jobs: Vec::new(),
             problems: Vec::new(),
             digests: HashSet::new(),
-            shards: BTreeMap::new(),
+            shards: ShardTable::default(),
+            empty: Vec::new(),
             shard_suite: None,
+            own_suite: None,
             repeats: HashMap::new(),
             own_words: HashMap::new(),
             room: (OUTPUT_OF_FAILURES, OUTPUT_OF_OTHERS),
@@ -133,31 +149,43 @@ impl Merger {
             cut: 0,
         });
         self.times.push(None);
+        self.jobs.push(None);
+        self.own_suite = None;
         self.repeats.clear();
         self.shard_suite = source.shard.as_ref().map(|shard| shard.suite.clone());
         let is_report = match source.form {
             ReportForm::Events => self.read_events(file, path).map_err(wrong)?,
             ReportForm::Junit => self.read_junit(file, source),
-            ReportForm::Gtest => self.read_gtest(file, source),
+            ReportForm::Gtest => self.read_gtest(file, source).map_err(wrong)?,
         };
         if is_report {
             self.cover(source);
         } else {
             self.runs.pop();
             self.times.pop();
+            self.jobs.pop();
         }
         Ok(())
+    }
+
+    /// Notes of a report of another tool which job it is of, and whether it has tests at all.
+    fn close_report(&mut self, source: &ReportSource, host: Option<String>, complete: bool) {
+        let suite = self.own_suite.take().unwrap_or_default();
+        let is_empty = self.run().attempts == 0;
+        self.run().complete = complete && !is_empty;
+        if let Some(job) = self.jobs.last_mut() {
+            *job = Some(TestJob::Report { folder: source.folder(), host, suite });
+        }
+        if is_empty && complete {
+            self.empty.push(self.runs.len() - 1);
+        }
     }
 
     /// Notes the shard that the folder of a report is named after.
     fn cover(&mut self, source: &ReportSource) {
         let Some(NamedShard { suite, shard, shards }) = &source.shard else { return };
         let is_complete = self.run().complete;
-        let coverage = self.shards.entry(suite.clone()).or_insert_with(|| ShardCoverage {
-            suite: suite.clone(),
-            expected: *shards,
-            seen: BTreeSet::new(),
-        });
+        let coverage = self.shards.entry(suite, &BTreeSet::new(), *shards);
         coverage.expected = coverage.expected.max(*shards);
         if is_complete {
             coverage.seen.insert(*shard);
@@ -177,12 +205,13 @@ impl Merger {
         let mut previous: Option<usize> = None;
         let end = {
             let mut take = |case: JunitCase| previous = self.junit_case(case, previous);
-            junit::read(file, path, &mut take)
+            junit::read(file, path, &source.program, &mut take)
         };
         let mut end = match end {
             Ok(end) => end,
             Err(error) => {
                 self.lost(Some(path), format!("`{}` cannot be read: {error}", path.display()));
+                self.close_report(source, None, false);
                 return true;
             }
         };
@@ -198,16 +227,19 @@ impl Merger {
         if let Some(last) = last {
             self.lost(Some(path), format!("`{}`: {last}", path.display()));
         }
+        for lost in end.lost.iter().take(MOST_PROBLEMS) {
+            self.lost(Some(path), format!("`{}`: {lost}", path.display()));
+        }
         self.started(end.started);
-        let run = self.run();
-        run.complete = end.complete;
-        run.cut = end.cut;
+        self.run().cut += end.cut;
+        self.close_report(source, end.host, end.complete && end.lost.is_empty());
         true
     }
 
     /// Adds a case; the result is the index of its test.
     fn junit_case(&mut self, case: JunitCase, previous: Option<usize>) -> Option<usize> {
         let run = self.run_number();
+        self.own_suite.get_or_insert_with(|| case.suite.clone());
         let suite = self.options.suite.clone().or_else(|| self.shard_suite.clone()).unwrap_or(case.suite);
         // pytest writes a clean-up that failed as a second case behind that of the test.
         if case.may_be_clean_up
@@ -232,9 +264,10 @@ impl Merger {
     fn add_all(&mut self, index: usize, run: u32, attempts: Vec<CaseAttempt>) {
         for (number, attempt) in (1..).zip(attempts) {
             let CaseAttempt { outcome, seconds, message, output } = attempt;
-            let (gpu, cause) = (None, None);
+            let (gpu, cause, quarantined) = (None, None, false);
             let attempt = number;
-            self.add(index, ReportedAttempt { run, attempt, outcome, seconds, message, output, gpu, cause });
+            let attempt = ReportedAttempt { run, attempt, outcome, seconds, message, output, gpu, cause, quarantined };
+            self.add(index, attempt);
         }
     }
 
@@ -322,27 +355,37 @@ impl Merger {
         self.run().started = text;
     }
 
-    fn read_gtest(&mut self, file: fs_err::File, source: &ReportSource) -> bool {
+    fn read_gtest(&mut self, file: fs_err::File, source: &ReportSource) -> std::io::Result<bool> {
         let path = source.path.as_path();
-        let report = match gtest::read(file) {
+        let report = match gtest::read(file)? {
             Ok(report) => report,
-            // Folders have other files of JSON; a report that ends in the middle is none of them.
-            Err(error) if error.is_eof() || source.is_named => {
-                self.lost(Some(path), format!("`{}` is no complete report of gtest: {error}", path.display()));
-                return true;
-            }
-            Err(_) => {
+            Err(NoGtestReport::Other) if !source.is_named => {
                 self.problem(Some(path), format!("`{}` is no report of tests, and is skipped", path.display()), false);
-                return false;
+                return Ok(false);
+            }
+            Err(error) => {
+                let reason = match error {
+                    NoGtestReport::Damaged(reason) => reason,
+                    NoGtestReport::Other => "it has no `testsuites`".to_owned(),
+                };
+                self.lost(Some(path), format!("`{}` is no complete report of gtest: {reason}", path.display()));
+                self.close_report(source, None, false);
+                return Ok(true);
             }
         };
         let count = report.tests.len() as u64;
+        let bad = report.tests.iter().filter(|(_, attempt)| attempt.outcome.is_bad()).count() as u64;
         if report.announced != count {
             let message = format!("`{}` announces {} tests and has {count}", path.display(), report.announced);
             self.problem(Some(path), message, report.announced > count);
         }
-        let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
-        let suite = self.options.suite.clone().unwrap_or(stem);
+        if report.announced_bad > bad {
+            let announced = report.announced_bad;
+            self.lost(Some(path), format!("`{}` announces {announced} failures and has {bad}", path.display()));
+        }
+        self.own_suite = Some(source.program.clone());
+        let suite = self.options.suite.clone().or_else(|| self.shard_suite.clone());
+        let suite = suite.unwrap_or_else(|| source.program.clone());
         let run = self.run_number();
         self.started(report.started);
         for (id, attempt) in report.tests {
@@ -350,8 +393,8 @@ impl Merger {
                 self.add_all(index, run, vec![attempt]);
             }
         }
-        self.run().complete = true;
-        true
+        self.close_report(source, None, report.announced <= count && report.announced_bad <= bad);
+        Ok(true)
     }
 
     fn read_events(&mut self, file: fs_err::File, path: &Path) -> std::io::Result<bool> {
@@ -377,10 +420,14 @@ impl Merger {
                     return self.lost(Some(path), format!("`{}` has two runs", path.display()));
                 }
                 self.started(Some(facts.started.clone()));
+                if let Some(job) = self.jobs.last_mut() {
+                    *job = Some(TestJob::of_run(&facts));
+                }
                 state.facts = Some(facts);
             }
-            TestEvent::Collected { ids } => {
+            TestEvent::Collected { ids, whole } => {
                 state.has_collected = true;
+                state.whole = state.whole.take().or(whole);
                 state.collected.extend(ids.into_iter().map(|id| (id, CollectedTest::Waiting)));
             }
             TestEvent::Started { id, attempt } => {
@@ -401,18 +448,17 @@ impl Merger {
     }
 
     fn attempt(&mut self, attempt: TestAttempt, state: &mut RunState) {
-        let TestAttempt { id, attempt, outcome, seconds, message, output, gpu, cause } = attempt;
+        let TestAttempt { id, attempt, outcome, seconds, message, output, gpu, cause, quarantined } = attempt;
         let was = state.collected.insert(id.clone(), CollectedTest::Ended);
         state.extra += u64::from(state.has_collected && was.is_none());
         state.attempts += 1;
         let suite = self.suite_of(state);
         let Some(index) = self.index(&suite, &id) else { return };
         let run = self.run_number();
-        let name = state.facts.as_ref().map(|facts| facts.run.as_str()).filter(|name| !name.is_empty());
+        // Two machines may begin runs of one name in the same second; their facts differ.
         let is_same = |known: &ReportedAttempt| {
             let other = self.runs.get(known.run as usize).and_then(|run| run.facts.as_ref());
-            known.attempt == attempt
-                && (known.run == run || other.is_some_and(|facts| Some(facts.run.as_str()) == name))
+            known.attempt == attempt && (known.run == run || (other.is_some() && other == state.facts.as_ref()))
         };
         // A worse outcome of the same try is never lost.
         if let Some(known) = self.tests[index].attempts.iter().position(is_same) {
@@ -423,7 +469,8 @@ impl Merger {
             }
             return;
         }
-        self.add(index, ReportedAttempt { run, attempt, outcome, seconds, message, output, gpu, cause });
+        let attempt = ReportedAttempt { run, attempt, outcome, seconds, message, output, gpu, cause, quarantined };
+        self.add(index, attempt);
     }
 
     /// Gives outcomes to tests without one, and notes which part of the suite this was.
@@ -444,8 +491,9 @@ impl Merger {
                 _ => (1, TestOutcome::NotRun, "it was collected and never began"),
             };
             let message = Some(message.to_owned());
-            let (seconds, output, gpu, cause) = (None, None, None, None);
-            self.add(index, ReportedAttempt { run, attempt, outcome, seconds, message, output, gpu, cause });
+            let (seconds, output, gpu, cause, quarantined) = (None, None, None, None, false);
+            let attempt = ReportedAttempt { run, attempt, outcome, seconds, message, output, gpu, cause, quarantined };
+            self.add(index, attempt);
         }
         if state.extra > 0 {
             let message = format!("`{}` has {} tests that were not collected", path.display(), state.extra);
@@ -458,11 +506,8 @@ impl Merger {
         let is_complete = has_end && state.says_complete && open == 0;
         if let Some(facts) = &state.facts {
             let expected = facts.shards.max(1);
-            let coverage = self.shards.entry(suite.clone()).or_insert_with(|| ShardCoverage {
-                suite: suite.clone(),
-                expected,
-                seen: BTreeSet::new(),
-            });
+            let targets = facts.targets();
+            let coverage = self.shards.entry(&suite, &targets, expected);
             if coverage.expected != expected {
                 let message =
                     format!("`{}` is one of {expected} shards, others of {}", path.display(), coverage.expected);
@@ -470,6 +515,9 @@ impl Merger {
                 self.lost(Some(path), message);
             } else if is_complete {
                 coverage.seen.insert(facts.shard.max(1));
+                if expected > 1 {
+                    self.shards.note_whole(&suite, &targets, run, state.whole);
+                }
             }
         }
         let run = self.run();
@@ -480,16 +528,21 @@ impl Merger {
 
     /// The whole.
     pub(super) fn finish(mut self) -> TestReport {
+        self.check_empty();
         self.check_shards();
         let times = std::mem::take(&mut self.times);
+        let jobs = std::mem::take(&mut self.jobs);
         for (index, causes) in &self.own_words {
             for attempt in &mut self.tests[*index].attempts {
                 attempt.cause = attempt.cause.filter(|cause| !causes.contains(cause));
             }
         }
-        let mut mixed = 0;
+        let runs = JudgedRun::all(&times, &jobs, &self.runs);
+        let (mut mixed, mut undone) = (0, 0);
         for test in &mut self.tests {
-            mixed += u64::from(judge(test, &times));
+            let judged = judge(test, &runs);
+            mixed += u64::from(judged.is_mixed);
+            undone += u64::from(judged.passed_elsewhere);
         }
         if mixed > 0 {
             let message = format!(
@@ -497,9 +550,28 @@ impl Merger {
             );
             self.problem(None, message, false);
         }
+        if undone > 0 {
+            let message = format!(
+                "{undone} tests failed in one job and passed in another, which is no second try: it had another \
+                 machine, GPU target, folder, or other wheels; the failure counts"
+            );
+            self.problem(None, message, false);
+        }
         self.tests.sort_by(|one, other| (&one.suite, &one.id).cmp(&(&other.suite, &other.id)));
-        let shards = self.shards.into_values().collect();
+        let shards = self.shards.into_coverage();
         TestReport { runs: self.runs, tests: self.tests, problems: self.problems, shards }
+    }
+
+    /// A report without a test shows nothing. PyTorch's runner writes one for each process of a
+    /// file, and a process that continues behind the last test has none.
+    fn check_empty(&mut self) {
+        let folder = |run: &ReportedRun| run.path.parent().map(Path::to_owned);
+        let filled: HashSet<Option<PathBuf>> = self.runs.iter().filter(|run| run.attempts > 0).map(folder).collect();
+        for index in std::mem::take(&mut self.empty) {
+            let path = self.runs[index].path.clone();
+            let is_one_of_several = dotted_folder(&path).is_some() && filled.contains(&folder(&self.runs[index]));
+            self.problem(Some(&path), format!("`{}` has no test", path.display()), !is_one_of_several);
+        }
     }
 
     fn check_shards(&mut self) {
@@ -511,59 +583,11 @@ impl Merger {
                 self.lost(None, format!("{expected} shards are expected, and there are {seen} complete reports"));
             }
         }
-        let mut lost = Vec::new();
-        for coverage in self.shards.values_mut() {
-            coverage.expected = coverage.expected.max(self.options.shards.unwrap_or_default());
-            for shard in coverage.missing() {
-                lost.push((coverage.suite.clone(), shard, coverage.expected));
-            }
-        }
-        for (suite, shard, expected) in lost {
-            self.lost(None, format!("shard {shard} of {expected} of `{suite}` has no complete report"));
+        let wanted = self.options.shards.unwrap_or_default();
+        for lost in self.shards.check(wanted, &self.tests, &self.runs) {
+            self.lost(None, lost);
         }
     }
-}
-
-/// How bad an outcome is. Outcomes that say that a test did not run come first.
-fn rank(outcome: TestOutcome) -> u8 {
-    match outcome {
-        TestOutcome::NotRun => 0,
-        TestOutcome::Deselected => 1,
-        TestOutcome::Skipped => 2,
-        TestOutcome::Passed => 3,
-        TestOutcome::ExpectedFailure => 4,
-        TestOutcome::UnexpectedPass => 5,
-        TestOutcome::Failed => 6,
-        TestOutcome::Error => 7,
-        TestOutcome::TimedOut => 8,
-        TestOutcome::OutOfMemory => 9,
-        TestOutcome::Crashed => 10,
-    }
-}
-
-/// Decides the outcome of a test; `true` if its tries contradict each other and have no order.
-fn judge(test: &mut ReportedTest, times: &[Option<Timestamp>]) -> bool {
-    let did_run = |attempt: &ReportedAttempt| rank(attempt.outcome) > 1;
-    if test.attempts.iter().any(did_run) {
-        test.attempts.retain(did_run);
-    }
-    let time = |attempt: &ReportedAttempt| times.get(attempt.run as usize).copied().flatten();
-    test.attempts.sort_by_key(|attempt| (time(attempt), attempt.run, attempt.attempt));
-    // A try that skipped itself after a failure says nothing against that failure.
-    let was_bad = test.attempts.iter().any(|attempt| attempt.outcome.is_bad());
-    let decides = |attempt: &&ReportedAttempt| !was_bad || !attempt.outcome.tried_nothing();
-    let Some(last) = test.attempts.iter().rfind(decides) else { return false };
-    let has_order = {
-        let mut runs: Vec<(u32, Option<Timestamp>)> = test.attempts.iter().map(|one| (one.run, time(one))).collect();
-        runs.dedup_by_key(|(run, _)| *run);
-        runs.len() < 2 || runs.windows(2).all(|pair| pair[0].1.is_some() && pair[0].1 < pair[1].1)
-    };
-    let worst = test.attempts.iter().map(|attempt| attempt.outcome).max_by_key(|outcome| rank(*outcome));
-    let is_mixed = !has_order && test.attempts.iter().any(|attempt| attempt.outcome != last.outcome);
-    test.outcome = if is_mixed { worst.unwrap_or(last.outcome) } else { last.outcome };
-    let own_fault = |attempt: &ReportedAttempt| attempt.outcome.is_bad() && attempt.cause.is_none();
-    test.flaky = test.outcome == TestOutcome::Passed && test.attempts.iter().any(own_fault);
-    is_mixed
 }
 
 /// Keeps the beginning and the end of a text that is too long.

@@ -10,11 +10,14 @@ mod error;
 mod events;
 mod gtest;
 mod html;
+mod job;
+mod judge;
 mod junit;
 mod junit_dialect;
 mod junit_file;
 mod merge;
 mod model;
+mod shards;
 mod xml_input;
 
 use std::io;
@@ -56,7 +59,7 @@ pub(crate) fn read_outcomes(path: &Path) -> io::Result<Vec<(String, TestOutcome)
     let mut take = |case: junit::JunitCase| {
         outcomes.extend(case.attempts.into_iter().next_back().map(|attempt| (case.id, attempt.outcome)));
     };
-    let end = junit::read(fs_err::File::open(path)?, path, &mut take)?;
+    let end = junit::read(fs_err::File::open(path)?, path, "", &mut take)?;
     match end.problems.last() {
         Some(problem) if !end.complete => Err(io::Error::other(format!("`{}`: {problem}", path.display()))),
         _ => Ok(outcomes),
@@ -78,6 +81,7 @@ pub fn read_reports(
     for path in paths {
         sources.extend(discover::find(path, &mut merger)?);
     }
+    discover::name_programs(&mut sources);
     let stage = reporter.stage("Reading reports", Some(sources.len() as u64), Unit::Items);
     for source in &sources {
         reporter.check()?;

@@ -74,6 +74,9 @@ pub struct ReportedAttempt {
     /// What outside of the test made it fail. Such a failure does not make a test flaky.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<OutsideCause>,
+    /// A list had the test in quarantine, so a pass of it does not count.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub quarantined: bool,
 }
 
 /// A test with all tries at it.
@@ -83,7 +86,7 @@ pub struct ReportedTest {
     pub suite: Arc<str>,
     /// Identity within the suite.
     pub id: String,
-    /// The outcome that counts: that of the last try.
+    /// The outcome that counts: that of the last try, and the worst one of several jobs.
     pub outcome: TestOutcome,
     /// It failed first, and passed at last.
     pub flaky: bool,
@@ -108,6 +111,9 @@ pub struct ReportProblem {
 pub struct ShardCoverage {
     /// Name of the suite.
     pub suite: String,
+    /// GPU targets that it ran on, as far as the runs say them: each has to have all parts.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub targets: BTreeSet<String>,
     /// Number of parts.
     pub expected: u32,
     /// The parts with a complete report, from 1.
@@ -119,6 +125,17 @@ impl ShardCoverage {
     pub fn missing(&self) -> Vec<u32> {
         (1..=self.expected).filter(|shard| !self.seen.contains(shard)).collect()
     }
+
+    /// The suite in messages.
+    pub(super) fn words(&self) -> String {
+        format!("`{}`{}", self.suite, on_targets(&self.targets))
+    }
+}
+
+/// ` on gfx942`; nothing without targets.
+fn on_targets(targets: &BTreeSet<String>) -> String {
+    let names: Vec<&str> = targets.iter().map(String::as_str).collect();
+    if names.is_empty() { String::new() } else { format!(" on {}", names.join(" and ")) }
 }
 
 /// How many tests ended how.
@@ -219,7 +236,12 @@ impl TestReport {
             .map(|problem| problem.message.clone())
             .collect();
         let counts = self.counts();
-        if counts.of(TestOutcome::Passed) + counts.of(TestOutcome::UnexpectedPass) == 0 {
+        if self.tests.iter().any(ReportedTest::counts_as_pass) {
+            gaps.extend(self.targets_without_pass().iter().map(|targets| {
+                let place = if targets.is_empty() { " without a GPU".to_owned() } else { on_targets(targets) };
+                format!("no test passed{place}")
+            }));
+        } else {
             gaps.push("no test passed".to_owned());
         }
         let not_run = counts.of(TestOutcome::NotRun);
@@ -231,6 +253,42 @@ impl TestReport {
             });
         }
         gaps
+    }
+
+    /// What left tests of the suites out, of runs whose part no complete run without it has.
+    pub fn selections(&self) -> BTreeSet<String> {
+        let part = |facts: &TestRunFacts| (facts.suite.clone(), facts.targets(), facts.shard, facts.shards);
+        let facts = || self.runs.iter().filter_map(|run| Some((run.facts.as_ref()?, run.complete)));
+        let whole: BTreeSet<_> = facts()
+            .filter(|(facts, complete)| *complete && facts.selection.is_empty())
+            .map(|(facts, _)| part(facts))
+            .collect();
+        facts()
+            .filter(|(facts, _)| !facts.selection.is_empty() && !whole.contains(&part(facts)))
+            .map(|(facts, _)| facts.selection.join(" "))
+            .collect()
+    }
+
+    /// A sentence about what was selected.
+    pub fn selection_note(&self) -> Option<String> {
+        let words: Vec<String> = self.selections().into_iter().collect();
+        (!words.is_empty()).then(|| format!("only a selection of the tests ran: {}", words.join("; ")))
+    }
+
+    /// GPU targets with runs of which no test passed, if runs were on several.
+    fn targets_without_pass(&self) -> Vec<BTreeSet<String>> {
+        let targets_of: Vec<Option<BTreeSet<String>>> =
+            self.runs.iter().map(|run| run.facts.as_ref().map(TestRunFacts::targets)).collect();
+        let mut open: BTreeSet<&BTreeSet<String>> = targets_of.iter().flatten().collect();
+        if open.len() < 2 {
+            return Vec::new();
+        }
+        for attempt in self.tests.iter().flat_map(|test| &test.attempts).filter(|attempt| attempt.counts_as_pass()) {
+            if let Some(Some(targets)) = targets_of.get(attempt.run as usize) {
+                open.remove(targets);
+            }
+        }
+        open.into_iter().cloned().collect()
     }
 
     /// The tests that decide for a failure.
@@ -270,7 +328,18 @@ impl TestReport {
     }
 }
 
+impl ReportedAttempt {
+    fn counts_as_pass(&self) -> bool {
+        self.outcome.is_pass() && !self.quarantined
+    }
+}
+
 impl ReportedTest {
+    /// `true` if it passed, and no list says that its pass does not count.
+    fn counts_as_pass(&self) -> bool {
+        self.outcome.is_pass() && self.attempts.iter().any(ReportedAttempt::counts_as_pass)
+    }
+
     /// The reason of the outcome.
     pub fn last_message(&self) -> Option<&str> {
         self.attempts.iter().rev().find(|attempt| attempt.outcome == self.outcome)?.message.as_deref()

@@ -3,7 +3,8 @@
 
 use std::io::{self, Read};
 
-/// Bytes that are kept of each text, each section of CDATA and each value of an attribute.
+/// Bytes that are kept of each text, each section of CDATA, each comment and each value of an
+/// attribute.
 pub(super) const LONGEST: usize = 1 << 16;
 /// Bytes of a tag.
 const LARGEST_TAG: usize = 1 << 20;
@@ -192,10 +193,15 @@ impl<R: Read> XmlInput<R> {
             XmlPart::Comment(count) => match byte {
                 b'-' => self.part = XmlPart::Comment(count + 1),
                 b'>' if count >= 2 => {
+                    (2..count).for_each(|_| self.keep(b'-'));
                     self.ready.extend_from_slice(b"-->");
                     self.enter(XmlPart::Text);
                 }
-                _ => self.part = XmlPart::Comment(0),
+                _ => {
+                    (0..count).for_each(|_| self.keep(b'-'));
+                    self.keep(byte);
+                    self.part = XmlPart::Comment(0);
+                }
             },
         }
         Ok(())
@@ -267,7 +273,8 @@ mod tests {
     fn ordinary_files_stay() {
         let text = "<?xml version='1.0'?><a b=\"1>2\" c='\"'>t]]x<![CDATA[a]b]]c]]]]><d/>&lt;</a>";
         assert_eq!(read(text.as_bytes()), (text.to_owned(), 0));
-        assert_eq!(read(b"<a><!-- x -- y > z --></a>").0, "<a><!----></a>");
+        let comment = "<a><!-- x -- y > z ---></a>";
+        assert_eq!(read(comment.as_bytes()), (comment.to_owned(), 0));
     }
 
     #[test]
@@ -277,6 +284,7 @@ mod tests {
             (format!("<a>{long}</a>"), "</a>"),
             (format!("<a b=\"{long}\"/>"), "\"/>"),
             (format!("<a><![CDATA[{long}]]]></a>"), "]]></a>"),
+            (format!("<a><!--{long}---></a>"), "--></a>"),
         ] {
             let (kept, cut) = read(text.as_bytes());
             assert!(kept.len() < LONGEST + 32 && kept.ends_with(rest), "{}", kept.len());

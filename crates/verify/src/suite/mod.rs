@@ -128,7 +128,8 @@ pub fn run_suite(request: SuiteRequest<'_>, reporter: &dyn Reporter) -> Result<R
     }
     let own = shards::part(&all, request.durations, facts.shard, facts.shards);
     let remarks = std::mem::take(&mut verdict.remarks);
-    recorder.collected(&own);
+    recorder.quarantine(quarantined(&verdict.tests));
+    recorder.collected(&own, Some(shards::whole(&all)));
     let to_run = settle(&own, &collection, &verdict.tests, &recorder);
     let engine =
         engine::Engine::new(request.driver, &recorder, &verdict.tests, &request.limits, (request.scratch, reporter));
@@ -183,6 +184,11 @@ fn all_ids(collection: &Collection) -> Vec<String> {
     let other = failed.chain(collection.not_run.iter().chain(&collection.skipped).map(|(id, _)| id));
     let mut seen = BTreeSet::new();
     collection.ids.iter().chain(other).filter(|id| seen.insert((*id).clone())).cloned().collect()
+}
+
+/// The tests in quarantine.
+fn quarantined(tests: &BTreeMap<String, ListedTest>) -> impl Iterator<Item = String> {
+    tests.iter().filter(|(_, test)| test.kind == ListKind::Quarantine).map(|(id, _)| id.clone())
 }
 
 /// The tests that the lists skip, without the lists' verdict.

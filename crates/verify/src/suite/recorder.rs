@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::cause::{cause_of, causes_in};
 use crate::lists::ListRemark;
-use crate::outcome::{OutsideCause, TestAttempt, TestEvent, TestOutcome, TestRunFacts};
+use crate::outcome::{OutsideCause, TestAttempt, TestEvent, TestOutcome, TestRunFacts, WholeCollection};
 
 /// Name of the file with the events.
 pub const EVENTS: &str = "events.jsonl";
@@ -39,6 +39,8 @@ struct State {
     lines: Vec<u8>,
     is_gathering: bool,
     collected: Vec<String>,
+    /// Tests whose passes do not count.
+    quarantine: BTreeSet<String>,
     last: BTreeMap<String, TestAttempt>,
     /// Tests with a failure that nothing outside of them explains.
     was_bad: BTreeSet<String>,
@@ -59,6 +61,8 @@ pub struct RunSummary {
     pub collected: usize,
     /// Number of tests by their last outcome.
     pub counts: BTreeMap<TestOutcome, usize>,
+    /// Number of tests that passed, without those in quarantine.
+    pub counted_passes: usize,
     /// Tests that failed in an attempt and passed in a later one.
     pub flaky: Vec<String>,
     /// Tests with an attempt that something outside of them made fail.
@@ -88,10 +92,10 @@ impl RunSummary {
         self.complete && !is_bad && self.problems.is_empty() && self.collected > 0 && self.has_tested()
     }
 
-    /// `true` if a test ran. A suite whose tests are all skipped has tested nothing.
+    /// `true` if a test passed and its pass counts. A suite whose tests all skip themselves, or are
+    /// known to fail, has shown nothing.
     pub fn has_tested(&self) -> bool {
-        let ran = [TestOutcome::Skipped, TestOutcome::Deselected, TestOutcome::NotRun];
-        self.counts.keys().any(|outcome| !ran.contains(outcome))
+        self.counted_passes > 0
     }
 }
 
@@ -123,6 +127,7 @@ impl RunRecorder {
             lines: Vec::new(),
             is_gathering: false,
             collected: Vec::new(),
+            quarantine: BTreeSet::new(),
             last: BTreeMap::new(),
             was_bad: BTreeSet::new(),
             causes: BTreeMap::new(),
@@ -145,11 +150,20 @@ impl RunRecorder {
         Gathering { recorder: self }
     }
 
-    /// Notes the tests of this shard.
-    pub fn collected(&self, ids: &[String]) {
+    /// Notes the tests whose passes do not count.
+    pub fn quarantine(&self, ids: impl IntoIterator<Item = String>) {
+        self.lock().quarantine.extend(ids);
+    }
+
+    /// Notes the tests of this shard, and what all shards together have to have, if that is known.
+    pub fn collected(&self, ids: &[String], whole: Option<WholeCollection>) {
         let mut state = self.lock();
-        for chunk in ids.chunks(CHUNK) {
-            state.write(&TestEvent::Collected { ids: chunk.to_vec() });
+        let (first, rest) = ids.split_at(ids.len().min(CHUNK));
+        if !first.is_empty() || whole.is_some() {
+            state.write(&TestEvent::Collected { ids: first.to_vec(), whole });
+        }
+        for chunk in rest.chunks(CHUNK) {
+            state.write(&TestEvent::Collected { ids: chunk.to_vec(), whole: None });
         }
         state.collected.extend_from_slice(ids);
     }
@@ -164,6 +178,7 @@ impl RunRecorder {
         let words = || cause_of(attempt.outcome, attempt.message.as_deref(), attempt.output.as_deref());
         attempt.cause = attempt.cause.or_else(words);
         let mut state = self.lock();
+        attempt.quarantined = state.quarantine.contains(&attempt.id);
         if attempt.outcome == TestOutcome::Passed {
             state.refute(&attempt.id, attempt.output.as_deref().unwrap_or_default());
         }
@@ -231,12 +246,15 @@ impl RunRecorder {
         let passed = |attempt: &&TestAttempt| attempt.outcome == TestOutcome::Passed;
         let flaky = last.clone().filter(passed).filter(|attempt| state.was_bad.contains(&attempt.id));
         let unexpected = last.clone().filter(|attempt| attempt.outcome == TestOutcome::UnexpectedPass);
+        let counts_as_pass = |attempt: &&TestAttempt| attempt.outcome.is_pass() && !attempt.quarantined;
+        let counted_passes = last.clone().filter(counts_as_pass).count();
         let mut problems = state.problems.clone();
         problems.extend(state.failed.clone());
         RunSummary {
             run: self.run.clone(),
             folder: self.folder.clone(),
             collected,
+            counted_passes,
             flaky: flaky.map(|attempt| attempt.id.clone()).collect(),
             outside_causes: state.causes.clone(),
             unexpected_passes: unexpected.map(|attempt| attempt.id.clone()).collect(),
@@ -309,6 +327,7 @@ pub fn not_run(id: &str, message: &str) -> TestAttempt {
         output: None,
         gpu: None,
         cause: None,
+        quarantined: false,
     }
 }
 
@@ -339,7 +358,7 @@ mod tests {
     fn a_test_without_an_outcome_is_not_run_and_no_pass() {
         let folder = tempfile::tempdir().unwrap();
         let recorder = RunRecorder::create(folder.path(), &mut facts()).unwrap();
-        recorder.collected(&["a".to_owned(), "b".to_owned()]);
+        recorder.collected(&["a".to_owned(), "b".to_owned()], None);
         recorder.attempt(passed("a"));
         let events = recorder.folder.join(EVENTS);
         let summary = recorder.finish("now", Vec::new());
@@ -354,15 +373,32 @@ mod tests {
     fn nothing_collected_is_no_pass() {
         let folder = tempfile::tempdir().unwrap();
         let recorder = RunRecorder::create(folder.path(), &mut facts()).unwrap();
-        recorder.collected(&[]);
+        recorder.collected(&[], None);
         assert!(!recorder.finish("now", Vec::new()).is_good());
+    }
+
+    #[test]
+    fn known_failures_and_passes_in_quarantine_alone_are_no_pass() {
+        let sum = |quarantine: &[&str], outcome: TestOutcome| {
+            let folder = tempfile::tempdir().unwrap();
+            let recorder = RunRecorder::create(folder.path(), &mut facts()).unwrap();
+            recorder.quarantine(quarantine.iter().map(|id| (*id).to_owned()));
+            recorder.collected(&["a".to_owned()], None);
+            recorder.attempt(TestAttempt { outcome, ..passed("a") });
+            let events = fs_err::read_to_string(recorder.folder.join(EVENTS)).unwrap();
+            (recorder.finish("now", Vec::new()).is_good(), events.contains("\"quarantined\":true"))
+        };
+        assert_eq!(sum(&[], TestOutcome::ExpectedFailure), (false, false));
+        assert_eq!(sum(&["a"], TestOutcome::Passed), (false, true));
+        assert_eq!(sum(&["b"], TestOutcome::Passed), (true, false));
+        assert_eq!(sum(&[], TestOutcome::UnexpectedPass), (true, false));
     }
 
     #[test]
     fn the_last_attempt_decides_and_the_others_make_it_flaky() {
         let folder = tempfile::tempdir().unwrap();
         let recorder = RunRecorder::create(folder.path(), &mut facts()).unwrap();
-        recorder.collected(&["a".to_owned()]);
+        recorder.collected(&["a".to_owned()], None);
         recorder.attempt(TestAttempt { outcome: TestOutcome::Crashed, ..passed("a") });
         recorder.attempt(TestAttempt { attempt: 2, ..passed("a") });
         let summary = recorder.finish("now", Vec::new());
@@ -375,7 +411,7 @@ mod tests {
         for outcome in [TestOutcome::Skipped, TestOutcome::NotRun] {
             let folder = tempfile::tempdir().unwrap();
             let recorder = RunRecorder::create(folder.path(), &mut facts()).unwrap();
-            recorder.collected(&["a".to_owned(), "b".to_owned()]);
+            recorder.collected(&["a".to_owned(), "b".to_owned()], None);
             recorder.attempt(passed("b"));
             recorder.attempt(TestAttempt { outcome: TestOutcome::Failed, ..passed("a") });
             recorder.attempt(TestAttempt { attempt: 2, outcome, ..passed("a") });
@@ -389,7 +425,7 @@ mod tests {
     fn a_test_that_a_full_disk_made_fail_is_not_flaky() {
         let folder = tempfile::tempdir().unwrap();
         let recorder = RunRecorder::create(folder.path(), &mut facts()).unwrap();
-        recorder.collected(&["a".to_owned()]);
+        recorder.collected(&["a".to_owned()], None);
         let message = Some("OSError: [Errno 28] No space left on device: '/tmp/x'".to_owned());
         recorder.attempt(TestAttempt { outcome: TestOutcome::Failed, message, ..passed("a") });
         recorder.attempt(TestAttempt { attempt: 2, ..passed("a") });
@@ -402,7 +438,7 @@ mod tests {
     fn words_that_a_test_prints_when_it_passes_excuse_no_failure() {
         let folder = tempfile::tempdir().unwrap();
         let recorder = RunRecorder::create(folder.path(), &mut facts()).unwrap();
-        recorder.collected(&["a".to_owned()]);
+        recorder.collected(&["a".to_owned()], None);
         let output = Some("peer 1: No route to host\n".to_owned());
         recorder.attempt(TestAttempt { outcome: TestOutcome::Crashed, output: output.clone(), ..passed("a") });
         recorder.attempt(TestAttempt { attempt: 2, output, ..passed("a") });

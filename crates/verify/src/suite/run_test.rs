@@ -99,6 +99,7 @@ pub fn run_with_run_test(run: RunTest<'_>, reporter: &dyn Reporter) -> Result<Ru
     let RunTest { mut program, mut facts, scratch, limits, .. } = run;
     let recorder = RunRecorder::create(run.output, &mut facts)?;
     let verdict = judge(run.rows, &run.collected, run.setting);
+    recorder.quarantine(super::quarantined(&verdict.tests));
     let is_skip = |kind: ListKind| kind == ListKind::Skip;
     let skip: BTreeMap<&String, &String> =
         verdict.tests.iter().filter(|(_, test)| is_skip(test.kind)).map(|(id, test)| (id, &test.reason)).collect();
@@ -213,7 +214,7 @@ impl Listener<'_> {
     fn note_collected(&mut self, ids: Vec<String>) {
         let new: Vec<String> = ids.into_iter().filter(|id| self.collected.insert(id.clone())).collect();
         if !new.is_empty() {
-            self.recorder.collected(&new);
+            self.recorder.collected(&new, None);
         }
     }
 

@@ -2,7 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rocwheel_content::{hexadecimal, sha256};
+
+use crate::outcome::WholeCollection;
 use crate::shard::assign;
+
+/// What the shards together have to have. Shards that were made of other tests or with other
+/// durations lose tests between them, and a report finds that by this.
+pub(super) fn whole(ids: &[String]) -> WholeCollection {
+    let mut sorted: Vec<&String> = ids.iter().collect();
+    sorted.sort_unstable();
+    let text: String = sorted.into_iter().flat_map(|id| [id.as_str(), "\n"]).collect();
+    WholeCollection { tests: ids.len() as u64, sha256: hexadecimal(&sha256(text.as_bytes())) }
+}
 
 /// The tests of shard `index` (from 1) of `count`, in the order in which they were collected. Every
 /// shard computes the same parts.
@@ -19,6 +31,15 @@ pub(super) fn part(ids: &[String], durations: &BTreeMap<String, f64>, index: u32
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_whole_does_not_depend_on_the_order() {
+        let ids = ["b", "a"].map(str::to_owned);
+        let found = whole(&ids);
+        assert_eq!((found.tests, found.sha256), (2, hexadecimal(&sha256(b"a\nb\n"))));
+        assert_eq!(whole(&["a".to_owned(), "b".to_owned()]), whole(&ids));
+        assert_ne!(whole(&["ab".to_owned()]), whole(&ids));
+    }
 
     #[test]
     fn the_union_of_the_shards_is_everything() {

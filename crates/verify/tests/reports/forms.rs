@@ -192,3 +192,91 @@ fn our_junit_is_read_back_as_it_was() {
     assert_eq!(count(&first), count(&second));
     assert_eq!(count(&second), (6, 2, 1, 1, 1));
 }
+
+#[test]
+fn reports_in_two_folders_or_of_two_machines_are_no_tries_of_one_job() {
+    let file = |host: &str, minute: u32, child: &str| {
+        format!(
+            r#"<testsuites><testsuite name="pytest" tests="1" hostname="{host}" timestamp="2026-11-20T10:0{minute}:00">
+            <testcase classname="test_torch" name="test_mm">{child}</testcase></testsuite></testsuites>"#
+        )
+    };
+    let bad = "<failure message='wrong on gfx942'/>";
+    for (first, second, host, expected) in [
+        ("test-reports-gfx94X-dcgpu/r.xml", "test-reports-gfx110X-all/r.xml", "one", ReportResult::Failed),
+        ("r/one.xml", "r/two.xml", "two", ReportResult::Failed),
+        ("r/one.xml", "r/two.xml", "one", ReportResult::Passed),
+    ] {
+        let reports = Reports::new();
+        reports.write(first, file("one", 0, bad));
+        reports.write(second, file(host, 5, ""));
+        assert_eq!(reports.result(), expected, "{second} {host}");
+    }
+}
+
+#[test]
+fn two_programs_of_gtest_that_write_files_of_one_name_are_two_suites() {
+    let file = |child: &str, second: u32| {
+        format!(
+            r#"<testsuites tests="1" timestamp="2026-11-26T06:42:5{second}" name="AllTests"><testsuite name="Sanity" tests="1">
+            <testcase name="Basic" status="run" result="completed" classname="Sanity">{child}</testcase></testsuite></testsuites>"#
+        )
+    };
+    let mut reports = Reports::new();
+    reports.write("one/results.xml", file("<failure message='x'/>", 1));
+    reports.write("two/results.xml", file("", 2));
+    let report = reports.read();
+    let found: Vec<_> = report.tests.iter().map(|test| (test.suite.as_ref(), test.outcome)).collect();
+    assert_eq!(found, [("one/results", Failed), ("two/results", Passed)]);
+    // Under one name they are still two programs.
+    reports.options.suite = Some("all".to_owned());
+    assert_eq!(reports.result(), ReportResult::Failed);
+    let mut reports = Reports::new();
+    reports.write("one.xml", file("<failure message='x'/>", 1));
+    reports.write("two.xml", file("", 2));
+    reports.options.suite = Some("all".to_owned());
+    assert_eq!(reports.result(), ReportResult::Failed);
+}
+
+#[test]
+fn a_status_alone_is_an_outcome() {
+    let case = |attributes: &str| {
+        let text = format!(
+            "<testsuite name='b' tests='2'><testcase classname='b' name='good'/>\
+             <testcase classname='c' name='x' {attributes}><system-out>o</system-out></testcase></testsuite>"
+        );
+        junit(text).tests.into_iter().find(|test| test.id != "b::good" && test.id != "good").unwrap().outcome
+    };
+    for (attributes, expected) in [
+        ("status='failed'", Failed),
+        ("status='fail'", Failed),
+        ("result='Failure'", Failed),
+        ("status='error'", Error),
+        ("status='timeout'", TimedOut),
+        ("status='skipped'", Skipped),
+        ("status='disabled'", Skipped),
+        ("status='notrun'", NotRun),
+        ("status='run' result='completed'", Passed),
+        ("status='notrun' result='suppressed'", Skipped),
+        ("status='passed'", Passed),
+    ] {
+        assert_eq!(case(attributes), expected, "{attributes}");
+    }
+}
+
+/// As GoogleTest 1.8 writes it.
+#[test]
+fn gtest_without_results_is_read() {
+    let reports = Reports::new();
+    let text = r#"<testsuites tests="3" failures="0" disabled="1" errors="0" name="AllTests"><testsuite name="Math" tests="3">
+        <testcase name="Adds" status="run" time="0" classname="Math" />
+        <testcase name="DISABLED_Divides" status="notrun" time="0" classname="Math" />
+        <testcase name="Never" status="notrun" time="0" classname="Math" /></testsuite></testsuites>"#;
+    reports.write("prog.xml", text);
+    let report = reports.read();
+    assert_eq!(report.tests[0].suite.as_ref(), "prog");
+    assert_eq!(
+        rows(&report),
+        [("Math.Adds", Passed, 1), ("Math.DISABLED_Divides", Skipped, 1), ("Math.Never", NotRun, 1)]
+    );
+}

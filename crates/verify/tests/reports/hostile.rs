@@ -2,13 +2,19 @@
 
 use std::fmt::Write as _;
 
-use rocwheel_verify::outcome::TestOutcome::{Failed, Passed};
+use rocwheel_verify::outcome::TestOutcome::{Error, Failed, Passed};
 use rocwheel_verify::report::{ReportOptions, ReportResult, TestReport, write_html};
 
 use crate::{Reports, junit, read_paths, result, rows};
 
 fn cases(inner: &str) -> String {
     format!("<testsuites><testsuite name=\"s\" tests=\"1\">{inner}</testsuite></testsuites>")
+}
+
+/// The gaps of a report that is incomplete.
+fn gaps(report: &TestReport) -> String {
+    assert_eq!(result(report), ReportResult::Incomplete, "{:?}", rows(report));
+    report.gaps(&ReportOptions::default()).join("\n")
 }
 
 fn is_incomplete(report: &TestReport, words: &str) {
@@ -171,4 +177,133 @@ fn the_page_shows_markup_as_text() {
     assert_eq!(page.matches("</script>").count(), 2);
     assert!(!page.contains("<img") && !page.contains("<!--"));
     assert!(page.contains("\\u003c/script>"));
+}
+
+#[test]
+fn announced_failures_and_tests_have_to_be_there() {
+    let good = "<testcase classname='b' name='x'/>";
+    for (text, words) in [
+        (format!("<testsuite name='b' tests='1' failures='3' errors='1'>{good}</testsuite>"), "announces 4 failures"),
+        (format!("<testsuite name='b' tests='10'>{good}</testsuite>"), "announces 10 tests and has 1"),
+        (
+            format!("<testsuites errors='1'><testsuite name='b' tests='1'>{good}</testsuite></testsuites>"),
+            "the file announces 1 failures and has 0",
+        ),
+        // As jest writes a file that cannot be loaded.
+        (
+            format!(
+                "<testsuites><testsuite name='b'>{good}</testsuite><testsuite name='undefined' errors='1' tests='0'/></testsuites>"
+            ),
+            "the suite `undefined` announces 1 failures",
+        ),
+        // As Node writes a group whose set-up failed.
+        (
+            format!(
+                "<testsuites><testsuite name='b'>{good}</testsuite><!-- tests 2 --><!-- fail 1 --><!-- cancelled 0 --></testsuites>"
+            ),
+            "announces 1 failures",
+        ),
+    ] {
+        let report = junit(&text);
+        assert!(gaps(&report).contains(words), "{text}: {}", gaps(&report));
+        assert!(!report.runs[0].complete, "{text}");
+    }
+}
+
+#[test]
+fn tools_that_count_parts_of_tests_are_believed() {
+    // pytest counts subtests, and Catch2 assertions.
+    let pytest = "<testsuites name='pytest tests'><testsuite name='pytest' tests='17' failures='0'>\
+                  <testcase classname='test_a' name='test_b'/></testsuite></testsuites>";
+    assert_eq!(result(&junit(pytest)), ReportResult::Passed);
+    let catch = "<testsuites><testsuite name='prog' errors='0' failures='0' tests='57' hostname='tbd'>\
+                 <testcase classname='prog.global' name='adds' status='run'/></testsuite></testsuites>";
+    assert_eq!(result(&junit(catch)), ReportResult::Passed);
+    // A group that failed counts as a failure beside the test in it.
+    let node = "<testsuites><testsuite name='outer' tests='1' failures='1'><testsuite name='inner' tests='1' failures='1'>\
+                <testcase name='x' classname='test'><failure/></testcase></testsuite></testsuite><!-- fail 2 --></testsuites>";
+    assert!(junit(node).problems.is_empty(), "{:?}", junit(node).problems);
+}
+
+#[test]
+fn a_failure_of_a_suite_itself_is_a_failure() {
+    let text = "<testsuite name='b' tests='1' errors='1'><error message='set-up failed'/>\
+                <testcase classname='b' name='ok'/></testsuite>";
+    let report = junit(text);
+    assert_eq!(rows(&report), [("b", Error, 1), ("b::ok", Passed, 1)]);
+    assert_eq!((result(&report), report.problems.len()), (ReportResult::Failed, 0));
+}
+
+#[test]
+fn a_case_in_a_case_does_not_end_the_outer_one() {
+    let text = "<testsuite name='b'><testcase classname='b' name='outer'><testcase classname='b' name='inner'/>\
+                <failure message='bad'/></testcase></testsuite>";
+    assert_eq!(rows(&junit(text)), [("b::inner", Passed, 1), ("b::outer", Failed, 1)]);
+    // Markup in a failure is a text.
+    let text = cases("<testcase name='a'><failure><testsuite><testcase name='x'/></testsuite></failure></testcase>");
+    assert_eq!(rows(&junit(text)), [("a", Failed, 1)]);
+}
+
+#[test]
+fn a_damaged_json_report_is_not_looked_away_from() {
+    let report = r#"{"tests": 1, "testsuites": [{"name": "B", "testsuite": [{"name": "x", "status": "RUN", "result": "COMPLETED"}]}]}"#;
+    let read = |bytes: &[u8]| {
+        let reports = Reports::new();
+        reports.write("r.xml", cases("<testcase name=\"a\"/>"));
+        reports.write("g.json", bytes);
+        reports.read()
+    };
+    assert_eq!(result(&read(report.as_bytes())), ReportResult::Passed);
+    assert_eq!(result(&read(&[b"\xef\xbb\xbf", report.as_bytes()].concat())), ReportResult::Passed);
+    for damaged in [
+        report.replace("\"x\"", "\"\0\"").into_bytes(),
+        format!("{report} more").into_bytes(),
+        [report.as_bytes(), b"\xff"].concat(),
+        report.replace("\"B\"", "7").into_bytes(),
+        b"\0\0".to_vec(),
+    ] {
+        assert!(gaps(&read(&damaged)).contains("g.json"), "{}", String::from_utf8_lossy(&damaged));
+    }
+    let announced = report.replace("\"tests\": 1", "\"tests\": 1, \"failures\": 1");
+    assert!(gaps(&read(announced.as_bytes())).contains("announces 1 failures and has 0"));
+}
+
+#[test]
+fn linked_folders_are_searched() {
+    let reports = Reports::new();
+    reports.write("given/r.xml", cases("<testcase name=\"a\"/>"));
+    reports.write("real/r.xml", cases("<testcase name=\"b\"><failure/></testcase>"));
+    rocwheel_system::symlink(reports.path("real"), reports.path("given/shard2")).unwrap();
+    rocwheel_system::symlink(reports.path("given"), reports.path("given/again")).unwrap();
+    let report = read_paths(&[&reports.path("given")]);
+    assert_eq!(rows(&report), [("a", Passed, 1), ("b", Failed, 1)]);
+    rocwheel_system::symlink(reports.path("nowhere"), reports.path("given/gone")).unwrap();
+    let report = read_paths(&[&reports.path("given")]);
+    assert!(report.problems.iter().any(|problem| problem.loses_results && problem.message.contains("gone")));
+}
+
+#[test]
+fn a_report_without_a_test_covers_nothing() {
+    let empty = "<testsuites><testsuite name='pytest' tests='0'/></testsuites>";
+    let good = "<testsuite name='pytest'><testcase classname='test_a' name='x'/></testsuite>";
+    let reports = Reports::new();
+    let named = reports.write("e.xml", empty);
+    let other = reports.write("g.xml", good);
+    assert!(gaps(&read_paths(&[&named, &other])).contains("e.xml` has no test"));
+    assert!(gaps(&reports.read()).contains("e.xml` has no test"));
+    let shards = Reports::new();
+    shards.write("test-reports-c-1-2/r.xml", good);
+    shards.write("test-reports-c-2-2/r.xml", empty);
+    assert!(gaps(&shards.read()).contains("shard 2 of 2 of `c`"));
+    let json = Reports::new();
+    json.write("g.xml", good);
+    json.write("e.json", "{\"tests\": 0, \"testsuites\": []}");
+    assert!(gaps(&json.read()).contains("e.json` has no test"));
+    // PyTorch's runner continues behind the last test of a file in a process without any.
+    let pytorch = Reports::new();
+    pytorch.write("python-pytest/test_a/one.xml", good);
+    pytorch.write("python-pytest/test_a/two.xml", empty);
+    assert_eq!(pytorch.result(), ReportResult::Passed);
+    pytorch.write("python-pytest/test_b/one.xml", format!("{empty} "));
+    assert!(gaps(&pytorch.read()).contains("test_b/one.xml` has no test"));
 }

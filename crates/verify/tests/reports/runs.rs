@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rocwheel_attest::{SignedEnvelope, SigningKey};
-use rocwheel_verify::outcome::TestOutcome::{self, Crashed, Failed, NotRun, Passed};
-use rocwheel_verify::outcome::{TestAttempt, TestEvent, TestRunFacts};
+use rocwheel_verify::outcome::TestOutcome::{self, Crashed, ExpectedFailure, Failed, NotRun, Passed};
+use rocwheel_verify::outcome::{TestAttempt, TestEvent, TestRunFacts, WholeCollection};
 use rocwheel_verify::report::ReportResult;
 use rocwheel_verify::verdict::{VERDICT_TYPE, VerdictRequest, test_result, verdict};
 
@@ -30,13 +30,29 @@ impl Run {
             gpus: BTreeMap::from([("0".to_owned(), gpu)]),
             machine: "box".to_owned(),
             started: format!("2026-11-23T12:0{shard}:00Z"),
+            selection: Vec::new(),
             rocwheel: "0.1.0".to_owned(),
         };
         Run { facts, events: Vec::new() }
     }
 
-    fn collected(mut self, ids: &[&str]) -> Run {
-        self.events.push(TestEvent::Collected { ids: ids.iter().map(|id| (*id).to_owned()).collect() });
+    fn collected(self, ids: &[&str]) -> Run {
+        self.part_of(ids, None)
+    }
+
+    /// Collects a part of `whole`: the number of tests, and a word in place of their digest.
+    fn part_of(mut self, ids: &[&str], whole: Option<(u64, &str)>) -> Run {
+        let whole = whole.map(|(tests, digest)| WholeCollection { tests, sha256: digest.to_owned() });
+        self.events.push(TestEvent::Collected { ids: ids.iter().map(|id| (*id).to_owned()).collect(), whole });
+        self
+    }
+
+    /// The same on another machine with another GPU, an hour later.
+    fn elsewhere(mut self, machine: &str, target: &str) -> Run {
+        self.facts.machine = machine.to_owned();
+        self.facts.gpus =
+            BTreeMap::from([("0".to_owned(), BTreeMap::from([("target".to_owned(), target.to_owned())]))]);
+        self.facts.started = "2026-11-23T13:30:00Z".to_owned();
         self
     }
 
@@ -51,6 +67,7 @@ impl Run {
             output: None,
             gpu: Some("0".to_owned()),
             cause: None,
+            quarantined: false,
         }));
         self
     }
@@ -231,4 +248,140 @@ fn a_verdict_about_nothing_or_about_two_things_is_refused() {
     nothing.write("r.xml", "<testsuite><testcase name=\"a\"/></testsuite>");
     let error = verdict(&nothing.read(), &nothing.options, &request()).unwrap_err();
     assert!(error.to_string().contains("no wheel is named"), "{error}");
+}
+
+/// A run of one test.
+fn one(name: &str, outcome: TestOutcome) -> Run {
+    Run::new(name, 1, 1).collected(&["t::1"]).attempt("t::1", 1, outcome).end()
+}
+
+#[test]
+fn a_pass_on_another_target_or_machine_does_not_undo_a_failure() {
+    for (machine, target, expected) in [
+        ("other", "gfx1100", ReportResult::Failed),
+        ("box", "gfx1100", ReportResult::Failed),
+        ("other", "gfx942", ReportResult::Failed),
+        // A second try: the same job.
+        ("box", "gfx942", ReportResult::Passed),
+    ] {
+        let reports = Reports::new();
+        write(&reports, &one("a", Failed));
+        write(&reports, &one("b", Passed).elsewhere(machine, target));
+        let report = reports.read();
+        assert_eq!(result(&report), expected, "{machine} {target}");
+        assert_eq!(report.counts().flaky, u64::from(expected == ReportResult::Passed));
+        let statement = verdict(&report, &reports.options, &request()).unwrap();
+        assert_eq!(statement.predicate["result"], expected.word());
+        let is_explained = report.problems.iter().any(|problem| problem.message.contains("passed in another"));
+        assert_eq!(is_explained, expected == ReportResult::Failed);
+    }
+}
+
+#[test]
+fn other_wheels_and_other_sources_are_another_job() {
+    let reports = Reports::new();
+    write(&reports, &one("a", Failed));
+    let mut other = one("b", Passed).elsewhere("box", "gfx942");
+    other.facts.source = Some("another commit".to_owned());
+    write(&reports, &other);
+    assert_eq!(reports.result(), ReportResult::Failed);
+}
+
+#[test]
+fn runs_of_one_name_on_two_machines_are_two_runs() {
+    let reports = Reports::new();
+    reports.write("one/events.jsonl", one("a", NotRun).text());
+    reports.write("two/events.jsonl", one("a", Passed).elsewhere("other", "gfx1100").text());
+    assert_eq!((rows(&reports.read()), reports.result()), (vec![("t::1", NotRun, 2)], ReportResult::Incomplete));
+}
+
+#[test]
+fn every_target_has_to_have_run() {
+    // The run on gfx942 was cut off, and that on gfx1100 is complete.
+    let reports = Reports::new();
+    write(&reports, &Run::new("a", 1, 1).collected(&["t::1", "t::2"]).attempt("t::1", 1, Passed));
+    let complete = || Run::new("b", 1, 1).collected(&["t::1", "t::2"]).attempt("t::1", 1, Passed);
+    write(&reports, &complete().attempt("t::2", 1, Passed).end().elsewhere("other", "gfx1100"));
+    let gaps = reports.read().gaps(&reports.options).join("\n");
+    assert!(gaps.contains("1 test was not run") && gaps.contains("`pytorch` on gfx942"), "{gaps}");
+    // Another machine of the same target runs what never began.
+    let reports = Reports::new();
+    write(&reports, &Run::new("a", 1, 1).collected(&["t::1", "t::2"]).attempt("t::1", 1, Passed));
+    write(&reports, &complete().attempt("t::2", 1, Passed).end().elsewhere("third", "gfx942"));
+    assert_eq!(reports.result(), ReportResult::Passed);
+    // One half here and the other one there is no suite.
+    let reports = Reports::new();
+    let half =
+        |name: &str, shard: u32, id: &str| Run::new(name, shard, 2).collected(&[id]).attempt(id, 1, Passed).end();
+    write(&reports, &half("a", 1, "t::1"));
+    write(&reports, &half("b", 2, "t::2").elsewhere("other", "gfx1100"));
+    let gaps = reports.read().gaps(&reports.options).join("\n");
+    assert!(gaps.contains("shard 2 of 2 of `pytorch` on gfx942"), "{gaps}");
+    // On gfx942 everything skipped itself.
+    let reports = Reports::new();
+    write(&reports, &one("a", TestOutcome::Skipped));
+    write(&reports, &one("b", Passed).elsewhere("other", "gfx1100"));
+    assert_eq!(reports.read().gaps(&reports.options), ["no test passed on gfx942"]);
+}
+
+#[test]
+fn a_retry_on_the_other_gpu_of_one_machine_is_no_retry() {
+    let reports = Reports::new();
+    let mut run = Run::new("a", 1, 1).collected(&["t::1", "t::2"]).attempt("t::1", 1, Failed);
+    run.facts.gpus.insert("1".to_owned(), BTreeMap::from([("target".to_owned(), "gfx1100".to_owned())]));
+    let mut run = run.attempt("t::1", 2, Passed).attempt("t::2", 1, Failed).attempt("t::2", 2, Passed).end();
+    if let Some(TestEvent::Attempt(attempt)) = run.events.get_mut(4) {
+        attempt.gpu = Some("1".to_owned());
+    }
+    write(&reports, &run);
+    assert_eq!(rows(&reports.read()), [("t::1", Failed, 2), ("t::2", Passed, 2)]);
+}
+
+#[test]
+fn shards_have_to_be_parts_of_one_whole() {
+    let reports = |first: Option<(u64, &str)>, second: Option<(u64, &str)>, ids: &[&str]| {
+        let reports = Reports::new();
+        let part = |name: &str, shard: u32, whole: Option<(u64, &str)>, ids: &[&str]| {
+            ids.iter().fold(Run::new(name, shard, 2).part_of(ids, whole), |run, id| run.attempt(id, 1, Passed)).end()
+        };
+        write(&reports, &part("a", 1, first, &["t::1"]));
+        write(&reports, &part("b", 2, second, ids));
+        reports.read().gaps(&reports.options)
+    };
+    assert_eq!(reports(Some((2, "x")), Some((2, "x")), &["t::2"]), [""; 0]);
+    assert_eq!(reports(None, Some((9, "x")), &["t::2"]), [""; 0], "old runs do not say it");
+    let lost = reports(Some((3, "x")), Some((3, "x")), &["t::1", "t::2"]);
+    assert!(lost[0].contains("have 2 of the 3 tests") && lost[0].contains("--durations"), "{lost:?}");
+    let other = reports(Some((2, "x")), Some((2, "y")), &["t::2"]);
+    assert!(other[0].contains("collected different tests"), "{other:?}");
+}
+
+#[test]
+fn known_failures_and_passes_in_quarantine_alone_are_incomplete() {
+    let reports = Reports::new();
+    let mut run = Run::new("a", 1, 1).collected(&["t::1", "t::2"]).attempt("t::1", 1, ExpectedFailure);
+    run = run.attempt("t::2", 1, Passed).end();
+    write(&reports, &run);
+    assert_eq!(reports.result(), ReportResult::Passed);
+    for event in &mut run.events {
+        if let TestEvent::Attempt(attempt) = event {
+            attempt.quarantined = true;
+        }
+    }
+    write(&reports, &run);
+    assert_eq!(reports.read().gaps(&reports.options), ["no test passed"]);
+}
+
+#[test]
+fn a_selection_is_in_the_verdict_unless_the_whole_suite_ran_too() {
+    let reports = Reports::new();
+    let mut selected = one("a", Passed);
+    selected.facts.selection = vec!["-k".to_owned(), "nn".to_owned()];
+    write(&reports, &selected);
+    let predicate = verdict(&reports.read(), &reports.options, &request()).unwrap().predicate;
+    assert_eq!(predicate["selection"], serde_json::json!(["-k nn"]));
+    assert!(reports.read().selection_note().unwrap().ends_with("ran: -k nn"));
+    write(&reports, &one("b", Passed));
+    let predicate = verdict(&reports.read(), &reports.options, &request()).unwrap().predicate;
+    assert_eq!(predicate["selection"], serde_json::json!([]));
 }

@@ -8,18 +8,9 @@ use rocwheel_verify::lists::therock_expression;
 
 use super::translation::Translation;
 use super::{given, none_if_empty};
+use crate::commands::test::suite::selection::HANGING;
 use crate::environment;
 use crate::failure::{Result, Usage};
-
-/// Modules that TheRock's script never runs, since they hang outside of tests.
-const HANGING: [&str; 6] = [
-    "nn/test_convolution",
-    "inductor/test_max_autotune",
-    "inductor/test_torchinductor_opinfo_properties",
-    "inductor/test_compiled_autograd",
-    "dynamo/test_dynamic_shapes",
-    "functorch/test_control_flow",
-];
 
 /// Seconds that the script gives a test.
 const TIMEOUT: &str = "900";

@@ -40,9 +40,10 @@ const REASON: usize = 160;
 /// Merge the results of tests into one report, and say whether they passed
 ///
 /// Reads run folders of `rocwheel test`, junit XML of any tool, and the JSON of GoogleTest. A
-/// folder is searched. Tries at one test in several files are tries at one test; a folder named
+/// folder is searched. A later pass undoes a failure only if both are tries of one job: the same
+/// wheels, machine and GPU target, or the same folder. A folder named
 /// `test-reports-CONFIG-SHARD-SHARDS` is that shard. The report is incomplete, and has not passed,
-/// if a report cannot be read or is missing, if a test was not run, and if no test ran at all.
+/// if a report cannot be read or is missing, if a test was not run, and if no test passed.
 ///
 /// The exit code is 0 if all tests passed, 1 if one failed or the report is incomplete, and 3 if
 /// tests were not run and `--allow-not-run` is given.
@@ -279,6 +280,9 @@ fn print(report: &TestReport, title: &str, options: &ReportOptions, printer: &Pr
     }
     for problem in report.problems.iter().filter(|problem| !problem.loses_results) {
         printer.note(&problem.message);
+    }
+    if let Some(note) = report.selection_note() {
+        printer.note(note);
     }
     for gap in report.gaps(options) {
         printer.warn(gap);

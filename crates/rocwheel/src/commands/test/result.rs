@@ -118,8 +118,13 @@ fn verdict(summary: &RunSummary, exit: Exit) -> String {
     }
     if summary.collected == 0 {
         parts.push("nothing was tested".to_owned());
-    } else if !summary.has_tested() && left_out == 0 {
-        parts.push(format!("none of {tests} ran"));
+    } else if !summary.has_tested() && bad + left_out == 0 {
+        let did_run = summary.counts.keys().any(|outcome| !outcome.tried_nothing());
+        parts.push(if did_run {
+            "no test passed whose pass counts".to_owned()
+        } else {
+            format!("none of {tests} ran")
+        });
     }
     if parts.is_empty() && !summary.problems.is_empty() {
         parts.push(count(summary.problems.len() as u64, "problem", "problems"));

@@ -145,6 +145,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         gpus: driver.gpus.clone(),
         machine: environment::host().unwrap_or_default(),
         started: now(),
+        selection: arguments.packages.clone(),
         rocwheel: env!("CARGO_PKG_VERSION").to_owned(),
     };
     let setting =

@@ -2,6 +2,7 @@
 
 pub(super) mod plan;
 mod run_test;
+pub(crate) mod selection;
 pub(super) mod wheels;
 
 use std::collections::BTreeMap;

@@ -18,6 +18,7 @@ use rocwheel_verify::suite::{
 };
 use rocwheel_verify::supervisor::{MOST_PROCESSES, ProcessLimits, ProgramLine};
 
+use super::selection::selection;
 use super::wheels::wheels;
 use super::{Settings, TestKind, run_test};
 use crate::environment;
@@ -25,7 +26,7 @@ use crate::failure::{Result, Usage};
 use crate::printer::Printer;
 
 /// The files that TheRock's script runs.
-const PYTORCH_FILES: [&str; 6] =
+pub(super) const PYTORCH_FILES: [&str; 6] =
     ["test_nn", "test_torch", "test_cuda", "test_unary_ufuncs", "test_binary_ufuncs", "test_autograd"];
 
 /// Everything that is known before the first test.
@@ -111,6 +112,7 @@ impl<'a> SuitePlan<'a> {
             gpus,
             machine: environment::host().unwrap_or_default(),
             started: now(),
+            selection: selection(arguments, settings.kind, |name| environment::first_of(&[name])),
             rocwheel: env!("CARGO_PKG_VERSION").to_owned(),
         };
         let limits = SuiteLimits {

@@ -1,0 +1,45 @@
+//! Which runs are tries of one job.
+//!
+//! A pass undoes a failure only if both are tries of one job: the same wheels and tests on the same
+//! GPU target of the same machine. Elsewhere a pass says nothing about the failure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use crate::outcome::TestRunFacts;
+
+/// What tries of one job have in common.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum TestJob {
+    /// A run of ours.
+    Run { machine: String, targets: BTreeSet<String>, wheels: BTreeMap<String, String>, source: Option<String> },
+    /// A report of another tool. PyTorch's runner and others write the reports of all tries into
+    /// one folder.
+    Report {
+        folder: PathBuf,
+        host: Option<String>,
+        /// The suite that the report itself names.
+        suite: String,
+    },
+}
+
+impl TestJob {
+    pub(super) fn of_run(facts: &TestRunFacts) -> TestJob {
+        TestJob::Run {
+            machine: facts.machine.clone(),
+            targets: facts.targets(),
+            wheels: facts.wheels.clone(),
+            source: facts.source.clone(),
+        }
+    }
+
+    /// The job on any machine: a test that did not run on one of them has run if it did on another
+    /// one, since what never began has not failed.
+    pub(super) fn anywhere(&self) -> TestJob {
+        let mut job = self.clone();
+        if let TestJob::Run { machine, .. } = &mut job {
+            machine.clear();
+        }
+        job
+    }
+}
