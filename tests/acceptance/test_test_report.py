@@ -474,7 +474,7 @@ def test_a_benchmark_that_is_measured_no_more_is_an_error(rocwheel: Rocwheel, tm
         path.write_text(f"print({rows!r})\n")
         return str(path)
 
-    bench = ("test", "bench", "--cpu", "--samples", 3)
+    bench = ("test", "bench", "--cpu", "--samples", 8)
     history = (*bench, "--history", tmp_path / "history")
     both, one = script("a", "b"), script("a")
     rocwheel.run(*history, "--label", "v1", "--", sys.executable, both)

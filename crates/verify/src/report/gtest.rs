@@ -4,7 +4,7 @@ use std::io::Read;
 
 use serde::Deserialize;
 
-use super::junit::CaseAttempt;
+use super::junit_case::CaseAttempt;
 use super::junit_dialect::seconds;
 use crate::outcome::TestOutcome;
 

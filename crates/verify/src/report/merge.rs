@@ -17,7 +17,8 @@ use super::discover::{NamedShard, ReportSource};
 use super::gtest::NoGtestReport;
 use super::job::TestJob;
 use super::judge::{JudgedRun, judge, rank};
-use super::junit::{self, CaseAttempt, JunitCase};
+use super::junit;
+use super::junit_case::{CaseAttempt, JunitCase};
 use super::junit_dialect::dotted_folder;
 use super::model::{ReportForm, ReportProblem, ReportedAttempt, ReportedRun, ReportedTest, TestReport};
 use super::shards::ShardTable;
@@ -545,17 +546,13 @@ impl Merger {
             undone += u64::from(judged.passed_elsewhere);
         }
         if mixed > 0 {
-            let message = format!(
-                "{mixed} tests ended in different ways in reports without times; the worst outcome of each counts"
-            );
-            self.problem(None, message, false);
+            let what = "tests ended in different ways in reports without times; the worst outcome of each counts";
+            self.problem(None, format!("{mixed} {what}"), false);
         }
         if undone > 0 {
-            let message = format!(
-                "{undone} tests failed in one job and passed in another, which is no second try: it had another \
-                 machine, GPU target, folder, or other wheels; the failure counts"
-            );
-            self.problem(None, message, false);
+            let what = "tests failed in one job and passed in another, which is no second try: it had another \
+                        machine, GPU target, folder, or other wheels; the failure counts";
+            self.problem(None, format!("{undone} {what}"), false);
         }
         self.tests.sort_by(|one, other| (&one.suite, &one.id).cmp(&(&other.suite, &other.id)));
         let shards = self.shards.into_coverage();

@@ -13,6 +13,7 @@ mod html;
 mod job;
 mod judge;
 mod junit;
+mod junit_case;
 mod junit_dialect;
 mod junit_file;
 mod merge;
@@ -56,7 +57,7 @@ pub struct ReportOptions {
 /// The file cannot be read, or it is not complete.
 pub(crate) fn read_outcomes(path: &Path) -> io::Result<Vec<(String, TestOutcome)>> {
     let mut outcomes = Vec::new();
-    let mut take = |case: junit::JunitCase| {
+    let mut take = |case: junit_case::JunitCase| {
         outcomes.extend(case.attempts.into_iter().next_back().map(|attempt| (case.id, attempt.outcome)));
     };
     let end = junit::read(fs_err::File::open(path)?, path, "", &mut take)?;

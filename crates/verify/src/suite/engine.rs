@@ -503,8 +503,8 @@ impl Watch<'_, '_> {
         self.finish_test(attempt);
     }
 
-    /// A program that fails or is ended while none of its tests runs: a clean-up that hangs, a crash
-    /// at its end. No test has the blame, so the run has.
+    /// A program that fails or is ended while none of its tests runs: a clean-up that hangs, a
+    /// crash at its end. No test has the blame, so the run has.
     fn end_between_tests(&self, end: ProgramEnd) {
         let (Some(first), Some(last)) = (self.report.ran.first(), self.report.ran.last()) else { return };
         let has_failed = !self.report.bad.is_empty();

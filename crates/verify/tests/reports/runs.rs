@@ -49,10 +49,10 @@ impl Run {
 
     /// The same on another machine with another GPU, an hour later.
     fn elsewhere(mut self, machine: &str, target: &str) -> Run {
-        self.facts.machine = machine.to_owned();
+        machine.clone_into(&mut self.facts.machine);
         self.facts.gpus =
             BTreeMap::from([("0".to_owned(), BTreeMap::from([("target".to_owned(), target.to_owned())]))]);
-        self.facts.started = "2026-11-23T13:30:00Z".to_owned();
+        "2026-11-23T13:30:00Z".clone_into(&mut self.facts.started);
         self
     }
 

@@ -1,7 +1,7 @@
 //! `rocwheel release get`: the name of a wheel in, the wheel out; what older wheels have is not
 //! downloaded again.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -124,12 +124,12 @@ fn sites(settings: &Settings, printer: &Printer) -> Result<Vec<IndexSite>> {
         // Folders of wheels are no indexes: nothing has the hashes of their files.
         texts.extend(places.all.into_iter().filter(|place| place.contains("://")).map(OsString::from));
     }
-    texts.into_iter().map(|text| site(text, &settings.bucket, printer)).collect()
+    texts.iter().map(|text| site(text, &settings.bucket, printer)).collect()
 }
 
-fn site(text: OsString, bucket: &BucketOptions, printer: &Printer) -> Result<IndexSite> {
+fn site(text: &OsStr, bucket: &BucketOptions, printer: &Printer) -> Result<IndexSite> {
     let Some((address, scheme)) = text.to_str().and_then(|text| Some((text, scheme_of(text)?))) else {
-        return Ok(IndexSite { root: folder_address(Path::new(&text))?, fetch: Arc::new(FolderSite) });
+        return Ok(IndexSite { root: folder_address(Path::new(text))?, fetch: Arc::new(FolderSite) });
     };
     let shown = text_without_users(address);
     let folder = format!("{}/", address.trim_end_matches('/'));
@@ -145,7 +145,7 @@ fn site(text: OsString, bucket: &BucketOptions, printer: &Printer) -> Result<Ind
         }
         "file" => Ok(IndexSite { root: parsed()?, fetch: Arc::new(FolderSite) }),
         "s3" => {
-            let store = bucket.place(text.clone())?.open(printer)?;
+            let store = bucket.place(text.to_owned())?.open(printer)?;
             let root = parsed()?;
             Ok(IndexSite { root: root.clone(), fetch: Arc::new(StoreSite::new(store, root)) })
         }

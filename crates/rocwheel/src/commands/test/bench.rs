@@ -432,7 +432,9 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         printer.point_out(Level::Error, &format!("`{name}` became slower"));
     }
     for name in &vanished {
-        printer.point_out(Level::Error, &format!("`{name}` was measured before, and now it was not"));
+        let text = format!("`{name}` was measured before, and now it was not");
+        printer.point_out(Level::Error, &text);
+        printer.warn(text);
     }
     for reason in &reasons {
         printer.warn(format!("there is no verdict: {reason}"));
