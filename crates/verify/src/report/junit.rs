@@ -79,8 +79,8 @@ impl OpenSuite {
     }
 }
 
-/// Reads a file, and hands over each case as soon as it is complete. `program` is the suite of files
-/// that do not name one.
+/// Reads a file, and hands over each case as soon as it is complete. `program` is the suite of
+/// files that do not name one.
 pub(super) fn read(
     file: impl Read,
     path: &Path,
