@@ -76,8 +76,8 @@ pub(super) fn rank(outcome: TestOutcome) -> u8 {
     }
 }
 
-/// How bad an outcome is beside those of other jobs: a pass there is none of a test that did not run
-/// here.
+/// How bad an outcome is beside those of other jobs: a pass there is none of a test that did not
+/// run here.
 fn rank_of_job(outcome: TestOutcome) -> (bool, bool, u8) {
     (outcome.is_bad(), outcome == TestOutcome::NotRun, rank(outcome))
 }
