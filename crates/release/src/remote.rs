@@ -149,31 +149,10 @@ impl ReadAt for WatchedReader {
 #[cfg(test)]
 mod tests {
     use rocwheel_index::Answer;
-    use rocwheel_report::Unit;
+    use rocwheel_testing::Warnings;
 
     use super::*;
     use crate::open_remote;
-
-    #[derive(Default)]
-    struct Warnings(Mutex<Vec<String>>);
-
-    impl Reporter for Warnings {
-        fn begin(&self, _: &str, _: Option<u64>, _: Unit) {}
-        fn advance(&self, _: u64) {}
-        fn end(&self) {}
-        fn warn(&self, message: &str) {
-            self.0.lock().unwrap().push(message.to_owned());
-        }
-        fn interrupted(&self) -> bool {
-            false
-        }
-    }
-
-    impl Warnings {
-        fn all(&self) -> Vec<String> {
-            self.0.lock().unwrap().clone()
-        }
-    }
 
     /// A server of zeros that fails from a request on, and counts requests.
     struct Failing {

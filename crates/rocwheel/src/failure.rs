@@ -127,8 +127,8 @@ pub(crate) fn document(failure: &Failure) -> Document {
 }
 
 /// The error and its causes, outermost first. A path that does not exist is reported in our words
-/// instead of the system's, and without "cannot read" that path in front. A cause that the sentence
-/// before it ends with is said once.
+/// instead of the system's, and without "cannot read" that path in front. A cause that ends the
+/// sentence before it is left out.
 fn sentences(failure: &Failure) -> Vec<String> {
     let mut sentences: Vec<String> = Vec::new();
     let mut before = String::new();

@@ -4,6 +4,7 @@
 pub mod git_server;
 pub mod gpu;
 mod program;
+mod warnings;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use regex::Regex;
 use tempfile::TempDir;
 
 pub use self::program::make_program;
+pub use self::warnings::Warnings;
 
 /// A temporary directory in which the program runs without the user's environment variables.
 pub struct TestContext {

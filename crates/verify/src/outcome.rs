@@ -130,7 +130,8 @@ pub struct TestRunFacts {
     pub machine: String,
     /// Start in RFC 3339.
     pub started: String,
-    /// What left tests of the suite out: `-k nn`, ids of tests; empty for the whole suite.
+    /// Options and names that left tests of the suite out: `-k nn`, ids of tests; empty for the
+    /// whole suite.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub selection: Vec<String>,
     /// Version of rocwheel.
@@ -169,7 +170,7 @@ pub enum TestEvent {
     Collected {
         /// Their identities, in the order they run.
         ids: Vec<String>,
-        /// What all shards together have to have, in the first of these lines.
+        /// The tests that all shards together have to have, in the first of these lines.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         whole: Option<WholeCollection>,
     },

@@ -4,12 +4,13 @@
 mod forge;
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock};
 
 use forge::python;
 use rocwheel_content::{Content, Reader};
-use rocwheel_report::{Reporter, Silent, Unit};
+use rocwheel_report::Silent;
+use rocwheel_testing::Warnings;
 use rocwheel_wheel::read::Wheel;
 use rocwheel_wheel::{
     EarlierWheel, EntryPoints, Error, Level, Member, Metadata, PackedSource, Rewrite, Tag, WheelContents, WriteOptions,
@@ -312,22 +313,6 @@ fn a_remote_wheel_may_change_or_go_away() {
     assert!(reused.is_sorted() && reused[4] > 3 * CHUNK as u64, "{reused:?}");
 }
 
-/// Keeps warnings.
-#[derive(Default)]
-struct Warnings(Mutex<Vec<String>>);
-
-impl Reporter for Warnings {
-    fn begin(&self, _stage: &str, _total: Option<u64>, _unit: Unit) {}
-    fn advance(&self, _amount: u64) {}
-    fn end(&self) {}
-    fn warn(&self, message: &str) {
-        self.0.lock().expect("lock").push(message.to_owned());
-    }
-    fn interrupted(&self) -> bool {
-        false
-    }
-}
-
 #[test]
 fn a_record_that_cannot_be_written_is_a_warning() {
     let folder = tempfile::tempdir().expect("folder");
@@ -339,7 +324,7 @@ fn a_record_that_cannot_be_written_is_a_warning() {
     let contents = WheelContents { members: vec![Member::new("a.h", b"// a\n".repeat(300_000))], ..contents };
     let written = write_wheel(&contents, folder.path(), &options, &warnings).expect("write");
     assert_eq!(Wheel::open(&written.path).expect("open").verify().expect("verify"), []);
-    let warnings = warnings.0.into_inner().unwrap();
+    let warnings = warnings.all();
     assert_eq!(warnings.len(), 1);
     assert!(warnings[0].contains("file/records") && warnings[0].contains("compress them again"), "{warnings:?}");
 }

@@ -7,10 +7,10 @@ mod server;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
 use rocwheel_index::{Answer, Fetch, Gathered, Http, Request, Source, gather};
-use rocwheel_report::{Exit, Hint as _, Reporter, Silent, Unit};
+use rocwheel_report::{Exit, Hint as _, Silent};
+use rocwheel_testing::Warnings;
 use tempfile::TempDir;
 use url::Url;
 
@@ -188,25 +188,10 @@ fn a_source_distribution_without_an_end_is_not_read_to_it() {
         Request { audited: &audited, sources: &sources, target: &target, cache: &cache, fetch: Some(&Endless) };
     assert_eq!(gather(&request, &warnings).unwrap().wheels, Vec::<PathBuf>::new());
     assert_eq!(walk(&cache), Vec::<String>::new());
-    let said = warnings.0.into_inner().unwrap();
+    let said = warnings.all();
     let address = "http://127.0.0.1:9/huge-1.0.tar.gz";
     let expected = format!("what `huge-1.0.tar.gz` requires is not known: `{address}` has 134217728 bytes or more");
     assert_eq!(said, [expected]);
-}
-
-#[derive(Default)]
-struct Warnings(Mutex<Vec<String>>);
-
-impl Reporter for Warnings {
-    fn begin(&self, _: &str, _: Option<u64>, _: Unit) {}
-    fn advance(&self, _: u64) {}
-    fn end(&self) {}
-    fn warn(&self, message: &str) {
-        self.0.lock().unwrap().push(message.to_owned());
-    }
-    fn interrupted(&self) -> bool {
-        false
-    }
 }
 
 /// An index like PyPI: JSON for `top`'s requirement, HTML for the next, METADATA beside one wheel,

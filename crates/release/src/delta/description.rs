@@ -83,7 +83,7 @@ impl Description {
             length.copy_from_slice(&row[..4]);
             hash.copy_from_slice(&row[4..]);
             let length = u32::from_le_bytes(length);
-            // Who believed others would plan for a wheel of any size.
+            // Longer pieces would plan downloads of any size.
             if length == 0 || length > LARGEST {
                 return Err(format!("is damaged: it has a piece of {length} bytes, and the cut allows 1 to {LARGEST}"));
             }

@@ -105,7 +105,7 @@ fn held_wheel(path: &Path, wanted: &WheelName) -> Option<HeldWheel> {
     is_same.then(|| HeldWheel { path: path.to_owned(), size, version, tags })
 }
 
-/// What wheels have.
+/// The pieces that were found in wheels.
 #[derive(Debug, Default)]
 pub(super) struct FoundPieces {
     pub(super) pieces: HashMap<PieceHash, HeldPiece>,

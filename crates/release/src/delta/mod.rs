@@ -183,7 +183,7 @@ pub fn get(request: &GetRequest<'_>, reporter: &dyn Reporter) -> Result<GotWheel
     Ok(got)
 }
 
-/// What is in the place of the result.
+/// The file in the place of the result.
 enum Existing {
     Nothing,
     /// The wheel, or a link to it, of `size` bytes.

@@ -48,7 +48,7 @@ pub struct SuiteVerdict {
     pub targets: BTreeSet<String>,
     /// Numbers of tests by outcome.
     pub counts: BTreeMap<String, u64>,
-    /// What left tests of the suite out, such as `-k nn`.
+    /// Options and names that left tests of the suite out, such as `-k nn`.
     pub selection: Vec<String>,
     /// When it ended.
     pub finished: Timestamp,

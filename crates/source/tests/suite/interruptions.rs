@@ -3,8 +3,9 @@
 use std::process::Command;
 
 use rocwheel_source::{Error, Request, UPSTREAM};
+use rocwheel_testing::Warnings;
 
-use crate::world::{Stop, Warnings, World, commit, git, write};
+use crate::world::{Stop, World, commit, git, write};
 
 #[test]
 fn a_run_that_was_stopped_anywhere_is_completed_by_the_next() {
@@ -52,7 +53,7 @@ fn what_a_killed_run_left_is_kept_before_it_is_taken_back() {
     assert_eq!(git(&tree, &["status", "--porcelain"]), "");
     assert!(!tree.join("precious.txt").exists());
     // The warning names a command, which is run exactly as printed.
-    let said = warnings.0.lock().unwrap().join("\n");
+    let said = warnings.all().join("\n");
     let command = said.split('`').rev().nth(1).unwrap();
     assert!(Command::new("sh").args(["-c", command]).status().unwrap().success(), "{command}");
     assert_eq!(git(&tree, &["status", "--porcelain"]), "A  precious.txt\nM  torch/csrc/m.cpp");
@@ -96,7 +97,7 @@ fn commits_after_a_killed_run_come_back_with_the_files() {
     let warnings = Warnings::default();
     world.run_with(&request, &warnings).unwrap();
     assert!(!tree.join("first.txt").exists());
-    let said = warnings.0.lock().unwrap().join("\n");
+    let said = warnings.all().join("\n");
     let command = said.split('`').rev().nth(1).unwrap();
     assert!(Command::new("sh").args(["-c", command]).status().unwrap().success(), "{command}");
     assert!(tree.join("first.txt").exists() && tree.join("second.txt").exists());

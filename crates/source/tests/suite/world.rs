@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock};
 
 use rocwheel_report::{Reporter, Silent, Unit};
 use rocwheel_source::{CheckoutReport, Convert, Error, Git, Plan, Request, Table, WantedCheckout};
@@ -239,21 +239,5 @@ impl Reporter for Stop {
     fn warn(&self, _: &str) {}
     fn interrupted(&self) -> bool {
         self.asked.fetch_add(1, Ordering::Relaxed) >= self.at
-    }
-}
-
-/// Collects warnings.
-#[derive(Default)]
-pub struct Warnings(pub Mutex<Vec<String>>);
-
-impl Reporter for Warnings {
-    fn begin(&self, _: &str, _: Option<u64>, _: Unit) {}
-    fn advance(&self, _: u64) {}
-    fn end(&self) {}
-    fn warn(&self, message: &str) {
-        self.0.lock().unwrap().push(message.to_owned());
-    }
-    fn interrupted(&self) -> bool {
-        false
     }
 }

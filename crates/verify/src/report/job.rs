@@ -1,4 +1,4 @@
-//! Which runs are tries of one job.
+//! Input: the facts of a run, or a report of another tool. Output: the job of which it is a try.
 //!
 //! A pass undoes a failure only if both are tries of one job: the same wheels and tests on the same
 //! GPU target of the same machine. Elsewhere a pass says nothing about the failure.
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use crate::outcome::TestRunFacts;
 
-/// What tries of one job have in common.
+/// The facts that tries of one job have in common.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum TestJob {
     /// A run of ours.

@@ -11,7 +11,7 @@ use super::job::TestJob;
 use super::model::{ReportedAttempt, ReportedRun, ReportedTest};
 use crate::outcome::{TestOutcome, TestRunFacts, plain_target};
 
-/// What decides about the tries of a run.
+/// The facts that decide about the tries of a run.
 #[derive(Debug)]
 pub(super) struct JudgedRun<'a> {
     time: Option<Timestamp>,
@@ -50,7 +50,7 @@ impl<'a> JudgedRun<'a> {
     }
 }
 
-/// What is to be said about a test beside its outcome.
+/// Remarks about a test beside its outcome.
 #[derive(Debug, Default)]
 pub(super) struct JudgedTest {
     /// Its tries contradict each other and have no order.

@@ -259,13 +259,14 @@ impl<'a> JunitState<'a> {
     }
 
     fn begin_child(&mut self, start: &BytesStart<'_>) -> Result<(), String> {
-        let Some(child) = CaseChild::named(start.local_name().as_ref()) else { return Ok(()) };
+        let name = start.local_name();
+        let Some(child) = CaseChild::named(name.as_ref()) else { return Ok(()) };
         if self.cases.is_empty() {
             if !matches!(child, CaseChild::Failure | CaseChild::Error) {
                 return Ok(());
             }
-            let name = self.suites.last().map(|suite| suite.name.clone()).filter(|name| !name.is_empty());
-            let names = CaseNames { name: name.unwrap_or_else(|| self.program.to_owned()), ..CaseNames::default() };
+            let suite = self.suites.last().map(|suite| suite.name.clone()).filter(|suite| !suite.is_empty());
+            let names = CaseNames { name: suite.unwrap_or_else(|| self.program.to_owned()), ..CaseNames::default() };
             self.cases.push(OpenCase { is_of_suite: true, ..OpenCase::new(names, None) });
         }
         let attributes = self.attributes(start)?;
@@ -281,7 +282,11 @@ impl<'a> JunitState<'a> {
         case.is_todo |= child == CaseChild::Skipped && kind == "todo";
         match child {
             CaseChild::Output => {}
-            CaseChild::Retry(_) => case.retries.push((child, kind, message)),
+            CaseChild::Retry(_) => {
+                // Surefire writes `flaky…` where a later try passed.
+                case.was_rerun_in_vain |= matches!(name.as_ref(), b"rerunFailure" | b"rerunError");
+                case.retries.push((child, kind, message));
+            }
             // The first failure counts; an error beside it is of the clean-up.
             CaseChild::Failure | CaseChild::Error | CaseChild::Skipped => {
                 let is_worse = matches!(&case.end, None | Some((CaseChild::Skipped, ..)));

@@ -77,6 +77,8 @@ pub(super) struct OpenCase {
     /// Failure, error or skip of the try that counts.
     pub(super) end: Option<(CaseChild, String, String)>,
     pub(super) retries: Vec<(CaseChild, String, String)>,
+    /// The retries are those of a test that failed at last, whatever else its case has.
+    pub(super) was_rerun_in_vain: bool,
     /// Node's `todo`: whether it fails does not matter yet.
     pub(super) is_todo: bool,
     /// At last it passed: the retries come before.
@@ -93,6 +95,7 @@ impl OpenCase {
             seconds,
             end: None,
             retries: Vec::new(),
+            was_rerun_in_vain: false,
             is_todo: false,
             printed: BoundedText::default(),
             text: BoundedText::default(),
@@ -186,6 +189,7 @@ impl OpenCase {
             // GoogleTest 1.8 says no more of a test that is switched off.
             Some(TestOutcome::NotRun) if is_disabled() => TestOutcome::Skipped,
             Some(outcome) => outcome,
+            None if self.was_rerun_in_vain => TestOutcome::Failed,
             None => TestOutcome::Passed,
         }
     }

@@ -255,7 +255,8 @@ impl TestReport {
         gaps
     }
 
-    /// What left tests of the suites out, of runs whose part no complete run without it has.
+    /// Options and names that left tests of the suites out, of runs whose part no complete run
+    /// without them has.
     pub fn selections(&self) -> BTreeSet<String> {
         let part = |facts: &TestRunFacts| (facts.suite.clone(), facts.targets(), facts.shard, facts.shards);
         let facts = || self.runs.iter().filter_map(|run| Some((run.facts.as_ref()?, run.complete)));

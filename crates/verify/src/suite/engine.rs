@@ -63,7 +63,7 @@ struct Batch {
     attempt: u32,
 }
 
-/// What a worker does next.
+/// The next step of a worker.
 enum Next {
     Batch(Batch),
     Wait,

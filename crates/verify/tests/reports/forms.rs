@@ -58,6 +58,9 @@ fn retries_of_pytorch_surefire_and_nextest_are_tries() {
         [("com.example.A::bad", Failed, 3), ("com.example.A::flaky", Passed, 2), ("com.example.A::good", Passed, 1)]
     );
     assert_eq!(report.tests[1].attempts[1].seconds, Some(1234.5));
+    let in_vain = r#"<testsuite name="A" tests="1"><testcase name="bad" classname="A"><rerunFailure message="2" type="T"/>
+        </testcase></testsuite>"#;
+    assert_eq!(rows(&junit(in_vain)), [("A::bad", Failed, 2)]);
     let nextest = r#"<testsuites name="nextest-run" tests="2" failures="1" uuid="a"><testsuite name="crate::bin" tests="2">
         <testcase name="tests::works" classname="crate::bin" timestamp="2026-01-01T00:00:00Z" time="0.1"/>
         <testcase name="tests::dies" classname="crate::bin"><failure type="test abort" message="aborted with signal 6"/></testcase>
