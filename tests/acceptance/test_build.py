@@ -139,7 +139,7 @@ def sdk(request: pytest.FixtureRequest, package_set: PackageSet, tmp_path: Path)
         server.shutdown()
 
 
-@pytest.mark.parametrize("installer", ["uv", "pip"])
+@pytest.mark.parametrize("installer", ["uv", pytest.param("pip", marks=pytest.mark.long)])
 def test_rocm_packages_are_installed_for_a_build(
     rocwheel: Rocwheel, package_set: PackageSet, sdk: str, installer: str, tmp_path: Path
 ) -> None:

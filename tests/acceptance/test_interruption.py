@@ -16,6 +16,11 @@ from trees import differences, files, snapshot
 
 INTERRUPTED = 130
 TEMPORARY = 4
+# The second one takes the same way through the program.
+SIGNALS = [
+    pytest.param(signal.SIGINT, id="Ctrl-C"),
+    pytest.param(signal.SIGTERM, id="terminate", marks=pytest.mark.long),
+]
 
 
 def wait_until_writing(process: subprocess.Popen[str], output: Path, bytes_wanted: int) -> None:
@@ -43,7 +48,7 @@ def assert_only_whole_packages(output: Path) -> None:
     assert odd == [], f"temporary files are left: {odd}"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "terminate"])
+@pytest.mark.parametrize("number", SIGNALS)
 def test_packaging_interrupted(rocwheel: Rocwheel, package_set: PackageSet, tmp_path: Path, number: int) -> None:
     output = tmp_path / "output"
     process = rocwheel.start("package", "--artifacts", package_set.artifacts, "--output", output)
@@ -171,7 +176,7 @@ def packing_again(package_set: PackageSet, output: Path) -> list[object]:
     return ["edit", wheel, "--rpath", "*.so*=$ORIGIN", "--no-audit", "--output", output]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "terminate"])
+@pytest.mark.parametrize("number", SIGNALS)
 def test_edit_interrupted(rocwheel: Rocwheel, package_set: PackageSet, tmp_path: Path, number: int) -> None:
     output = tmp_path / "output"
     process = rocwheel.start(*packing_again(package_set, output))
