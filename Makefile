@@ -1,6 +1,6 @@
 # Everything here works on a fresh Debian machine that has Rust and Python; scripts/setup installs
 # the rest.
-.PHONY: demo setup lint fuzz test test-real test-windows dist dist-windows bench bench-split bench-audit bench-build bench-hipify bench-index bench-doctor bench-test-report bench-supervisor bench-promote bench-nightly bench-delta bench-scaling docs clean
+.PHONY: demo setup lint fuzz test test-real test-windows dist dist-windows bench bench-split bench-audit bench-build bench-kernels bench-hipify bench-index bench-doctor bench-test-report bench-supervisor bench-promote bench-nightly bench-delta bench-scaling docs clean
 
 demo:
 	scripts/demo
@@ -34,6 +34,9 @@ bench-audit: setup
 
 bench-build: setup
 	scripts/run-benchmark-build
+
+bench-kernels: setup
+	scripts/run-benchmark-kernels
 
 bench-hipify: setup
 	scripts/run-benchmark-hipify

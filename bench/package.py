@@ -64,12 +64,14 @@ class Benchmark:
 
         floor = self.unpack_floor()
         self.show("floor: dpkg-deb on all cores", floor, packed)
+        split = ["--split"] if self.settings.split else []
         runs = []
         for _ in range(self.settings.runs):
             shutil.rmtree(self.artifacts, ignore_errors=True)
-            runs.append(self.rocwheel("artifact", "import", "--deb", *self.debs, "--output", self.artifacts))
+            runs.append(self.rocwheel("artifact", "import", *split, "--deb", *self.debs, "--output", self.artifacts))
         imported = median(runs)
-        self.show("rocwheel artifact import", imported, packed, ratio=imported.wall / floor.wall)
+        name = " ".join(["rocwheel artifact import", *split])
+        self.show(name, imported, packed, ratio=imported.wall / floor.wall)
 
         raw = size(self.artifacts)
         floor = self.deflate_floor()
@@ -187,6 +189,7 @@ def main() -> None:
     parser.add_argument("--work", required=True, help="a folder for results, emptied first")
     parser.add_argument("--json", required=True, type=Path, help="where to write the figures")
     parser.add_argument("--runs", type=int, default=3, help="runs of each, of which the median counts")
+    parser.add_argument("--split", action="store_true", help="split the GPU code of libraries as they are imported")
     parser.add_argument("--peer", help="a checkout of TheRock to run beside it")
     Benchmark(parser.parse_args()).run()
 

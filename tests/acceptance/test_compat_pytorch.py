@@ -151,6 +151,25 @@ def test_run_pytorch_tests_full(checkout: Checkout):
     assert words[-1] == "--no-such-word"
 
 
+# Its share of the files, as PyTorch's runner takes it.
+DIVIDED = RUNNER.replace(
+    "chosen =",
+    'index, count = map(int, words[words.index("--shard") + 1 :][:2])\nnames = names[index - 1 :: count]\nchosen =',
+)
+
+
+@pytest.mark.parametrize(("runner", "lost"), [(DIVIDED, False), (DIVIDED.replace(":: count", ":: count + 1"), True)])
+def test_shards_of_the_runner_have_to_be_everything(checkout: Checkout, runner: str, lost: bool):
+    (checkout.tests / "run_test.py").write_text(runner)
+    environment = {"PYTHONPATH": str(checkout.folder / "installed")}
+    words = ("--as", "run-test", "--pytorch-dir", "pytorch", "--python", sys.executable, "--allow-version-mismatch")
+    for shard in ("1/2", "2/2"):
+        command = ("test", "suite", *words, "--shard", shard, "test_nn", "test_torch", "test_cuda")
+        checkout.rocwheel.run(*command, cwd=checkout.folder, environment=environment)
+    said = checkout.rocwheel.run("test", "report", "test-results", cwd=checkout.folder, expect=1 if lost else 0)
+    assert ("have 4 of the 5 tests that were collected" in said.stdout + said.stderr) == lost, said
+
+
 def test_run_pytorch_tests_full_of_a_configuration(checkout: Checkout):
     (checkout.tests / "nn").mkdir()
     (checkout.tests / "nn/test_convolution.py").write_text("")

@@ -4,6 +4,8 @@ torch and triton of Debian."""
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import tarfile
 import zipfile
@@ -118,6 +120,23 @@ def test_an_extension_of_torch_is_compiled(
         statistics = log.read_text()
         hits, calls = map(int, re.search(r"Hits: +(\d+) / +(\d+)", statistics).groups())
         assert calls >= 20 and hits >= 0.9 * calls, statistics
+
+
+def test_smoke_tests_of_the_torch_in_an_image(rocwheel: Rocwheel, engine: Engine, torch: str, tmp_path: Path) -> None:
+    """Without a GPU the computations of the processor pass, the others are not run, and the record is
+    in a file of the caller's."""
+    words = ("test", "smoke", "torch", "--in", torch, "--engine", engine.name, "--engine-option=--network=none")
+    rocwheel.run(*words, cwd=tmp_path, environment=engine.environment, expect=1)
+    rocwheel.run(*words, "--allow-no-gpu", cwd=tmp_path, environment=engine.environment, expect=3)
+    (first, second) = sorted(tmp_path.glob("test-results/*/events.jsonl"))
+    for path in (first, second):
+        assert path.stat().st_uid == os.geteuid()
+        events = [json.loads(line) for line in path.read_text().splitlines()]
+        found = {event["id"]: event["outcome"] for event in events if event["event"] == "attempt"}
+        assert found["torch.cpu_lapack"] == found["torch.cpu_autograd"] == "passed", found
+        assert found["torch.matmul"] == "not_run"
+        assert events[-1]["event"] == "end"
+    assert engine.running() == []
 
 
 def test_flash_attn_beside_torch(rocwheel: Rocwheel, engine: Engine, torch: str, sdist: Path, tmp_path: Path) -> None:

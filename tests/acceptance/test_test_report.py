@@ -155,7 +155,7 @@ def test_a_group_of_node_that_fails_has_no_test_case(rocwheel: Rocwheel, tmp_pat
         "</testsuite><!-- tests 2 --><!-- pass 1 --><!-- fail 1 --><!-- cancelled 0 --></testsuites>"
     )
     document = report(rocwheel, tmp_path / "r.xml", expect=1)
-    assert document["result"] == "incomplete" and "announces 1 failures" in document["gaps"][0]
+    assert document["result"] == "incomplete" and "announces 1 failure" in document["gaps"][0]
 
 
 def test_shards_that_lose_tests_between_them_are_found(rocwheel: Rocwheel, tmp_path: Path) -> None:

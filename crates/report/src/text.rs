@@ -75,6 +75,11 @@ pub fn shell_word_with(word: &str, keeps_meaning: impl Fn(char) -> bool) -> Stri
     }
 }
 
+/// `1 test`, `2 tests`: a number of things whose plural has an `s`.
+pub fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

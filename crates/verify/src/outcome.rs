@@ -109,9 +109,13 @@ pub struct TestRunFacts {
     pub run: String,
     /// Name of the suite: `pytorch`, `smoke`, `rocblas`.
     pub suite: String,
-    /// Where the tests come from: a commit, the SHA-256 of an sdist.
+    /// Where the tests come from: a commit, the SHA-256 of an sdist, or, of a folder in a checkout,
+    /// `COMMIT:FOLDER/`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
+    /// The folder that they were run in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directory: Option<String>,
     /// Which part of the whole this is, from 1.
     pub shard: u32,
     /// Number of parts of the whole.

@@ -15,7 +15,7 @@ use rocwheel_rocm::dlopen::{DlopenTable, Load};
 use rocwheel_wheel::manylinux::Policies;
 
 use super::requirements::Brought;
-use super::traces::RootKind;
+use super::traces::{RootKind, Rooted};
 use super::{Context, file_name, listed, not_given, windows};
 use crate::declared::Extras;
 use crate::finding::{Code, Finding, Severity};
@@ -78,6 +78,10 @@ fn missing(context: &Context<'_>, findings: &mut Vec<Finding>) {
             let owner = context.owner(needed_by).filter(|owner| context.is_audited(*owner));
             let (wheel, file) = owner.map_or((rooted.wheel, rooted.path.as_str()), |owner| (owner, needed_by.as_str()));
             let mut verdict = judge(context, wheel, (missing, rooted.kind == RootKind::Plugin));
+            if missing.needed_by == 0 && verdict.severity == Severity::Error && is_left_over(context, rooted) {
+                verdict.severity = Severity::Warning;
+                verdict.behind.push_str("; nothing of the set is seen to load the file");
+            }
             if owner.is_none() {
                 verdict.before = format!("`{}`, which it loads, ", file_name(needed_by));
             }
@@ -87,6 +91,23 @@ fn missing(context: &Context<'_>, findings: &mut Vec<Finding>) {
         }
     }
     say(context, groups, findings);
+}
+
+/// `true` for a library that other files link to by its version, `libgfortran.so.5`, of which none
+/// in the set does, and that nothing names: a build collected it, and no process opens it. A plug-in
+/// has no version behind `.so`.
+fn is_left_over(context: &Context<'_>, rooted: &Rooted) -> bool {
+    let name = file_name(&rooted.path);
+    let is_versioned =
+        name.split_once(".so.").is_some_and(|(_, version)| version.starts_with(|c: char| c.is_ascii_digit()));
+    let opens = |loads: &Option<BTreeSet<String>>| loads.as_ref().is_some_and(|loads| loads.contains(name));
+    rooted.kind == RootKind::Plugin
+        && is_versioned
+        // Libraries of products open each other by name.
+        && Owners::embedded().of(name).is_none()
+        && !context.facts.native().any(|(_, object)| opens(&object.loads))
+        && !context.preloads.ctypes.iter().any(|load| load.name.as_deref().is_some_and(|load| file_name(load) == name))
+        && !(0..context.site.distributions.len()).any(|wheel| context.loader_file(wheel, &rooted.path).is_some())
 }
 
 /// Reports libraries that are missing for one reason as one finding, with all files that need one

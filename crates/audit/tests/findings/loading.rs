@@ -174,6 +174,30 @@ fn rw004_two_libraries_of_one_name() {
     assert_eq!(bench.found(&[one, grafted]), NONE);
 }
 
+/// PyTorch 2.15 for CUDA has a `libgfortran.so.5` that lacks `libquadmath.so.0`, and no file of it is
+/// linked to that.
+#[test]
+fn rw001_a_library_that_no_file_opens() {
+    let bench = Bench::new();
+    libx(&bench);
+    let library =
+        |name: &str| bench.library(name, "int y(void) { return 2; }", &["-Wl,--no-as-needed", "-l:libx.so.1"]);
+    let module = bench.module("", &[]);
+    let with = |name: &str| demo().with(MODULE, &module).with(&format!("demo.libs/{name}"), library(name));
+    let report = bench.audit(&[with("libleft.so.5")], &Options::default());
+    let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
+    assert_eq!((finding.code.text(), finding.severity.name()), ("RW001", "warning"));
+    assert!(finding.message.ends_with("; nothing of the set is seen to load the file"), "{}", finding.message);
+    // A plug-in, one that a Python file names, and one that a file is linked to.
+    assert_eq!(bench.found(&[with("libplugin.so")]), ["RW001 error"]);
+    let named =
+        "import ctypes, os\nctypes.CDLL(os.path.join(os.path.dirname(__file__), '..', 'demo.libs', 'libleft.so.5'))\n";
+    assert_eq!(bench.found(&[with("libleft.so.5").with("demo/__init__.py", named)]), ["RW001 error"]);
+    let linked = bench.module("", &["-Wl,--no-as-needed", "-l:libleft.so.5", "-Wl,-rpath,$ORIGIN/../demo.libs"]);
+    let pack = demo().with(MODULE, &linked).with("demo.libs/libleft.so.5", library("libleft.so.5"));
+    assert_eq!(bench.found(&[pack]), ["RW001 error"]);
+}
+
 #[test]
 fn rw005_symbols_that_nobody_defines() {
     let bench = Bench::new();

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use globset::GlobBuilder;
 use jiff::civil::Date;
 use pep440_rs::{Version, VersionSpecifiers};
-use rocwheel_report::Hint;
+use rocwheel_report::{Hint, counted};
 use rocwheel_rocm::TargetTable;
 use serde::{Deserialize, Serialize};
 
@@ -283,7 +283,12 @@ pub fn judge(rows: &[ListRow], collected: &[String], setting: &ListSetting) -> L
         if expected.is_some_and(|count| count != found.len()) {
             let names: Vec<String> = found.iter().take(5).map(|id| format!("`{id}`")).collect();
             let more = if found.len() > 5 { ", …" } else { "" };
-            let text = format!("{} fits {} tests: {}{more}", row.pattern.words(), found.len(), names.join(", "));
+            let text = format!(
+                "{} fits {}: {}{more}",
+                row.pattern.words(),
+                counted(found.len() as u64, "test"),
+                names.join(", ")
+            );
             remark(RemarkKind::Count, format!("{}: {text}", row.place));
         }
         let reason = row.link.as_ref().map_or_else(|| row.reason.clone(), |link| format!("{} ({link})", row.reason));

@@ -9,6 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use quick_xml::escape::escape;
 use rocwheel_content::sha256;
+use rocwheel_report::counted;
 use serde_json::{Value, json};
 
 use super::ReportOptions;
@@ -62,8 +63,8 @@ fn summary(report: &TestReport, options: &ReportOptions) -> String {
     let result = report.result(options).word();
     let gaps = report.gaps(options).into_iter().map(|gap| format!("<li>{}</li>\n", escape(gap)));
     let gaps: String = gaps.collect();
-    let total = report.counts().total;
-    format!("<p class=\"verdict {result}\">{result}: {total} tests</p>\n<ul>\n{gaps}</ul>\n{}", table(report))
+    let total = counted(report.counts().total, "test");
+    format!("<p class=\"verdict {result}\">{result}: {total}</p>\n<ul>\n{gaps}</ul>\n{}", table(report))
 }
 
 fn table(report: &TestReport) -> String {

@@ -12,7 +12,7 @@ use crate::outcome::TestRunFacts;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum TestJob {
     /// A run of ours.
-    Run { machine: String, targets: BTreeSet<String>, wheels: BTreeMap<String, String>, source: Option<String> },
+    Run { machine: String, targets: BTreeSet<String>, wheels: BTreeMap<String, String>, tests: TestsOrigin },
     /// A report of another tool. PyTorch's runner and others write the reports of all tries into
     /// one folder.
     Report {
@@ -23,13 +23,25 @@ pub(super) enum TestJob {
     },
 }
 
+/// Where tests come from. Two projects may have tests of the same names.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum TestsOrigin {
+    /// The source that a run names.
+    Source(String),
+    /// The folder that a run without a source ran in; empty for an old run, which names none.
+    Directory(String),
+}
+
 impl TestJob {
     pub(super) fn of_run(facts: &TestRunFacts) -> TestJob {
         TestJob::Run {
             machine: facts.machine.clone(),
             targets: facts.targets(),
             wheels: facts.wheels.clone(),
-            source: facts.source.clone(),
+            tests: match (&facts.source, &facts.directory) {
+                (Some(source), _) => TestsOrigin::Source(source.clone()),
+                (None, directory) => TestsOrigin::Directory(directory.clone().unwrap_or_default()),
+            },
         }
     }
 

@@ -10,6 +10,7 @@ use std::path::Path;
 
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
+use rocwheel_report::counted;
 
 use super::junit_case::{BoundedText, CaseChild, JunitCase, OpenCase};
 use super::junit_dialect::{CaseNames, FileNames, JunitDialect, seconds};
@@ -75,7 +76,7 @@ impl OpenSuite {
 
     fn lost_failures(&self, announced: u64) -> Option<String> {
         (announced > self.bad + self.bad_suites)
-            .then(|| format!("{} announces {announced} failures and has {}", self.words(), self.bad))
+            .then(|| format!("{} announces {} and has {}", self.words(), counted(announced, "failure"), self.bad))
     }
 }
 
@@ -384,7 +385,7 @@ impl<'a> JunitState<'a> {
         // Surefire announces every try as a test.
         let right = [suite.seen, suite.seen + suite.retries, suite.children];
         if let Some(announced) = suite.announced.filter(|announced| !right.contains(announced)) {
-            let problem = format!("{} announces {announced} tests and has {}", suite.words(), suite.seen);
+            let problem = format!("{} announces {} and has {}", suite.words(), counted(announced, "test"), suite.seen);
             let is_more = right.iter().all(|count| announced > *count);
             if is_more && !self.counts_parts { &mut self.end.lost } else { &mut self.end.problems }.push(problem);
         }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use rocwheel_content::{hexadecimal, sha256_of};
+use rocwheel_report::counted;
 
 use super::discover::{NamedShard, ReportSource};
 use super::gtest::NoGtestReport;
@@ -377,12 +378,13 @@ impl Merger {
         let count = report.tests.len() as u64;
         let bad = report.tests.iter().filter(|(_, attempt)| attempt.outcome.is_bad()).count() as u64;
         if report.announced != count {
-            let message = format!("`{}` announces {} tests and has {count}", path.display(), report.announced);
+            let announced = counted(report.announced, "test");
+            let message = format!("`{}` announces {announced} and has {count}", path.display());
             self.problem(Some(path), message, report.announced > count);
         }
         if report.announced_bad > bad {
-            let announced = report.announced_bad;
-            self.lost(Some(path), format!("`{}` announces {announced} failures and has {bad}", path.display()));
+            let announced = counted(report.announced_bad, "failure");
+            self.lost(Some(path), format!("`{}` announces {announced} and has {bad}", path.display()));
         }
         self.own_suite = Some(source.program.clone());
         let suite = self.options.suite.clone().or_else(|| self.shard_suite.clone());
@@ -497,7 +499,8 @@ impl Merger {
             self.add(index, attempt);
         }
         if state.extra > 0 {
-            let message = format!("`{}` has {} tests that were not collected", path.display(), state.extra);
+            let message =
+                format!("`{}` has {} outside of what was collected", path.display(), counted(state.extra, "test"));
             self.problem(Some(path), message, false);
         }
         if state.attempts == 0 && state.collected.is_empty() {
@@ -551,7 +554,7 @@ impl Merger {
         }
         if undone > 0 {
             let what = "tests failed in one job and passed in another, which is no second try: it had another \
-                        machine, GPU target, folder, or other wheels; the failure counts";
+                        machine, GPU target, folder or commit, or other wheels; the failure counts";
             self.problem(None, format!("{undone} {what}"), false);
         }
         self.tests.sort_by(|one, other| (&one.suite, &one.id).cmp(&(&other.suite, &other.id)));

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use rocwheel_report::counted;
 use serde::Serialize;
 
 use super::ReportOptions;
@@ -246,11 +247,8 @@ impl TestReport {
         }
         let not_run = counts.of(TestOutcome::NotRun);
         if not_run > 0 && !options.allow_not_run {
-            gaps.push(if not_run == 1 {
-                "1 test was not run".to_owned()
-            } else {
-                format!("{not_run} tests were not run")
-            });
+            let verb = if not_run == 1 { "was" } else { "were" };
+            gaps.push(format!("{} {verb} not run", counted(not_run, "test")));
         }
         gaps
     }

@@ -24,9 +24,10 @@ const messageOf = (test) => {
 
 // The verdict.
 const total = data.counts.total;
+const allTests = `${total} ${total === 1 ? "test" : "tests"}`;
 const parts = data.outcomes.filter((word) => data.counts[word]).map((word) => `${data.counts[word]} ${words(word)}`);
 if (data.counts.flaky) parts.push(`${data.counts.flaky} of them flaky`);
-at("verdict").textContent = `${data.result}: ${total} tests, ${parts.join(", ") || "nothing ran"}`;
+at("verdict").textContent = `${data.result}: ${allTests}, ${parts.join(", ") || "nothing ran"}`;
 at("verdict").classList.add(data.result);
 for (const gap of data.gaps) at("gaps").append(make("li", gap));
 
@@ -101,7 +102,7 @@ const more = () => {
   shown = Math.min(found.length, shown + PAGE);
   at("tests").append(rows);
   at("more").hidden = shown === found.length;
-  at("count").textContent = `${found.length} of ${total} tests${shown < found.length ? `, ${shown} are shown` : ""}`;
+  at("count").textContent = `${found.length} of ${allTests}${shown < found.length ? `, ${shown} are shown` : ""}`;
 };
 const show = () => {
   const wanted = at("search").value.toLowerCase().split(/\s+/).filter(Boolean);

@@ -31,7 +31,7 @@ pub use driver::{
 pub use gpus::{GpuTable, find_gpus, workers_for};
 pub use gtest::GtestDriver;
 pub use pytest::{PytestDriver, PytestSetup};
-pub use python::{InstalledTorch, PythonFacts, check_source, probe_python};
+pub use python::{InstalledTorch, PythonFacts, check_source, probe_python, source_of};
 pub use recorder::{EVENTS, RunRecorder, RunSummary, not_run};
 pub use run_test::{RunTest, run_with_run_test};
 pub use script::ScriptDriver;

@@ -111,6 +111,24 @@ pub fn check_source(folder: &Path, torch: Option<&InstalledTorch>, base: &Progra
     Err(SuiteError::OtherCommit { folder: folder.to_owned(), found, installed })
 }
 
+/// The folder of a checkout in which tests are, as `COMMIT` or `COMMIT:FOLDER/`; `None` outside of a
+/// checkout, and without git.
+pub fn source_of(folder: &Path, base: &ProgramLine) -> Option<String> {
+    let words = ["git", "rev-parse", "HEAD", "--show-prefix"].map(OsString::from).to_vec();
+    let program = ProgramLine { words, directory: PathBuf::from(folder), ..base.clone() };
+    let text = run_briefly(&program, &format!("git-{}", std::process::id()), PATIENCE)?;
+    let mut lines = text.lines();
+    let commit = lines.next().filter(|line| is_commit(line))?;
+    match lines.next() {
+        Some(prefix) if !prefix.is_empty() => Some(format!("{commit}:{prefix}")),
+        _ => Some(commit.to_owned()),
+    }
+}
+
+fn is_commit(text: &str) -> bool {
+    text.len() >= 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 /// The commit of a checkout; `None` for a folder that is none.
 pub(super) fn commit_of(folder: &Path, base: &ProgramLine) -> Option<String> {
     // A folder in another project's checkout is not that project.
@@ -121,5 +139,5 @@ pub(super) fn commit_of(folder: &Path, base: &ProgramLine) -> Option<String> {
     let program = ProgramLine { words, directory: PathBuf::from(folder), ..base.clone() };
     let text = run_briefly(&program, &format!("git-{}", std::process::id()), PATIENCE)?;
     let commit = text.trim();
-    (commit.len() >= 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit())).then(|| commit.to_owned())
+    is_commit(commit).then(|| commit.to_owned())
 }

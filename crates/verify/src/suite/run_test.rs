@@ -13,9 +13,11 @@ use rocwheel_report::{Interrupted, Reporter};
 use rocwheel_system::kill_process;
 use serde_json::json;
 
+use super::driver::Collection;
 use super::pytest::{EventFiles, MODULE, PluginEvent, STICKY, set_plugin};
 use super::recorder::{RunRecorder, RunSummary, not_run};
-use super::{SuiteError, SuiteLimits, TestWorker};
+use super::shards::whole;
+use super::{SuiteError, SuiteLimits, TestWorker, all_ids};
 use crate::lists::{ListKind, ListRemark, ListRow, ListSetting, judge};
 use crate::outcome::{TestAttempt, TestOutcome, TestRunFacts};
 use crate::processes::process_start;
@@ -33,8 +35,12 @@ pub struct RunTest<'a> {
     pub rows: &'a [ListRow],
     /// What decides which of them count.
     pub setting: &'a ListSetting,
-    /// Ids that the runner will collect, for the lists.
-    pub collected: Vec<String>,
+    /// What pytest collects of the same files, for the lists and for shards; `None` if neither needs
+    /// it.
+    pub collection: Option<Collection>,
+    /// The runner has options of the user, which may leave tests out: shards cannot be compared with
+    /// the collection.
+    pub has_options: bool,
     /// Time of one test.
     pub limits: SuiteLimits,
     /// The GPUs that the runner sees.
@@ -98,7 +104,11 @@ struct Listener<'a> {
 pub fn run_with_run_test(run: RunTest<'_>, reporter: &dyn Reporter) -> Result<RunSummary, SuiteError> {
     let RunTest { mut program, mut facts, scratch, limits, .. } = run;
     let recorder = RunRecorder::create(run.output, &mut facts)?;
-    let verdict = judge(run.rows, &run.collected, run.setting);
+    let all = run.collection.as_ref().map(all_ids).unwrap_or_default();
+    let verdict = judge(run.rows, &all, run.setting);
+    if facts.shards > 1 && run.collection.is_some() && !run.has_options {
+        recorder.collected(&[], Some(whole(&all)));
+    }
     recorder.quarantine(super::quarantined(&verdict.tests));
     let is_skip = |kind: ListKind| kind == ListKind::Skip;
     let skip: BTreeMap<&String, &String> =

@@ -187,21 +187,21 @@ fn announced_failures_and_tests_have_to_be_there() {
         (format!("<testsuite name='b' tests='10'>{good}</testsuite>"), "announces 10 tests and has 1"),
         (
             format!("<testsuites errors='1'><testsuite name='b' tests='1'>{good}</testsuite></testsuites>"),
-            "the file announces 1 failures and has 0",
+            "the file announces 1 failure and has 0",
         ),
         // As jest writes a file that cannot be loaded.
         (
             format!(
                 "<testsuites><testsuite name='b'>{good}</testsuite><testsuite name='undefined' errors='1' tests='0'/></testsuites>"
             ),
-            "the suite `undefined` announces 1 failures",
+            "the suite `undefined` announces 1 failure",
         ),
         // As Node writes a group whose set-up failed.
         (
             format!(
                 "<testsuites><testsuite name='b'>{good}</testsuite><!-- tests 2 --><!-- fail 1 --><!-- cancelled 0 --></testsuites>"
             ),
-            "announces 1 failures",
+            "announces 1 failure",
         ),
     ] {
         let report = junit(&text);
@@ -265,7 +265,7 @@ fn a_damaged_json_report_is_not_looked_away_from() {
         assert!(gaps(&read(&damaged)).contains("g.json"), "{}", String::from_utf8_lossy(&damaged));
     }
     let announced = report.replace("\"tests\": 1", "\"tests\": 1, \"failures\": 1");
-    assert!(gaps(&read(announced.as_bytes())).contains("announces 1 failures and has 0"));
+    assert!(gaps(&read(announced.as_bytes())).contains("announces 1 failure and has 0"));
 }
 
 #[test]

@@ -23,6 +23,7 @@ impl Run {
             run: name.to_owned(),
             suite: "pytorch".to_owned(),
             source: Some("0123abc".to_owned()),
+            directory: Some("/ci/project".to_owned()),
             shard,
             shards,
             wheels: BTreeMap::from([("torch-2.9-cp312.whl".to_owned(), "00".repeat(32))]),
@@ -285,6 +286,25 @@ fn other_wheels_and_other_sources_are_another_job() {
     other.facts.source = Some("another commit".to_owned());
     write(&reports, &other);
     assert_eq!(reports.result(), ReportResult::Failed);
+}
+
+#[test]
+fn two_projects_whose_tests_have_the_same_names_are_two_jobs() {
+    for (source, directory, expected) in [
+        (None, "/ci/other", ReportResult::Failed),
+        (Some("0123abc:other/"), "/ci/project", ReportResult::Failed),
+        (None, "/ci/project", ReportResult::Passed),
+    ] {
+        let reports = Reports::new();
+        let mut first = one("a", Failed);
+        first.facts.source = source.map(|_| "0123abc:project/".to_owned());
+        write(&reports, &first);
+        let mut second = one("b", Passed).elsewhere("box", "gfx942");
+        second.facts.source = source.map(str::to_owned);
+        second.facts.directory = Some(directory.to_owned());
+        write(&reports, &second);
+        assert_eq!(reports.result(), expected, "{source:?} {directory}");
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use rocwheel_report::counted;
 use rocwheel_rocm::target;
 
 /// Number of rows of all wheels together; further files of a wheel are folded into one row.
@@ -92,7 +93,7 @@ pub fn svg(title: &str, mut groups: Vec<PlotGroup>) -> String {
     }
     groups.retain(|group| !group.rows.is_empty());
     groups.sort_by(|left, right| right.sum().cmp(&left.sum()).then_with(|| left.name.cmp(&right.name)));
-    let files = groups.iter().map(|group| group.rows.len()).sum();
+    let files: usize = groups.iter().map(|group| group.rows.len()).sum();
     let mut totals: BTreeMap<String, u64> = BTreeMap::new();
     for (target, size) in groups.iter().flat_map(|group| &group.rows).flat_map(|row| &row.sizes) {
         *totals.entry(target.clone()).or_default() += size;
@@ -101,11 +102,10 @@ pub fn svg(title: &str, mut groups: Vec<PlotGroup>) -> String {
     target::sort(&mut targets);
     let whole: u64 = totals.values().sum();
     let heading = format!(
-        "{} of GPU code in {files} {} for {} {}",
+        "{} of GPU code in {} for {}",
         size_text(whole),
-        plural(files, "file"),
-        targets.len(),
-        plural(targets.len(), "target")
+        counted(files as u64, "file"),
+        counted(targets.len() as u64, "target")
     );
     let lines = lines(groups);
     Sheet::new(title, &heading, &lines, &targets).draw(&lines, &targets, &totals)
@@ -273,10 +273,6 @@ fn bar_title(name: &str, size: u64) -> String {
 
 fn part(amount: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { amount as f64 / whole as f64 }
-}
-
-fn plural(count: usize, noun: &str) -> String {
-    if count == 1 { noun.to_owned() } else { format!("{noun}s") }
 }
 
 /// Bytes in decimal units with three digits: `1.31 GB`, `24.5 MB`, `980 B`.

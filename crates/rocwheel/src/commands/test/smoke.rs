@@ -138,6 +138,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         run: run_name("smoke", 1, 1)?,
         suite: "smoke".to_owned(),
         source: Some(format!("rocwheel {}", env!("CARGO_PKG_VERSION"))),
+        directory: None,
         shard: 1,
         shards: 1,
         wheels: wheels(Some(&installed), &arguments.wheel)?,

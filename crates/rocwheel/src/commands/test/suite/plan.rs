@@ -14,7 +14,7 @@ use rocwheel_verify::outcome::TestRunFacts;
 use rocwheel_verify::suite::{
     CtestDriver, GpuTable, GtestDriver, PytestDriver, PytestSetup, PythonFacts, RunSummary, RunTest, ScriptDriver,
     SuiteError, SuiteLimits, SuitePreview, SuiteRequest, TestDriver, TestWorker, check_source, find_gpus,
-    preview_suite, probe_python, run_suite, run_with_run_test, workers_for,
+    preview_suite, probe_python, run_suite, run_with_run_test, source_of, workers_for,
 };
 use rocwheel_verify::supervisor::{MOST_PROCESSES, ProcessLimits, ProgramLine};
 
@@ -68,6 +68,9 @@ impl<'a> SuitePlan<'a> {
                 .into());
         }
         let mut source = None;
+        if arguments.pytorch_dir.is_none() {
+            source = source_of(&settings.directory, &base);
+        }
         if let Some(checkout) = &arguments.pytorch_dir {
             match check_source(checkout, torch.as_ref(), &base) {
                 Ok(commit) => source = Some(commit),
@@ -105,6 +108,7 @@ impl<'a> SuitePlan<'a> {
             run: run_name(&suite, shard, shards)?,
             suite,
             source,
+            directory: Some(settings.directory.display().to_string()),
             shard,
             shards,
             wheels: wheels(installed.as_ref(), &arguments.wheel)?,
@@ -202,14 +206,16 @@ impl<'a> SuitePlan<'a> {
         Ok(PytestDriver::new(setup)?)
     }
 
-    /// Runs PyTorch's runner. The same files are collected first, since lists name tests.
+    /// Runs PyTorch's runner. The same files are collected first, since lists name tests and shards
+    /// are compared with it.
     fn run_test(self, printer: &Printer) -> Result<RunSummary> {
         let reporter = printer.reporter();
         let driver = self.pytest(&[])?;
         let arguments = &self.settings.arguments;
         let checkout = arguments.pytorch_dir.as_deref().map(std::path::absolute).transpose()?.unwrap_or_default();
-        let collected =
-            if self.rows.is_empty() { Vec::new() } else { driver.collect(self.scratch.path(), reporter)?.ids };
+        let (is_divided, has_options) = (self.facts.shards > 1, !arguments.options.is_empty());
+        let is_needed = !self.rows.is_empty() || (is_divided && !has_options);
+        let collection = is_needed.then(|| driver.collect(self.scratch.path(), reporter)).transpose()?;
         let mut program = self.base.clone();
         program.directory.clone_from(&checkout);
         program.words = vec![self.python.clone().into(), "test/run_test.py".into()];
@@ -242,7 +248,8 @@ impl<'a> SuitePlan<'a> {
             output: &arguments.output,
             rows: &self.rows,
             setting: &self.setting,
-            collected,
+            collection,
+            has_options,
             limits: self.limits,
             worker,
             scratch: self.scratch.path(),
