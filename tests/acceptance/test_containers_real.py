@@ -123,8 +123,8 @@ def test_an_extension_of_torch_is_compiled(
 
 
 def test_smoke_tests_of_the_torch_in_an_image(rocwheel: Rocwheel, engine: Engine, torch: str, tmp_path: Path) -> None:
-    """Without a GPU the computations of the processor pass, the others are not run, and the record is
-    in a file of the caller's."""
+    """Without a GPU the computations of the processor pass, the others are not run, and the record
+    is in a file of the caller's."""
     words = ("test", "smoke", "torch", "--in", torch, "--engine", engine.name, "--engine-option=--network=none")
     rocwheel.run(*words, cwd=tmp_path, environment=engine.environment, expect=1)
     rocwheel.run(*words, "--allow-no-gpu", cwd=tmp_path, environment=engine.environment, expect=3)

@@ -93,9 +93,9 @@ fn missing(context: &Context<'_>, findings: &mut Vec<Finding>) {
     say(context, groups, findings);
 }
 
-/// `true` for a library that other files link to by its version, `libgfortran.so.5`, of which none
-/// in the set does, and that nothing names: a build collected it, and no process opens it. A plug-in
-/// has no version behind `.so`.
+/// `true` for a library with a version in its name, by which other files link to it, if none in the
+/// set does and nothing names it: a build collected it, and no process opens it. A plug-in has no
+/// version behind `.so`.
 fn is_left_over(context: &Context<'_>, rooted: &Rooted) -> bool {
     let name = file_name(&rooted.path);
     let is_versioned =

@@ -174,8 +174,8 @@ fn rw004_two_libraries_of_one_name() {
     assert_eq!(bench.found(&[one, grafted]), NONE);
 }
 
-/// PyTorch 2.15 for CUDA has a `libgfortran.so.5` that lacks `libquadmath.so.0`, and no file of it is
-/// linked to that.
+/// PyTorch 2.15 for CUDA has a `libgfortran.so.5` that lacks `libquadmath.so.0`, and no file of it
+/// is linked to that.
 #[test]
 fn rw001_a_library_that_no_file_opens() {
     let bench = Bench::new();

@@ -111,8 +111,8 @@ pub fn check_source(folder: &Path, torch: Option<&InstalledTorch>, base: &Progra
     Err(SuiteError::OtherCommit { folder: folder.to_owned(), found, installed })
 }
 
-/// The folder of a checkout in which tests are, as `COMMIT` or `COMMIT:FOLDER/`; `None` outside of a
-/// checkout, and without git.
+/// The folder of a checkout in which tests are, as `COMMIT` or `COMMIT:FOLDER/`; `None` outside of
+/// a checkout, and without git.
 pub fn source_of(folder: &Path, base: &ProgramLine) -> Option<String> {
     let words = ["git", "rev-parse", "HEAD", "--show-prefix"].map(OsString::from).to_vec();
     let program = ProgramLine { words, directory: PathBuf::from(folder), ..base.clone() };

@@ -35,11 +35,11 @@ pub struct RunTest<'a> {
     pub rows: &'a [ListRow],
     /// What decides which of them count.
     pub setting: &'a ListSetting,
-    /// What pytest collects of the same files, for the lists and for shards; `None` if neither needs
-    /// it.
+    /// What pytest collects of the same files, for the lists and for shards; `None` if neither
+    /// needs it.
     pub collection: Option<Collection>,
-    /// The runner has options of the user, which may leave tests out: shards cannot be compared with
-    /// the collection.
+    /// The runner has options of the user, which may leave tests out: shards cannot be compared
+    /// with the collection.
     pub has_options: bool,
     /// Time of one test.
     pub limits: SuiteLimits,
