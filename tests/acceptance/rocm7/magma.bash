@@ -19,9 +19,10 @@ unpack() { python3 -m tarfile --extract /tmp/out/linux-64/*.tar.bz2 /tmp/magma; 
 members() { (cd /tmp/magma && find . -not -type d -printf '%P\n'); }
 kernels() { "$rocwheel" kernels --json /tmp/magma/lib/libmagma.so; }
 dynamic() { readelf --dynamic --wide /tmp/magma/lib/libmagma.so; }
-# The headers and the library of the tarball, and nothing of the tree.
+# The headers and the library of the tarball, and nothing of the tree. ADD_ says how Fortran names its
+# functions; the header asks for it.
 running() {
-    hipcc --offload-host-only -I/tmp/magma/include "$here/magma.cpp" -L/tmp/magma/lib -lmagma \
+    hipcc --offload-host-only -DADD_ -I/tmp/magma/include "$here/magma.cpp" -L/tmp/magma/lib -lmagma \
         -Wl,-rpath,/tmp/magma/lib -o /tmp/uses-magma
     /tmp/uses-magma
 }

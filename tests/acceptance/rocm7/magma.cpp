@@ -1,4 +1,5 @@
-// Asks MAGMA for its version, has it compute a norm on the host, and asks it for a GPU.
+// Asks MAGMA for its version, has it compute a norm on the host, and asks it for the number
+// of GPUs.
 #include <cstdio>
 #include <magma_lapack.h>
 #include <magma_v2.h>
@@ -10,6 +11,11 @@ int main() {
     const double vector[2] = {3.0, 4.0};
     std::printf("norm %g\n", magma_cblas_dnrm2(2, vector, 1));
     std::fflush(stdout);
+    // Without a GPU there is nothing to begin with, which is no error.
     std::printf("init %d\n", static_cast<int>(magma_init()));
-    return 0;
+    magma_device_t devices[64];
+    magma_int_t found = -1;
+    magma_getdevices(devices, 64, &found);
+    std::printf("devices %d\n", static_cast<int>(found));
+    return static_cast<int>(magma_finalize());
 }
