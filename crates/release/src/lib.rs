@@ -71,6 +71,7 @@ pub use status::StatusTable;
 pub use store::{FileTransfer, NewFile, Store, StoreLock, StoredBytes, StoredFile};
 pub use stream::history::{HistoryRow, history, roll_back};
 pub use stream::manifest::{SnapshotChanges, SnapshotFile, SnapshotManifest, StreamHead, UnlistedFile};
+pub use stream::packing::{RecordedStream, StreamWheel, read_recorded};
 pub use stream::prune::{PrunePlan, prune_stream};
 pub use stream::sets::{ReleaseSet, SetFile};
 pub use stream::settings::{Retention, StreamNotice, StreamSettings, VersionKind};

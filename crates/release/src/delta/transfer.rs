@@ -19,12 +19,12 @@ use crate::attempts::{CONNECTIONS, TransferFault, attempt};
 const BLOCK: usize = 1 << 18;
 
 /// A file of a server, a folder or a bucket.
-pub(super) struct RemoteFile<'a> {
-    pub(super) fetch: &'a dyn Fetch,
-    pub(super) address: &'a Url,
+pub(crate) struct RemoteFile<'a> {
+    pub(crate) fetch: &'a dyn Fetch,
+    pub(crate) address: &'a Url,
     /// Bytes that were transferred, also those of requests that failed later.
-    pub(super) transferred: &'a AtomicU64,
-    pub(super) reporter: &'a dyn Reporter,
+    pub(crate) transferred: &'a AtomicU64,
+    pub(crate) reporter: &'a dyn Reporter,
 }
 
 impl RemoteFile<'_> {
@@ -51,13 +51,13 @@ impl RemoteFile<'_> {
         }
     }
 
-    /// A small file as a whole; `None` if there is none. The inner error is the reason why it could
-    /// not be read, such as more bytes than `limit`.
+    /// A small file as a whole; `None` if there is none. The inner error is why it could not be
+    /// read, such as more bytes than `limit`.
     ///
     /// # Errors
     /// An interruption.
-    pub(super) fn small(&self, limit: u64) -> Result<Result<Option<Vec<u8>>, String>, Error> {
-        let read = self.tried(|| {
+    pub(crate) fn small(&self, limit: u64) -> Result<Result<Option<Vec<u8>>, TransferFault>, Error> {
+        self.tried(|| {
             let answer = self.ask(&[])?;
             match answer.status {
                 200 => {}
@@ -72,8 +72,7 @@ impl RemoteFile<'_> {
                 return Err(TransferFault::lasting(format!("it has more than {} MiB", limit >> 20)));
             }
             Ok(Some(bytes))
-        })?;
-        Ok(read.map_err(|fault| fault.to_string()))
+        })
     }
 
     /// The size of the file in bytes; `None` if the server does not say it.

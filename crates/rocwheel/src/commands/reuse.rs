@@ -1,10 +1,12 @@
 //! The options of commands that write wheels about packed bytes of earlier wheels. Input: the
 //! options and the output. Output: the [`PackedSource`] of the run.
 
+mod stream;
+
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::io::{self, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
@@ -15,6 +17,7 @@ use rocwheel_report::Context;
 use rocwheel_wheel::{EarlierWheel, PackedSource, WheelName};
 use url::{Origin, Url};
 
+use crate::commands::release::stream::public_key;
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Printer};
@@ -22,7 +25,7 @@ use crate::store::BucketOptions;
 
 /// Projects of an index whose pages are read. More are no index of one team's wheels.
 const MOST_PROJECTS: usize = 1000;
-/// Projects that a warning names.
+/// Things of one kind that a warning names.
 const MOST_NAMES: usize = 3;
 /// Limit in bytes for a page of an index.
 const PAGE: u64 = 64 << 20;
@@ -34,9 +37,13 @@ pub(crate) struct ReuseArguments {
     /// they have is not compressed again; may be repeated [always searched: the output directory]
     ///
     /// The result is the same with and without it. Only wheels whose packing rocwheel recorded in
-    /// its cache (ROCWHEEL_CACHE) are reused.
+    /// its cache (ROCWHEEL_CACHE) are reused, and those of a stream with `--reuse-key`.
     #[arg(long, value_name = "DIR|INDEX|STORE", conflicts_with = "no_reuse")]
     reuse: Vec<OsString>,
+    /// Public key of which a stream in `--reuse` needs a signature, in PEM; may be repeated. The
+    /// stream's newest wheels are reused as if this machine had packed them
+    #[arg(long, value_name = "FILE", requires = "reuse")]
+    reuse_key: Vec<PathBuf>,
     /// Compress everything, and record nothing for later runs
     #[arg(long)]
     no_reuse: bool,
@@ -56,12 +63,16 @@ impl ReuseArguments {
         let Some(cache) = environment::cache().filter(|_| !self.no_reuse) else {
             return Ok(PackedSource::default());
         };
-        let source = PackedSource::new(cache.join("packed"));
+        let source = records_below(&cache);
         if let Some(output) = output {
             // It may be missing, or a folder that the command refuses later.
             let _ = source.add_path(output);
         }
+        let keys = self.reuse_key.iter().map(|path| public_key(path)).collect::<Result<Vec<_>>>()?;
         for place in &self.reuse {
+            if !keys.is_empty() && stream::add_stream(&source, place, &keys, printer)? {
+                continue;
+            }
             let scheme = place.to_str().and_then(|text| Some((text, scheme_of(text)?)));
             match scheme.as_ref().map(|(text, scheme)| (*text, scheme.as_str())) {
                 None => {
@@ -79,6 +90,15 @@ impl ReuseArguments {
         }
         Ok(source)
     }
+}
+
+/// How this machine packed wheels, for those who publish them.
+pub(crate) fn own_records() -> PackedSource {
+    environment::cache().map_or_else(PackedSource::default, |cache| records_below(&cache))
+}
+
+fn records_below(cache: &Path) -> PackedSource {
+    PackedSource::new(cache.join("packed"))
 }
 
 /// Reports how much was not compressed again.
@@ -166,14 +186,20 @@ fn links_of_projects(
     }
     if !skipped.is_empty() {
         let (count, all) = (printer::count(skipped.len() as u64, "page", "pages"), names.len());
-        let more = skipped.len().saturating_sub(MOST_NAMES);
-        skipped.truncate(MOST_NAMES);
-        if more > 0 {
-            skipped.push(format!("{more} more"));
-        }
-        printer.warn(format!("{count} of {all} at `{root}` cannot be read for earlier wheels: {}", skipped.join(", ")));
+        let first = first_of(skipped);
+        printer.warn(format!("{count} of {all} at `{root}` cannot be read for earlier wheels: {first}"));
     }
     Ok(links)
+}
+
+/// The first few texts of a warning, and the number of the others.
+fn first_of(mut texts: Vec<String>) -> String {
+    let more = texts.len().saturating_sub(MOST_NAMES);
+    texts.truncate(MOST_NAMES);
+    if more > 0 {
+        texts.push(format!("{more} more"));
+    }
+    texts.join(", ")
 }
 
 /// The servers of one run. An index may link to files of others.
