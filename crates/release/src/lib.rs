@@ -61,7 +61,7 @@ pub use publish::{
     AllowedGap, LocalSet, PlannedEnvironment, PublicationPlan, PublishOptions, Published, SetTargets, find_targets,
     plan_publication, publish, read_promoted, read_set,
 };
-pub use ranges::{io_error, open_remote};
+pub use ranges::{io_error, open_remote, open_remote_sparsely};
 pub use remote::RemoteServer;
 pub use s3::{
     BucketFault, BucketUpload, S3Address, S3Options, S3Store, Signing, StoreLocking, UploadOptions, UploadState,

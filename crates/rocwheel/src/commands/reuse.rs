@@ -132,21 +132,8 @@ fn add_index(source: &PackedSource, text: &str, printer: &Printer) -> Result<()>
     let http = environment::http(root.scheme())?;
     let root = http.remember(&root);
     let http: Arc<dyn Fetch> = Arc::new(http);
-    let mut servers = Servers { all: HashMap::new(), printer };
-    let attempt = || format!("cannot read `{root}` for earlier wheels");
-    let first = IndexPage::read(&*http, &root).with_context(attempt)?;
-    // The JSON form of a list of projects has no files.
-    let mut links = first.wheels().unwrap_or_default();
-    if links.is_empty() {
-        let projects = page::parse_root(&first.content_type, &first.body, &first.address)
-            .map_err(|reason| Failure::message(format!("`{root}` is no page of a package index: {reason}")))?;
-        let names: BTreeSet<String> = projects.iter().map(|name| rocwheel_wheel::canonical_name(name)).collect();
-        if names.len() > MOST_PROJECTS {
-            let message = format!("`{root}` has {} projects, too many to search for earlier wheels", names.len());
-            return Err(Usage::new(message).hint("name the page of one project").into());
-        }
-        links = links_of_projects(&*http, &root, &names, &mut servers)?;
-    }
+    let mut servers = Servers::new(printer);
+    let links = wheel_links((&*http, &root), "earlier wheels", &mut servers)?;
     let sizes = source.recorded_sizes();
     for link in links {
         printer.reporter().check()?;
@@ -160,12 +147,39 @@ fn add_index(source: &PackedSource, text: &str, printer: &Printer) -> Result<()>
     Ok(())
 }
 
+/// The wheels of an index, of one project in it, or of another page with links to wheels. `purpose`
+/// is for messages: `earlier wheels`.
+///
+/// # Errors
+/// An address that cannot be read, is no page of an index, or has too many projects.
+pub(crate) fn wheel_links(
+    (http, root): (&dyn Fetch, &Url),
+    purpose: &str,
+    servers: &mut Servers<'_>,
+) -> Result<Vec<PageLink>> {
+    let attempt = || format!("cannot read `{root}` for {purpose}");
+    let first = IndexPage::read(http, root).with_context(attempt)?;
+    // The JSON form of a list of projects has no files.
+    let links = first.wheels().unwrap_or_default();
+    if links.is_empty() {
+        let projects = page::parse_root(&first.content_type, &first.body, &first.address)
+            .map_err(|reason| Failure::message(format!("`{root}` is no page of a package index: {reason}")))?;
+        let names: BTreeSet<String> = projects.iter().map(|name| rocwheel_wheel::canonical_name(name)).collect();
+        if names.len() > MOST_PROJECTS {
+            let message = format!("`{root}` has {} projects, too many to search for {purpose}", names.len());
+            return Err(Usage::new(message).hint("name the page of one project").into());
+        }
+        return links_of_projects((http, root), &names, purpose, servers);
+    }
+    Ok(links)
+}
+
 /// The wheels of some projects. The index may change while it is read, so a page that cannot be
 /// read is a warning.
 fn links_of_projects(
-    http: &dyn Fetch,
-    root: &Url,
+    (http, root): (&dyn Fetch, &Url),
     names: &BTreeSet<String>,
+    purpose: &str,
     servers: &mut Servers<'_>,
 ) -> Result<Vec<PageLink>> {
     let server = servers.of(root);
@@ -187,7 +201,7 @@ fn links_of_projects(
     if !skipped.is_empty() {
         let (count, all) = (printer::count(skipped.len() as u64, "page", "pages"), names.len());
         let first = first_of(skipped);
-        printer.warn(format!("{count} of {all} at `{root}` cannot be read for earlier wheels: {first}"));
+        printer.warn(format!("{count} of {all} at `{root}` cannot be read for {purpose}: {first}"));
     }
     Ok(links)
 }
@@ -203,13 +217,18 @@ fn first_of(mut texts: Vec<String>) -> String {
 }
 
 /// The servers of one run. An index may link to files of others.
-struct Servers<'a> {
+pub(crate) struct Servers<'a> {
     all: HashMap<Origin, Arc<RemoteServer>>,
     printer: &'a Printer,
 }
 
-impl Servers<'_> {
-    fn of(&mut self, address: &Url) -> Arc<RemoteServer> {
+impl<'a> Servers<'a> {
+    pub(crate) fn new(printer: &'a Printer) -> Servers<'a> {
+        Servers { all: HashMap::new(), printer }
+    }
+
+    /// The server of an address.
+    pub(crate) fn of(&mut self, address: &Url) -> Arc<RemoteServer> {
         let origin = address.origin();
         let printer = self.printer;
         let make = || RemoteServer::new(format!("`{}`", origin.ascii_serialization()), printer.progress());
