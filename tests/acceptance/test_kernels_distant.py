@@ -1,4 +1,4 @@
-"""`rocwheel kernels` of addresses: the same code as in a downloaded file, without downloading it. The
+"""`rocwheel kernels` of addresses finds the code of a downloaded file, without a download. The
 archives are written here, by Python."""
 
 from __future__ import annotations

@@ -496,6 +496,25 @@ def test_a_stream_of_another_version_of_rocwheel(
     assert "was published with a record of how it was packed" in said["stderr"]
 
 
+def test_the_newest_wheels_count_and_pruning_takes_records_along(
+    rocwheel: Rocwheel, made: Nights, vouched: Vouched, tmp_path: Path
+) -> None:
+    own, empty = ({"ROCWHEEL_CACHE": str(tmp_path / name)} for name in ("own", "empty"))
+    words = ("--reuse", vouched.stream, "--reuse-key", vouched.key)
+    made.package(rocwheel, tmp_path / "second", *words, **own)
+    store = vouched.stream.parent
+    where = ("--to", store, "--signing-key", vouched.key.with_suffix(""))
+    assert publish(rocwheel, replace(made, first=tmp_path / "second"), *where, **own)["recorded"] == 1
+    # Everything of the second night is packed already, by this chain of machines.
+    said = made.package(rocwheel, tmp_path / "again", *words, **empty)
+    assert said["reused"] > CHUNK + 40_000
+    (vouched.stream / ".release/stream.toml").write_text("[retention]\nversions = 1\ngrace-days = 0\n")
+    for _ in range(2):
+        rocwheel.run("release", "prune", "--store", store, "--stream", "nightly")
+    (record,) = vouched.stream.rglob("*.packing")
+    assert "7.1.1" in record.name and record.with_suffix("").is_file()
+
+
 def test_what_is_no_stream_is_searched_as_without_a_key(
     rocwheel: Rocwheel, nights: Nights, published: Vouched, tmp_path: Path
 ) -> None:

@@ -1,7 +1,7 @@
 //! Addresses in `rocwheel kernels`. Input: the address of a file, a package index or a bucket.
 //! Output: the GPU code in its files, by their tables.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rocwheel_index::pages::encoded_segment;
@@ -62,7 +62,7 @@ fn file_at(text: &str, printer: &Printer) -> Result<Option<RemoteFile>> {
         // The index reports what is wrong with it.
         Err(_) => return Ok(None),
     };
-    if !name.contains('.') || name.ends_with(".html") {
+    if Path::new(&name).extension().is_none_or(|extension| extension.eq_ignore_ascii_case("html")) {
         return Ok(None);
     }
     let (plain, _) = text.split_once('?').unwrap_or((text, ""));
@@ -99,7 +99,8 @@ fn wheels_of_index(text: &str, printer: &Printer) -> Result<Vec<RemoteFile>> {
 
 /// The wheels and archives of a bucket, sorted by key; or the one file whose key the address is.
 fn files_of_bucket(text: &str, printer: &Printer) -> Result<Vec<RemoteFile>> {
-    let is_wanted = |name: &str| WheelName::is_wheel(name) || name.ends_with(".kpack");
+    let is_kpack = |name: &str| Path::new(name).extension().is_some_and(|extension| extension == "kpack");
+    let is_wanted = |name: &str| WheelName::is_wheel(name) || is_kpack(name);
     let (folder, wanted) = match text.rsplit_once('/') {
         Some((folder, name)) if is_wanted(name) => (folder, Some(name)),
         _ => (text.trim_end_matches('/'), None),
