@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import re
 import shutil
+import threading
+import time
 from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 
@@ -166,6 +168,40 @@ def test_a_request_for_a_range_that_fails_costs_a_whole_download(
     with served(published.folder, handler) as index:
         said = get(rocwheel, index, tmp_path / "out", NEW, "--have", published.old, "--json")
     assert_whole(said, tmp_path / "out", published, f"a request for a range of it failed: .*{FAULTS[fault]}")
+
+
+class Stalling(Ranges):
+    """A server that sends half of each range, and then nothing more on that connection."""
+
+    sent: list[tuple[str, int]]
+    asked: list[str]
+    is_over: threading.Event
+
+    def do_GET(self) -> None:  # noqa: N802
+        asked = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
+        if not asked:
+            return super().do_GET()
+        self.asked.append(asked[0])
+        length = int(asked[2]) - int(asked[1]) + 1
+        self.send_response(206)
+        self.send_header("Content-Length", str(length))
+        self.end_headers()
+        self.wfile.write(bytes(length // 2))
+        self.is_over.wait()
+        return None
+
+
+@pytest.mark.long
+def test_a_server_that_stalls_is_an_error_after_a_minute(rocwheel: Rocwheel, published: Stream, tmp_path: Path) -> None:
+    handler = type("Stalled", (Stalling,), {"sent": [], "asked": [], "is_over": threading.Event()})
+    start = time.monotonic()
+    with served(published.folder, handler) as index:
+        said = get(rocwheel, index, tmp_path / "out", NEW, "--have", published.old, expect=4)
+        handler.is_over.set()
+    assert 50 < time.monotonic() - start < 110 and len(handler.asked) == 1
+    assert re.search(rf"cannot download `http://.*{NEW}`: the server stopped sending: ", said.stderr), said.stderr
+    assert "hint: try again later; without `--have`" in said.stderr
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(("wrong", "text"), [(-1, "and the server sends more"), (1, "has the sha256 of the page")])

@@ -3,6 +3,8 @@ happens to it, the wheels have the bytes of a run from nothing."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import shutil
 import socket
@@ -12,7 +14,7 @@ import threading
 import time
 import urllib.request
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,6 +22,8 @@ from urllib.error import URLError
 from urllib.parse import unquote
 
 import pytest
+from delta_stream import Ranges
+from test_index import served
 
 import hip_wheels
 import synthetic
@@ -318,6 +322,205 @@ def test_wheels_of_a_bucket(rocwheel: Rocwheel, nights: Nights, bucket: dict[str
     rocwheel.run(*uploaded, environment=bucket)
     said = nights.package(rocwheel, tmp_path / "new", "--reuse", "s3://wheels/night", **bucket)
     assert said["reused"] in REUSED
+
+
+@dataclass(frozen=True)
+class Vouched:
+    """A stream with the first night, whose signed snapshot names the records, and public keys: the
+    right one and another."""
+
+    stream: Path
+    key: Path
+    other: Path
+
+
+def publish(rocwheel: Rocwheel, nights: Nights, *words: object, **environment: str) -> dict:
+    said = rocwheel.run(
+        "release", "publish", nights.first / "dist", "--stream", "nightly", *words, "--json", environment=environment
+    )
+    return json.loads(said.stdout)
+
+
+@pytest.fixture(scope="module")
+def published(rocwheel: Rocwheel, made: Nights, tmp_path_factory: pytest.TempPathFactory) -> Vouched:
+    folder = tmp_path_factory.mktemp("vouched")
+    for name in ("key", "other"):
+        rocwheel.run("release", "key", "new", folder / name)
+    words = ("--to", folder, "--signing-key", folder / "key")
+    assert publish(rocwheel, made, *words, ROCWHEEL_CACHE=str(made.cache))["recorded"] == 1
+    rocwheel.run("release", "verify", folder / "nightly", "--key", folder / "key.pub")
+    return Vouched(folder / "nightly", folder / "key.pub", folder / "other.pub")
+
+
+@pytest.fixture
+def vouched(published: Vouched, tmp_path: Path) -> Vouched:
+    """A copy, for a test to change."""
+    return replace(published, stream=Path(shutil.copytree(published.stream, tmp_path / "nightly", symlinks=True)))
+
+
+@pytest.mark.parametrize("kind", ["folder", "server", "bucket"])
+def test_a_signed_stream_is_reused_where_nothing_was_packed(
+    rocwheel: Rocwheel, made: Nights, published: Vouched, bucket: dict[str, str], tmp_path: Path, kind: str
+) -> None:
+    environment = {"ROCWHEEL_CACHE": str(tmp_path / "empty"), **bucket}
+    words = ("--reuse-key", published.other, "--reuse-key", published.key)
+    if kind == "folder":
+        said = made.package(rocwheel, tmp_path / "new", "--reuse", published.stream, *words, **environment)
+    elif kind == "server":
+        handler = type("Counting", (Ranges,), {"sent": []})
+        with served(published.stream, handler) as address:
+            said = made.package(rocwheel, tmp_path / "new", "--reuse", address, *words, **environment)
+        wheels = sum(length for name, length in handler.sent if name.endswith(".whl"))
+        assert CHUNK / 4 < wheels < CHUNK, "the packed form of one chunk and of small texts"
+    else:
+        key = published.stream.parent / "key"
+        where = ("--to", "s3://wheels", "--signing-key", key)
+        publish(rocwheel, made, *where, **{**bucket, "ROCWHEEL_CACHE": str(made.cache)})
+        said = made.package(rocwheel, tmp_path / "new", "--reuse", "s3://wheels/nightly", *words, **environment)
+    assert said["reused"] in REUSED
+    for wheel in (tmp_path / "new/dist").glob("*.whl"):
+        run("unzip", "-tqq", wheel)
+
+
+def test_without_the_key_of_a_signature_a_stream_is_not_reused(
+    rocwheel: Rocwheel, made: Nights, published: Vouched, tmp_path: Path
+) -> None:
+    environment = {"ROCWHEEL_CACHE": str(tmp_path / "empty")}
+    said = made.package(rocwheel, tmp_path / "a", "--reuse", published.stream, **environment)
+    assert said["reused"] < TEXTS
+    words = ("--version", "7.1.1", "--reuse", published.stream, "--reuse-key", published.other)
+    ran = rocwheel.package(made.second, tmp_path / "b", *words, environment=environment, expect=1)
+    assert "1.json`: none of its signatures is of a key that was given" in ran.stderr
+    assert "hint: give the public key" in ran.stderr and not (tmp_path / "b").exists()
+    # What nobody signed has no records.
+    publish(rocwheel, made, "--to", tmp_path / "unsigned", ROCWHEEL_CACHE=str(made.cache))
+    stream = tmp_path / "unsigned/nightly"
+    assert list(stream.rglob("*.packing")) == []
+    words = ("--version", "7.1.1", "--reuse", stream, "--reuse-key", published.key)
+    ran = rocwheel.package(made.second, tmp_path / "c", *words, environment=environment, expect=1)
+    assert "1.json`: it has no signature" in ran.stderr and not (tmp_path / "c").exists()
+
+
+def test_a_stream_that_is_not_as_it_was_signed(
+    rocwheel: Rocwheel, made: Nights, vouched: Vouched, tmp_path: Path
+) -> None:
+    environment = {"ROCWHEEL_CACHE": str(tmp_path / "empty")}
+    (record,) = vouched.stream.rglob("*.packing")
+    (device,) = (vouched.stream / "rocm-sdk-device-gfx942").glob("*.whl")
+    assert record.name == f"{device.name}.packing"
+    content, wheel = record.read_bytes(), device.read_bytes()
+    runs = iter(range(100))
+
+    def package() -> dict:
+        words = ("--reuse", vouched.stream, "--reuse-key", vouched.key)
+        return made.package(rocwheel, tmp_path / str(next(runs)), *words, **environment)
+
+    # A record of another wheel, with all its own checks right, is not the one that was signed.
+    line, _, text = content.partition(b"\n")
+    for changed in (content[:-1], content + b" ", line + b"\n" + text.replace(b"libdeflate", b"libDeflate"), b""):
+        record.write_bytes(changed)
+        said = package()
+        assert said["reused"] < TEXTS
+        assert f"`{record.parent.name}/{record.name}` is not the record that the snapshot names" in said["stderr"]
+    verified = rocwheel.run("release", "verify", vouched.stream, expect=1)
+    assert f"{record.name}` has other bytes" in verified.stdout
+    record.unlink()
+    said = package()
+    assert said["reused"] < TEXTS and f"{record.name}` is missing" in said["stderr"]
+    record.write_bytes(content)
+    # A wheel that was cut, is another one, or is gone, has nothing to offer.
+    for changed in (wheel[: len(wheel) // 2], bytes(len(wheel)), b"", None):
+        device.unlink()
+        if changed is not None:
+            device.write_bytes(changed)
+        assert package()["reused"] < TEXTS
+    device.write_bytes(wheel)
+    assert package()["reused"] in REUSED
+    # A snapshot with one other byte.
+    (snapshot_file,) = (vouched.stream / ".release/snapshots").iterdir()
+    snapshot_file.write_bytes(snapshot_file.read_bytes().replace(b"payload", b"Payload", 1))
+    words = ("--version", "7.1.1", "--reuse", vouched.stream, "--reuse-key", vouched.key)
+    ran = rocwheel.package(made.second, tmp_path / "altered", *words, environment=environment, expect=1)
+    assert "1.json` is not what the stream's snapshot says it is" in ran.stderr
+    assert not (tmp_path / "altered").exists()
+
+
+def sign_again(vouched: Vouched, change: Callable[[dict], None]) -> None:
+    """Changes the first snapshot; openssl makes the signature, as another version of rocwheel would
+    have done."""
+    stream = vouched.stream
+    path = stream / ".release/snapshots/1.json"
+    envelope = json.loads(path.read_bytes())
+    content = json.loads(base64.b64decode(envelope["payload"]))
+    change(content)
+    payload, kind = json.dumps(content).encode(), envelope["payloadType"].encode()
+    signed, signature = stream.parent / "signed", stream.parent / "signature"
+    signed.write_bytes(b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload))
+    key = vouched.key.with_suffix("")
+    run("openssl", "pkeyutl", "-sign", "-inkey", key, "-rawin", "-in", signed, "-out", signature)
+    envelope["payload"] = base64.b64encode(payload).decode()
+    envelope["signatures"][0]["sig"] = base64.b64encode(signature.read_bytes()).decode()
+    path.write_text(json.dumps(envelope))
+    head = stream / ".release/head.json"
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    head.write_text(json.dumps({**json.loads(head.read_bytes()), "sha256": sha256}))
+
+
+def test_a_stream_of_another_version_of_rocwheel(
+    rocwheel: Rocwheel, made: Nights, vouched: Vouched, tmp_path: Path
+) -> None:
+    environment = {"ROCWHEEL_CACHE": str(tmp_path / "empty")}
+    words = ("--reuse", vouched.stream, "--reuse-key", vouched.key)
+    (record,) = vouched.stream.rglob("*.packing")
+
+    def name_record(snapshot: dict) -> None:
+        rows = [row for row in snapshot["files"].values() if "packing-sha256" in row]
+        (row,) = rows
+        row["packing-sha256"] = hashlib.sha256(record.read_bytes()).hexdigest()
+
+    sign_again(vouched, name_record)
+    assert made.package(rocwheel, tmp_path / "same", *words, **environment)["reused"] in REUSED
+    record.write_bytes(record.read_bytes().replace(b"libdeflate 1", b"libdeflate 0"))
+    sign_again(vouched, name_record)
+    said = made.package(rocwheel, tmp_path / "other", *words, **environment)
+    assert said["reused"] < TEXTS
+    assert "1 wheel" in said["stderr"] and "not packed by this version of rocwheel" in said["stderr"]
+
+    def forget_record(snapshot: dict) -> None:
+        for row in snapshot["files"].values():
+            row.pop("packing-sha256", None)
+
+    sign_again(vouched, forget_record)
+    said = made.package(rocwheel, tmp_path / "none", *words, **environment)
+    assert said["reused"] < TEXTS
+    assert "was published with a record of how it was packed" in said["stderr"]
+
+
+def test_the_newest_wheels_count_and_pruning_takes_records_along(
+    rocwheel: Rocwheel, made: Nights, vouched: Vouched, tmp_path: Path
+) -> None:
+    own, empty = ({"ROCWHEEL_CACHE": str(tmp_path / name)} for name in ("own", "empty"))
+    words = ("--reuse", vouched.stream, "--reuse-key", vouched.key)
+    made.package(rocwheel, tmp_path / "second", *words, **own)
+    store = vouched.stream.parent
+    where = ("--to", store, "--signing-key", vouched.key.with_suffix(""))
+    assert publish(rocwheel, replace(made, first=tmp_path / "second"), *where, **own)["recorded"] == 1
+    # Everything of the second night is packed already, by this chain of machines.
+    said = made.package(rocwheel, tmp_path / "again", *words, **empty)
+    assert said["reused"] > CHUNK + 40_000
+    (vouched.stream / ".release/stream.toml").write_text("[retention]\nversions = 1\ngrace-days = 0\n")
+    for _ in range(2):
+        rocwheel.run("release", "prune", "--store", store, "--stream", "nightly")
+    (record,) = vouched.stream.rglob("*.packing")
+    assert "7.1.1" in record.name and record.with_suffix("").is_file()
+
+
+def test_what_is_no_stream_is_searched_as_without_a_key(
+    rocwheel: Rocwheel, nights: Nights, published: Vouched, tmp_path: Path
+) -> None:
+    said = nights.package(rocwheel, tmp_path / "new", "--reuse", nights.first, "--reuse-key", published.key)
+    assert said["reused"] in REUSED
+    assert f"`{nights.first}` is no stream, so `--reuse-key` changes nothing there" in said["stderr"]
 
 
 @pytest.mark.long

@@ -85,7 +85,8 @@ fn is_same(old: &[&FoundCode], new: &[&FoundCode]) -> bool {
 }
 
 fn text(code: &[&FoundCode]) -> String {
-    let (kernels, bytes) =
-        code.iter().fold((0, 0), |(kernels, bytes), found| (kernels + found.kernel_count, bytes + found.size));
+    let (kernels, bytes) = code
+        .iter()
+        .fold((0, 0), |(kernels, bytes), found| (kernels + found.kernel_count.unwrap_or(0), bytes + found.size));
     format!("{} code objects, {kernels} kernels, {bytes} bytes", code.len())
 }

@@ -136,23 +136,72 @@ impl Record {
     }
 }
 
+/// A code object as the table of contents lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableEntry {
+    /// Name and index as in the table: `lib/librocblas.so.4#0`.
+    pub key: String,
+    /// The target, with its features.
+    pub target: String,
+    /// Size of the code object in bytes.
+    pub original_size: u64,
+    /// Number of stored bytes. A compressed archive has the lengths of its frames between them, so
+    /// each code object gets a share of all frames, in proportion to its size.
+    pub stored: u64,
+}
+
+/// Reads the header and the table of contents of an archive of `size` bytes, and nothing of its
+/// code objects. The order is that of the table.
+///
+/// # Errors
+/// Those of [`KpackArchive::open`] that the table shows.
+pub fn read_table(reader: &dyn ReadAt, size: u64) -> Result<Vec<TableEntry>, Error> {
+    let (table, _) = table_of(reader, size)?;
+    let total: u64 = table.kernels.iter().map(|kernel| kernel.original_size).fold(0, u64::saturating_add);
+    let mut seen: u64 = 0;
+    let entry = |kernel: table::Kernel| {
+        let stored = match &table.blobs {
+            table::Blobs::Listed(_) => kernel.original_size,
+            table::Blobs::Frames { size, .. } => {
+                // Differences of running sums add up to the whole.
+                let before = share(*size, seen, total);
+                seen = seen.saturating_add(kernel.original_size);
+                share(*size, seen, total) - before
+            }
+        };
+        let key = key(&kernel.name, kernel.index);
+        TableEntry { key, target: kernel.target, original_size: kernel.original_size, stored }
+    };
+    Ok(table.kernels.into_iter().map(entry).collect())
+}
+
+/// The part of `length` that corresponds to `seen` out of `total`.
+pub fn share(length: u64, seen: u64, total: u64) -> u64 {
+    if total == 0 { 0 } else { (u128::from(length) * u128::from(seen) / u128::from(total)) as u64 }
+}
+
+/// The table of contents, and its offset in the file.
+fn table_of(reader: &dyn ReadAt, size: u64) -> Result<(Table, u64), Error> {
+    let table_offset = read_header(reader, size)?;
+    let table_size = size - table_offset;
+    if table_size > MAX_TABLE_SIZE {
+        return Err(malformed(format!(
+            "its table of contents has {table_size} bytes; at most {MAX_TABLE_SIZE} are read"
+        )));
+    }
+    let mut bytes = vec![0; table_size as usize];
+    let read = reader.read_exact_at(table_offset, &mut bytes);
+    read.map_err(|source| Error::ReadArchive { what: "the table of contents".into(), source })?;
+    Ok((Table::parse(&bytes)?, table_offset))
+}
+
 impl KpackArchive {
     /// Reads the table of contents of an archive of `size` bytes.
     ///
     /// It is at least as strict as the loader, and stricter for archives that versions of the
     /// loader treat differently: unknown compression, the same name and target twice.
     pub fn open(reader: &dyn ReadAt, size: u64) -> Result<Self, Error> {
-        let table_offset = read_header(reader, size)?;
-        let table_size = size - table_offset;
-        if table_size > MAX_TABLE_SIZE {
-            return Err(malformed(format!(
-                "its table of contents has {table_size} bytes; at most {MAX_TABLE_SIZE} are read"
-            )));
-        }
-        let mut bytes = vec![0; table_size as usize];
-        let read = reader.read_exact_at(table_offset, &mut bytes);
-        read.map_err(|source| Error::ReadArchive { what: "the table of contents".into(), source })?;
-        let table = Table::parse(&bytes)?;
+        let (table, table_offset) = table_of(reader, size)?;
         let blobs = match &table.blobs {
             table::Blobs::Listed(blobs) => checked(blobs, table_offset)?,
             table::Blobs::Frames { offset, size } => frames(reader, *offset, *size, table_offset)?,

@@ -21,6 +21,10 @@ pub(crate) enum TransferFault {
     /// Another attempt may help.
     #[error("{0}")]
     Passing(String),
+    /// The server sent nothing for as long as the client waits, which is a minute. Another attempt
+    /// may help and may take as long, so the user decides.
+    #[error("the server stopped sending: {0}")]
+    Stalled(String),
     /// No attempt will help.
     #[error("{0}")]
     Lasting(String),
@@ -61,11 +65,19 @@ impl TransferFault {
             .downcast_ref::<io::Error>()
             .is_some_and(|error| matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidInput));
         let reason = rocwheel_report::with_causes(error);
-        if is_of_file || error.is::<BadAddress>() {
+        if error.downcast_ref().is_some_and(is_timeout) {
+            TransferFault::Stalled(reason)
+        } else if is_of_file || error.is::<BadAddress>() {
             TransferFault::Lasting(reason)
         } else {
             TransferFault::Passing(reason)
         }
+    }
+
+    /// The fault of an answer that cannot be read to its end.
+    pub(crate) fn of_body(error: &io::Error) -> TransferFault {
+        let reason = error.to_string();
+        if is_timeout(error) { TransferFault::Stalled(reason) } else { TransferFault::Passing(reason) }
     }
 
     pub(crate) fn exit(&self) -> Exit {
@@ -73,8 +85,12 @@ impl TransferFault {
     }
 
     pub(crate) fn may_pass(&self) -> bool {
-        matches!(self, TransferFault::Passing(_))
+        matches!(self, TransferFault::Passing(_) | TransferFault::Stalled(_))
     }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::TimedOut
 }
 
 /// Attempts a request until it succeeds, until another attempt cannot help, or until the user stops
@@ -86,7 +102,7 @@ pub(crate) fn attempt<T>(
     let mut pause = PAUSE;
     for _ in 1..MOST {
         match request() {
-            Err(fault) if fault.may_pass() && !reporter.interrupted() => std::thread::sleep(pause),
+            Err(TransferFault::Passing(_)) if !reporter.interrupted() => std::thread::sleep(pause),
             result => return result,
         }
         pause *= 3;
@@ -117,5 +133,23 @@ mod tests {
             Err(TransferFault::lasting("no"))
         });
         assert!(fault.is_err() && attempts.get() == 1);
+    }
+
+    #[test]
+    fn a_server_that_stalls_is_not_asked_again() {
+        for fault in [
+            || TransferFault::of_request(&io::Error::from(io::ErrorKind::TimedOut)),
+            || TransferFault::of_body(&io::Error::from(io::ErrorKind::TimedOut)),
+        ] {
+            let attempts = std::cell::Cell::new(0);
+            let fault = attempt(&rocwheel_report::Silent, || -> Result<(), _> {
+                attempts.set(attempts.get() + 1);
+                Err(fault())
+            });
+            let fault = fault.unwrap_err();
+            assert_eq!((attempts.get(), fault.exit()), (1, Exit::TryAgain), "{fault}");
+            assert!(fault.to_string().starts_with("the server stopped sending: "), "{fault}");
+        }
+        assert!(matches!(TransferFault::of_body(&io::ErrorKind::ConnectionReset.into()), TransferFault::Passing(_)));
     }
 }

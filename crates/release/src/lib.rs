@@ -61,7 +61,7 @@ pub use publish::{
     AllowedGap, LocalSet, PlannedEnvironment, PublicationPlan, PublishOptions, Published, SetTargets, find_targets,
     plan_publication, publish, read_promoted, read_set,
 };
-pub use ranges::{io_error, open_remote};
+pub use ranges::{io_error, open_remote, open_remote_sparsely};
 pub use remote::RemoteServer;
 pub use s3::{
     BucketFault, BucketUpload, S3Address, S3Options, S3Store, Signing, StoreLocking, UploadOptions, UploadState,
@@ -71,6 +71,7 @@ pub use status::StatusTable;
 pub use store::{FileTransfer, NewFile, Store, StoreLock, StoredBytes, StoredFile};
 pub use stream::history::{HistoryRow, history, roll_back};
 pub use stream::manifest::{SnapshotChanges, SnapshotFile, SnapshotManifest, StreamHead, UnlistedFile};
+pub use stream::packing::{RecordedStream, StreamWheel, read_recorded};
 pub use stream::prune::{PrunePlan, prune_stream};
 pub use stream::sets::{ReleaseSet, SetFile};
 pub use stream::settings::{Retention, StreamNotice, StreamSettings, VersionKind};

@@ -16,6 +16,8 @@ use url::Url;
 const TAIL: u64 = 256 << 10;
 /// Bytes of the first range elsewhere: more than METADATA has, packed.
 const FIRST: u64 = 64 << 10;
+/// The same for readers of a few headers: more than a header and a table of symbols has.
+const LITTLE: u64 = 8 << 10;
 /// Bytes of the largest range. With one for each thread, this bounds the memory.
 const LARGEST: u64 = 4 << 20;
 
@@ -26,6 +28,13 @@ type FetchRange = Box<dyn Fn(Range<u64>) -> io::Result<Bytes> + Send + Sync>;
 /// server that does not send ranges is an error of reading.
 pub fn open_remote(fetch: Arc<dyn Fetch>, address: Url, size: u64) -> Reader {
     Box::new(RangeReader::new(size, move |range| fetch_range(&*fetch, &address, &range)))
+}
+
+/// Like [`open_remote`], for a few bytes here and there: no range is longer than 8 KiB unless more
+/// is read at once, or read in order.
+pub fn open_remote_sparsely(fetch: Arc<dyn Fetch>, address: Url, size: u64) -> Reader {
+    let reader = RangeReader::new(size, move |range| fetch_range(&*fetch, &address, &range));
+    Box::new(RangeReader { tail: 0, first: LITTLE, ..reader })
 }
 
 fn fetch_range(fetch: &dyn Fetch, address: &Url, range: &Range<u64>) -> io::Result<Bytes> {
@@ -65,6 +74,10 @@ pub(crate) fn range_body(reader: impl ReadAt + Send + 'static, range: &Range<u64
 pub(crate) struct RangeReader {
     size: u64,
     fetch: FetchRange,
+    /// Bytes of the first range at the end.
+    tail: u64,
+    /// Bytes of the first range elsewhere.
+    first: u64,
     fetched: Mutex<Fetched>,
 }
 
@@ -97,7 +110,7 @@ impl RangeReader {
         size: u64,
         fetch: impl Fn(Range<u64>) -> io::Result<Bytes> + Send + Sync + 'static,
     ) -> RangeReader {
-        RangeReader { size, fetch: Box::new(fetch), fetched: Mutex::default() }
+        RangeReader { size, fetch: Box::new(fetch), tail: TAIL, first: FIRST, fetched: Mutex::default() }
     }
 
     fn fetch(&self, range: Range<u64>) -> io::Result<Window> {
@@ -127,12 +140,12 @@ impl ReadAt for RangeReader {
         if let Some(length) = held(&fetched, buffer) {
             return Ok(length);
         }
-        let tail = self.size.saturating_sub(TAIL);
+        let tail = self.size.saturating_sub(self.tail);
         if fetched.tail.is_none() && position >= tail {
             fetched.tail = Some(self.fetch(tail..self.size)?);
         } else {
             let follows = fetched.window.as_ref().filter(|window| window.end() == position);
-            let grown = follows.map_or(FIRST, |window| (window.bytes.len() as u64 * 4).min(LARGEST));
+            let grown = follows.map_or(self.first, |window| (window.bytes.len() as u64 * 4).min(LARGEST));
             let wanted = grown.max((buffer.len() as u64).min(LARGEST));
             let limit = fetched.tail.as_ref().map_or(self.size, |tail| tail.start);
             fetched.window = None;

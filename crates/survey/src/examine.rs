@@ -4,7 +4,7 @@
 use positioned_io::ReadAt;
 use rocwheel_content::{MemoryBudget, sha256_at};
 use rocwheel_kpack::Error;
-use rocwheel_kpack::archive::Scheme;
+use rocwheel_kpack::archive::{Scheme, share};
 use rocwheel_kpack::bundle::{Bundle, BundleEntry, Limits};
 use rocwheel_kpack::code_object::{CodeObject, MetadataFormat, agrees, is_bitcode, is_spirv};
 use rocwheel_rocm::target::TargetId;
@@ -210,7 +210,7 @@ impl Examiner<'_> {
             code,
             version,
             metadata,
-            kernel_count: kernels.len() as u64,
+            kernel_count: Some(kernels.len() as u64),
             kernels: if self.options.kernels == Kernels::Listed { kernels } else { Vec::new() },
         });
         Ok(())
@@ -265,9 +265,4 @@ impl Examiner<'_> {
             }
         }
     }
-}
-
-/// The part of `length` that corresponds to `seen` out of `total`.
-fn share(length: u64, seen: u64, total: u64) -> u64 {
-    if total == 0 { 0 } else { (u128::from(length) * u128::from(seen) / u128::from(total)) as u64 }
 }

@@ -6,6 +6,7 @@
 //! files, and in tar archives. Files are opened one after the other; their bundles are read in
 //! parallel and handed over in order.
 
+mod distant;
 mod examine;
 mod front;
 mod open;
@@ -25,6 +26,7 @@ use rocwheel_report::{Reporter, Unit as Counted};
 use rocwheel_rocm::target::{TargetId, base_target};
 use rocwheel_wheel::FileDigest;
 
+pub use distant::{DistantFile, survey_distant};
 use open::Open;
 pub use open::{CUDA, WINDOWS_CUDA};
 use source::{Pause, Sources, Unit};
@@ -184,8 +186,8 @@ pub struct FoundCode {
     pub version: Option<u8>,
     /// The source of the list of kernels.
     pub metadata: MetadataFormat,
-    /// Number of kernels.
-    pub kernel_count: u64,
+    /// Number of kernels; `None` if the code object was not read ([`survey_distant`]).
+    pub kernel_count: Option<u64>,
     /// The kernels; empty if they were not requested.
     pub kernels: Vec<Kernel>,
 }

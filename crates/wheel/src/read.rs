@@ -36,7 +36,7 @@ pub(crate) use unpack::Packed;
 pub use verify::same_version;
 pub(crate) use verify::unhashed;
 pub use verify::{Known, WheelProblem};
-pub use wheel_directory::WheelDirectory;
+pub use wheel_directory::{DistantMember, WheelDirectory};
 pub use zip_file::ZipFile;
 
 /// An open wheel. Many threads can read from it at once; the file must not change during that time.

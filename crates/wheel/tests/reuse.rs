@@ -226,6 +226,48 @@ fn a_wheel_that_is_not_as_it_was_gives_nothing() {
 }
 
 #[test]
+fn a_record_of_another_machine_is_trusted_for_the_packer_alone() {
+    let night = Night::new();
+    let own = PackedSource::new(night.path("records")).record_of(&night.first).expect("record");
+    let changed = |change: &dyn Fn(&mut serde_json::Value)| {
+        let text = String::from_utf8(own.clone()).expect("text");
+        let mut record = serde_json::from_str(text.split_once('\n').expect("two lines").1).expect("JSON");
+        change(&mut record);
+        let record = record.to_string();
+        format!("{}\n{record}", blake3::hash(record.as_bytes()).to_hex()).into_bytes()
+    };
+    let each_member = |record: &mut serde_json::Value, change: &dyn Fn(&mut serde_json::Value)| {
+        record["members"].as_array_mut().expect("members").iter_mut().for_each(change);
+    };
+    let reused = |record: &[u8]| {
+        let source = PackedSource::new(night.path("none"));
+        let is_added = source.add_recorded(EarlierWheel::at(&night.first).expect("wheel"), record);
+        let output = tempfile::tempdir().expect("folder");
+        let written = write_with(&night.second, output.path(), LEVEL, &source);
+        assert!(fs_err::read(&written.path).expect("read") == night.expected, "the bytes of a run from nothing");
+        (is_added, source.reused())
+    };
+    let all = (true, night.reused("first"));
+    assert_eq!(reused(&own), all);
+    // RECORD of the result has the right hashes, whatever the record says.
+    let zeros = "A".repeat(43);
+    let lie = |member: &mut serde_json::Value| member["sha256"] = zeros.clone().into();
+    assert_eq!(reused(&changed(&|record| each_member(record, &lie))), all);
+    // Positions and lengths outside of the wheel, and too few pieces.
+    let far = |member: &mut serde_json::Value| member["pieces"][0]["offset"] = u64::MAX.into();
+    assert!(reused(&changed(&|record| each_member(record, &far))).1 < all.1);
+    let long = |member: &mut serde_json::Value| member["pieces"][0]["length"] = u32::MAX.into();
+    assert!(reused(&changed(&|record| each_member(record, &long))).1 < all.1);
+    let few = |member: &mut serde_json::Value| member["pieces"] = serde_json::json!([]);
+    assert_eq!(reused(&changed(&|record| each_member(record, &few))), (true, 0));
+    let other = changed(&|record| record["packer"] = "zlib 1.3, level 6".into());
+    for unusable in [&other[..], &own[..own.len() - 1], b"", b"\n"] {
+        assert_eq!(reused(unusable), (false, 0));
+    }
+    assert_eq!(PackedSource::new(night.path("none")).record_of(&night.first), None);
+}
+
+#[test]
 fn damaged_packed_bytes_are_not_taken_over() {
     // A bit in every 100 KB, except in the end that identifies the wheel: some pieces are lost, and
     // the result is right.

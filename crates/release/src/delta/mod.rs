@@ -32,7 +32,7 @@ use choose::{ChosenWheel, shown};
 use description::Description;
 use rebuild::{Rebuilt, rebuild};
 pub use site::StoreSite;
-use transfer::RemoteFile;
+pub(crate) use transfer::RemoteFile;
 
 /// The ending of a description beside a wheel.
 pub(crate) const DELTA: &str = ".delta";
@@ -268,7 +268,7 @@ impl Download<'_> {
         let bytes = match self.remote(&address).small(LIMIT)? {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return Ok(Err(format!("there is no `{}{DELTA}`", link.file_name))),
-            Err(reason) => return Ok(Err(format!("its description cannot be read: {reason}"))),
+            Err(fault) => return Ok(Err(format!("its description cannot be read: {fault}"))),
         };
         let sha256 = (self.hash.algorithm == HashAlgorithm::Sha256).then_some(self.hash.hexadecimal.as_str());
         let checked = Description::parse(&bytes)

@@ -17,14 +17,16 @@ use crate::attempts::{CONNECTIONS, TransferFault, attempt};
 
 /// Bytes that are copied at a time.
 const BLOCK: usize = 1 << 18;
+/// What to do when a server stalls at a range.
+const WITHOUT_RANGES: &str = "try again later; without `--have`, and with an empty folder as `--output`, the whole wheel is downloaded in one request";
 
 /// A file of a server, a folder or a bucket.
-pub(super) struct RemoteFile<'a> {
-    pub(super) fetch: &'a dyn Fetch,
-    pub(super) address: &'a Url,
+pub(crate) struct RemoteFile<'a> {
+    pub(crate) fetch: &'a dyn Fetch,
+    pub(crate) address: &'a Url,
     /// Bytes that were transferred, also those of requests that failed later.
-    pub(super) transferred: &'a AtomicU64,
-    pub(super) reporter: &'a dyn Reporter,
+    pub(crate) transferred: &'a AtomicU64,
+    pub(crate) reporter: &'a dyn Reporter,
 }
 
 impl RemoteFile<'_> {
@@ -51,13 +53,13 @@ impl RemoteFile<'_> {
         }
     }
 
-    /// A small file as a whole; `None` if there is none. The inner error is the reason why it could
-    /// not be read, such as more bytes than `limit`.
+    /// A small file as a whole; `None` if there is none. The inner error is why it could not be
+    /// read, such as more bytes than `limit`.
     ///
     /// # Errors
     /// An interruption.
-    pub(super) fn small(&self, limit: u64) -> Result<Result<Option<Vec<u8>>, String>, Error> {
-        let read = self.tried(|| {
+    pub(crate) fn small(&self, limit: u64) -> Result<Result<Option<Vec<u8>>, TransferFault>, Error> {
+        self.tried(|| {
             let answer = self.ask(&[])?;
             match answer.status {
                 200 => {}
@@ -66,14 +68,14 @@ impl RemoteFile<'_> {
                 status => return Err(TransferFault::of_status(status)),
             }
             let mut bytes = Vec::new();
-            answer.body.take(limit + 1).read_to_end(&mut bytes).map_err(TransferFault::passing)?;
+            let read = answer.body.take(limit + 1).read_to_end(&mut bytes);
+            read.map_err(|error| TransferFault::of_body(&error))?;
             self.transferred.fetch_add(bytes.len() as u64, Ordering::Relaxed);
             if bytes.len() as u64 > limit {
                 return Err(TransferFault::lasting(format!("it has more than {} MiB", limit >> 20)));
             }
             Ok(Some(bytes))
-        })?;
-        Ok(read.map_err(|fault| fault.to_string()))
+        })
     }
 
     /// The size of the file in bytes; `None` if the server does not say it.
@@ -92,11 +94,13 @@ impl RemoteFile<'_> {
     /// is the reason why one of them did not arrive.
     ///
     /// # Errors
-    /// A file that cannot be written; an interruption.
+    /// A server that stalls; a file that cannot be written; an interruption.
     pub(super) fn ranges(&self, ranges: &[Range<u64>], file: &fs_err::File) -> Result<Result<(), String>, Error> {
         let one = |range: &Range<u64>| -> Result<(), Result<String, Error>> {
             match self.tried(|| self.range(range, file)) {
                 Ok(Ok(())) => Ok(()),
+                // The whole wheel from the same server would cost another minute.
+                Ok(Err(fault @ TransferFault::Stalled(_))) => Err(Err(self.failed(&fault, WITHOUT_RANGES))),
                 Ok(Err(fault)) => Err(Ok(format!("a request for a range of it failed: {fault}"))),
                 Err(error) => Err(Err(error)),
             }
@@ -173,9 +177,13 @@ impl RemoteFile<'_> {
         })?;
         done.map_err(|fault| {
             let hint = if fault.may_pass() { "try again later" } else { "check the index with `rocwheel index check`" };
-            let attempted = format!("download `{}`", shown(self.address));
-            Error::Get { attempted, reason: fault.to_string(), hint: hint.to_owned(), exit: fault.exit() }
+            self.failed(&fault, hint)
         })
+    }
+
+    fn failed(&self, fault: &TransferFault, hint: &str) -> Error {
+        let attempted = format!("download `{}`", shown(self.address));
+        Error::Get { attempted, reason: fault.to_string(), hint: hint.to_owned(), exit: fault.exit() }
     }
 
     /// Copies a body to a position of a file; `take` also gets each block. Returns its length.
@@ -200,8 +208,58 @@ impl RemoteFile<'_> {
                     self.reporter.advance(count as u64);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(TransferFault::passing(error)),
+                Err(error) => return Err(TransferFault::of_body(&error)),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use rocwheel_report::{Exit, Silent};
+
+    use super::*;
+
+    /// Answers with half of each range, and then nothing.
+    struct Stalling(AtomicUsize);
+
+    struct Half(u64);
+
+    impl Read for Half {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let length = self.0.min(buffer.len() as u64) as usize;
+            self.0 -= length as u64;
+            if length == 0 { Err(io::ErrorKind::TimedOut.into()) } else { Ok(length) }
+        }
+    }
+
+    impl Fetch for Stalling {
+        fn get(&self, address: &Url, _: &str) -> Result<Answer, Box<dyn std::error::Error + Send + Sync>> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Ok(Answer {
+                status: 206,
+                content_type: String::new(),
+                cache_control: String::new(),
+                size: None,
+                address: address.clone(),
+                body: Box::new(Half(50)),
+            })
+        }
+    }
+
+    #[test]
+    fn a_range_that_stalls_ends_the_download() {
+        let (fetch, transferred) = (Stalling(AtomicUsize::new(0)), AtomicU64::new(0));
+        let address = Url::parse("http://joe:S3cretPw@host/a.whl").unwrap();
+        let remote = RemoteFile { fetch: &fetch, address: &address, transferred: &transferred, reporter: &Silent };
+        let folder = tempfile::tempdir().unwrap();
+        let file = fs_err::File::create(folder.path().join("a.whl")).unwrap();
+        let error = remote.ranges(&[0..100, 200..300], &file).unwrap_err();
+        assert_eq!((fetch.0.into_inner(), transferred.into_inner()), (1, 50), "one attempt of one range");
+        let Error::Get { attempted, reason, hint, exit } = error else { panic!("{error}") };
+        assert_eq!((attempted.as_str(), exit), ("download `http://host/a.whl`", Exit::TryAgain));
+        assert!(reason.starts_with("the server stopped sending: ") && hint.contains("the whole wheel"), "{reason}");
     }
 }

@@ -84,7 +84,7 @@ fn fetch_once(http: &Http, file: &LockedFile, path: &Path, reporter: &dyn Report
     let (mut hash, mut window) = (Sha256::new(), vec![0; 1 << 18]);
     loop {
         reporter.check().map_err(TransferFault::passing)?;
-        let read = reader.read(&mut window).map_err(TransferFault::passing)?;
+        let read = reader.read(&mut window).map_err(|error| TransferFault::of_body(&error))?;
         if read == 0 {
             break;
         }

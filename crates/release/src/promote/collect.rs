@@ -10,6 +10,7 @@ use super::rules::Patterns;
 use super::version::named_rocm;
 use super::{Error, PromotionRequest, STATEMENT};
 use crate::delta::DELTA;
+use crate::stream::packing::PACKING;
 
 /// The format of a file of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -49,8 +50,8 @@ pub(super) struct Collected {
 }
 
 const NATIVE: [&str; 2] = [".deb", ".rpm"];
-/// Files about the bytes of others, which a promotion changes (PEP 740, GnuPG, Sigstore, deltas).
-const SIGNATURES: [&str; 6] = [".provenance", ".attestation", ".asc", ".sig", ".sigstore", DELTA];
+/// Files about the bytes of others, which a promotion changes (PEP 740, GnuPG, Sigstore, ours).
+const SIGNATURES: [&str; 7] = [".provenance", ".attestation", ".asc", ".sig", ".sigstore", DELTA, PACKING];
 const TARBALL: &str = "therock-dist-";
 /// It has a version of its own, and nothing in it is of one set.
 const BOOTSTRAP: &str = "rocm-bootstrap";

@@ -17,6 +17,7 @@ use crate::promote::Promoted;
 use crate::s3::from_hexadecimal;
 use crate::store::{FileTransfer, NewFile, Store};
 use crate::stream::manifest::SnapshotFile;
+use crate::stream::packing::PACKING;
 use crate::stream::sets::SetFile;
 use crate::{Error, FolderStore, delta};
 
@@ -43,6 +44,8 @@ pub(crate) struct LocalFile {
     pub(crate) provenance: Option<Vec<u8>>,
     /// The description of its pieces; only of wheels, after [`LocalSet::describe_pieces`].
     pub(crate) delta: Option<Vec<u8>>,
+    /// The record of how it was packed; only of wheels, after [`LocalSet::record_packing`].
+    pub(crate) packing: Option<Vec<u8>>,
     pub(crate) set_file: SetFile,
 }
 
@@ -82,6 +85,14 @@ impl LocalSet {
         })
     }
 
+    /// Takes the record of how each wheel was packed from `record_of`, which gets its path and may
+    /// have none, so that publishing writes `WHEEL.packing` beside it.
+    pub fn record_packing(&mut self, record_of: impl Fn(&Path) -> Option<Vec<u8>>) {
+        for file in self.files.values_mut().filter(|file| file.metadata.is_some()) {
+            file.packing = record_of(&file.path);
+        }
+    }
+
     /// Writes METADATA beside each wheel, as installers read it from an index.
     ///
     /// # Errors
@@ -108,6 +119,12 @@ impl LocalFile {
         self.provenance.as_ref().map(|bytes| hexadecimal(&rocwheel_content::sha256(bytes)))
     }
 
+    /// What a publication writes beside the new file, by the ending of its name.
+    pub(crate) fn beside(&self) -> impl Iterator<Item = (&'static str, &Vec<u8>)> {
+        let both = [(".metadata", &self.metadata), (PACKING, &self.packing)];
+        both.into_iter().filter_map(|(ending, bytes)| Some((ending, bytes.as_ref()?)))
+    }
+
     /// The row of the manifest; the caller sets the time.
     pub(crate) fn snapshot_file(&self, set: &str, uploaded: jiff::Timestamp) -> SnapshotFile {
         SnapshotFile {
@@ -117,6 +134,7 @@ impl LocalFile {
             requires_python: self.set_file.requires_python.clone(),
             metadata_sha256: self.metadata_sha256.clone(),
             provenance_sha256: self.provenance_sha256(),
+            packing_sha256: self.packing.as_ref().map(|bytes| hexadecimal(&rocwheel_content::sha256(bytes))),
             yanked: None,
             set: set.to_owned(),
         }
@@ -202,7 +220,7 @@ fn read_file(
     let metadata_sha256 = facts.metadata_sha256;
     let path = folder.join(&one.file.key);
     let provenance = attested::read(&path, &set_file.sha256).map_err(Fault::File)?;
-    Ok(LocalFile { path, sha256, metadata_sha256, metadata, provenance, delta: None, set_file })
+    Ok(LocalFile { path, sha256, metadata_sha256, metadata, provenance, delta: None, packing: None, set_file })
 }
 
 /// The distributions of keys, by what their names say.

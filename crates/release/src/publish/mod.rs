@@ -139,6 +139,8 @@ pub struct Published {
     pub pages: Vec<String>,
     /// Keys of the descriptions of pieces that were written.
     pub deltas: Vec<String>,
+    /// How many of the new wheels have a record of how they were packed.
+    pub recorded: usize,
 }
 
 /// Plans a publication and checks it.
@@ -419,8 +421,10 @@ pub fn publish(
             Err(Error::Stream(StreamFault::Raced { .. })) if tries < TRIES => {}
             other => {
                 let (changed, deltas) = other?;
+                let is_recorded = |key: &&String| local.files.get(*key).is_some_and(|file| file.packing.is_some());
+                let recorded = changed.iter().flat_map(|(plan, _)| &plan.new).filter(is_recorded).count();
                 let (plan, pages) = changed.unwrap_or((plan, Vec::new()));
-                return Ok(Published { plan, uploaded, pages, deltas });
+                return Ok(Published { plan, uploaded, pages, deltas, recorded });
             }
         }
     }
@@ -450,10 +454,8 @@ fn publish_pages(
     }
     let put = |key: &String| -> Result<(), Error> {
         reporter.check()?;
-        match local.files.get(key).and_then(|file| file.metadata.as_ref()) {
-            Some(metadata) => store.write(&format!("{key}.metadata"), metadata),
-            None => Ok(()),
-        }
+        let mut beside = local.files.get(key).into_iter().flat_map(LocalFile::beside);
+        beside.try_for_each(|(ending, bytes)| store.write(&format!("{key}{ending}"), bytes))
     };
     let attest = |(key, bytes): &(&String, &Vec<u8>)| store.write(&format!("{key}{ATTESTATIONS}"), bytes);
     with_threads(store, || {

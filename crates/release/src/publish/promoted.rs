@@ -204,6 +204,7 @@ fn planned_file(file: &PlannedPromotion, old: SetFile) -> LocalFile {
         metadata: file.metadata.clone().map(String::into_bytes),
         provenance: None,
         delta: None,
+        packing: None,
         set_file,
     }
 }

@@ -44,6 +44,7 @@ fn of_name(name: &str) -> (&'static str, &'static str) {
         ("SHA256SUMS", "text/plain; charset=utf-8", ASK),
         (".metadata", "text/plain; charset=utf-8", FOR_EVER),
         (".delta", "application/octet-stream", FOR_EVER),
+        (".packing", "application/octet-stream", FOR_EVER),
         // Attestations may be added to those of a file (PEP 740).
         (".provenance", "application/json", ASK),
         (".whl", "application/zip", FOR_EVER),

@@ -107,6 +107,10 @@ pub struct SnapshotFile {
     /// SHA-256 in hexadecimal of its attestations (PEP 740), which are beside the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance_sha256: Option<String>,
+    /// SHA-256 in hexadecimal of the record of how it was packed, which is beside the file; only of
+    /// wheels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packing_sha256: Option<String>,
     /// Why it is withdrawn (PEP 592).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub yanked: Option<String>,
@@ -217,6 +221,7 @@ mod tests {
             requires_python: None,
             metadata_sha256: None,
             provenance_sha256: None,
+            packing_sha256: None,
             yanked: None,
             set: "s".to_owned(),
         }

@@ -22,6 +22,7 @@ mod fault;
 pub(crate) mod history;
 pub(crate) mod manifest;
 mod offer;
+pub(crate) mod packing;
 pub(crate) mod pages;
 pub(crate) mod prune;
 pub(crate) mod sets;

@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use super::history::{change_stream, numbers};
 use super::manifest::UnlistedFile;
+use super::packing::PACKING;
 use super::settings::{Retention, patterns_of};
 use super::yank::requirements;
 use super::{FOLDER, ReleaseSet, Stream, StreamChange, Transition, document_key, snapshot_key, statement_key};
@@ -23,6 +24,9 @@ use crate::delta::DELTA;
 use crate::listing::Distribution;
 use crate::publish::distributions;
 use crate::store::Store;
+
+/// The endings of files beside a distribution.
+const BESIDE: [&str; 4] = [".metadata", ATTESTATIONS, DELTA, PACKING];
 
 /// What a pruning does.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -99,7 +103,7 @@ fn plan(stream: &Stream<'_>, change: &StreamChange<'_>, reporter: &dyn Reporter)
     let is_old = |number: &u64| *number < oldest && !retention.keep_snapshots.contains(number);
     let known = |key: &str| stream.manifest.files.contains_key(key) || stream.manifest.unlisted.contains_key(key);
     let orphans = stream.store.list("", reporter)?.into_iter().map(|file| file.key).filter(|key| {
-        let file = [".metadata", ATTESTATIONS, DELTA].iter().find_map(|ending| key.strip_suffix(ending)).unwrap_or(key);
+        let file = BESIDE.iter().find_map(|ending| key.strip_suffix(ending)).unwrap_or(key);
         !known(file) && !distributions([&file.to_owned()]).is_empty()
     });
     Ok(PrunePlan {
@@ -177,9 +181,9 @@ fn delete(stream: &Stream<'_>, plan: &PrunePlan, delete_orphans: bool, reporter:
         for key in &plan.deleted {
             reporter.check()?;
             store.remove(key)?;
-            store.remove(&format!("{key}.metadata"))?;
-            store.remove(&format!("{key}{ATTESTATIONS}"))?;
-            store.remove(&format!("{key}{DELTA}"))?;
+            for ending in BESIDE {
+                store.remove(&format!("{key}{ending}"))?;
+            }
             reporter.advance(1);
         }
         for key in plan.orphans.iter().filter(|_| delete_orphans) {

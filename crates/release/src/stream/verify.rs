@@ -16,6 +16,7 @@ use super::PublicKey;
 use super::history::numbers;
 use super::manifest::{SnapshotFile, SnapshotManifest};
 use super::offer::StreamView;
+use super::packing::PACKING;
 use super::pages::Pages;
 use super::{SNAPSHOT_TYPE, SignedEnvelope, Stream, StreamFault, pages, set_key, snapshot_key, statement_key};
 use crate::Error;
@@ -176,7 +177,12 @@ impl Verification<'_> {
         } else if self.digest(stored)?.is_some_and(|digest| hexadecimal(&digest) != file.sha256) {
             problems.push(format!("`{key}` has other bytes"));
         }
-        for (expected, ending) in [(&file.metadata_sha256, ".metadata"), (&file.provenance_sha256, ATTESTATIONS)] {
+        let beside = [
+            (&file.metadata_sha256, ".metadata"),
+            (&file.provenance_sha256, ATTESTATIONS),
+            (&file.packing_sha256, PACKING),
+        ];
+        for (expected, ending) in beside {
             let Some(expected) = expected else { continue };
             match self.store.read(&format!("{key}{ending}"))? {
                 None => problems.push(format!("`{key}{ending}` is missing")),

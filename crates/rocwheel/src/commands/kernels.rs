@@ -1,5 +1,6 @@
 //! `rocwheel kernels`: the GPU code in files of any kind, in wheels, archives and folders.
 
+mod distant;
 mod document;
 mod plot;
 mod tally;
@@ -9,10 +10,11 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use rocwheel_index::{scheme_of, text_without_users};
 use rocwheel_report::Exit;
 use rocwheel_rocm::target::is_processor;
 use rocwheel_rocm::{TargetId, TargetTable};
-use rocwheel_survey::{self as survey, Kernels, Weight};
+use rocwheel_survey::{self as survey, Kernels, Subject, Surveyed, Weight};
 use rocwheel_wheel::FileDigest;
 
 use crate::environment;
@@ -29,10 +31,13 @@ use tally::Tally;
 ///
 /// Every code object is checked: its bundle and its own ELF header have to name the same GPU.
 /// Anything wrong or unreadable is a warning, and the exit code is then 1.
+///
+/// At an address, only directories, tables and headers are read: kernels are not counted, and code
+/// objects in tables are not checked. The exit code is 3 if files would have to be downloaded.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Files or folders
-    #[arg(required = true, value_name = "PATH")]
+    /// Files or folders, or addresses (https://…, s3://…) of a file, a package index or a bucket
+    #[arg(required = true, value_name = "PATH|ADDRESS")]
     paths: Vec<PathBuf>,
     /// What each row of the table shows
     #[arg(long, value_enum, default_value = "target", value_name = "WHAT")]
@@ -66,6 +71,8 @@ pub(crate) enum By {
 #[derive(Debug)]
 pub(crate) struct Settings {
     paths: Vec<PathBuf>,
+    /// Address and scheme.
+    addresses: Vec<(String, String)>,
     by: By,
     targets: Option<BTreeSet<String>>,
     expected: Option<BTreeSet<String>>,
@@ -87,7 +94,25 @@ impl TryFrom<Arguments> for Settings {
             let usage = Usage::new(format!("`{}` is not a name for an SVG file", path.display()));
             return Err(usage.hint("let it end in `.svg`").into());
         }
-        Ok(Self { paths: arguments.paths, by: arguments.by, targets, expected, plot, scratch })
+        let (mut paths, mut addresses) = (Vec::new(), Vec::new());
+        for path in arguments.paths {
+            match path.to_str().and_then(|text| Some((text.to_owned(), scheme_of(text)?))) {
+                Some(address) => addresses.push(address),
+                None => paths.push(path),
+            }
+        }
+        if let Some((text, _)) =
+            addresses.iter().find(|(_, scheme)| !["http", "https", "s3"].contains(&scheme.as_str()))
+        {
+            let usage = Usage::new(format!("`{}` cannot be searched for GPU code", text_without_users(text)));
+            return Err(usage.hint("give a path, or an address that begins with http://, https:// or s3://").into());
+        }
+        if let Some((text, _)) = addresses.first().filter(|_| arguments.by == By::Kernel) {
+            let usage =
+                Usage::new(format!("the code at `{}` is not read, so it has no kernels", text_without_users(text)));
+            return Err(usage.hint("download the file, and give its path").into());
+        }
+        Ok(Self { paths, addresses, by: arguments.by, targets, expected, plot, scratch })
     }
 }
 
@@ -112,7 +137,7 @@ fn expand(list: &str) -> Result<BTreeSet<String>, rocwheel_artifact::Error> {
 /// Prints the code. Any fault makes the exit code 1; a lack of code does not.
 pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     // If only some paths are missing, each is a warning and the others are listed.
-    if settings.paths.iter().all(|path| !path.exists()) {
+    if settings.addresses.is_empty() && settings.paths.iter().all(|path| !path.exists()) {
         let names: Vec<String> = settings.paths.iter().map(|path| format!("`{}`", path.display())).collect();
         return Err(Failure::message(format!("there is no {}", names.join(", "))));
     }
@@ -124,7 +149,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         digest: FileDigest::Skip,
     };
     let mut tally = Tally::new(settings.by, printer.format());
-    survey::survey(&settings.paths, &options, printer.reporter(), |file| {
+    let mut add = |file: Surveyed| {
         if !file.is_of_interest() {
             printer.detail(format!("`{}` has no GPU code", file.location));
         }
@@ -141,8 +166,18 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
                 .note(format!("`{}` is split: its code is in `{paths}`, as `{}`", file.location, marker.kernel_name));
         }
         tally.add(file);
+    };
+    survey::survey(&settings.paths, &options, printer.reporter(), |file| {
+        add(file);
         Ok::<(), rocwheel_kpack::Error>(())
     })?;
+    let mut unread = 0;
+    for (text, scheme) in &settings.addresses {
+        distant::survey_address((text, scheme), &options, printer, &mut |file| {
+            unread += u64::from(file.findings.iter().any(|finding| finding.subject == Subject::Skipped));
+            add(file);
+        })?;
+    }
     if let Some(file) = &settings.plot {
         draw(file, settings, &tally)?;
     }
@@ -151,10 +186,18 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         Format::Text => text::print(&tally, settings.by, printer)?,
     }
     summarise(settings, &tally, printer);
+    if unread > 0 {
+        let files = printer::count(unread, "file was", "files were");
+        printer.note(format!("{files} not read, and may have code: download what has them, and give its path"));
+    }
     if let Some(expected) = &settings.expected {
         compare(expected, &tally)?;
     }
-    Ok(if tally.faults == 0 { Exit::Done } else { Exit::Failed })
+    Ok(match tally.faults {
+        0 if unread == 0 => Exit::Done,
+        0 => Exit::Partial,
+        _ => Exit::Failed,
+    })
 }
 
 /// Fails unless the code is for exactly the expected targets.
@@ -195,11 +238,11 @@ fn summarise(settings: &Settings, tally: &Tally, printer: &Printer) {
         return;
     }
     printer.note(format!(
-        "{} for {} in {} of {files}: {}, {}, {} as stored",
+        "{} for {} in {} of {files}: {}{}, {} as stored",
         printer::count(total.code_objects, "code object", "code objects"),
         printer::count(tally.targets.len() as u64, "target", "targets"),
         tally.files_with_code,
-        printer::count(total.kernels, "kernel", "kernels"),
+        total.kernels.map_or_else(String::new, |count| format!("{}, ", printer::count(count, "kernel", "kernels"))),
         printer::bytes(total.size),
         printer::bytes(total.stored),
     ));
@@ -207,11 +250,9 @@ fn summarise(settings: &Settings, tally: &Tally, printer: &Printer) {
 
 /// Writes the picture.
 fn draw(file: &OutputFile, settings: &Settings, tally: &Tally) -> Result<()> {
-    let names: Vec<String> = settings
-        .paths
-        .iter()
-        .map(|path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned())
-        .collect();
+    let name = |path: &PathBuf| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    let addresses = settings.addresses.iter().map(|(text, _)| text_without_users(text));
+    let names: Vec<String> = settings.paths.iter().map(name).chain(addresses).collect();
     let title = match names.as_slice() {
         [one] => one.clone(),
         names => {

@@ -1,10 +1,12 @@
 //! The options of commands that write wheels about packed bytes of earlier wheels. Input: the
 //! options and the output. Output: the [`PackedSource`] of the run.
 
+mod stream;
+
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::io::{self, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
@@ -15,6 +17,7 @@ use rocwheel_report::Context;
 use rocwheel_wheel::{EarlierWheel, PackedSource, WheelName};
 use url::{Origin, Url};
 
+use crate::commands::release::stream::public_key;
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Printer};
@@ -22,7 +25,7 @@ use crate::store::BucketOptions;
 
 /// Projects of an index whose pages are read. More are no index of one team's wheels.
 const MOST_PROJECTS: usize = 1000;
-/// Projects that a warning names.
+/// Things of one kind that a warning names.
 const MOST_NAMES: usize = 3;
 /// Limit in bytes for a page of an index.
 const PAGE: u64 = 64 << 20;
@@ -34,9 +37,13 @@ pub(crate) struct ReuseArguments {
     /// they have is not compressed again; may be repeated [always searched: the output directory]
     ///
     /// The result is the same with and without it. Only wheels whose packing rocwheel recorded in
-    /// its cache (ROCWHEEL_CACHE) are reused.
+    /// its cache (ROCWHEEL_CACHE) are reused, and those of a stream with `--reuse-key`.
     #[arg(long, value_name = "DIR|INDEX|STORE", conflicts_with = "no_reuse")]
     reuse: Vec<OsString>,
+    /// Public key of which a stream in `--reuse` needs a signature, in PEM; may be repeated. The
+    /// stream's newest wheels are reused as if this machine had packed them
+    #[arg(long, value_name = "FILE", requires = "reuse")]
+    reuse_key: Vec<PathBuf>,
     /// Compress everything, and record nothing for later runs
     #[arg(long)]
     no_reuse: bool,
@@ -56,12 +63,16 @@ impl ReuseArguments {
         let Some(cache) = environment::cache().filter(|_| !self.no_reuse) else {
             return Ok(PackedSource::default());
         };
-        let source = PackedSource::new(cache.join("packed"));
+        let source = records_below(&cache);
         if let Some(output) = output {
             // It may be missing, or a folder that the command refuses later.
             let _ = source.add_path(output);
         }
+        let keys = self.reuse_key.iter().map(|path| public_key(path)).collect::<Result<Vec<_>>>()?;
         for place in &self.reuse {
+            if !keys.is_empty() && stream::add_stream(&source, place, &keys, printer)? {
+                continue;
+            }
             let scheme = place.to_str().and_then(|text| Some((text, scheme_of(text)?)));
             match scheme.as_ref().map(|(text, scheme)| (*text, scheme.as_str())) {
                 None => {
@@ -79,6 +90,15 @@ impl ReuseArguments {
         }
         Ok(source)
     }
+}
+
+/// How this machine packed wheels, for those who publish them.
+pub(crate) fn own_records() -> PackedSource {
+    environment::cache().map_or_else(PackedSource::default, |cache| records_below(&cache))
+}
+
+fn records_below(cache: &Path) -> PackedSource {
+    PackedSource::new(cache.join("packed"))
 }
 
 /// Reports how much was not compressed again.
@@ -112,21 +132,8 @@ fn add_index(source: &PackedSource, text: &str, printer: &Printer) -> Result<()>
     let http = environment::http(root.scheme())?;
     let root = http.remember(&root);
     let http: Arc<dyn Fetch> = Arc::new(http);
-    let mut servers = Servers { all: HashMap::new(), printer };
-    let attempt = || format!("cannot read `{root}` for earlier wheels");
-    let first = IndexPage::read(&*http, &root).with_context(attempt)?;
-    // The JSON form of a list of projects has no files.
-    let mut links = first.wheels().unwrap_or_default();
-    if links.is_empty() {
-        let projects = page::parse_root(&first.content_type, &first.body, &first.address)
-            .map_err(|reason| Failure::message(format!("`{root}` is no page of a package index: {reason}")))?;
-        let names: BTreeSet<String> = projects.iter().map(|name| rocwheel_wheel::canonical_name(name)).collect();
-        if names.len() > MOST_PROJECTS {
-            let message = format!("`{root}` has {} projects, too many to search for earlier wheels", names.len());
-            return Err(Usage::new(message).hint("name the page of one project").into());
-        }
-        links = links_of_projects(&*http, &root, &names, &mut servers)?;
-    }
+    let mut servers = Servers::new(printer);
+    let links = wheel_links((&*http, &root), "earlier wheels", &mut servers)?;
     let sizes = source.recorded_sizes();
     for link in links {
         printer.reporter().check()?;
@@ -140,12 +147,39 @@ fn add_index(source: &PackedSource, text: &str, printer: &Printer) -> Result<()>
     Ok(())
 }
 
+/// The wheels of an index, of one project in it, or of another page with links to wheels. `purpose`
+/// is for messages: `earlier wheels`.
+///
+/// # Errors
+/// An address that cannot be read, is no page of an index, or has too many projects.
+pub(crate) fn wheel_links(
+    (http, root): (&dyn Fetch, &Url),
+    purpose: &str,
+    servers: &mut Servers<'_>,
+) -> Result<Vec<PageLink>> {
+    let attempt = || format!("cannot read `{root}` for {purpose}");
+    let first = IndexPage::read(http, root).with_context(attempt)?;
+    // The JSON form of a list of projects has no files.
+    let links = first.wheels().unwrap_or_default();
+    if links.is_empty() {
+        let projects = page::parse_root(&first.content_type, &first.body, &first.address)
+            .map_err(|reason| Failure::message(format!("`{root}` is no page of a package index: {reason}")))?;
+        let names: BTreeSet<String> = projects.iter().map(|name| rocwheel_wheel::canonical_name(name)).collect();
+        if names.len() > MOST_PROJECTS {
+            let message = format!("`{root}` has {} projects, too many to search for {purpose}", names.len());
+            return Err(Usage::new(message).hint("name the page of one project").into());
+        }
+        return links_of_projects((http, root), &names, purpose, servers);
+    }
+    Ok(links)
+}
+
 /// The wheels of some projects. The index may change while it is read, so a page that cannot be
 /// read is a warning.
 fn links_of_projects(
-    http: &dyn Fetch,
-    root: &Url,
+    (http, root): (&dyn Fetch, &Url),
     names: &BTreeSet<String>,
+    purpose: &str,
     servers: &mut Servers<'_>,
 ) -> Result<Vec<PageLink>> {
     let server = servers.of(root);
@@ -166,24 +200,35 @@ fn links_of_projects(
     }
     if !skipped.is_empty() {
         let (count, all) = (printer::count(skipped.len() as u64, "page", "pages"), names.len());
-        let more = skipped.len().saturating_sub(MOST_NAMES);
-        skipped.truncate(MOST_NAMES);
-        if more > 0 {
-            skipped.push(format!("{more} more"));
-        }
-        printer.warn(format!("{count} of {all} at `{root}` cannot be read for earlier wheels: {}", skipped.join(", ")));
+        let first = first_of(skipped);
+        printer.warn(format!("{count} of {all} at `{root}` cannot be read for {purpose}: {first}"));
     }
     Ok(links)
 }
 
+/// The first few texts of a warning, and the number of the others.
+fn first_of(mut texts: Vec<String>) -> String {
+    let more = texts.len().saturating_sub(MOST_NAMES);
+    texts.truncate(MOST_NAMES);
+    if more > 0 {
+        texts.push(format!("{more} more"));
+    }
+    texts.join(", ")
+}
+
 /// The servers of one run. An index may link to files of others.
-struct Servers<'a> {
+pub(crate) struct Servers<'a> {
     all: HashMap<Origin, Arc<RemoteServer>>,
     printer: &'a Printer,
 }
 
-impl Servers<'_> {
-    fn of(&mut self, address: &Url) -> Arc<RemoteServer> {
+impl<'a> Servers<'a> {
+    pub(crate) fn new(printer: &'a Printer) -> Servers<'a> {
+        Servers { all: HashMap::new(), printer }
+    }
+
+    /// The server of an address.
+    pub(crate) fn of(&mut self, address: &Url) -> Arc<RemoteServer> {
         let origin = address.origin();
         let printer = self.printer;
         let make = || RemoteServer::new(format!("`{}`", origin.ascii_serialization()), printer.progress());

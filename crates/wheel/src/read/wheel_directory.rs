@@ -21,6 +21,41 @@ pub struct WheelDirectory {
     info: String,
 }
 
+/// A member of a wheel that is far away. Nothing but what is asked for is read.
+pub struct DistantMember {
+    path: PathBuf,
+    file: SharedReader,
+    listed: Listed,
+}
+
+impl DistantMember {
+    fn packed(&self) -> Packed<'_, SharedReader> {
+        Packed { path: &self.path, file: &self.file, listed: &self.listed }
+    }
+
+    /// The first `length` bytes, or all if there are fewer. The checksum is not compared.
+    ///
+    /// # Errors
+    /// Bytes that cannot be read or unpacked.
+    pub fn start(&self, length: usize) -> Result<Vec<u8>, Error> {
+        self.packed().start(length)
+    }
+
+    /// All bytes, at most 64 MiB; the CRC is compared.
+    ///
+    /// # Errors
+    /// As [`WheelDirectory::bytes`].
+    pub fn bytes(&self) -> Result<Vec<u8>, Error> {
+        self.packed().bytes()
+    }
+
+    /// Random access to a stored member, whose checksum is not compared; `None` for a compressed
+    /// one.
+    pub fn stored(&self) -> Option<Reader> {
+        self.listed.is_stored().then(|| Box::new(self.packed().window()) as Reader)
+    }
+}
+
 /// An open content with several owners.
 #[derive(Clone)]
 struct SharedReader(Arc<Reader>);
@@ -63,6 +98,24 @@ impl WheelDirectory {
         let listed = directory::locate(&self.path, &self.file, self.find(name)?)?;
         let packed = Packed { path: &self.path, file: &self.file, listed: &listed };
         if listed.kind == MemberKind::Directory { Err(packed.error(Fault::Directory)) } else { packed.bytes() }
+    }
+
+    /// All members in the order of the archive, as the directory has them.
+    pub fn members(&self) -> &[Listed] {
+        &self.members
+    }
+
+    /// One of [`WheelDirectory::members`], read through `file`, another reader of the same wheel.
+    /// With a reader for each thread, none waits for another.
+    ///
+    /// # Errors
+    /// A member that has another header than the directory says, or a form that wheels do not
+    /// have.
+    pub fn open_member(&self, member: &Listed, file: Reader) -> Result<DistantMember, Error> {
+        let file = SharedReader(Arc::new(file));
+        let listed = directory::locate(&self.path, &file, member)?;
+        Packed { path: &self.path, file: &file, listed: &listed }.check_form()?;
+        Ok(DistantMember { path: self.path.clone(), file, listed })
     }
 
     fn find(&self, name: &str) -> Result<&Listed, Error> {

@@ -5,7 +5,8 @@
 //! a ZIP file needs anyway. Then its packed bytes are compared with the hash in the record,
 //! unpacked, and compared with the content byte for byte. The packer has to be ours, with the same
 //! level: so the result has the bytes of a run without this source, whatever happened to the
-//! wheels. A wheel without a record is not used, because its packer is not known.
+//! wheels. A wheel without a record is not used, because its packer is not known. The record of
+//! another machine is used if the caller trusts it, and then for the packer alone.
 
 mod record;
 
@@ -41,6 +42,8 @@ struct Shared {
     records: RecordFolder,
     /// Wheels that were not looked at yet: most runs write nothing and need none of them.
     waiting: Mutex<Vec<EarlierWheel>>,
+    /// The same, with records of other machines.
+    recorded: Mutex<Vec<(EarlierWheel, PackingRecord)>>,
     known: RwLock<Known>,
     reused: AtomicU64,
     /// `true` after a record could not be written: one warning is enough.
@@ -81,6 +84,15 @@ impl EarlierWheel {
     }
 }
 
+/// Where a record was made, which decides what becomes of the SHA-256 of members in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RecordOrigin {
+    /// On this machine: equal content is not hashed again.
+    Own,
+    /// On another machine: all content is hashed.
+    Other,
+}
+
 /// All pieces that can be used.
 #[derive(Default)]
 struct Known {
@@ -107,7 +119,7 @@ struct Piece {
     offset: u64,
     length: u32,
     blake3: [u8; 32],
-    /// Hash of the member if the piece is all of it.
+    /// Hash of the member if the piece is all of it, and the record is our own.
     sha256: Option<Digest>,
 }
 
@@ -145,6 +157,7 @@ impl PackedSource {
         PackedSource(Some(Arc::new(Shared {
             records: RecordFolder(records),
             waiting: Mutex::default(),
+            recorded: Mutex::default(),
             known: RwLock::default(),
             reused: AtomicU64::new(0),
             has_warned: AtomicBool::new(false),
@@ -213,17 +226,41 @@ impl PackedSource {
     pub(crate) fn look_up(&self) {
         let Some(shared) = &self.0 else { return };
         let waiting = std::mem::take(&mut *shared.waiting.lock().unwrap_or_else(PoisonError::into_inner));
-        if waiting.is_empty() {
-            return;
-        }
         // Most wheels of a large index were packed elsewhere, and need not even be opened.
-        let sizes = shared.records.sizes();
+        let sizes = if waiting.is_empty() { HashSet::new() } else { shared.records.sizes() };
         for wheel in waiting.into_iter().filter(|wheel| sizes.contains(&wheel.size)) {
             let name = wheel.with_reader(|reader| WheelIdentity::of(reader, wheel.size));
             if let Some(record) = name.ok().and_then(|name| shared.records.read(&name)) {
-                shared.learn(&Arc::new(wheel), &record);
+                shared.learn(&Arc::new(wheel), &record, RecordOrigin::Own);
             }
         }
+        // Of equal pieces the first one counts: those of this machine need no transfer.
+        let recorded = std::mem::take(&mut *shared.recorded.lock().unwrap_or_else(PoisonError::into_inner));
+        for (wheel, record) in recorded {
+            shared.learn(&Arc::new(wheel), &record, RecordOrigin::Other);
+        }
+    }
+
+    /// Adds a wheel with a record of another machine, as [`PackedSource::record_of`] returned it.
+    /// The caller trusts whoever made the record to name the packer. Everything else that it says
+    /// is compared with the bytes, or is computed again.
+    ///
+    /// Returns `false` for a record that is damaged, or of another packer; then nothing is added.
+    pub fn add_recorded(&self, wheel: EarlierWheel, record: &[u8]) -> bool {
+        let Some(record) = PackingRecord::from_bytes(record) else { return false };
+        if let Some(shared) = &self.0 {
+            shared.recorded.lock().unwrap_or_else(PoisonError::into_inner).push((wheel, record));
+        }
+        true
+    }
+
+    /// The record that this machine has of the wheel at `path`, for other machines; `None` if there
+    /// is none.
+    pub fn record_of(&self, path: &Path) -> Option<Vec<u8>> {
+        let shared = self.0.as_ref()?;
+        let wheel = EarlierWheel::at(path)?;
+        let name = wheel.with_reader(|reader| WheelIdentity::of(reader, wheel.size)).ok()?;
+        Some(shared.records.read(&name)?.to_bytes())
     }
 
     /// Records how a finished wheel was packed, for this run and later ones. A record that cannot
@@ -239,7 +276,7 @@ impl PackedSource {
         });
         let written = opened.and_then(|wheel| {
             let name = wheel.with_reader(|reader| WheelIdentity::of(reader, wheel.size))?;
-            shared.learn(&Arc::new(wheel), &record);
+            shared.learn(&Arc::new(wheel), &record, RecordOrigin::Own);
             shared.records.write(&name, &record)
         });
         if let Err(error) = written
@@ -296,7 +333,7 @@ impl PackedSource {
 }
 
 impl Shared {
-    fn learn(&self, wheel: &Arc<EarlierWheel>, record: &PackingRecord) {
+    fn learn(&self, wheel: &Arc<EarlierWheel>, record: &PackingRecord, origin: RecordOrigin) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         for member in &record.members {
             let count = member.size.div_ceil(CHUNK as u64) as usize;
@@ -315,7 +352,7 @@ impl Shared {
                     offset: piece.offset,
                     length: piece.length,
                     blake3: piece.blake3,
-                    sha256: (!is_large).then_some(member.sha256),
+                    sha256: (!is_large && origin == RecordOrigin::Own).then_some(member.sha256),
                 };
                 let same = known.pieces.entry(key).or_default();
                 // Equal files are in many wheels, and one of them is enough.
@@ -324,7 +361,7 @@ impl Shared {
                 }
                 pieces.push((key, piece));
             }
-            if is_large {
+            if is_large && origin == RecordOrigin::Own {
                 let name = (member.file_name.clone(), member.size);
                 let same = known.members.entry(name).or_default();
                 let is_same = |known: &Arc<KnownMember>| {

@@ -107,7 +107,7 @@ impl PackingRecord {
     }
 
     /// The bytes of the file: a hash of the rest, a line break, JSON.
-    fn to_bytes(&self) -> Vec<u8> {
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
         let text = serde_json::to_vec(self).expect("numbers and texts are JSON");
         let mut bytes = blake3::hash(&text).to_hex().as_bytes().to_vec();
         bytes.push(b'\n');
@@ -116,7 +116,7 @@ impl PackingRecord {
     }
 
     /// `None` for a damaged record, and for one of another packer.
-    fn from_bytes(bytes: &[u8]) -> Option<PackingRecord> {
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<PackingRecord> {
         let end = bytes.iter().position(|byte| *byte == b'\n')?;
         let (hash, text) = (blake3::Hash::from_hex(&bytes[..end]).ok()?, &bytes[end + 1..]);
         if blake3::hash(text) != hash {

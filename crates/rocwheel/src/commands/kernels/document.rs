@@ -76,7 +76,7 @@ struct CodeObject<'a> {
     code: &'static str,
     version: Option<u8>,
     metadata: &'static str,
-    kernel_count: u64,
+    kernel_count: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     kernels: Option<Vec<KernelRow<'a>>>,
 }

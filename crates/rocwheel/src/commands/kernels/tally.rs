@@ -12,20 +12,27 @@ use super::By;
 use crate::printer::Format;
 
 /// An amount of code.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(super) struct Sum {
     pub(super) code_objects: u64,
-    pub(super) kernels: u64,
+    /// `None` if some of the code objects were not read.
+    pub(super) kernels: Option<u64>,
     /// Bytes of the code objects.
     pub(super) size: u64,
     /// Bytes that they occupy in their files, where bundles may be compressed.
     pub(super) stored: u64,
 }
 
+impl Default for Sum {
+    fn default() -> Self {
+        Self { code_objects: 0, kernels: Some(0), size: 0, stored: 0 }
+    }
+}
+
 impl Sum {
     fn add(&mut self, found: &FoundCode) {
         self.code_objects += 1;
-        self.kernels += found.kernel_count;
+        self.kernels = self.kernels.zip(found.kernel_count).map(|(sum, count)| sum + count);
         self.size = self.size.saturating_add(found.size);
         self.stored = self.stored.saturating_add(found.stored);
     }

@@ -71,7 +71,8 @@ pub(super) fn print(tally: &Tally, by: By, printer: &Printer) -> Result<()> {
 }
 
 fn amounts(sum: &Sum) -> [String; 3] {
-    [sum.kernels.to_string(), printer::bytes(sum.size), printer::bytes(sum.stored)]
+    let kernels = sum.kernels.map_or_else(|| "-".to_owned(), |count| count.to_string());
+    [kernels, printer::bytes(sum.size), printer::bytes(sum.stored)]
 }
 
 /// A range for the table: `24`, `24-64` or `-`.

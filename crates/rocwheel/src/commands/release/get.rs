@@ -127,7 +127,8 @@ fn sites(settings: &Settings, printer: &Printer) -> Result<Vec<IndexSite>> {
     texts.iter().map(|text| site(text, &settings.bucket, printer)).collect()
 }
 
-fn site(text: &OsStr, bucket: &BucketOptions, printer: &Printer) -> Result<IndexSite> {
+/// The index at an address or in a folder.
+pub(crate) fn site(text: &OsStr, bucket: &BucketOptions, printer: &Printer) -> Result<IndexSite> {
     let Some((address, scheme)) = text.to_str().and_then(|text| Some((text, scheme_of(text)?))) else {
         return Ok(IndexSite { root: folder_address(Path::new(text))?, fetch: Arc::new(FolderSite) });
     };

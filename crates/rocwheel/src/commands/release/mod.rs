@@ -14,7 +14,7 @@ pub(crate) mod prune;
 pub(crate) mod publish;
 pub(crate) mod rollback;
 mod set_audit;
-mod stream;
+pub(crate) mod stream;
 pub(crate) mod upload;
 pub(crate) mod verify;
 pub(crate) mod yank;

@@ -24,6 +24,7 @@ use super::set_audit::{SetAudit, StreamWheels};
 use super::stream::{ChangeArguments, ChangeSettings, StreamPlace};
 use crate::commands::Mode;
 use crate::commands::audit::ignored;
+use crate::commands::reuse::own_records;
 use crate::environment;
 use crate::failure::{Failure, Result};
 use crate::printer::{self, Column, Format, Printer};
@@ -37,7 +38,8 @@ const COLUMNS: [Column; 4] = [("File", Left), ("Project", Left), ("Size", Right)
 /// set and the stream alone, with every extra, for every Python and system that it has files for;
 /// it has to have what the version before has; and its wheels are audited. Then files are uploaded,
 /// and pages change: packages that others require first, those that people ask for last. Each
-/// publication has a number and a signed snapshot.
+/// publication has a number and a signed snapshot. A signed snapshot also says how rocwheel packed
+/// the wheels, if this machine recorded it (`--reuse-key` of `rocwheel package`).
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Folder with wheels and source distributions
@@ -224,6 +226,11 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         }
         None => store,
     };
+    // Without a signature, nobody would trust a record.
+    if settings.change.is_signed() {
+        let own = own_records();
+        local.record_packing(|path| own.record_of(path));
+    }
     if settings.delta {
         local.describe_pieces(printer.reporter())?;
     }
@@ -242,11 +249,13 @@ fn show(plan: &PublicationPlan, published: Option<&Published>, printer: &Printer
         let pages = published.map(|published| &published.pages[..]).unwrap_or_default();
         let deltas = published.map(|published| &published.deltas[..]).unwrap_or_default();
         let uploaded = published.map_or(0, |published| published.uploaded);
+        let recorded = published.map_or(0, |published| published.recorded);
         return printer.json(&serde_json::json!({
             "published": published.is_some(),
             "uploaded": uploaded,
             "pages": pages,
             "deltas": deltas,
+            "recorded": recorded,
             "plan": plan,
         }));
     }
@@ -268,6 +277,10 @@ fn show(plan: &PublicationPlan, published: Option<&Published>, printer: &Printer
     if let Some(deltas) = published.map(|published| published.deltas.len()).filter(|deltas| *deltas > 0) {
         let wheels = printer::count(deltas as u64, "wheel", "wheels");
         printer.note(format!("{wheels} described for `rocwheel release get`"));
+    }
+    if let Some(recorded) = published.map(|published| published.recorded).filter(|recorded| *recorded > 0) {
+        let wheels = printer::count(recorded as u64, "wheel", "wheels");
+        printer.note(format!("{wheels} recorded for `--reuse` on other machines"));
     }
     Ok(())
 }

@@ -139,6 +139,6 @@ impl ChangeSettings {
 }
 
 /// Reads a public key, or the public half of a private one.
-pub(super) fn public_key(path: &Path) -> Result<PublicKey> {
+pub(crate) fn public_key(path: &Path) -> Result<PublicKey> {
     Ok(PublicKey::parse(&fs_err::read_to_string(path)?, &path.to_string_lossy())?)
 }
