@@ -19,8 +19,8 @@ unpack() { python3 -m tarfile --extract /tmp/out/linux-64/*.tar.bz2 /tmp/magma; 
 members() { (cd /tmp/magma && find . -not -type d -printf '%P\n'); }
 kernels() { "$rocwheel" kernels --json /tmp/magma/lib/libmagma.so; }
 dynamic() { readelf --dynamic --wide /tmp/magma/lib/libmagma.so; }
-# The headers and the library of the tarball, and nothing of the tree. ADD_ says how Fortran names its
-# functions; the header asks for it.
+# The headers and the library of the tarball, and nothing of the tree. The headers want to know how
+# Fortran names its functions: ADD_.
 running() {
     hipcc --offload-host-only -DADD_ -I/tmp/magma/include "$here/magma.cpp" -L/tmp/magma/lib -lmagma \
         -Wl,-rpath,/tmp/magma/lib -o /tmp/uses-magma
