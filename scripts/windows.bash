@@ -64,6 +64,7 @@ in_root() {
         CARGO_UNSTABLE_FEATURE_UNIFICATION=true CARGO_RESOLVER_FEATURE_UNIFICATION=workspace \
         CARGO_TARGET_X86_64_PC_WINDOWS_GNU_LINKER=x86_64-w64-mingw32-gcc \
         CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER=wine WINEPREFIX="$place/wine" WINEDEBUG=-all \
+        XDG_RUNTIME_DIR="$place" \
         chroot "$root" "$@"
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,3 +39,16 @@ def windows() -> Rocwheel:
 def wine() -> Rocwheel:
     """Any other program for Windows: its name is the first argument."""
     return program("ROCWHEEL_WINE")
+
+
+@pytest.fixture
+def share(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """The name of a share of a server for Windows, and its folder here. For Wine a folder in its
+    own files is one."""
+    assert "ROCWHEEL_WINE_FILES" in os.environ, "ROCWHEEL_WINE_FILES is not set: run scripts/run-tests-windows"
+    server = Path(os.environ["ROCWHEEL_WINE_FILES"]) / "dosdevices/unc" / f"rocwheel-{os.getpid()}"
+    server.mkdir(parents=True)
+    (server / "share").symlink_to(tmp_path)
+    yield rf"\\{server.name}\share", tmp_path
+    (server / "share").unlink()
+    server.rmdir()

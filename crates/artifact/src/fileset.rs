@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use rocwheel_output::StagingFolder;
 use rocwheel_report::{Reporter, Unit};
 use rocwheel_rocm::Predicate;
 use rocwheel_system::FileMetadata as _;
@@ -115,7 +116,7 @@ impl Fileset {
         let copied = match before {
             Before::Keep => self.copy_into(&destination, transfer, reporter),
             Before::Replace => {
-                let work = tempfile::Builder::new().prefix(".rocwheel-copy-").tempdir_in(parent)?;
+                let work = StagingFolder::new_in(parent, ".rocwheel-copy-")?;
                 let tree = work.path().join("tree");
                 self.copy_into(&tree, transfer, reporter)
                     .and_then(|()| flatten::replace(&tree, &destination, work.path()))
@@ -245,6 +246,7 @@ mod tests {
         assert_eq!(set.entries["bin/tool"].source, over.join("bin/tool"));
     }
 
+    #[cfg_attr(windows, ignore = "Wine has no links, and Windows no modes")]
     #[test]
     fn copies_keep_links_modes_and_what_was_there() {
         let folder = source();

@@ -6,7 +6,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use rocwheel_output::Mode;
+use rocwheel_output::{Mode, StagingFolder};
 use rocwheel_report::{Reporter, Unit};
 use rocwheel_system::FileMetadata as _;
 use serde::Serialize;
@@ -84,7 +84,7 @@ fn make(
 ) -> Result<Flattened, Error> {
     let parent = output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs_err::create_dir_all(parent)?;
-    let work = tempfile::Builder::new().prefix(".rocwheel-flatten-").tempdir_in(parent)?;
+    let work = StagingFolder::new_in(parent, ".rocwheel-flatten-")?;
     let unpacked = work.path().join("unpacked");
     let artifacts = catalog::read_places(places, &unpacked, reporter).into_iter().collect::<Result<_, _>>()?;
     let catalog = Catalog { artifacts, ignored: Vec::new() };

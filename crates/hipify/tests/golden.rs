@@ -177,7 +177,8 @@ fn whole_trees() {
             let expected = &case["output"]["ok"];
             let mut files = BTreeMap::new();
             for entry in walk(tree.path()) {
-                let path = entry.strip_prefix(tree.path()).unwrap().to_str().unwrap().to_owned();
+                let path =
+                    rocwheel_system::slashed(entry.strip_prefix(tree.path()).unwrap()).to_str().unwrap().to_owned();
                 files.insert(path, String::from_utf8(fs_err::read(entry).unwrap()).unwrap());
             }
             assert_eq!(serde_json::to_value(&files).unwrap(), expected["files"], "{name}");

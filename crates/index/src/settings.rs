@@ -261,6 +261,7 @@ mod tests {
         // Relative paths start at the folder of their file, for every key.
         let relative = "find-links = ['./wheels', '../more']\nindex-url = 'simple'\n[[index]]\nurl = './local'\n";
         let found = uv_places(&[], &[("/home/me/x/uv.toml", relative)], pip).unwrap().all;
+        let found: Vec<String> = found.iter().map(|place| place.replace('\\', "/")).collect();
         assert_eq!(found, ["/home/me/x/./wheels", "/home/me/x/../more", "/home/me/x/./local", "/home/me/x/simple"]);
         for wrong in ["index-url = 1\n", "[[index]]\nname = 'x'\n", "x\n"] {
             let error = uv_places(&[], &[("uv.toml", wrong)], pip).unwrap_err().to_string();

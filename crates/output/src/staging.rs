@@ -108,10 +108,14 @@ impl StagingFolder {
     /// Removes the folder.
     ///
     /// # Errors
-    /// A folder that cannot be removed. Dropping it would hide that error.
+    /// A folder that cannot be removed. Dropping it would hide that error. The next process in the
+    /// same place tries again.
     pub fn close(self) -> io::Result<()> {
+        let folder = self.folder.keep();
+        // The mark goes last: a folder in which something stays is recognised as abandoned.
+        rocwheel_system::remove_contents(&folder, MARK)?;
         drop(self.closed_first);
-        self.folder.close()
+        rocwheel_system::remove_folder(&folder)
     }
 }
 
@@ -130,12 +134,12 @@ fn mark(folder: &Path) -> Mark {
     let unlocked = folder.join(UNLOCKED);
     let file = match fs_err::File::create_new(&unlocked) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Mark::Lost,
+        Err(_) if !folder.is_dir() => return Mark::Lost,
         Err(_) => return Mark::Unlocked,
     };
     match Lock::try_exclusive(file) {
         Ok(Some(lock)) => match rocwheel_system::rename(&unlocked, folder.join(MARK)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Mark::Lost,
+            Err(_) if fs_err::symlink_metadata(&unlocked).is_err() => Mark::Lost,
             _ => Mark::Locked(lock),
         },
         Ok(None) => Mark::Lost,
@@ -159,7 +163,10 @@ fn sweep(parent: &Path, prefix: &str) {
         .collect();
     for folder in stale {
         if let Ok(file) = fs_err::File::open(folder.join(MARK)) {
-            if let Ok(Some(_lock)) = Lock::try_exclusive(file) {
+            let Ok(Some(lock)) = Lock::try_exclusive(file) else { continue };
+            if rocwheel_system::remove_contents(&folder, MARK).is_ok() {
+                // Not every system removes a file that this process has open.
+                drop(lock);
                 let _ = fs_err::remove_dir_all(&folder);
             }
             continue;

@@ -336,7 +336,7 @@ impl Planner<'_> {
         findings: &mut Findings,
     ) -> Result<Set, Error> {
         let family = family.map(String::as_str);
-        let world = Tree::merge(self.catalog, |artifact| {
+        let world = Tree::merge(self.catalog, self.system, |artifact| {
             selection.packaged(artifact)
                 && (artifact.name.is_generic() || family.is_none_or(|family| artifact.name.base_target() == family))
         })?;

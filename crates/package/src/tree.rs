@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use fs_err as fs;
 use rocwheel_artifact::links::Links;
 use rocwheel_artifact::{Artifact, Catalog, EntryKind};
+use rocwheel_content::archive_path::file_name;
+use rocwheel_wheel::Platform;
 
 use crate::Error;
 
@@ -34,13 +36,18 @@ pub struct Tree {
 const LINK_LIMIT: usize = 40;
 
 impl Tree {
-    /// Merges the artifacts that `wanted` accepts.
-    pub fn merge(catalog: &Catalog, wanted: impl Fn(&Artifact) -> bool) -> Result<Tree, Error> {
+    /// Merges the artifacts that `wanted` accepts. In a tree for Windows the names decide which
+    /// files are programs, so packages have the same bytes whichever system makes them.
+    pub fn merge(catalog: &Catalog, system: Platform, wanted: impl Fn(&Artifact) -> bool) -> Result<Tree, Error> {
         let mut tree = Tree::default();
         for (index, artifact) in catalog.artifacts.iter().enumerate().filter(|(_, artifact)| wanted(artifact)) {
             for entry in &artifact.entries {
                 let source = artifact.root.join(&artifact.basedirs[entry.basedir]).join(&entry.path);
-                tree.insert(catalog, &entry.path, Node { owners: vec![index], source, kind: entry.kind.clone() })?;
+                let mut kind = entry.kind.clone();
+                if let (Platform::Windows, EntryKind::File { executable, .. }) = (system, &mut kind) {
+                    *executable = is_windows_program(&entry.path);
+                }
+                tree.insert(catalog, &entry.path, Node { owners: vec![index], source, kind })?;
             }
         }
         Ok(tree)
@@ -116,6 +123,13 @@ impl Tree {
     }
 }
 
+/// `true` for a name that Windows starts as a program. These are the names to which Python's
+/// `os.stat` gives the executable bit on Windows, so wheels that are built there have it too.
+fn is_windows_program(path: &str) -> bool {
+    let ending = file_name(path).rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
+    ending.is_some_and(|ending| matches!(ending.as_str(), "bat" | "cmd" | "com" | "exe"))
+}
+
 fn same(left: &Node, right: &Node) -> Result<bool, Error> {
     match (&left.kind, &right.kind) {
         (EntryKind::Directory, EntryKind::Directory) => Ok(true),
@@ -169,6 +183,21 @@ mod tests {
         assert_eq!(tree.resolve("bin/amdclang").as_deref(), Some("lib/llvm/bin/clang-20"));
         assert_eq!(tree.resolve("llvm/bin/clang").as_deref(), Some("lib/llvm/bin/clang-20"));
         assert_eq!(tree.resolve("llvm").as_deref(), Some("lib/llvm"));
+    }
+
+    #[test]
+    fn names_decide_what_is_a_program_on_windows() {
+        for (path, is_program) in [
+            ("bin/hipcc.exe", true),
+            ("bin/HIPCC.EXE", true),
+            ("bin/hipcc.bat", true),
+            ("bin/amdhip64_7.dll", false),
+            ("bin/hipcc", false),
+            ("bin.exe/hipcc", false),
+            ("exe", false),
+        ] {
+            assert_eq!(is_windows_program(path), is_program, "{path}");
+        }
     }
 
     #[test]

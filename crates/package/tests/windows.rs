@@ -205,6 +205,26 @@ fn the_same_input_gives_the_same_bytes_elsewhere() {
     assert_eq!(digests(1), digests(3));
 }
 
+/// On Windows a file has no mode, and rocwheel looks at its first bytes; on Linux an archive has
+/// whatever its maker gave it. Neither may change the packages for Windows.
+#[test]
+fn modes_do_not_change_packages_for_windows() {
+    let digests = |mode: u32| {
+        let build = windows();
+        build.file("core-hip_run_generic", "bin/hipconfig.bat", "@exit /b\r\n");
+        build.file("core-hip_dev_generic", "bin/hip.py", "#!/usr/bin/env python3\n");
+        for entry in walkdir::WalkDir::new(build.artifacts()) {
+            let entry = entry.unwrap();
+            if entry.file_type().is_file() {
+                rocwheel_system::set_mode(entry.path(), mode).unwrap();
+            }
+        }
+        let packages = build.package(&build.request()).unwrap().1.packages;
+        packages.into_iter().map(|package| (package.path, package.sha256)).collect::<Vec<_>>()
+    };
+    assert_eq!(digests(0o644), digests(0o755));
+}
+
 #[test]
 fn each_family_has_the_packages_of_both_systems() {
     let (linux, windows) = (linux(), windows());

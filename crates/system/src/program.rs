@@ -75,9 +75,7 @@ impl DerefMut for RunningGroup {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{BufRead, BufReader, Read};
     use std::path::Path;
-    use std::process::Stdio;
 
     use super::*;
 
@@ -112,6 +110,8 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn a_group_ends_with_everything_it_started_also_if_it_does_not_want_to() {
+        use std::io::{BufRead as _, BufReader, Read as _};
+        use std::process::Stdio;
         for (trap, patience) in [("", 60), ("trap '' TERM;", 0)] {
             let script = format!("{trap} (sleep 30; echo went on) & echo ready; sleep 60");
             let mut shell = Command::new("sh");

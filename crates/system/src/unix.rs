@@ -138,6 +138,30 @@ pub fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
     fs_err::rename(from, to)
 }
 
+/// Removes a folder with all its contents.
+///
+/// # Errors
+/// The errors of `rmdir(2)` and `unlink(2)`; the message names the path.
+pub fn remove_folder(path: impl AsRef<Path>) -> io::Result<()> {
+    fs_err::remove_dir_all(path.as_ref())
+}
+
+/// Removes everything in a folder but the file with the name `kept`.
+///
+/// # Errors
+/// The first path that cannot be removed; the message names it.
+pub fn remove_contents(folder: &Path, kept: &str) -> io::Result<()> {
+    for entry in fs_err::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            fs_err::remove_dir_all(entry.path())?;
+        } else if entry.file_name() != kept {
+            fs_err::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
 /// Gives a temporary file its name and replaces an existing file.
 ///
 /// # Errors

@@ -85,7 +85,10 @@ fn killed(what: &str, tree: &Path, at: u32) -> bool {
     command.args(["--exact", "tree::killed::after_every_kill_the_next_run_gives_what_an_undisturbed_one_does"]);
     command.env("HIPIFY_TEST_TREE", tree).env("HIPIFY_TEST_DO", what).env("HIPIFY_TEST_KILL", at.to_string());
     let output = command.output().unwrap();
-    assert!(output.status.success() || rocwheel_system::ending_signal(output.status) == Some(9), "{output:?}");
+    let status = output.status;
+    // Windows knows no signals; a process that is ended has the code 1, and a test that fails 101.
+    let is_killed = rocwheel_system::ending_signal(status) == Some(9) || cfg!(windows) && status.code() == Some(1);
+    assert!(status.success() || is_killed, "{output:?}");
     !output.status.success()
 }
 

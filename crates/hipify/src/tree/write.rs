@@ -131,7 +131,8 @@ fn create(path: &Path, bytes: &[u8], replaced: Option<&std::fs::Metadata>) -> Re
 /// it.
 struct Staging {
     path: PathBuf,
-    _lock: Lock,
+    /// `None` only while it is dropped.
+    lock: Option<Lock>,
 }
 
 impl Staging {
@@ -146,7 +147,7 @@ impl Staging {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
                 lock => lock?.ok_or_else(|| Error::Locked(folder.display().to_string()))?,
             };
-            let staging = Self { path, _lock: lock };
+            let staging = Self { path, lock: Some(lock) };
             if fs_err::symlink_metadata(staging.tree()).is_ok() {
                 fs_err::remove_dir_all(staging.tree())?;
             }
@@ -163,6 +164,9 @@ impl Drop for Staging {
     fn drop(&mut self) {
         // Files that cannot be removed now are removed by the next run.
         let _ = fs_err::remove_dir_all(&self.path);
+        // Not every system removes a file that this process has open, or its folder.
+        self.lock = None;
+        let _ = fs_err::remove_dir(&self.path);
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) use calls::{try_lock, unlock};
 pub(crate) use job::Group;
 pub use link::symlink;
 pub use metadata::open_identity;
-pub use moving::{exchange, persist, persist_new, rename};
+pub use moving::{exchange, persist, persist_new, remove_contents, remove_folder, rename};
 /// The trait of types that lend the handle of an open file.
 pub use std::os::windows::io::AsHandle as OpenFile;
 pub use visual_studio::compiler_variables;

@@ -29,26 +29,83 @@ pub fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
 }
 
 /// Calls a move again for two seconds, as long as another program has one of the files open.
-fn repeat_refused(from: &Path, to: &Path, mut attempt: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+fn repeat_refused(from: &Path, to: &Path, attempt: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+    repeat(|error| is_refused(error) && fs_err::symlink_metadata(from).is_ok(), attempt).map_err(|error| {
+        let text = format!("failed to rename `{}` to `{}`: {error}", from.display(), to.display());
+        io::Error::new(error.kind(), text)
+    })
+}
+
+/// Calls something again for two seconds, as long as it fails with an error that may pass.
+fn repeat(may_pass: impl Fn(&io::Error) -> bool, mut attempt: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     let (end, mut pause) = (Instant::now() + PATIENCE, PAUSE);
     loop {
         match attempt() {
-            Err(error) if is_refused(&error) && Instant::now() < end && fs_err::symlink_metadata(from).is_ok() => {
+            Err(error) if may_pass(&error) && Instant::now() < end => {
                 thread::sleep(pause);
                 pause *= 2;
             }
-            Err(error) => {
-                let text = format!("failed to rename `{}` to `{}`: {error}", from.display(), to.display());
-                return Err(io::Error::new(error.kind(), text));
-            }
-            Ok(()) => return Ok(()),
+            answer => return answer,
         }
     }
 }
 
+/// Removes a folder with all its contents. Another process may remove it at the same time.
+///
+/// # Errors
+/// The error after two seconds of attempts, if another program has one of the files open; any other
+/// error at once. The message names the path.
+#[expect(clippy::disallowed_methods, reason = "the number of the error says whether another program has it open")]
+pub fn remove_folder(path: impl AsRef<Path>) -> io::Result<()> {
+    let path = path.as_ref();
+    repeat_removal(path, || std::fs::remove_dir_all(path))
+}
+
+/// Removes everything in a folder but the file with the name `kept`.
+///
+/// # Errors
+/// Those of [`remove_folder`].
+#[expect(clippy::disallowed_methods, reason = "the number of the error says whether another program has it open")]
+pub fn remove_contents(folder: &Path, kept: &str) -> io::Result<()> {
+    repeat_removal(folder, || {
+        for entry in std::fs::read_dir(folder)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                std::fs::remove_dir_all(entry.path())?;
+            } else if entry.file_name() != kept {
+                std::fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Removes something again for two seconds, as long as another program has a file in it open.
+/// Nothing to remove is no error.
+fn repeat_removal(path: &Path, attempt: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+    let may_pass = |error: &io::Error| is_refused(error) || error.kind() == io::ErrorKind::DirectoryNotEmpty;
+    match repeat(may_pass, attempt) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        answer => answer.map_err(|error| {
+            io::Error::new(error.kind(), format!("failed to remove directory `{}`: {error}", path.display()))
+        }),
+    }
+}
+
+/// Moves a file or folder. As on Unix, an existing file is replaced even if it is read-only.
 #[expect(clippy::disallowed_methods, reason = "the number of the error says whether another program has it open")]
 fn move_once(from: &Path, to: &Path) -> io::Result<()> {
-    std::fs::rename(from, to)
+    let refused = match std::fs::rename(from, to) {
+        Err(error) if is_refused(&error) => error,
+        answer => return answer,
+    };
+    match fs_err::metadata(to) {
+        Ok(metadata) if metadata.is_file() && metadata.permissions().readonly() => {
+            crate::set_mode(to, 0o644)?;
+            std::fs::rename(from, to).or_else(|error| crate::set_mode(to, 0o444).and(Err(error)))
+        }
+        _ => Err(refused),
+    }
 }
 
 /// `true` if another program has one of the files open, or may have: Windows says "access denied"
@@ -105,6 +162,49 @@ mod tests {
 
     use super::*;
 
+    /// Opens a file and shares it with no other program, as many programs do.
+    fn open_alone(path: &Path) -> fs_err::File {
+        let mut options = fs_err::OpenOptions::new();
+        options.options_mut().read(true).share_mode(0);
+        options.open(path).unwrap()
+    }
+
+    #[test]
+    fn a_folder_with_an_open_file_goes_when_the_file_is_closed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (tree, open) = (folder.path().join("tree"), folder.path().join("tree/below/open"));
+        fs_err::create_dir_all(open.parent().unwrap()).unwrap();
+        fs_err::write(&open, "x").unwrap();
+        let held = open_alone(&open);
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                thread::sleep(PATIENCE / 4);
+                drop(held);
+            });
+            remove_folder(&tree).unwrap();
+        });
+        assert!(!tree.exists());
+        // One that is gone is not an error; one that is no folder is.
+        remove_folder(&tree).unwrap();
+        fs_err::write(&tree, "x").unwrap();
+        assert!(remove_folder(&tree).unwrap_err().to_string().contains("tree`"));
+    }
+
+    #[test]
+    fn a_read_only_file_is_replaced_unless_it_is_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let (new, old) = (folder.path().join("new"), folder.path().join("old"));
+        fs_err::write(&new, "new").unwrap();
+        fs_err::write(&old, "old").unwrap();
+        crate::set_mode(&old, 0o444).unwrap();
+        let held = open_alone(&old);
+        assert!(rename(&new, &old).is_err());
+        drop(held);
+        assert!(fs_err::metadata(&old).unwrap().permissions().readonly(), "its mode is restored");
+        rename(&new, &old).unwrap();
+        assert_eq!(fs_err::read_to_string(&old).unwrap(), "new");
+    }
+
     #[test]
     fn two_folders_are_exchanged_and_nothing_else_is_left() {
         let folder = tempfile::tempdir().unwrap();
@@ -126,13 +226,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (new, old) = (folder.path().join("new"), folder.path().join("old"));
         fs_err::write(&old, "old").unwrap();
-        let open = || {
-            let mut options = fs_err::OpenOptions::new();
-            // No sharing: what many programs do.
-            options.options_mut().read(true).share_mode(0).open(&old).unwrap()
-        };
         fs_err::write(&new, "new").unwrap();
-        let held = open();
+        let held = open_alone(&old);
         thread::scope(|scope| {
             scope.spawn(move || {
                 thread::sleep(Duration::from_millis(300));
@@ -142,7 +237,7 @@ mod tests {
         });
         assert_eq!(fs_err::read_to_string(&old).unwrap(), "new");
         fs_err::write(&new, "newer").unwrap();
-        let held = open();
+        let held = open_alone(&old);
         let error = rename(&new, &old).unwrap_err();
         assert!(error.to_string().contains("old`"), "{error}");
         drop(held);
