@@ -247,7 +247,7 @@ mod tests {
     use crate::arguments::Arguments;
 
     /// Options that name a file to read.
-    const READ: [&str; 25] = [
+    const READ: [&str; 26] = [
         "--accept",
         "--base-python",
         "--bypass",
@@ -263,6 +263,7 @@ mod tests {
         "--manifest",
         "--notes",
         "--python",
+        "--reuse-key",
         "--signing-key",
         "--source",
         "--source-table",

@@ -15,7 +15,7 @@ use rocwheel_rocm::dlopen::{DlopenTable, Load};
 use rocwheel_wheel::manylinux::Policies;
 
 use super::requirements::Brought;
-use super::traces::{RootKind, Rooted};
+use super::traces::{RootKind, Rooted, has_module_tag};
 use super::{Context, file_name, listed, not_given, windows};
 use crate::declared::Extras;
 use crate::finding::{Code, Finding, Severity};
@@ -95,7 +95,8 @@ fn missing(context: &Context<'_>, findings: &mut Vec<Finding>) {
 
 /// `true` for a library with a version in its name, by which other files link to it, if none in the
 /// set does and nothing names it: a build collected it, and no process opens it. A plug-in has no
-/// version behind `.so`.
+/// version behind `.so`, and packages without extension modules, such as those of ROCm, have their
+/// libraries for others.
 fn is_left_over(context: &Context<'_>, rooted: &Rooted) -> bool {
     let name = file_name(&rooted.path);
     let is_versioned =
@@ -103,6 +104,8 @@ fn is_left_over(context: &Context<'_>, rooted: &Rooted) -> bool {
     let opens = |loads: &Option<BTreeSet<String>>| loads.as_ref().is_some_and(|loads| loads.contains(name));
     rooted.kind == RootKind::Plugin
         && is_versioned
+        && !is_rocm(&context.site.distributions[rooted.wheel].name)
+        && context.native(rooted.wheel).any(|(path, _)| has_module_tag(file_name(path)))
         // Libraries of products open each other by name.
         && Owners::embedded().of(name).is_none()
         && !context.facts.native().any(|(_, object)| opens(&object.loads))
