@@ -378,13 +378,12 @@ impl Merger {
         let count = report.tests.len() as u64;
         let bad = report.tests.iter().filter(|(_, attempt)| attempt.outcome.is_bad()).count() as u64;
         if report.announced != count {
-            let announced = counted(report.announced, "test");
-            let message = format!("`{}` announces {announced} and has {count}", path.display());
-            self.problem(Some(path), message, report.announced > count);
+            let words = format!("announces {} and has {count}", counted(report.announced, "test"));
+            self.problem(Some(path), format!("`{}` {words}", path.display()), report.announced > count);
         }
         if report.announced_bad > bad {
-            let announced = counted(report.announced_bad, "failure");
-            self.lost(Some(path), format!("`{}` announces {announced} and has {bad}", path.display()));
+            let words = format!("announces {} and has {bad}", counted(report.announced_bad, "failure"));
+            self.lost(Some(path), format!("`{}` {words}", path.display()));
         }
         self.own_suite = Some(source.program.clone());
         let suite = self.options.suite.clone().or_else(|| self.shard_suite.clone());
