@@ -52,7 +52,8 @@ pub struct OutputFolder {
     root: PathBuf,
     file: File,
     created: bool,
-    _lock: Lock,
+    /// `None` only while it is dropped.
+    lock: Option<Lock>,
 }
 
 impl OutputFolder {
@@ -85,7 +86,7 @@ impl OutputFolder {
             }
             Err(_) => File::default(),
         };
-        Ok(OutputFolder { root: root.to_owned(), file, created, _lock: lock })
+        Ok(OutputFolder { root: root.to_owned(), file, created, lock: Some(lock) })
     }
 
     /// Returns the folder that archives are unpacked in.
@@ -208,6 +209,8 @@ impl Drop for OutputFolder {
         let hidden = self.root.join(FOLDER);
         if self.file.finished.is_empty() && !hidden.join(STATE).exists() && !self.scratch().exists() {
             let _ = fs::remove_file(hidden.join("lock"));
+            // Not every system removes a file that this process has open, or its folder.
+            self.lock = None;
             let _ = fs::remove_dir(&hidden);
             if self.created {
                 let _ = fs::remove_dir(&self.root);
