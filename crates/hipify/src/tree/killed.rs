@@ -82,7 +82,11 @@ fn convert(tree: &Path) -> Result<(), Error> {
 /// given change. `false` if it ended by itself.
 fn killed(what: &str, tree: &Path, at: u32) -> bool {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "tree::killed::after_every_kill_the_next_run_gives_what_an_undisturbed_one_does"]);
+    command.args([
+        "--include-ignored",
+        "--exact",
+        "tree::killed::after_every_kill_the_next_run_gives_what_an_undisturbed_one_does",
+    ]);
     command.env("HIPIFY_TEST_TREE", tree).env("HIPIFY_TEST_DO", what).env("HIPIFY_TEST_KILL", at.to_string());
     let output = command.output().unwrap();
     let status = output.status;
@@ -105,6 +109,7 @@ fn be_killed() -> bool {
     true
 }
 
+#[cfg_attr(windows, ignore = "what is taken back is no longer read-only there: docs/windows.md")]
 #[test]
 fn after_every_kill_the_next_run_gives_what_an_undisturbed_one_does() {
     if be_killed() {
@@ -212,7 +217,7 @@ fn what_somebody_changed_since_is_not_touched() {
     let mine = folder.path().join("c10/hip/deep/c.h");
     fs_err::write(&mine, "mine").unwrap();
     let half = contents(folder.path());
-    let error = recover(folder.path()).unwrap_err().to_string();
+    let error = recover(folder.path()).unwrap_err().to_string().replace('\\', "/");
     assert!(error.contains("`c10/hip/deep/c.h` changed since"), "{error}");
     assert_eq!(contents(folder.path()), half);
     // Do what the hint recommends.
