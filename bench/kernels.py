@@ -75,7 +75,7 @@ def main() -> None:
     settings = parser.parse_args()
     results: dict[str, dict] = {}
     heads = ("file MB", "read MB", "floor s", "wall s", "user s", "peak MB", "written MB")
-    print(f"{'':40}" + "".join(f"{head:>11}" for head in heads) + f"{'x floor':>9}", flush=True)
+    print(f"{'':30}" + "".join(f"{head:>11}" for head in heads) + f"{'x floor':>9}", flush=True)
     for path in settings.files:
         if not path.is_file():
             sys.exit(f"error: {path} is not a file")
@@ -93,7 +93,7 @@ def main() -> None:
         results[path.name] = {**asdict(figures), "size": length, "read": total, "floor": least, "written": most}
         columns = (length / MEGABYTE, total / MEGABYTE, least, figures.wall, figures.user)
         row = "".join(f"{value:11.2f}" for value in (*columns, figures.peak / MEGABYTE, most / MEGABYTE))
-        print(f"{path.name[:39]:<40}{row}{figures.wall / least:9.2f}", flush=True)
+        print(f"{path.name[:29]:<30}{row}{figures.wall / least:9.2f}", flush=True)
     settings.json.write_text(json.dumps(results, indent=2) + "\n")
 
 

@@ -22,7 +22,7 @@ pub(crate) enum TransferFault {
     #[error("{0}")]
     Passing(String),
     /// The server sent nothing for as long as the client waits, which is a minute. Another attempt
-    /// may help and may take as long, so the user decides.
+    /// may help, and may take as long.
     #[error("the server stopped sending: {0}")]
     Stalled(String),
     /// No attempt will help.
@@ -99,10 +99,26 @@ pub(crate) fn attempt<T>(
     reporter: &dyn Reporter,
     request: impl Fn() -> Result<T, TransferFault>,
 ) -> Result<T, TransferFault> {
+    attempt_after(TransferFault::may_pass, reporter, request)
+}
+
+/// Like [`attempt`], for somebody who waits: a server that stalls is not asked again.
+pub(crate) fn attempt_unless_stalled<T>(
+    reporter: &dyn Reporter,
+    request: impl Fn() -> Result<T, TransferFault>,
+) -> Result<T, TransferFault> {
+    attempt_after(|fault| matches!(fault, TransferFault::Passing(_)), reporter, request)
+}
+
+fn attempt_after<T>(
+    is_attempted: impl Fn(&TransferFault) -> bool,
+    reporter: &dyn Reporter,
+    request: impl Fn() -> Result<T, TransferFault>,
+) -> Result<T, TransferFault> {
     let mut pause = PAUSE;
     for _ in 1..MOST {
         match request() {
-            Err(TransferFault::Passing(_)) if !reporter.interrupted() => std::thread::sleep(pause),
+            Err(fault) if is_attempted(&fault) && !reporter.interrupted() => std::thread::sleep(pause),
             result => return result,
         }
         pause *= 3;
@@ -136,13 +152,13 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_stalls_is_not_asked_again() {
+    fn a_server_that_stalls_is_not_asked_again_while_somebody_waits() {
         for fault in [
             || TransferFault::of_request(&io::Error::from(io::ErrorKind::TimedOut)),
             || TransferFault::of_body(&io::Error::from(io::ErrorKind::TimedOut)),
         ] {
             let attempts = std::cell::Cell::new(0);
-            let fault = attempt(&rocwheel_report::Silent, || -> Result<(), _> {
+            let fault = attempt_unless_stalled(&rocwheel_report::Silent, || -> Result<(), _> {
                 attempts.set(attempts.get() + 1);
                 Err(fault())
             });
@@ -151,5 +167,12 @@ mod tests {
             assert!(fault.to_string().starts_with("the server stopped sending: "), "{fault}");
         }
         assert!(matches!(TransferFault::of_body(&io::ErrorKind::ConnectionReset.into()), TransferFault::Passing(_)));
+        // A mirror of many files goes on.
+        let attempts = std::cell::Cell::new(0);
+        let second = attempt(&rocwheel_report::Silent, || {
+            attempts.set(attempts.get() + 1);
+            if attempts.get() == 1 { Err(TransferFault::of_body(&io::ErrorKind::TimedOut.into())) } else { Ok(()) }
+        });
+        assert!(second.is_ok() && attempts.get() == 2);
     }
 }

@@ -13,11 +13,11 @@ use url::Url;
 
 use super::choose::shown;
 use crate::Error;
-use crate::attempts::{CONNECTIONS, TransferFault, attempt};
+use crate::attempts::{CONNECTIONS, TransferFault, attempt_unless_stalled};
 
 /// Bytes that are copied at a time.
 const BLOCK: usize = 1 << 18;
-/// What to do when a server stalls at a range.
+/// The advice after a range at which the server stopped sending.
 const WITHOUT_RANGES: &str = "try again later; without `--have`, and with an empty folder as `--output`, the whole wheel is downloaded in one request";
 
 /// A file of a server, a folder or a bucket.
@@ -42,7 +42,7 @@ impl RemoteFile<'_> {
     /// # Errors
     /// A file of this machine that cannot be written; an interruption.
     fn tried<T>(&self, request: impl Fn() -> Result<T, TransferFault>) -> Result<Result<T, TransferFault>, Error> {
-        let fault = match attempt(self.reporter, request) {
+        let fault = match attempt_unless_stalled(self.reporter, request) {
             Ok(done) => return Ok(Ok(done)),
             Err(fault) => fault,
         };
