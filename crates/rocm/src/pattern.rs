@@ -82,6 +82,13 @@ impl Pattern {
     /// `true` if the whole of `path` matches.
     pub fn matches(&self, path: &str) -> bool {
         let path = path.as_bytes();
+        // Most patterns are refused by how a path starts or ends.
+        let differs = |part: Option<&Part>, is_there: fn(&[u8], &[u8]) -> bool| {
+            matches!(part, Some(Part::Literal(bytes)) if !is_there(path, bytes))
+        };
+        if differs(self.parts.first(), <[u8]>::starts_with) || differs(self.parts.last(), <[u8]>::ends_with) {
+            return false;
+        }
         // The positions in `path` at which a match of the parts so far can end.
         let mut reached = vec![false; path.len() + 1];
         reached[0] = true;
