@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
+import shutil
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +15,27 @@ from command import Result, run
 from trees import files
 
 TOOLS = Path(sys.prefix) / "bin"
+
+
+@functools.cache
+def with_pip(interpreter: str) -> tuple[Path, tempfile.TemporaryDirectory[str]]:
+    """An environment as `python -m venv` makes it, with pip, until the process ends."""
+    folder = tempfile.TemporaryDirectory(prefix="rocwheel-venv-")
+    run(interpreter, "-m", "venv", folder.name)
+    return Path(folder.name), folder
+
+
+def create_venv(prefix: Path, interpreter: str = sys.executable) -> None:
+    """What `python -m venv` makes. It installs pip each time, which takes seconds: here the pip of
+    the first is copied."""
+    run(interpreter, "-m", "venv", "--without-pip", prefix)
+    template, _ = with_pip(interpreter)
+    (site,) = template.glob("lib/python3.*/site-packages")
+    shutil.copytree(site, prefix / site.relative_to(template), dirs_exist_ok=True)
+    for script in template.glob("bin/pip*"):
+        copy = prefix / "bin" / script.name
+        shutil.copy(script, copy)
+        copy.write_text(script.read_text().replace(str(template), str(prefix)))
 
 
 @dataclass(frozen=True)
@@ -26,7 +50,7 @@ class Environment:
         is named."""
         interpreter = interpreter or os.path.realpath(sys.executable)
         if installer == "pip":
-            run(interpreter, "-m", "venv", prefix)
+            create_venv(prefix, interpreter)
         else:
             run(TOOLS / "uv", "venv", "--quiet", "--no-cache", "--python", interpreter, prefix)
         return Environment(prefix, installer, frozenset(files(prefix)))

@@ -28,6 +28,7 @@ def with_uv() -> dict[str, str]:
     return {"PATH": f"{UV.parent}:{os.environ['PATH']}"}
 
 
+@pytest.mark.long
 def test_flash_attn_with_triton(rocwheel: Rocwheel, sdist: Path, tmp_path: Path) -> None:
     """One wheel for every Python, without torch and ROCm, the same each time and with only what
     belongs into it."""

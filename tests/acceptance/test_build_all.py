@@ -9,7 +9,6 @@ import os
 import random
 import shutil
 import subprocess
-import sys
 import tarfile
 import tomllib
 import zipfile
@@ -19,6 +18,7 @@ import pytest
 import therock
 
 from command import Rocwheel, run
+from environment import create_venv
 from packages import metadata
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -240,7 +240,7 @@ def test_torch_requires_and_opens_the_packages_it_was_built_with(
     rocwheel: Rocwheel, world: Path, rocm_packages: Path, tmp_path: Path
 ) -> None:
     sdk = ["--rocm-sdk", f"directory={rocm_packages}"]
-    run(sys.executable, "-m", "venv", tmp_path / "mine")
+    create_venv(tmp_path / "mine")
     python = tmp_path / "mine/bin/python"
     command = [
         "build",
@@ -281,7 +281,7 @@ def test_rocm_alone_is_installed_with_the_word_of_the_scripts(
     assert "--into .venv" in refused.stderr
     refused = rocwheel.run("build", "install-rocm", *sdk, "--into", tmp_path / "none", expect=2)
     assert "is not a Python environment" in refused.stderr and not (tmp_path / "none").exists()
-    run(sys.executable, "-m", "venv", tmp_path / "mine")
+    create_venv(tmp_path / "mine")
     rocwheel.run("build", "install-rocm", *sdk, "--into", tmp_path / "mine", cwd=tmp_path)
     assert run(tmp_path / "mine/bin/rocm-sdk", "version").stdout.strip() == therock.VERSION
     refused = rocwheel.run(
@@ -293,7 +293,7 @@ def test_rocm_alone_is_installed_with_the_word_of_the_scripts(
 def test_sources_are_installed_in_place_into_the_environment_that_is_named(
     rocwheel: Rocwheel, world: Path, tmp_path: Path
 ) -> None:
-    run(sys.executable, "-m", "venv", tmp_path / "mine")
+    create_venv(tmp_path / "mine")
     python = tmp_path / "mine/bin/python"
     trees = tmp_path / "trees"
     command = [
@@ -359,14 +359,14 @@ def test_rocm_is_built_anew_for_each_environment(rocwheel: Rocwheel, installer: 
     path = with_uv() if installer == "uv" else {}
     # A cache that has it already.
     sdk = ["--find-links", tmp_path / "dist"]
-    run(sys.executable, "-m", "venv", tmp_path / "first")
+    create_venv(tmp_path / "first")
     tool = [UV, "pip"] if installer == "uv" else [tmp_path / "first/bin/python", "-m", "pip"]
     python = ["--python", tmp_path / "first/bin/python"] if installer == "uv" else []
     run(*tool, "install", *python, *sdk, "rocm", environment={**cache, "ROCM_SDK_TARGET_FAMILY": "one"})
     before = set((tmp_path / "cache").rglob("rocm-*.whl"))
     assert before
     for family in ("two", "three"):
-        run(sys.executable, "-m", "venv", tmp_path / family)
+        create_venv(tmp_path / family)
         more = [] if installer == "uv" else ["--no-uv"]
         rocwheel.run(
             *(

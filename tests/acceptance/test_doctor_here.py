@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from command import Rocwheel
+from environment import create_venv
 
 
 def names_of(report: dict) -> set[str]:
@@ -33,7 +34,7 @@ def test_the_python_on_the_path_is_looked_at(rocwheel: Rocwheel, tmp_path: Path)
         report = json.loads(rocwheel.run("--json", "doctor", environment=environment, cwd=tmp_path).stdout)
         return names_of(report), report
 
-    subprocess.run([sys.executable, "-m", "venv", tmp_path / "image"], check=True)
+    create_venv(tmp_path / "image")
     names, report = findings(tmp_path / "image" / "bin")
     assert "no-python" not in names
     assert report["python"]["path"].startswith(str(tmp_path / "image"))

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from command import Result, Rocwheel
+from environment import create_venv
 
 REQUIRES = ("rocm-sdk-core==7.1.0", "rocm-sdk-libraries==7.1.0; extra == 'libraries'")
 
@@ -102,7 +103,7 @@ class Site:
 
 @pytest.fixture
 def site(rocwheel: Rocwheel, tmp_path: Path) -> Site:
-    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    create_venv(tmp_path / "venv")
     return Site(tmp_path, rocwheel)
 
 

@@ -335,3 +335,16 @@ def test_lists_in_other_forms_are_written_only_if_they_skip_the_same(suite: Suit
         assert not (suite.folder / "third.json").exists()
     table = suite.rocwheel.run(*words, "disabled.json", cwd=suite.folder).stdout
     assert "`test_y` of class `TestA`" in table
+
+
+def test_a_pass_of_another_project_below_one_folder_does_not_undo_a_failure(suite: Suite):
+    """Each has settings of its own, so pytest gives both tests the same id."""
+    for project, body, code in (("a", "assert False", 1), ("b", "pass", 0)):
+        suite.write(f"{project}/pytest.ini", "[pytest]\n")
+        suite.write(f"{project}/tests/test_same.py", f"def test_same(): {body}\n")
+        run = suite.run(f"{project}/tests", expect=code)
+        assert run.of("collected")[0]["ids"] == ["tests/test_same.py::test_same"]
+        assert run.of("collected")[0]["whole"]["folder"] == project
+    merged = suite.rocwheel.run("--json", "test", "report", suite.folder / "results", expect=1)
+    (test,) = json.loads(merged.stdout)["report"]["tests"]
+    assert test["outcome"] == "failed"

@@ -83,10 +83,7 @@ impl Pattern {
     pub fn matches(&self, path: &str) -> bool {
         let path = path.as_bytes();
         // Most patterns are refused by how a path starts or ends.
-        let differs = |part: Option<&Part>, is_there: fn(&[u8], &[u8]) -> bool| {
-            matches!(part, Some(Part::Literal(bytes)) if !is_there(path, bytes))
-        };
-        if differs(self.parts.first(), <[u8]>::starts_with) || differs(self.parts.last(), <[u8]>::ends_with) {
+        if !path.starts_with(Part::literal(self.parts.first())) || !path.ends_with(Part::literal(self.parts.last())) {
             return false;
         }
         // The positions in `path` at which a match of the parts so far can end.
@@ -108,6 +105,14 @@ fn push_literal(parts: &mut Vec<Part>, byte: u8) {
 }
 
 impl Part {
+    /// The text of a literal; empty for any other part.
+    fn literal(part: Option<&Part>) -> &[u8] {
+        match part {
+            Some(Part::Literal(bytes)) => bytes,
+            _ => &[],
+        }
+    }
+
     fn step(&self, path: &[u8], from: &[bool]) -> Vec<bool> {
         let mut to = vec![false; from.len()];
         match self {

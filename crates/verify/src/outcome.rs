@@ -162,6 +162,10 @@ pub struct WholeCollection {
     pub tests: u64,
     /// SHA-256 in hexadecimal of their sorted identities, each with a line feed behind it.
     pub sha256: String,
+    /// The folder that pytest's identities start from, where it is one below
+    /// [`TestRunFacts::directory`]: that of a project with settings of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
 }
 
 /// A line of `events.jsonl`.

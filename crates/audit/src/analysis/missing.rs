@@ -253,7 +253,8 @@ fn needed<'c>(context: &'c Context<'_>, wheel: usize) -> impl Iterator<Item = &'
 
 /// `true` if a wheel is linked to PyTorch, whose ROCm build brings ROCm.
 fn needs_torch(context: &Context<'_>, wheel: usize) -> bool {
-    needed(context, wheel).any(|name| Owners::embedded().of(name).is_some_and(LibraryOwner::is_torch))
+    let is_torchs = |name: &String| Owners::embedded().of(name).is_some_and(LibraryOwner::is_torch);
+    *context.linked_to_torch[wheel].get_or_init(|| needed(context, wheel).any(is_torchs))
 }
 
 /// Fixes METADATA with the requirement that brings the libraries of an owner.

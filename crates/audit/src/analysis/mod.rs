@@ -60,6 +60,8 @@ pub(crate) struct Context<'a> {
     paths: Vec<Vec<&'a str>>,
     /// The Python files of each wheel that load libraries, read on first use.
     loader_files: Vec<OnceLock<Vec<LoaderFile>>>,
+    /// Whether each wheel is linked to PyTorch, computed when a library is missing.
+    linked_to_torch: Vec<OnceLock<bool>>,
 }
 
 impl<'a> Context<'a> {
@@ -114,6 +116,7 @@ impl<'a> Context<'a> {
             missing: OnceLock::new(),
             paths,
             loader_files: site.distributions.iter().map(|_| OnceLock::new()).collect(),
+            linked_to_torch: site.distributions.iter().map(|_| OnceLock::new()).collect(),
         };
         if options.scope == AuditScope::Files {
             context.rooted = traces::trace(&context)?;

@@ -6,13 +6,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use crate::outcome::TestRunFacts;
+use crate::outcome::{TestRunFacts, WholeCollection};
 
 /// The facts that tries of one job have in common.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum TestJob {
     /// A run of ours.
-    Run { machine: String, targets: BTreeSet<String>, wheels: BTreeMap<String, String>, tests: TestsOrigin },
+    Run {
+        machine: String,
+        targets: BTreeSet<String>,
+        wheels: BTreeMap<String, String>,
+        tests: TestsOrigin,
+        /// The project below the origin, if its tests are named from there.
+        folder: Option<String>,
+    },
     /// A report of another tool. PyTorch's runner and others write the reports of all tries into
     /// one folder.
     Report {
@@ -33,7 +40,7 @@ pub(super) enum TestsOrigin {
 }
 
 impl TestJob {
-    pub(super) fn of_run(facts: &TestRunFacts) -> TestJob {
+    pub(super) fn of_run(facts: &TestRunFacts, collected: Option<&WholeCollection>) -> TestJob {
         TestJob::Run {
             machine: facts.machine.clone(),
             targets: facts.targets(),
@@ -42,6 +49,7 @@ impl TestJob {
                 (Some(source), _) => TestsOrigin::Source(source.clone()),
                 (None, directory) => TestsOrigin::Directory(directory.clone().unwrap_or_default()),
             },
+            folder: collected.and_then(|whole| whole.folder.clone()),
         }
     }
 

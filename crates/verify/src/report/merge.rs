@@ -422,9 +422,6 @@ impl Merger {
                     return self.lost(Some(path), format!("`{}` has two runs", path.display()));
                 }
                 self.started(Some(facts.started.clone()));
-                if let Some(job) = self.jobs.last_mut() {
-                    *job = Some(TestJob::of_run(&facts));
-                }
                 state.facts = Some(facts);
             }
             TestEvent::Collected { ids, whole } => {
@@ -479,6 +476,9 @@ impl Merger {
     fn close_run(&mut self, state: RunState, is_cut: bool, path: &Path) {
         let suite = self.suite_of(&state);
         let run = self.run_number();
+        if let (Some(facts), Some(job)) = (&state.facts, self.jobs.last_mut()) {
+            *job = Some(TestJob::of_run(facts, state.whole.as_ref()));
+        }
         let mut waiting: Vec<(&String, &CollectedTest)> =
             state.collected.iter().filter(|(_, test)| **test != CollectedTest::Ended).collect();
         waiting.sort_by_key(|(id, _)| id.as_str());

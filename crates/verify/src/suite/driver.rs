@@ -22,6 +22,8 @@ pub struct Collection {
     pub not_run: Vec<(String, String)>,
     /// Tests and files of tests that skip themselves before anything of them runs, with the reason.
     pub skipped: Vec<(String, String)>,
+    /// As in [`crate::outcome::WholeCollection::folder`].
+    pub folder: Option<String>,
 }
 
 /// Variables with which programs of GoogleTest leave out a part of their tests, or repeat them in

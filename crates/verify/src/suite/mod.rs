@@ -129,7 +129,7 @@ pub fn run_suite(request: SuiteRequest<'_>, reporter: &dyn Reporter) -> Result<R
     let own = shards::part(&all, request.durations, facts.shard, facts.shards);
     let remarks = std::mem::take(&mut verdict.remarks);
     recorder.quarantine(quarantined(&verdict.tests));
-    recorder.collected(&own, Some(shards::whole(&all)));
+    recorder.collected(&own, Some(shards::whole(&all, collection.folder.clone())));
     let to_run = settle(&own, &collection, &verdict.tests, &recorder);
     let engine =
         engine::Engine::new(request.driver, &recorder, &verdict.tests, &request.limits, (request.scratch, reporter));

@@ -237,6 +237,8 @@ impl PytestDriver {
                 PluginEvent::Ready { root, waits } => {
                     collected.is_ready = true;
                     collected.is_waiting |= waits;
+                    let below = root.strip_prefix(&self.base.directory).ok().filter(|below| *below != Path::new(""));
+                    collected.collection.folder = below.map(|below| below.display().to_string());
                     let _ = self.root.set(root);
                 }
                 PluginEvent::Problem { message } => collected.problem = Some(message),

@@ -107,7 +107,7 @@ pub fn run_with_run_test(run: RunTest<'_>, reporter: &dyn Reporter) -> Result<Ru
     let all = run.collection.as_ref().map(all_ids).unwrap_or_default();
     let verdict = judge(run.rows, &all, run.setting);
     if facts.shards > 1 && run.collection.is_some() && !run.has_options {
-        recorder.collected(&[], Some(whole(&all)));
+        recorder.collected(&[], Some(whole(&all, None)));
     }
     recorder.quarantine(super::quarantined(&verdict.tests));
     let is_skip = |kind: ListKind| kind == ListKind::Skip;

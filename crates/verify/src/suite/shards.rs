@@ -8,12 +8,13 @@ use crate::outcome::WholeCollection;
 use crate::shard::assign;
 
 /// What the shards together have to have. Shards that were made of other tests or with other
-/// durations lose tests between them, and a report finds that by this.
-pub(super) fn whole(ids: &[String]) -> WholeCollection {
+/// durations lose tests between them, and a report finds that by this. `folder` is
+/// [`WholeCollection::folder`].
+pub(super) fn whole(ids: &[String], folder: Option<String>) -> WholeCollection {
     let mut sorted: Vec<&String> = ids.iter().collect();
     sorted.sort_unstable();
     let text: String = sorted.into_iter().flat_map(|id| [id.as_str(), "\n"]).collect();
-    WholeCollection { tests: ids.len() as u64, sha256: hexadecimal(&sha256(text.as_bytes())) }
+    WholeCollection { tests: ids.len() as u64, sha256: hexadecimal(&sha256(text.as_bytes())), folder }
 }
 
 /// The tests of shard `index` (from 1) of `count`, in the order in which they were collected. Every
@@ -35,10 +36,10 @@ mod tests {
     #[test]
     fn the_whole_does_not_depend_on_the_order() {
         let ids = ["b", "a"].map(str::to_owned);
-        let found = whole(&ids);
+        let found = whole(&ids, None);
         assert_eq!((found.tests, found.sha256), (2, hexadecimal(&sha256(b"a\nb\n"))));
-        assert_eq!(whole(&["a".to_owned(), "b".to_owned()]), whole(&ids));
-        assert_ne!(whole(&["ab".to_owned()]), whole(&ids));
+        assert_eq!(whole(&["a".to_owned(), "b".to_owned()], None), whole(&ids, None));
+        assert_ne!(whole(&["ab".to_owned()], None), whole(&ids, None));
     }
 
     #[test]

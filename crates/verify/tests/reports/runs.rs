@@ -43,7 +43,7 @@ impl Run {
 
     /// Collects a part of `whole`: the number of tests, and a word in place of their digest.
     fn part_of(mut self, ids: &[&str], whole: Option<(u64, &str)>) -> Run {
-        let whole = whole.map(|(tests, digest)| WholeCollection { tests, sha256: digest.to_owned() });
+        let whole = whole.map(|(tests, digest)| WholeCollection { tests, sha256: digest.to_owned(), folder: None });
         self.events.push(TestEvent::Collected { ids: ids.iter().map(|id| (*id).to_owned()).collect(), whole });
         self
     }
@@ -304,6 +304,22 @@ fn two_projects_whose_tests_have_the_same_names_are_two_jobs() {
         second.facts.directory = Some(directory.to_owned());
         write(&reports, &second);
         assert_eq!(reports.result(), expected, "{source:?} {directory}");
+    }
+}
+
+#[test]
+fn two_projects_below_one_folder_are_two_jobs() {
+    let of_project = |name: &str, folder: &str, outcome| {
+        let mut run = Run::new(name, 1, 1).part_of(&["tests/test_a.py::test"], Some((1, "digest")));
+        let Some(TestEvent::Collected { whole: Some(whole), .. }) = run.events.last_mut() else { unreachable!() };
+        whole.folder = Some(folder.to_owned());
+        run.attempt("tests/test_a.py::test", 1, outcome).end()
+    };
+    for (folder, expected) in [("b", ReportResult::Failed), ("a", ReportResult::Passed)] {
+        let reports = Reports::new();
+        write(&reports, &of_project("first", "a", Failed));
+        write(&reports, &of_project("second", folder, Passed).elsewhere("box", "gfx942"));
+        assert_eq!(reports.result(), expected, "{folder}");
     }
 }
 
