@@ -83,9 +83,7 @@ impl Pattern {
     pub fn matches(&self, path: &str) -> bool {
         let path = path.as_bytes();
         // Most patterns are refused by how a path starts or ends.
-        let differs = |part: Option<&Part>, is_there: fn(&[u8], &[u8]) -> bool| {
-            matches!(part, Some(Part::Literal(bytes)) if !is_there(path, bytes))
-        };
+        let differs = |part: Option<&Part>, is_there: fn(&[u8], &[u8]) -> bool| matches!(part, Some(Part::Literal(bytes)) if !is_there(path, bytes));
         if differs(self.parts.first(), <[u8]>::starts_with) || differs(self.parts.last(), <[u8]>::ends_with) {
             return false;
         }
