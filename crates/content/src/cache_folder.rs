@@ -1,8 +1,8 @@
 //! Input: bytes under a name. Output: the same bytes in a later run, or nothing at all.
 //!
-//! An entry is a file: the BLAKE3 hash of its name and its content in hexadecimal, a line break, the
-//! content. An entry that was cut, changed or renamed is no entry. It appears when it is complete,
-//! so several processes share a folder without a lock.
+//! An entry is a file: the BLAKE3 hash of its name and its content in hexadecimal, a line break,
+//! the content. An entry that was cut, changed or renamed is no entry. It appears when it is
+//! complete, so several processes share a folder without a lock.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
-//! Input: the files of an archive, and an older version of the artifact. Output: the files, of which
-//! those that did not change are second names of the older ones: their bytes are compared while
-//! they arrive, and nothing is written.
+//! Input: the files of an archive, and an older version of the artifact. Output: the files. Those
+//! that did not change are second names of the older ones: their bytes are compared while they
+//! arrive, and nothing is written.
 
 use std::collections::HashMap;
 use std::io::{self, Read as _, Write as _};
@@ -20,8 +20,8 @@ impl<'a> OlderTree<'a> {
         OlderTree { root, folders: HashMap::new() }
     }
 
-    /// The older file at a relative path, if it has this mode and no other name. A file with several
-    /// names may be somebody else's, too.
+    /// The older file at a relative path, if it has this mode and no other name. A file with
+    /// several names may be somebody else's, too.
     pub(super) fn find(&mut self, relative: &str, mode: u32) -> Option<OlderFile> {
         let path = self.root?.join(relative);
         let metadata = fs_err::symlink_metadata(&path).ok()?;
