@@ -357,6 +357,28 @@ def test_what_others_put_into_the_output_stays(
     assert not mine.exists() and (output / "base_lib_generic/artifact_manifest.txt").is_file()
 
 
+def test_files_that_did_not_change_are_not_written_again(
+    rocwheel: Rocwheel, web: Web, home: dict[str, str], tmp_path: Path
+) -> None:
+    """The next build of an artifact, over the web and from a folder."""
+    same, output = os.urandom(3 << 20), tmp_path / "out"
+    for night, place in ((1, web.address), (2, web.address), (3, web.root)):
+        source = tmp_path / f"night{night}"
+        files = {"lib/libsame.so": same, "lib/libnew.so": os.urandom(3 << 20), "share/night": f"{night}\n"}
+        synthetic.write_artifact(source, "blas_lib_gfx942", "stage", files, {"lib/link.so": "libsame.so"})
+        run_id = str(int(RUN) + night)
+        rocwheel.run("artifact", "push", source, "--to", web.root, "--run-id", run_id)
+        old = output / "blas_lib_gfx942/stage/lib"
+        before = {path.name: path.stat().st_ino for path in old.iterdir()} if night > 1 else {}
+        words = ("--run-id", run_id, "--from", place, "--output", output)
+        rocwheel.run("artifact", "fetch", *words, environment=home)
+        assert visible(output) == visible(source)
+        after = {path.name: path.stat().st_ino for path in old.iterdir()}
+        kept = {name for name in before if before[name] == after[name]}
+        assert kept == ({"libsame.so", "link.so"} if night > 1 else set())
+        assert (old / "libsame.so").stat().st_nlink == 1
+
+
 def test_waiting_ends_when_the_artifact_is_there(
     rocwheel: Rocwheel, store: Path, home: dict[str, str], tmp_path: Path
 ) -> None:

@@ -2,15 +2,17 @@
 //! unpacks such archives into artifact directories.
 
 mod encoder;
+mod older;
 mod read;
+mod record;
 mod sidecar;
 mod tarball;
 mod unpack;
 mod write;
 
 pub use sidecar::{digest, parse_sidecar, sidecar_line, sidecar_path, verify_digest};
-pub use unpack::{unpack, unpack_stream};
-pub use write::{ArchiveOptions, ArchivePlan, PackedArtifact, PlannedArchive, plan, write};
+pub use unpack::{unpack, unpack_over, unpack_stream};
+pub use write::{ArchiveOptions, ArchivePlan, ArchiveState, PackedArtifact, PlannedArchive, plan, update, write};
 
 pub(crate) use read::for_each_member;
 pub(crate) use sidecar::read_sidecar;

@@ -32,10 +32,14 @@ pub fn read_facts(site: &Site, options: &Options, reporter: &dyn Reporter) -> Re
     if options.scope == AuditScope::Names {
         return Ok(SiteFacts::default());
     }
-    let mut facts = SiteFacts::read(site, reporter)?;
+    let cache = options.cache.as_ref();
+    let mut facts = match cache {
+        Some(cache) => SiteFacts::read_with(site, cache, reporter)?,
+        None => SiteFacts::read(site, reporter)?,
+    };
     // The names are in data that stays packed unless hashes are computed.
     if options.extras.contains(&ExtraCheck::Hashes) {
-        facts.find_loads(site, reporter)?;
+        facts.find_loads(site, cache, reporter)?;
     }
     Ok(facts)
 }

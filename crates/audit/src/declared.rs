@@ -12,7 +12,7 @@ use rocwheel_index::requirement::{InstallTarget, Requirement, Requirements};
 use rocwheel_loader::site::Site;
 use rocwheel_wheel::Platform;
 
-pub use mentions::unneeded;
+pub use mentions::UnneededSearch;
 
 /// The requirements that the wheels of an environment declare.
 #[derive(Debug, Clone)]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use rocwheel_loader::cache::FactsCache;
 use rocwheel_loader::simulation::Root;
 use rocwheel_wheel::edit::MemberPattern;
 use rocwheel_wheel::manylinux::DottedVersion;
@@ -26,6 +27,8 @@ pub struct Options {
     /// A machine with `LD_LIBRARY_PATH`; the audit reports the libraries that load differently
     /// there.
     pub library_path: Option<SetLibraryPath>,
+    /// Facts about wheels of earlier runs. The report is the same with and without them.
+    pub cache: Option<FactsCache>,
 }
 
 /// A machine on which `LD_LIBRARY_PATH` is set.

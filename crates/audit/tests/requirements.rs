@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use rocwheel_audit::declared::{Declared, Extras, unneeded};
+use rocwheel_audit::declared::{Declared, Extras, UnneededSearch};
 use rocwheel_index::requirement::InstallTarget;
 use rocwheel_loader::site::{PythonEnvironment, Role, Site};
 use rocwheel_report::Silent;
@@ -127,9 +127,12 @@ fn what_no_file_mentions_is_not_needed() {
     ];
     let site = site(&wheels, at);
     let declared = Declared::read(&site, &target());
+    let search = UnneededSearch::new(&site, &declared);
+    let top = number(&site, "top");
+    let files = site.files.iter().filter(|(_, placed)| placed.wheel == top);
+    let paths: Vec<&str> = files.map(|(path, _)| path.as_str()).collect();
     let found = |loads: &[&str]| -> Vec<String> {
-        let loads = index(&site, loads);
-        let found = unneeded(&site, &declared, number(&site, "top"), &loads).unwrap();
+        let found = search.of((top, &paths), &index(&site, loads)).unwrap();
         found.into_iter().map(|requirement| requirement.text.clone()).collect()
     };
     assert_eq!(found(&["loaded"]), ["silent"]);

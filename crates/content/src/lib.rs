@@ -6,7 +6,10 @@
 
 pub mod archive_path;
 mod budget;
+mod cache_folder;
 mod digest;
+mod digest_cache;
+mod file_stamp;
 mod spool;
 
 use std::io;
@@ -16,7 +19,10 @@ use std::sync::Arc;
 use positioned_io::ReadAt;
 
 pub use budget::{MemoryBudget, MemoryShare};
+pub use cache_folder::{CacheEntry, CacheFolder, with_checksum, without_checksum};
 pub use digest::{Digest, HashAlgorithm, Hasher, Sha256, hexadecimal, sha256, sha256_ahead, sha256_at, sha256_of};
+pub use digest_cache::DigestCache;
+pub use file_stamp::FileStamp;
 pub use spool::{OpenContent, Opening, Spool, Spooled};
 
 /// An open content. Many threads can read from it at once.

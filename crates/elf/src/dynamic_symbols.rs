@@ -14,6 +14,7 @@ use object::endian::{Endianness, U16};
 use object::pod::Pod;
 use object::read::elf::Sym;
 use positioned_io::ReadAt;
+use serde::{Deserialize, Serialize};
 
 use crate::image::{Image, Source, StringTable, cast_all};
 use crate::{Error, symbols, version};
@@ -83,7 +84,7 @@ pub enum Binding {
 /// A hash of a symbol's name. Hashes are compared instead of names, so that a set of libraries can
 /// be kept without the names of millions of symbols. Two names have the same hash by accident once
 /// in some 10^19 pairs. Valid in this process only.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NameHash(u64);
 
 impl NameHash {
@@ -101,7 +102,7 @@ impl NameHash {
 
 /// The symbols that a file offers and needs, as the loader sees them: 16 bytes for each offered
 /// symbol, and the names of the needed ones.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct DynamicSymbols {
     /// The offered symbols, sorted.
     exports: Vec<Export>,
@@ -112,14 +113,14 @@ pub struct DynamicSymbols {
     versions: Versions,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Export {
     name: NameHash,
     /// As in the file, including the hidden bit.
     version: u16,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Import {
     name: NameHash,
     end: u32,
@@ -244,14 +245,14 @@ impl DynamicSymbols {
 }
 
 /// The versions that the numbers in `.gnu.version` refer to.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Versions {
     /// `true` if the file has `.gnu.version`.
     present: bool,
     names: Vec<Option<Version>>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Version {
     name: String,
     /// The library, for a needed version.

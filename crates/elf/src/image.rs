@@ -11,6 +11,7 @@ use object::endian::Endianness;
 use object::pod::{self, Pod};
 use object::read::elf::{Dyn, FileHeader, ProgramHeader, SectionHeader as RawSectionHeader};
 use positioned_io::ReadAt;
+use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
@@ -25,7 +26,7 @@ const STRING_LIMIT: u64 = 1 << 20;
 
 /// A program header ("segment"): a range of the file that the loader maps, or the position of data
 /// for the loader.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segment {
     /// `p_type`, a `PT_*` constant.
     pub kind: u32,

@@ -14,13 +14,14 @@ use object::pe::{
 };
 use object::pod::Pod;
 use positioned_io::ReadAt;
+use serde::{Deserialize, Serialize};
 
 use crate::image::{Source, cast};
 use crate::patch::{External, PatchBuilder};
 use crate::{Error, Patch};
 
 /// A section of a PE file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeSection {
     /// Name of the section, at most eight characters: `.hip_fat`.
     pub name: String,
@@ -33,7 +34,7 @@ pub struct PeSection {
 }
 
 /// The headers of a 64-bit PE file.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Pe {
     /// The machine number: 0x8664 is x86-64, 0xaa64 is ARM64.
     pub machine: u16,

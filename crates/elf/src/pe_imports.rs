@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use object::pe::{IMAGE_DIRECTORY_ENTRY_DELAY_IMPORT, IMAGE_DIRECTORY_ENTRY_IMPORT};
 use positioned_io::ReadAt;
+use serde::{Deserialize, Serialize};
 
 use crate::image::Source;
 use crate::{Error, Pe};
@@ -24,7 +25,7 @@ const LONGEST_NAME: u64 = 256;
 
 /// Names of DLLs as written in the file and in its order, without repetitions; Windows ignores
 /// upper and lower case.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Imports {
     /// DLLs without which it is not loaded.
     pub needed: Vec<String>,

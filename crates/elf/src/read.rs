@@ -5,6 +5,7 @@ use std::cell::Cell;
 
 use object::elf;
 use positioned_io::ReadAt;
+use serde::{Deserialize, Serialize};
 
 use crate::image::{Image, Segment, Source};
 use crate::{Error, note, version};
@@ -15,7 +16,7 @@ const NAMES_LIMIT: u64 = 16 << 20;
 
 /// The ELF headers of a file. Text that is not UTF-8 (never seen outside of tests) has replacement
 /// characters; edits keep the original bytes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Elf {
     /// `e_machine`: 62 is x86-64, 224 AMD GPU code, 183 AArch64.
     pub machine: u16,
@@ -50,7 +51,7 @@ pub struct Elf {
 }
 
 /// The purpose of an ELF file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ElfKind {
     /// A program that the dynamic loader starts, position independent or not.
     Executable,
@@ -68,7 +69,7 @@ pub enum ElfKind {
 }
 
 /// The versions that a file needs from one library.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VersionNeed {
     /// The library's file name, as in DT_NEEDED.
     pub library: String,
@@ -77,7 +78,7 @@ pub struct VersionNeed {
 }
 
 /// A section.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Section {
     /// Name of the section, such as `.hip_fatbin`.
     pub name: String,

@@ -10,12 +10,12 @@ use crate::DownloadFault;
 use crate::cache::{CachedFile, DownloadCache, Wanted};
 use crate::growth::{DownloadGrowth, FollowingReader};
 
-/// Downloads an archive and unpacks it meanwhile. The directory `staged` exists afterwards only if
-/// the archive is verified and all of it was unpacked.
+/// Downloads an archive and unpacks it meanwhile; `older` is as in [`unpack_stream`]. The directory
+/// `staged` exists afterwards only if the archive is verified and all of it was unpacked.
 pub(crate) fn unpack_as_it_arrives(
     cache: &DownloadCache,
     wanted: Wanted<'_>,
-    staged: &Path,
+    (staged, older): (&Path, Option<&Path>),
     reporter: &dyn Reporter,
 ) -> Result<CachedFile, DownloadFault> {
     let growth = DownloadGrowth::default();
@@ -27,7 +27,7 @@ pub(crate) fn unpack_as_it_arrives(
             let reader = Box::new(FollowingReader::new(&growth, reporter));
             // What could not be unpacked on the way is unpacked from the verified archive, and
             // then its faults are reported.
-            let _ = unpack_stream(reader, Path::new(&wanted.file.name), staged, &muted);
+            let _ = unpack_stream(reader, Path::new(&wanted.file.name), (staged, older), &muted);
         });
         let archive = cache.download(&wanted, reporter);
         growth.ended(archive.is_ok());

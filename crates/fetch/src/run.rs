@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
 use rocwheel_artifact::ArtifactName;
-use rocwheel_artifact::archive::{parse_sidecar, sidecar_line, sidecar_path, unpack};
+use rocwheel_artifact::archive::{parse_sidecar, sidecar_line, sidecar_path, unpack_over};
 use rocwheel_artifact::flatten::{Flattened, Replaceable, flatten};
 use rocwheel_content::{hexadecimal, sha256_of};
 use rocwheel_output::Mode;
@@ -386,7 +386,8 @@ impl Fetching<'_> {
         let archive = match (self.existing(&wanted, reporter)?, self.options.form) {
             (Some(archive), _) => archive,
             (None, FetchForm::Directories) => {
-                unpack_as_it_arrives(self.cache, wanted, &self.staging.join(&name), reporter)?
+                let staged = self.staging.join(&name);
+                unpack_as_it_arrives(self.cache, wanted, (&staged, older(&path)), reporter)?
             }
             (None, _) => self.cache.download(&wanted, reporter)?,
         };
@@ -466,9 +467,11 @@ impl Fetching<'_> {
             }
             // It was unpacked while it arrived.
             _ if staged.is_dir() => {}
-            _ => unpack(&archive.path, &staged, &WithoutProgress(reporter)).map_err(|error| match error {
-                rocwheel_artifact::Error::Interrupted(interrupted) => DownloadFault::Interrupted(interrupted),
-                error => DownloadFault::Artifact(error),
+            _ => unpack_over(&archive.path, (&staged, older(path)), &WithoutProgress(reporter)).map_err(|error| {
+                match error {
+                    rocwheel_artifact::Error::Interrupted(interrupted) => DownloadFault::Interrupted(interrupted),
+                    error => DownloadFault::Artifact(error),
+                }
             })?,
         }
         if fs_err::symlink_metadata(path).is_ok() {
@@ -531,6 +534,11 @@ pub fn place_file(file: &Path, place: &Path) -> Result<(), Error> {
     let _ = fs_err::remove_file(place);
     let put = fs_err::hard_link(file, place).or_else(|_| fs_err::copy(file, place).map(drop));
     put.map_err(|source| Error::Disk { attempted: "write", path: place.to_owned(), source })
+}
+
+/// The directory that an artifact will replace. Files of it that did not change are kept.
+fn older(path: &Path) -> Option<&Path> {
+    fs_err::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir()).then_some(path)
 }
 
 /// Repeats a small request while the network or the server is out of order.

@@ -2,15 +2,21 @@
 //! read in parallel; each is opened once, and only as much of it is unpacked as the headers
 //! require.
 
+mod kept;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use positioned_io::ReadAt;
 use rayon::prelude::*;
 use rocwheel_elf::{DynamicSymbols, Elf, ElfKind, Imports, Pe};
 use rocwheel_report::{Reporter, Unit, with_causes};
+use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::cache::FactsCache;
 use crate::site::Site;
+use kept::Kept;
+pub use kept::{KnownHeaders, known_headers};
 
 /// `e_machine` of x86-64.
 pub const X86_64: u16 = 62;
@@ -32,10 +38,12 @@ pub struct SiteFacts {
     pub windows: BTreeMap<String, Option<WindowsObject>>,
     /// Files that begin like ELF or PE files but cannot be parsed.
     pub unreadable: BTreeMap<String, UnreadableFile>,
+    /// Files whose first bytes cannot be read.
+    unread: BTreeSet<String>,
 }
 
 /// An ELF file.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Object {
     /// Its headers.
     pub elf: Elf,
@@ -48,11 +56,12 @@ pub struct Object {
     pub size: u64,
     /// Names of libraries in the data of a file that calls `dlopen`, except its own and those of
     /// the libraries it is linked to; `None` before [`SiteFacts::find_loads`].
+    #[serde(skip)]
     pub loads: Option<BTreeSet<String>>,
 }
 
 /// A program or library for 64-bit Windows.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct WindowsObject {
     /// Its headers.
     pub pe: Pe,
@@ -75,7 +84,7 @@ impl WindowsObject {
 }
 
 /// The purpose of an ELF file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Purpose {
     /// A program or library for the dynamic loader of x86-64 Linux.
     Native,
@@ -162,6 +171,8 @@ enum Found {
     Windows(Option<Box<WindowsObject>>),
     Unreadable(UnreadableFile),
     Data,
+    /// The first bytes cannot be read.
+    Unread,
 }
 
 impl SiteFacts {
@@ -173,16 +184,36 @@ impl SiteFacts {
         SiteFacts::default().of(site, reporter)
     }
 
+    /// Like [`SiteFacts::read`], without reading wheels of which the cache has everything. What is
+    /// read is added to the cache.
+    ///
+    /// # Errors
+    /// The errors of [`SiteFacts::read`].
+    pub fn read_with(site: &Site, cache: &FactsCache, reporter: &dyn Reporter) -> Result<SiteFacts, Error> {
+        let Kept { facts, data, counts } = Kept::read(site, cache, reporter)?;
+        let facts = facts.complete(site, &data, reporter)?;
+        kept::write_headers(&facts, site, (cache, &counts), reporter);
+        Ok(facts)
+    }
+
     /// Like [`SiteFacts::read`], but reuses these facts of another environment for files with the
     /// same paths.
     ///
     /// # Errors
     /// The errors of [`SiteFacts::read`].
     pub fn of(mut self, site: &Site, reporter: &dyn Reporter) -> Result<SiteFacts, Error> {
+        self.unread.clear();
         self.objects.retain(|path, _| site.files.contains_key(path));
         self.windows.retain(|path, _| site.files.contains_key(path));
         self.unreadable.retain(|path, _| site.files.contains_key(path));
-        let is_known = |path: &String| self.objects.contains_key(path) || self.windows.contains_key(path);
+        self.complete(site, &BTreeSet::new(), reporter)
+    }
+
+    /// Reads all files that are neither known nor `data`.
+    fn complete(mut self, site: &Site, data: &BTreeSet<&str>, reporter: &dyn Reporter) -> Result<SiteFacts, Error> {
+        let is_known = |path: &String| {
+            self.objects.contains_key(path) || self.windows.contains_key(path) || data.contains(path.as_str())
+        };
         let large = site.files.iter().filter(|(_, placed)| placed.size >= SMALLEST).map(|(path, _)| path);
         let mut paths: Vec<&String> = large.filter(|path| !is_known(path)).collect();
         // The time goes into unpacking the few large files, so bytes tell more than their number.
@@ -205,6 +236,9 @@ impl SiteFacts {
                 Found::Object(object) => drop(self.objects.insert(path, *object)),
                 Found::Windows(file) => drop(self.windows.insert(path, file.map(|file| *file))),
                 Found::Unreadable(why) => drop(self.unreadable.insert(path, why)),
+                Found::Unread => {
+                    self.unread.insert(path);
+                }
                 Found::Data => {}
             }
         }
@@ -212,22 +246,45 @@ impl SiteFacts {
     }
 
     /// Finds the names of libraries in the data of files that call `dlopen` ([`Object::loads`]).
-    /// That data must be unpacked, and in large libraries it is much more than the headers.
+    /// That data must be unpacked, and in large libraries it is much more than the headers; with a
+    /// cache only that of new wheels.
     ///
     /// # Errors
     /// [`Error::Interrupted`]. For a file that cannot be read no names are found.
-    pub fn find_loads(&mut self, site: &Site, reporter: &dyn Reporter) -> Result<(), Error> {
+    pub fn find_loads(
+        &mut self,
+        site: &Site,
+        cache: Option<&FactsCache>,
+        reporter: &dyn Reporter,
+    ) -> Result<(), Error> {
+        if let Some(cache) = cache {
+            kept::read_loads(self, site, cache);
+        }
+        let is_open = |object: &Object| object.loads.is_none() && object.calls_dlopen();
         let mut callers: Vec<(&String, &mut Object)> =
-            self.objects.iter_mut().filter(|(_, object)| object.calls_dlopen()).collect();
+            self.objects.iter_mut().filter(|(_, object)| is_open(object)).collect();
+        let wheel = |path: &str| site.files.get(path).map(|placed| placed.wheel);
+        let mut new: BTreeSet<usize> = callers.iter().filter_map(|(path, _)| wheel(path)).collect();
         let total = callers.iter().map(|(_, object)| object.size).sum();
-        let _stage = reporter.stage("Reading names of libraries", Some(total), Unit::Bytes);
+        let stage = reporter.stage("Reading names of libraries", Some(total), Unit::Bytes);
         callers.sort_by_key(|(_, object)| std::cmp::Reverse(object.size));
-        callers.into_par_iter().try_for_each(|(path, object)| {
+        let search = |(path, object): (&String, &mut Object)| {
             reporter.check()?;
-            object.loads = Some(mentions(site, path, &object.elf).unwrap_or_default());
+            let names = mentions(site, path, &object.elf);
+            let failed = names.is_none().then(|| wheel(path)).flatten();
+            object.loads = Some(names.unwrap_or_default());
             reporter.advance(object.size);
-            Ok(())
-        })
+            Ok(failed)
+        };
+        let failed: Vec<Option<usize>> = callers.into_par_iter().map(search).collect::<Result<_, Error>>()?;
+        drop(stage);
+        if let Some(cache) = cache {
+            for wheel in failed.into_iter().flatten() {
+                new.remove(&wheel);
+            }
+            kept::write_loads(self, site, (cache, &new), reporter);
+        }
+        Ok(())
     }
 
     /// Programs and libraries for Windows on x86-64, by path.
@@ -249,7 +306,8 @@ fn look(site: &Site, path: &str) -> Found {
         Ok(start) if start == b"\x7fELF" => "ELF",
         Ok(start) if start.starts_with(b"MZ") => "PE",
         // Other files are ignored here. If they are damaged, their hashes in RECORD reveal it.
-        _ => return Found::Data,
+        Ok(_) => return Found::Data,
+        Err(_) => return Found::Unread,
     };
     let read = || -> Result<Found, String> {
         let places = distribution.places(&placed.member, site.scratch()).map_err(|error| with_causes(&error))?;

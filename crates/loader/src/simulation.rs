@@ -12,7 +12,7 @@ mod process;
 mod search;
 
 use std::collections::HashMap;
-use std::sync::{LazyLock, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use rocwheel_wheel::manylinux::DottedVersion;
 
@@ -197,6 +197,26 @@ impl Trace {
     }
 }
 
+/// The files of an environment by name. Clones share it.
+#[derive(Clone)]
+pub struct FileNames<'a>(Arc<HashMap<&'a str, Vec<Candidate<'a>>>>);
+
+impl<'a> FileNames<'a> {
+    /// The names of all files.
+    pub fn of(site: &'a Site) -> FileNames<'a> {
+        let mut names: HashMap<&str, Vec<Candidate>> = HashMap::new();
+        for path in site.files.keys() {
+            let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+            names.entry(name).or_default().push(Candidate { folder, path });
+        }
+        FileNames(Arc::new(names))
+    }
+
+    fn named(&self, name: &str) -> &[Candidate<'a>] {
+        self.0.get(name).map_or(&[], Vec::as_slice)
+    }
+}
+
 /// Loads files in one scenario. Data that is the same for all of them is computed once; many
 /// threads can use it at once.
 pub struct Loader<'a> {
@@ -206,8 +226,7 @@ pub struct Loader<'a> {
     machine: Machine<'a>,
     /// Components of the environment's absolute path.
     prefix: Vec<&'a str>,
-    /// File name → the files with that name.
-    names: HashMap<&'a str, Vec<Candidate<'a>>>,
+    names: FileNames<'a>,
     /// Search paths of the files that have some. They are parsed when they are first needed.
     paths: HashMap<&'a str, OnceLock<SearchPaths>>,
     library_path: SearchPath,
@@ -218,11 +237,15 @@ pub struct Loader<'a> {
 impl<'a> Loader<'a> {
     /// Prepares a scenario.
     pub fn new(site: &'a Site, facts: &'a SiteFacts, scenario: &'a Scenario) -> Loader<'a> {
-        let mut names: HashMap<&str, Vec<Candidate>> = HashMap::new();
-        for path in site.files.keys() {
-            let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
-            names.entry(name).or_default().push(Candidate { folder, path });
-        }
+        Loader::with_names((site, &FileNames::of(site)), facts, scenario)
+    }
+
+    /// Like [`Loader::new`], with the names of the site's files, which many scenarios share.
+    pub fn with_names(
+        (site, names): (&'a Site, &FileNames<'a>),
+        facts: &'a SiteFacts,
+        scenario: &'a Scenario,
+    ) -> Loader<'a> {
         let paths = facts.native().map(|(path, _)| (path.as_str(), OnceLock::new())).collect();
         let mut loader = Loader {
             site,
@@ -230,7 +253,7 @@ impl<'a> Loader<'a> {
             scenario,
             machine: Machine::new(&scenario.system, scenario.processor),
             prefix: site.place.prefix.split('/').filter(|part| !part.is_empty() && *part != ".").collect(),
-            names,
+            names: names.clone(),
             paths,
             library_path: SearchPath::default(),
             only_everywhere: false,

@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 
 use fs_err as fs;
 use rocwheel_artifact::Catalog;
+use rocwheel_content::FileStamp;
 use rocwheel_output::StagingFolder;
-use rocwheel_system::{FileMetadata as _, Lock};
+use rocwheel_system::Lock;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -233,17 +234,7 @@ fn is_package_path(path: &str) -> bool {
 
 /// Returns the metadata of a file as text; any change to the file changes it.
 pub fn stamp(path: &Path) -> std::io::Result<String> {
-    let data = fs::metadata(path)?;
-    let (modified, changed) = (data.modified_at(), data.changed_at(path)?);
-    Ok(format!(
-        "{} {} {}.{:09} {}.{:09}",
-        data.len(),
-        data.identity(path)?.inode,
-        modified.seconds,
-        modified.nanoseconds,
-        changed.seconds,
-        changed.nanoseconds
-    ))
+    Ok(FileStamp::at(path)?.to_string())
 }
 
 #[cfg(test)]

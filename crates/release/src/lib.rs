@@ -29,6 +29,7 @@ mod layout;
 mod listing;
 mod mirror;
 mod native;
+mod paced;
 pub mod promote;
 mod publish;
 mod ranges;

@@ -1,17 +1,19 @@
 //! Input: an open wheel and, for `--mode fat`, the files of a ROCm tree. Output: every file that
 //! the dynamic loader may load, with its installation path and headers.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use rocwheel_content::{Content, FileContent, Spool};
+use rocwheel_content::{Content, FileContent, Reader, Spool, Spooled};
 use rocwheel_elf::{Elf, ElfKind};
+use rocwheel_loader::facts::{KnownHeaders, known_headers};
 use rocwheel_report::Reporter;
 use rocwheel_wheel::read::{Listed, MemberContent, MemberKind, Wheel};
 
 use crate::directories::MACHINE;
-use crate::{Error, paths};
+use crate::{Error, ReadingDepth, paths};
 
 /// The installation path of a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,8 +95,16 @@ enum Found {
 
 impl Inventory {
     /// Reads the wheel. GPU code, object files and separate debug files do not count as binaries.
-    pub(crate) fn read(wheel: &Arc<Wheel>, scratch: &Path, reporter: &dyn Reporter) -> Result<Inventory, Error> {
+    pub(crate) fn read(
+        wheel: &Arc<Wheel>,
+        scratch: &Path,
+        (depth, reporter): (&ReadingDepth, &dyn Reporter),
+    ) -> Result<Inventory, Error> {
         let spool = Spool::new(scratch);
+        let known = match depth {
+            ReadingDepth::Headers(Some(facts)) => known_headers(facts, wheel),
+            ReadingDepth::Headers(None) | ReadingDepth::Whole => BTreeMap::new(),
+        };
         let files: Vec<&Listed> = wheel
             .members()
             .iter()
@@ -104,7 +114,10 @@ impl Inventory {
             .par_iter()
             .map(|listed| {
                 reporter.check()?;
-                member(wheel, listed, &spool)
+                match known.get(&listed.name) {
+                    Some(known) => known_member(wheel, listed, known, &spool),
+                    None => member(wheel, listed, depth, &spool),
+                }
             })
             .collect::<Result<_, Error>>()?;
         let mut inventory = Inventory { binaries: Vec::new(), windows: Vec::new(), foreign: Vec::new() };
@@ -155,11 +168,20 @@ fn is_text(member: &str) -> bool {
     })
 }
 
-fn member(wheel: &Arc<Wheel>, listed: &Listed, spool: &Spool) -> Result<Found, Error> {
+fn known_member(wheel: &Arc<Wheel>, listed: &Listed, known: &KnownHeaders, spool: &Spool) -> Result<Found, Error> {
+    Ok(match known {
+        KnownHeaders::Data => Found::Nothing,
+        KnownHeaders::Windows => Found::Windows(listed.name.clone()),
+        KnownHeaders::Elf(elf) => {
+            found(wheel, listed, (**elf).clone(), MemberContent::spooled(wheel, &listed.name, spool)?)
+        }
+    })
+}
+
+fn member(wheel: &Arc<Wheel>, listed: &Listed, depth: &ReadingDepth, spool: &Spool) -> Result<Found, Error> {
     let start = wheel.start(&listed.name, 4)?;
     if start.starts_with(b"MZ") {
-        let reader =
-            MemberContent::spooled(wheel, &listed.name, spool)?.open().map_err(Error::file("read", wheel.path()))?;
+        let reader = open(wheel, listed, depth, spool)?;
         let is_pe = rocwheel_elf::is_pe(&reader).unwrap_or(false);
         return Ok(if is_pe { Found::Windows(listed.name.clone()) } else { Found::Nothing });
     }
@@ -167,7 +189,7 @@ fn member(wheel: &Arc<Wheel>, listed: &Listed, spool: &Spool) -> Result<Found, E
         return Ok(Found::Nothing);
     }
     let content = MemberContent::spooled(wheel, &listed.name, spool)?;
-    let reader = content.open().map_err(Error::file("read", wheel.path()))?;
+    let reader = open(wheel, listed, depth, spool)?;
     let elf = match Elf::read(&reader) {
         Ok(Some(elf)) => elf,
         Ok(None) => return Ok(Found::Nothing),
@@ -175,7 +197,23 @@ fn member(wheel: &Arc<Wheel>, listed: &Listed, spool: &Spool) -> Result<Found, E
             return Err(Error::Binary { wheel: wheel.path().to_owned(), file: listed.name.clone(), source });
         }
     };
-    Ok(match elf.kind {
+    Ok(found(wheel, listed, elf, content))
+}
+
+/// Random access to a member.
+fn open(wheel: &Arc<Wheel>, listed: &Listed, depth: &ReadingDepth, spool: &Spool) -> Result<Reader, Error> {
+    if let ReadingDepth::Whole = depth {
+        let content = MemberContent::spooled(wheel, &listed.name, spool)?;
+        return content.open().map_err(Error::file("read", wheel.path()));
+    }
+    let sparse = wheel.sparse(&listed.name, spool.scratch())?;
+    sparse.want(&rocwheel_elf::header_places(&sparse, listed.size).unwrap_or_default());
+    sparse.want(&rocwheel_elf::dynamic_places(&sparse).unwrap_or_default());
+    Ok(Box::new(sparse))
+}
+
+fn found(wheel: &Wheel, listed: &Listed, elf: Elf, content: Spooled) -> Found {
+    match elf.kind {
         ElfKind::Relocatable | ElfKind::DebugOnly | ElfKind::Other => Found::Nothing,
         // By its header a code object for a GPU is a shared library, but ld.so never loads it.
         _ if elf.machine == 224 => Found::Nothing,
@@ -187,7 +225,7 @@ fn member(wheel: &Arc<Wheel>, listed: &Listed, spool: &Spool) -> Result<Found, E
             content: Arc::new(content),
             origin: Origin::Wheel,
         })),
-    })
+    }
 }
 
 #[cfg(test)]

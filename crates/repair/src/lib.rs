@@ -33,6 +33,7 @@ mod tags;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use rocwheel_loader::cache::FactsCache;
 use rocwheel_wheel::WriteOptions;
 use rocwheel_wheel::read::Wheel;
 
@@ -102,6 +103,17 @@ pub struct Request {
     pub scratch: PathBuf,
     /// Settings for writing the result.
     pub write: WriteOptions,
+    /// How much of the wheel is read for the plan.
+    pub depth: ReadingDepth,
+}
+
+/// How much of a wheel is read for a plan.
+#[derive(Debug, Clone)]
+pub enum ReadingDepth {
+    /// All binaries: a damaged one is an error.
+    Whole,
+    /// The headers of binaries, from the cache if it has them: for a plan that nobody executes.
+    Headers(Option<FactsCache>),
 }
 
 /// The provider of ROCm's libraries at run time for a wheel that was repaired in mode rocm.

@@ -29,7 +29,7 @@ pub fn plan(path: &Path, request: &Request, reporter: &dyn Reporter) -> Result<P
     check_system(&wheel, request)?;
     let wanted = Wanted::parse(request.platform.as_deref(), request.only_platform)?;
     let excludes = exclude::Excludes::new(&request.exclude)?;
-    let mut inventory = Inventory::read(&wheel, &request.scratch, reporter)?;
+    let mut inventory = Inventory::read(&wheel, &request.scratch, (&request.depth, reporter))?;
     check_machine(&wheel, &inventory)?;
     let fat =
         if request.mode == Some(RepairMode::Fat) { Some(fat::plan(&wheel, request, &mut inventory)?) } else { None };

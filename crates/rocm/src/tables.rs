@@ -44,6 +44,9 @@ const SINGLE: [&str; 8] = ["plain", "shortnames", "default-license", "system", "
 /// The owner of the libraries that belong to the machine: its drivers and display server.
 pub(crate) const MACHINE: &str = "machine";
 
+/// Why expressions cannot be wrong when they are needed.
+const COMPILED: &str = "a test compiles the expressions of the built-in tables, and `with` those of a user";
+
 static IN_USE: OnceLock<RocmTables> = OnceLock::new();
 
 /// All facts about what AMD ships.
@@ -56,8 +59,12 @@ pub struct RocmTables {
     pub(crate) owners: Vec<OwnerRow>,
     pub(crate) plain: Vec<String>,
     pub(crate) shortnames: Vec<String>,
-    databases: Databases,
-    pub(crate) dlls: DllNames,
+    database_rows: Vec<DatabaseRow>,
+    /// Compiled when they are first needed: that takes longer than all other tables together.
+    databases: OnceLock<Databases>,
+    windows: WindowsNames,
+    rocm_dlls: Vec<String>,
+    dlls: OnceLock<DllNames>,
     in_torch: Vec<String>,
     artifacts: Vec<ArtifactRow>,
     default_license: String,
@@ -126,10 +133,13 @@ impl RocmTables {
             .try_into()
             .map_err(|source| Error::Syntax { file: "the tables".to_owned(), source: Box::new(source) })?;
         refer(&whole)?;
-        Ok(RocmTables {
+        let tables = RocmTables {
             in_torch: whole.database.iter().filter(|row| row.in_torch).map(|row| row.name.clone()).collect(),
-            databases: Databases::new(&whole.database)?,
-            dlls: DllNames::new(&whole.windows, &rocm_dlls(&whole))?,
+            databases: OnceLock::new(),
+            rocm_dlls: rocm_dlls(&whole),
+            dlls: OnceLock::new(),
+            database_rows: whole.database,
+            windows: whole.windows,
             targets: whole.target,
             packages: whole.package,
             libraries: whole.library,
@@ -141,7 +151,20 @@ impl RocmTables {
             default_license: whole.default_license,
             raw,
             sources,
-        })
+        };
+        // A test compiles our own expressions.
+        if !files.is_empty() {
+            tables.compile()?;
+        }
+        Ok(tables)
+    }
+
+    /// Compiles all expressions.
+    fn compile(&self) -> Result<(), Error> {
+        let (databases, dlls) = (Databases::new(&self.database_rows)?, DllNames::new(&self.windows, &self.rocm_dlls)?);
+        self.databases.get_or_init(|| databases);
+        self.dlls.get_or_init(|| dlls);
+        Ok(())
     }
 
     /// TheRock's artifacts, in the order in which their rules are tried.
@@ -156,7 +179,12 @@ impl RocmTables {
 
     /// The rules that recognise files of kernel databases.
     pub fn databases(&self) -> &Databases {
-        &self.databases
+        self.databases.get_or_init(|| Databases::new(&self.database_rows).expect(COMPILED))
+    }
+
+    /// The names of DLLs by their providers.
+    pub(crate) fn dlls(&self) -> &DllNames {
+        self.dlls.get_or_init(|| DllNames::new(&self.windows, &self.rocm_dlls).expect(COMPILED))
     }
 
     /// The kernel databases in a PyTorch wheel that contains ROCm's libraries.

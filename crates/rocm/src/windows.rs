@@ -69,7 +69,7 @@ impl DllNames {
 
 /// The provider of the DLL with this file name; `None` for an unknown one. Case is ignored.
 pub fn provider(library: &str) -> Option<DllProvider> {
-    RocmTables::in_use().dlls.0.iter().find(|(_, names)| names.is_match(library)).map(|(provider, _)| *provider)
+    RocmTables::in_use().dlls().0.iter().find(|(_, names)| names.is_match(library)).map(|(provider, _)| *provider)
 }
 
 /// `true` if a machine has the DLL without a package that contains it.

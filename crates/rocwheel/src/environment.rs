@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use etcetera::BaseStrategy as _;
 use rocwheel_index::settings::{ConfigurationFiles, Places, Told};
 use rocwheel_index::{Credentials, Http};
+use rocwheel_loader::cache::FactsCache;
 use rocwheel_output::StagingFolder;
 use rocwheel_report::Context;
 use rocwheel_rocm::RocmTables;
@@ -25,7 +26,10 @@ pub(crate) fn prepare(global: &GlobalArguments) -> Result<()> {
     for path in &global.data_file {
         files.push((path.display().to_string(), fs_err::read_to_string(path)?));
     }
-    RocmTables::use_with(&files)?;
+    // Without them our own tables are read when a command needs them.
+    if !files.is_empty() {
+        RocmTables::use_with(&files)?;
+    }
     // available_parallelism respects affinity and cgroup quotas; rayon's own default does not
     // respect quotas everywhere.
     let available = || std::thread::available_parallelism().map_or(1, Into::into);
@@ -114,6 +118,12 @@ pub(crate) fn cache() -> Option<PathBuf> {
     let place = set("ROCWHEEL_CACHE").or_else(|| Some(user()?.join("rocwheel")))?;
     // Other processes could not resolve a relative path. It fails only without a working directory.
     Some(std::path::absolute(&place).unwrap_or(place))
+}
+
+/// The facts about wheels that earlier runs of this program kept; `None` without a cache, or if the
+/// file of the program was replaced or removed while it runs.
+pub(crate) fn facts() -> Option<FactsCache> {
+    FactsCache::new(&cache()?.join("facts"), &std::env::current_exe().ok()?)
 }
 
 /// The proxy in the environment for https addresses.

@@ -182,6 +182,11 @@ impl Wheel {
         &self.path
     }
 
+    /// The open file.
+    pub fn file(&self) -> &SharedFile {
+        &self.file
+    }
+
     /// The name of the `.dist-info` folder, without a slash.
     pub fn info(&self) -> &str {
         &self.info

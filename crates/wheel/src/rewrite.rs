@@ -430,6 +430,7 @@ impl Job<'_> {
         record_name: &str,
     ) -> Result<Written, Error> {
         let mut archive = Archive::create(path, self.options.clone())?;
+        archive.inherit(self.options.reuse.packing_of(self.wheel.file()));
         if self.order == MemberOrder::Kept {
             archive.set_comment(&self.wheel.comment);
         }

@@ -13,8 +13,8 @@ use rocwheel_report::Silent;
 use rocwheel_testing::Warnings;
 use rocwheel_wheel::read::Wheel;
 use rocwheel_wheel::{
-    EarlierWheel, EntryPoints, Error, Level, Member, Metadata, PackedSource, Rewrite, Tag, WheelContents, WriteOptions,
-    Written, rewrite, write_wheel,
+    EarlierWheel, EntryPoints, Error, Level, Member, MemberOrder, Metadata, PackedSource, Rewrite, Tag, WheelContents,
+    WriteOptions, Written, rewrite, write_wheel,
 };
 
 const CHUNK: usize = 4 << 20;
@@ -188,6 +188,29 @@ fn a_rewritten_wheel_reuses_too() {
     let without = tempfile::tempdir().expect("folder");
     let nothing = rewrite(&wheel, &change(bytes), without.path(), &plain, &Silent).expect("rewrite");
     assert_eq!(with.sha256, nothing.sha256);
+}
+
+#[test]
+fn copied_members_keep_their_packing() {
+    for order in [MemberOrder::Sorted, MemberOrder::Kept] {
+        let night = Night::new();
+        let wheel = Wheel::open(&night.first).expect("open");
+        let source = PackedSource::new(night.path("records"));
+        let options = WriteOptions { level: LEVEL, reuse: source.clone(), ..WriteOptions::default() };
+        let change = Rewrite {
+            rename: [("_rocm_1_0/lib/libsame.so.1".to_owned(), "_rocm_1_0/lib64/libsame.so.1".to_owned())].into(),
+            drop: ["_rocm_1_0/kernels.kpack".to_owned()].into(),
+            add: vec![Member::new("_rocm_1_0/a", b"first of all\n".repeat(99))],
+            order,
+            ..Rewrite::default()
+        };
+        let output = night.path("copied");
+        fs_err::create_dir(&output).expect("folder");
+        rewrite(&wheel, &change, &output, &options, &Silent).expect("rewrite");
+        // The first wheel is gone, so everything comes from the copy.
+        fs_err::remove_file(&night.first).expect("remove");
+        assert_eq!(night.reused("copied"), (2 * CHUNK + 999 + CHUNK + 50_000 + TEXTS) as u64, "{order:?}");
+    }
 }
 
 /// Changes the file `first` wheel of a night and returns what is reused then.

@@ -1,12 +1,13 @@
 //! Input: an archive. Output: the artifact directory it was made from.
 
 use std::collections::HashSet;
-use std::io::{self, Read, Write as _};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use rocwheel_report::{Interrupted, Reporter, Unit};
 
+use super::older::{OlderTree, UnpackedFile};
 use super::read::{self, Content, Member, MemberKind};
 use super::sidecar::verify_digest;
 use crate::catalog::{ArtifactForm, ArtifactLocation};
@@ -26,22 +27,35 @@ const TREE: &str = "tree";
 /// # Errors
 /// A damaged archive, and every member that must not be unpacked: see [`Error::UnsafeMember`].
 pub fn unpack(archive: &Path, destination: &Path, reporter: &dyn Reporter) -> Result<(), Error> {
-    unpack_stream(Box::new(read::open(archive, reporter)?), archive, destination, reporter)
+    unpack_over(archive, (destination, None), reporter)
 }
 
-/// [`unpack`] of bytes that come from elsewhere, such as a download. `archive` is what errors call
-/// them, and its ending is their compression.
+/// [`unpack`], with another version of the artifact beside it: files with the same bytes are not
+/// written again, but get a second name.
+///
+/// # Errors
+/// As [`unpack`].
+pub fn unpack_over(
+    archive: &Path,
+    (destination, older): (&Path, Option<&Path>),
+    reporter: &dyn Reporter,
+) -> Result<(), Error> {
+    unpack_stream(Box::new(read::open(archive, reporter)?), archive, (destination, older), reporter)
+}
+
+/// [`unpack_over`] of bytes that come from elsewhere, such as a download. `archive` is what errors
+/// call them, and its ending is their compression.
 ///
 /// # Errors
 /// As [`unpack`].
 pub fn unpack_stream(
     file: Box<dyn Read + '_>,
     archive: &Path,
-    destination: &Path,
+    (destination, older): (&Path, Option<&Path>),
     reporter: &dyn Reporter,
 ) -> Result<(), Error> {
     fs_err::create_dir(destination)?;
-    let unpacked = unpack_into(file, archive, destination, reporter);
+    let unpacked = unpack_into(file, archive, (destination, older), reporter);
     if unpacked.is_err() {
         fs_err::remove_dir_all(destination)?;
     }
@@ -51,9 +65,10 @@ pub fn unpack_stream(
 fn unpack_into(
     file: Box<dyn Read + '_>,
     archive: &Path,
-    destination: &Path,
+    (destination, older): (&Path, Option<&Path>),
     reporter: &dyn Reporter,
 ) -> Result<(), Error> {
+    let mut older = OlderTree::new(older);
     let mut made: HashSet<PathBuf> = HashSet::new();
     let mut buffer = vec![0; 1 << 18];
     // Made last: see `make_links`.
@@ -73,7 +88,8 @@ fn unpack_into(
             MemberKind::Symlink { target } => links.push((target.into(), path)),
             MemberKind::HardLink { first } => fs_err::hard_link(destination.join(first), &path)?,
             MemberKind::File => {
-                let mut file = fs_err::OpenOptions::new().write(true).create_new(true).open(&path)?;
+                let mode = member.mode | 0o600;
+                let mut file = UnpackedFile::new(&path, older.find(&member.path, mode));
                 loop {
                     let read = content.read(&mut buffer).map_err(|source| {
                         if reporter.interrupted() {
@@ -85,9 +101,9 @@ fn unpack_into(
                     if read == 0 {
                         break;
                     }
-                    file.write_all(&buffer[..read])?;
+                    file.write(&buffer[..read])?;
                 }
-                rocwheel_system::set_mode(&path, member.mode | 0o600)?;
+                file.finish(mode)?;
             }
         }
         Ok(())

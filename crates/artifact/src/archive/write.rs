@@ -14,6 +14,7 @@ use tar::EntryType;
 
 use super::Compression;
 use super::encoder::Encoder;
+use super::record::{ArchiveInputs, ArchiveRecords};
 use super::sidecar::{sidecar_line, sidecar_path};
 use super::tarball::{Head, Tarball};
 use crate::catalog::{Artifact, EntryKind};
@@ -58,10 +59,20 @@ pub struct PlannedArchive {
     /// Total size of all files in bytes.
     pub bytes: u64,
     #[serde(skip)]
-    contents: Artifact,
+    pub(super) contents: Artifact,
 }
 
-/// An archive that has been written.
+/// Where an archive came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ArchiveState {
+    /// It was written.
+    Written,
+    /// An earlier run wrote it of the same files.
+    Unchanged,
+}
+
+/// An archive in the output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PackedArtifact {
     /// Name of the artifact.
@@ -78,6 +89,8 @@ pub struct PackedArtifact {
     pub raw: u64,
     /// Size of the archive in bytes.
     pub compressed: u64,
+    /// Where it came from.
+    pub state: ArchiveState,
 }
 
 /// Reads the artifact directories and plans one archive each below `output`, for [`write()`].
@@ -123,6 +136,37 @@ pub fn write(plan: &ArchivePlan, reporter: &dyn Reporter) -> Result<Vec<PackedAr
     plan.archives.iter().map(|archive| write_one(archive, plan.options, reporter)).collect()
 }
 
+/// Like [`write()`], but keeps an archive that an earlier call wrote of the same files with the
+/// same options, if it is as that call left it. Files are compared by what the file system knows
+/// about them.
+///
+/// # Errors
+/// The errors of [`write()`].
+pub fn update(plan: &ArchivePlan, reporter: &dyn Reporter) -> Result<Vec<PackedArtifact>, Error> {
+    let total = plan.archives.iter().map(|archive| archive.bytes).sum();
+    let _stage = reporter.stage("Writing archives", Some(total), Unit::Bytes);
+    plan.archives.iter().map(|archive| update_one(archive, plan.options, reporter)).collect()
+}
+
+fn update_one(
+    planned: &PlannedArchive,
+    options: ArchiveOptions,
+    reporter: &dyn Reporter,
+) -> Result<PackedArtifact, Error> {
+    let records = ArchiveRecords::beside(&planned.path);
+    let before = ArchiveInputs::of(planned, options)?;
+    if let Some(unchanged) = records.unchanged(planned, &before) {
+        reporter.advance(planned.bytes);
+        return Ok(unchanged);
+    }
+    let packed = write_one(planned, options, reporter)?;
+    // Of files that change meanwhile nobody knows which version is in the archive.
+    if ArchiveInputs::of(planned, options)? == before {
+        records.write(planned, &before, &packed);
+    }
+    Ok(packed)
+}
+
 fn write_one(
     planned: &PlannedArchive,
     options: ArchiveOptions,
@@ -158,7 +202,8 @@ fn write_one(
     rocwheel_system::persist(temporary, &planned.path).map_err(failed)?;
     rocwheel_system::persist(temporary_sidecar, &sidecar).map_err(failed)?;
     let (artifact, path, files) = (planned.artifact.clone(), planned.path.clone(), planned.files);
-    Ok(PackedArtifact { artifact, path, sidecar, digest, files, raw, compressed })
+    let state = ArchiveState::Written;
+    Ok(PackedArtifact { artifact, path, sidecar, digest, files, raw, compressed, state })
 }
 
 /// Creates a temporary file with mode 644, regardless of the umask.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use rocwheel_artifact::Error;
-use rocwheel_artifact::archive::{self, ArchiveOptions, Compression, PackedArtifact};
+use rocwheel_artifact::archive::{self, ArchiveOptions, ArchiveState, Compression, PackedArtifact};
 use rocwheel_report::{Exit, Hint as _, Silent};
 
 use crate::fixture::{Artifact, Impatient, names, noise, rich, snapshot};
@@ -102,6 +102,69 @@ fn unpacking_and_packing_again_gives_the_same_archive() {
         // The three names still belong to one file.
         assert_eq!(fs_err::metadata(unpacked.path("core/stage/sbin/tool")).unwrap().nlink(), 3);
     }
+}
+
+fn update(artifact: &Artifact, output: &Path, options: ArchiveOptions) -> PackedArtifact {
+    let plan = archive::plan(std::slice::from_ref(&artifact.root), output, options, &Silent).unwrap();
+    archive::update(&plan, &Silent).unwrap().swap_remove(0)
+}
+
+/// Makes the record of the one archive look as if it was written when all files had settled.
+fn settle(output: &Path) -> std::path::PathBuf {
+    let mut entries = fs_err::read_dir(output.join(".rocwheel-archives")).unwrap();
+    let record = entries.next().unwrap().unwrap().path();
+    let later = std::time::SystemTime::now() + std::time::Duration::from_secs(99);
+    fs_err::File::options().write(true).open(&record).unwrap().file().set_modified(later).unwrap();
+    record
+}
+
+#[test]
+fn an_archive_is_written_again_when_anything_changed() {
+    let temporary = tempfile::tempdir().unwrap();
+    let artifact = rich(&temporary.path().join("in"), false);
+    let (output, options) = (temporary.path().join("out"), options(Compression::Zstd, 2));
+    let first = update(&artifact, &output, options);
+    assert_eq!(first.state, ArchiveState::Written);
+    assert_eq!(update(&artifact, &output, options).state, ArchiveState::Written, "the files are too new");
+    settle(&output);
+    let kept = update(&artifact, &output, ArchiveOptions { threads: 1, ..options });
+    assert_eq!(kept, PackedArtifact { state: ArchiveState::Unchanged, ..first.clone() });
+
+    let changes: [(&str, &dyn Fn()); 7] = [
+        ("content", &|| fs_err::write(artifact.path("core/stage/lib/part03.txt"), "3\n".repeat(50)).unwrap()),
+        ("mode", &|| {
+            let mode = std::fs::Permissions::from_mode(0o755);
+            fs_err::set_permissions(artifact.path("core/stage/empty"), mode).unwrap();
+        }),
+        ("name", &|| {
+            let (old, new) = (artifact.path("core/stage/empty"), artifact.path("core/stage/vacant"));
+            fs_err::rename(old, new).unwrap();
+        }),
+        ("archive", &|| fs_err::write(&first.path, "cut").unwrap()),
+        ("no archive", &|| fs_err::remove_file(&first.path).unwrap()),
+        ("sidecar", &|| fs_err::write(&first.sidecar, format!("{}\n", "0".repeat(64))).unwrap()),
+        ("record", &|| {
+            let record = settle(&output);
+            let mut bytes = fs_err::read(&record).unwrap();
+            bytes[99] ^= 1;
+            fs_err::write(&record, bytes).unwrap();
+        }),
+    ];
+    for (name, change) in changes {
+        change();
+        settle(&output);
+        let again = update(&artifact, &output, options);
+        assert_eq!(again.state, ArchiveState::Written, "{name}");
+        let plain = write(&artifact, &temporary.path().join("plain"), options);
+        assert_eq!((again.digest, again.raw), (plain.digest, plain.raw), "{name}");
+        settle(&output);
+        assert_eq!(update(&artifact, &output, options).state, ArchiveState::Unchanged, "{name}");
+    }
+    let level = ArchiveOptions { level: 1, ..options };
+    assert_eq!(update(&artifact, &output, level).state, ArchiveState::Written);
+    settle(&output);
+    let epoch = ArchiveOptions { epoch: options.epoch + 2, ..level };
+    assert_eq!(update(&artifact, &output, epoch).state, ArchiveState::Written);
 }
 
 #[test]

@@ -19,6 +19,7 @@ use std::sync::OnceLock;
 pub(crate) use rocwheel_content::archive_path::file_name;
 use rocwheel_index::requirement::InstallTarget;
 use rocwheel_loader::facts::{Object, SiteFacts, WindowsObject};
+use rocwheel_loader::simulation::FileNames;
 use rocwheel_loader::site::{Distribution, Role, Site};
 use rocwheel_report::{Reporter, few_in_backticks, in_backticks};
 use rocwheel_wheel::{Platform, PlatformTag};
@@ -56,8 +57,12 @@ pub(crate) struct Context<'a> {
     pub(crate) records: BTreeMap<usize, RecordState>,
     /// Missing libraries, computed when the first check asks for them.
     missing: OnceLock<Vec<Finding>>,
+    /// The files by name.
+    pub(crate) names: FileNames<'a>,
     /// The paths of each wheel, sorted; by the number of the wheel.
     paths: Vec<Vec<&'a str>>,
+    /// The ELF files of each wheel, by path.
+    objects: Vec<Vec<(&'a str, &'a Object)>>,
     /// The Python files of each wheel that load libraries, read on first use.
     loader_files: Vec<OnceLock<Vec<LoaderFile>>>,
     /// Whether each wheel is linked to PyTorch, computed when a library is missing.
@@ -78,6 +83,12 @@ impl<'a> Context<'a> {
         let mut paths = vec![Vec::new(); site.distributions.len()];
         for (path, placed) in &site.files {
             paths[placed.wheel].push(path.as_str());
+        }
+        let mut objects = vec![Vec::new(); site.distributions.len()];
+        for (path, object) in &facts.objects {
+            if let Some(placed) = site.files.get(path) {
+                objects[placed.wheel].push((path.as_str(), object));
+            }
         }
         let glibc = options.glibc.as_ref().and_then(|glibc| {
             let text = glibc.to_string();
@@ -114,7 +125,9 @@ impl<'a> Context<'a> {
             imported: Vec::new(),
             records: record::read(site, options, reporter)?,
             missing: OnceLock::new(),
+            names: FileNames::of(site),
             paths,
+            objects,
             loader_files: site.distributions.iter().map(|_| OnceLock::new()).collect(),
             linked_to_torch: site.distributions.iter().map(|_| OnceLock::new()).collect(),
         };
@@ -149,8 +162,7 @@ impl<'a> Context<'a> {
 
     /// The ELF files of a wheel, for any purpose and machine.
     pub(crate) fn objects(&self, wheel: usize) -> impl Iterator<Item = (&'a str, &'a Object)> {
-        let facts = self.facts;
-        self.paths[wheel].iter().filter_map(move |path| Some((*path, facts.objects.get(*path)?)))
+        self.objects[wheel].iter().copied()
     }
 
     /// The programs and libraries of a wheel that the loader simulation covers.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use rocwheel_loader::cache::FactsCache;
 use rocwheel_loader::site::{Distribution, Role, Site};
 use rocwheel_report::{Reporter, Unit};
 use rocwheel_wheel::read::WheelProblem;
@@ -9,6 +10,9 @@ use rocwheel_wheel::read::WheelProblem;
 use super::expanded;
 use crate::Error;
 use crate::options::{ExtraCheck, Options};
+
+/// Kind of the entries in the cache.
+const DIFFERENCES: &str = "differences from RECORD";
 
 /// The result of reading a RECORD.
 pub(crate) enum RecordState {
@@ -39,7 +43,8 @@ pub(crate) fn read(
     let audited = site.distributions.iter().enumerate().filter(|(_, distribution)| distribution.role == Role::Audited);
     for (number, distribution) in audited {
         reporter.check()?;
-        let state = match distribution.problems(hashes, reporter) {
+        let cache = options.cache.as_ref().filter(|_| hashes);
+        let state = match problems(distribution, hashes, (cache, reporter)) {
             None => RecordState::Absent,
             Some(Err(
                 error @ (rocwheel_loader::Error::Wheel(rocwheel_wheel::Error::Malformed { .. })
@@ -50,6 +55,27 @@ pub(crate) fn read(
         states.insert(number, state);
     }
     Ok(states)
+}
+
+/// The differences, of a wheel from the cache if it has them. Those of a wheel that cannot be read
+/// are not kept: perhaps the next run can read it.
+fn problems(
+    distribution: &Distribution,
+    hashes: bool,
+    (cache, reporter): (Option<&FactsCache>, &dyn Reporter),
+) -> Option<Result<Vec<WheelProblem>, rocwheel_loader::Error>> {
+    let known = cache.zip(distribution.wheel());
+    if let Some(problems) = known.and_then(|(cache, wheel)| cache.read(DIFFERENCES, wheel)) {
+        reporter.advance(distribution.totals().1);
+        return Some(Ok(problems));
+    }
+    let problems = distribution.problems(hashes, reporter);
+    if let (Some((cache, wheel)), Some(Ok(problems))) = (known, &problems)
+        && !problems.iter().any(|problem| matches!(problem, WheelProblem::Unreadable(_)))
+    {
+        cache.write(DIFFERENCES, wheel, problems, reporter);
+    }
+    problems
 }
 
 /// Drops the problems that `rocm-sdk init` causes in the folder of an installed distribution.

@@ -201,7 +201,7 @@ fn after_import(context: &Context<'_>, wheel: usize, roots: &[(&str, RootKind)])
 
 fn run(context: &Context<'_>, wheel: usize, roots: &[(&str, RootKind)], preloaded: &[String]) -> Vec<Trace> {
     let scenario = scenario(context, wheel, preloaded.to_vec());
-    let loader = Loader::new(context.site, context.facts, &scenario);
+    let loader = Loader::with_names((context.site, &context.names), context.facts, &scenario);
     roots.par_iter().map(|(path, _)| loader.load_by_name(&[*path])).collect()
 }
 

@@ -7,7 +7,7 @@ use rocwheel_loader::simulation::Where;
 use crate::Error;
 use crate::analysis::Context;
 use crate::check::Check;
-use crate::declared;
+use crate::declared::UnneededSearch;
 use crate::finding::{Code, Finding};
 use crate::fix;
 use crate::options::AuditScope;
@@ -15,13 +15,14 @@ use crate::options::AuditScope;
 pub const CHECK: Check = Check { code: Code::UnneededRequirement, scope: AuditScope::Files, run };
 
 fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> {
+    let search = UnneededSearch::new(context.site, &context.declared);
     for (wheel, installed) in context.audited() {
         context.reporter.check()?;
         if !installed.is_complete() {
             continue;
         }
         let loads = loads(context, wheel);
-        for requirement in declared::unneeded(context.site, &context.declared, wheel, &loads)? {
+        for requirement in search.of((wheel, context.paths(wheel)), &loads)? {
             let name = &requirement.name;
             let message = format!("requires `{name}`, and no file loads a library of it or names a module of it");
             let finding = Finding::new(Code::UnneededRequirement, name.clone(), message).of(installed.file_name());

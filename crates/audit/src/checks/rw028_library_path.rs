@@ -39,7 +39,7 @@ fn run(context: &Context<'_>, findings: &mut Vec<Finding>) -> Result<(), Error> 
             process: Vec::new(),
             processor: 1,
         };
-        let loader = Loader::new(context.site, context.facts, &scenario);
+        let loader = Loader::with_names((context.site, &context.names), context.facts, &scenario);
         let traces: Vec<Trace> = rooted.par_iter().map(|rooted| loader.load(&[rooted.path.as_str()])).collect();
         for (rooted, trace) in rooted.into_iter().zip(&traces) {
             for loaded in &trace.loaded {

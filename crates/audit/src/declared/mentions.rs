@@ -22,85 +22,94 @@ const CODE: [&str; 9] = [".py", ".pyi", ".pyx", ".pxd", ".pth", ".ipynb", ".json
 /// used.
 const LARGEST_MODULE: u64 = 64 << 20;
 
-/// The requirements of a wheel that nothing uses: the files load no library of the required
-/// distribution, and no file of the wheel mentions its modules, programs or name. `loads` are the
-/// wheels whose libraries the files of this wheel load.
-///
-/// Requirements of extras are not judged. Neither are distributions that are not in the
-/// environment, or those without modules and libraries, which exist for their own requirements.
-///
-/// # Errors
-/// [`Error::Wheel`] when a member cannot be unpacked.
-pub fn unneeded<'a>(
-    site: &Site,
+/// The search for requirements that nothing uses, in all wheels of an environment.
+pub struct UnneededSearch<'a> {
+    site: &'a Site,
     declared: &'a Declared,
-    wheel: usize,
-    loads: &BTreeSet<usize>,
-) -> Result<Vec<&'a Requirement>, Error> {
-    let names = names_by_wheel(site);
-    // A name to search for → the open requirements that it shows to be used.
-    let mut answers: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
-    let mut open: BTreeMap<usize, &Requirement> = BTreeMap::new();
-    let direct: BTreeSet<usize> = declared
-        .of(wheel, Extras::Asked)
-        .filter_map(|requirement| declared.required(wheel, &requirement.name))
-        .collect();
-    for (index, requirement) in declared.wheels[wheel].all.iter().enumerate() {
-        let required = declared.required(wheel, &requirement.name);
-        let Some(required) =
-            required.filter(|_| requirement.applies_in(&declared.environments[wheel], &BTreeSet::new()))
-        else {
-            continue;
-        };
-        let reached = declared.reaches(required, Extras::Asked);
-        // A package that comes only through this requirement is also a reason for it.
-        let counted: Vec<usize> =
-            reached.into_iter().filter(|reached| *reached == required || !direct.contains(reached)).collect();
-        let is_empty = names.get(&required).is_none_or(BTreeSet::is_empty);
-        if is_empty || required == wheel || counted.iter().any(|counted| loads.contains(counted)) {
-            continue;
-        }
-        open.insert(index, requirement);
-        for name in counted.iter().filter_map(|counted| names.get(counted)).flatten() {
-            answers.entry(name.clone()).or_default().insert(index);
-            // Code may also write `from google import protobuf`.
-            let last = name.rsplit('.').next().unwrap_or(name);
-            answers.entry(last.to_owned()).or_default().insert(index);
-        }
-        for name in [requirement.name.clone(), requirement.name.replace('-', "_")] {
-            answers.entry(name).or_default().insert(index);
-        }
-    }
-    if open.is_empty() {
-        return Ok(Vec::new());
-    }
-    let search = Search::new(&answers);
-    let (modules, code): (Vec<&str>, Vec<&str>) = searched(site, wheel).partition(|path| is_module(path));
-    for files in [code, modules] {
-        let mentioned: Vec<BTreeSet<usize>> = files
-            .par_iter()
-            .map(|path| {
-                if site.files[*path].size > LARGEST_MODULE {
-                    Ok(search.all())
-                } else {
-                    Ok(search.of(&site.bytes(path)?))
-                }
-            })
-            .collect::<Result<_, Error>>()?;
-        for index in mentioned.into_iter().flatten() {
-            open.remove(&index);
-        }
-        if open.is_empty() {
-            break;
-        }
-    }
-    Ok(open.into_values().collect())
+    /// The names by which code can refer to each wheel.
+    names: BTreeMap<usize, BTreeSet<String>>,
 }
 
-/// The paths of a wheel's files that are searched.
-fn searched(site: &Site, wheel: usize) -> impl Iterator<Item = &str> {
-    let files = site.files.iter().filter(move |(_, placed)| placed.wheel == wheel);
-    files.map(|(path, _)| path.as_str()).filter(|path| {
+impl<'a> UnneededSearch<'a> {
+    /// Collects the names of modules and programs.
+    pub fn new(site: &'a Site, declared: &'a Declared) -> UnneededSearch<'a> {
+        UnneededSearch { site, declared, names: names_by_wheel(site) }
+    }
+
+    /// The requirements of a wheel that nothing uses: the files load no library of the required
+    /// distribution, and no file of the wheel mentions its modules, programs or name. `paths` are
+    /// the files of the wheel, `loads` the wheels whose libraries they load.
+    ///
+    /// Requirements of extras are not judged. Neither are distributions that are not in the
+    /// environment, or those without modules and libraries, which exist for their own requirements.
+    ///
+    /// # Errors
+    /// [`Error::Wheel`] when a member cannot be unpacked.
+    pub fn of(&self, (wheel, paths): (usize, &[&str]), loads: &BTreeSet<usize>) -> Result<Vec<&'a Requirement>, Error> {
+        let UnneededSearch { site, declared, names } = self;
+        // A name to search for → the open requirements that it shows to be used.
+        let mut answers: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
+        let mut open: BTreeMap<usize, &Requirement> = BTreeMap::new();
+        let direct: BTreeSet<usize> = declared
+            .of(wheel, Extras::Asked)
+            .filter_map(|requirement| declared.required(wheel, &requirement.name))
+            .collect();
+        for (index, requirement) in declared.wheels[wheel].all.iter().enumerate() {
+            let required = declared.required(wheel, &requirement.name);
+            let Some(required) =
+                required.filter(|_| requirement.applies_in(&declared.environments[wheel], &BTreeSet::new()))
+            else {
+                continue;
+            };
+            let reached = declared.reaches(required, Extras::Asked);
+            // A package that comes only through this requirement is also a reason for it.
+            let counted: Vec<usize> =
+                reached.into_iter().filter(|reached| *reached == required || !direct.contains(reached)).collect();
+            let is_empty = names.get(&required).is_none_or(BTreeSet::is_empty);
+            if is_empty || required == wheel || counted.iter().any(|counted| loads.contains(counted)) {
+                continue;
+            }
+            open.insert(index, requirement);
+            for name in counted.iter().filter_map(|counted| names.get(counted)).flatten() {
+                answers.entry(name.clone()).or_default().insert(index);
+                // Code may also write `from google import protobuf`.
+                let last = name.rsplit('.').next().unwrap_or(name);
+                answers.entry(last.to_owned()).or_default().insert(index);
+            }
+            for name in [requirement.name.clone(), requirement.name.replace('-', "_")] {
+                answers.entry(name).or_default().insert(index);
+            }
+        }
+        if open.is_empty() {
+            return Ok(Vec::new());
+        }
+        let search = Search::new(&answers);
+        let (modules, code): (Vec<&str>, Vec<&str>) = searched(paths).partition(|path| is_module(path));
+        for files in [code, modules] {
+            let mentioned: Vec<BTreeSet<usize>> = files
+                .par_iter()
+                .map(|path| {
+                    if site.files[*path].size > LARGEST_MODULE {
+                        Ok(search.all())
+                    } else {
+                        Ok(search.of(&site.bytes(path)?))
+                    }
+                })
+                .collect::<Result<_, Error>>()?;
+            for index in mentioned.into_iter().flatten() {
+                open.remove(&index);
+            }
+            if open.is_empty() {
+                break;
+            }
+        }
+        Ok(open.into_values().collect())
+    }
+}
+
+/// The files that are searched.
+fn searched<'a>(paths: &[&'a str]) -> impl Iterator<Item = &'a str> {
+    paths.iter().copied().filter(|path| {
         let is_info = path.split('/').any(|part| part.ends_with(".dist-info"));
         let has_no_ending = !path.rsplit('/').next().unwrap_or(path).contains('.');
         !is_info && (is_module(path) || has_no_ending || CODE.iter().any(|ending| path.ends_with(ending)))

@@ -141,13 +141,13 @@ impl<'a> Loader<'a> {
 
     /// `true` if a search path can lead to a file with this name.
     pub(super) fn is_named(&self, name: &str) -> bool {
-        self.machine.is_real() || self.names.contains_key(name)
+        self.machine.is_real() || !self.names.named(name).is_empty()
     }
 
     /// Searches for a file name in a search path. Files that the loader skips are added to
     /// `skipped`.
     pub(super) fn look(&self, path: &SearchPath, name: &str, skipped: &mut Vec<String>) -> Option<Hit<'a>> {
-        let candidates = self.names.get(name).map_or(&[][..], Vec::as_slice);
+        let candidates = self.names.named(name);
         let mut ranked: Vec<(usize, u8, Option<&Candidate<'a>>)> = candidates
             .iter()
             .filter_map(|candidate| {

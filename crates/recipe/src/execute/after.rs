@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rocwheel_repair::{self as repair, Resolve, RocmFrom};
+use rocwheel_repair::{self as repair, ReadingDepth, Resolve, RocmFrom};
 use rocwheel_split::verify::Verification;
 use rocwheel_split::{Packing, TargetNames, wheels};
 use rocwheel_wheel::{FileDigest, Level, WheelName, WriteOptions};
@@ -95,6 +95,7 @@ impl Context<'_> {
                 digest: FileDigest::Skip,
                 ..WriteOptions::default()
             },
+            depth: ReadingDepth::Whole,
         };
         let made = self.folder.join("made");
         for wheel in wheels {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
-use rocwheel_artifact::archive::{self, ArchiveOptions, ArchivePlan, Compression};
+use rocwheel_artifact::archive::{self, ArchiveOptions, ArchivePlan, ArchiveState, Compression};
 use rocwheel_report::Exit;
 use serde::Serialize;
 
@@ -20,7 +20,8 @@ const WRITTEN: [Column; 4] = [("Archive", Left), ("Files", Right), ("Raw", Right
 /// Pack artifact directories into reproducible archives
 ///
 /// Each archive gets a checksum file for `sha256sum -c`. The same files give the same bytes,
-/// whatever the machine, the user, the time and the number of threads.
+/// whatever the machine, the user, the time and the number of threads. An archive in the output
+/// that an earlier run made of the same files stays.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Artifact directories, or directories that hold artifact directories
@@ -95,7 +96,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         return show(&plan, printer);
     }
     fs_err::create_dir_all(&settings.output)?;
-    let archives = archive::write(&plan, printer.reporter())?;
+    let archives = archive::update(&plan, printer.reporter())?;
     if printer.format() == Format::Json {
         printer.json(&Archives { archives: &archives })?;
         return Ok(Exit::Done);
@@ -106,11 +107,12 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     });
     printer.table(&WRITTEN, rows)?;
     let compressed = archives.iter().map(|archive| archive.compressed).sum();
-    printer.note(format!(
-        "{}, {}",
-        printer::count(archives.len() as u64, "archive", "archives"),
-        printer::bytes(compressed)
-    ));
+    let count = printer::count(archives.len() as u64, "archive", "archives");
+    let unchanged = match archives.iter().filter(|archive| archive.state == ArchiveState::Unchanged).count() {
+        0 => String::new(),
+        unchanged => format!(", {unchanged} unchanged"),
+    };
+    printer.note(format!("{count}, {}{unchanged}", printer::bytes(compressed)));
     Ok(Exit::Done)
 }
 

@@ -94,6 +94,9 @@ pub(crate) struct Arguments {
     /// Directory for unpacked files [default: the system's directory for temporary files]
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
+    /// Read everything again, and keep no facts about wheels in ROCWHEEL_CACHE for later runs
+    #[arg(long)]
+    no_cache: bool,
 }
 
 /// How far the questions go.
@@ -186,7 +189,15 @@ impl TryFrom<Arguments> for Settings {
             with: arguments.with,
             offline: arguments.offline,
             python: arguments.python,
-            options: Options { glibc: arguments.glibc, extras, ignore, ignore_in, library_path, ..Options::default() },
+            options: Options {
+                glibc: arguments.glibc,
+                extras,
+                ignore,
+                ignore_in,
+                library_path,
+                cache: if arguments.no_cache { None } else { environment::facts() },
+                ..Options::default()
+            },
             why: arguments.why,
             fail_on: match arguments.fail_on {
                 FailOn::Error => Severity::Error,
@@ -266,7 +277,7 @@ fn look(look: &Look, printer: &Printer) -> Result<Exit> {
     let Some(output) = &look.fixed else { return report_on(look, &look.wheels, printer) };
     let scratch = environment::scratch_below(&look.scratch)?;
     let mut before = examine(look, &look.wheels, scratch.path(), printer)?;
-    let remedies = remedies::find(&mut before, scratch.path(), printer)?;
+    let remedies = remedies::find(&mut before, (scratch.path(), look.options.cache.as_ref()), printer)?;
     let fixed = remedies::apply(&remedies, output, printer)?;
     if fixed.is_empty() {
         printer.note("no wheel can be fixed here");
@@ -298,7 +309,7 @@ fn report_on(look: &Look, wheels: &[PathBuf], printer: &Printer) -> Result<Exit>
         return why(&site, &facts, library, printer);
     }
     let mut report = examine(look, wheels, scratch.path(), printer)?;
-    let remedies = remedies::find(&mut report, scratch.path(), printer)?;
+    let remedies = remedies::find(&mut report, (scratch.path(), look.options.cache.as_ref()), printer)?;
     annotations::annotate(&report, printer);
     if let Some(file) = &look.sarif {
         let log =

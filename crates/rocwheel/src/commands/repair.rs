@@ -7,10 +7,11 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_audit::written::{Verdict, WheelSet};
+use rocwheel_loader::cache::FactsCache;
 use rocwheel_output::StagedFile;
 use rocwheel_repair::{
-    self as repair, NotCopiedReason, Plan, PlannedEdit, PreparedRepair, RepairMode as Way, RepairedWheel, Request,
-    Resolve, RocmFrom, ValueChange,
+    self as repair, NotCopiedReason, Plan, PlannedEdit, PreparedRepair, ReadingDepth, RepairMode as Way, RepairedWheel,
+    Request, Resolve, RocmFrom, ValueChange,
 };
 use rocwheel_report::Exit;
 use rocwheel_wheel::{FileDigest, Level, WriteOptions};
@@ -175,6 +176,7 @@ impl TryFrom<Arguments> for Settings {
                 digest: FileDigest::Skip,
                 ..WriteOptions::default()
             },
+            depth: ReadingDepth::Whole,
         };
         let last_look = arguments.last_look.choice();
         let (wheels, output, reuse) = (arguments.wheels, arguments.output, arguments.reuse);
@@ -197,9 +199,15 @@ struct Repaired {
 }
 
 impl Settings {
-    /// The plan for one wheel.
-    pub(super) fn plan(&self, path: &Path, scratch: &Path, printer: &Printer) -> Result<Plan, repair::Error> {
-        let request = Request { scratch: scratch.to_owned(), ..self.request.clone() };
+    /// The plan for one wheel, of which nothing but headers is read.
+    pub(super) fn plan(
+        &self,
+        path: &Path,
+        (scratch, facts): (&Path, Option<&FactsCache>),
+        printer: &Printer,
+    ) -> Result<Plan, repair::Error> {
+        let depth = ReadingDepth::Headers(facts.cloned());
+        let request = Request { scratch: scratch.to_owned(), depth, ..self.request.clone() };
         Ok(repair::plan(path, &request, printer.reporter())?.plan)
     }
 }

@@ -6,6 +6,7 @@ mod chunks;
 mod deflate;
 mod format;
 
+use std::collections::HashMap;
 use std::io::{self, Write as _};
 use std::ops::Range;
 use std::path::Path;
@@ -82,6 +83,8 @@ pub(crate) struct Archive {
     comment: Vec<u8>,
     /// How members were packed, for later runs; empty if nobody wants to know.
     packed: Vec<PackedMember>,
+    /// How members of the wheel that is copied from were packed, by the position of their bytes.
+    inherited: HashMap<u64, PackedMember>,
 }
 
 /// The large member that is being written.
@@ -106,7 +109,26 @@ impl Archive {
             large: Growing::default(),
             comment: Vec::new(),
             packed: Vec::new(),
+            inherited: HashMap::new(),
         })
+    }
+
+    /// Tells how members of the wheel that others are copied from were packed.
+    pub(crate) fn inherit(&mut self, members: Vec<PackedMember>) {
+        let place = |member: PackedMember| Some((member.pieces.first()?.offset, member));
+        self.inherited = members.into_iter().filter_map(place).collect();
+    }
+
+    /// A member was copied from one position to another.
+    fn note_copy(&mut self, name: &str, from: u64, to: u64) {
+        if let Some(mut member) = self.inherited.remove(&from) {
+            last_part(name).clone_into(&mut member.file_name);
+            for piece in &mut member.pieces {
+                // A record that lies leads to bytes that are found to be others.
+                piece.offset = piece.offset.wrapping_sub(from).wrapping_add(to);
+            }
+            self.packed.push(member);
+        }
     }
 
     /// Sets the comment of the archive, which installers ignore.
@@ -184,6 +206,7 @@ impl Archive {
         let local = header.local(self.time());
         self.output.set_hashing(Hashing::Beside);
         self.output.write_all(&local).map_err(|error| self.write_error(copied.name, error))?;
+        self.note_copy(copied.name, copied.bytes.start, self.output.position());
         self.copy_bytes((copied.archive, copied.bytes.clone()), Some(copied.name), read_error, reporter)?;
         self.enter(&header);
         Ok(())
@@ -211,6 +234,7 @@ impl Archive {
             self.central.extend_from_slice(entry);
             self.central[at..at + 4].copy_from_slice(&(place as u32).to_le_bytes());
             self.count(listed.size);
+            self.note_copy(&listed.name, listed.offset, begin + (listed.offset - run.bytes.start));
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ use std::fmt;
 
 use rayon::prelude::*;
 use rocwheel_content::{HashAlgorithm, Reader};
+use serde::{Deserialize, Serialize};
 
 use super::{Listed, MemberKind, Wheel};
 use crate::Error;
@@ -12,7 +13,7 @@ use crate::names::canonical_name;
 use crate::record::{Hash, RecordRow};
 
 /// A contradiction in a wheel.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum WheelProblem {
     /// The file name and the `.dist-info` folder, which is given, name different distributions or
     /// versions.

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use fs_err as fs;
 use positioned_io::ReadAt;
-use rocwheel_content::{Digest, Reader};
+use rocwheel_content::{Digest, Reader, SharedFile};
 use rocwheel_report::Reporter;
 
 use crate::WheelName;
@@ -155,7 +155,7 @@ impl PackedSource {
     /// A source that reads and writes records in the folder `records`, which need not exist.
     pub fn new(records: PathBuf) -> PackedSource {
         PackedSource(Some(Arc::new(Shared {
-            records: RecordFolder(records),
+            records: RecordFolder::new(records),
             waiting: Mutex::default(),
             recorded: Mutex::default(),
             known: RwLock::default(),
@@ -263,6 +263,13 @@ impl PackedSource {
         Some(shared.records.read(&name)?.to_bytes())
     }
 
+    /// How the members of an open wheel were packed, as far as this machine knows.
+    pub(crate) fn packing_of(&self, wheel: &SharedFile) -> Vec<PackedMember> {
+        let Some(shared) = &self.0 else { return Vec::new() };
+        let name = wheel.file().metadata().and_then(|metadata| WheelIdentity::of(wheel, metadata.len()));
+        name.ok().and_then(|name| shared.records.read(&name)).map(|record| record.members).unwrap_or_default()
+    }
+
     /// Records how a finished wheel was packed, for this run and later ones. A record that cannot
     /// be written is no error: the wheel is complete without it.
     pub(crate) fn remember(&self, path: &Path, members: Vec<PackedMember>, reporter: &dyn Reporter) {
@@ -284,7 +291,7 @@ impl PackedSource {
         {
             reporter.warn(&format!(
                 "cannot record in `{}` how wheels are packed, so later runs compress them again: {error}",
-                shared.records.0.display()
+                shared.records.path().display()
             ));
         }
     }

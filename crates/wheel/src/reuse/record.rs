@@ -9,9 +9,8 @@ use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use fs_err as fs;
 use positioned_io::ReadAt;
-use rocwheel_content::Digest;
+use rocwheel_content::{CacheFolder, Digest, with_checksum, without_checksum};
 use serde::{Deserialize, Serialize};
 
 /// Everything that decides which bytes a content is packed to, apart from the level: the library,
@@ -95,8 +94,8 @@ impl WheelIdentity {
         Ok(WheelIdentity { size, end: blake3::hash(&end) })
     }
 
-    fn file_name(&self) -> String {
-        format!("{}-{}.{EXTENSION}", self.size, self.end.to_hex())
+    fn name(&self) -> String {
+        format!("{}-{}", self.size, self.end.to_hex())
     }
 }
 
@@ -108,79 +107,52 @@ impl PackingRecord {
 
     /// The bytes of the file: a hash of the rest, a line break, JSON.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
-        let text = serde_json::to_vec(self).expect("numbers and texts are JSON");
-        let mut bytes = blake3::hash(&text).to_hex().as_bytes().to_vec();
-        bytes.push(b'\n');
-        bytes.extend(text);
-        bytes
+        with_checksum(&self.to_json())
     }
 
     /// `None` for a damaged record, and for one of another packer.
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<PackingRecord> {
-        let end = bytes.iter().position(|byte| *byte == b'\n')?;
-        let (hash, text) = (blake3::Hash::from_hex(&bytes[..end]).ok()?, &bytes[end + 1..]);
-        if blake3::hash(text) != hash {
-            return None;
-        }
+        PackingRecord::from_json(without_checksum(bytes)?)
+    }
+
+    fn to_json(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("numbers and texts are JSON")
+    }
+
+    fn from_json(text: &[u8]) -> Option<PackingRecord> {
         serde_json::from_slice(text).ok().filter(|record: &PackingRecord| record.packer == PACKER)
     }
 }
 
-/// A folder of records, which several processes may use at once: a record has one content for ever
-/// and appears when it is complete.
+/// A folder of records. A record has one content for ever.
 #[derive(Debug, Clone)]
-pub(crate) struct RecordFolder(pub(crate) PathBuf);
+pub(crate) struct RecordFolder(CacheFolder);
 
 impl RecordFolder {
-    fn path(&self, wheel: &WheelIdentity) -> PathBuf {
-        self.0.join(wheel.file_name())
+    /// The records in a folder, which is created with the first of them.
+    pub(crate) fn new(folder: PathBuf) -> RecordFolder {
+        RecordFolder(CacheFolder::new(folder, EXTENSION, ALL_RECORDS))
+    }
+
+    /// The folder.
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
     }
 
     /// The sizes in bytes of all wheels that have a record.
     pub(crate) fn sizes(&self) -> HashSet<u64> {
-        let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
-        entries.filter_map(|entry| entry.file_name().to_str()?.split_once('-')?.0.parse().ok()).collect()
+        self.0.names().iter().filter_map(|name| name.split_once('-')?.0.parse().ok()).collect()
     }
 
     /// The record of a wheel; `None` if there is none that can be used.
     pub(crate) fn read(&self, wheel: &WheelIdentity) -> Option<PackingRecord> {
-        PackingRecord::from_bytes(&fs::read(self.path(wheel)).ok()?)
+        PackingRecord::from_json(&self.0.read(&wheel.name())?.content)
     }
 
     /// Writes the record of a wheel, and removes the oldest ones if there are too many.
     pub(crate) fn write(&self, wheel: &WheelIdentity, record: &PackingRecord) -> io::Result<()> {
-        fs::create_dir_all(&self.0)?;
-        rocwheel_system::replace(&self.path(wheel), &record.to_bytes(), 0o600)?;
-        self.sweep(ALL_RECORDS);
-        Ok(())
+        self.0.write(&wheel.name(), &record.to_json())
     }
-
-    /// Removes the oldest records until the rest has at most `limit` bytes. Another process may do
-    /// the same: what is gone already is no error.
-    fn sweep(&self, limit: u64) {
-        let mut records = Vec::new();
-        for entry in fs::read_dir(&self.0).into_iter().flatten().flatten() {
-            let path = entry.path();
-            if is_record(&path)
-                && let Ok(metadata) = entry.metadata()
-            {
-                records.push((metadata.modified().ok(), metadata.len(), path));
-            }
-        }
-        let mut bytes: u64 = records.iter().map(|(_, size, _)| size).sum();
-        records.sort();
-        for (_, size, path) in records {
-            if bytes <= limit {
-                break;
-            }
-            let _ = fs::remove_file(path);
-            bytes -= size;
-        }
-    }
-}
-
-fn is_record(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == EXTENSION)
 }
 
 #[cfg(test)]
@@ -210,28 +182,19 @@ mod tests {
 
     #[test]
     fn the_packer_is_the_library_that_is_linked() {
-        let lock = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.lock")).unwrap();
+        let lock = fs_err::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.lock")).unwrap();
         let (_, after) = lock.split_once("name = \"libdeflate-sys\"\nversion = \"").unwrap();
         let version = after.split('"').next().unwrap();
         assert!(PACKER.starts_with(&format!("libdeflate {version}, chunks of {},", crate::archive::CHUNK)), "{PACKER}");
     }
 
     #[test]
-    fn the_oldest_records_go_first() {
+    fn a_record_is_found_by_the_wheel() {
         let folder = tempfile::tempdir().unwrap();
-        let records = RecordFolder(folder.path().join("packed"));
+        let records = RecordFolder::new(folder.path().join("packed"));
         let identity = |number: u8| WheelIdentity::of(&vec![number; 9], 9).unwrap();
-        let names: Vec<WheelIdentity> = (0..4).map(identity).collect();
-        for (age, name) in names.iter().enumerate() {
-            records.write(name, &record("x")).unwrap();
-            let time = std::time::SystemTime::now() - std::time::Duration::from_secs(1000 - age as u64);
-            fs::File::options().write(true).open(records.path(name)).unwrap().file().set_modified(time).unwrap();
-        }
-        fs::write(folder.path().join("packed/note.txt"), vec![0; 5000]).unwrap();
-        records.sweep(2 * record("x").to_bytes().len() as u64);
-        let left: Vec<bool> = names.iter().map(|name| records.read(name).is_some()).collect();
-        assert_eq!(left, [false, false, true, true]);
+        records.write(&identity(1), &record("x")).unwrap();
+        assert_eq!((records.read(&identity(1)), records.read(&identity(2))), (Some(record("x")), None));
         assert_eq!(records.sizes(), HashSet::from([9]));
-        assert!(folder.path().join("packed/note.txt").exists());
     }
 }

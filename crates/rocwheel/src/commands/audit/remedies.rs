@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::Parser as _;
 use rocwheel_audit::report::AuditReport;
 use rocwheel_audit::{Remedies, WheelRemedy};
+use rocwheel_loader::cache::FactsCache;
 use rocwheel_output::StagingFolder;
 use rocwheel_repair as repairs;
 use rocwheel_report::Context as _;
@@ -23,9 +24,13 @@ const MOST_EXCLUDED: usize = 8;
 /// The remedies of a report. A repair needs libraries of this machine, so it is planned first. A
 /// finding about a library that is missing here loses its fix, and a note of the report gives the
 /// reason.
-pub(super) fn find(report: &mut AuditReport, scratch: &Path, printer: &Printer) -> Result<Remedies> {
+pub(super) fn find(
+    report: &mut AuditReport,
+    (scratch, facts): (&Path, Option<&FactsCache>),
+    printer: &Printer,
+) -> Result<Remedies> {
     for wheel in Remedies::of(&report.findings).wheels.iter().filter(|wheel| wheel.repair().is_some()) {
-        let Some(obstacle) = obstacle(wheel, scratch, printer)? else { continue };
+        let Some(obstacle) = obstacle(wheel, (scratch, facts), printer)? else { continue };
         // Without these libraries the repair works; any other obstacle concerns every finding.
         let excluded: &[String] = match &obstacle {
             Obstacle::Missing(libraries) if libraries.len() <= MOST_EXCLUDED => libraries,
@@ -75,10 +80,10 @@ impl std::fmt::Display for Obstacle {
     }
 }
 
-fn obstacle(wheel: &WheelRemedy, scratch: &Path, printer: &Printer) -> Result<Option<Obstacle>> {
+fn obstacle(wheel: &WheelRemedy, place: (&Path, Option<&FactsCache>), printer: &Printer) -> Result<Option<Obstacle>> {
     let Some(words) = wheel.repair() else { return Ok(None) };
     let settings = repair::Settings::try_from(repair_arguments(&wheel.path, &words, Path::new("."))?)?;
-    Ok(match settings.plan(&wheel.path, scratch, printer) {
+    Ok(match settings.plan(&wheel.path, place, printer) {
         Ok(_) => None,
         Err(error @ repairs::Error::Interrupted(_)) => return Err(error.into()),
         Err(repairs::Error::Missing { missing, .. }) => {

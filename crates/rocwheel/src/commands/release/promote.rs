@@ -19,8 +19,8 @@ use rocwheel_report::Exit;
 use rocwheel_wheel::{WheelName, WriteOptions};
 use serde::Serialize;
 
-use crate::commands::Mode;
 use crate::commands::last_look::{self, LastLook, LastLookArguments, Look};
+use crate::commands::{Mode, reuse};
 use crate::environment;
 use crate::failure::{Failure, Result, Usage};
 use crate::printer::{self, Column, Format, Printer};
@@ -118,7 +118,11 @@ impl TryFrom<Arguments> for Settings {
             mode: Mode::new(arguments.dry_run),
             last_look: arguments.last_look.choice(),
             scratch: environment::scratch_near(None, Some(&output)),
-            write: WriteOptions { epoch: environment::epoch()?, ..WriteOptions::default() },
+            write: WriteOptions {
+                epoch: environment::epoch()?,
+                reuse: reuse::own_records(),
+                ..WriteOptions::default()
+            },
             output,
             folder,
             arguments,
