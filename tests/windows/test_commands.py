@@ -91,8 +91,10 @@ def test_a_report(pair: Pair) -> None:
     words = ["test", "report", "reports", "--html", "page.html", "--junit", "all.xml", "--json"]
     document = json.loads(pair.run(*words, expect=1))
     assert document["result"] == "failed" and len(document["report"]["tests"]) == 3
-    for name in ("page.html", "all.xml"):
-        pair.compare(name)
+    pair.compare("all.xml")
+    # The page has the paths of the reports; in JSON a backslash is two.
+    pages = {(folder / "page.html").read_text().replace("\\\\", "/") for folder in pair.folders.values()}
+    assert len(pages) == 1
     assert "test_fail" in pair.run("test", "report", "reports", expect=1)
 
 
@@ -101,7 +103,7 @@ def test_a_plan_of_a_build(pair: Pair) -> None:
     words = ["build", "torch", "--torch", "2.11", "--python", "3.12", "--rocm", "7.2", "--gpu-targets", "gfx1100"]
     words += ["--source-root", "src", "--rocm-sdk", "index=https://example.org/simple/", "--dry-run"]
     said = pair.programs["windows"].run(*words, cwd=pair.folders["windows"]).stdout
-    assert "on windows" in said and "set USE_ROCM=ON" in said and "export" not in said, said
+    assert "on windows" in said and 'set "USE_ROCM=ON"' in said and "export" not in said, said
     assert list(pair.folders["windows"].iterdir()) == []
 
 
