@@ -4,23 +4,35 @@
 # shellcheck source=scripts/machine.bash
 . "$(dirname "${BASH_SOURCE[0]}")/machine.bash"
 
-# The root, the build and Wine's own files, 8 GB.
+# The root, the build and Wine's own files, 9 GB.
 place=$cache/windows
 root=$place/root
 target=x86_64-pc-windows-gnu
 cargo_home=${CARGO_HOME:-$HOME/.cargo}
 export place root target cargo_home
 
-make_root() {
+# Ends with the reason if this machine cannot run programs in a root.
+check_machine() {
+    if [ "$(id -u)" != 0 ]; then
+        command -v sudo >/dev/null || fail "programs for Windows are built and run in a root of Debian, \
+which needs root, and there is no sudo: run this as root"
+        return 0
+    fi
+    unshare --mount --pid --fork mount --make-rprivate / 2>/dev/null ||
+        fail "programs for Windows are built and run in a root of Debian, and this machine lets not \
+even root mount one: it is a container without CAP_SYS_ADMIN. Start it with --privileged"
+}
+
+unpack_root() {
     local tarball
     tarball=$("$repository/scripts/make-root" sid \
-        cargo rustc rust-src gcc-mingw-w64-x86-64-win32 wine wine64 ca-certificates)
+        cargo rustc rust-src gcc-mingw-w64-x86-64-win32 wine wine64 ca-certificates) || return
     [ "$(cat "$place/root.name" 2>/dev/null)" != "$tarball" ] || return 0
     step "unpacking the root"
-    rm -rf --one-file-system "$root"
-    mkdir -p "$root"
-    zstd -qdc "$tarball" | tar --extract --numeric-owner --directory "$root"
-    printf '%s\n' "$tarball" >"$place/root.name"
+    rm -rf --one-file-system "$root" &&
+        mkdir -p "$root" &&
+        zstd -qdc "$tarball" | tar --extract --numeric-owner --directory "$root" &&
+        printf '%s\n' "$tarball" >"$place/root.name"
 }
 
 # Folders of this machine, at the same paths in the root. The mounts end with the script.
@@ -28,27 +40,34 @@ mount_folders() {
     local folder device
     mkdir -p "$cargo_home/registry"
     for folder in "$repository" "$place" "${TMPDIR:-/tmp}" "$cargo_home" /etc/ssl/certs; do
-        mkdir -p "$root$folder"
-        mount --rbind "$folder" "$root$folder"
+        mkdir -p "$root$folder" && mount --rbind "$folder" "$root$folder" || return
     done
-    mount -t proc proc "$root/proc"
+    mount -t proc proc "$root/proc" || return
     for device in null zero urandom random full tty; do
         [ -e "$root/dev/$device" ] || touch "$root/dev/$device"
-        mount --bind "/dev/$device" "$root/dev/$device"
+        mount --bind "/dev/$device" "$root/dev/$device" || return
     done
-    mkdir -p "$root/dev/shm"
-    mount -t tmpfs tmpfs "$root/dev/shm"
-    cp /etc/resolv.conf "$root/etc/resolv.conf"
+    mkdir -p "$root/dev/shm" &&
+        mount -t tmpfs tmpfs "$root/dev/shm" &&
+        cp /etc/resolv.conf "$root/etc/resolv.conf"
 }
 
-# Runs the script that calls this again, with the same arguments, where the root is mounted. All
+# Fails where one of its parts does, also where `set -e` does not hold.
+prepare_root() { unpack_root && mount_folders; }
+
+# Runs the script that calls this again, with the same arguments, where prepare_root can mount. All
 # processes and mounts end with it.
 enter_root() {
-    [ "${ROCWHEEL_MOUNTED:-}" != yes ] || { mount_folders; return 0; }
+    [ "${ROCWHEEL_MOUNTED:-}" != yes ] || return 0
+    check_machine
     [ "$(id -u)" = 0 ] || exec sudo --preserve-env "$0" "$@"
     mkdir -p "$place"
+    # Said now, and not after half an hour.
+    local free
+    free=$(df --output=avail --block-size=1G "$place" | tail -n 1)
+    [ -e "$place/root.name" ] || [ "$free" -ge 12 ] ||
+        fail "the root of Debian and the build need 12 GB, and $place has ${free// /} GB: set ROCWHEEL_CACHE"
     lock_cache windows
-    make_root
     # The lock stays with this process: Wine's server must not keep it.
     local code=0
     ROCWHEEL_MOUNTED=yes unshare --mount --pid --fork --kill-child --mount-proc "$0" "$@" 9>&- || code=$?

@@ -1,5 +1,6 @@
 """Libraries and programs for Windows that others have built for ROCm, in packages of ours: what
-they import, and that nothing in them changes. LLVM reads the import tables beside us."""
+they import, and that nothing in them changes. LLVM reads the import tables beside us. And the wheel
+of rocwheel itself for Windows, as pip, twine, unzip and Wine take it."""
 
 from __future__ import annotations
 
@@ -7,13 +8,17 @@ import json
 import os
 import re
 import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 import therock
 
-from command import Rocwheel, download
+from command import Rocwheel, download, run
+from tool_wheel import version_of
+
+REPOSITORY = Path(__file__).resolve().parents[2]
 
 # Built with hipcc for ROCm 7.2 on Windows, and linked by Microsoft's linker and by Rust's; 16 MB.
 WHEEL = "hip_quant-2.2.4.post215-cp312-cp312-win_amd64.whl"
@@ -71,3 +76,25 @@ def test_real_libraries_are_packaged_as_they_are(rocwheel: Rocwheel, real: dict[
     (artifacts / "core-hip_lib_generic/core-hip/stage/bin/amdhip64_7.dll").unlink()
     said = rocwheel.run(*arguments, expect=1).stderr
     assert "`amdhip64_7.dll` is needed by" in said and "`_rocm_sdk_libraries/bin/hip_quantize.dll`" in said, said
+
+
+def test_pip_takes_the_wheel_of_the_tool_and_wine_starts_it(rocwheel: Rocwheel, tmp_path: Path) -> None:
+    """Compiled without optimisation, which takes minutes and not half an hour. The script starts
+    the program under Wine from the folder into which pip has installed it."""
+    dist, downloaded, installed = tmp_path / "dist", tmp_path / "downloaded", tmp_path / "installed"
+    said = run(REPOSITORY / "scripts/dist-windows", "--debug", "--dirty", "--output", dist, timeout=7200)
+    (wheel,) = dist.iterdir()
+    version = version_of(rocwheel)
+    assert wheel.name == f"rocwheel-{version}-py3-none-win_amd64.whl" and wheel.name in said.stdout
+    assert f"\nrocwheel {version}" in said.stderr.replace("\r", ""), said.stderr
+    run("unzip", "-tqq", wheel)
+    run(sys.executable, "-m", "twine", "check", "--strict", wheel)
+    for_windows = ("--quiet", "--no-index", "--find-links", dist, "--platform", "win_amd64", "--only-binary", ":all:")
+    run(sys.executable, "-m", "pip", "download", *for_windows, "--dest", downloaded, f"rocwheel=={version}")
+    assert [path.read_bytes() for path in downloaded.iterdir()] == [wheel.read_bytes()]
+    run(sys.executable, "-m", "pip", "install", *for_windows, "--target", installed, "rocwheel")
+    # Windows has all that it imports: no DLL of MinGW's is beside it.
+    needed = imports(installed / "bin/rocwheel.exe")
+    assert "KERNEL32.dll" in needed and not [name for name in needed if name.startswith("lib")], needed
+    # It is a wheel for one system only: pip refuses it here.
+    run(sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--target", tmp_path / "here", wheel, expect=1)

@@ -1,5 +1,5 @@
-"""Tests of rocwheel.exe under Wine, beside the program for Linux; scripts/run-tests-windows names
-both."""
+"""Tests of rocwheel.exe: under Wine, beside the program for Linux, and on Windows itself, where
+there is nothing to compare with. scripts/run-tests-windows names the programs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "acceptance"))
 
-from command import Rocwheel  # noqa: E402  (it is in the other folder)
+from pair import SYSTEMS, Pair  # noqa: E402  (what it imports is in the other folder)
+
+from command import Rocwheel  # noqa: E402
 
 # In a GitHub job the program speaks to GitHub.
 for name in [name for name in os.environ if name.startswith("GITHUB_")]:
@@ -26,6 +28,8 @@ def program(variable: str) -> Rocwheel:
 
 @pytest.fixture(scope="session")
 def linux() -> Rocwheel:
+    if "linux" not in SYSTEMS:
+        pytest.skip("there is no program for Linux here")
     return program("ROCWHEEL_BINARY")
 
 
@@ -35,16 +39,28 @@ def windows() -> Rocwheel:
     return program("ROCWHEEL_WINDOWS")
 
 
+@pytest.fixture
+def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Pair:
+    folders = {system: tmp_path / system for system in SYSTEMS}
+    for folder in folders.values():
+        folder.mkdir()
+    return Pair({system: request.getfixturevalue(system) for system in SYSTEMS}, folders)
+
+
 @pytest.fixture(scope="session")
-def wine() -> Rocwheel:
-    """Any other program for Windows: its name is the first argument."""
-    return program("ROCWHEEL_WINE")
+def starter() -> list[str]:
+    """The words before any other program for Windows: those of Wine, none on Windows itself."""
+    return [] if os.name == "nt" else [str(program("ROCWHEEL_WINE").binary)]
 
 
 @pytest.fixture
 def share(tmp_path: Path) -> Iterator[tuple[str, Path]]:
     """The name of a share of a server for Windows, and its folder here. For Wine a folder in its
-    own files is one."""
+    own files is one; Windows shares every drive with its administrators."""
+    if os.name == "nt":
+        drive, _, rest = str(tmp_path).partition(":")
+        yield rf"\\localhost\{drive}${rest}", tmp_path
+        return
     assert "ROCWHEEL_WINE_FILES" in os.environ, "ROCWHEEL_WINE_FILES is not set: run scripts/run-tests-windows"
     server = Path(os.environ["ROCWHEEL_WINE_FILES"]) / "dosdevices/unc" / f"rocwheel-{os.getpid()}"
     server.mkdir(parents=True)

@@ -251,6 +251,7 @@ impl Error {
 impl Hint for Error {
     fn hint(&self) -> Option<String> {
         Some(match self {
+            Error::NoGit { .. } if cfg!(windows) => "install Git for Windows; it does the work here".into(),
             Error::NoGit { .. } => "install git (`apt-get install git`); it does the work here".into(),
             Error::Git { source, .. } => return source.hint(),
             Error::UnknownProject { known, .. } => format!("the projects are {}", known.join(", ")),
