@@ -92,7 +92,7 @@ impl Environment {
     fn audit(&self, paths: &[(PathBuf, Role)]) -> AuditReport {
         let site = Site::open(paths, &self.place(), self.folder.path(), &Silent).unwrap();
         let mut facts = SiteFacts::read(&site, &Silent).unwrap();
-        facts.find_loads(&site, &Silent).unwrap();
+        facts.find_loads(&site, None, &Silent).unwrap();
         let options = Options { extras: BTreeSet::from([ExtraCheck::Hashes]), ..Options::default() };
         audit_facts(&site, &facts, &options, &Silent).unwrap()
     }

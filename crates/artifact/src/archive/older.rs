@@ -132,7 +132,7 @@ impl<'a> UnpackedFile<'a> {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

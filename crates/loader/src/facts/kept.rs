@@ -28,7 +28,7 @@ const LOADS: &str = "loads";
 enum KeptFile<'a> {
     /// Neither an ELF nor a PE file.
     Data,
-    Elf(Cow<'a, Object>),
+    Elf(Box<Cow<'a, Object>>),
     Windows(Option<Cow<'a, WindowsObject>>),
 }
 
@@ -51,11 +51,11 @@ impl<'a> Kept<'a> {
         let _stage = reporter.stage("Looking for facts of earlier runs", None, Unit::Items);
         let wheels: Vec<Option<&Wheel>> =
             site.distributions.iter().map(|distribution| distribution.wheel().map(|wheel| &**wheel)).collect();
-        let read = |wheel: &Option<&Wheel>| {
+        let read = |wheel: Option<&Wheel>| {
             reporter.check()?;
             Ok(wheel.and_then(|wheel| cache.read(HEADERS, wheel)).unwrap_or_default())
         };
-        let mut members: Vec<KeptHeaders<'static>> = wheels.par_iter().map(read).collect::<Result<_, Error>>()?;
+        let mut members: Vec<KeptHeaders<'static>> = wheels.into_par_iter().map(read).collect::<Result<_, Error>>()?;
         let counts = members.iter().map(BTreeMap::len).collect();
         let mut kept = Kept { facts: SiteFacts::default(), data: BTreeSet::new(), counts };
         for (path, placed) in &site.files {
@@ -106,7 +106,7 @@ pub(super) fn write_headers(
     let mut members: Vec<KeptHeaders<'_>> = site.distributions.iter().map(|_| BTreeMap::new()).collect();
     for (path, placed) in site.files.iter().filter(|(_, placed)| placed.size >= SMALLEST) {
         let file = if let Some(object) = facts.objects.get(path) {
-            object.symbols.is_ok().then_some(KeptFile::Elf(Cow::Borrowed(object)))
+            object.symbols.is_ok().then_some(KeptFile::Elf(Box::new(Cow::Borrowed(object))))
         } else if let Some(file) = facts.windows.get(path) {
             let is_read = file.as_ref().is_none_or(|file| file.imports.is_ok());
             is_read.then(|| KeptFile::Windows(file.as_ref().map(Cow::Borrowed)))
