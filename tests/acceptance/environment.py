@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import functools
+import hashlib
 import json
 import os
 import shutil
@@ -32,10 +34,16 @@ def create_venv(prefix: Path, interpreter: str = sys.executable) -> None:
     template, _ = with_pip(interpreter)
     (site,) = template.glob("lib/python3.*/site-packages")
     shutil.copytree(site, prefix / site.relative_to(template), dirs_exist_ok=True)
+    (record,) = (prefix / site.relative_to(template)).glob("pip-*.dist-info/RECORD")
+    rows = [row for row in record.read_text().splitlines() if "/bin/pip" not in row]
     for script in template.glob("bin/pip*"):
         copy = prefix / "bin" / script.name
         shutil.copy(script, copy)
-        copy.write_text(script.read_text().replace(str(template), str(prefix)))
+        text = script.read_bytes().replace(bytes(template), bytes(prefix))
+        copy.write_bytes(text)
+        digest = base64.urlsafe_b64encode(hashlib.sha256(text).digest()).rstrip(b"=").decode()
+        rows.append(f"../../../bin/{script.name},sha256={digest},{len(text)}")
+    record.write_text("\n".join([*rows, ""]))
 
 
 @dataclass(frozen=True)

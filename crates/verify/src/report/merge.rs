@@ -505,8 +505,7 @@ impl Merger {
         if state.attempts == 0 && state.collected.is_empty() {
             self.lost(Some(path), format!("`{}` collected no test", path.display()));
         }
-        let has_end = state.finished.is_some() && !is_cut;
-        let is_complete = has_end && state.says_complete && open == 0;
+        let is_complete = state.finished.is_some() && !is_cut && state.says_complete && open == 0;
         if let Some(facts) = &state.facts {
             let expected = facts.shards.max(1);
             let targets = facts.targets();
