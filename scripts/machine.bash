@@ -6,9 +6,9 @@ cache=${ROCWHEEL_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/rocwheel}
 export repository cache
 
 # Of Debian experimental a benchmark takes these and what they need: all of it has two HIP runtimes.
+# shellcheck disable=SC2034
 todays_rocm=(hipcc libamdhip64-dev libhipcub-dev libhip{blas,blas-common,blaslt,fft,rand,solver,sparse,sparselt}-dev
     libmiopen-dev librccl-dev libroc{alution,blas,fft,prim,rand,solver,sparse,thrust}-dev)
-export todays_rocm
 
 step() { printf '\n== %s\n' "$*" >&2; }
 fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
