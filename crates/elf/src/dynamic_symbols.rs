@@ -83,7 +83,8 @@ pub enum Binding {
 
 /// A hash of a symbol's name. Hashes are compared instead of names, so that a set of libraries can
 /// be kept without the names of millions of symbols. Two names have the same hash by accident once
-/// in some 10^19 pairs. Valid in this process only.
+/// in some 10^19 pairs. It has no random key, so it is the same in all runs of one program; another
+/// program may be built with another hasher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NameHash(u64);
 
