@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_artifact_fetch import RUN, buckets, fetch, home, names, visible  # noqa: F401
+from test_artifact_buckets import buckets  # noqa: F401
+from test_artifact_fetch import RUN, fetch, home, names, visible  # noqa: F401
 from test_index_bucket import Bucket, server  # noqa: F401
 
 from command import Rocwheel, run

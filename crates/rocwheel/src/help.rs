@@ -43,12 +43,9 @@ pub(crate) fn program() -> Command {
     let plain = Arguments::command();
     let columns = comfy_table::Table::new().width().map_or(COLUMNS, usize::from).min(MOST_COLUMNS);
     let groups = grouped(&plain, columns);
-    let names: Vec<String> = plain.get_subcommands().map(|inner| inner.get_name().to_owned()).collect();
-    let plain = explained(plain, "");
     // clap has one list of commands. Hidden commands are absent from it, and still parsed.
-    names
-        .iter()
-        .fold(plain, |program, name| program.mut_subcommand(name, |inner| inner.hide(true)))
+    explained(plain, "")
+        .mut_subcommands(|inner| inner.hide(true))
         .override_usage("rocwheel [OPTIONS] <COMMAND>")
         .help_template(format!(
             "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}{{all-args}}{{after-help}}"
@@ -90,10 +87,9 @@ fn is_word_end(rest: &str) -> bool {
 }
 
 fn explained(command: Command, path: &str) -> Command {
-    let names: Vec<String> = command.get_subcommands().map(|inner| inner.get_name().to_owned()).collect();
-    let command = names.into_iter().fold(command, |command, name| {
-        let path = format!("{path} {name}").trim_start().to_owned();
-        command.mut_subcommand(name, |inner| explained(inner, &path))
+    let command = command.mut_subcommands(|inner| {
+        let path = format!("{path} {}", inner.get_name());
+        explained(inner, path.trim_start())
     });
     let (header, literal) = (STYLES.get_header(), STYLES.get_placeholder());
     let mut sections: Vec<String> =

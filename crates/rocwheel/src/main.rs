@@ -45,6 +45,7 @@ use crate::failure::Result;
 use crate::printer::{Format, Printer};
 
 fn main() -> ExitCode {
+    rocwheel_system::return_large_blocks();
     printer::choose_color(arguments::color_of(std::env::args_os()));
     failure::install_panic_hook();
     let exit = failure::guard(|| match parse() {

@@ -24,7 +24,7 @@ pub(crate) struct Part {
 }
 
 /// Memory for the windows of decoders, in bytes, which threads share.
-const MEMORY: u64 = 144 << 20;
+const MEMORY: u64 = 132 << 20;
 /// Largest window of zstd that a reader of streams takes by default, in bytes.
 const LARGEST_WINDOW: u64 = 128 << 20;
 

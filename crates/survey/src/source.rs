@@ -16,7 +16,7 @@ use crate::{FileMessage, Location, Options, Subject};
 
 /// Limit of the bytes of unpacked members in memory; the next file is not opened before they are
 /// freed.
-const HELD: u64 = 64 << 20;
+const HELD: u64 = 32 << 20;
 /// Members of tar archives of up to this many bytes are unpacked in memory.
 const IN_MEMORY: u64 = 64 << 20;
 /// Number of bytes that are read from an archive at once.

@@ -30,7 +30,7 @@ pub use system::{
     OpenFile, REMOVES_OPEN_FILES, argument_limit, canonicalize, compiler_variables, copy_content, copy_range,
     create_mode, current_user, ending_signal, exchange, folder_entries, free_space, is_own, kill_process,
     link_nameless, nameless_file, open_identity, open_numbered, persist, persist_new, raise_argument_limit,
-    remove_contents, remove_folder, rename, set_mode, set_open_mode, set_owner, special_kind, symlink, temporary_mode,
-    try_device,
+    remove_contents, remove_folder, rename, return_large_blocks, set_mode, set_open_mode, set_owner, special_kind,
+    symlink, temporary_mode, try_device,
 };
 pub use writer::PositionedWriter;

@@ -18,8 +18,26 @@ use crate::metadata::{FileIdentity, FileMetadata, FileOwner, Timestamp};
 /// The trait of types that lend the handle of an open file.
 pub use std::os::fd::AsFd as OpenFile;
 
+/// Size in bytes from which the allocator keeps no freed block.
+#[cfg(target_env = "gnu")]
+const LARGE_BLOCK: i32 = 8 << 20;
+
 /// `true` if a folder can be removed while this process has files in it open.
 pub const REMOVES_OPEN_FILES: bool = true;
+
+/// Makes the allocator return blocks of 8 MiB and more to the system when they are freed. Once it has
+/// seen such blocks, glibc otherwise keeps up to 64 MiB for each thread, and a limit of memory that
+/// threads share would not hold. Smaller blocks are kept, because the system has to clear each page
+/// that it gives again.
+pub fn return_large_blocks() {
+    #[cfg(target_env = "gnu")]
+    #[expect(unsafe_code, reason = "a function of C")]
+    // SAFETY: it is called with parameters of its manual page, mallopt(3). A refusal is harmless.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_BLOCK);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, LARGE_BLOCK);
+    }
+}
 
 impl FileMetadata for std::fs::Metadata {
     fn mode(&self, _: &Path) -> u32 {

@@ -43,14 +43,19 @@ impl LoaderFile {
 }
 
 fn read(site: &Site, path: &str) -> Option<Module> {
+    Some(Module::read(&text(site, path)?))
+}
+
+fn text(site: &Site, path: &str) -> Option<String> {
     site.files.get(path).filter(|placed| placed.size <= LARGEST)?;
-    Some(Module::read(&String::from_utf8(site.bytes(path).ok()?).ok()?))
+    String::from_utf8(site.bytes(path).ok()?).ok()
 }
 
 /// The Python files of a wheel that load libraries by path.
 pub(crate) fn loader_files(site: &Site, wheel: usize) -> Vec<LoaderFile> {
     let files = site.files.iter().filter(|(path, placed)| placed.wheel == wheel && path.ends_with(".py"));
-    let read = files.take(MOST).filter_map(|(path, _)| Some((path, read(site, path)?)));
+    let texts = files.take(MOST).filter_map(|(path, _)| Some((path, text(site, path)?)));
+    let read = texts.filter(|(_, text)| Module::may_load(text)).map(|(path, text)| (path, Module::read(&text)));
     read.filter(|(_, module)| module.loads_by_path).map(|(path, module)| LoaderFile::new(path, module)).collect()
 }
 

@@ -51,26 +51,38 @@ pub(super) struct Import {
     pub(super) names: Vec<String>,
 }
 
-/// The imports and the strings of a file. Which of its functions are called is unknown.
+/// Functions that load a library.
+const LOADING: [&str; 4] = ["CDLL", "PyDLL", "LoadLibrary", "load_library"];
+
+/// The imports of a file and, if it may load libraries, its strings. Which of its functions are
+/// called is unknown.
 #[derive(Debug, Default)]
 pub(super) struct Module {
     /// In the order of the file.
     pub(super) imports: Vec<Import>,
-    /// Literal strings, in the order of the file.
+    /// Literal strings, in the order of the file; empty if the file names no function of
+    /// [`LOADING`].
     pub(super) texts: Vec<String>,
-    /// The literal beginnings of strings that are completed at run time: `lib` of `f"lib{x}.so"`.
+    /// The literal beginnings of strings that are completed at run time: `lib` of `f"lib{x}.so"`;
+    /// empty as [`Module::texts`].
     pub(super) starts: Vec<String>,
     /// `true` if it visibly loads a library by path, with ctypes or with `torch.ops.load_library`.
     pub(super) loads_by_path: bool,
 }
 
 impl Module {
+    /// `false` if [`Module::loads_by_path`] is `false` whatever else the text says.
+    pub(super) fn may_load(text: &str) -> bool {
+        LOADING.iter().any(|name| text.contains(name))
+    }
+
     pub(super) fn read(text: &str) -> Module {
+        let may_load = Module::may_load(text);
         let tokens = tokens(text);
         let mut module = Module::default();
         for (index, token) in tokens.iter().enumerate() {
             match token.kind {
-                TokenKind::Text(literal) => match known_text(literal) {
+                TokenKind::Text(literal) if may_load => match known_text(literal) {
                     Some(text) => module.texts.push(text),
                     None => module.starts.push(literal.body.split('{').next().unwrap_or_default().to_owned()),
                 },
@@ -82,13 +94,16 @@ impl Module {
                 _ => {}
             }
         }
+        if !may_load {
+            return module;
+        }
         // For a name without a folder, the loader searches the system's libraries.
         let is_path = |value: Option<&Value>| match value {
             Some(Value::Text(text)) => text.contains(['/', '\\']),
             Some(_) => true,
             None => false,
         };
-        let calls = find_calls(&tokens, &["CDLL", "PyDLL", "LoadLibrary", "load_library"]);
+        let calls = find_calls(&tokens, &LOADING);
         module.loads_by_path = calls.iter().any(|call| is_path(call.argument(0, "name")));
         module
     }

@@ -69,29 +69,44 @@ impl Choice {
     ///
     /// [`Error`] if it is wrong, or if a named file does not exist.
     pub(crate) fn read(&self, directory: &Path, program: &Command) -> Result<Option<File>, Error> {
-        let path = match self {
-            Self::Nothing => return Ok(None),
-            Self::File(path) => Some(directory.join(path)),
-            Self::Search => return nearest(directory, program),
-        };
-        path.map(|path| File::read(&path, program)).transpose()
+        self.find(directory)?.map(|place| place.read(program)).transpose()
+    }
+
+    /// Looks for the chosen file.
+    fn find(&self, directory: &Path) -> Result<Option<Place>, Error> {
+        match self {
+            Self::Nothing => Ok(None),
+            Self::File(path) => Ok(Some(Place { path: directory.join(path), unused: None })),
+            Self::Search => nearest(directory),
+        }
+    }
+}
+
+/// A configuration file that has not been read.
+struct Place {
+    path: PathBuf,
+    /// As [`File::unused`].
+    unused: Option<PathBuf>,
+}
+
+impl Place {
+    fn read(self, program: &Command) -> Result<File, Error> {
+        Ok(File { unused: self.unused, ..File::read(&self.path, program)? })
     }
 }
 
 /// The nearest file from a folder upwards. In one folder `rocwheel.toml` comes before
 /// `pyproject.toml`, which is passed over without its table.
-fn nearest(directory: &Path, program: &Command) -> Result<Option<File>, Error> {
+fn nearest(directory: &Path) -> Result<Option<Place>, Error> {
     for folder in directory.ancestors() {
         let (own, project) = (folder.join(NAME), folder.join(PROJECT));
         if own.is_file() {
-            let mut file = File::read(&own, program)?;
             // The other file may be wrong without any effect on this run.
             let is_unused = project.is_file() && file::has_table(&project).unwrap_or(false);
-            file.unused = is_unused.then_some(project);
-            return Ok(Some(file));
+            return Ok(Some(Place { path: own, unused: is_unused.then_some(project) }));
         }
         if project.is_file() && file::has_table(&project)? {
-            return File::read(&project, program).map(Some);
+            return Ok(Some(Place { path: project, unused: None }));
         }
     }
     Ok(None)
@@ -107,10 +122,13 @@ pub(crate) fn apply(program: &Command, typed: Vec<OsString>, directory: &Path) -
     // Errors of the command line are reported when it is parsed for the run, and `--help` needs no
     // file.
     let Ok(matches) = program.clone().ignore_errors(true).try_get_matches_from(&typed) else { return unchanged(typed) };
+    let Some(run) = Run::new(program, &matches) else { return unchanged(typed) };
+    let Some(place) = run.choice().find(directory)? else { return unchanged(typed) };
+    // Only here, because it costs more than all the rest of starting.
     let mut built = program.clone();
     built.build();
     let Some(run) = Run::new(&built, &matches) else { return unchanged(typed) };
-    let Some(file) = run.choice().read(directory, &built)? else { return unchanged(typed) };
+    let file = place.read(&built)?;
     let mut added = Vec::new();
     let mut options = Vec::new();
     for setting in file.settings.iter().filter(|setting| run.concerns(setting) && !run.is_refined(setting, &file)) {

@@ -155,7 +155,7 @@ impl TryFrom<Arguments> for Settings {
             },
             gate: arguments.gate.try_into()?,
             drop_incomplete: arguments.drop_incomplete,
-            audit: Options { ignore, ignore_in, ..Options::default() },
+            audit: Options { ignore, ignore_in, cache: environment::facts(), ..Options::default() },
             with: arguments.with,
             delta: arguments.delta,
             verify_url: arguments.verify_url,

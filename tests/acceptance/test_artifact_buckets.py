@@ -1,0 +1,172 @@
+"""`artifact push` and `artifact fetch` with buckets, and the scripts of TheRock that they stand for."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import urllib.request
+from pathlib import Path
+
+import pytest
+from test_artifact_fetch import FOLDER, RUN, fetch, home, names, store, visible, web  # noqa: F401
+from test_index_bucket import Bucket, server  # noqa: F401
+
+from command import Rocwheel, run
+
+# ruff: noqa: F811
+
+
+@pytest.fixture
+def buckets(server: str) -> Bucket:
+    urllib.request.urlopen(urllib.request.Request(f"{server}/moto-api/reset", method="POST"), timeout=30).close()
+    bucket = Bucket(server)
+    for name in ("therock-ci-artifacts", "therock-nightly-artifacts"):
+        request_bucket(bucket, name)
+    return bucket
+
+
+def request_bucket(bucket: Bucket, name: str) -> None:
+    run(
+        "curl", "--silent", "--fail-with-body", "--request", "PUT", f"{bucket.endpoint}/{name}",
+        "--header", "Authorization: AWS4-HMAC-SHA256 Credential=AKIATEST/20261123/us-east-1/s3/aws4_request, "
+        "SignedHeaders=host, Signature=0",
+    )  # fmt: skip
+
+
+def test_a_bucket_of_therock_is_found_by_release_type(
+    rocwheel: Rocwheel, artifacts: Path, buckets: Bucket, home: dict[str, str], tmp_path: Path
+) -> None:
+    signed = {**home, **buckets.environment}
+    outputs = tmp_path / "outputs"
+    push = ["artifact", "push", artifacts, "--to", "s3://therock-nightly-artifacts", "--run-id", RUN]
+    run(rocwheel.binary, *push, environment={**signed, "GITHUB_OUTPUT": str(outputs)})
+    said = dict(line.split("=", 1) for line in outputs.read_text().splitlines())
+    assert said["bucket"] == "therock-nightly-artifacts" and said["aws_region"] == "us-east-1"
+    assert said["artifacts"] == f"s3://therock-nightly-artifacts/{FOLDER}"
+    words = ["--run-id", RUN, "--release-type", "nightly", "--repository", "ROCm/rockrel"]
+    fetched = fetch(rocwheel, signed, *words, "--output", tmp_path / "out", "--json")
+    assert visible(tmp_path / "out") == visible(artifacts)
+    assert json.loads(fetched.stdout)["source"] == f"s3://therock-nightly-artifacts/{FOLDER}"
+    elsewhere = fetch(rocwheel, signed, "--run-id", RUN, "--dry-run", expect=1)
+    assert "therock-ci-artifacts" in elsewhere.stderr and "nightly builds run in `ROCm/rockrel`" in elsewhere.stderr
+    # Without credentials the bucket is read as everybody reads it.
+    public = {**home, "AWS_ENDPOINT_URL": buckets.endpoint}
+    fetch(rocwheel, public, *words, "--dry-run")
+
+
+def test_the_documents_lines_do_what_they_say(
+    rocwheel: Rocwheel, artifacts: Path, buckets: Bucket, home: dict[str, str], tmp_path: Path
+) -> None:
+    """Those of TheRock's build guide and packaging page, after `rocwheel compat`."""
+    signed = {**home, **buckets.environment, "HOME": str(tmp_path), "RUN_ID": RUN, "ARTIFACT_GROUP": "gfx110X-all"}
+    signed |= {
+        "ARTIFACTS_DIR": str(tmp_path / "artifacts-dir"),
+        "PATH": f"{rocwheel.binary.parent}:{os.environ['PATH']}",
+    }
+    build = tmp_path / "build"
+    shutil.copytree(artifacts, build / "artifacts", symlinks=True)
+
+    def line(text: str, expect: int = 0, **more: str):
+        return run("bash", "-euc", text, environment={**signed, **more}, cwd=tmp_path, expect=expect)
+
+    line(f"rocwheel compat artifact_manager push --run-id {RUN} --stage all --build-dir build --platform linux")
+    line(f"rocwheel compat fetch_artifacts.py --run-id={RUN} --target=gfx110X-all --output-dir=$HOME/one/artifacts")
+    kept = [path.name for path in artifacts.iterdir() if not path.name.endswith("gfx942")]
+    assert names(tmp_path / "one/artifacts") == sorted(kept)
+    line(
+        "rocwheel compat fetch_artifacts --run-id=${RUN_ID} --artifact-group=${ARTIFACT_GROUP} --output-dir=${ARTIFACTS_DIR}"
+    )
+    assert names(tmp_path / "artifacts-dir") == sorted(kept)
+    line(
+        "rocwheel compat artifact_manager fetch --stage all --output-dir=two --run-id=${RUN_ID} --platform linux "
+        '--amdgpu-families "gfx94X-dcgpu;gfx110X-all" --amdgpu-targets "gfx942,gfx1100"'
+    )
+    assert visible(tmp_path / "two/artifacts") == visible(artifacts)
+    line(
+        f"rocwheel compat install_rocm_from_artifacts --run-id {RUN} --amdgpu-family gfx110X-all --blas --output-dir rocm"
+    )
+    assert (tmp_path / "rocm/lib/librocblas.so.5").exists()
+    assert (tmp_path / "rocm/lib/rocblas/library/TensileLibrary_gfx1100.dat").exists()
+    assert not (tmp_path / "rocm/lib/rocblas/library/TensileLibrary_gfx942.dat").exists()
+    # What exits 0 in the scripts.
+    gone = line(f"rocwheel compat fetch_artifacts --run-id={RUN} nothing_like_this", expect=1)
+    assert "has nothing for `regex:nothing_like_this`" in gone.stderr
+    assert line("rocwheel compat fetch_artifacts --run-id=1", expect=1).stderr
+    bootstrap = line(f"rocwheel compat artifact_manager fetch --run-id {RUN} --output-dir x --bootstrap", expect=2)
+    assert "continue with today's script" in bootstrap.stderr
+    assert (
+        "artifact fetch" in line("rocwheel compat artifact_manager copy --source-run-id 1 --stage a", expect=2).stderr
+    )
+
+
+def test_the_release_type_names_bucket_and_role(
+    rocwheel: Rocwheel, artifacts: Path, buckets: Bucket, home: dict[str, str], tmp_path: Path
+) -> None:
+    outputs = tmp_path / "outputs"
+    signed = {**home, **buckets.environment, "AWS_REGION": "", "GITHUB_OUTPUT": str(outputs)}
+    push = ["artifact", "push", *artifacts.iterdir(), "--run-id", "77", "--release-type", "nightly"]
+    run(rocwheel.binary, *push, environment=signed)
+    said = dict(line.split("=", 1) for line in outputs.read_text().splitlines())
+    assert said["bucket"] == "therock-nightly-artifacts" and said["aws_region"] == "us-east-2"
+    assert said["iam_role"] == "arn:aws:iam::692859939525:role/therock-nightly"
+    assert said["artifacts"] == "s3://therock-nightly-artifacts/77-linux"
+    words = ["artifact", "fetch", "--run-id", "77", "--release-type", "nightly", "--output", tmp_path / "back"]
+    fetched = run(rocwheel.binary, *words, environment=signed)
+    assert names(tmp_path / "back") == sorted(path.name for path in artifacts.iterdir()), fetched.stderr
+    both = rocwheel.run(*push, "--to", tmp_path, expect=2)
+    assert "cannot be used with" in both.stderr
+    neither = rocwheel.run(*push[:-2], expect=2)
+    assert "--to" in neither.stderr
+
+
+def test_pages_of_folders_are_what_other_scripts_read(
+    rocwheel: Rocwheel, store: Path, buckets: Bucket, home: dict[str, str], tmp_path: Path
+) -> None:
+    dist = tmp_path / "dist"
+    (dist / "sub").mkdir(parents=True)
+    for name in ("a+b-1.whl", "sub/c-1.tar.gz", "notes.txt"):
+        (dist / name).write_text(name)
+    rocwheel.run("compat", "indexer", dist, "--filter", "*.whl", "*.tar.gz", "--recursive")
+    page = (dist / "index.html").read_text()
+    assert 'href="a%2Bb-1.whl"' in page and 'href="sub/index.html"' in page and "notes.txt" not in page
+    assert 'href="c-1.tar.gz"' in (dist / "sub/index.html").read_text()
+    (store / "logs/math").mkdir(parents=True)
+    (store / "logs/math/build.log").write_text("log\n")
+    words = ["compat", "generate_s3_index", "--run-id", RUN, "--output-dir", store.parent]
+    rocwheel.run(*words, "--include-intermediate-dirs")
+    assert 'href="math/index.html"' in (store / "logs/index.html").read_text()
+    assert 'href="logs/index.html"' in (store / "index.html").read_text()
+    signed = {**home, **buckets.environment}
+    tarball = tmp_path / "therock-dist-linux-gfx94X-dcgpu-7.1.tar.gz"
+    tarball.write_bytes(b"\x1f\x8b")
+    upload = ["release", "upload", tarball, "--to", "s3://therock-nightly-artifacts/v4/tarball"]
+    outputs = tmp_path / "outputs"
+    run(rocwheel.binary, *upload, environment={**signed, "GITHUB_OUTPUT": str(outputs)})
+    (urls,) = [line for line in outputs.read_text().splitlines() if line.startswith("tarball_urls=")]
+    url = json.loads(urls.partition("=")[2])["multiarch"]
+    assert url == f"{buckets.endpoint}/therock-nightly-artifacts/v4/tarball/{tarball.name}"
+    tar = ["compat", "index_generation_s3_tar", "--bucket", "therock-nightly-artifacts", "--directory", "v4/tarball"]
+    run(rocwheel.binary, *tar, environment=signed, cwd=tmp_path)
+    array = (tmp_path / "index.html").read_text().split("const files = ")[1].split(";\n")[0]
+    (entry,) = json.loads(array)
+    assert entry["name"] == tarball.name and entry["mtime"] > 1e9
+    missing = run(rocwheel.binary, *tar[:-1], "nowhere", environment=signed, cwd=tmp_path, expect=2)
+    assert "has no `.tar.gz` files" in missing.stderr
+
+
+def test_packages_of_a_run_go_beside_its_artifacts(rocwheel: Rocwheel, home: dict[str, str], tmp_path: Path) -> None:
+    dist = tmp_path / "packages/dist"
+    dist.mkdir(parents=True)
+    (dist / "rocm-7.1.tar.gz").write_bytes(b"x")
+    outputs = tmp_path / "outputs"
+    words = ["compat", "upload_python_packages", "--input-packages-dir", tmp_path / "packages", "--run-id", RUN]
+    both = {**home, "GITHUB_OUTPUT": str(outputs)}
+    run(rocwheel.binary, *words, "--multiarch", "--output-dir", tmp_path / "out", environment=both)
+    assert (tmp_path / "out" / FOLDER / "python/rocm-7.1.tar.gz").read_bytes() == b"x"
+    said = dict(line.split("=", 1) for line in outputs.read_text().splitlines())
+    assert said["kpack_split"] == "true" and said["package_find_links_url"].endswith(f"{FOLDER}/python/index.html")
+    (dist / "rocm-7.1.tar.gz").write_bytes(b"y")
+    refused = run(rocwheel.binary, *words, "--multiarch", "--output-dir", tmp_path / "out", environment=both, expect=2)
+    assert "has other contents" in refused.stderr
+    assert "`--artifact-group` is missing" in run(rocwheel.binary, *words, environment=both, expect=2).stderr
