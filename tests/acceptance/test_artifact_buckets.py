@@ -1,4 +1,5 @@
-"""`artifact push` and `artifact fetch` with buckets, and the scripts of TheRock that they stand for."""
+"""`artifact push` and `artifact fetch` with buckets, and the scripts of TheRock that they stand
+for."""
 
 from __future__ import annotations
 

@@ -62,8 +62,8 @@ class Pair:
         return said["windows"]
 
     def compare(self, place: str) -> Path:
-        """Compares a result, a file or a folder; modes are not compared, nor what a program notes for its
-        next run on this machine. Returns that of Linux."""
+        """Compares a result, a file or a folder; modes are not compared, nor what a program notes
+        for its next run on this machine. Returns that of Linux."""
         first, windows = self.folder / place, self.folders["windows"] / place
         if first.is_file():
             assert digest_file(windows) == digest_file(first)

@@ -25,10 +25,10 @@ const LARGE_BLOCK: i32 = 8 << 20;
 /// `true` if a folder can be removed while this process has files in it open.
 pub const REMOVES_OPEN_FILES: bool = true;
 
-/// Makes the allocator return blocks of 8 MiB and more to the system when they are freed. Once it has
-/// seen such blocks, glibc otherwise keeps up to 64 MiB for each thread, and a limit of memory that
-/// threads share would not hold. Smaller blocks are kept, because the system has to clear each page
-/// that it gives again.
+/// Makes the allocator return blocks of 8 MiB and more to the system when they are freed. Once it
+/// has seen such blocks, glibc otherwise keeps up to 64 MiB for each thread, and a limit of memory
+/// that threads share would not hold. Smaller blocks are kept, because the system has to clear each
+/// page that it gives again.
 pub fn return_large_blocks() {
     #[cfg(target_env = "gnu")]
     #[expect(unsafe_code, reason = "a function of C")]
