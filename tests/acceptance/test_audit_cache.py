@@ -125,15 +125,17 @@ def test_a_wheel_that_changes_is_read_again(audits: Audits) -> None:
 
 def test_a_publication_audits_with_the_same_facts(audits: Audits, tmp_path: Path) -> None:
     def refused(cache: Path) -> str:
-        words = ("release", "publish", audits.wheels, "--to", tmp_path / "store", "--stream", "nightly")
-        ran = audits.rocwheel.run(*words, "--outside", "*", environment={"ROCWHEEL_CACHE": str(cache)}, expect=1)
+        place = ("--to", tmp_path / "store", "--stream", "nightly", "--set", "some", "--outside", "*")
+        own = {"ROCWHEEL_CACHE": str(cache)}
+        ran = audits.rocwheel.run("release", "publish", audits.wheels, *place, environment=own, expect=1)
         assert "nothing was published: the audit finds" in ran.stderr
         return ran.stdout + ran.stderr
 
     audits.audit()
     entries = audits.entries()
     assert refused(audits.cache) == refused(tmp_path / "other")
-    assert audits.entries() == entries
+    assert audits.entries() == entries, "nothing was read again"
+    assert any((tmp_path / "other/facts").glob("*.facts")), "what was read is kept"
 
 
 def test_a_full_cache_is_a_warning(audits: Audits, tmp_path: Path) -> None:
