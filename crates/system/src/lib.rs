@@ -2,10 +2,10 @@
 //! with a different function on each system. Output: the answer, from one function for all systems.
 //!
 //! Links, modes, locks, unnamed files, replacing a file, process groups and how to end them,
-//! limits, what the allocator keeps. No other crate uses `std::os::unix`, `rustix` or `libc`; clippy.toml
-//! and a test enforce that. Code that differs between systems is in `unix.rs` and in the folder
-//! `windows`; both offer the same names. On Windows, an operation that does not exist there returns
-//! an error.
+//! limits, what the allocator keeps. No other crate uses `std::os::unix`, `rustix` or `libc`;
+//! clippy.toml and a test enforce that. Code that differs between systems is in `unix.rs` and in
+//! the folder `windows`; both offer the same names. On Windows, an operation that does not exist
+//! there returns an error.
 
 mod links;
 mod lock;
