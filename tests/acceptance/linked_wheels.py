@@ -120,7 +120,7 @@ def write_wheel(
             entry.external_attr = (0o100755 if ".so" in member or "scripts" in member else 0o100644) << 16
             archive.writestr(entry, data)
         writer.writerow([f"{info}/RECORD", "", ""])
-        archive.writestr(f"{info}/RECORD", rows.getvalue())
+        archive.writestr(zipfile.ZipInfo(f"{info}/RECORD"), rows.getvalue())
     return path
 
 

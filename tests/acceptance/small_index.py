@@ -61,8 +61,8 @@ def write_wheel(folder: Path, name: str, version: str, *metadata: str) -> Path:
         for member, text in members.items():
             digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
             rows += f"{member},sha256={digest},{len(text.encode())}\n"
-            archive.writestr(member, text)
-        archive.writestr(f"{info}/RECORD", f"{rows}{info}/RECORD,,\n")
+            archive.writestr(zipfile.ZipInfo(member), text)
+        archive.writestr(zipfile.ZipInfo(f"{info}/RECORD"), f"{rows}{info}/RECORD,,\n")
     return path
 
 

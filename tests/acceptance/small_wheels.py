@@ -26,7 +26,10 @@ def write_wheel(
     python: str | None = ">=3.8",
     said: str | None = None,
 ) -> Path:
-    """A wheel with one module. `said` is the version in METADATA where the file name lies."""
+    """A wheel with one module, the same bytes whenever it is written.
+
+    `said` is the version in METADATA where the file name lies.
+    """
     stem = name.replace("-", "_")
     path = folder / f"{stem}-{version}-{tag}.whl"
     folder.mkdir(parents=True, exist_ok=True)
@@ -39,7 +42,7 @@ def write_wheel(
     members[f"{info}/RECORD"] = "".join(f"{member},,\n" for member in [*members, f"{info}/RECORD"])
     with zipfile.ZipFile(path, "w") as archive:
         for member, text in members.items():
-            archive.writestr(member, text)
+            archive.writestr(zipfile.ZipInfo(member), text)
     return path
 
 

@@ -44,7 +44,7 @@ def write_wheel(folder: Path, name: str, version: str, tag: str, *metadata: str)
     path = folder / f"{stem}-{version}-{tag}.whl"
     with zipfile.ZipFile(path, "w") as archive:
         for member, content in members.items():
-            archive.writestr(member, content)
+            archive.writestr(zipfile.ZipInfo(member), content)
     return path
 
 

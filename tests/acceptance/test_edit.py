@@ -49,7 +49,7 @@ def write_wheel(folder: Path, name: str, version: str, requires: tuple[str, ...]
             archive.writestr(entry, data, zipfile.ZIP_DEFLATED)
             digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
             writer.writerow([member, f"sha256={digest}", len(data)])
-        archive.writestr(f"{info}/RECORD", rows.getvalue() + f"{info}/RECORD,,\n")
+        archive.writestr(zipfile.ZipInfo(f"{info}/RECORD"), rows.getvalue() + f"{info}/RECORD,,\n")
     return path
 
 
