@@ -1,6 +1,6 @@
 # Everything here works on a fresh Debian machine that has Rust and Python; scripts/setup installs
 # the rest.
-.PHONY: demo setup lint fuzz test test-real test-windows dist dist-windows bench bench-split bench-audit bench-build bench-kernels bench-hipify bench-index bench-doctor bench-test-report bench-supervisor bench-promote bench-nightly bench-delta bench-scaling docs clean
+.PHONY: demo setup lint fuzz test test-real test-windows dist dist-windows bench bench-split bench-audit bench-build bench-kernels bench-hipify bench-index bench-doctor bench-test-report bench-supervisor bench-promote bench-nightly bench-stream bench-delta bench-scaling docs clean
 
 demo:
 	scripts/demo
@@ -58,6 +58,9 @@ bench-promote: setup
 
 bench-nightly: setup
 	scripts/run-benchmark-nightly
+
+bench-stream: setup
+	scripts/run-benchmark-stream
 
 bench-delta: setup
 	scripts/run-benchmark-delta

@@ -6,6 +6,7 @@ import os
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ class Measured:
     user: float
     system: float
     peak: int
+    written: int = 0
 
 
 def measure(*command: object, **options: object) -> Measured:
@@ -31,7 +33,9 @@ def measure(*command: object, **options: object) -> Measured:
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
         sys.exit(f"error: exit code {process.returncode}: {' '.join(map(str, command))}")
-    return Measured(time.monotonic() - begin, usage.ru_utime, usage.ru_stime, usage.ru_maxrss * 1024)
+    return Measured(
+        time.monotonic() - begin, usage.ru_utime, usage.ru_stime, usage.ru_maxrss * 1024, usage.ru_oublock * 512
+    )
 
 
 def median(runs: list[Measured]) -> Measured:
@@ -42,3 +46,25 @@ def median(runs: list[Measured]) -> Measured:
 def size(root: Path, pattern: str = "*") -> int:
     """Bytes of the files below a directory, links not followed."""
     return sum(path.lstat().st_size for path in root.rglob(pattern) if path.is_file() and not path.is_symlink())
+
+
+class Disk(threading.Thread):
+    """The most bytes that a folder had at any moment; it looks `every` so many seconds."""
+
+    def __init__(self, folder: Path, every: float) -> None:
+        super().__init__(daemon=True)
+        self.folder, self.every, self.most, self.is_done = (folder, every, 0, threading.Event())
+
+    def run(self) -> None:
+        while not self.is_done.wait(self.every):
+            try:
+                # A file with two names counts once.
+                found = {path.stat().st_ino: path.stat().st_size for path in self.folder.rglob("*") if path.is_file()}
+            except OSError:
+                continue
+            self.most = max(self.most, sum(found.values()))
+
+    def stop(self) -> int:
+        self.is_done.set()
+        self.join()
+        return self.most

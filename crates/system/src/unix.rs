@@ -20,15 +20,15 @@ pub use std::os::fd::AsFd as OpenFile;
 
 /// Size in bytes from which the allocator keeps no freed block.
 #[cfg(target_env = "gnu")]
-const LARGE_BLOCK: i32 = 8 << 20;
+const LARGE_BLOCK: i32 = 2 << 20;
 
 /// `true` if a folder can be removed while this process has files in it open.
 pub const REMOVES_OPEN_FILES: bool = true;
 
-/// Makes the allocator return blocks of 8 MiB and more to the system when they are freed. Once it
+/// Makes the allocator return blocks of 2 MiB and more to the system when they are freed. Once it
 /// has seen such blocks, glibc otherwise keeps up to 64 MiB for each thread, and a limit of memory
 /// that threads share would not hold. Smaller blocks are kept, because the system has to clear each
-/// page that it gives again.
+/// page that it gives again; for a block that is compressed or decompressed this is no cost.
 pub fn return_large_blocks() {
     #[cfg(target_env = "gnu")]
     #[expect(unsafe_code, reason = "a function of C")]
