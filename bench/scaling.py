@@ -41,7 +41,7 @@ def libraries(folders: list[Path], most: int) -> list[Path]:
             if file.read(4) != b"\x7fELF":
                 continue
             file.seek(0)
-            digest = hashlib.sha256(file.read()).digest()
+            digest = hashlib.file_digest(file, "sha256").digest()
         if digest not in found:
             found[digest] = path
             total += length
