@@ -7,10 +7,10 @@ in a file.
 The plan has all families and nights: which libraries change each night, in bytes and in wheels. It
 is made of sizes alone. The sample is the beginning of the same stream, fewer bytes, families and
 nights, and it is run: `artifact archive` of what the builds of a night leave, `package` from these
-archives, which unpacks them below its output, and `release publish`. With means `--reuse` of the packages of
-the night before, and `--delta`; without means `--no-reuse`. The wheels of both have to be equal,
-byte for byte. Bytes written are what the kernel counts for the program (ru_oublock), uploaded are
-the new files of the store, and the disk is looked at four times a second.
+archives, which unpacks them below its output, and `release publish`. With means `--reuse` of the
+packages of the night before, and `--delta`; without means `--no-reuse`. The wheels of both have to
+be equal, byte for byte. Bytes written are what the kernel counts for the program (ru_oublock),
+uploaded are the new files of the store, and the disk is looked at four times a second.
 
 A library is real bytes of this machine. Each family and each night that changed it has other bytes
 in every 64 KiB, so nothing of a changed library can be used again: that is the worst case.
