@@ -138,7 +138,7 @@ def main() -> None:
         if not debs:
             sys.exit(f"error: no .deb files in {folder}")
         words = (settings.rocwheel, "--quiet", "--no-progress", "artifact", "import", "--deb", *debs)
-        measure(*words, "--output", settings.work / f"{name}-artifacts")
+        measure(*words, "--output", settings.work / f"{name}-artifacts", stdout=subprocess.DEVNULL)
         sets[name] = package(settings, settings.work / f"{name}-artifacts", name)
     artifacts = settings.work / "new-artifacts"
     sets["version"] = package(settings, artifacts, "version", "--version", "9.9.9")
