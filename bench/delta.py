@@ -12,6 +12,7 @@ and nothing smaller.
 from __future__ import annotations
 
 import argparse
+import filecmp
 import json
 import os
 import shutil
@@ -92,7 +93,7 @@ def compare(settings: argparse.Namespace, name: str, old: Path, new: Path) -> di
             ran = subprocess.run(list(map(str, words)), check=True, capture_output=True, text=True)
             seconds += time.monotonic() - begin
             (got,) = json.loads(ran.stdout)["wheels"]
-            if (work / "out" / wheel.name).read_bytes() != wheel.read_bytes():
+            if not filecmp.cmp(work / "out" / wheel.name, wheel, shallow=False):
                 sys.exit(f"error: {wheel.name} is another file")
             before = [path for path in old.glob("*.whl") if canonical(path) == canonical(wheel)]
             floor = member_floor(wheel, before[0] if before else None)

@@ -12,6 +12,7 @@ changed files, on one core.
 from __future__ import annotations
 
 import argparse
+import filecmp
 import hashlib
 import json
 import os
@@ -154,7 +155,7 @@ class Benchmark:
             "package", "--artifacts", artifacts, "--output", fresh, "--shape", "split", *version, "--no-reuse"
         )
         for wheel in sorted((fresh / "dist").iterdir()):
-            if wheel.read_bytes() != (new / "dist" / wheel.name).read_bytes():
+            if not filecmp.cmp(wheel, new / "dist" / wheel.name, shallow=False):
                 sys.exit(f"error: {wheel.name} differs from that of a run from nothing")
         shutil.rmtree(fresh)
 
