@@ -52,8 +52,16 @@ mount_folders() {
         cp /etc/resolv.conf "$root/etc/resolv.conf"
 }
 
+# Cargo takes what another checkout has built in the same folder, and tests have paths of their
+# checkout in them: the crates of this repository are built again if the last build was elsewhere.
+forget_other_checkout() {
+    [ "$(cat "$place/repository" 2>/dev/null)" != "$repository" ] || return 0
+    find "$place/target" -path '*/.fingerprint/rocwheel*' -delete 2>/dev/null || true
+    printf '%s\n' "$repository" >"$place/repository"
+}
+
 # Fails where one of its parts does, also where `set -e` does not hold.
-prepare_root() { unpack_root && mount_folders; }
+prepare_root() { unpack_root && mount_folders && forget_other_checkout; }
 
 # Runs the script that calls this again, with the same arguments, where prepare_root can mount. All
 # processes and mounts end with it.
