@@ -54,7 +54,8 @@ class Disk(threading.Thread):
 
     def __init__(self, folder: Path, every: float) -> None:
         super().__init__(daemon=True)
-        self.folder, self.every, self.most, self.is_done = (folder, every, 0, threading.Event())
+        self.folder, self.every = folder, every
+        self.most, self.is_done = 0, threading.Event()
 
     def run(self) -> None:
         while not self.is_done.wait(self.every):

@@ -48,15 +48,20 @@ def libraries(folders: list[Path], most: int) -> list[Path]:
     return list(found.values())
 
 
-def write_artifacts(root: Path, files: list[Path]) -> None:
-    """The files as data of rocBLAS. Each begins with another word than an ELF file: what it needs
-    is no concern of a packager."""
+def write_base(root: Path, targets: list[str]) -> None:
+    """The artifact that says which ROCm this is, and for which GPU targets."""
     base = root / "base_lib_generic/base/aux-overlay/stage/share/therock"
     base.mkdir(parents=True)
     (base.parents[5] / "base_lib_generic/artifact_manifest.txt").write_text("base/aux-overlay/stage\n")
     versions = {"rocm_version": "7.1.0", "rocm_package_version": "7.1.0", "the_rock_commit": None, "submodules": []}
     (base / "therock_manifest.json").write_text(json.dumps(versions))
-    (base / "dist_info.json").write_text(json.dumps({"dist_amdgpu_targets": "gfx942"}))
+    (base / "dist_info.json").write_text(json.dumps({"dist_amdgpu_targets": ";".join(targets)}))
+
+
+def write_artifacts(root: Path, files: list[Path]) -> None:
+    """The files as data of rocBLAS. Each begins with another word than an ELF file: what it needs
+    is no concern of a packager."""
+    write_base(root, ["gfx942"])
     library = root / "blas_lib_generic" / BASE / "lib/rocblas/library"
     library.mkdir(parents=True)
     (root / "blas_lib_generic/artifact_manifest.txt").write_text(f"{BASE}\n")

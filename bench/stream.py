@@ -30,9 +30,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from measuring import MEGABYTE, Disk, Measured, measure, size
-from scaling import BASE, libraries
+from scaling import BASE, libraries, write_base
 
-# Families of a large release, the most bought first.
+# Families of the plan; the sample has the first of them.
 FAMILIES = (
     "gfx942 gfx950 gfx90a gfx1100 gfx1201 gfx1151 gfx1030 gfx908 gfx1200 gfx1101 "
     "gfx906 gfx1150 gfx1102 gfx1103 gfx1031 gfx1032 gfx1034 gfx1036 gfx1010 gfx900"
@@ -105,15 +105,6 @@ class Stream:
                 for position in range(512, library.size - len(mark), STEP):
                     file.seek(position)
                     file.write(mark)
-
-
-def write_base(root: Path, families: list[str]) -> None:
-    base = root / "base_lib_generic/base/aux-overlay/stage/share/therock"
-    base.mkdir(parents=True)
-    (root / "base_lib_generic/artifact_manifest.txt").write_text("base/aux-overlay/stage\n")
-    versions = {"rocm_version": "7.12.0", "rocm_package_version": "7.12.0", "the_rock_commit": None, "submodules": []}
-    (base / "therock_manifest.json").write_text(json.dumps(versions))
-    (base / "dist_info.json").write_text(json.dumps({"dist_amdgpu_targets": ";".join(families)}))
 
 
 @dataclass(frozen=True)

@@ -56,8 +56,9 @@ mount_folders() {
 # checkout in them: the crates of this repository are built again if the last build was elsewhere.
 forget_other_checkout() {
     [ "$(cat "$place/repository" 2>/dev/null)" != "$repository" ] || return 0
-    find "$place/target" -path '*/.fingerprint/rocwheel*' -delete 2>/dev/null || true
-    printf '%s\n' "$repository" >"$place/repository"
+    mkdir -p "$place/target" &&
+        find "$place/target" -path '*/.fingerprint/rocwheel*' -delete &&
+        printf '%s\n' "$repository" >"$place/repository"
 }
 
 # Fails where one of its parts does, also where `set -e` does not hold.

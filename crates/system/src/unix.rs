@@ -28,7 +28,7 @@ pub const REMOVES_OPEN_FILES: bool = true;
 /// Makes the allocator return blocks of 2 MiB and more to the system when they are freed. Once it
 /// has seen such blocks, glibc otherwise keeps up to 64 MiB for each thread, and a limit of memory
 /// that threads share would not hold. Smaller blocks are kept, because the system has to clear each
-/// page that it gives again; for a block that is compressed or decompressed this is no cost.
+/// page that it gives again.
 pub fn return_large_blocks() {
     #[cfg(target_env = "gnu")]
     #[expect(unsafe_code, reason = "a function of C")]
