@@ -11,7 +11,7 @@ mod unpack;
 mod write;
 
 pub use sidecar::{digest, parse_sidecar, sidecar_line, sidecar_path, verify_digest};
-pub use unpack::{unpack, unpack_over, unpack_stream};
+pub use unpack::{Scratch, unpack, unpack_over, unpack_stream};
 pub use write::{ArchiveOptions, ArchivePlan, ArchiveState, PackedArtifact, PlannedArchive, plan, update, write};
 
 pub(crate) use read::for_each_member;

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use rocwheel_report::{Reporter, Unit};
 use serde::Serialize;
 
-use crate::archive::{self, Compression};
+use crate::archive::{self, Compression, Scratch};
 use crate::component::Component;
 use crate::error::Error;
 use crate::name::{self, ArtifactName};
@@ -219,7 +219,7 @@ pub fn survey(directory: &Path) -> Result<ArtifactSurvey, Error> {
 /// unpacked first, on all threads.
 pub(crate) fn read_places(
     places: &[(ArtifactName, ArtifactLocation)],
-    scratch: &Path,
+    scratch: &Scratch,
     reporter: &dyn Reporter,
 ) -> Vec<Result<Artifact, Error>> {
     let roots = archive::provide(places, scratch, reporter);
@@ -284,6 +284,15 @@ impl Catalog {
     /// manifest, a damaged archive, a link out of the tree. An artifact of an unknown component is
     /// only a warning.
     pub fn open(directory: &Path, scratch: &Path, reporter: &dyn Reporter) -> Result<Self, Error> {
+        Self::open_over(directory, &Scratch::new(scratch), reporter)
+    }
+
+    /// [`Catalog::open`], with what other runs unpacked: files that did not change are not written
+    /// again.
+    ///
+    /// # Errors
+    /// As for [`Catalog::open`].
+    pub fn open_over(directory: &Path, scratch: &Scratch, reporter: &dyn Reporter) -> Result<Self, Error> {
         let survey = survey(directory)?;
         if let Some(problem) = survey.problems.into_iter().next() {
             return Err(problem);
@@ -315,7 +324,7 @@ impl Catalog {
     /// twice.
     pub fn read(paths: &[PathBuf], scratch: &Path, reporter: &dyn Reporter) -> Result<Self, Error> {
         let places = crate::flatten::places(paths)?;
-        let artifacts = read_places(&places, scratch, reporter).into_iter().collect::<Result<_, _>>()?;
+        let artifacts = read_places(&places, &Scratch::new(scratch), reporter).into_iter().collect::<Result<_, _>>()?;
         Ok(Self { artifacts, ignored: Vec::new() })
     }
 

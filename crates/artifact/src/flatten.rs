@@ -11,7 +11,7 @@ use rocwheel_report::{Reporter, Unit};
 use rocwheel_system::FileMetadata as _;
 use serde::Serialize;
 
-use crate::archive::Compression;
+use crate::archive::{Compression, Scratch};
 use crate::catalog::{self, Artifact, ArtifactForm, ArtifactLocation, Catalog, EntryKind};
 use crate::contents;
 use crate::error::Error;
@@ -85,7 +85,7 @@ fn make(
     let parent = output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs_err::create_dir_all(parent)?;
     let work = StagingFolder::new_in(parent, ".rocwheel-flatten-")?;
-    let unpacked = work.path().join("unpacked");
+    let unpacked = Scratch::new(work.path().join("unpacked"));
     let artifacts = catalog::read_places(places, &unpacked, reporter).into_iter().collect::<Result<_, _>>()?;
     let catalog = Catalog { artifacts, ignored: Vec::new() };
     let (mut different, equal) = contents::conflicts(&catalog, reporter)?;

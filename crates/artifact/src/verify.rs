@@ -143,7 +143,7 @@ fn read(
     reporter: &dyn Reporter,
 ) -> Result<Catalog, Error> {
     let mut catalog = Catalog::default();
-    let roots = archive::provide(places, scratch, reporter);
+    let roots = archive::provide(places, &archive::Scratch::new(scratch), reporter);
     for ((name, place), root) in places.iter().zip(roots) {
         let label = name.to_string();
         if let ArtifactLocation::Archive(path, _) = place

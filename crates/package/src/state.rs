@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use fs_err as fs;
 use rocwheel_artifact::Catalog;
+use rocwheel_artifact::archive::Scratch;
 use rocwheel_content::FileStamp;
 use rocwheel_output::StagingFolder;
 use rocwheel_system::Lock;
@@ -90,9 +91,15 @@ impl OutputFolder {
         Ok(OutputFolder { root: root.to_owned(), file, created, lock: Some(lock) })
     }
 
-    /// Returns the folder that archives are unpacked in.
-    pub fn scratch(&self) -> PathBuf {
-        self.root.join(FOLDER).join("artifacts")
+    /// Returns the folder that archives are unpacked in. `earlier` are output folders of other
+    /// runs, or folders of packages in them: what those unpacked is not written again.
+    pub fn unpacking<'a>(&self, earlier: impl Iterator<Item = &'a Path>) -> Scratch {
+        let outputs = earlier.flat_map(|folder| std::iter::once(folder).chain(folder.parent()));
+        outputs.fold(Scratch::new(self.scratch()), |scratch, output| scratch.after(unpacked_below(output)))
+    }
+
+    fn scratch(&self) -> PathBuf {
+        unpacked_below(&self.root)
     }
 
     /// Removes unpacked archives that are not among the artifacts of this run.
@@ -223,6 +230,11 @@ impl Drop for OutputFolder {
 /// Folders of packages below the output: the one that users install from, and the one for selectors
 /// in the other form.
 const PLACES: [&str; 2] = ["dist", "dist-wheel"];
+
+/// The folder in an output folder that archives are unpacked in.
+fn unpacked_below(output: &Path) -> PathBuf {
+    output.join(FOLDER).join("artifacts")
+}
 
 /// `true` if a path can be that of a package: `dist/NAME` or `dist/FAMILY/NAME`.
 fn is_package_path(path: &str) -> bool {

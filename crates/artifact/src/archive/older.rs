@@ -8,26 +8,35 @@ use std::path::{Path, PathBuf};
 
 use rocwheel_system::FileMetadata as _;
 
+/// Which older files can get another name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sharing {
+    /// Those with one name. A file with several may be somebody else's, too.
+    Sole,
+    /// All: the tree is in a scratch directory, where nobody writes into a file.
+    Any,
+}
+
 /// The directory of an older version.
 pub(super) struct OlderTree<'a> {
     root: Option<&'a Path>,
+    sharing: Sharing,
     /// Folders, and `true` for those that are no link and are in such folders.
     folders: HashMap<PathBuf, bool>,
 }
 
 impl<'a> OlderTree<'a> {
-    pub(super) fn new(root: Option<&'a Path>) -> OlderTree<'a> {
-        OlderTree { root, folders: HashMap::new() }
+    pub(super) fn new(root: Option<&'a Path>, sharing: Sharing) -> OlderTree<'a> {
+        OlderTree { root, sharing, folders: HashMap::new() }
     }
 
-    /// The older file at a relative path, if it has this mode and no other name. A file with
-    /// several names may be somebody else's, too.
+    /// The older file at a relative path, if it has this mode and can get another name.
     pub(super) fn find(&mut self, relative: &str, mode: u32) -> Option<OlderFile> {
         let path = self.root?.join(relative);
         let metadata = fs_err::symlink_metadata(&path).ok()?;
         let is_usable = metadata.is_file()
             && metadata.mode(&path) & 0o7777 == mode & 0o7777
-            && metadata.link_count(&path).ok()? == 1
+            && (self.sharing == Sharing::Any || metadata.link_count(&path).ok()? == 1)
             && self.is_plain(path.parent()?);
         if !is_usable {
             return None;
@@ -169,7 +178,7 @@ mod tests {
             rocwheel_system::set_mode(&path, if name == "mode" { 0o755 } else { 0o644 }).unwrap();
         }
         fs_err::hard_link(old.join("lib/linked"), elsewhere.join("second")).unwrap();
-        let mut older = OlderTree::new(Some(&old));
+        let mut older = OlderTree::new(Some(&old), Sharing::Sole);
         let mut kept = Vec::new();
         for name in names {
             let content: &[u8] = match name {
@@ -194,6 +203,6 @@ mod tests {
         let path = unpack(&mut older, ("link/file", b"0123456789"), &new);
         assert_ne!(inode(&path), inode(&elsewhere.join("file")), "it was reached through a link");
         unpack(&mut older, ("none", b"text"), &new);
-        unpack(&mut OlderTree::new(None), ("alone", b"text"), &new);
+        unpack(&mut OlderTree::new(None, Sharing::Sole), ("alone", b"text"), &new);
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 use rocwheel_report::{Interrupted, Reporter, Unit};
 
-use super::older::{OlderTree, UnpackedFile};
+use super::older::{OlderTree, Sharing, UnpackedFile};
 use super::read::{self, Content, Member, MemberKind};
 use super::sidecar::verify_digest;
 use crate::catalog::{ArtifactForm, ArtifactLocation};
@@ -19,6 +19,8 @@ use crate::name::ArtifactName;
 const COMPLETE: &str = "complete";
 /// Name of the artifact directory beside it.
 const TREE: &str = "tree";
+/// Digits of an archive's digest in the name of its directory.
+const DIGITS: usize = 32;
 
 /// Unpacks an archive into `destination`, which must not exist and is removed after an error.
 /// Permission bits are kept, but the owner can always read and write; owners and times are not
@@ -54,6 +56,15 @@ pub fn unpack_stream(
     (destination, older): (&Path, Option<&Path>),
     reporter: &dyn Reporter,
 ) -> Result<(), Error> {
+    unpack_tree(file, archive, (destination, OlderTree::new(older, Sharing::Sole)), reporter)
+}
+
+fn unpack_tree(
+    file: Box<dyn Read + '_>,
+    archive: &Path,
+    (destination, older): (&Path, OlderTree),
+    reporter: &dyn Reporter,
+) -> Result<(), Error> {
     fs_err::create_dir(destination)?;
     let unpacked = unpack_into(file, archive, (destination, older), reporter);
     if unpacked.is_err() {
@@ -65,10 +76,9 @@ pub fn unpack_stream(
 fn unpack_into(
     file: Box<dyn Read + '_>,
     archive: &Path,
-    (destination, older): (&Path, Option<&Path>),
+    (destination, mut older): (&Path, OlderTree),
     reporter: &dyn Reporter,
 ) -> Result<(), Error> {
-    let mut older = OlderTree::new(older);
     let mut made: HashSet<PathBuf> = HashSet::new();
     let mut buffer = vec![0; 1 << 18];
     // Made last: see `make_links`.
@@ -125,40 +135,81 @@ fn make_directories(path: &Path, destination: &Path, made: &mut HashSet<PathBuf>
     Ok(())
 }
 
-/// Returns the artifact directory of an archive with that digest below `scratch`, and unpacks it
-/// first if needed. `label` makes the name of the directory recognisable. Any number of processes
-/// may ask for the same archive.
-fn cached(
-    archive: &Path,
-    label: &str,
-    digest: &str,
-    scratch: &Path,
-    reporter: &dyn Reporter,
-) -> Result<PathBuf, Error> {
-    let place = place(scratch, label, digest);
-    if is_complete(&place) {
-        return Ok(place.join(TREE));
+/// The directory that archives are unpacked in, each into a directory of its own, and those of
+/// earlier runs. A file that is equal to the one of an earlier version is not written again: it
+/// gets a second name. Its bytes are compared while they arrive, so nobody has to trust the earlier
+/// directories. Any number of processes may use one.
+#[derive(Debug, Clone)]
+pub struct Scratch {
+    folder: PathBuf,
+    earlier: Vec<PathBuf>,
+}
+
+impl Scratch {
+    /// A directory, which is made if it is needed.
+    pub fn new(folder: impl Into<PathBuf>) -> Scratch {
+        Scratch { folder: folder.into(), earlier: Vec::new() }
     }
-    fs_err::create_dir_all(scratch)?;
-    let temporary = tempfile::Builder::new().prefix(".unpack-").tempdir_in(scratch)?;
-    unpack(archive, &temporary.path().join(TREE), reporter)?;
-    fs_err::write(temporary.path().join(COMPLETE), format!("{digest}\n"))?;
-    if place.exists() && !is_complete(&place) {
-        fs_err::remove_dir_all(&place)?;
+
+    /// Adds the scratch directory of another run, which may not exist and is not changed.
+    #[must_use]
+    pub fn after(mut self, earlier: impl Into<PathBuf>) -> Scratch {
+        self.earlier.push(earlier.into());
+        self
     }
-    match rocwheel_system::rename(temporary.path(), &place) {
-        // Another process was faster; it unpacked the same bytes.
-        Err(_) if is_complete(&place) => {}
-        renamed => renamed?,
+
+    /// The place of an archive. `label` makes its name recognisable.
+    fn place(&self, label: &str, digest: &str) -> PathBuf {
+        self.folder.join(format!("{label}-{}", &digest[..DIGITS.min(digest.len())]))
     }
-    Ok(place.join(TREE))
+
+    /// The newest unpacked archive with this label.
+    fn newest(&self, label: &str) -> Option<PathBuf> {
+        let folders = std::iter::once(&self.folder).chain(&self.earlier);
+        let entries = folders.flat_map(|folder| fs_err::read_dir(folder).into_iter().flatten().flatten());
+        let labelled = entries.filter(|entry| {
+            let name = entry.file_name();
+            let digits = name.to_str().and_then(|name| name.strip_prefix(label)?.strip_prefix('-'));
+            digits.is_some_and(|digits| digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
+        });
+        let dated = labelled.filter_map(|entry| {
+            let finished = fs_err::metadata(entry.path().join(COMPLETE)).ok()?.modified().ok()?;
+            Some((finished, entry.path()))
+        });
+        dated.max().map(|(_, place)| place.join(TREE))
+    }
+
+    /// Returns the artifact directory of an archive with that digest, and unpacks it first if
+    /// needed.
+    fn provide(&self, archive: &Path, label: &str, digest: &str, reporter: &dyn Reporter) -> Result<PathBuf, Error> {
+        let place = self.place(label, digest);
+        if is_complete(&place) {
+            return Ok(place.join(TREE));
+        }
+        fs_err::create_dir_all(&self.folder)?;
+        let temporary = tempfile::Builder::new().prefix(".unpack-").tempdir_in(&self.folder)?;
+        let newest = self.newest(label);
+        let older = OlderTree::new(newest.as_deref(), Sharing::Any);
+        let file = Box::new(read::open(archive, reporter)?);
+        unpack_tree(file, archive, (&temporary.path().join(TREE), older), reporter)?;
+        fs_err::write(temporary.path().join(COMPLETE), format!("{digest}\n"))?;
+        if place.exists() && !is_complete(&place) {
+            fs_err::remove_dir_all(&place)?;
+        }
+        match rocwheel_system::rename(temporary.path(), &place) {
+            // Another process was faster; it unpacked the same bytes.
+            Err(_) if is_complete(&place) => {}
+            renamed => renamed?,
+        }
+        Ok(place.join(TREE))
+    }
 }
 
 /// Returns the directory of every artifact, in the same order. Archives are compared with their
-/// sidecars and unpacked below `scratch`, on all threads.
+/// sidecars and unpacked in `scratch`, on all threads.
 pub(crate) fn provide(
     places: &[(ArtifactName, ArtifactLocation)],
-    scratch: &Path,
+    scratch: &Scratch,
     reporter: &dyn Reporter,
 ) -> Vec<Result<(PathBuf, ArtifactForm), Error>> {
     let archives: Vec<(&ArtifactName, &Path)> = places
@@ -181,7 +232,7 @@ pub(crate) fn provide(
 
 fn provide_archives(
     archives: &[(&ArtifactName, &Path)],
-    scratch: &Path,
+    scratch: &Scratch,
     reporter: &dyn Reporter,
 ) -> Vec<Result<(PathBuf, ArtifactForm), Error>> {
     let size = |path: &Path| fs_err::metadata(path).map_or(0, |metadata| metadata.len());
@@ -191,7 +242,7 @@ fn provide_archives(
     drop(stage);
 
     let missing = archives.iter().zip(&digests).filter_map(|((name, path), digest)| {
-        let place = place(scratch, &name.to_string(), digest.as_ref().ok()?);
+        let place = scratch.place(&name.to_string(), digest.as_ref().ok()?);
         (!is_complete(&place)).then(|| size(path))
     });
     let missing: Vec<u64> = missing.collect();
@@ -200,15 +251,11 @@ fn provide_archives(
     let work: Vec<_> = archives.iter().zip(digests).collect();
     let unpacked = work.into_par_iter().map(|((name, path), digest)| {
         let digest = digest?;
-        let root = cached(path, &name.to_string(), &digest, scratch, reporter);
-        let root = root.map_err(|error| error.or_full_disk(scratch))?;
+        let root = scratch.provide(path, &name.to_string(), &digest, reporter);
+        let root = root.map_err(|error| error.or_full_disk(&scratch.folder))?;
         Ok((root, ArtifactForm::Archive { path: path.to_path_buf(), digest }))
     });
     unpacked.collect()
-}
-
-fn place(scratch: &Path, label: &str, digest: &str) -> PathBuf {
-    scratch.join(format!("{label}-{}", &digest[..32.min(digest.len())]))
 }
 
 fn is_complete(place: &Path) -> bool {

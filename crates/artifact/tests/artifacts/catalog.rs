@@ -1,9 +1,9 @@
 //! `Catalog::open` on directories, archives and the files beside them.
 
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use rocwheel_artifact::archive::{self, ArchiveOptions, Compression};
+use rocwheel_artifact::archive::{self, ArchiveOptions, Compression, Scratch};
 use rocwheel_artifact::{ArtifactForm, Catalog, DistInfo, EntryKind, Error, Manifest, list};
 use rocwheel_report::{Hint as _, Silent};
 
@@ -88,6 +88,61 @@ fn directories_and_archives_read_the_same() {
     fs_err::remove_file(place.join("complete")).unwrap();
     fs_err::remove_file(unpacked.path(tool)).unwrap();
     assert_eq!(describe(&Catalog::open(&mixed, &scratch, &Silent).unwrap()), describe(&expected));
+}
+
+#[test]
+fn what_an_earlier_run_unpacked_is_not_written_again() {
+    use std::os::unix::fs::MetadataExt as _;
+
+    let temporary = tempfile::tempdir().unwrap();
+    let [plain, packed] = ["plain", "packed"].map(|name| temporary.path().join(name));
+    let night = |text: &str| {
+        let _ = fs_err::remove_dir_all(&plain);
+        let lib = Artifact::new(&plain, "blas_lib_gfx942", &["blas/stage"])
+            .file("blas/stage/lib/same.co", "the same bytes every night")
+            .file("blas/stage/lib/changed.co", text);
+        // A label that begins with the other one.
+        let dcgpu = Artifact::new(&plain, "blas_lib_gfx942-dcgpu", &["blas/stage"])
+            .file("blas/stage/lib/other.co", "the same bytes every night");
+        let _ = fs_err::remove_dir_all(&packed);
+        pack(&[&lib, &dcgpu], &packed, Compression::Zstd);
+    };
+    let files = |scratch: &Scratch| -> Vec<(PathBuf, u64, String)> {
+        let catalog = Catalog::open_over(&packed, scratch, &Silent).unwrap();
+        let lib = catalog.get("blas", "lib", "gfx942").unwrap();
+        let paths = lib.entries.iter().filter(|entry| matches!(entry.kind, EntryKind::File { .. }));
+        let paths = paths.map(|entry| lib.path(entry));
+        let described = paths.map(|path| {
+            let inode = fs_err::metadata(&path).unwrap().ino();
+            let text = fs_err::read_to_string(&path).unwrap();
+            (path, inode, text)
+        });
+        described.collect()
+    };
+    let scratch = |name: &str| Scratch::new(temporary.path().join(name));
+    night("first");
+    let first = files(&scratch("one"));
+    night("second");
+    // In the same scratch directory, and in another one that comes after it.
+    let second = files(&scratch("one"));
+    let other = files(&scratch("two").after(temporary.path().join("none")).after(temporary.path().join("one")));
+    for later in [&second, &other] {
+        assert_eq!(later[0].2, "second");
+        assert_eq!(later[1].2, "the same bytes every night");
+        assert_ne!(later[0].1, first[0].1);
+        assert_eq!(later[1].1, first[1].1, "a second name of the first file");
+        assert_ne!(later[1].0, first[1].0);
+    }
+    assert_eq!(first[0].2, "first");
+    assert_eq!(fs_err::read_to_string(&first[0].0).unwrap(), "first", "the earlier tree is left alone");
+
+    // An earlier tree with other bytes, with a link or without the mark gives the right files, too.
+    fs_err::write(&second[1].0, "the same bytes every nighT").unwrap();
+    fs_err::remove_file(&second[0].0).unwrap();
+    rocwheel_system::symlink(&first[0].0, &second[0].0).unwrap();
+    let spoilt = files(&scratch("three").after(temporary.path().join("one")));
+    let texts = |found: &[(PathBuf, u64, String)]| found.iter().map(|file| file.2.clone()).collect::<Vec<_>>();
+    assert_eq!(texts(&spoilt), texts(&other));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
 use rocwheel_artifact::Catalog;
+use rocwheel_artifact::archive::Scratch;
 use rocwheel_audit::finding::Code;
 use rocwheel_audit::written::{self, Verdict};
 use rocwheel_output::StagedFile;
@@ -265,8 +266,8 @@ struct Artifacts {
 }
 
 impl Artifacts {
-    fn open(request: &Request, scratch: &Path, printer: &Printer) -> Result<Artifacts, rocwheel_artifact::Error> {
-        let open = |folder: &PathBuf| Catalog::open(folder, scratch, printer.reporter());
+    fn open(request: &Request, scratch: &Scratch, printer: &Printer) -> Result<Artifacts, rocwheel_artifact::Error> {
+        let open = |folder: &PathBuf| Catalog::open_over(folder, scratch, printer.reporter());
         let windows = request.windows_artifacts.as_ref().map(open).transpose()?;
         Ok(Artifacts { first: open(&request.artifacts)?, windows })
     }
@@ -285,7 +286,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let request = &settings.request;
     if settings.mode == Mode::DryRun {
         let scratch = environment::scratch_below(&settings.scratch)?;
-        let artifacts = Artifacts::open(request, scratch.path(), printer)?;
+        let artifacts = Artifacts::open(request, &Scratch::new(scratch.path()), printer)?;
         return match artifacts.plan(request, printer) {
             Err(error @ rocwheel_package::Error::Incomplete { .. }) => {
                 // The plan of the rest shows the consequences of the missing part.
@@ -310,7 +311,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let reuse = settings.reuse.source(Some(&request.output), printer)?;
     let request = &Request { reuse, ..request.clone() };
     let mut folder = OutputFolder::open(&request.output)?;
-    let artifacts = Artifacts::open(request, &folder.scratch(), printer)?;
+    let artifacts = Artifacts::open(request, &folder.unpacking(settings.reuse.folders()), printer)?;
     let plan = artifacts.plan(request, printer)?;
     tell_sizes(&plan, printer);
     if settings.earlier == Earlier::Keep

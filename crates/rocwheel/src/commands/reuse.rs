@@ -55,6 +55,12 @@ impl ReuseArguments {
         !self.reuse.is_empty()
     }
 
+    /// The folders of this machine with earlier wheels.
+    pub(crate) fn folders(&self) -> impl Iterator<Item = &Path> {
+        let places = self.reuse.iter().filter(|place| place.to_str().is_none_or(|text| scheme_of(text).is_none()));
+        places.map(Path::new)
+    }
+
     /// The earlier wheels, with those in `output`.
     ///
     /// # Errors
