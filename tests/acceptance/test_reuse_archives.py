@@ -1,5 +1,5 @@
-"""What an earlier run unpacked from archives is not written again; whatever happens to it, the wheels
-have the bytes of a run from nothing. The archives are written by tar and xz."""
+"""What an earlier run unpacked from archives is not written again; whatever happens to it, the
+wheels have the bytes of a run from nothing. The archives are written by tar and xz."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from command import Rocwheel, run
 from trees import snapshot
 
 MANIFEST = "artifact_manifest.txt"
-CHANGED = "math-libs/BLAS/rocBLAS/stage/lib/rocblas/library/TensileLibrary_gfx942.dat"
+LIBRARY = "math-libs/BLAS/rocBLAS/stage/lib/rocblas/library"
+CHANGED = f"{LIBRARY}/TensileLibrary_gfx942.dat"
+# In the same archive.
+STAYS = f"{LIBRARY}/TensileLibrary_stays_gfx942.dat"
 
 
 def archive(artifacts: Path, output: Path) -> Path:
@@ -54,6 +57,7 @@ def nights(rocwheel: Rocwheel, compiled: synthetic.Compiled, tmp_path_factory: p
     second."""
     folder = tmp_path_factory.mktemp("nights")
     artifacts = synthetic.write_artifacts(folder / "artifacts", compiled)
+    (artifacts / "blas_lib_gfx942" / STAYS).write_bytes(b"kernels of every night")
     archive(artifacts, folder / "first-archives")
     (artifacts / "blas_lib_gfx942" / CHANGED).write_bytes(b"kernels of the second night")
     archive(artifacts, folder / "second-archives")
@@ -70,10 +74,20 @@ def first(nights: Path, tmp_path: Path) -> Path:
 
 def package(rocwheel: Rocwheel, nights: Path, output: Path, *arguments: object) -> dict[str, Path]:
     """Packages the second night, checks its wheels, and returns the files that were unpacked."""
-    ran = rocwheel.package(nights / "second-archives", output, "--version", "7.1.1", "--json", *arguments)
-    assert json.loads(ran.stdout)["version"] == "7.1.1"
+    said = packaged(rocwheel, nights, output, *arguments)
+    assert said["version"] == "7.1.1"
     assert snapshot(output / "dist") == snapshot(nights / "expected/dist")
     return unpacked(output)
+
+
+def packaged(rocwheel: Rocwheel, nights: Path, output: Path, *arguments: object) -> dict:
+    ran = rocwheel.package(nights / "second-archives", output, "--version", "7.1.1", "--json", *arguments)
+    return json.loads(ran.stdout)
+
+
+def assert_up_to_date(rocwheel: Rocwheel, nights: Path, output: Path) -> None:
+    """Another run finds everything done, whoever had names of the same files meanwhile."""
+    assert not any(written["written"] for written in packaged(rocwheel, nights, output)["packages"])
 
 
 def same_files(left: dict[str, Path], right: dict[str, Path]) -> set[str]:
@@ -92,9 +106,11 @@ def test_files_that_stay_get_a_second_name(
     assert same_files(files, unpacked(first)) == set(files) - {changed}
     assert files[changed].read_bytes() == b"kernels of the second night"
     assert snapshot(first) == before
-    # The first output can go, and a run of the second one again writes nothing.
+    package(rocwheel, nights, tmp_path / "third", "--reuse", tmp_path / "second")
+    assert_up_to_date(rocwheel, nights, tmp_path / "second")
     shutil.rmtree(first)
-    assert package(rocwheel, nights, tmp_path / "second") == files
+    assert_up_to_date(rocwheel, nights, tmp_path / "second")
+    assert unpacked(tmp_path / "second") == files
 
 
 def test_one_output_folder_for_all_nights(rocwheel: Rocwheel, nights: Path, first: Path) -> None:
@@ -104,6 +120,7 @@ def test_one_output_folder_for_all_nights(rocwheel: Rocwheel, nights: Path, firs
     assert new == {f"blas_lib_gfx942/{CHANGED}"}
     # The trees of the first night are gone.
     assert all(path.stat().st_nlink == 1 for path in files.values())
+    assert_up_to_date(rocwheel, nights, first)
 
 
 def test_without_reuse_nothing_is_shared(rocwheel: Rocwheel, nights: Path, first: Path, tmp_path: Path) -> None:

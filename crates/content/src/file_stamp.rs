@@ -50,6 +50,15 @@ impl FileStamp {
         Ok(FileStamp { identity, size: metadata.len(), modified, changed })
     }
 
+    /// The text without the time of the last change, for files in folders where nobody sets back
+    /// the time of the modification: that of the change is also the time of a new name, or of one
+    /// that went.
+    pub fn without_change(&self) -> String {
+        let FileStamp { identity, size, modified, .. } = self;
+        let FileIdentity { device, inode, .. } = identity;
+        format!("{device} {inode} {size} {}.{:09}", modified.seconds, modified.nanoseconds)
+    }
+
     /// `true` if the file had not changed for a while when something was written about it.
     pub fn had_settled(&self, written: Timestamp) -> bool {
         self.changed.seconds.checked_add(SETTLED).is_some_and(|settled| written.seconds >= settled)

@@ -21,7 +21,7 @@ use serde::Serialize;
 use crate::devel::DevelEntry;
 use crate::populate::{FileSource, PlannedFile};
 use crate::request::{Plan, PlannedDevel, PlannedSelector, PlannedWheel, Request, SelectorForm};
-use crate::state::{FinishedPackage, OutputFolder, stamp};
+use crate::state::{FinishedPackage, OutputFolder};
 use crate::{Error, selector, stub};
 
 /// The folder of the packages, in the output folder.
@@ -193,7 +193,7 @@ fn write(
     let mut moved = Vec::new();
     for wheel in &plan.wheels {
         let path = place(DIST, wheel.folder.as_deref(), &wheel.file_name);
-        let digest = run.digest(wheel)?;
+        let digest = run.digest(wheel, folder)?;
         run.package(folder, path, digest, &mut packages, &mut moved, |staging| run.wheel(wheel, staging))?;
     }
     for selector in &plan.selectors {
@@ -326,7 +326,7 @@ impl Run<'_> {
 
     /// Returns a digest of everything that a wheel is made of; for file contents, the metadata of
     /// the file is used.
-    fn digest(&self, wheel: &PlannedWheel) -> Result<String, Error> {
+    fn digest(&self, wheel: &PlannedWheel, folder: &OutputFolder) -> Result<String, Error> {
         let mut hasher = self.hasher();
         hasher.update(crate::contents::pretty(wheel).as_bytes());
         let in_tar = wheel.devel.iter().flat_map(|devel| &devel.members).filter_map(|(_, entry)| match entry {
@@ -335,7 +335,8 @@ impl Run<'_> {
         });
         for file in wheel.files.values().chain(wheel.licenses.values()).chain(in_tar) {
             if let Some(path) = file.path() {
-                hasher.update(stamp(path).map_err(Error::io("look at an artifact's file"))?.as_bytes());
+                let stamp = folder.stamp_of_source(path).map_err(Error::io("look at an artifact's file"))?;
+                hasher.update(stamp.as_bytes());
             }
         }
         Ok(hasher.finalize().to_hex().to_string())

@@ -2,7 +2,8 @@
 //! packages that changed, and no run writes into a foreign folder.
 //!
 //! A wheel is up to date if all of its sources are unchanged: paths, sizes, modification and change
-//! times, edits, metadata, compression and the program itself. Its digest is stored in
+//! times (of unpacked files: the archive's digest), edits, metadata, compression and the program
+//! itself. Its digest is stored in
 //! `.rocwheel/state.json` beside `dist/`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -100,6 +101,17 @@ impl OutputFolder {
 
     fn scratch(&self) -> PathBuf {
         unpacked_below(&self.root)
+    }
+
+    /// Returns text that is another if a source of a package is. Files that were unpacked below
+    /// this folder get and lose names while other runs have them in their trees, so for these it is
+    /// the path, which has the digest of the archive, and the metadata that stays.
+    pub fn stamp_of_source(&self, path: &Path) -> std::io::Result<String> {
+        let stamp = FileStamp::at(path)?;
+        Ok(match path.strip_prefix(self.scratch()) {
+            Ok(below) => format!("{} {}", below.display(), stamp.without_change()),
+            Err(_) => stamp.to_string(),
+        })
     }
 
     /// Removes unpacked archives that are not among the artifacts of this run.
@@ -245,7 +257,7 @@ fn is_package_path(path: &str) -> bool {
 }
 
 /// Returns the metadata of a file as text; any change to the file changes it.
-pub fn stamp(path: &Path) -> std::io::Result<String> {
+fn stamp(path: &Path) -> std::io::Result<String> {
     Ok(FileStamp::at(path)?.to_string())
 }
 

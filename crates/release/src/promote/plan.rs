@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 
 use pep440_rs::Version;
+use rayon::prelude::*;
 use rocwheel_report::{Reporter, Unit};
 use rocwheel_wheel::{Headers, WheelName, canonical_name, same_version};
 
@@ -96,28 +97,36 @@ impl Planner<'_> {
         versions: &BTreeMap<String, Version>,
     ) -> Result<(Vec<PlannedPromotion>, Vec<String>), Error> {
         self.check_targets(files)?;
-        let (mut planned, mut leftovers, mut problems) = (Vec::new(), Vec::new(), Vec::new());
-        for file in files {
+        let look = |file: &SetFile| -> Result<(PlannedPromotion, Result<Findings, String>), Error> {
             self.reporter.check()?;
             let mut plan = PlannedPromotion::new(file, size(file)?);
+            let mut found = Ok(Findings::default());
             if let Some(version) = versions.get(&file.name) {
                 plan.new_version = Some(version.to_string());
-                let found = match self.file(file, version, &mut plan) {
-                    Ok(found) => found,
-                    Err(Ok(reason)) => {
-                        problems.push(format!("`{}`: {reason}", file.name));
-                        continue;
-                    }
+                found = match self.file(file, version, &mut plan) {
+                    Ok(found) => Ok(found),
+                    Err(Ok(reason)) => Err(reason),
                     Err(Err(error)) => return Err(error),
                 };
-                leftovers.extend(found.leftovers.into_iter().map(|place| format!("{}: {place}", file.name)));
-                plan.texts = found.texts;
-                plan.renamed = found.renamed;
-                plan.notes = found.notes;
             } else if file.kind == SetFileKind::Native {
                 plan.notes.push("copied: it keeps its version".to_owned());
             }
-            planned.push(plan);
+            Ok((plan, found))
+        };
+        // A wheel may be one large member, which one thread reads.
+        let looks: Vec<_> = files.par_iter().with_max_len(1).map(look).collect::<Result<_, _>>()?;
+        let (mut planned, mut leftovers, mut problems) = (Vec::new(), Vec::new(), Vec::new());
+        for (mut plan, found) in looks {
+            match found {
+                Ok(found) => {
+                    leftovers.extend(found.leftovers.into_iter().map(|place| format!("{}: {place}", plan.name)));
+                    plan.texts = found.texts;
+                    plan.renamed = found.renamed;
+                    plan.notes.extend(found.notes);
+                    planned.push(plan);
+                }
+                Err(reason) => problems.push(format!("`{}`: {reason}", plan.name)),
+            }
         }
         if problems.is_empty() { Ok((planned, leftovers)) } else { Err(Error::Files { problems }) }
     }
