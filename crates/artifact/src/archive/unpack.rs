@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use rocwheel_report::{Interrupted, Reporter, Unit};
+use rocwheel_system::FileMetadata as _;
 
 use super::older::{OlderTree, Sharing, UnpackedFile};
 use super::read::{self, Content, Member, MemberKind};
@@ -163,9 +164,12 @@ impl Scratch {
         self.folder.join(format!("{label}-{}", &digest[..DIGITS.min(digest.len())]))
     }
 
-    /// The newest unpacked archive with this label.
+    /// The newest unpacked archive with this label on the file system of the scratch directory:
+    /// files get no second name on another one.
     fn newest(&self, label: &str) -> Option<PathBuf> {
-        let folders = std::iter::once(&self.folder).chain(&self.earlier);
+        let device = |path: &Path| Some(fs_err::metadata(path).ok()?.identity(path).ok()?.device);
+        let here = device(&self.folder);
+        let folders = std::iter::once(&self.folder).chain(&self.earlier).filter(|folder| device(folder) == here);
         let entries = folders.flat_map(|folder| fs_err::read_dir(folder).into_iter().flatten().flatten());
         let labelled = entries.filter(|entry| {
             let name = entry.file_name();
