@@ -86,7 +86,7 @@ def packaged(rocwheel: Rocwheel, nights: Path, output: Path, *arguments: object)
 
 
 def assert_up_to_date(rocwheel: Rocwheel, nights: Path, output: Path) -> None:
-    """Another run finds everything done, whoever had names of the same files meanwhile."""
+    """Another run writes no package, although other trees had or lost names of the same files."""
     assert not any(written["written"] for written in packaged(rocwheel, nights, output)["packages"])
 
 

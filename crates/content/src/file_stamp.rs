@@ -50,9 +50,8 @@ impl FileStamp {
         Ok(FileStamp { identity, size: metadata.len(), modified, changed })
     }
 
-    /// The text without the time of the last change, for files in folders where nobody sets back
-    /// the time of the modification: that of the change is also the time of a new name, or of one
-    /// that went.
+    /// The text without the time of the last change, which is also that of a new or a removed hard
+    /// link. Only for files whose time of modification is never set back.
     pub fn without_change(&self) -> String {
         let FileStamp { identity, size, modified, .. } = self;
         let FileIdentity { device, inode, .. } = identity;

@@ -11,9 +11,9 @@ use rocwheel_system::FileMetadata as _;
 /// Which older files can get another name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sharing {
-    /// Those with one name. A file with several may be somebody else's, too.
+    /// Files with a single name, since other programs may use the second one.
     Sole,
-    /// All: the tree is in a scratch directory, where nobody writes into a file.
+    /// All files. They are in a scratch directory, where files are never changed.
     Any,
 }
 

@@ -136,10 +136,10 @@ fn make_directories(path: &Path, destination: &Path, made: &mut HashSet<PathBuf>
     Ok(())
 }
 
-/// The directory that archives are unpacked in, each into a directory of its own, and those of
-/// earlier runs. A file that is equal to the one of an earlier version is not written again: it
-/// gets a second name. Its bytes are compared while they arrive, so nobody has to trust the earlier
-/// directories. Any number of processes may use one.
+/// The directory below which archives are unpacked, and those of earlier runs. A file that an
+/// earlier version of the archive has is not written again: it gets a second name. Its bytes are
+/// compared while they arrive, so earlier directories need not be trusted. Any number of processes
+/// may use the same directory.
 #[derive(Debug, Clone)]
 pub struct Scratch {
     folder: PathBuf,
