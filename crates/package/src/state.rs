@@ -2,9 +2,9 @@
 //! packages that changed, and no run writes into a foreign folder.
 //!
 //! A wheel is up to date if all of its sources are unchanged: paths, sizes, modification and change
-//! times (of unpacked files: the archive's digest), edits, metadata, compression and the program
-//! itself. Its digest is stored in
-//! `.rocwheel/state.json` beside `dist/`.
+//! times (of unpacked files the archive's digest instead of the latter), edits, metadata,
+//! compression and the program itself. Its digest is stored in `.rocwheel/state.json` beside
+//! `dist/`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

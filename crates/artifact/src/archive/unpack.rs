@@ -138,8 +138,8 @@ fn make_directories(path: &Path, destination: &Path, made: &mut HashSet<PathBuf>
 
 /// The directory below which archives are unpacked, and those of earlier runs. A file that an
 /// earlier version of the archive has is not written again: it gets a second name. Its bytes are
-/// compared while they arrive, so earlier directories need not be trusted. Any number of processes
-/// may use the same directory.
+/// compared while they arrive, so earlier directories may hold anything; but a later write into one
+/// of their files reaches ours, too. Any number of processes may use the same directory.
 #[derive(Debug, Clone)]
 pub struct Scratch {
     folder: PathBuf,
