@@ -13,6 +13,10 @@ use rocwheel_report::suggestion;
 /// Names whose values are version specifiers.
 const VERSIONS: [&str; 3] = ["version", "torch", "rocm"];
 
+/// The other names that every recipe may use.
+const NAMES: [&str; 9] =
+    ["platform", "backend", "sdk", "compiler-cache", "release", "mode", "clean", "system-packages", "with"];
+
 /// The facts that decide conditions.
 pub(crate) struct Facts<'a> {
     /// Path of the recipe, as errors show it.
@@ -57,6 +61,7 @@ impl Facts<'_> {
             "release" => one_of(&mut BuildPurpose::NAMES.iter().copied(), cell.release.name()),
             "mode" => one_of(&mut BuildMode::NAMES.iter().copied(), cell.mode.name()),
             "clean" => one_of(&mut Switch::NAMES.iter().copied(), cell.clean.name()),
+            "system-packages" => one_of(&mut Switch::NAMES.iter().copied(), cell.system_packages.name()),
             "with" => Ok(cell.with.contains(value)),
             "version" => self.specified(key, value, cell.version.as_deref()),
             "torch" => self.specified(key, value, cell.torch.as_deref()),
@@ -65,8 +70,7 @@ impl Facts<'_> {
                 if let Some(switch) = self.features.get(key) {
                     one_of(&mut Switch::NAMES.iter().copied(), switch.name())
                 } else {
-                    let mut names =
-                        vec!["platform", "backend", "sdk", "compiler-cache", "release", "mode", "clean", "with"];
+                    let mut names = NAMES.to_vec();
                     names.extend(VERSIONS);
                     names.extend(self.features.keys().map(String::as_str));
                     let reason = format!("there is no condition `{key}`");

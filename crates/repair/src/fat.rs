@@ -251,16 +251,12 @@ fn version(root: &Path, request: &Request) -> Result<String, Error> {
         rocwheel_wheel::check_version(version)?;
         return Ok(version.clone());
     }
-    for file in [".info/version", "share/therock/version.txt"] {
-        let text = fs_err::read_to_string(root.join(file)).unwrap_or_default();
-        let version = text.trim().split('-').next().unwrap_or_default();
-        if rocwheel_wheel::check_version(version).is_ok() {
-            return Ok(version.to_owned());
-        }
-    }
-    Err(Error::Tree {
+    let version = rocwheel_rocm::installed_version(root);
+    version.filter(|version| rocwheel_wheel::check_version(version).is_ok()).ok_or_else(|| Error::Tree {
         path: root.to_owned(),
-        reason: "its version is not written in `.info/version`; give it with `--rocm-version`".to_owned(),
+        reason: "neither `.info/version` nor `share/therock/therock_manifest.json` says its version; give it with \
+                 `--rocm-version`"
+            .to_owned(),
     })
 }
 

@@ -1,7 +1,8 @@
 //! Input: the tables in `data/`. Output: facts about what AMD ships: GPU targets, the libraries of
 //! ROCm, and the distributions that contain them.
 //!
-//! This crate reads no binaries. The crates that do look up the names here.
+//! This crate reads no binaries. The crates that do look up the names here. Of a machine it reads
+//! one thing: the version of an installed ROCm.
 
 pub mod database;
 pub mod device_packages;
@@ -9,6 +10,7 @@ pub mod dlopen;
 mod error;
 mod former;
 pub mod gaps;
+mod installed;
 pub mod machine;
 pub mod owners;
 pub mod pattern;
@@ -24,6 +26,7 @@ pub use database::{DatabaseMember, Databases};
 pub use device_packages::{DevicePackages, PackageLevel};
 pub use dlopen::DlopenTable;
 pub use error::Error;
+pub use installed::installed_version;
 pub use owners::{LibraryOwner, Owners};
 pub use pattern::{Pattern, Predicate};
 pub use providers::{LibraryFamily, Providers};

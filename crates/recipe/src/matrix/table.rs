@@ -482,6 +482,7 @@ impl FrameworkTable {
 mod tests {
     use super::*;
     use crate::Book;
+    use crate::cell::Switch;
     use crate::evaluate::evaluate;
     use crate::matrix::{CellStatus, Matrix, MatrixQuery, make};
 
@@ -542,6 +543,29 @@ mod tests {
         let reason = Some("torch can be built for Windows from 2.9 on".to_owned());
         assert_eq!((why("torch", Platform::Windows), why("torchvision", Platform::Windows)), (reason.clone(), reason));
         assert_eq!(why("torch", Platform::Linux), None);
+    }
+
+    #[test]
+    fn a_torch_that_is_installed_already_need_not_be_in_an_index() {
+        let (table, book) = (FrameworkTable::built_in().unwrap(), Book::built_in().unwrap());
+        for (system_packages, backend, reason) in [
+            (Switch::Off, "ck", Some("torch 2.9 is not for ROCm 7.1, but for 6.3, 6.4, 7.2")),
+            (Switch::Off, "triton", None),
+            (Switch::On, "ck", None),
+        ] {
+            let cell = Cell {
+                torch: Some("2.9.1".into()),
+                rocm: Some("7.1.1".into()),
+                version: Some("2.8.3".into()),
+                backend: Some(backend.into()),
+                torch_index: Some(table.torch_index(Some("2.9.1"), "7.1.1")),
+                system_packages,
+                ..Cell::new(Platform::Linux)
+            };
+            let evaluated = evaluate(book.get("flash-attn").unwrap(), &book, &cell).unwrap();
+            let why = table.why_not(&evaluated, ChosenBy::User).unwrap();
+            assert_eq!(why.as_ref().map(WhyNot::reason), reason, "{backend}");
+        }
     }
 
     #[test]

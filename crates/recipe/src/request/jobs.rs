@@ -146,7 +146,9 @@ impl JobMaker {
                 format!("`rocwheel matrix {} --excluded` lists what can be built and what cannot", recipe.recipe)
             }
             WhyNot::NoTorch(_) => {
-                "PyTorch's index has no such wheel; `--torch-index URL` builds with one that has it".into()
+                "PyTorch's index has no such wheel; `--torch-index URL` names one that has it, and `--system-packages` \
+                 builds with the torch of the interpreter or image"
+                    .into()
             }
         };
         Err(Error::request_with(format!("{} cannot be built: {}", recipe.title(), why.reason()), hint))

@@ -210,9 +210,7 @@ fn prefix(path: &Path, version: Option<&str>) -> Result<Rocm, Error> {
             "`--rocm-sdk prefix=DIR` names one",
         ));
     }
-    let file = path.join(".info/version");
-    let said = fs_err::read_to_string(&file).ok().map(|text| text.trim().split('-').next().unwrap_or("").to_owned());
-    if let Some(version) = said.filter(|said| !said.is_empty()).or_else(|| version.map(str::to_owned)) {
+    if let Some(version) = rocwheel_rocm::installed_version(&path).or_else(|| version.map(str::to_owned)) {
         return Ok(Rocm::Prefix { path, version });
     }
     Err(Error::request_with(
