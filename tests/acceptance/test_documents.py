@@ -203,6 +203,9 @@ def test_options_of_the_scripts_are_kept_noted_or_refused(rocwheel: Rocwheel, te
     checkout = ["compat", "pytorch_torch_repo", "checkout", "--dry-run"]
     for more, code, words in (
         (["--repo-name", "x"], 0, "`--repo-name` has no effect: `--checkout-dir` names the folder"),
+        (["--repo", "src", "--repo-name", "x"], 0, "source checkout torch --directory src/x"),
+        (["--repo", "src"], 0, "source checkout torch --directory src/pytorch"),
+        (["--repo", "src", "--checkout-dir", "x"], 2, "cannot be used with"),
         (["--patch"], 0, "`--patch` has no effect"),
         (["--no-patch", "--patch-dir", "patches/pytorch"], 0, "runs `rocwheel source checkout torch --dry-run`"),
         (["--hipify", "--no-hipify"], 0, "source checkout torch --no-hipify"),

@@ -33,7 +33,6 @@ mod printer;
 mod progress;
 mod store;
 
-use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
@@ -65,7 +64,7 @@ struct Parsed {
 /// Parses the command line. Errors in it, and `--help`, are printed here.
 fn parse() -> Result<Parsed, Exit> {
     let command = help::program();
-    let mut typed: Vec<OsString> = std::env::args_os().collect();
+    let mut typed = commands::compat::without_folder(std::env::args_os().collect());
     let applied =
         environment::directory().and_then(|directory| Ok(configuration::apply(&command, typed.clone(), &directory)?));
     let (words, configuration) = match applied {

@@ -474,14 +474,18 @@ fn buckets_and_roles_are_outputs() {
 #[test]
 fn names_of_scripts_may_end_as_their_files_do() {
     let context = context();
-    let with = compat(&context, &["expand_amdgpu_families.py", "--amdgpu-families=gfx94X-dcgpu"]);
     let without = good(&context, &["expand_amdgpu_families", "--amdgpu-families=gfx94X-dcgpu"]);
-    assert_eq!((with.code, with.stdout), (without.code, without.stdout));
-    for script in ["publish_rocm_to_release_buckets", "upload_release_packages.py"] {
+    for script in ["expand_amdgpu_families.py", "./build_tools/expand_amdgpu_families.py"] {
+        let with = compat(&context, &[script, "--amdgpu-families=gfx94X-dcgpu"]);
+        assert_eq!((with.code, &with.stdout), (without.code, &without.stdout), "{script}");
+    }
+    for script in ["publish_rocm_to_release_buckets", "tools/upload_release_packages.py"] {
         let ran = compat(&context, &[script]);
         assert_eq!(ran.code, Some(2), "{ran:?}");
         assert!(ran.stderr.contains("does not cover the script") && !ran.stderr.contains("similar"), "{ran:?}");
     }
+    let ran = compat(&context, &["make", "magma-rocm63"]);
+    assert!(ran.code == Some(2) && ran.stderr.contains("rocwheel build magma-rocm63"), "{ran:?}");
 }
 
 #[test]

@@ -22,6 +22,9 @@ mod test_reports;
 mod translation;
 mod upload_packages;
 
+use std::ffi::OsString;
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 use comfy_table::CellAlignment::Left;
 use rocwheel_report::{Exit, in_backticks};
@@ -246,6 +249,20 @@ const SCRIPTS: [[&str; 3]; 32] = [
 /// `true` if a script of this name is covered.
 pub(crate) fn has_script(name: &str) -> bool {
     SCRIPTS.iter().any(|[script, ..]| *script == name)
+}
+
+/// The command line with the bare name of a script that was typed with its folder, as in
+/// `rocwheel compat ./build_tools/fetch_artifacts.py`.
+pub(crate) fn without_folder(mut typed: Vec<OsString>) -> Vec<OsString> {
+    let at = typed.iter().position(|word| word == "compat");
+    if let Some(word) = at.and_then(|at| typed.get_mut(at + 1)) {
+        let path = PathBuf::from(&*word);
+        let is_script = path.extension().is_some_and(|extension| extension == "py" || extension == "sh");
+        if let Some(name) = path.file_name().filter(|_| is_script) {
+            name.clone_into(word);
+        }
+    }
+    typed
 }
 
 /// Runs a script, or lists them.

@@ -38,7 +38,11 @@ struct TreeArguments {
     /// Folder of the checkout [default: that of the project, in the working directory]
     #[arg(long, value_name = "DIR")]
     checkout_dir: Option<PathBuf>,
-    /// Without effect, as in the script: `--checkout-dir` names the folder
+    /// Folder with the folder of the checkout, as TheRock's README has it
+    #[arg(long, value_name = "DIR", conflicts_with = "checkout_dir")]
+    repo: Option<PathBuf>,
+    /// Name of the checkout's folder in that of `--repo` [default: the project's]; without effect
+    /// where `--checkout-dir` names the folder, as in the script
     #[arg(long, value_name = "NAME")]
     repo_name: Option<String>,
     /// Branch, tag or commit
@@ -141,7 +145,7 @@ impl CheckoutArguments {
             return Err(not_of(project, "--release").into());
         }
         let mut line = Translation::new(&format!("source checkout {project}"));
-        line.option("--directory", self.tree.checkout_dir.clone());
+        line.option("--directory", self.tree.given_folder(project)?);
         line.option("--ref", given(self.tree.repo_hashtag.clone()));
         line.option("--origin", given(self.tree.gitrepo_origin.clone()));
         line.option("--torch-directory", self.tree.torch_dir.clone());
@@ -183,10 +187,16 @@ impl TreeArguments {
         Ok(())
     }
 
+    /// The folder of the checkout, as the options name it.
+    fn given_folder(&self, project: &str) -> Result<Option<PathBuf>> {
+        let Some(repo) = &self.repo else { return Ok(self.checkout_dir.clone()) };
+        let name = given(self.repo_name.clone()).map_or_else(|| project_folder(project), |name| Ok(name.into()))?;
+        Ok(Some(repo.join(name)))
+    }
+
     /// The folder of the checkout.
     fn folder(&self, project: &str) -> Result<PathBuf> {
-        let default = || -> Result<PathBuf> { Ok(Table::built_in().project(project)?.directory.clone().into()) };
-        self.checkout_dir.clone().map_or_else(default, Ok)
+        self.given_folder(project)?.map_or_else(|| project_folder(project), Ok)
     }
 
     /// Converts the sources. The script runs PyTorch's own `build_amd.py`, and does nothing in a
@@ -221,7 +231,7 @@ impl TreeArguments {
     fn note_unused(&self, line: &mut Translation) {
         line.without_effect(
             "--repo-name",
-            given(self.repo_name.clone()).is_some(),
+            self.repo.is_none() && given(self.repo_name.clone()).is_some(),
             "`--checkout-dir` names the folder, as in the script",
         );
     }
@@ -243,6 +253,11 @@ impl PatchArguments {
         let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         Ok(Some(parent.to_owned()))
     }
+}
+
+/// The name of a project's folder where nothing names another.
+fn project_folder(project: &str) -> Result<PathBuf> {
+    Ok(Table::built_in().project(project)?.directory.clone().into())
 }
 
 fn not_of(project: &str, option: &str) -> Usage {
