@@ -147,6 +147,24 @@ def test_earlier_trees_that_lie(rocwheel: Rocwheel, nights: Path, first: Path, t
     assert same_files(found, unpacked(first)) == set(found) - spoilt - {changed}
 
 
+def test_what_was_changed_in_the_own_tree_is_unpacked_again(rocwheel: Rocwheel, nights: Path, tmp_path: Path) -> None:
+    output = tmp_path / "second"
+    files = package(rocwheel, nights, output)
+    other, gone, runs = sorted(name for name, path in files.items() if path.stat().st_size > 8)[:3]
+    content = files[other].read_bytes()
+    files[other].write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    files[gone].unlink()
+    files[runs].chmod(0o777)
+    files[runs].with_name("added").write_bytes(b"nobody packed this")
+    # Nothing else in the folder is ours.
+    own = output / ".rocwheel/artifacts/my-data/x"
+    own.parent.mkdir()
+    own.write_text("precious")
+    package(rocwheel, nights, output)
+    assert own.read_text() == "precious"
+    assert_up_to_date(rocwheel, nights, output)
+
+
 def test_a_tree_that_was_not_finished(rocwheel: Rocwheel, nights: Path, first: Path, tmp_path: Path) -> None:
     for mark in first.glob(".rocwheel/artifacts/*/complete"):
         mark.unlink()

@@ -114,12 +114,15 @@ impl OutputFolder {
         })
     }
 
-    /// Removes unpacked archives that are not among the artifacts of this run.
+    /// Removes unpacked archives that are not among the artifacts of this run, and nothing else.
     pub fn prune_scratch(&self, catalogs: &[&Catalog]) -> Result<(), Error> {
         let artifacts = || catalogs.iter().flat_map(|catalog| &catalog.artifacts);
         let used = |path: &Path| artifacts().any(|artifact| artifact.root.starts_with(path));
         for entry in fs::read_dir(self.scratch()).into_iter().flatten().flatten() {
-            if entry.path().is_dir() && !used(&entry.path()) {
+            let name = entry.file_name();
+            let is_ours =
+                entry.file_type().is_ok_and(|kind| kind.is_dir()) && name.to_str().is_some_and(Scratch::is_place);
+            if is_ours && !used(&entry.path()) {
                 fs::remove_dir_all(entry.path()).map_err(Error::io("remove an unpacked archive of an earlier run"))?;
             }
         }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 use rocwheel_report::{Interrupted, Reporter, Unit};
 use rocwheel_system::FileMetadata as _;
+use walkdir::WalkDir;
 
 use super::older::{OlderTree, Sharing, UnpackedFile};
 use super::read::{self, Content, Member, MemberKind};
@@ -15,11 +16,13 @@ use crate::catalog::{ArtifactForm, ArtifactLocation};
 use crate::error::Error;
 use crate::name::ArtifactName;
 
-/// Name of the file that is written last into a directory of the scratch space. A directory without
-/// it is incomplete.
+/// Name of the file that is written last into a directory of the scratch space: the digest of the
+/// archive, and that of [`state_of`] the tree. A directory without it is incomplete.
 const COMPLETE: &str = "complete";
 /// Name of the artifact directory beside it.
 const TREE: &str = "tree";
+/// Beginning of the names of directories that are not complete.
+const UNFINISHED: &str = ".unpack-";
 /// Digits of an archive's digest in the name of its directory.
 const DIGITS: usize = 32;
 
@@ -144,12 +147,25 @@ fn make_directories(path: &Path, destination: &Path, made: &mut HashSet<PathBuf>
 pub struct Scratch {
     folder: PathBuf,
     earlier: Vec<PathBuf>,
+    anew: bool,
 }
 
 impl Scratch {
     /// A directory, which is made if it is needed.
     pub fn new(folder: impl Into<PathBuf>) -> Scratch {
-        Scratch { folder: folder.into(), earlier: Vec::new() }
+        Scratch { folder: folder.into(), earlier: Vec::new(), anew: false }
+    }
+
+    /// `true` if a directory of this name below a scratch directory is one that this module made.
+    pub fn is_place(name: &str) -> bool {
+        let is_digest = |digits: &str| digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        name.starts_with(UNFINISHED) || name.rsplit_once('-').is_some_and(|(_, digits)| is_digest(digits))
+    }
+
+    /// Unpacks every archive again and gives no file a second name, whatever there is.
+    #[must_use]
+    pub fn anew(self) -> Scratch {
+        Scratch { anew: true, ..self }
     }
 
     /// Adds the scratch directory of another run, which may not exist and is not changed.
@@ -173,8 +189,8 @@ impl Scratch {
         let entries = folders.flat_map(|folder| fs_err::read_dir(folder).into_iter().flatten().flatten());
         let labelled = entries.filter(|entry| {
             let name = entry.file_name();
-            let digits = name.to_str().and_then(|name| name.strip_prefix(label)?.strip_prefix('-'));
-            digits.is_some_and(|digits| digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
+            let is_ours = |name: &&str| Scratch::is_place(name) && name.len() == label.len() + 1 + DIGITS;
+            name.to_str().filter(is_ours).is_some_and(|name| name.starts_with(label))
         });
         let dated = labelled.filter_map(|entry| {
             let finished = fs_err::metadata(entry.path().join(COMPLETE)).ok()?.modified().ok()?;
@@ -183,26 +199,32 @@ impl Scratch {
         dated.max().map(|(_, place)| place.join(TREE))
     }
 
-    /// Returns the artifact directory of an archive with that digest, and unpacks it first if
-    /// needed.
+    /// `true` if the directory of an archive need not be unpacked.
+    fn has(&self, place: &Path) -> bool {
+        !self.anew && is_intact(place)
+    }
+
+    /// Returns the artifact directory of an archive with that digest, and unpacks it first if it is
+    /// missing or something was changed in it.
     fn provide(&self, archive: &Path, label: &str, digest: &str, reporter: &dyn Reporter) -> Result<PathBuf, Error> {
         let place = self.place(label, digest);
-        if is_complete(&place) {
+        if self.has(&place) {
             return Ok(place.join(TREE));
         }
         fs_err::create_dir_all(&self.folder)?;
-        let temporary = tempfile::Builder::new().prefix(".unpack-").tempdir_in(&self.folder)?;
-        let newest = self.newest(label);
+        let temporary = tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(&self.folder)?;
+        let tree = temporary.path().join(TREE);
+        let newest = self.newest(label).filter(|_| !self.anew);
         let older = OlderTree::new(newest.as_deref(), Sharing::Any);
         let file = Box::new(read::open(archive, reporter)?);
-        unpack_tree(file, archive, (&temporary.path().join(TREE), older), reporter)?;
-        fs_err::write(temporary.path().join(COMPLETE), format!("{digest}\n"))?;
-        if place.exists() && !is_complete(&place) {
+        unpack_tree(file, archive, (&tree, older), reporter)?;
+        fs_err::write(temporary.path().join(COMPLETE), format!("{digest}\n{}\n", state_of(&tree)?))?;
+        if place.exists() && !self.has(&place) {
             fs_err::remove_dir_all(&place)?;
         }
         match rocwheel_system::rename(temporary.path(), &place) {
             // Another process was faster; it unpacked the same bytes.
-            Err(_) if is_complete(&place) => {}
+            Err(_) if is_intact(&place) => {}
             renamed => renamed?,
         }
         Ok(place.join(TREE))
@@ -247,7 +269,7 @@ fn provide_archives(
 
     let missing = archives.iter().zip(&digests).filter_map(|((name, path), digest)| {
         let place = scratch.place(&name.to_string(), digest.as_ref().ok()?);
-        (!is_complete(&place)).then(|| size(path))
+        (!scratch.has(&place)).then(|| size(path))
     });
     let missing: Vec<u64> = missing.collect();
     let unpacks = !missing.is_empty();
@@ -262,6 +284,29 @@ fn provide_archives(
     unpacked.collect()
 }
 
-fn is_complete(place: &Path) -> bool {
-    place.join(COMPLETE).is_file()
+/// `true` if the tree was unpacked to its end, and has not been changed since.
+fn is_intact(place: &Path) -> bool {
+    let Ok(text) = fs_err::read_to_string(place.join(COMPLETE)) else { return false };
+    text.lines().nth(1).is_some_and(|state| state_of(&place.join(TREE)).is_ok_and(|now| now == state))
+}
+
+/// A digest of the names, kinds, modes, sizes and times in a tree. No file is read, so it differs
+/// after every change but one that sets the old time again.
+fn state_of(tree: &Path) -> io::Result<String> {
+    let mut hasher = blake3::Hasher::new();
+    for entry in WalkDir::new(tree).sort_by_file_name() {
+        let entry = entry?;
+        let (path, metadata) = (entry.path(), entry.metadata()?);
+        let rest = if metadata.is_symlink() {
+            fs_err::read_link(path)?.display().to_string()
+        } else if metadata.is_dir() {
+            String::new()
+        } else {
+            let time = metadata.modified_at();
+            format!("{} {} {}.{}", metadata.mode(path), metadata.len(), time.seconds, time.nanoseconds)
+        };
+        let below = path.strip_prefix(tree).unwrap_or(path).display();
+        hasher.update(format!("{below}\0{:?}\0{rest}\0", metadata.file_type()).as_bytes());
+    }
+    Ok(hasher.finalize().to_hex().to_string())
 }

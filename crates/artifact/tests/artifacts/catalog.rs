@@ -143,6 +143,19 @@ fn what_an_earlier_run_unpacked_is_not_written_again() {
     let spoilt = files(&scratch("three").after(temporary.path().join("one")));
     let texts = |found: &[(PathBuf, u64, String)]| found.iter().map(|file| file.2.clone()).collect::<Vec<_>>();
     assert_eq!(texts(&spoilt), texts(&other));
+
+    // So does the directory of the archive itself, after any change.
+    let again = files(&scratch("one"));
+    assert_eq!(texts(&again), texts(&other));
+    fs_err::write(again[1].0.with_file_name("added.co"), "x").unwrap();
+    assert_eq!(texts(&files(&scratch("one"))), texts(&other));
+    fs_err::remove_file(&again[1].0).unwrap();
+    let again = files(&scratch("one"));
+    assert_eq!(texts(&again), texts(&other));
+    let time = fs_err::metadata(&again[1].0).unwrap().modified().unwrap();
+    fs_err::write(&again[1].0, "the same bytes every nighT").unwrap();
+    fs_err::OpenOptions::new().write(true).open(&again[1].0).unwrap().into_file().set_modified(time).unwrap();
+    assert_eq!(texts(&files(&scratch("one").anew())), texts(&other), "no file tells of this change");
 }
 
 #[test]
