@@ -31,8 +31,8 @@ pub(crate) use directory::Entries;
 pub use layout::{MemberPlace, ZipLayout};
 pub use sparse::Sparse;
 pub use stream::MemberStream;
-pub use unpack::Fault;
 pub(crate) use unpack::Packed;
+pub use unpack::{Fault, MemberMemory};
 pub use verify::same_version;
 pub(crate) use verify::unhashed;
 pub use verify::{Known, WheelProblem};
@@ -229,6 +229,12 @@ impl Wheel {
     /// The bytes of one member, at most 64 MiB. The CRC is checked.
     pub fn bytes(&self, name: &str) -> Result<Vec<u8>, Error> {
         self.find(name)?.bytes()
+    }
+
+    /// Shows the bytes of one member, at most 64 MiB, to `look`. The CRC is checked before that.
+    pub fn with_bytes<T>(&self, name: &str, memory: &MemberMemory, look: impl FnOnce(&[u8]) -> T) -> Result<T, Error> {
+        let packed = self.find(name)?;
+        memory.with(|space| Ok(look(packed.bytes_in(space)?)))
     }
 
     /// The bytes of one member in their order. Nothing is kept, so the size does not matter. Size

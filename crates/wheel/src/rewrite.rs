@@ -7,11 +7,11 @@
 //! the kernel as a copy of the file. Either way equal input gives equal bytes for any number of
 //! threads.
 //!
-//! A hash in RECORD is kept if it is SHA-256, SHA-384 or SHA-512 in the specified form and the
-//! recorded size is that of the member. The CRC of the archive is kept too. Neither is verified:
-//! that would require unpacking, and [`crate::read::Wheel::verify`] does it. Hashes that are
-//! missing, weak or in another form are computed from the unpacked bytes, whose size and CRC are
-//! then checked.
+//! A hash in RECORD is kept with its size if it is SHA-256, SHA-384 or SHA-512 in the specified
+//! form. The CRC of the archive is kept too. None of them is verified: that would require
+//! unpacking, and [`crate::read::Wheel::verify`] does it. So a file that somebody changed after its
+//! wheel was packed keeps the row that tells of it. Hashes that are missing, weak or in another
+//! form are computed from the unpacked bytes, whose size and CRC are then checked.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -360,12 +360,11 @@ fn items<'a>(
     Ok(items)
 }
 
-/// The second column of RECORD for the copied members, by their old names: kept or computed.
-fn hashes<'a>(
-    wheel: &'a Wheel,
-    items: &[Item<'a>],
-    reporter: &dyn Reporter,
-) -> Result<BTreeMap<&'a str, String>, Error> {
+/// Hash and size in RECORD of the copied members, by their old names.
+type Hashes<'a> = BTreeMap<&'a str, (String, u64)>;
+
+/// What RECORD will say of the copied members: kept or computed.
+fn hashes<'a>(wheel: &'a Wheel, items: &[Item<'a>], reporter: &dyn Reporter) -> Result<Hashes<'a>, Error> {
     let mut recorded = BTreeMap::new();
     for row in wheel.record()? {
         if wheel.member(&row.path).is_none() {
@@ -382,10 +381,10 @@ fn hashes<'a>(
         if listed.kind == MemberKind::Symlink {
             reporter.warn(&format!("`{}` is a link: installers make a file of it", listed.name));
         }
-        let row = recorded.get(&listed.name).filter(|row| row.size.is_none_or(|size| size == listed.size));
-        match row.and_then(|row| Hash::parse(&row.hash)) {
-            Some(hash) => {
-                hashes.insert(listed.name.as_str(), hash.column());
+        let row = recorded.get(&listed.name).and_then(|row| Some((Hash::parse(&row.hash)?, row.size)));
+        match row {
+            Some((hash, size)) => {
+                hashes.insert(listed.name.as_str(), (hash.column(), size.unwrap_or(listed.size)));
             }
             None => missing.push(listed),
         }
@@ -406,7 +405,7 @@ fn hashes<'a>(
         },
         |(listed, hash)| {
             reporter.advance(listed.size);
-            hashes.insert(listed.name.as_str(), hash.column());
+            hashes.insert(listed.name.as_str(), (hash.column(), listed.size));
             Ok(())
         },
     );
@@ -422,13 +421,7 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    fn write(
-        &self,
-        path: &Path,
-        items: &[Item<'_>],
-        hashes: &BTreeMap<&str, String>,
-        record_name: &str,
-    ) -> Result<Written, Error> {
+    fn write(&self, path: &Path, items: &[Item<'_>], hashes: &Hashes<'_>, record_name: &str) -> Result<Written, Error> {
         let mut archive = Archive::create(path, self.options.clone())?;
         archive.inherit(self.options.reuse.packing_of(self.wheel.file()));
         if self.order == MemberOrder::Kept {
@@ -439,8 +432,8 @@ impl Job<'_> {
             if run[0].copied().is_some() {
                 self.copy(&mut archive, run)?;
                 for (item, listed) in run.iter().filter_map(|item| Some((item, item.copied()?))) {
-                    if let Some(hash) = hashes.get(listed.name.as_str()) {
-                        record.push_row(&item.name, hash, listed.size);
+                    if let Some((hash, size)) = hashes.get(listed.name.as_str()) {
+                        record.push_row(&item.name, hash, *size);
                     }
                 }
                 continue;

@@ -13,7 +13,7 @@ use forge::{NAME, forge, listing, python};
 use proptest::prelude::*;
 use rocwheel_content::Content;
 use rocwheel_report::{Reporter, Silent, Unit};
-use rocwheel_wheel::read::Wheel;
+use rocwheel_wheel::read::{Wheel, WheelProblem};
 use rocwheel_wheel::{
     Error, Existing, FileDigest, Headers, Member, MemberOrder, Rewrite, WriteOptions, Written, rewrite,
 };
@@ -112,6 +112,27 @@ pkg-1.0.dist-info/RECORD 8 0o100644 2048 1980
     // A second rewrite gives the same file.
     let third = tempfile::tempdir().expect("folder");
     assert_eq!(write(&written.path, &Rewrite::default(), third.path()).expect("rewrite").sha256, written.sha256);
+}
+
+/// Of two files somebody changed the bytes after RECORD was written.
+const CHANGED: &str = r#"
+put('pkg/longer.py', b'somebody was here')
+put('pkg/other.py', b'one')
+texts(('pkg/longer.py,%s,4\npkg/other.py,%s,3\n' % (good(b'text'), good(b'two'))).encode())
+"#;
+
+#[test]
+fn a_row_that_tells_of_changed_bytes_stays() {
+    let folders = [tempfile::tempdir().expect("folder"), tempfile::tempdir().expect("folder")];
+    let input = forge(folders[0].path(), CHANGED);
+    let written = write(&input, &Rewrite::default(), folders[1].path()).expect("rewrite");
+    let problems = |path: &Path| Wheel::open(path).expect("open").verify().expect("verify");
+    let changed: Vec<WheelProblem> = problems(&input)
+        .into_iter()
+        .filter(|problem| matches!(problem, WheelProblem::Hash(_) | WheelProblem::Size(_)))
+        .collect();
+    assert!(changed.len() >= 2, "{changed:?}");
+    assert_eq!(problems(&written.path), changed);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::io::Read;
 use pep440_rs::Version;
 use rayon::prelude::*;
 use rocwheel_report::{Reporter, Unit};
+use rocwheel_wheel::read::MemberMemory;
 use rocwheel_wheel::{Headers, WheelName, canonical_name, same_version};
 
 use super::archive::{find_text, plan_tar, unpacked};
@@ -44,7 +45,7 @@ pub fn plan_promotion(request: &PromotionRequest<'_>, reporter: &dyn Reporter) -
     let rules =
         Rules { change, keep, also_in: Patterns::new(request.also_in)?, accept: Patterns::new(request.accept)? };
     let versions = new_versions(&collected.files, &rules)?;
-    let planner = Planner { rules: &rules, reporter };
+    let planner = Planner { rules: &rules, memory: MemberMemory::default(), reporter };
     let total = collected.files.iter().map(|file| size(file).unwrap_or_default()).sum();
     reporter.begin("Reading the set", Some(total), Unit::Bytes);
     let planned = planner.files(&collected.files, &versions);
@@ -84,9 +85,10 @@ fn new_versions(files: &[SetFile], rules: &Rules) -> Result<BTreeMap<String, Ver
     if problems.is_empty() { Ok(versions) } else { Err(Error::Files { problems }) }
 }
 
-struct Planner<'a> {
-    rules: &'a Rules,
-    reporter: &'a dyn Reporter,
+pub(super) struct Planner<'a> {
+    pub(super) rules: &'a Rules,
+    pub(super) memory: MemberMemory,
+    pub(super) reporter: &'a dyn Reporter,
 }
 
 impl Planner<'_> {
@@ -145,7 +147,7 @@ impl Planner<'_> {
         }
         match file.kind {
             SetFileKind::Wheel => {
-                let planned = plan_wheel(&file.path, version, self.rules, self.reporter)?;
+                let planned = plan_wheel(&file.path, version, self)?;
                 let mut name: WheelName = file.name.parse().map_err(|error| Err(Error::Wheel(error)))?;
                 if !same_version(&name.version, &version.to_string()) {
                     name.version = version.to_string();

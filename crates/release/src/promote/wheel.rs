@@ -14,7 +14,8 @@ use rocwheel_wheel::{Existing, Headers, MemberOrder, Rewrite, WriteOptions, Writ
 
 use super::Error;
 use super::archive::{PlanError, TarPatch, plan_tar};
-use super::rules::{Findings, LARGEST_TEXT, MemberPath, Rules};
+use super::plan::Planner;
+use super::rules::{Findings, LARGEST_TEXT, MemberPath};
 
 /// The changes of one wheel.
 #[derive(Debug, Default)]
@@ -49,8 +50,7 @@ struct Look {
 pub(super) fn plan_wheel(
     path: &Path,
     new: &Version,
-    rules: &Rules,
-    reporter: &dyn Reporter,
+    planner: &Planner<'_>,
 ) -> Result<PlannedMembers, Result<String, Error>> {
     let fail = |error: rocwheel_wheel::Error| Err(Error::Wheel(error));
     let wheel = Wheel::open(path).map_err(fail)?;
@@ -68,9 +68,9 @@ pub(super) fn plan_wheel(
         .par_iter()
         .filter(|listed| listed.kind != MemberKind::Directory && !is_own(listed))
         .map(|listed| {
-            reporter.check()?;
-            let look = look_at(&wheel, listed, rules, reporter)?;
-            reporter.advance(listed.compressed);
+            planner.reporter.check()?;
+            let look = look_at(&wheel, listed, planner)?;
+            planner.reporter.advance(listed.compressed);
             Ok((listed.name.as_str(), look))
         })
         .collect::<Result<_, Error>>()
@@ -105,7 +105,8 @@ pub(super) fn plan_wheel(
     Ok(planned)
 }
 
-fn look_at(wheel: &Wheel, listed: &Listed, rules: &Rules, reporter: &dyn Reporter) -> Result<Look, Error> {
+fn look_at(wheel: &Wheel, listed: &Listed, planner: &Planner<'_>) -> Result<Look, Error> {
+    let &Planner { rules, ref memory, reporter } = planner;
     let mut look = Look::default();
     let name = &listed.name;
     let path = MemberPath { path: name, shown: name };
@@ -134,8 +135,8 @@ fn look_at(wheel: &Wheel, listed: &Listed, rules: &Rules, reporter: &dyn Reporte
     } else if file_name(name).starts_with("_devel.tar.") {
         rules.leave(path, "it is compressed and cannot be searched", &mut look.findings);
     } else if listed.size <= LARGEST_TEXT {
-        let bytes = wheel.bytes(name)?;
-        look.text = rules.new_text(path, &bytes, &mut look.findings)?;
+        let findings = &mut look.findings;
+        look.text = wheel.with_bytes(name, memory, |bytes| rules.new_text(path, bytes, findings))??;
     } else {
         let read = |source| PlanError::from(source).at(wheel.path(), reporter);
         rules.search(path, wheel.stream(name)?, reporter, &mut look.findings).map_err(read)?;

@@ -4,6 +4,7 @@
 
 use std::io::{self, BufReader, Read as _, Write as _};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use flate2::bufread::DeflateDecoder;
 use libdeflater::{DecompressionError, Decompressor};
@@ -62,6 +63,39 @@ pub enum Fault {
     Read(#[source] io::Error),
 }
 
+/// Memory for one member, which the next one can use.
+#[derive(Debug, Default)]
+pub(crate) struct Space {
+    packed: Vec<u8>,
+    bytes: Vec<u8>,
+}
+
+/// The first bytes of a buffer, which grows if it is too short. What was in it is not cleared.
+fn beginning(buffer: &mut Vec<u8>, length: usize) -> &mut [u8] {
+    if buffer.len() < length {
+        buffer.resize(length, 0);
+    }
+    &mut buffer[..length]
+}
+
+/// Memory for looking at many members on many threads. It is used again, because the system would
+/// have to clear all of it for each large member; as much stays as the largest ones needed that
+/// were looked at together.
+#[derive(Debug, Default)]
+pub struct MemberMemory {
+    unused: Mutex<Vec<Space>>,
+}
+
+impl MemberMemory {
+    pub(super) fn with<T>(&self, work: impl FnOnce(&mut Space) -> T) -> T {
+        let unused = || self.unused.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut space = unused().pop().unwrap_or_default();
+        let result = work(&mut space);
+        unused().push(space);
+        result
+    }
+}
+
 /// A member and the archive that contains it.
 pub(crate) struct Packed<'a, F = SharedFile> {
     pub(crate) path: &'a Path,
@@ -91,14 +125,22 @@ impl<F: ReadAt + Clone + Send + Sync + 'static> Packed<'_, F> {
 
     /// The unpacked bytes.
     pub(crate) fn bytes(&self) -> Result<Vec<u8>, Error> {
+        let mut space = Space::default();
+        self.bytes_in(&mut space)?;
+        Ok(space.bytes)
+    }
+
+    /// The unpacked bytes, in memory that may have been used before.
+    pub(crate) fn bytes_in<'s>(&self, space: &'s mut Space) -> Result<&'s [u8], Error> {
         self.check_form()?;
         let listed = self.listed;
         if listed.size > IN_MEMORY {
             return Err(self.error(Fault::TooLarge { size: listed.size }));
         }
-        let mut bytes = Vec::new();
+        let Space { packed, bytes } = space;
         // The packed form can be larger than the bytes. Then it would be useless to hold both.
         if listed.method == 0 || listed.compressed > IN_MEMORY {
+            bytes.clear();
             bytes.reserve_exact(listed.size as usize);
             self.each(|window| {
                 bytes.extend_from_slice(window);
@@ -106,10 +148,10 @@ impl<F: ReadAt + Clone + Send + Sync + 'static> Packed<'_, F> {
             })?;
             return Ok(bytes);
         }
-        let mut packed = vec![0; listed.compressed as usize];
-        self.window().read_exact_at(0, &mut packed).map_err(|error| self.error(Fault::Read(error)))?;
-        bytes.resize(listed.size as usize, 0);
-        let actual = Decompressor::new().deflate_decompress(&packed, &mut bytes).map_err(|error| {
+        let packed = beginning(packed, listed.compressed as usize);
+        self.window().read_exact_at(0, packed).map_err(|error| self.error(Fault::Read(error)))?;
+        let bytes = beginning(bytes, listed.size as usize);
+        let actual = Decompressor::new().deflate_decompress(packed, bytes).map_err(|error| {
             self.error(match error {
                 DecompressionError::InsufficientSpace => Fault::Longer { announced: listed.size },
                 DecompressionError::BadData => Fault::Damaged,
