@@ -109,6 +109,17 @@ fn plain_and_compressed_bundles_stand_side_by_side() {
     assert_eq!(targets, ["gfx1100", "gfx803", "gfx90a:xnack+", "gfx90a:xnack-", "gfx942"]);
 }
 
+/// The names that ROCm 4.0 gave the entries, as in the wheel cupy-rocm-4-0 10.6.0.
+#[test]
+fn entries_of_rocm_4_0_have_one_dash_before_the_target() {
+    let targets = ["gfx801", "gfx803", "gfx908", "gfx1010"];
+    let mut parts = vec![("host-x86_64-unknown-linux".to_owned(), vec![])];
+    parts.extend(targets.map(|target| (format!("hip-amdgcn-amd-amdhsa-{target}"), vec![7; 100])));
+    let file = written(&parts, BundleForm::Plain).unwrap();
+    let found = bundle::targets(&file.as_slice(), 0..file.len() as u64).unwrap();
+    assert_eq!(found, targets.map(str::to_owned).into());
+}
+
 #[test]
 fn an_empty_section_and_a_section_of_zeros_have_no_bundles() {
     assert_eq!(bundle::read(&[0_u8; 100].as_slice(), 0..0).unwrap(), []);

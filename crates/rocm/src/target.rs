@@ -158,16 +158,23 @@ impl PartialOrd for TargetId {
     }
 }
 
-/// The target in the id of a bundle entry: the text after the last `--`, or after the fifth `-` if
-/// a newer compiler has written the environment (`hip-amdgcn-amd-amdhsa-unknown-gfx906`). `None`
-/// for the host's entry and for ids of another form.
+/// The target in the id of a bundle entry: kind, triple and target, joined by `-`. `None` for the
+/// host's entry and for ids of another form.
+///
+/// The triple has four parts, of which the environment is usually empty: the target is the text
+/// after the last `--`. A newer compiler may write the environment
+/// (`hip-amdgcn-amd-amdhsa-unknown-gfx906`). The one of ROCm 4.0 wrote three parts
+/// (`hip-amdgcn-amd-amdhsa-gfx1010`), as in the wheel cupy-rocm-4-0 10.6.0.
 pub fn of_bundle_id(id: &str) -> Option<&str> {
     if id.starts_with("host-") {
         return None;
     }
     let target = match id.rsplit_once("--") {
         Some((_, target)) => target,
-        None => id.splitn(6, '-').nth(5)?,
+        None => {
+            let rest = id.splitn(5, '-').nth(4)?;
+            if rest.starts_with("gfx") { rest } else { rest.split_once('-')?.1 }
+        }
     };
     (!target.is_empty()).then_some(target)
 }
@@ -234,6 +241,8 @@ mod tests {
             ("gfx90a:xnack+:sramecc-", "gfx90a:sramecc-:xnack+"),
             ("hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+", "gfx90a:xnack+"),
             ("hip-amdgcn-amd-amdhsa--gfx906", "gfx906"),
+            ("hip-amdgcn-amd-amdhsa-gfx1010", "gfx1010"),
+            ("hip-amdgcn-amd-amdhsa-gfx9-4-generic:xnack-", "gfx9-4-generic:xnack-"),
             ("hip-amdgcn-amd-amdhsa-unknown-gfx9-4-generic:xnack-", "gfx9-4-generic:xnack-"),
             ("hipv4-spirv64-amd-amdhsa--amdgcnspirv", "amdgcnspirv"),
             ("amdgcn-amd-amdhsa--gfx942:sramecc+:xnack-", "gfx942:sramecc+:xnack-"),

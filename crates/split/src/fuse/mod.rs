@@ -126,7 +126,7 @@ pub fn plan(builds: &[Build], reporter: &dyn Reporter) -> Result<Plan, Error> {
     }
     let entries = plan.binaries.iter().flat_map(|binary| &binary.bundles).flat_map(|bundle| &bundle.entries);
     let targets: BTreeSet<String> =
-        entries.filter_map(|entry| Some(entry.id.rsplit_once("--")?.1.to_owned())).collect();
+        entries.filter_map(|entry| rocwheel_rocm::target::of_bundle_id(&entry.id)).map(str::to_owned).collect();
     plan.targets = targets.into_iter().collect();
     rocwheel_rocm::target::sort(&mut plan.targets);
     Ok(plan)

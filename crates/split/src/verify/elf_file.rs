@@ -30,6 +30,8 @@ const SYMBOLS: [u32; 2] = [SYMTAB, DYNSYM];
 const PAGE: u64 = 4096;
 /// Bytes of an entry of the program header table.
 const PROGRAM_HEADER: u64 = 56;
+/// Bytes of an entry of the section header table.
+const SECTION_HEADER: u64 = 64;
 /// Bytes compared at a time.
 const WINDOW: u64 = 1 << 20;
 
@@ -47,14 +49,29 @@ impl<'a> Side<'a> {
         Ok(Self { reader, elf, fat, size: content.size() })
     }
 
-    /// Returns the address range of the program header table; `None` if it is not mapped.
-    fn table(&self) -> Option<Range<u64>> {
+    /// Returns the address ranges of the program header table and the section header table, as far
+    /// as they are mapped. patchelf 0.19 puts the section headers into a segment.
+    fn tables(&self) -> impl Iterator<Item = Range<u64>> {
+        let sections = match self.elf.sections.len() as u64 {
+            0 => 0,
+            // The table has a null entry as well.
+            count => (count + 1) * SECTION_HEADER,
+        };
+        let segments = self.elf.segments.len() as u64 * PROGRAM_HEADER;
+        // e_phoff and e_shoff.
+        [self.table(32, segments), self.table(40, sections)].into_iter().flatten()
+    }
+
+    /// Returns the address range of the table of `size` bytes whose offset is in the file header at
+    /// `field`; `None` if it is not mapped in one piece.
+    fn table(&self, field: u64, size: u64) -> Option<Range<u64>> {
         let mut bytes = [0; 8];
-        self.reader.read_exact_at(32, &mut bytes).ok()?;
+        self.reader.read_exact_at(field, &mut bytes).ok()?;
         let offset = u64::from_le_bytes(bytes);
-        let owner = self.loads().find(|load| offset >= load.offset && offset - load.offset < load.file_size)?;
+        let end = offset.checked_add(size)?;
+        let owner = self.loads().find(|load| offset >= load.offset && end - load.offset <= load.file_size)?;
         let start = owner.address.checked_add(offset - owner.offset)?;
-        Some(start..start.checked_add(PROGRAM_HEADER * self.elf.segments.len() as u64)?)
+        Some(start..start.checked_add(size)?)
     }
 
     fn loads(&self) -> impl Iterator<Item = &Segment> {
@@ -369,8 +386,8 @@ fn ignored(before: &Side<'_>, after: &Side<'_>, moved: &Moved) -> Vec<Range<u64>
         ignored.push(segment.address..segment.address + segment.memory_size);
     }
     // A table that another tool has moved has spare room behind it, and one that had no room to
-    // grow is now in bytes between two sections.
-    ignored.extend([before, after].into_iter().filter_map(Side::table).filter(|table| !is_taken(table)));
+    // grow is now in bytes between two sections. The loader does not read section headers.
+    ignored.extend([before, after].into_iter().flat_map(Side::tables).filter(|table| !is_taken(table)));
     ignored.retain(|range| !range.is_empty());
     ignored.sort_by_key(|range| range.start);
     ignored

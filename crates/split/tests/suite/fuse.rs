@@ -237,6 +237,49 @@ fn a_program_header_table_without_room_is_moved() {
     assert_eq!(load(&files["lib/x.so"], "fuse-table-fused.so", true), load(&edited, "fuse-table-edited.so", true));
 }
 
+/// patchelf 0.19 puts the section header table into its segment, so it is in memory.
+#[test]
+fn section_headers_in_memory() {
+    let path: &[&str] = &["patchelf", "--set-rpath", "$ORIGIN/a/path:$ORIGIN/another/one/that/does/not/fit"];
+    let mut library = edit(&two("fuse-mapped.so", &[], &["-shared"]), "fuse-mapped-edited.so", &[path]);
+    fixture::map_section_headers(&mut library);
+    let said = load(&library, "fuse-mapped-before.so", true);
+    let mut split = split(&[("lib/x.so", library.clone())]);
+    assert_eq!(split.differences(), Vec::<String>::new());
+    load(&split.after["lib/x.so"], "fuse-mapped-host.so", true);
+    let (_, files) = fused(&[build("it", split.after.clone())], BundleForm::Plain).unwrap();
+    assert_eq!(codes(&files["lib/x.so"]), codes(&library));
+    assert_eq!(load(&files["lib/x.so"], "fuse-mapped-fused.so", true), said);
+    // Memory in front of the table is compared as before.
+    let host = split.after.get_mut("lib/x.so").unwrap();
+    let table = u64::from_le_bytes(host[40..48].try_into().unwrap()) as usize;
+    host[table - 9] ^= 1;
+    assert!(!split.differences().is_empty(), "the check saw nothing");
+}
+
+#[test]
+fn entries_with_the_names_of_rocm_4_0() {
+    let mut library = fixture::twin();
+    fixture::name_entries_as_rocm_4_0(&mut library);
+    let split = split(&[("lib/x.so", library.clone())]);
+    assert_eq!(split.differences(), Vec::<String>::new());
+    assert_eq!(split.archives(), ["test_lib_gfx1100.kpack", "test_lib_gfx942.kpack"]);
+    let (_, files) = fused(&[build("it", split.after)], BundleForm::Plain).unwrap();
+    let code = |library: &Vec<u8>| codes(library).into_iter().map(BTreeMap::into_values).map(Vec::from_iter);
+    assert!(code(&files["lib/x.so"]).eq(code(&library)));
+    let builds = ["gfx942", "gfx1100"].map(|target| {
+        let name = format!("fuse-rocm-4-0-{target}.so");
+        let units = [unit("first", std::slice::from_ref(&target))];
+        let mut library = built(&Link { name: &name, units: &units, compile: &[], link: &["-shared"] });
+        fixture::name_entries_as_rocm_4_0(&mut library);
+        build(target, [("lib/x.so".to_owned(), library)])
+    });
+    let (plan, files) = fused(&builds, BundleForm::Plain).unwrap();
+    assert_eq!(plan.targets, ["gfx942", "gfx1100"]);
+    let ids: Vec<String> = codes(&files["lib/x.so"]).swap_remove(0).into_keys().collect();
+    assert_eq!(ids.iter().filter(|id| id.starts_with("hip-amdgcn-amd-amdhsa-gfx")).count(), 2, "{ids:?}");
+}
+
 #[test]
 fn a_windows_library() {
     let path = fixture::gpu().build_windows("fuse.dll", &["gfx942", "gfx1100"], &[]);
