@@ -9,7 +9,7 @@ use rocwheel_report::Reporter;
 use rocwheel_wheel::edit::MemberPattern;
 
 use crate::Error;
-use crate::analysis::{Context, cpu, file_name, floor, notes, traces};
+use crate::analysis::{Context, cpu, file_name, floor, notes, traces, unchecked};
 use crate::checks::CHECKS;
 use crate::finding::{Code, Finding};
 use crate::options::{AuditScope, ExtraCheck, Options};
@@ -121,6 +121,10 @@ fn summaries(context: &Context<'_>) -> Vec<WheelSummary> {
             platforms: installed.platforms(),
             floor: floor::floor(context, index),
             cpu: cpu::cpu(context, index),
+            unchecked: match installed.role {
+                Role::Audited => unchecked::unchecked(context, index).systems.into_iter().collect(),
+                Role::Beside => Vec::new(),
+            },
         }
     };
     let all = context.site.distributions.iter().enumerate();

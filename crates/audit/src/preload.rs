@@ -5,6 +5,7 @@
 
 pub(crate) mod at_import;
 mod python;
+pub(crate) mod top_level;
 
 use std::collections::BTreeMap;
 

@@ -335,9 +335,11 @@ impl Draft<'_> {
     /// one.
     fn other_release(&self) -> Option<String> {
         let version = self.version.as_deref().filter(|_| self.mode == RepairMode::Rocm)?;
-        let runtime = |library: &String| Some((library.clone(), providers::release_of_runtime(library)?));
-        let (library, release) = self.resolution.left.keys().find_map(runtime)?;
-        let is_same = version.split('.').next() == Some(release.to_string().as_str());
+        let mut libraries =
+            self.resolution.left.keys().map(|library| (library, providers::releases_of_runtime(library)));
+        let (library, releases) = libraries.find(|(_, releases)| !releases.is_empty())?;
+        let major = version.split('.').next();
+        let is_same = releases.iter().any(|release| major == Some(release.to_string().as_str()));
         (!is_same).then(|| format!("`{library}` is needed, which ROCm {version} does not have"))
     }
 }

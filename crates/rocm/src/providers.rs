@@ -55,12 +55,21 @@ pub fn family(library: &str) -> &str {
     }
 }
 
-/// The major version of ROCm whose HIP runtime has this name: its SONAME and the name of its DLL
-/// count releases, `libamdhip64.so.7` and `amdhip64_7.dll`. `None` for other libraries.
-pub fn release_of_runtime(library: &str) -> Option<u64> {
+/// The major versions of ROCm whose HIP runtime has this name, in ascending order; none for other
+/// libraries.
+///
+/// SONAME and the name of the DLL have the number of the release up to ROCm 7: `libamdhip64.so.7`
+/// and `amdhip64_7.dll`. ROCm 10 did not change it: jax-rocm10-plugin and jax-rocm10-pjrt 0.12.0,
+/// built with ROCm 10.1.0, need `libamdhip64.so.7`.
+pub fn releases_of_runtime(library: &str) -> Vec<u64> {
     let on_linux = || library.strip_prefix("libamdhip64.so.");
     let on_windows = || library.strip_prefix("amdhip64_")?.strip_suffix(".dll");
-    on_linux().or_else(on_windows)?.split('.').next()?.parse().ok()
+    let number = on_linux().or_else(on_windows).and_then(|version| version.split('.').next()?.parse().ok());
+    match number {
+        Some(7) => vec![7, 10],
+        Some(number) => vec![number],
+        None => Vec::new(),
+    }
 }
 
 impl Providers {
@@ -120,10 +129,11 @@ mod tests {
     #[test]
     fn the_runtime_counts_releases() {
         for runtime in ["libamdhip64.so.7", "libamdhip64.so.7.1.25424", "amdhip64_7.dll"] {
-            assert_eq!(release_of_runtime(runtime), Some(7), "{runtime}");
+            assert_eq!(releases_of_runtime(runtime), [7, 10], "{runtime}");
         }
+        assert_eq!(releases_of_runtime("libamdhip64.so.6"), [6]);
         for other in ["libamdhip64.so", "librocblas.so.5", "amdhip64.dll", "amdhip64_x.dll"] {
-            assert_eq!(release_of_runtime(other), None, "{other}");
+            assert!(releases_of_runtime(other).is_empty(), "{other}");
         }
     }
 

@@ -9,7 +9,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pep440_rs::Version;
 use rocwheel_index::requirement::Requirement;
 use rocwheel_rocm::dlopen::{DlopenTable, Load};
 use rocwheel_wheel::manylinux::Policies;
@@ -22,7 +21,7 @@ use crate::finding::{Code, Finding, Severity};
 use crate::fix::{self, Fix, is_rocm};
 use rocwheel_loader::simulation::{FailedLookup, Where};
 use rocwheel_rocm::owners::{LibraryOwner, Owners};
-use rocwheel_rocm::providers::{Providers, release_of_runtime};
+use rocwheel_rocm::providers::{Providers, releases_of_runtime};
 
 /// By the number of the wheel and the reason: the missing libraries, and the files that need one of
 /// them.
@@ -203,17 +202,18 @@ pub(crate) fn owned(context: &Context<'_>, wheel: usize, (owner, library): (&Lib
     }
 }
 
-/// Compares the release of ROCm whose HIP runtime a wheel is linked to with its own requirement on
-/// the distribution that should bring it. `None` if the requirement allows that release.
+/// Compares the releases of ROCm whose HIP runtime a wheel is linked to with its own requirement on
+/// the distribution that should bring it. `None` if the requirement allows one of them.
 fn other_release(context: &Context<'_>, wheel: usize, (distribution, library): (&str, &str)) -> Option<Verdict> {
-    /// More than any release of ROCm has had minor or patch versions.
-    const NUMBERS: std::ops::Range<u64> = 0..16;
     // Versions of torch and others do not count releases of ROCm.
-    let release = release_of_runtime(library).filter(|_| is_rocm(distribution))?;
+    let releases = releases_of_runtime(library);
+    let release = releases.first().filter(|_| is_rocm(distribution))?;
+    // Its candidates and nightlies are of the release, too.
+    let of_release = |release: &u64| format!("{distribution}>={release}.dev0,<{}.dev0", release + 1);
+    let of_releases: Vec<Requirement> =
+        releases.iter().filter_map(|release| Requirement::parse(&of_release(release)).ok()).collect();
     let allows = |requirement: &Requirement| {
-        NUMBERS
-            .flat_map(|minor| NUMBERS.map(move |patch| Version::new([release, minor, patch])))
-            .any(|version| requirement.accepts(&version))
+        of_releases.iter().any(|of_release| !Requirement::contradict(&[requirement, of_release]))
     };
     let mut asked = context.declared.of(wheel, Extras::Asked);
     let wrong = asked.find(|requirement| requirement.name == distribution && !allows(requirement))?;

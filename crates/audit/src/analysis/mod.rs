@@ -11,6 +11,7 @@ pub(crate) mod notes;
 pub(crate) mod record;
 pub(crate) mod requirements;
 pub(crate) mod traces;
+pub(crate) mod unchecked;
 pub(crate) mod windows;
 
 use std::collections::BTreeMap;

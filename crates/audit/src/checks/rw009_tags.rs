@@ -1,7 +1,9 @@
 //! RW009: the tags are wrong, or contradict the files of the wheel.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
+use regex::bytes::Regex;
 use rocwheel_loader::facts::{Object, Purpose, WindowsObject};
 use rocwheel_loader::site::Distribution;
 use rocwheel_wheel::{PlatformTag, Tag, TagPart, WheelName};
@@ -9,6 +11,7 @@ use rocwheel_wheel::{PlatformTag, Tag, TagPart, WheelName};
 use crate::Error;
 use crate::analysis::floor::floor;
 use crate::analysis::machine::windows_machine;
+use crate::analysis::unchecked::is_managed;
 use crate::analysis::{Context, listed, platform_tags};
 use crate::check::Check;
 use crate::finding::{Code, Finding, Severity};
@@ -127,25 +130,56 @@ fn any(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     let windows: Vec<(&str, Option<&WindowsObject>)> =
         names.iter().filter_map(|path| Some((*path, context.facts.windows.get(*path)?.as_ref()))).collect();
     let is_macs = names.iter().any(|path| path.ends_with(".dylib") || path.contains("darwin"));
-    let modules: Vec<&str> = if let Some((_, first)) = paths.first() {
+    let (files, severity) = if let Some((_, first)) = paths.first() {
         let is_one = paths.iter().all(|(_, object)| object.elf.machine == first.elf.machine);
-        if is_one && windows.is_empty() { paths.iter().map(|(path, _)| *path).collect() } else { Vec::new() }
+        let files = paths.iter().map(|(path, _)| *path).filter(|_| is_one && windows.is_empty());
+        (files.collect(), Severity::Error)
     } else {
-        // A library or a program may help on Windows and be unnecessary elsewhere; a module is
-        // always imported.
-        let machines: BTreeSet<&str> = windows.iter().map(|(_, file)| windows_machine(*file)).collect();
-        let modules = windows.iter().map(|(path, _)| *path).filter(|path| path.ends_with(".pyd"));
-        if machines.len() == 1 { modules.collect() } else { Vec::new() }
+        of_windows(context, wheel, &windows)
     };
-    if modules.is_empty() || is_macs {
+    if files.is_empty() || is_macs {
         return;
     }
     let message = "the tag says that it works on any platform, and it holds compiled files for one".to_owned();
-    let finding = context.finding((Code::Tags, wheel), "any", message, modules);
+    let finding = context.finding((Code::Tags, wheel), "any", message, files).weighing(severity);
     let on_windows = windows.first().map(|(_, file)| windows_machine(*file)).filter(|_| paths.is_empty());
     let tag = on_windows.map(str::to_owned).or_else(|| Some(floor(context, wheel)?.tag));
-    findings.push(match tag {
+    // Perhaps the wheel works elsewhere without the files, and another tag would end that.
+    findings.push(match tag.filter(|_| severity == Severity::Error) {
         Some(tag) => finding.fixed_by(fix::platform(installed, &tag)),
         None => finding,
     });
 }
+
+/// The files by which a wheel without files for Linux is for Windows on one machine only. Modules
+/// are always imported, so they are an error. Libraries are one if Python code loads them by their
+/// path and does not look at the system. Other libraries may help on Windows and be unnecessary
+/// elsewhere, which programs usually are.
+fn of_windows<'a>(
+    context: &Context<'_>,
+    wheel: usize,
+    files: &[(&'a str, Option<&WindowsObject>)],
+) -> (Vec<&'a str>, Severity) {
+    let machines: BTreeSet<&str> = files.iter().map(|(_, file)| windows_machine(*file)).collect();
+    if machines.len() != 1 {
+        return (Vec::new(), Severity::Error);
+    }
+    let ending = |ending: &str| files.iter().map(|(path, _)| *path).filter(|path| path.ends_with(ending)).collect();
+    let modules: Vec<&str> = ending(".pyd");
+    if !modules.is_empty() {
+        return (modules, Severity::Error);
+    }
+    let mut libraries: Vec<&str> = ending(".dll");
+    libraries.retain(|path| !is_managed(context, path));
+    let is_loaded = |path: &&str| {
+        let bytes = context.loader_file(wheel, path).and_then(|file| context.site.bytes(file).ok());
+        bytes.is_some_and(|bytes| !ASKS_SYSTEM.is_match(&bytes))
+    };
+    let loaded: Vec<&str> = libraries.iter().copied().filter(is_loaded).collect();
+    if loaded.is_empty() { (libraries, Severity::Warning) } else { (loaded, Severity::Error) }
+}
+
+/// `sys.platform`, `platform.system()` and `os.name`.
+static ASKS_SYSTEM: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?-u)\bplatform\b|\bos\.name\b").expect("the expression is constant: a test uses it")
+});

@@ -8,6 +8,7 @@ use crate::check::Check;
 use crate::finding::{Code, Finding};
 use crate::fix;
 use crate::options::AuditScope;
+use crate::preload::top_level::{self, Use};
 
 pub const CHECK: Check = Check { code: Code::StrayPackage, scope: AuditScope::Names, run };
 
@@ -72,12 +73,28 @@ fn stray(context: &Context<'_>, wheel: usize, findings: &mut Vec<Finding>) {
     if tops.keys().all(|top| is_stray(top)) {
         return;
     }
-    for (top, files) in tops.into_iter().filter(|(top, _)| is_stray(top)) {
+    let (stray, _): (BTreeMap<&str, Vec<&str>>, BTreeMap<_, _>) = tops.into_iter().partition(|(top, _)| is_stray(top));
+    if stray.is_empty() {
+        return;
+    }
+    let strays: BTreeSet<&str> = stray.values().flatten().copied().collect();
+    let others = context.paths(wheel).iter().copied().filter(|path| !strays.contains(path)).collect();
+    let users = top_level::users(context.site, &stray, others);
+    for (top, files) in stray {
         let is_code = files.iter().any(|path| [".py", ".so", ".pyi"].iter().any(|suffix| path.ends_with(suffix)));
         let what = if is_code { "importable by everyone" } else { "which is no package" };
         let message = format!("installs `{top}` at the top level, {what}, beside its own package");
-        let pattern = if top.ends_with(".py") { top.to_owned() } else { format!("{top}/**") };
-        let finding = context.finding((Code::StrayPackage, wheel), top, message, files);
-        findings.push(finding.fixed_by(fix::drop_files(installed, &pattern)));
+        let finding = |message, files| context.finding((Code::StrayPackage, wheel), top, message, files);
+        findings.push(if let Some((kind, user)) = users.get(top) {
+            // Without the files, the wheel would no longer work.
+            let verb = match kind {
+                Use::Imports => "imports",
+                Use::Names => "names",
+            };
+            finding(format!("{message}; its own `{}` {verb} it", context.site.shown(user)), files)
+        } else {
+            let pattern = if top.ends_with(".py") { top.to_owned() } else { format!("{top}/**") };
+            finding(message, files).fixed_by(fix::drop_files(installed, &pattern))
+        });
     }
 }

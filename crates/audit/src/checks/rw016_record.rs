@@ -1,6 +1,6 @@
 //! RW016: RECORD does not match the files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rocwheel_loader::site::Distribution;
 use rocwheel_wheel::read::WheelProblem;
@@ -37,12 +37,21 @@ fn mismatches(installed: &Distribution, problems: &[WheelProblem], findings: &mu
         Some(_) => "RECORD lists files that are not in the wheel",
         None => "RECORD lists files that no longer exist",
     };
+    // Other bytes usually have another size, too.
+    let changed: BTreeSet<&String> = problems
+        .iter()
+        .filter_map(|problem| match problem {
+            WheelProblem::Hash(name) | WheelProblem::Unreadable(name) => Some(name),
+            _ => None,
+        })
+        .collect();
     // Files with the same problem are one finding.
     let mut groups: BTreeMap<(&str, &str), Vec<&String>> = BTreeMap::new();
     for problem in problems {
         let (kind, name) = match problem {
             // RW009 reports wrong file names, RW017 missing hashes.
             WheelProblem::FileName(_) | WheelProblem::NoHash(_) => continue,
+            WheelProblem::Size(name) if changed.contains(name) => continue,
             WheelProblem::Missing(name) => (("missing", missing), name),
             WheelProblem::Unrecorded(name) => (("unrecorded", "RECORD does not list all files of the wheel"), name),
             WheelProblem::Repeated(name) => (("repeated", "RECORD lists files more than once"), name),

@@ -59,10 +59,18 @@ fn digits_behind(text: &str, word: &str) -> Option<String> {
     }
 }
 
-/// Reads `60` as 6.0 and `624` as 6.2.4.
+/// Reads `60` as 6.0, `624` as 6.2.4, `10` as 10 and `101` as 10.1; `None` if that is a guess.
+///
+/// No wheel was built for ROCm 1, so a version that begins with 1 has a major version of two
+/// figures. One that begins with 2 or 3 may be an old release or one to come.
 fn of_figures(number: &str) -> Option<String> {
     let figures: Vec<char> = number.chars().collect();
     match figures[..] {
+        ['1', second] => Some(format!("1{second}.*")),
+        ['1', second, minor] => Some(format!("1{second}.{minor}.*")),
+        // 10.1.0 or 10.10.
+        ['1', second, _, _] => Some(format!("1{second}.*")),
+        ['2' | '3', ..] => None,
         [major, minor] => Some(format!("{major}.{minor}.*")),
         [major, minor, patch] => Some(format!("{major}.{minor}.{patch}")),
         _ => None,
@@ -78,7 +86,7 @@ fn of_search_paths(context: &Context<'_>, wheel: usize) -> Option<String> {
     if versions.len() == 1 { versions.into_iter().next() } else { None }
 }
 
-/// The version in a name such as `cupy-rocm-5-0` or `jax-rocm60-plugin`.
+/// The version in a name such as `cupy-rocm-5-0`, `jax-rocm60-plugin` or `jax-rocm10-plugin`.
 fn of_name(name: &str) -> Option<String> {
     let rest = &name[name.find("rocm")? + "rocm".len()..];
     let parts: Vec<&str> = rest.trim_start_matches('-').split('-').collect();
@@ -108,11 +116,35 @@ mod tests {
         assert_eq!(of_name("cupy-rocm-5-0").as_deref(), Some("5.0.*"));
         assert_eq!(of_name("jax-rocm60-plugin").as_deref(), Some("6.0.*"));
         assert_eq!(of_name("jax-rocm7-plugin").as_deref(), Some("7.*"));
+        assert_eq!(of_name("jax-rocm711-plugin").as_deref(), Some("7.1.1"));
+        assert_eq!(of_name("cupy-rocm-4-0").as_deref(), Some("4.0.*"));
         assert_eq!(of_name("gafime-rocm"), None);
         assert_eq!(digits_behind("rocm7.2.4", "rocm").as_deref(), Some("7.2.4"));
         assert_eq!(digits_behind("cpu.rocm7.2", "rocm").as_deref(), Some("7.2.*"));
         assert_eq!(digits_behind("rocm624", "rocm").as_deref(), Some("6.2.4"));
+        assert_eq!(digits_behind("rocm42", "rocm").as_deref(), Some("4.2.*"));
         assert_eq!(digits_behind("rocm", "rocm"), None);
         assert_eq!(digits_behind("rocm-6.3", "rocm-").as_deref(), Some("6.3.*"));
+    }
+
+    #[test]
+    fn a_major_version_may_have_two_figures() {
+        for (name, version) in [
+            ("jax-rocm10-plugin", Some("10.*")),
+            ("jax-rocm10-pjrt", Some("10.*")),
+            ("jax-rocm11-plugin", Some("11.*")),
+            ("jax-rocm101-plugin", Some("10.1.*")),
+            ("jax-rocm-10-1-plugin", Some("10.1.*")),
+            // 10.1.0 or 10.10.
+            ("jax-rocm1010-plugin", Some("10.*")),
+            // 2.0 or 20.
+            ("jax-rocm20-plugin", None),
+            ("jax-rocm310-plugin", None),
+            ("jax-rocm20260811-plugin", None),
+        ] {
+            assert_eq!(of_name(name).as_deref(), version, "{name}");
+        }
+        assert_eq!(digits_behind("rocm10.1.0a20260811", "rocm").as_deref(), Some("10.1.0"));
+        assert_eq!(digits_behind("rocm-10", "rocm-").as_deref(), Some("10.*"));
     }
 }

@@ -61,7 +61,7 @@ pub(super) struct Module {
     /// In the order of the file.
     pub(super) imports: Vec<Import>,
     /// Literal strings, in the order of the file; empty if the file names no function of
-    /// [`LOADING`].
+    /// [`LOADING`], unless all strings are read.
     pub(super) texts: Vec<String>,
     /// The literal beginnings of strings that are completed at run time: `lib` of `f"lib{x}.so"`;
     /// empty as [`Module::texts`].
@@ -76,13 +76,22 @@ impl Module {
         LOADING.iter().any(|name| text.contains(name))
     }
 
+    /// Reads a file; its strings only if it may load libraries.
     pub(super) fn read(text: &str) -> Module {
-        let may_load = Module::may_load(text);
+        Module::read_as(text, Module::may_load(text))
+    }
+
+    /// Reads a file with all its strings.
+    pub(super) fn read_with_texts(text: &str) -> Module {
+        Module::read_as(text, true)
+    }
+
+    fn read_as(text: &str, with_texts: bool) -> Module {
         let tokens = tokens(text);
         let mut module = Module::default();
         for (index, token) in tokens.iter().enumerate() {
             match token.kind {
-                TokenKind::Text(literal) if may_load => match known_text(literal) {
+                TokenKind::Text(literal) if with_texts => match known_text(literal) {
                     Some(text) => module.texts.push(text),
                     None => module.starts.push(literal.body.split('{').next().unwrap_or_default().to_owned()),
                 },
@@ -94,7 +103,7 @@ impl Module {
                 _ => {}
             }
         }
-        if !may_load {
+        if !Module::may_load(text) {
             return module;
         }
         // For a name without a folder, the loader searches the system's libraries.

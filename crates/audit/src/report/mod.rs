@@ -115,6 +115,10 @@ pub struct WheelSummary {
     pub floor: Option<SystemFloor>,
     /// The CPU it needs: `x86-64`, `x86-64-v3`; `None` for wheels without ELF files.
     pub cpu: Option<&'static str>,
+    /// Systems and machines that files of the wheel are for and that the audit does not check:
+    /// `aarch64`, `macOS`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unchecked: Vec<&'static str>,
 }
 
 /// The oldest system that a wheel runs on.

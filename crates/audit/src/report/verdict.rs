@@ -1,5 +1,7 @@
 //! Input: a report. Output: its verdict, the one sentence that answers whether the wheels load.
 
+use std::collections::BTreeSet;
+
 use rocwheel_wheel::PlatformTag;
 use serde::Serialize;
 
@@ -25,7 +27,8 @@ pub enum LoadAnswer {
     Loads,
     /// There are errors.
     Fails,
-    /// No error was found, but packages that decide were not given, or libraries may be missing.
+    /// No error was found, but packages that decide were not given, libraries may be missing, or
+    /// files for a system or machine were not checked.
     Unknown,
 }
 
@@ -54,12 +57,16 @@ impl AuditReport {
             self.findings.iter().filter(|finding| finding.severity == Severity::Error).collect();
         let is_question = |finding: &Finding| finding.fix.as_ref().is_some_and(Fix::is_question);
         let is_doubt = |finding: &Finding| finding.severity == Severity::Warning && NEEDS.contains(&finding.code);
+        let unchecked: BTreeSet<&str> = audited.iter().flat_map(|wheel| wheel.unchecked.iter().copied()).collect();
         let doubt = if self.findings.iter().any(is_question) {
-            Some("it depends on packages that were not given")
+            Some("it depends on packages that were not given".to_owned())
+        } else if self.findings.iter().any(is_doubt) {
+            Some("libraries may be missing".to_owned())
         } else {
-            self.findings.iter().any(is_doubt).then_some("libraries may be missing")
+            let systems = unchecked.into_iter().collect::<Vec<_>>().join(", ");
+            (!systems.is_empty()).then(|| format!("files for {systems} were not checked"))
         };
-        let answer = match (errors.len(), doubt) {
+        let answer = match (errors.len(), &doubt) {
             (1.., _) => LoadAnswer::Fails,
             (0, Some(_)) => LoadAnswer::Unknown,
             (0, None) => LoadAnswer::Loads,

@@ -3,7 +3,7 @@
 use rocwheel_audit::finding::Code;
 use rocwheel_audit::{ExtraCheck, Options};
 
-use crate::fixture::{Bench, demo, pack, said};
+use crate::fixture::{Bench, Pack, demo, pack, said};
 
 const NONE: [&str; 0] = [];
 
@@ -24,6 +24,64 @@ fn rw014_packages_that_are_not_meant_for_others() {
         NONE,
         "it is all there is"
     );
+}
+
+#[test]
+fn rw014_packages_that_the_wheel_itself_uses_stay() {
+    let bench = Bench::new();
+    let wheel = |user: &str, text: &str| {
+        let wheel = pack("demo-1.0", "py3-none-any").with("demo/__init__.py", "");
+        wheel.with("scripts/__init__.py", "").with("scripts/run.py", "import tools.x\n").with(user, text)
+    };
+    let stray = |wheel: Pack| -> Vec<(String, bool)> {
+        let report = bench.audit(&[wheel], &Options::default());
+        report.findings.into_iter().map(|finding| (finding.message, finding.fix.is_some())).collect()
+    };
+    let message = |rest: &str| {
+        format!("installs `scripts` at the top level, importable by everyone, beside its own package{rest}")
+    };
+    for text in [
+        "def f():\n    from scripts.run import main\n",
+        "import os, scripts\n",
+        "try: import scripts.run as run\nexcept ImportError: run = None\n",
+        "importlib.import_module('scripts.run')\n",
+        "__import__('scripts')\n",
+    ] {
+        let expected = (message("; its own `demo/a.py` imports it"), false);
+        assert_eq!(stray(wheel("demo/a.py", text)), [expected], "{text}");
+    }
+    for text in [
+        "COMMANDS = {'run': ('scripts.run', 'Runs')}\n",
+        "load(f'scripts.{name}')\n",
+        "subprocess.run([sys.executable, '-m', 'scripts'])\n",
+        "os.system('python -m scripts.run --all')\n",
+    ] {
+        let expected = (message("; its own `demo/a.py` names it"), false);
+        assert_eq!(stray(wheel("demo/a.py", text)), [expected], "{text}");
+    }
+    for (file, text, verb) in [
+        ("demo.pth", "import scripts\n", "imports"),
+        ("demo-1.0.data/scripts/demo", "#!python\nimport scripts\n", "imports"),
+        ("demo-1.0.dist-info/entry_points.txt", "[console_scripts]\ndemo = scripts.run:main\n", "names"),
+    ] {
+        let [(message, is_fixed)] = &stray(wheel(file, text))[..] else { panic!("{file}") };
+        assert!(message.ends_with(&format!("` {verb} it")) && !is_fixed, "{message}");
+    }
+    for text in [
+        "from .scripts import run\n",
+        "import demo.scripts, scripts_of_others\n",
+        "# import scripts\nHELP = 'see scripts/run.py, or the scripts'\n",
+        "NAME = 'scripts.unknown'\nlog('scripts.run failed')\n",
+        "os.system('python -m scripts_of_others')\n",
+    ] {
+        assert_eq!(stray(wheel("demo/a.py", text)), [(message(""), true)], "{text}");
+    }
+    assert_eq!(stray(wheel("demo/data.txt", "import scripts\n")), [(message(""), true)]);
+    // What a package that stays imports has to stay, too; what only a stray package imports does
+    // not.
+    let tools = |wheel: Pack| stray(wheel.with("tools/x.py", "")).into_iter().map(|(_, is_fixed)| is_fixed);
+    assert_eq!(tools(wheel("demo/a.py", "import scripts\n")).collect::<Vec<_>>(), [false, false]);
+    assert_eq!(tools(wheel("demo/a.py", "")).collect::<Vec<_>>(), [true, true]);
 }
 
 #[test]
@@ -59,6 +117,17 @@ fn rw016_and_rw017_records_that_do_not_match() {
     };
     assert_eq!(found(wrong), ["RW016 error"]);
     assert_eq!(said(&bench.audit(&[record(wrong)], &Options::default())), NONE, "nothing is unpacked");
+    // A file whose hash and size both differ is one finding.
+    let other: fn(String) -> String = |text| {
+        let (row, rest) = text.split_once('\n').unwrap();
+        let (name, _) = row.split_once(',').unwrap();
+        format!("{name},sha256=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA,7\n{rest}")
+    };
+    let report = bench.audit(&[record(other)], &deep);
+    let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
+    assert_eq!((finding.code, finding.subject.as_str()), (Code::Record, "hash"));
+    let report = bench.audit(&[record(other)], &Options::default());
+    assert_eq!(report.findings[0].subject, "size", "without the hashes");
     // No row has RECORD's own hash, and signatures have none.
     let bare: fn(String) -> String =
         |text| text.lines().map(|line| format!("{},,\n", line.split(',').next().unwrap())).collect();

@@ -324,7 +324,7 @@ fn files_for_windows_that_are_not_judged_or_cannot_be() {
     // others.
     let any = pack("demo-1.0", "py3-none-any").with("demo/a.dll", &lost);
     let report = audit(&bench, &[any]);
-    assert_eq!(said(&report), NONE);
+    assert_eq!(said(&report), ["RW009 warning"], "what it imports is not judged");
     assert!(report.notes[0].contains("`demo-1.0-py3-none-any.whl` are for Windows"), "{:?}", report.notes);
     assert_eq!(bench.found(&[demo().with("demo/a.exe", &lost)]), NONE);
     // A file for another machine.
@@ -341,4 +341,32 @@ fn files_for_windows_that_are_not_judged_or_cannot_be() {
     let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
     assert_eq!(finding.code.text(), "RW023");
     assert!(finding.message.contains("the DLLs that it asks for cannot be read"), "{finding:?}");
+}
+
+#[test]
+fn rw009_libraries_of_windows_in_a_wheel_for_any_platform() {
+    let bench = Bench::new();
+    let library = bench.dll(&["KERNEL32.dll"]);
+    let any = || pack("demo-1.0", "py3-none-any").with("demo/a.dll", &library);
+    let load = "import ctypes, os\nctypes.CDLL(os.path.join(os.path.dirname(__file__), 'a.dll'))\n";
+    let report = audit(&bench, &[any().with("demo/__init__.py", load)]);
+    let [finding] = &report.findings[..] else { panic!("{:?}", report.findings) };
+    assert_eq!((said(&report), finding.file.as_deref()), (vec!["RW009 error".to_owned()], Some("demo/a.dll")));
+    assert!(finding.fix.as_ref().unwrap().command().ends_with("--platform-tag win_amd64"), "{finding:?}");
+    // Perhaps the library is only for Windows, and the wheel works without it elsewhere.
+    for code in ["", "import ctypes, os\nif os.name == 'nt': ctypes.CDLL('./a.dll')\n"] {
+        let report = audit(&bench, &[any().with("demo/__init__.py", code)]);
+        assert_eq!(said(&report), ["RW009 warning"], "{code}");
+        assert_eq!(report.findings[0].fix, None, "{code}");
+    }
+    let linux = bench.library("a.so", "int x;", &[]);
+    for (name, bytes) in [("demo/a.so", &linux[..]), ("demo/a.dylib", b"\xcf\xfa\xed\xfe")] {
+        assert_eq!(bench.found(&[any().with("demo/__init__.py", load).with(name, bytes)]), NONE, "{name}");
+    }
+    // An assembly of .NET runs on every system: the table with number 14 is that of its runtime.
+    let header = u32::from_le_bytes(library[0x3c..0x40].try_into().unwrap()) as usize;
+    let mut managed = library.clone();
+    managed[header + 24 + 112 + 14 * 8] = 1;
+    let report = audit(&bench, &[pack("demo-1.0", "py3-none-any").with("demo/a.dll", &managed)]);
+    assert_eq!((said(&report), &report.notes[..]), (Vec::new(), &[][..]));
 }
