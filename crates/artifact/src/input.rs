@@ -1,7 +1,7 @@
 //! Safe reading of the small text files beside artifacts, which may be links or pipes instead of
 //! files, and a check that an output does not overlap an input.
 
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
@@ -13,23 +13,15 @@ const LIMIT: u64 = 16 << 20;
 /// reading a named pipe never ends.
 pub(crate) fn read_small(path: &Path) -> io::Result<Vec<u8>> {
     if fs_err::symlink_metadata(path)?.file_type().is_symlink() {
-        return Err(refused(path, "a symbolic link, not a file"));
+        let message = format!("cannot read `{}`: it is a symbolic link, not a file", path.display());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     read_small_followed(path)
 }
 
 /// Like [`read_small`], for a file beside an artifact, which may be a symbolic link.
 pub(crate) fn read_small_followed(path: &Path) -> io::Result<Vec<u8>> {
-    if !fs_err::metadata(path)?.file_type().is_file() {
-        return Err(refused(path, "no regular file"));
-    }
-    let mut bytes = Vec::new();
-    fs_err::File::open(path)?.take(LIMIT + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > LIMIT { Err(refused(path, "larger than 16 MiB")) } else { Ok(bytes) }
-}
-
-fn refused(path: &Path, reason: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, format!("cannot read `{}`: it is {reason}", path.display()))
+    rocwheel_content::read_small(path, LIMIT)
 }
 
 /// Resolves the links in `output`, which need not exist, and checks that it neither lies in an

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use fs_err as fs;
 use rocwheel_system::{FileMetadata as _, Timestamp};
 
+use crate::read_small;
+
 /// A folder of entries, the oldest of which are removed when all of them become too large.
 #[derive(Debug, Clone)]
 pub struct CacheFolder {
@@ -39,11 +41,12 @@ impl CacheFolder {
         &self.path
     }
 
-    /// The entry with this name; `None` if there is none, or if it does not have its own hash.
+    /// The entry with this name; `None` if there is none, if it is no regular file or larger than
+    /// all entries may be, or if it does not have its own hash.
     pub fn read(&self, name: &str) -> Option<CacheEntry> {
         let path = self.path_of(name);
         let written = fs::metadata(&path).ok()?.modified_at();
-        let bytes = fs::read(&path).ok()?;
+        let bytes = read_small(&path, self.limit).ok()?;
         let (hash, content) = split(&bytes)?;
         (hash == hash_of(name, content)).then(|| CacheEntry { content: content.to_vec(), written })
     }
@@ -161,6 +164,17 @@ mod tests {
         fs::remove_file(folder.path().join("a/b/two.entry")).unwrap();
         cache.write("one", b"").unwrap();
         assert_eq!(cache.read("one").unwrap().content, b"");
+    }
+
+    #[cfg_attr(windows, ignore = "Windows has no pipes among its files, and Wine has no links")]
+    #[test]
+    fn pipes_and_endless_files_are_no_entries() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = CacheFolder::new(folder.path(), "entry", 1 << 20);
+        let pipe = folder.path().join("pipe.entry");
+        assert!(std::process::Command::new("mkfifo").arg(pipe).status().unwrap().success());
+        rocwheel_system::symlink("/dev/zero", folder.path().join("zeros.entry")).unwrap();
+        assert_eq!((cache.read("pipe"), cache.read("zeros")), (None, None));
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod cache_folder;
 mod digest;
 mod digest_cache;
 mod file_stamp;
+mod regular_file;
 mod spool;
 
 use std::io;
@@ -23,6 +24,7 @@ pub use cache_folder::{CacheEntry, CacheFolder, with_checksum, without_checksum}
 pub use digest::{Digest, HashAlgorithm, Hasher, Sha256, hexadecimal, sha256, sha256_ahead, sha256_at, sha256_of};
 pub use digest_cache::DigestCache;
 pub use file_stamp::FileStamp;
+pub use regular_file::{open_regular, read_small};
 pub use spool::{OpenContent, Opening, Spool, Spooled};
 
 /// An open content. Many threads can read from it at once.

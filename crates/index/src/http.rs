@@ -10,6 +10,7 @@ use ureq::tls::{RootCerts, TlsConfig};
 use ureq::{Agent, Proxy, ResponseExt as _};
 use url::Url;
 
+use crate::paced::{Pace, Paced};
 use crate::{Answer, BadAddress, Credentials, Fetch, address_without_user};
 
 /// Longest wait for the first or next bytes of an answer.
@@ -19,10 +20,13 @@ const CONNECT: Duration = Duration::from_secs(30);
 
 /// Reads files over HTTP and HTTPS. It follows redirections and trusts the certificates of the
 /// system. The user that an address names is used for later addresses of the same server too, and
-/// no answer has it in its address.
+/// no answer has it in its address. A body that arrives at less than 64 KiB a minute ends with an
+/// error.
 pub struct Http {
     agent: Agent,
     credentials: RwLock<Credentials>,
+    /// The least pace of a body.
+    pace: fn() -> Pace,
 }
 
 impl Http {
@@ -44,7 +48,7 @@ impl Http {
             .timeout_recv_response(Some(SILENCE))
             .timeout_per_read(Some(SILENCE))
             .build();
-        Ok(Http { agent: config.into(), credentials: RwLock::default() })
+        Ok(Http { agent: config.into(), credentials: RwLock::default(), pace: Pace::default })
     }
 
     /// The client with users of servers.
@@ -72,11 +76,16 @@ impl Http {
         if !matches!(plain.scheme(), "http" | "https") {
             return Err(BadAddress::new(&plain, "is not the address of a web server").into());
         }
+        let has = |wanted: &str| headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(wanted));
         let mut request = ureq::http::Request::builder().method(method).uri(plain.as_str());
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
+        if !has("accept-encoding") {
+            // Nothing here unpacks bodies, and a packed one would have another size than the file.
+            request = request.header("Accept-Encoding", "identity");
+        }
+        if !has("authorization") {
             let known = self.credentials.read().unwrap_or_else(PoisonError::into_inner);
             if let Some(value) = known.authorization(&plain) {
                 request = request.header("Authorization", value);
@@ -101,8 +110,8 @@ impl Http {
         address: &Url,
         headers: &[(&str, &str)],
     ) -> Result<HttpAnswer, Box<dyn std::error::Error + Send + Sync>> {
-        let headers = [&[("Accept-Encoding", "identity")], headers].concat();
-        Ok(HttpAnswer::of(self.request(&Method::GET, address, &headers)?, address))
+        let response = self.request(&Method::GET, address, headers)?;
+        Ok(self.answer_with_headers(response, address))
     }
 
     /// Requests the headers of a file.
@@ -110,8 +119,39 @@ impl Http {
     /// # Errors
     /// As [`Http::get_with`].
     pub fn head_of(&self, address: &Url) -> Result<HttpAnswer, Box<dyn std::error::Error + Send + Sync>> {
-        let headers = [("Accept-Encoding", "identity")];
-        Ok(HttpAnswer::of(self.request(&Method::HEAD, address, &headers)?, address))
+        let response = self.request(&Method::HEAD, address, &[])?;
+        Ok(self.answer_with_headers(response, address))
+    }
+
+    fn answer_with_headers(&self, response: ureq::http::Response<ureq::Body>, asked: &Url) -> HttpAnswer {
+        let text = |value: &ureq::http::HeaderValue| value.to_str().unwrap_or_default().to_owned();
+        let headers = response.headers().iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect();
+        HttpAnswer {
+            status: response.status().as_u16(),
+            address: final_address(&response, asked),
+            headers,
+            body: self.body(response),
+        }
+    }
+
+    fn answer(&self, response: ureq::http::Response<ureq::Body>, asked: &Url) -> Answer {
+        let header = |name: &str| {
+            let text = response.headers().get(name).and_then(|value| value.to_str().ok());
+            text.unwrap_or_default().to_owned()
+        };
+        let is_plain = matches!(header("content-encoding").as_str(), "" | "identity");
+        Answer {
+            status: response.status().as_u16(),
+            content_type: header("content-type"),
+            cache_control: header("cache-control"),
+            size: header("content-length").parse().ok().filter(|_| is_plain),
+            address: final_address(&response, asked),
+            body: self.body(response),
+        }
+    }
+
+    fn body(&self, response: ureq::http::Response<ureq::Body>) -> Box<dyn Read + Send> {
+        Box::new(Paced::new(Body(response.into_body().into_reader()), (self.pace)()))
     }
 }
 
@@ -127,17 +167,6 @@ pub struct HttpAnswer {
 }
 
 impl HttpAnswer {
-    fn of(response: ureq::http::Response<ureq::Body>, asked: &Url) -> HttpAnswer {
-        let text = |value: &ureq::http::HeaderValue| value.to_str().unwrap_or_default().to_owned();
-        let headers = response.headers().iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect();
-        HttpAnswer {
-            status: response.status().as_u16(),
-            address: Url::parse(&response.get_uri().to_string()).unwrap_or_else(|_| address_without_user(asked)),
-            headers,
-            body: Box::new(Body(response.into_body().into_reader())),
-        }
-    }
-
     /// A header by its name in lower case, if the server sent it.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
@@ -146,7 +175,7 @@ impl HttpAnswer {
 
 impl Fetch for Http {
     fn get(&self, address: &Url, accept: &str) -> Result<Answer, Box<dyn std::error::Error + Send + Sync>> {
-        Ok(answer(self.request(&Method::GET, address, &[("Accept", accept)])?, address))
+        Ok(self.answer(self.request(&Method::GET, address, &[("Accept", accept)])?, address))
     }
 
     fn get_with(
@@ -154,30 +183,17 @@ impl Fetch for Http {
         address: &Url,
         headers: &[(&str, &str)],
     ) -> Result<Answer, Box<dyn std::error::Error + Send + Sync>> {
-        Ok(answer(self.request(&Method::GET, address, headers)?, address))
+        Ok(self.answer(self.request(&Method::GET, address, headers)?, address))
     }
 
     fn head(&self, address: &Url) -> Result<Answer, Box<dyn std::error::Error + Send + Sync>> {
-        // A compressed answer would have another size than the file.
-        let headers = [("Accept-Encoding", "identity")];
-        Ok(answer(self.request(&Method::HEAD, address, &headers)?, address))
+        Ok(self.answer(self.request(&Method::HEAD, address, &[])?, address))
     }
 }
 
-fn answer(response: ureq::http::Response<ureq::Body>, asked: &Url) -> Answer {
-    let header = |name: &str| {
-        let text = response.headers().get(name).and_then(|value| value.to_str().ok());
-        text.unwrap_or_default().to_owned()
-    };
-    let is_plain = matches!(header("content-encoding").as_str(), "" | "identity");
-    Answer {
-        status: response.status().as_u16(),
-        content_type: header("content-type"),
-        cache_control: header("cache-control"),
-        size: header("content-length").parse().ok().filter(|_| is_plain),
-        address: Url::parse(&response.get_uri().to_string()).unwrap_or_else(|_| address_without_user(asked)),
-        body: Box::new(Body(response.into_body().into_reader())),
-    }
+/// The address after all redirections.
+fn final_address(response: &ureq::http::Response<ureq::Body>, asked: &Url) -> Url {
+    Url::parse(&response.get_uri().to_string()).unwrap_or_else(|_| address_without_user(asked))
 }
 
 fn timed_out(error: ureq::Error) -> io::Error {
@@ -201,6 +217,8 @@ impl<R: Read> Read for Body<R> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead as _, BufReader, Write as _};
+
     use super::*;
 
     #[test]
@@ -223,5 +241,32 @@ mod tests {
             let Err(error) = http.get(&Url::parse(text).unwrap(), "*/*") else { panic!("{text} was requested") };
             assert!(error.is::<BadAddress>() && !error.to_string().contains("S3cret"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_body_that_drips_is_an_error() {
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = Url::parse(&format!("http://{}/a.whl", listener.local_addr().unwrap())).unwrap();
+        // The thread ends with the test's process.
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut reader = BufReader::new(stream.unwrap());
+                let mut line = String::new();
+                while line != "\r\n" {
+                    line.clear();
+                    reader.read_line(&mut line).unwrap();
+                }
+                let head = "HTTP/1.1 206 x\r\nContent-Length: 100\r\nConnection: close\r\n\r\n";
+                let _ = reader.into_inner().write_all(&[head.as_bytes(), &[b'x'; 100]].concat());
+            }
+        });
+        let dripping = Http { pace: || Pace::over(Duration::ZERO), ..Http::new(None).unwrap() };
+        let mut bytes = Vec::new();
+        let error = dripping.get(&address, "*/*").unwrap().body.read_to_end(&mut bytes).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
+        let mut body = Http::get_with(&dripping, &address, &[("Range", "bytes=0-99")]).unwrap().body;
+        assert_eq!(body.read_to_end(&mut bytes).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        let patient = Http::new(None).unwrap();
+        assert_eq!(patient.get(&address, "*/*").unwrap().body.read_to_end(&mut bytes).unwrap(), 100);
     }
 }

@@ -17,6 +17,7 @@ mod credentials;
 mod error;
 mod folder;
 mod http;
+mod paced;
 pub mod page;
 pub mod pages;
 pub mod requirement;
@@ -37,6 +38,7 @@ use choice::Chooser;
 pub use credentials::{Credentials, NoNetrc, address_without_user, text_without_users};
 pub use error::{BadAddress, Error};
 pub use http::{Http, HttpAnswer};
+pub use paced::Pace;
 use requirement::{InstallTarget, Requirement, Requirements};
 
 /// A place to search for wheels.

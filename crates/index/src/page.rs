@@ -14,6 +14,9 @@ use url::Url;
 pub const ACCEPT: &str =
     "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.01";
 
+/// How a file begins that gzip packed (RFC 1952).
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
 /// A file of a project, as listed on a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageLink {
@@ -78,6 +81,7 @@ impl FileHash {
 /// # Errors
 /// The defect of the page, in words.
 pub fn parse(content_type: &str, body: &[u8], base: &Url) -> Result<Vec<PageLink>, String> {
+    check_unpacked(body)?;
     let kind = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     match kind.as_str() {
         "application/vnd.pypi.simple.v1+json" | "application/vnd.pypi.simple.latest+json" | "application/json" => {
@@ -88,6 +92,14 @@ pub fn parse(content_type: &str, body: &[u8], base: &Url) -> Result<Vec<PageLink
         }
         other => Err(format!("it is `{other}`, neither JSON nor HTML of a package index")),
     }
+}
+
+/// A packed page would look like one without links.
+fn check_unpacked(body: &[u8]) -> Result<(), String> {
+    if body.starts_with(&GZIP) {
+        return Err("the server packed it with gzip, and was not asked to".to_owned());
+    }
+    Ok(())
 }
 
 /// Reads the projects from the first page of an index, with the names as the page spells them.
@@ -105,6 +117,7 @@ pub fn parse_root(content_type: &str, body: &[u8], base: &Url) -> Result<Vec<Str
     struct Project {
         name: String,
     }
+    check_unpacked(body)?;
     if is_json(content_type) {
         let root: Root = serde_json::from_slice(body).map_err(|error| error.to_string())?;
         root.meta.check()?;
@@ -279,6 +292,9 @@ mod tests {
         let error = |kind: &str, body: &str| parse(kind, body.as_bytes(), &base()).unwrap_err();
         assert!(error("application/zip", "PK").contains("application/zip"));
         assert!(error("application/json", "<html>").contains("expected value"));
+        let packed = [0x1f, 0x8b, 8, 0];
+        assert!(parse("text/html", &packed, &base()).unwrap_err().contains("gzip"));
+        assert!(parse_root("text/html", &packed, &base()).unwrap_err().contains("gzip"));
         assert!(
             error("application/json", r#"{"meta": {"api-version": "2.0"}, "files": []}"#).contains("version is 2.0")
         );

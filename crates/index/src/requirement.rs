@@ -103,6 +103,13 @@ impl Requirement {
         self.parsed.evaluate_markers(environment, &extras)
     }
 
+    /// `true` if it applies on some Python and system, with these extras of the wheel that declares
+    /// it.
+    pub fn may_apply(&self, extras: &BTreeSet<String>) -> bool {
+        let extras: Vec<ExtraName> = extras.iter().filter_map(|extra| ExtraName::from_str(extra).ok()).collect();
+        self.parsed.marker.evaluate_extras(&extras)
+    }
+
     /// `true` if a version meets it. A requirement with an address accepts every version.
     pub fn accepts(&self, version: &Version) -> bool {
         match &self.parsed.version_or_url {

@@ -8,7 +8,7 @@ use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 
 use rocwheel_content::{HashAlgorithm, Hasher, hexadecimal, sha256};
-use rocwheel_report::{Reporter, Unit};
+use rocwheel_report::{Reporter, Unit, Watched, WithoutProgress};
 use tempfile::NamedTempFile;
 use url::Url;
 
@@ -41,11 +41,9 @@ impl Store<'_> {
         let mut answer = self.ask("read", address, accept)?;
         let mut text = Vec::new();
         let body = std::mem::replace(&mut answer.body, Box::new(std::io::empty()));
-        body.take(TEXT_LIMIT + 1).read_to_end(&mut text).map_err(|source| Error::Fetch {
-            action: "read",
-            address: shown(address),
-            source: source.into(),
-        })?;
+        let read = Watched::new(body, &WithoutProgress(self.reporter)).take(TEXT_LIMIT + 1).read_to_end(&mut text);
+        self.reporter.check()?;
+        read.map_err(|source| Error::Fetch { action: "read", address: shown(address), source: source.into() })?;
         if text.len() as u64 > TEXT_LIMIT {
             let reason = format!("it is longer than {} MiB", TEXT_LIMIT >> 20);
             return Err(Error::Page { address: shown(address), reason });

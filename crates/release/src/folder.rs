@@ -5,7 +5,7 @@ use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Write as _};
 use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 
 use rayon::prelude::*;
-use rocwheel_content::{Digest, Sha256, sha256_of};
+use rocwheel_content::{Digest, Sha256, open_regular, read_small, sha256_of};
 use rocwheel_report::{Reporter, Unit, Watched};
 use rocwheel_system::Lock;
 use tempfile::NamedTempFile;
@@ -19,6 +19,10 @@ const PAGE_MODE: u32 = 0o644;
 
 /// How the names of files begin that will be pages.
 const UNFINISHED: &str = "unfinished-";
+
+/// Limit in bytes for a page or another document. The page of a project with a million files has
+/// less.
+const LARGEST: u64 = 1 << 30;
 
 /// Bytes that are copied at a time.
 const BLOCK: usize = 1 << 20;
@@ -283,7 +287,7 @@ impl Store for FolderStore {
 
     fn read(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
         let path = self.path(key);
-        match fs_err::read(&path) {
+        match read_small(&path, LARGEST) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(Error::Read { path, source }),
@@ -293,7 +297,7 @@ impl Store for FolderStore {
     fn read_start(&self, key: &str, limit: usize) -> Result<Option<Vec<u8>>, Error> {
         let path = self.path(key);
         let mut start = Vec::new();
-        match fs_err::File::open(&path).and_then(|file| file.take(limit as u64).read_to_end(&mut start)) {
+        match open_regular(&path).and_then(|file| file.take(limit as u64).read_to_end(&mut start)) {
             Ok(_) => Ok(Some(start)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(Error::Read { path, source }),
@@ -318,7 +322,7 @@ impl Store for FolderStore {
     ) -> Result<(Option<PageChange>, u64), Error> {
         let path = self.path(key);
         let failed = |source| Error::Write { path: path.clone(), source };
-        let mut before = match fs_err::File::open(&path) {
+        let mut before = match open_regular(&path) {
             Ok(file) => Some(BufReader::new(file)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(source) => return Err(Error::Read { path: path.clone(), source }),
@@ -408,6 +412,30 @@ impl Store for FolderStore {
         match locked.map_err(|source| Error::Write { path: path.clone(), source })? {
             Some(lock) => Ok(Box::new(FolderLock { path, lock: Some(lock) })),
             None => Err(Error::Locked { store: self.name() }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg_attr(windows, ignore = "Windows has no pipes among its files, and Wine has no links")]
+    #[test]
+    fn pipes_and_endless_files_are_no_documents() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = FolderStore::open(folder.path()).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(folder.path().join("pipe")).status().unwrap().success());
+        rocwheel_system::symlink("/dev/zero", folder.path().join("zeros")).unwrap();
+        for (key, kind) in [("pipe", "named pipe"), ("zeros", "device")] {
+            let page = &mut std::iter::once(Ok("page".to_owned()));
+            let errors =
+                [store.read(key).err(), store.read_start(key, 10).err(), store.put_parts(key, page, true).err()];
+            for error in errors {
+                let Some(Error::Read { path, source }) = error else { panic!("`{key}` was read") };
+                assert_eq!(path, folder.path().join(key));
+                assert!(source.to_string().contains(&format!("a {kind}, no regular file")), "{source}");
+            }
         }
     }
 }

@@ -29,7 +29,6 @@ mod layout;
 mod listing;
 mod mirror;
 mod native;
-mod paced;
 pub mod promote;
 mod publish;
 mod ranges;

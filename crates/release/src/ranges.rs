@@ -9,6 +9,7 @@ use bytes::Bytes;
 use positioned_io::{Cursor, ReadAt};
 use rocwheel_content::Reader;
 use rocwheel_index::Fetch;
+use rocwheel_report::{Reporter, Watched, WithoutProgress};
 use url::Url;
 
 /// Bytes of the first range at the end of a file, where wheels have their directory. That of a
@@ -25,19 +26,25 @@ const LARGEST: u64 = 4 << 20;
 type FetchRange = Box<dyn Fn(Range<u64>) -> io::Result<Bytes> + Send + Sync>;
 
 /// The bytes of a file of `size` bytes at an address, fetched in ranges when they are read. A
-/// server that does not send ranges is an error of reading.
-pub fn open_remote(fetch: Arc<dyn Fetch>, address: Url, size: u64) -> Reader {
-    Box::new(RangeReader::new(size, move |range| fetch_range(&*fetch, &address, &range)))
+/// server that does not send ranges is an error of reading, and so is an interruption, which
+/// `reporter` tells.
+pub fn open_remote(fetch: Arc<dyn Fetch>, address: Url, size: u64, reporter: Arc<dyn Reporter>) -> Reader {
+    Box::new(remote_ranges(fetch, address, size, reporter))
 }
 
 /// Like [`open_remote`], for a few bytes here and there: no range is longer than 8 KiB unless more
 /// is read at once, or read in order.
-pub fn open_remote_sparsely(fetch: Arc<dyn Fetch>, address: Url, size: u64) -> Reader {
-    let reader = RangeReader::new(size, move |range| fetch_range(&*fetch, &address, &range));
-    Box::new(RangeReader { tail: 0, first: LITTLE, ..reader })
+pub fn open_remote_sparsely(fetch: Arc<dyn Fetch>, address: Url, size: u64, reporter: Arc<dyn Reporter>) -> Reader {
+    Box::new(RangeReader { tail: 0, first: LITTLE, ..remote_ranges(fetch, address, size, reporter) })
 }
 
-fn fetch_range(fetch: &dyn Fetch, address: &Url, range: &Range<u64>) -> io::Result<Bytes> {
+fn remote_ranges(fetch: Arc<dyn Fetch>, address: Url, size: u64, reporter: Arc<dyn Reporter>) -> RangeReader {
+    RangeReader::new(size, move |range| fetch_range(&*fetch, &address, &range, &*reporter))
+}
+
+fn fetch_range(fetch: &dyn Fetch, address: &Url, range: &Range<u64>, reporter: &dyn Reporter) -> io::Result<Bytes> {
+    // Not the kind `Interrupted`: that one means to try again.
+    reporter.check().map_err(io::Error::other)?;
     let (bytes, length) = (format!("bytes={}-{}", range.start, range.end - 1), range.end - range.start);
     let headers = [("Range", bytes.as_str()), ("Accept-Encoding", "identity")];
     let answer = fetch.get_with(address, &headers).map_err(io_error)?;
@@ -47,7 +54,8 @@ fn fetch_range(fetch: &dyn Fetch, address: &Url, range: &Range<u64>) -> io::Resu
         return Err(io::Error::new(kind, message));
     }
     let mut body = Vec::with_capacity(length as usize);
-    answer.body.take(length).read_to_end(&mut body)?;
+    // A body may arrive byte by byte.
+    Watched::new(answer.body, &WithoutProgress(reporter)).take(length).read_to_end(&mut body)?;
     Ok(body.into())
 }
 
@@ -157,7 +165,68 @@ impl ReadAt for RangeReader {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use rocwheel_index::Answer;
+    use rocwheel_report::Unit;
+
     use super::*;
+
+    /// Sends every range byte by byte, and counts the bytes.
+    #[derive(Default)]
+    struct Dripping(Arc<AtomicUsize>);
+
+    struct Drip(Arc<AtomicUsize>);
+
+    impl Read for Drip {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            buffer[0] = 7;
+            Ok(1)
+        }
+    }
+
+    impl Fetch for Dripping {
+        fn get(&self, address: &Url, _: &str) -> Result<Answer, Box<dyn std::error::Error + Send + Sync>> {
+            Ok(Answer {
+                status: 206,
+                content_type: String::new(),
+                cache_control: String::new(),
+                size: None,
+                address: address.clone(),
+                body: Box::new(Drip(Arc::clone(&self.0))),
+            })
+        }
+    }
+
+    /// Interrupts after some bytes.
+    struct InterruptsAfter(usize, Arc<AtomicUsize>);
+
+    impl Reporter for InterruptsAfter {
+        fn begin(&self, _stage: &str, _total: Option<u64>, _unit: Unit) {}
+        fn advance(&self, _amount: u64) {}
+        fn end(&self) {}
+        fn warn(&self, _message: &str) {}
+        fn interrupted(&self) -> bool {
+            self.1.load(Ordering::Relaxed) >= self.0
+        }
+    }
+
+    #[test]
+    fn an_interruption_is_heard_between_the_bytes_of_a_range() {
+        let address = Url::parse("http://host/a.whl").unwrap();
+        for open in [open_remote, open_remote_sparsely] {
+            let fetch = Dripping::default();
+            let sent = Arc::clone(&fetch.0);
+            let reporter = Arc::new(InterruptsAfter(20, Arc::clone(&sent)));
+            let reader = open(Arc::new(fetch), address.clone(), 1 << 20, reporter);
+            let error = reader.read_at(0, &mut [0; 10]).unwrap_err();
+            assert_eq!((error.kind(), error.to_string().as_str()), (io::ErrorKind::Other, "interrupted"));
+            assert_eq!(sent.load(Ordering::Relaxed), 20);
+            assert!(reader.read_at(500, &mut [0; 10]).is_err());
+            assert_eq!(sent.load(Ordering::Relaxed), 20, "nothing more is requested");
+        }
+    }
 
     #[test]
     fn a_range_is_inside_of_the_file() {

@@ -195,7 +195,8 @@ mod tests {
 
     fn open(fetch: &Arc<Failing>, server: &Arc<RemoteServer>, name: &str) -> Reader {
         let address = Url::parse("http://host/").unwrap().join(name).unwrap();
-        server.watch(open_remote(Arc::clone(fetch) as Arc<dyn Fetch>, address, 100 << 20), name)
+        let (fetch, reporter) = (Arc::clone(fetch) as Arc<dyn Fetch>, Arc::clone(&server.reporter));
+        server.watch(open_remote(fetch, address, 100 << 20, reporter), name)
     }
 
     /// Reads at several places that are far from each other; the number that succeeded.

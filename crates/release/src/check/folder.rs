@@ -4,6 +4,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rocwheel_content::open_regular;
 use rocwheel_index::pages::{HTML_TYPE, JSON_TYPE};
 use rocwheel_index::{Answer, BadAddress, Fetch};
 use url::Url;
@@ -24,7 +25,7 @@ impl Fetch for FolderSite {
         let answer = self.get(address, accept.map_or("*/*", |(_, value)| value))?;
         let Some(range) = answer.size.and_then(|size| asked_range(headers, size)) else { return Ok(answer) };
         let path = path_of(address)?;
-        let body = range_body(fs_err::File::open(path)?.into_parts().0, &range);
+        let body = range_body(open_regular(&path)?.into_parts().0, &range);
         Ok(Answer { status: 206, size: Some(range.end - range.start), body, ..answer })
     }
 
@@ -58,15 +59,32 @@ fn answer(address: &Url, path: &Path, kind: &str) -> Result<Answer, Box<dyn std:
         address: address.clone(),
         body: Box::new(io::empty()),
     };
-    match fs_err::File::open(path) {
-        Ok(file) => {
-            let metadata = file.metadata()?;
-            if metadata.is_dir() {
-                return Ok(empty);
-            }
-            Ok(Answer { status: 200, size: Some(metadata.len()), body: Box::new(file), ..empty })
-        }
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(empty),
+    match open_regular(path) {
+        Ok(file) => Ok(Answer { status: 200, size: Some(file.metadata()?.len()), body: Box::new(file), ..empty }),
+        Err(error) if is_absent(error.kind()) => Ok(empty),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// `true` for the errors of paths for which a server would have no file.
+fn is_absent(kind: io::ErrorKind) -> bool {
+    matches!(kind, io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg_attr(windows, ignore = "Windows has no pipes among its files, and Wine has no links")]
+    #[test]
+    fn a_pipe_in_the_folder_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("head.json");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let address = Url::from_file_path(&path).unwrap();
+        let Err(error) = FolderSite.get(&address, "*/*") else { panic!("the pipe was read") };
+        assert!(error.to_string().contains("a named pipe, no regular file"), "{error}");
+        let folder = Url::from_file_path(folder.path()).unwrap();
+        assert_eq!(FolderSite.get(&folder, "*/*").unwrap().status, 404);
     }
 }

@@ -8,11 +8,11 @@ use pep440_rs::{Version, VersionSpecifiers};
 use rocwheel_index::page::{self, PageLink};
 use rocwheel_index::requirement::{InstallTarget, Requirement};
 use rocwheel_index::{address_without_user, tags};
-use rocwheel_report::Exit;
+use rocwheel_report::{Exit, Reporter, Watched, WithoutProgress};
 use rocwheel_wheel::{Platform, WheelName, canonical_name};
 use url::Url;
 
-use super::{GetRequest, IndexSite};
+use super::{GetRequest, IndexSite, extras};
 use crate::Error;
 use crate::attempts::TransferFault;
 
@@ -38,8 +38,9 @@ enum Wanted {
 /// Finds the wheel in the first index that has the project.
 ///
 /// # Errors
-/// [`Error::Get`] for what no index has, or has several times; pages that cannot be read.
-pub(super) fn choose<'a>(request: &GetRequest<'a>) -> Result<ChosenWheel<'a>, Error> {
+/// [`Error::Get`] for what no index has, or has several times, and for extras; pages that cannot be
+/// read; an interruption.
+pub(super) fn choose<'a>(request: &GetRequest<'a>, reporter: &dyn Reporter) -> Result<ChosenWheel<'a>, Error> {
     let text = request.name;
     let wanted = if WheelName::is_wheel(text) {
         Wanted::File(text.parse()?)
@@ -60,12 +61,18 @@ pub(super) fn choose<'a>(request: &GetRequest<'a>) -> Result<ChosenWheel<'a>, Er
         Wanted::Project(requirement) => requirement.name.clone(),
     };
     for site in request.sites {
-        if let Some(links) = site.links(&project)? {
+        if let Some(links) = site.links(&project, reporter)? {
             let (link, name) = match &wanted {
                 Wanted::File(name) => one_file(links, name, text)?,
                 Wanted::Project(requirement) => one_of(links, requirement, request)?,
             };
-            return Ok(ChosenWheel { site, link, name });
+            let chosen = ChosenWheel { site, link, name };
+            return match &wanted {
+                Wanted::Project(requirement) if !requirement.extras.is_empty() => {
+                    Err(extras::refused(&chosen, (requirement, text), reporter)?)
+                }
+                _ => Ok(chosen),
+            };
         }
     }
     let asked: Vec<String> = request.sites.iter().map(|site| format!("`{}`", shown(&site.root))).collect();
@@ -74,7 +81,7 @@ pub(super) fn choose<'a>(request: &GetRequest<'a>) -> Result<ChosenWheel<'a>, Er
 
 impl IndexSite {
     /// The wheels of a project; `None` if the index does not have it.
-    fn links(&self, project: &str) -> Result<Option<Vec<(PageLink, WheelName)>>, Error> {
+    fn links(&self, project: &str, reporter: &dyn Reporter) -> Result<Option<Vec<(PageLink, WheelName)>>, Error> {
         let mut address = self.root.clone();
         address.set_path(&format!("{}/{project}/", self.root.path().trim_end_matches('/')));
         let failed = |reason: String, exit: Exit| Error::Get {
@@ -96,7 +103,9 @@ impl IndexSite {
             }
         }
         let mut body = Vec::new();
-        answer.body.take(PAGE).read_to_end(&mut body).map_err(|error| failed(error.to_string(), Exit::TryAgain))?;
+        let read = Watched::new(answer.body, &WithoutProgress(reporter)).take(PAGE).read_to_end(&mut body);
+        reporter.check()?;
+        read.map_err(|error| failed(error.to_string(), Exit::TryAgain))?;
         let links = page::parse(&answer.content_type, &body, &answer.address)
             .map_err(|reason| failed(format!("it is no page of an index: {reason}"), Exit::Failed))?;
         let wheel = |link: PageLink| {

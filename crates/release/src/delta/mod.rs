@@ -9,6 +9,7 @@
 mod choose;
 mod cut;
 pub(crate) mod description;
+mod extras;
 mod held;
 mod rebuild;
 mod site;
@@ -116,11 +117,11 @@ pub struct GotWheel {
 /// Gets a wheel of an index.
 ///
 /// # Errors
-/// [`Error::Get`] for a wheel that cannot be chosen, that has no hash on its page, whose place has
-/// another file, or whose bytes on the server are not those of the page; what cannot be downloaded,
-/// read or written; an interruption. The folder is then as before.
+/// [`Error::Get`] for a wheel that cannot be chosen, a name with extras, a wheel without a hash on
+/// its page, whose place has another file, or whose bytes on the server are not those of the page;
+/// what cannot be downloaded, read or written; an interruption. The folder is then as before.
 pub fn get(request: &GetRequest<'_>, reporter: &dyn Reporter) -> Result<GotWheel, Error> {
-    let chosen = choose::choose(request)?;
+    let chosen = choose::choose(request, reporter)?;
     let file_name = &chosen.link.file_name;
     let fail = |reason: String, hint: String| Error::Get {
         attempted: format!("get `{file_name}`"),

@@ -7,14 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rayon::prelude::*;
 use rocwheel_index::{Answer, Fetch};
-use rocwheel_report::Reporter;
+use rocwheel_report::{Reporter, Watched, WithoutProgress};
 use rocwheel_system::PositionedWriter;
 use url::Url;
 
 use super::choose::shown;
 use crate::Error;
 use crate::attempts::{CONNECTIONS, TransferFault, attempt_unless_stalled};
-use crate::paced::Paced;
 
 /// Bytes that are copied at a time.
 const BLOCK: usize = 1 << 18;
@@ -69,7 +68,8 @@ impl RemoteFile<'_> {
                 status => return Err(TransferFault::of_status(status)),
             }
             let mut bytes = Vec::new();
-            let read = Paced::new(answer.body).take(limit + 1).read_to_end(&mut bytes);
+            let muted = WithoutProgress(self.reporter);
+            let read = Watched::new(answer.body, &muted).take(limit + 1).read_to_end(&mut bytes);
             read.map_err(|error| TransferFault::of_body(&error))?;
             self.transferred.fetch_add(bytes.len() as u64, Ordering::Relaxed);
             if bytes.len() as u64 > limit {
@@ -190,11 +190,10 @@ impl RemoteFile<'_> {
     /// Copies a body to a position of a file; `take` also gets each block. Returns its length.
     fn copy(
         &self,
-        body: impl Read,
+        mut body: impl Read,
         (file, position): (&fs_err::File, u64),
         mut take: impl FnMut(&[u8]),
     ) -> Result<u64, TransferFault> {
-        let mut body = Paced::new(body);
         let mut writer = PositionedWriter::new(file.file(), position);
         let (mut block, mut length) = (vec![0; BLOCK], 0);
         loop {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use rocwheel_attest::{InTotoStatement, STATEMENT_TYPE};
-use rocwheel_content::{hexadecimal, sha256};
+use rocwheel_content::{hexadecimal, read_small, sha256};
 use serde::{Deserialize, Serialize};
 use walkdir::WalkDir;
 
@@ -135,10 +135,11 @@ impl SetVerdicts {
 /// `None` for a statement of another type. The inner error is the reason why it cannot be read.
 fn read(path: &Path, name: &str, keys: &[PublicKey]) -> Result<Result<Option<SuiteVerdict>, String>, Error> {
     let failed = |source| Error::Read { path: path.to_owned(), source };
-    if fs_err::metadata(path).map_err(failed)?.len() > LARGEST {
-        return Ok(Err("it is larger than any verdict".to_owned()));
-    }
-    let bytes = fs_err::read(path).map_err(failed)?;
+    let bytes = match read_small(path, LARGEST) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => return Ok(Err(error.to_string())),
+        Err(source) => return Err(failed(source)),
+    };
     let (envelope, payload) = match SignedEnvelope::parse(&bytes, name, STATEMENT_PAYLOAD) {
         Ok(found) => found,
         Err(fault) => return Ok(Err(fault.to_string())),

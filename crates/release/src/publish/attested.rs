@@ -3,12 +3,13 @@
 //! `FILE.provenance` is a provenance object: bundles of attestations, each with a statement of
 //! in-toto that names the file and its SHA-256. Who signed it is for those who install it to judge.
 
-use std::io::{self, Read as _};
+use std::io;
 use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rocwheel_attest::InTotoStatement;
+use rocwheel_content::read_small;
 use serde::Deserialize;
 
 use crate::Error;
@@ -44,16 +45,11 @@ struct Envelope {
 pub(super) fn read(path: &Path, sha256: &str) -> Result<Option<Vec<u8>>, String> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(ATTESTATIONS);
-    let file = match fs_err::File::open(&beside) {
-        Ok(file) => file,
+    let bytes = match read_small(beside.as_ref(), LARGEST) {
+        Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.to_string()),
     };
-    let mut bytes = Vec::new();
-    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-    if bytes.len() as u64 > LARGEST {
-        return Err("its attestations are larger than any others".to_owned());
-    }
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     check(&bytes, &name, sha256).map_err(|reason| format!("its attestations cannot be used: {reason}"))?;
     Ok(Some(bytes))
@@ -134,5 +130,17 @@ mod tests {
         assert!(wrong(&object(1, "a.whl", "abd")).contains("other bytes"));
         assert!(wrong(b"{\"version\": 1, \"attestation_bundles\": []}").contains("none"));
         assert!(!wrong(b"<html>").is_empty());
+    }
+
+    #[cfg_attr(windows, ignore = "Windows has no pipes among its files, and Wine has no links")]
+    #[test]
+    fn a_pipe_beside_a_file_is_no_attestation() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.whl");
+        assert_eq!(read(&path, "abc"), Ok(None));
+        let pipe = folder.path().join("a.whl.provenance");
+        assert!(std::process::Command::new("mkfifo").arg(pipe).status().unwrap().success());
+        let reason = read(&path, "abc").unwrap_err();
+        assert!(reason.contains("a named pipe, no regular file"), "{reason}");
     }
 }

@@ -3,11 +3,14 @@
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use futures_util::TryStreamExt as _;
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStore as _};
 use rocwheel_content::{Content, Reader};
+use rocwheel_index::Pace;
 
 use super::BucketFault;
 use super::client::{Client, Stop};
@@ -46,12 +49,24 @@ impl Content for S3Content {
 
 fn fetch(client: &Client, path: &Path, etag: &str, range: Range<u64>) -> io::Result<Bytes> {
     let if_match = super::is_etag(etag).then(|| etag.to_owned());
-    let options = GetOptions { range: Some(GetRange::Bounded(range)), if_match, ..GetOptions::default() };
-    let get = async { Ok(client.store.get_opts(path, options).await?.bytes().await?) };
+    let options = GetOptions { range: Some(GetRange::Bounded(range.clone())), if_match, ..GetOptions::default() };
+    let length = (range.end - range.start) as usize;
+    let get = async {
+        let mut parts = client.store.get_opts(path, options).await?.into_stream();
+        let (mut bytes, mut pace) = (BytesMut::with_capacity(length), Pace::default());
+        loop {
+            let began = Instant::now();
+            let Some(part) = parts.try_next().await? else { return Ok(Ok(bytes.freeze())) };
+            if let Err(slow) = pace.note(began.elapsed(), part.len()) {
+                return Ok(Err(slow));
+            }
+            bytes.extend_from_slice(&part);
+        }
+    };
     client.wait(get).map_err(|stop| match stop {
         // Not the kind `Interrupted`: that one means to try again.
         Stop::Interrupted(interrupted) => io::Error::other(interrupted),
         Stop::Fault(fault @ BucketFault::Changed) => io::Error::new(io::ErrorKind::InvalidData, fault),
         Stop::Fault(fault) => io::Error::other(fault),
-    })
+    })?
 }

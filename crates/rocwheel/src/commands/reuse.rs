@@ -13,7 +13,7 @@ use clap::Args;
 use rocwheel_index::page::{self, PageLink};
 use rocwheel_index::{Fetch, Source, scheme_of, text_without_users};
 use rocwheel_release::{RemoteServer, StoredBytes, open_remote};
-use rocwheel_report::Context;
+use rocwheel_report::{Context, Reporter, Watched, WithoutProgress};
 use rocwheel_wheel::{EarlierWheel, PackedSource, WheelName};
 use url::{Origin, Url};
 
@@ -59,6 +59,11 @@ impl ReuseArguments {
     pub(crate) fn folders(&self) -> impl Iterator<Item = &Path> {
         let places = self.reuse.iter().filter(|place| place.to_str().is_none_or(|text| scheme_of(text).is_none()));
         places.map(Path::new)
+    }
+
+    /// `true` if nothing of earlier runs is used.
+    pub(crate) fn is_off(&self) -> bool {
+        self.no_reuse
     }
 
     /// The earlier wheels, with those in `output`.
@@ -146,7 +151,7 @@ fn add_index(source: &PackedSource, text: &str, printer: &Printer) -> Result<()>
         let server = servers.of(&link.address);
         let size = link.size.or_else(|| server.size(&*http, &link.address));
         if let Some(size) = size.filter(|size| sizes.contains(size)) {
-            let reader = open_remote(Arc::clone(&http), link.address, size);
+            let reader = open_remote(Arc::clone(&http), link.address, size, printer.progress());
             source.add(EarlierWheel::remote(server.watch(reader, link.file_name), size));
         }
     }
@@ -164,7 +169,10 @@ pub(crate) fn wheel_links(
     servers: &mut Servers<'_>,
 ) -> Result<Vec<PageLink>> {
     let attempt = || format!("cannot read `{root}` for {purpose}");
-    let first = IndexPage::read(http, root).with_context(attempt)?;
+    let reporter = servers.printer.reporter();
+    let first = IndexPage::read(http, root, reporter);
+    reporter.check()?;
+    let first = first.with_context(attempt)?;
     // The JSON form of a list of projects has no files.
     let links = first.wheels().unwrap_or_default();
     if links.is_empty() {
@@ -197,13 +205,14 @@ fn links_of_projects(
             break;
         }
         let address = root.join(&format!("{name}/")).map_err(Failure::other)?;
-        match IndexPage::read(http, &address).and_then(|page| page.wheels()) {
+        match IndexPage::read(http, &address, printer.reporter()).and_then(|page| page.wheels()) {
             Ok(wheels) => links.extend(wheels),
             // The server is given up, which is a warning too.
             Err(error) if error.kind() == io::ErrorKind::TimedOut => server.note(&error),
             Err(error) => skipped.push(format!("`{name}` ({error})")),
         }
     }
+    printer.reporter().check()?;
     if !skipped.is_empty() {
         let (count, all) = (printer::count(skipped.len() as u64, "page", "pages"), names.len());
         let first = first_of(skipped);
@@ -250,13 +259,13 @@ struct IndexPage {
 }
 
 impl IndexPage {
-    fn read(http: &dyn Fetch, address: &Url) -> io::Result<IndexPage> {
+    fn read(http: &dyn Fetch, address: &Url, reporter: &dyn Reporter) -> io::Result<IndexPage> {
         let answer = http.get(address, page::ACCEPT).map_err(rocwheel_release::io_error)?;
         if answer.status != 200 {
             return Err(io::Error::other(format!("the server answers {}", answer.status)));
         }
         let mut body = Vec::new();
-        answer.body.take(PAGE).read_to_end(&mut body)?;
+        Watched::new(answer.body, &WithoutProgress(reporter)).take(PAGE).read_to_end(&mut body)?;
         Ok(IndexPage { content_type: answer.content_type, body, address: answer.address })
     }
 

@@ -46,10 +46,12 @@ pub(super) fn survey_address(
     };
     for file in files {
         let path = PathBuf::from(address_without_user(&file.address).to_string());
-        let open = || open_remote_sparsely(Arc::clone(&file.fetch), file.address.clone(), file.size);
+        let open =
+            || open_remote_sparsely(Arc::clone(&file.fetch), file.address.clone(), file.size, printer.progress());
         let distant = DistantFile { path, size: file.size, open: &open };
-        let surveyed = survey_distant(&distant, options, printer.reporter())
-            .with_context(|| format!("cannot read `{}`", address_without_user(&file.address)))?;
+        let surveyed = survey_distant(&distant, options, printer.reporter());
+        printer.reporter().check()?;
+        let surveyed = surveyed.with_context(|| format!("cannot read `{}`", address_without_user(&file.address)))?;
         surveyed.into_iter().for_each(&mut *each);
     }
     Ok(())

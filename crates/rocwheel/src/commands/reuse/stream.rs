@@ -35,7 +35,7 @@ pub(super) fn add_stream(source: &PackedSource, place: &OsStr, keys: &[PublicKey
     let open = |wheel: &StreamWheel| match wheel.address.to_file_path() {
         Ok(path) if wheel.address.scheme() == "file" => EarlierWheel::at(&path),
         _ => {
-            let reader = open_remote(Arc::clone(&fetch), wheel.address.clone(), wheel.size);
+            let reader = open_remote(Arc::clone(&fetch), wheel.address.clone(), wheel.size, printer.progress());
             let name = wheel.address.path().rsplit('/').next().unwrap_or_default();
             Some(EarlierWheel::remote(server.watch(reader, name), wheel.size))
         }
