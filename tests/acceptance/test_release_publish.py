@@ -11,6 +11,7 @@ import re
 import shutil
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,20 @@ def test_a_set_is_published_and_another_joins_it(rocwheel: Rocwheel, tmp_path: P
         assert "uv finds the set" in verified.stderr or "pip finds the set" in verified.stderr
 
 
+def spoil(wheel: Path) -> None:
+    """Changes bytes of a member that is not compressed."""
+    wheel.write_bytes(wheel.read_bytes().replace(b'version = "', b'Version = "', 1))
+
+
+def lie(wheel: Path) -> None:
+    """Gives a member other bytes, which the archive knows of and RECORD does not."""
+    with zipfile.ZipFile(wheel) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, b"import evil\n" if name.endswith(".py") else content)
+
+
 def test_what_is_not_whole_is_refused(rocwheel: Rocwheel, tmp_path: Path) -> None:
     store = tmp_path / "store"
 
@@ -146,6 +161,17 @@ def test_what_is_not_whole_is_refused(rocwheel: Rocwheel, tmp_path: Path) -> Non
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken/x-1-py3-none-any.whl").write_bytes(b"no wheel")
     refused(tmp_path / "broken", "`x-1-py3-none-any.whl`: ")
+    unread = tmp_path / "unread"
+    write_wheel(unread, "rocm_sdk_core", "7.2.0", 'Requires-Python: >=3.8" onload="')
+    refused(unread, "METADATA has a Requires-Python that installers cannot read")
+    named = tmp_path / "named"
+    wheel = write_wheel(named, "rocm_sdk_core", "7.2.0")
+    wheel.rename(named / "rocm_sdk_core-7.2.0-1%2f#x-py3-none-any.whl")
+    refused(named, "its build tag `1%2f#x` should be letters, digits")
+    for change in (spoil, lie):
+        changed = rocm(tmp_path / change.__name__, "7.2.0")
+        change(changed / "rocm_sdk_core-7.2.0-py3-none-any.whl")
+        refused(changed, "nothing was published: the audit finds 1 error", "RW016")
     publish(rocwheel, fewer, store, "--allow", "fewer", "--now", NOW)
     assert_installable(store / "nightly", tmp_path, extras=False)
     # ROCm 10 sorts before ROCm 7 in a local version, so nobody would get it.

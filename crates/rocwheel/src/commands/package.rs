@@ -311,7 +311,9 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
     let reuse = settings.reuse.source(Some(&request.output), printer)?;
     let request = &Request { reuse, ..request.clone() };
     let mut folder = OutputFolder::open(&request.output)?;
-    let artifacts = Artifacts::open(request, &folder.unpacking(settings.reuse.folders()), printer)?;
+    let unpacking = folder.unpacking(settings.reuse.folders());
+    let unpacking = if settings.reuse.is_off() { unpacking.anew() } else { unpacking };
+    let artifacts = Artifacts::open(request, &unpacking, printer)?;
     let plan = artifacts.plan(request, printer)?;
     tell_sizes(&plan, printer);
     if settings.earlier == Earlier::Keep
@@ -354,7 +356,7 @@ pub(crate) fn command(settings: &Settings, printer: &Printer) -> Result<Exit> {
         printer.note(format!("removed `{path}`, which this set no longer has"));
     }
     for path in &outcome.strangers {
-        printer.warn(format!("`{path}` was not made by rocwheel and is left alone"));
+        printer.warn(format!("`{path}` is no package of this folder's runs and is left alone"));
     }
     let wheels: Vec<PathBuf> = outcome.packages.iter().map(|package| request.output.join(&package.path)).collect();
     for verdict in &verdicts {

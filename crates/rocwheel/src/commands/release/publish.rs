@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use comfy_table::CellAlignment::{Left, Right};
-use rocwheel_audit::Options;
+use rocwheel_audit::{ExtraCheck, Options};
 use rocwheel_content::archive_path::{file_name, parent};
 use rocwheel_release::{
     AllowedGap, FolderStore, PublicationPlan, PublishOptions, Published, Store, Stream, plan_publication, publish,
@@ -155,7 +155,13 @@ impl TryFrom<Arguments> for Settings {
             },
             gate: arguments.gate.try_into()?,
             drop_incomplete: arguments.drop_incomplete,
-            audit: Options { ignore, ignore_in, cache: environment::facts(), ..Options::default() },
+            audit: Options {
+                extras: BTreeSet::from([ExtraCheck::Hashes]),
+                ignore,
+                ignore_in,
+                cache: environment::facts(),
+                ..Options::default()
+            },
             with: arguments.with,
             delta: arguments.delta,
             verify_url: arguments.verify_url,
