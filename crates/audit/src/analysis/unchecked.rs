@@ -66,7 +66,8 @@ pub(crate) fn unchecked(context: &Context<'_>, wheel: usize) -> Unchecked {
 }
 
 /// The Windows files of a wheel that are not checked, except launchers: pip and setuptools contain
-/// some, which they copy when they install a program on Windows, and so do wheels for other systems.
+/// some, which they copy when they install a program on Windows, and so do wheels for other
+/// systems.
 fn foreign_windows_files<'a>(context: &Context<'a>, wheel: usize) -> impl Iterator<Item = &'a str> {
     let platforms = context.site.distributions[wheel].platforms();
     let is_for_windows = platforms.iter().any(|tag| tag.starts_with("win"));

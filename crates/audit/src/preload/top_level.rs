@@ -1,6 +1,6 @@
-//! Input: top-level modules of a wheel, and its other files. Output: which of these modules the wheel
-//! itself uses: by an import anywhere, in an entry point, or as a module name in a string, for
-//! `importlib.import_module` or `python -m`. The files are read, never run.
+//! Input: top-level modules of a wheel, and its other files. Output: which of these modules the
+//! wheel itself uses: by an import anywhere, in an entry point, or as a module name in a string,
+//! for `importlib.import_module` or `python -m`. The files are read, never run.
 
 use std::collections::BTreeMap;
 
