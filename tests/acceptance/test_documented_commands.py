@@ -190,6 +190,11 @@ def packaged(place: Place) -> None:
     archive = place.here / "therock-dist-linux-7.1.0.tar.gz"
     subprocess.run(["tar", "-czf", archive, "-C", place.here / "opt/rocm", "."], check=True)
     place.stock.packages(place.here / "yesterday")
+    place.stock.packages(place.here / "night", "7.2.0a20261124")
+    key = place.here / "release-key"
+    place.stock.rocwheel.run("release", "key", "new", key)
+    stream = ("--to", place.here / "srv/whl", "--stream", "nightly", "--signing-key", key)
+    place.stock.rocwheel.run("release", "publish", place.here / "night", *stream)
 
 
 def streams(place: Place) -> None:
