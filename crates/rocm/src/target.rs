@@ -169,12 +169,11 @@ pub fn of_bundle_id(id: &str) -> Option<&str> {
     if id.starts_with("host-") {
         return None;
     }
-    let target = match id.rsplit_once("--") {
-        Some((_, target)) => target,
-        None => {
-            let rest = id.splitn(5, '-').nth(4)?;
-            if rest.starts_with("gfx") { rest } else { rest.split_once('-')?.1 }
-        }
+    let target = if let Some((_, target)) = id.rsplit_once("--") {
+        target
+    } else {
+        let rest = id.splitn(5, '-').nth(4)?;
+        if rest.starts_with("gfx") { rest } else { rest.split_once('-')?.1 }
     };
     (!target.is_empty()).then_some(target)
 }

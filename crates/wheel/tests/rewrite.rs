@@ -115,11 +115,11 @@ pkg-1.0.dist-info/RECORD 8 0o100644 2048 1980
 }
 
 /// Of two files somebody changed the bytes after RECORD was written.
-const CHANGED: &str = r#"
+const CHANGED: &str = r"
 put('pkg/longer.py', b'somebody was here')
 put('pkg/other.py', b'one')
 texts(('pkg/longer.py,%s,4\npkg/other.py,%s,3\n' % (good(b'text'), good(b'two'))).encode())
-"#;
+";
 
 #[test]
 fn a_row_that_tells_of_changed_bytes_stays() {

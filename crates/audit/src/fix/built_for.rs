@@ -66,10 +66,9 @@ fn digits_behind(text: &str, word: &str) -> Option<String> {
 fn of_figures(number: &str) -> Option<String> {
     let figures: Vec<char> = number.chars().collect();
     match figures[..] {
-        ['1', second] => Some(format!("1{second}.*")),
         ['1', second, minor] => Some(format!("1{second}.{minor}.*")),
-        // 10.1.0 or 10.10.
-        ['1', second, _, _] => Some(format!("1{second}.*")),
+        // Four figures are 10.1.0 or 10.10.
+        ['1', second] | ['1', second, _, _] => Some(format!("1{second}.*")),
         ['2' | '3', ..] => None,
         [major, minor] => Some(format!("{major}.{minor}.*")),
         [major, minor, patch] => Some(format!("{major}.{minor}.{patch}")),

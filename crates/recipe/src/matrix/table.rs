@@ -549,7 +549,7 @@ mod tests {
     fn a_torch_that_is_installed_already_need_not_be_in_an_index() {
         let (table, book) = (FrameworkTable::built_in().unwrap(), Book::built_in().unwrap());
         for (system_packages, backend, reason) in [
-            (Switch::Off, "ck", Some("torch 2.9 is not for ROCm 7.1, but for 6.3, 6.4, 7.2")),
+            (Switch::Off, "ck", Some("torch 2.9 is not for ROCm 7.1, but for 6.3, 6.4")),
             (Switch::Off, "triton", None),
             (Switch::On, "ck", None),
         ] {
