@@ -1,0 +1,122 @@
+use super::*;
+use crate::Book;
+use crate::cell::Switch;
+use crate::evaluate::evaluate;
+use crate::matrix::{CellStatus, Matrix, MatrixQuery, make};
+
+fn matrix(recipe: &str, platform: Platform, wheels: &[&str]) -> Matrix {
+    let wanted = MatrixQuery { recipes: vec![recipe.into()], platforms: vec![platform], ..MatrixQuery::default() };
+    let wheels: Vec<String> = wheels.iter().map(|name| (*name).to_owned()).collect();
+    make(&FrameworkTable::built_in().unwrap(), &Book::built_in().unwrap(), &wanted, &wheels).unwrap()
+}
+
+#[test]
+fn what_follows_torch_is_for_the_rocm_and_the_python_of_that_torch() {
+    let wheels = ["torchvision-0.25.3+rocm7.1-cp312-cp312-manylinux_2_28_x86_64.whl"];
+    let there = matrix("torchvision", Platform::Linux, &wheels);
+    let cells: Vec<_> = there.rows.iter().filter(|row| row.status == CellStatus::Exists).collect();
+    assert_eq!((cells.len(), cells[0].point.torch.as_deref()), (1, Some("2.10")), "a later patch release counts");
+    let of = |version: &str, rocm: &str, python: &str| {
+        let is_it = |point: &Point| {
+            point.version == version
+                && point.rocm == rocm
+                && point.python.is_some_and(|known| known.to_string() == python)
+        };
+        there.rows.iter().find(|row| is_it(&row.point)).unwrap().reason.clone()
+    };
+    assert_eq!(of("0.24.1", "7.1", "3.12").as_deref(), Some("torch 2.9 is not for ROCm 7.1, but for 6.3, 6.4, 7.2"));
+    assert_eq!(of("0.22.1", "6.3", "3.14").as_deref(), Some("torch 2.7 is for Python 3.9 to 3.13"));
+    assert_eq!(of("0.22.1", "6.3", "3.12"), None);
+    // One triton serves two versions of torch, and is in the matrix for both.
+    let triton = matrix("triton", Platform::Linux, &["triton-3.6.0+rocm7.1-cp312-cp312-linux_x86_64.whl"]);
+    let torches = triton.rows.iter().filter(|row| row.status == CellStatus::Exists);
+    let torches: Vec<_> = torches.filter_map(|row| row.point.torch.as_deref()).collect();
+    assert_eq!(torches, ["2.10", "2.11"]);
+}
+
+#[test]
+fn windows_is_an_axis_of_its_own() {
+    let wheels = ["torch-2.9.1+rocm7.2-cp312-cp312-win_amd64.whl", "torch-2.10.0+rocm7.1-cp312-cp312-linux_x86_64.whl"];
+    let windows = matrix("torch", Platform::Windows, &wheels);
+    let there: Vec<_> = windows.rows.iter().filter(|row| row.status == CellStatus::Exists).collect();
+    assert_eq!((there.len(), there[0].point.version.as_str()), (1, "2.9"));
+    let old = windows.rows.iter().filter(|row| ["2.7", "2.8"].contains(&row.point.version.as_str()));
+    assert!(old.clone().count() > 0 && old.clone().all(|row| row.status == CellStatus::Excluded));
+    assert!(matrix("flash-attn", Platform::Windows, &[]).rows.is_empty());
+    let (table, book) = (FrameworkTable::built_in().unwrap(), Book::built_in().unwrap());
+    let cell = |platform| Cell {
+        torch: Some("2.7.1".into()),
+        with: ["torch".to_owned()].into(),
+        targets: vec!["gfx1100".into()],
+        ..Cell::new(platform)
+    };
+    let why = |recipe: &str, platform| {
+        let evaluated = evaluate(book.get(recipe).unwrap(), &book, &cell(platform)).unwrap();
+        table.why_not(&evaluated, ChosenBy::User).unwrap().map(|why| why.reason().to_owned())
+    };
+    let reason = Some("torch can be built for Windows from 2.9 on".to_owned());
+    assert_eq!((why("torch", Platform::Windows), why("torchvision", Platform::Windows)), (reason.clone(), reason));
+    assert_eq!(why("torch", Platform::Linux), None);
+}
+
+#[test]
+fn a_torch_that_is_installed_already_need_not_be_in_an_index() {
+    let (table, book) = (FrameworkTable::built_in().unwrap(), Book::built_in().unwrap());
+    for (system_packages, backend, reason) in [
+        (Switch::Off, "ck", Some("torch 2.9 is not for ROCm 7.1, but for 6.3, 6.4")),
+        (Switch::Off, "triton", None),
+        (Switch::On, "ck", None),
+    ] {
+        let cell = Cell {
+            torch: Some("2.9.1".into()),
+            rocm: Some("7.1.1".into()),
+            version: Some("2.8.3".into()),
+            backend: Some(backend.into()),
+            torch_index: Some(table.torch_index(Some("2.9.1"), "7.1.1")),
+            system_packages,
+            ..Cell::new(Platform::Linux)
+        };
+        let evaluated = evaluate(book.get("flash-attn").unwrap(), &book, &cell).unwrap();
+        let why = table.why_not(&evaluated, ChosenBy::User).unwrap();
+        assert_eq!(why.as_ref().map(WhyNot::reason), reason, "{backend}");
+    }
+}
+
+#[test]
+fn a_table_without_an_index_adds_rows() {
+    let text = "schema = 1\n[[rocm]]\nversion = \"7.3\"\n[[rocm]]\nversion = \"6.1\"\nllvm = 99";
+    let table = FrameworkTable::parse(text, "my.toml").unwrap();
+    let versions = table.rocm_versions();
+    assert_eq!(versions[versions.len() - 3..], ["7.2", "7.3", "7.14"]);
+    assert_eq!((table.llvm("6.1"), table.llvm("6.2")), (Some(99), Some(18)));
+    assert_eq!(table.torch_index(None, "7.3"), "https://download.pytorch.org/whl/rocm7.3");
+    let whole = format!("{text}\n[torch-index]\nrelease = \"r\"\nnightly = \"n\"");
+    assert_eq!(FrameworkTable::parse(&whole, "my.toml").unwrap().rocm_versions(), ["7.3", "6.1"]);
+}
+
+#[test]
+fn free_threaded_pythons_are_an_axis() {
+    let (table, book) = (FrameworkTable::built_in().unwrap(), Book::built_in().unwrap());
+    let reasons = |recipe: &str, backend: &str, version: &str, python: &str| {
+        let wanted = MatrixQuery {
+            recipes: vec![recipe.into()],
+            backends: vec![backend.into()],
+            versions: vec![version.into()],
+            python: vec![python.parse().unwrap()],
+            ..MatrixQuery::default()
+        };
+        let wheel = "torch-2.10.0+rocm7.1-cp313-cp313t-linux_x86_64.whl".to_owned();
+        let matrix = make(&table, &book, &wanted, &[wheel]).unwrap();
+        matrix.rows.into_iter().filter(|row| row.point.rocm == "7.1").collect::<Vec<_>>()
+    };
+    let row = |version: &str, python: &str| reasons("torch", "rocm", version, python)[0].clone();
+    assert_eq!((row("2.10", "3.13t").status, row("2.10", "3.13").status), (CellStatus::Exists, CellStatus::Missing));
+    assert_eq!(row("2.13", "3.14t").status, CellStatus::Missing);
+    assert_eq!(row("2.13", "3.13t").reason.as_deref(), Some("torch 2.13 is not for Python 3.13t"));
+    let rows = reasons("flash-attn", "ck", "2.8.3", "3.14t");
+    let of_torch = |torch: &str| rows.iter().find(|row| row.point.torch.as_deref() == Some(torch)).unwrap();
+    let reason = of_torch("2.12").reason.as_deref();
+    assert_eq!(reason, Some("PyTorch has no free-threaded wheels for ROCm"));
+    let wrong = BUILT_IN.replace("\"free-threaded\"", "\"free-thraeded\"");
+    assert!(FrameworkTable::parse(&wrong, "mine.toml").unwrap_err().to_string().contains("is no specifier"));
+}
