@@ -155,7 +155,7 @@ def test_what_was_changed_in_the_own_tree_is_unpacked_again(rocwheel: Rocwheel, 
     files[other].write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     files[gone].unlink()
     files[runs].chmod(0o777)
-    files[runs].with_name("added").write_bytes(b"nobody packed this")
+    files[runs].with_name("added").write_bytes(b"not in the archive")
     # Nothing else in the folder is ours.
     own = output / ".rocwheel/artifacts/my-data/x"
     own.parent.mkdir()

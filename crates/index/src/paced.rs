@@ -1,5 +1,5 @@
-//! Input: a body that a server sends. Output: the same, or an error if it arrives so slowly that
-//! nobody would wait for its end.
+//! Input: a body that a server sends. Output: the same, or an error if it arrives at less than
+//! 64 KiB a minute.
 //!
 //! A client ends a read that has taken a minute. A server that sends a byte each half minute never
 //! gets there, and would hold a download for years. Only the time in which the reader waits for the

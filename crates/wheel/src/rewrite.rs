@@ -9,7 +9,7 @@
 //!
 //! A hash in RECORD is kept with its size if it is SHA-256, SHA-384 or SHA-512 in the specified
 //! form. The CRC of the archive is kept too. None of them is verified: that would require
-//! unpacking, and [`crate::read::Wheel::verify`] does it. So a file that somebody changed after its
+//! unpacking, and [`crate::read::Wheel::verify`] does it. So a file that was changed after its
 //! wheel was packed keeps the row that tells of it. Hashes that are missing, weak or in another
 //! form are computed from the unpacked bytes, whose size and CRC are then checked.
 
@@ -363,7 +363,7 @@ fn items<'a>(
 /// Hash and size in RECORD of the copied members, by their old names.
 type Hashes<'a> = BTreeMap<&'a str, (String, u64)>;
 
-/// What RECORD will say of the copied members: kept or computed.
+/// The hashes and sizes of the copied members in the new RECORD: kept or computed.
 fn hashes<'a>(wheel: &'a Wheel, items: &[Item<'a>], reporter: &dyn Reporter) -> Result<Hashes<'a>, Error> {
     let mut recorded = BTreeMap::new();
     for row in wheel.record()? {

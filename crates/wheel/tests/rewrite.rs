@@ -114,9 +114,9 @@ pkg-1.0.dist-info/RECORD 8 0o100644 2048 1980
     assert_eq!(write(&written.path, &Rewrite::default(), third.path()).expect("rewrite").sha256, written.sha256);
 }
 
-/// Of two files somebody changed the bytes after RECORD was written.
+/// A wheel in which two files were changed after RECORD was written.
 const CHANGED: &str = r"
-put('pkg/longer.py', b'somebody was here')
+put('pkg/longer.py', b'changed')
 put('pkg/other.py', b'one')
 texts(('pkg/longer.py,%s,4\npkg/other.py,%s,3\n' % (good(b'text'), good(b'two'))).encode())
 ";

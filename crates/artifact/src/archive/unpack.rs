@@ -297,16 +297,16 @@ fn state_of(tree: &Path) -> io::Result<String> {
     for entry in WalkDir::new(tree).sort_by_file_name() {
         let entry = entry?;
         let (path, metadata) = (entry.path(), entry.metadata()?);
-        let rest = if metadata.is_symlink() {
-            fs_err::read_link(path)?.display().to_string()
+        let state = if metadata.is_symlink() {
+            format!("link to {}", fs_err::read_link(path)?.display())
         } else if metadata.is_dir() {
-            String::new()
+            "folder".to_owned()
         } else {
             let time = metadata.modified_at();
-            format!("{} {} {}.{}", metadata.mode(path), metadata.len(), time.seconds, time.nanoseconds)
+            format!("file {} {} {}.{}", metadata.mode(path), metadata.len(), time.seconds, time.nanoseconds)
         };
         let below = path.strip_prefix(tree).unwrap_or(path).display();
-        hasher.update(format!("{below}\0{:?}\0{rest}\0", metadata.file_type()).as_bytes());
+        hasher.update(format!("{below}\0{state}\0").as_bytes());
     }
     Ok(hasher.finalize().to_hex().to_string())
 }

@@ -15,7 +15,7 @@ const PE_START: usize = 4096;
 /// The programs and libraries of a wheel that the audit does not check.
 #[derive(Debug, Default)]
 pub(crate) struct Unchecked {
-    /// What they are for, for people: `aarch64`, `macOS`.
+    /// Names of these systems and machines in messages: `aarch64`, `macOS`.
     pub(crate) systems: BTreeSet<&'static str>,
     /// `true` if the wheel also has files that are checked.
     pub(crate) beside_checked: bool,

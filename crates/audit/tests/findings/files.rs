@@ -77,8 +77,7 @@ fn rw014_packages_that_the_wheel_itself_uses_stay() {
         assert_eq!(stray(wheel("demo/a.py", text)), [(message(""), true)], "{text}");
     }
     assert_eq!(stray(wheel("demo/data.txt", "import scripts\n")), [(message(""), true)]);
-    // What a package that stays imports has to stay, too; what only a stray package imports does
-    // not.
+    // A package that stays keeps the packages that it imports. A stray package keeps none.
     let tools = |wheel: Pack| stray(wheel.with("tools/x.py", "")).into_iter().map(|(_, is_fixed)| is_fixed);
     assert_eq!(tools(wheel("demo/a.py", "import scripts\n")).collect::<Vec<_>>(), [false, false]);
     assert_eq!(tools(wheel("demo/a.py", "")).collect::<Vec<_>>(), [true, true]);
