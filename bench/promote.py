@@ -2,11 +2,12 @@
 
 In: the built binary. Out: a table on stdout and the same as JSON in a file. The set has 300 wheels:
 five Pythons of a few frameworks and a device wheel for each of many targets, each with random bytes
-that zlib cannot pack, as libraries and kernels are. Besides time and the kernel's ru_maxrss, the
-disk is looked at every 20 ms: a temporary copy would show as twice the set. With --cold, no run
-finds a file in the page cache, and each ends when all it wrote is on the disk; it needs root.
-Nothing is removed before the end: ext4 without a journal gives no inode again that was just freed,
-and looks for another one for as long as it takes.
+that zlib cannot pack, as libraries and kernels are. Members have the order of real wheels: those of
+ROCm have their version after the libraries, those of frameworks before. Besides time and the
+kernel's ru_maxrss, the disk is looked at every 20 ms: a temporary copy would show as twice the set.
+With --cold, no run finds a file in the page cache, and each ends when all it wrote is on the disk;
+it needs root. Nothing is removed before the end: ext4 without a journal gives no inode again that
+was just freed, and looks for another one for as long as it takes.
 """
 
 from __future__ import annotations
@@ -36,10 +37,12 @@ def write_wheel(folder: Path, name: str, version: str, tag: str, megabytes: int,
     info = f"{stem}-{version}.dist-info"
     lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
     lines += [f"Requires-Dist: {text}" for text in requires]
-    members = {
-        f"{stem}/__init__.py": b"",
-        f"{stem}/version.py": f"version = '{version}'\n".encode(),
-        f"{stem}/kernels.dat": os.urandom(megabytes << 20),
+    said, library = f"version = '{version}'\n".encode(), os.urandom(megabytes << 20)
+    if stem.startswith("rocm"):
+        members = {f"_{stem}/lib/kernels.dat": library, f"{stem}/_dist_info.py": said}
+    else:
+        members = {f"{stem}/__init__.py": b"", f"{stem}/version.py": said, f"{stem}/lib/kernels.dat": library}
+    members |= {
         f"{info}/METADATA": "".join(f"{line}\n" for line in lines).encode(),
         f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: bench\nRoot-Is-Purelib: true\nTag: {tag}\n".encode(),
     }

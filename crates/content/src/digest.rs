@@ -10,11 +10,10 @@ use std::path::Path;
 use positioned_io::ReadAt;
 use ring::digest::{Context, SHA256, SHA384, SHA512};
 
+use crate::WINDOW;
+
 /// A SHA-256 hash, 32 bytes.
 pub type Digest = [u8; 32];
-
-/// Number of bytes that are hashed at a time.
-const WINDOW: usize = 1 << 18;
 
 /// The hashes that RECORD (PEP 376, PEP 427) and indexes (PEP 503) may use and that are strong
 /// enough to identify a file.
@@ -135,6 +134,23 @@ impl Sha256 {
         self.0.update(bytes);
     }
 
+    /// Adds everything that a reader returns when latency matters: one thread of rayon's pool reads
+    /// the next bytes while another one hashes.
+    ///
+    /// # Errors
+    /// The errors of the reader.
+    pub fn read_ahead(&mut self, reader: &mut (impl Read + Send)) -> io::Result<()> {
+        let (mut window, mut ahead) = (vec![0; WINDOW], vec![0; WINDOW]);
+        let mut length = reader.read(&mut window)?;
+        while length > 0 {
+            let hash = || self.update(&window[..length]);
+            let ((), next) = rayon::join(hash, || reader.read(&mut ahead));
+            length = next?;
+            std::mem::swap(&mut window, &mut ahead);
+        }
+        Ok(())
+    }
+
     /// The hash of all bytes so far.
     pub fn finish(self) -> Digest {
         let mut digest = Digest::default();
@@ -181,22 +197,13 @@ pub fn sha256_at(reader: &dyn ReadAt, size: u64) -> io::Result<Digest> {
     Ok(hasher.finish())
 }
 
-/// The SHA-256 of a file when latency matters: one thread of rayon's pool reads the next bytes
-/// while another one hashes.
+/// The SHA-256 of a file, read as by [`Sha256::read_ahead`].
 ///
 /// # Errors
 /// A file that cannot be read.
 pub fn sha256_ahead(file: &Path) -> io::Result<Digest> {
-    let mut reader = fs_err::File::open(file)?;
     let mut hasher = Sha256::new();
-    let (mut window, mut ahead) = (vec![0; WINDOW], vec![0; WINDOW]);
-    let mut length = reader.read(&mut window)?;
-    while length > 0 {
-        let hash = || hasher.update(&window[..length]);
-        let ((), next) = rayon::join(hash, || reader.read(&mut ahead));
-        length = next?;
-        std::mem::swap(&mut window, &mut ahead);
-    }
+    hasher.read_ahead(&mut fs_err::File::open(file)?)?;
     Ok(hasher.finish())
 }
 

@@ -27,6 +27,11 @@ pub use file_stamp::FileStamp;
 pub use regular_file::{open_regular, read_small};
 pub use spool::{OpenContent, Opening, Spool, Spooled};
 
+/// Number of bytes of a large file that are read, hashed, compared or written at a time. They stay
+/// in the second cache of a core until all of that is done: with 1 MiB, the kernel takes twice as
+/// long for a copy that is hashed (docs/benchmarks.md, "Promotions").
+pub const WINDOW: usize = 1 << 18;
+
 /// An open content. Many threads can read from it at once.
 pub type Reader = Box<dyn ReadAt + Send + Sync>;
 

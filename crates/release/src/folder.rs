@@ -5,7 +5,7 @@ use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Write as _};
 use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 
 use rayon::prelude::*;
-use rocwheel_content::{Digest, Sha256, open_regular, read_small, sha256_of};
+use rocwheel_content::{Digest, Sha256, WINDOW, open_regular, read_small, sha256_of};
 use rocwheel_report::{Reporter, Unit, Watched};
 use rocwheel_system::Lock;
 use tempfile::NamedTempFile;
@@ -23,9 +23,6 @@ const UNFINISHED: &str = "unfinished-";
 /// Limit in bytes for a page or another document. The page of a project with a million files has
 /// less.
 const LARGEST: u64 = 1 << 30;
-
-/// Bytes that are copied at a time.
-const BLOCK: usize = 1 << 20;
 
 /// A folder of this machine. Links in it are followed.
 #[derive(Debug, Clone)]
@@ -208,7 +205,7 @@ fn has_vanished(error: &walkdir::Error) -> bool {
 fn copy_checked(new: &NewFile, to: &mut impl io::Write, reporter: &dyn Reporter) -> Result<(), Error> {
     let mut copy = || -> io::Result<Digest> {
         let mut from = Watched::new(fs_err::File::open(&new.path)?, reporter);
-        let (mut hasher, mut block) = (Sha256::new(), vec![0; BLOCK]);
+        let (mut hasher, mut block) = (Sha256::new(), vec![0; WINDOW]);
         loop {
             let read = from.read(&mut block)?;
             if read == 0 {

@@ -7,14 +7,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use rocwheel_content::{Content, Reader};
+use rocwheel_content::{Content, Reader, WINDOW};
 use rocwheel_elf::Elf;
 use tempfile::{NamedTempFile, TempPath};
 
 use crate::Error;
-
-/// Number of bytes that are copied at once.
-const WINDOW: usize = 1 << 20;
 
 /// A stripped copy, which is deleted with its last owner.
 pub(crate) struct Stripped {

@@ -3,13 +3,10 @@
 use std::io::{BufWriter, Write};
 
 use positioned_io::ReadAt as _;
-use rocwheel_content::Content;
+use rocwheel_content::{Content, WINDOW};
 use rocwheel_report::Reporter;
 
 use crate::error::Error;
-
-/// Bytes copied between two checks for an interruption.
-const WINDOW: usize = 1 << 20;
 
 /// Writes a content to `to` and reports its bytes as progress.
 ///

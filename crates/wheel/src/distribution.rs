@@ -219,7 +219,7 @@ fn write_archive(
     let record = record.text(record_name);
     // The bytes of RECORD are not part of the announced progress.
     archive.add(&[Source { name: record_name, mode: file_mode(false), content: &record.into_bytes() }], &Silent)?;
-    archive.finish(reporter)
+    Ok(archive.finish(reporter)?.0)
 }
 
 /// The generated files: METADATA, WHEEL, entry_points.txt and top_level.txt.

@@ -4,14 +4,13 @@
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use rocwheel_content::{Sha256, hexadecimal};
+use positioned_io::Cursor;
+use rocwheel_content::{Sha256, SharedFile, WINDOW, hexadecimal};
 use rocwheel_system::{copy_range, link_nameless, nameless_file, persist, temporary_mode};
 use tempfile::NamedTempFile;
 
 use crate::{Error, FileDigest, Written};
 
-/// Number of bytes that are collected before they are written.
-const BUFFER: usize = 1 << 20;
 /// Fewer bytes than this are copied through the buffer: two writes cost more than a copy in memory.
 const WORTHWHILE: u64 = 1 << 18;
 
@@ -45,6 +44,21 @@ pub(crate) enum Hashing {
     After,
     /// During writing, on another thread of the pool.
     Beside,
+}
+
+/// The SHA-256 of the first bytes of a file, by default of none.
+#[derive(Default)]
+pub(crate) struct Beginning {
+    pub(crate) length: u64,
+    hash: Sha256,
+}
+
+impl Beginning {
+    /// The SHA-256 in hexadecimal of a file that begins with these bytes. Only the rest is read.
+    pub(crate) fn complete(mut self, file: &SharedFile) -> io::Result<String> {
+        self.hash.read_ahead(&mut Cursor::new_pos(file, self.length))?;
+        Ok(hexadecimal(&self.hash.finish()))
+    }
 }
 
 enum Unfinished {
@@ -103,7 +117,7 @@ impl Output {
         Ok(Output {
             path: path.to_owned(),
             file,
-            buffer: vec![0; BUFFER].into(),
+            buffer: vec![0; WINDOW].into(),
             filled: 0,
             written: 0,
             hash: (digest == FileDigest::Sha256).then(Sha256::new),
@@ -140,11 +154,11 @@ impl Output {
             self.hashed = self.written;
             return Ok(());
         };
-        let mut window = vec![0; BUFFER.min((self.written - self.hashed) as usize)];
+        let mut window = vec![0; WINDOW.min((self.written - self.hashed) as usize)];
         let file = self.file.file();
         file.seek(SeekFrom::Start(self.hashed))?;
         while self.hashed < self.written {
-            let length = (self.written - self.hashed).min(BUFFER as u64) as usize;
+            let length = (self.written - self.hashed).min(WINDOW as u64) as usize;
             file.read_exact(&mut window[..length])?;
             hash.update(&window[..length]);
             self.hashed += length as u64;
@@ -152,12 +166,19 @@ impl Output {
         Ok(())
     }
 
+    /// The hash of all bytes so far, which must be final; of none if no hash was requested.
+    pub(crate) fn beginning(&mut self) -> io::Result<Beginning> {
+        self.flush()?;
+        let hash = self.hash.as_ref();
+        Ok(hash.map(|hash| Beginning { length: self.hashed, hash: hash.clone() }).unwrap_or_default())
+    }
+
     /// The number of bytes that [`Output::append`] accepts now; at least one.
     pub(crate) fn room(&mut self) -> io::Result<usize> {
-        if self.filled == BUFFER {
+        if self.filled == WINDOW {
             self.flush()?;
         }
-        Ok(BUFFER - self.filled)
+        Ok(WINDOW - self.filled)
     }
 
     /// Appends `length` bytes, at most [`Output::room`], that `read` provides.
@@ -209,10 +230,10 @@ impl Output {
 
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.filled + bytes.len() > BUFFER {
+        if self.filled + bytes.len() > WINDOW {
             self.flush()?;
         }
-        if bytes.len() >= BUFFER {
+        if bytes.len() >= WINDOW {
             self.put(bytes)?;
         } else {
             self.buffer[self.filled..self.filled + bytes.len()].copy_from_slice(bytes);

@@ -23,6 +23,7 @@ use rocwheel_report::{Interrupted, Reporter, Silent, Unit};
 use crate::archive::{Archive, Copied, DIRECTORY, Method, REGULAR_FILE, Run, SYMLINK, Source, file_mode};
 use crate::distribution::check_tree;
 use crate::names::canonical_name;
+use crate::output::Beginning;
 use crate::read::{Entries, Listed, MemberKind, Wheel, same_version, unhashed};
 use crate::record::{Hash, Record};
 use crate::{Error, FileDigest, Headers, Level, Member, WheelName, WriteOptions, Written};
@@ -141,6 +142,30 @@ pub fn rewrite(
     options: &WriteOptions,
     reporter: &dyn Reporter,
 ) -> Result<Written, Error> {
+    Ok(write(wheel, rewrite, output, options, reporter)?.0)
+}
+
+/// Like [`rewrite()`]. The answer has also the SHA-256 of the input in hexadecimal. If the options
+/// ask for that of the result, the bytes that both files begin with are read and hashed once.
+pub fn rewrite_and_hash(
+    wheel: &Wheel,
+    rewrite: &Rewrite,
+    output: &Path,
+    options: &WriteOptions,
+    reporter: &dyn Reporter,
+) -> Result<(Written, String), Error> {
+    let (written, beginning) = write(wheel, rewrite, output, options, reporter)?;
+    let sha256 = beginning.complete(wheel.file());
+    Ok((written, sha256.map_err(|source| Error::Open { path: wheel.path().to_owned(), source })?))
+}
+
+fn write(
+    wheel: &Wheel,
+    rewrite: &Rewrite,
+    output: &Path,
+    options: &WriteOptions,
+    reporter: &dyn Reporter,
+) -> Result<(Written, Beginning), Error> {
     let file_name = match &rewrite.name {
         Some(name) => name.to_string(),
         None => wheel.path().file_name().unwrap_or_default().to_string_lossy().into_owned(),
@@ -421,7 +446,13 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    fn write(&self, path: &Path, items: &[Item<'_>], hashes: &Hashes<'_>, record_name: &str) -> Result<Written, Error> {
+    fn write(
+        &self,
+        path: &Path,
+        items: &[Item<'_>],
+        hashes: &Hashes<'_>,
+        record_name: &str,
+    ) -> Result<(Written, Beginning), Error> {
         let mut archive = Archive::create(path, self.options.clone())?;
         archive.inherit(self.options.reuse.packing_of(self.wheel.file()));
         if self.order == MemberOrder::Kept {
@@ -495,5 +526,47 @@ impl Job<'_> {
             archive.copy(&copied, read_error, self.reporter)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{EntryPoints, Metadata, WheelContents, write_wheel};
+
+    #[test]
+    fn both_files_begin_with_the_same_bytes_up_to_the_first_change() {
+        let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let noise: Vec<u8> = (0..3 << 20).map(|index: u32| (index.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        let contents = WheelContents {
+            name: "pkg".to_owned(),
+            version: "1.0".to_owned(),
+            tags: vec!["py3-none-any".parse().unwrap()],
+            metadata: Metadata::default(),
+            entry_points: EntryPoints::default(),
+            licenses: Vec::new(),
+            members: vec![
+                Member::new("pkg/a", b"a".to_vec()),
+                Member::new("pkg/b", noise),
+                Member::new("pkg/c", b"c".to_vec()),
+            ],
+        };
+        let options = WriteOptions::default();
+        let input = write_wheel(&contents, folders[0].path(), &options, &Silent).unwrap().path;
+        let wheel = Wheel::open(&input).unwrap();
+        let record = wheel.member(&wheel.record_name()).unwrap();
+        for order in [MemberOrder::Sorted, MemberOrder::Kept] {
+            let changes = [("pkg/a", 0), ("pkg/b", wheel.member("pkg/b").unwrap().header)];
+            let changes = changes.into_iter().chain([("pkg/c", wheel.member("pkg/c").unwrap().header)]);
+            for (name, length) in changes {
+                let content: Box<dyn Content> = Box::new(b"new".to_vec());
+                let change = Rewrite { replace: [(name.to_owned(), content)].into(), order, ..Rewrite::default() };
+                let (_, beginning) = write(&wheel, &change, folders[1].path(), &options, &Silent).unwrap();
+                assert_eq!(beginning.length, length, "{name}, {order:?}");
+            }
+            let unchanged = Rewrite { order, ..Rewrite::default() };
+            let (_, beginning) = write(&wheel, &unchanged, folders[1].path(), &options, &Silent).unwrap();
+            assert_eq!(beginning.length, record.header, "{order:?}");
+        }
     }
 }

@@ -16,6 +16,7 @@ use rocwheel_report::{Reporter, Silent, Unit};
 use rocwheel_wheel::read::{Wheel, WheelProblem};
 use rocwheel_wheel::{
     Error, Existing, FileDigest, Headers, Member, MemberOrder, Rewrite, WriteOptions, Written, rewrite,
+    rewrite_and_hash,
 };
 
 /// A wheel with many peculiarities: data descriptors, folders, a link, hexadecimal, missing and
@@ -237,6 +238,51 @@ fn without_its_digest_the_file_is_the_same() {
     assert_eq!(copied.compressed, hashed.compressed);
     assert!(fs_err::read(&copied.path).expect("read") == fs_err::read(&hashed.path).expect("read"));
     assert_eq!(Wheel::open(&copied.path).expect("open").verify().expect("verify"), []);
+}
+
+#[test]
+fn the_hash_of_the_input_is_right_wherever_the_results_part() {
+    let folders = [(); 4].map(|()| tempfile::tempdir().expect("folder"));
+    let script = "import random\nr = random.Random(1).randbytes(3 << 20)\nput('pkg/y', r)\nput('pkg/a', b'a')\n\
+        put('pkg/z', r[:9], 0o100755)\n\
+        texts(''.join('pkg/%s,%s,%d\\n' % (n, good(d), len(d)) for n, d in \
+        (('y', r), ('a', b'a'), ('z', r[:9]))).encode())";
+    let foreign = forge(folders[0].path(), script);
+    let ours = write(&foreign, &Rewrite::default(), folders[1].path()).expect("rewrite").path;
+    let quirks = forge(folders[2].path(), QUIRKS);
+    let drop = |name: &str| Rewrite { drop: [name.to_owned()].into(), ..Rewrite::default() };
+    let changes: [fn() -> Rewrite; 4] = [
+        Rewrite::default,
+        || Rewrite { replace: replace("pkg/lib.so", b"new".to_vec()), ..Rewrite::default() },
+        || Rewrite { replace: replace("pkg/a", b"new".to_vec()), ..Rewrite::default() },
+        || Rewrite { replace: replace("pkg/z", b"new".to_vec()), ..Rewrite::default() },
+    ];
+    let named = |input: &Path| {
+        let script = "import hashlib, sys\nprint(hashlib.sha256(open(sys.argv[1], 'rb').read()).hexdigest())";
+        python(script, &[input]).trim().to_owned()
+    };
+    let check = |input: &Path, change: &Rewrite| {
+        let wheel = Wheel::open(input).expect("open");
+        let expected = named(input);
+        let results = [FileDigest::Sha256, FileDigest::Skip].map(|digest| {
+            let options = WriteOptions { digest, ..WriteOptions::default() };
+            let (written, sha256) =
+                rewrite_and_hash(&wheel, change, folders[3].path(), &options, &Silent).expect("rewrite");
+            assert_eq!(sha256, expected, "{} with {digest:?}", input.display());
+            written
+        });
+        assert_eq!(results[0].sha256, Some(named(&results[0].path)));
+        assert_eq!(results[0].compressed, results[1].compressed);
+    };
+    for order in [MemberOrder::Sorted, MemberOrder::Kept] {
+        for (input, numbers) in [(&foreign, [0, 2, 3]), (&ours, [0, 2, 3]), (&quirks, [0, 0, 1])] {
+            for number in numbers {
+                check(input, &Rewrite { order, ..changes[number]() });
+            }
+        }
+        check(&ours, &Rewrite { order, ..drop("pkg/a") });
+        check(&ours, &Rewrite { order, ..drop("pkg/z") });
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use rocwheel_content::WINDOW;
 use rocwheel_elf::Elf;
 use rocwheel_report::Reporter;
 use rocwheel_system::FileMetadata as _;
@@ -23,8 +24,6 @@ use super::table::{FALLBACK, Place, SYSDEPS, Table};
 use crate::component::Component;
 use crate::name::{ArtifactName, GENERIC};
 
-/// Bytes read and written at a time.
-const WINDOW: usize = 1 << 20;
 /// CMake and pkg-config files are rewritten in memory; larger files, in bytes, are copied
 /// unchanged.
 const MAX_TEXT: u64 = 4 << 20;

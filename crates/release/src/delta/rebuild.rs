@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use positioned_io::ReadAt as _;
 use rayon::prelude::*;
+use rocwheel_content::WINDOW;
 use rocwheel_report::{Reporter, Unit};
 use rocwheel_system::PositionedWriter;
 
@@ -22,8 +23,6 @@ use crate::Error;
 const GAP: u64 = 32 << 10;
 /// Longest range of one request, so that several connections share a long one.
 const LONGEST: u64 = 32 << 20;
-/// Bytes that are copied at a time.
-const BLOCK: usize = 1 << 20;
 
 /// A wheel that was made of pieces.
 #[derive(Debug)]
@@ -164,11 +163,11 @@ fn copy_all(
         let read = |error: std::io::Error| Ok(format!("`{}` cannot be read: {error}", path.display()));
         let from = fs_err::File::open(path).map_err(read)?;
         let mut writer = PositionedWriter::new(file.file(), copy.to);
-        let mut block = vec![0; copy.length.min(BLOCK as u64) as usize];
+        let mut block = vec![0; copy.length.min(WINDOW as u64) as usize];
         let mut done = 0;
         while done < copy.length {
             reporter.check().map_err(|interrupted| Err(interrupted.into()))?;
-            block.truncate((copy.length - done).min(BLOCK as u64) as usize);
+            block.truncate((copy.length - done).min(WINDOW as u64) as usize);
             from.file().read_exact_at(copy.from + done, &mut block).map_err(read)?;
             let written = writer.write_all(&block);
             written.map_err(|source| Err(Error::Write { path: file.path().to_owned(), source }))?;

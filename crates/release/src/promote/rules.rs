@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 
+use rocwheel_content::WINDOW;
 use rocwheel_report::Reporter;
 use rocwheel_wheel::edit::MemberPattern;
 use serde::Serialize;
@@ -18,7 +19,6 @@ pub(super) const LARGEST_TEXT: u64 = 16 << 20;
 const LARGEST_SHOWN: usize = 1 << 20;
 /// Characters of a line that messages show.
 const SHOWN: usize = 120;
-const WINDOW: usize = 1 << 20;
 
 /// Patterns of paths. One without a slash is for file names in any folder.
 #[derive(Debug, Default)]

@@ -10,7 +10,7 @@ use rocwheel_content::Content;
 use rocwheel_content::archive_path::file_name;
 use rocwheel_report::Reporter;
 use rocwheel_wheel::read::{Listed, MemberKind, Wheel};
-use rocwheel_wheel::{Existing, Headers, MemberOrder, Rewrite, WriteOptions, Written, rewrite, same_version};
+use rocwheel_wheel::{Existing, Headers, MemberOrder, Rewrite, WriteOptions, Written, rewrite_and_hash, same_version};
 
 use super::Error;
 use super::archive::{PlanError, TarPatch, plan_tar};
@@ -145,14 +145,15 @@ fn look_at(wheel: &Wheel, listed: &Listed, planner: &Planner<'_>) -> Result<Look
 }
 
 /// Writes the changed wheel into the folder `output`. Members that stay keep their packed bytes.
-/// `scratch` is a folder for a tar that another tool packed and that changes.
+/// `scratch` is a folder for a tar that another tool packed and that changes. The answer has also
+/// the SHA-256 of the input.
 pub(super) fn write_wheel(
     path: &Path,
     steps: &WheelSteps,
     (output, scratch): (&Path, &Path),
     options: &WriteOptions,
     reporter: &dyn Reporter,
-) -> Result<Written, Error> {
+) -> Result<(Written, String), Error> {
     let wheel = Wheel::open(path)?;
     let mut replace: BTreeMap<String, Box<dyn Content>> = BTreeMap::new();
     for (member, text) in &steps.texts {
@@ -176,7 +177,7 @@ pub(super) fn write_wheel(
         order: if is_ours(&wheel)? { MemberOrder::Sorted } else { MemberOrder::Kept },
         ..Rewrite::default()
     };
-    Ok(rewrite(&wheel, &change, output, options, reporter)?)
+    Ok(rewrite_and_hash(&wheel, &change, output, options, reporter)?)
 }
 
 /// `true` for a wheel that this program wrote.

@@ -51,7 +51,7 @@ pub struct OldFiles {
 
 /// Writes all files of a plan into a staging folder in `output`, which is created if it is missing.
 /// Nothing is at its place before the result is committed; dropping it removes everything. Wheels
-/// are its files to check. Each input is read twice, and no input is changed.
+/// are its files to check. No input is changed.
 ///
 /// # Errors
 /// A file that cannot be read or written; one that is in the way; an interruption.
@@ -163,16 +163,17 @@ impl Writer<'_> {
         let (input, reporter) = (&file.path, WithoutProgress(self.reporter));
         let path = self.folder.join(name);
         let write = |source| Error::Write { path: path.clone(), source };
-        let mut sha256_of_result = None;
-        let mut source = None;
+        let (mut sha256_of_result, mut sha256_of_input) = (None, None);
         match &file.steps {
             Steps::LeaveOut => return Ok(None),
             Steps::Copy => {
                 fs_err::copy(input, &path).map_err(write)?;
+                let sha256 = digest(&path)?;
+                (sha256_of_result, sha256_of_input) = (Some(sha256.clone()), Some(sha256));
             }
             Steps::Wheel(steps) => {
-                let written = write_wheel(input, steps, (self.folder, self.folder), self.options, &reporter)?;
-                sha256_of_result = written.sha256;
+                let (written, sha256) = write_wheel(input, steps, (self.folder, self.folder), self.options, &reporter)?;
+                (sha256_of_result, sha256_of_input) = (written.sha256, Some(sha256));
             }
             Steps::Archive(patch) => write_packed(input, patch, &path, &reporter)?,
             Steps::Text(text) => {
@@ -180,13 +181,13 @@ impl Writer<'_> {
                 sha256_of_result = Some(hexadecimal(&sha256(text.as_bytes())));
             }
         }
-        if !matches!(file.steps, Steps::Text(_)) {
-            source = Some(PromotedFrom { name: file.name.clone(), sha256: digest(input)? });
-        }
-        let sha256 = match sha256_of_result {
-            Some(sha256) => sha256,
-            None => digest(&path)?,
+        let known_or = |known: Option<String>, path| known.map_or_else(|| digest(path), Ok);
+        let source = if matches!(file.steps, Steps::Text(_)) {
+            None
+        } else {
+            Some(PromotedFrom { name: file.name.clone(), sha256: known_or(sha256_of_input, input)? })
         };
+        let sha256 = known_or(sha256_of_result, &path)?;
         let size = fs_err::metadata(&path).map_err(write)?.len();
         Ok(Some(Promoted { name: name.clone(), kind: file.kind, size, sha256, source }))
     }

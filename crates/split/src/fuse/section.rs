@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use positioned_io::ReadAt;
+use rocwheel_content::WINDOW;
 use rocwheel_kpack::CodeObject;
 use rocwheel_kpack::bundle::{self, ALIGNMENT, BundleForm, Checksum};
 use rocwheel_report::Reporter;
@@ -19,9 +20,6 @@ use super::Error;
 use super::combine::{Binary, FusedBundle, FusedCode};
 use super::gather::{BuildPart, Origin, shown};
 use crate::code::{self, Piece, Source};
-
-/// Bytes that are copied at a time.
-const WINDOW: usize = 1 << 20;
 
 /// A fat binary section that is not yet part of a file.
 pub(crate) struct Section {

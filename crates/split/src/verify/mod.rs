@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use positioned_io::ReadAt as _;
 use rayon::prelude::*;
-use rocwheel_content::{Content, Reader};
+use rocwheel_content::{Content, Reader, WINDOW};
 use rocwheel_kpack::archive::KpackArchive;
 use rocwheel_kpack::bundle::Checksum;
 use rocwheel_kpack::fatbin::{FatBinary, Format, Magic, Points};
@@ -36,9 +36,6 @@ pub(crate) use contradiction::contradiction;
 pub(crate) use lookup::{Archives, OpenArchive};
 pub use outcome::{Checked, Difference, VerificationReport};
 pub use view::{Item, View};
-
-/// Bytes compared at a time.
-const WINDOW: usize = 1 << 20;
 
 /// A file with GPU code, on both sides.
 struct Pair<'a> {

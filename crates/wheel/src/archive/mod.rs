@@ -17,10 +17,10 @@ use rayon::prelude::*;
 use rocwheel_content::{Content, Digest, SharedFile};
 use rocwheel_report::Reporter;
 
-use crate::output::{Hashing, Output};
+use crate::output::{Beginning, Hashing, Output};
 use crate::read::Listed;
 use crate::reuse::{KnownMember, PackedMember, PackedPiece, last_part};
-use crate::{Error, Level, WriteOptions, Written};
+use crate::{Error, FileDigest, Level, WriteOptions, Written};
 use chunks::{Done, Large, Packed, Part, Unit, Workshop};
 pub(crate) use deflate::{CHUNK, Place, unpack_part};
 pub(crate) use format::{DIRECTORY, Method, REGULAR_FILE, SYMLINK};
@@ -57,6 +57,15 @@ pub(crate) struct Copied<'a> {
     pub(crate) archive: &'a SharedFile,
 }
 
+impl Copied<'_> {
+    /// `true` if its archive has the same header and then its bytes, from the position `place` on.
+    fn follows(&self, header: &[u8], place: u64) -> bool {
+        let mut there = vec![0; header.len()];
+        self.bytes.start == place + header.len() as u64
+            && self.archive.read_exact_at(place, &mut there).is_ok_and(|()| there == header)
+    }
+}
+
 /// Adjacent members of another archive, with all their headers.
 pub(crate) struct Run<'a> {
     /// The range from the first member's header to the last member's end.
@@ -85,6 +94,9 @@ pub(crate) struct Archive {
     packed: Vec<PackedMember>,
     /// How members of the wheel that is copied from were packed, by the position of their bytes.
     inherited: HashMap<u64, PackedMember>,
+    /// What the archive has in common with the one that its members are copied from; `None` while
+    /// this is everything.
+    common: Option<Beginning>,
 }
 
 /// The large member that is being written.
@@ -100,6 +112,7 @@ struct Growing {
 impl Archive {
     pub(crate) fn create(path: &Path, options: WriteOptions) -> Result<Archive, Error> {
         let output = Output::create(path, options.digest)?;
+        let common = (options.digest == FileDigest::Skip).then(Beginning::default);
         Ok(Archive {
             output,
             options,
@@ -110,7 +123,16 @@ impl Archive {
             comment: Vec::new(),
             packed: Vec::new(),
             inherited: HashMap::new(),
+            common,
         })
+    }
+
+    /// The next bytes may differ from those of the archive that members are copied from.
+    fn differ(&mut self) -> Result<(), Error> {
+        if self.common.is_none() {
+            self.common = Some(self.output.beginning().map_err(|source| self.write_error(None, source))?);
+        }
+        Ok(())
     }
 
     /// Tells how members of the wheel that others are copied from were packed.
@@ -143,6 +165,7 @@ impl Archive {
 
     /// Adds members in the given order.
     pub(crate) fn add(&mut self, sources: &[Source<'_>], reporter: &dyn Reporter) -> Result<Vec<Entry>, Error> {
+        self.differ()?;
         self.output.set_hashing(Hashing::After);
         self.options.reuse.look_up();
         let workshop = Workshop::new(self.options.level, self.options.reuse.clone());
@@ -157,7 +180,8 @@ impl Archive {
                     Done::Small(members) => {
                         for packed in members {
                             let source = &sources[packed.index];
-                            self.write_small(source, &packed).map_err(|error| self.write_error(source.name, error))?;
+                            self.write_small(source, &packed)
+                                .map_err(|error| self.write_error(Some(source.name), error))?;
                             entries.push(Entry { sha256: packed.sha256, size: source.content.size() });
                             reporter.advance(source.content.size());
                         }
@@ -168,7 +192,7 @@ impl Archive {
                         let is_last = part.number + 1 == Large::chunks(source.content.size());
                         self.write_part(source, large.method, &part)
                             .and_then(|()| if is_last { self.close_large(source, large.method) } else { Ok(()) })
-                            .map_err(|error| self.write_error(source.name, error))?;
+                            .map_err(|error| self.write_error(Some(source.name), error))?;
                         part.give_back(&workshop);
                         if is_last {
                             let sha256 = large.digest(&workshop, self.large.crc32.clone().finalize())?;
@@ -204,8 +228,11 @@ impl Archive {
             large: format::is_large(copied.size, compressed),
         };
         let local = header.local(self.time());
+        if self.common.is_none() && !copied.follows(&local, header.offset) {
+            self.differ()?;
+        }
         self.output.set_hashing(Hashing::Beside);
-        self.output.write_all(&local).map_err(|error| self.write_error(copied.name, error))?;
+        self.output.write_all(&local).map_err(|error| self.write_error(Some(copied.name), error))?;
         self.note_copy(copied.name, copied.bytes.start, self.output.position());
         self.copy_bytes((copied.archive, copied.bytes.clone()), Some(copied.name), read_error, reporter)?;
         self.enter(&header);
@@ -225,8 +252,11 @@ impl Archive {
         read_error: impl Fn(io::Error) -> Error,
         reporter: &dyn Reporter,
     ) -> Result<(), Error> {
-        self.output.set_hashing(Hashing::Beside);
         let begin = self.output.position();
+        if begin != run.bytes.start {
+            self.differ()?;
+        }
+        self.output.set_hashing(Hashing::Beside);
         self.copy_bytes((run.archive, run.bytes.clone()), None, read_error, reporter)?;
         for (entry, listed) in &run.entries {
             let place = begin + (listed.header - run.bytes.start);
@@ -256,10 +286,7 @@ impl Archive {
                 reporter.advance(count);
                 continue;
             }
-            let room = self.output.room().map_err(|source| {
-                let member = member.map(str::to_owned);
-                Error::Write { path: self.output.path().to_owned(), member, source }
-            })?;
+            let room = self.output.room().map_err(|source| self.write_error(member, source))?;
             let length = (bytes.end - position).min(room as u64);
             let read = |window: &mut [u8]| archive.read_exact_at(position, window).map_err(&read_error);
             self.output.append(length as usize, read)?;
@@ -350,22 +377,21 @@ impl Archive {
         self.raw += size;
     }
 
-    fn write_error(&self, member: &str, source: io::Error) -> Error {
-        Error::Write { path: self.output.path().to_owned(), member: Some(member.to_owned()), source }
+    fn write_error(&self, member: Option<&str>, source: io::Error) -> Error {
+        Error::Write { path: self.output.path().to_owned(), member: member.map(str::to_owned), source }
     }
 
-    /// Writes the central directory and renames the file to its final name.
-    pub(crate) fn finish(mut self, reporter: &dyn Reporter) -> Result<Written, Error> {
+    /// Writes the central directory and renames the file to its final name. The answer has also
+    /// what the file has in common with the one that its members are copied from.
+    pub(crate) fn finish(mut self, reporter: &dyn Reporter) -> Result<(Written, Beginning), Error> {
+        self.differ()?;
         let offset = self.output.position();
         let end = format::end(self.entries, offset, self.central.len() as u64, &self.comment);
-        let path = self.output.path().to_owned();
-        self.output
-            .write_all(&self.central)
-            .and_then(|()| self.output.write_all(&end))
-            .map_err(|source| Error::Write { path, member: None, source })?;
+        let tail = self.output.write_all(&self.central).and_then(|()| self.output.write_all(&end));
+        tail.map_err(|source| self.write_error(None, source))?;
         let written = self.output.finish(self.entries, self.raw)?;
         self.options.reuse.remember(&written.path, self.packed, reporter);
-        Ok(written)
+        Ok((written, self.common.unwrap_or_default()))
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use rocwheel_content::Content;
+use rocwheel_content::{Content, WINDOW};
 use rocwheel_elf::PatchedContent;
 use rocwheel_output::{Destination, Staged, StagedFile, StagingFolder};
 use rocwheel_report::{Reporter, Unit};
@@ -16,9 +16,7 @@ use crate::read::MemberContent;
 use crate::{Error, Existing, MemberOrder, Rewrite, WriteOptions, rewrite};
 
 /// Number of bytes that are copied between two checks for an interruption.
-const WINDOW: u64 = 16 << 20;
-/// Number of bytes of two files that are compared at a time.
-const BUFFER: usize = 1 << 20;
+const DIRECT: u64 = 16 << 20;
 
 /// The destination of results, and the treatment of files that exist there.
 #[derive(Debug, Clone)]
@@ -175,7 +173,7 @@ fn copy(input: &Path, path: &Path, options: &WriteOptions, reporter: &dyn Report
         let mut position = 0;
         while position < size {
             reporter.check()?;
-            let length = (size - position).min(WINDOW);
+            let length = (size - position).min(DIRECT);
             let count = if let Some(count) = output.copy_from(&source, position, length) {
                 count
             } else {
@@ -204,10 +202,10 @@ fn is_equal(one: &Path, other: &Path) -> io::Result<bool> {
     if !other_metadata.is_file() || size != other_metadata.len() {
         return Ok(false);
     }
-    let (mut here, mut there) = (vec![0; BUFFER], vec![0; BUFFER]);
+    let (mut here, mut there) = (vec![0; WINDOW], vec![0; WINDOW]);
     let mut rest = size;
     while rest > 0 {
-        let length = usize::try_from(rest).map_or(BUFFER, |rest| rest.min(BUFFER));
+        let length = usize::try_from(rest).map_or(WINDOW, |rest| rest.min(WINDOW));
         one.read_exact(&mut here[..length])?;
         other.read_exact(&mut there[..length])?;
         if here[..length] != there[..length] {
